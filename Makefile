@@ -1,0 +1,36 @@
+# make test: everything that must hold, in an environment made from nothing.  make bench: the speed table.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONHASHSEED := 0
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+.PHONY: test lint types layers tests bench clean
+test: lint types layers tests
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/deptry .
+
+types: .venv/ready
+	$(BIN)/pyright
+
+layers: .venv/ready
+	$(BIN)/lint-imports
+
+# The whole suite with compiled kernels, then once more with compilation off.
+tests: .venv/ready
+	$(BIN)/pytest -q -n auto
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto
+
+bench: .venv/ready
+	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md
+
+clean:
+	rm -rf .venv build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,89 @@
+"""What every configuration object shares: a ``repr`` that evaluates to it, equality, and a form that JSON holds.
+
+A configuration (a set, a schedule, a learner, ...) is a frozen dataclass whose fields are its constructor's
+arguments. Nothing else identifies it, so text, equality and files all come from the fields.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from klazy.arrays import frozen
+
+_SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Config:
+    """Base of all configurations; subclasses are decorated as this class is."""
+
+    def _arguments(self) -> dict[str, Any]:
+        """The constructor's arguments. A trailing underscore keeps a field apart from a method of that name."""
+        return {f.name.rstrip("_"): getattr(self, f.name) for f in fields(self) if f.init}
+
+    def __repr__(self) -> str:
+        defaults = {f.name.rstrip("_"): f.default for f in fields(self)}
+        shown = [f"{name}={_text(value)}" for name, value in self._arguments().items() if not _same(value, defaults[name])]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self) or not isinstance(other, Config):
+            return NotImplemented
+        theirs = other._arguments()
+        return all(_same(value, theirs[name]) for name, value in self._arguments().items())
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def _keep(self, **values: Any) -> None:
+        """Store checked values during ``__post_init__``; arrays are kept as read-only copies."""
+        for name, value in values.items():
+            object.__setattr__(self, name, frozen(value) if isinstance(value, np.ndarray) else value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The class name and the fields as plain JSON values."""
+        return {"class": type(self).__name__, **{name: _plain(value) for name, value in self._arguments().items()}}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Rebuild what :meth:`to_dict` described; the class must be a (perhaps indirect) subclass of ``cls``."""
+        known = {kind.__name__: kind for kind in _family(cls)}
+        name = data.get("class")
+        if name not in known:
+            raise ValueError(f"{cls.__name__} needs a known class, got class={name!r}; import the module that defines it.")
+        return known[name](**{key: _rebuilt(value) for key, value in data.items() if key != "class"})
+
+
+def _family(cls: type) -> list[type]:
+    return [cls, *(kind for sub in cls.__subclasses__() for kind in _family(sub))]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return type(a) is type(b) and np.array_equal(a, b)
+    return type(a) is type(b) and a == b
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist()) if value.size <= _SHOWN else f"<array of shape {value.shape}>"
+    return repr(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Config):
+        return value.to_dict()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a configuration file needs plain values, got {value!r}; functions cannot be saved.")
+
+
+def _rebuilt(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Config.from_dict(value)
+    return [_rebuilt(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,210 @@
+"""Cost families as data: what round t costs at x, and a subgradient there.
+
+A family holds arrays with one row per round, so a kernel reads them directly; :class:`CallableCosts` takes any Python
+function instead and runs through ``step``. Rounds are t = 1, ..., T.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.arrays import Array, coordinates, real_array, refusal, rows, vector, whole
+from klazy.kernels import codes
+
+
+class Costs(ABC):
+    """A sequence of T convex costs on R^dim."""
+
+    T: int
+    dim: int
+    code: ClassVar[int | None] = None
+
+    @abstractmethod
+    def value(self, t: int, x: Array) -> float:
+        """f_t(x)."""
+
+    @abstractmethod
+    def subgradient(self, t: int, x: Array) -> Array:
+        """An element of the subdifferential of f_t at x."""
+
+    def values(self, x: Array) -> Array:
+        """f_t(x_t) for all rounds at once, x of shape (T, d)."""
+        return np.array([self.value(t, x[t - 1]) for t in range(1, self.T + 1)])
+
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """What the kernel reads: data of shape (T, d), one number per round (or one for all), parameters."""
+        raise TypeError(f"{type(self).__name__} has no kernel.")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(T={self.T}, dim={self.dim})"
+
+
+class _Rows(Costs):
+    """Families defined by one row of data per round; each gives value and gradient for any number of rows at once."""
+
+    def __init__(self, data: ArrayLike, name: str) -> None:
+        self.data = rows(data, name, type(self).__name__)
+        self.T, self.dim = self.data.shape
+        self.extra = np.zeros(1)
+
+    @abstractmethod
+    def _values(self, rows: Array, extra: Array, x: Array) -> Array: ...
+
+    @abstractmethod
+    def _gradient(self, row: Array, extra: float, x: Array) -> Array: ...
+
+    def _per_round(self, values: ArrayLike, name: str) -> None:
+        """Keep one number for all rounds, or one per round."""
+        extra = np.atleast_1d(real_array(values, name, type(self).__name__))
+        self.extra = extra if extra.size == 1 else vector(extra, name, type(self).__name__, self.T)
+
+    def value(self, t: int, x: Array) -> float:
+        return float(self._values(self.data[t - 1], self.extra[min(t, self.extra.size) - 1], x))
+
+    def subgradient(self, t: int, x: Array) -> Array:
+        return self._gradient(self.data[t - 1], self.extra[min(t, self.extra.size) - 1], x)
+
+    def values(self, x: Array) -> Array:
+        return self._values(self.data, self.extra, x)
+
+    def arrays(self) -> tuple[Array, Array, Array]:
+        return self.data, self.extra, np.zeros(1)
+
+
+class LinearCosts(_Rows):
+    r"""f_t(x) = :math:`\langle g_t, x \rangle`, g of shape (T, d)."""
+
+    code: ClassVar[int | None] = codes.LINEAR
+
+    def __init__(self, g: ArrayLike) -> None:
+        super().__init__(g, "g")
+
+    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
+        return np.vecdot(rows, x)
+
+    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
+        return row
+
+
+class QuadraticCosts(_Rows):
+    r"""Tracking, f_t(x) = :math:`\tfrac{w_t}{2} \|x - c_t\|^2`; ``weight`` is one number or one per round."""
+
+    code: ClassVar[int | None] = codes.QUADRATIC
+
+    def __init__(self, targets: ArrayLike, weight: ArrayLike = 1.0) -> None:
+        super().__init__(targets, "targets")
+        self._per_round(weight, "weight")
+        if (self.extra < 0).any():
+            raise refusal("QuadraticCosts", "weight >= 0", "weight", self.extra.min(), "a negative one is not convex")
+
+    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
+        gap = x - rows
+        return 0.5 * extra * np.vecdot(gap, gap)
+
+    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
+        return extra * (x - row)
+
+
+class PinballCosts(_Rows):
+    r"""Newsvendor, f_t(x) = :math:`\sum_i short_i (c_{t,i} - x_i)^+ + excess_i (x_i - c_{t,i})^+` for demands c."""
+
+    code: ClassVar[int | None] = codes.PINBALL
+
+    def __init__(self, demands: ArrayLike, short: ArrayLike = 1.0, excess: ArrayLike = 1.0) -> None:
+        super().__init__(demands, "demands")
+        self.short = coordinates(short, "short", "PinballCosts", self.dim)
+        self.excess = coordinates(excess, "excess", "PinballCosts", self.dim)
+        if (self.short < 0).any() or (self.excess < 0).any():
+            worst = min(self.short.min(), self.excess.min())
+            raise refusal("PinballCosts", "prices >= 0", "price", worst, "a negative one is not convex")
+
+    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
+        return (self.short * np.maximum(rows - x, 0.0) + self.excess * np.maximum(x - rows, 0.0)).sum(axis=-1)
+
+    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
+        return np.where(x > row, self.excess, np.where(x < row, -self.short, 0.0))
+
+    def arrays(self) -> tuple[Array, Array, Array]:
+        return self.data, self.extra, np.concatenate((self.short, self.excess))
+
+
+class LogWealthCosts(_Rows):
+    r"""Portfolio growth, f_t(x) = :math:`-\log \langle r_t, x \rangle` for price relatives r > 0."""
+
+    code: ClassVar[int | None] = codes.LOG_WEALTH
+
+    def __init__(self, relatives: ArrayLike) -> None:
+        super().__init__(relatives, "relatives")
+        if self.data.min() <= 0:
+            raise refusal("LogWealthCosts", "price relatives > 0", "relatives", self.data.min(), "divide prices by the last")
+
+    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return -np.log(np.vecdot(rows, x))
+
+    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
+        return -row / (row @ x)
+
+
+class _Labelled(_Rows):
+    """Linear classification, one example (a_t, y_t) with label -1 or +1 per round."""
+
+    def __init__(self, features: ArrayLike, labels: ArrayLike) -> None:
+        super().__init__(features, "features")
+        self._per_round(labels, "labels")
+        if not np.isin(self.extra, (-1.0, 1.0)).all() or self.extra.size != self.T:
+            raise refusal(type(self).__name__, f"T={self.T} labels -1 or +1", "labels", labels, "recode the classes")
+
+    def _margin(self, rows: Array, extra: Array | float, x: Array) -> Array:
+        return extra * np.vecdot(rows, x)
+
+
+class HingeCosts(_Labelled):
+    r"""f_t(x) = :math:`\max(0, 1 - y_t \langle a_t, x \rangle)`."""
+
+    code: ClassVar[int | None] = codes.HINGE
+
+    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
+        return np.maximum(0.0, 1.0 - self._margin(rows, extra, x))
+
+    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
+        return (-extra if self._margin(row, extra, x) < 1.0 else 0.0) * row
+
+
+class LogisticCosts(_Labelled):
+    r"""f_t(x) = :math:`\log(1 + \exp(-y_t \langle a_t, x \rangle))`."""
+
+    code: ClassVar[int | None] = codes.LOGISTIC
+
+    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
+        return np.logaddexp(0.0, -self._margin(rows, extra, x))
+
+    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
+        margin = float(self._margin(row, extra, x))
+        tail = np.exp(-abs(margin))
+        return -extra * (tail if margin >= 0 else 1.0) / (1.0 + tail) * row
+
+
+class CallableCosts(Costs):
+    """Any convex costs: ``value(t, x)`` and ``subgradient(t, x)`` as Python functions, t = 1, ..., T."""
+
+    def __init__(
+        self, T: int, dim: int, value: Callable[[int, Array], float], subgradient: Callable[[int, Array], ArrayLike]
+    ) -> None:
+        self.T = whole(T, "T", "CallableCosts", "a horizon T >= 1", "give the number of rounds")
+        self.dim = whole(dim, "dim", "CallableCosts", "a dimension dim >= 1", "give the number of coordinates")
+        self._value, self._subgradient = value, subgradient
+
+    def value(self, t: int, x: Array) -> float:
+        return float(self._value(t, x))
+
+    def subgradient(self, t: int, x: Array) -> Array:
+        return vector(self._subgradient(t, x), f"subgradient({t})", "CallableCosts", self.dim)
+
+
+def as_costs(costs: Costs | ArrayLike) -> Costs:
+    """Costs from costs or from a bare array of gradients, one row per round."""
+    return costs if isinstance(costs, Costs) else LinearCosts(costs)

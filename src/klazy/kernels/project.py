@@ -1,0 +1,270 @@
+"""Euclidean projections in two stages: one pass finds a threshold, then each coordinate follows from it alone.
+
+The second stage being elementwise, a round fuses it with the movement it causes. Every set reduces to a pair
+``(shift, theta)``: subtracting the largest entry first keeps the threshold exact for points far outside the set.
+A threshold gets ``(y, u, d, p, guess)``: the point, scratch, the dimension, the set's parameters, and the previous
+round's ``shift + theta`` (or -inf). A coordinate gets ``(y[i], u[i], i, d, p, shift, theta)``.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from klazy.kernels import codes
+from klazy.kernels.binding import exact, fused, pointer
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@exact
+def above(v, shift, theta):
+    """The part of ``v - shift`` above ``theta``."""
+    excess = (v - shift) - theta
+    return excess if excess > 0.0 else 0.0
+
+
+@exact
+def between(v, shift, theta, lower, upper):
+    """``v - shift - theta``, clipped."""
+    z = (v - shift) - theta
+    z = z if z > lower else lower
+    return z if z < upper else upper
+
+
+@njit(forceinline=True, error_model="numpy", fastmath={"nnan", "nsz"})
+def largest(u, d):
+    """The largest entry; promising no NaN here is what lets the loop vectorise."""
+    top = u[0]
+    for i in range(1, d):
+        top = u[i] if u[i] > top else top
+    return top
+
+
+@fused
+def sorted_threshold(v, w, d, total):
+    """For a few coordinates: an odd-even sorting network into ``w``, then the best prefix; no branch to mispredict."""
+    for i in range(d):
+        w[i] = v[i]
+    for layer in range(d):
+        for i in range(layer % 2, d - 1, 2):
+            first = w[i]
+            second = w[i + 1]
+            w[i] = first if first > second else second
+            w[i + 1] = second if first > second else first
+    shift = w[0]
+    theta = -total
+    prefix = -total
+    for j in range(1, d):
+        prefix += w[j] - shift
+        mean = prefix * (1.0 / (j + 1))
+        theta = mean if mean > theta else theta
+    return shift, theta
+
+
+@fused
+def newton_threshold(v, d, total, guess):
+    """Newton on ``sum max(v - theta, 0) = total``: convex and decreasing, so one step from anywhere lands left of the
+    root, and from there the set of positive terms only shrinks. Started at the previous round's threshold."""
+    shift = largest(v, d)
+    theta = guess - shift
+    if not -total < theta < 0.0:
+        theta = -total
+    count = d + 1.0
+    first = True
+    searching = True
+    while searching:
+        excess = 0.0
+        active = 0.0
+        for i in range(d):
+            e = above(v[i], shift, theta)
+            excess += e
+            active += 1.0 if e > 0.0 else 0.0
+        theta += (excess - total) / active
+        searching = active < count
+        if not first or excess >= total:  # left of the root, so later sets of positive terms are subsets of this one
+            count = active
+        first = False
+    return shift, theta
+
+
+@njit(error_model="numpy")
+def capped_threshold(v, d, p):
+    """Newton in a bracket on ``sum clip(v - theta, floor, cap) = total``: not convex, so every second late step bisects."""
+    total = p[0]
+    shift = largest(v, d)
+    low = np.inf
+    high = -np.inf
+    for i in range(d):
+        low = min(low, (v[i] - shift) - p[1 + d + i])
+        high = max(high, (v[i] - shift) - p[1 + i])
+    theta = 0.5 * (low + high)
+    for turn in range(200):
+        kept = 0.0
+        size = 0.0
+        free = 0.0
+        for i in range(d):
+            z = between(v[i], shift, theta, p[1 + i], p[1 + d + i])
+            kept += z
+            size += abs(z)
+            free += 1.0 if p[1 + i] < z < p[1 + d + i] else 0.0
+        excess = kept - total
+        newton = theta + excess / free if free > 0.0 else theta
+        if abs(excess) <= _EPS * size:
+            return shift, newton
+        if excess > 0.0:
+            low = theta
+        else:
+            high = theta
+        inside = free > 0.0 and low < newton < high and not (turn > 8 and turn % 2 == 1)
+        following = newton if inside else 0.5 * (low + high)
+        if following == theta:
+            return shift, theta
+        theta = following
+    return shift, theta
+
+
+@fused
+def l2_threshold(y, u, d, p, guess):
+    square = 0.0
+    for i in range(d):
+        square += (y[i] - p[1 + i]) ** 2
+    theta = p[0] / math.sqrt(square) if square > p[0] * p[0] else 1.0
+    return 0.0, theta
+
+
+@fused
+def l1_threshold(y, u, d, p, guess):
+    norm = 0.0
+    for i in range(d):
+        u[i] = abs(y[i] - p[1 + i])
+        norm += u[i]
+    shift = 0.0
+    theta = 0.0
+    if norm > p[0]:
+        shift, theta = newton_threshold(u, d, p[0], guess)
+    return shift, theta
+
+
+@fused
+def small_l1_threshold(y, u, d, p, guess):
+    norm = 0.0
+    for i in range(d):
+        u[i] = abs(y[i] - p[1 + i])
+        norm += u[i]
+    shift = 0.0
+    theta = 0.0
+    if norm > p[0]:
+        shift, theta = sorted_threshold(u, u, d, p[0])
+    return shift, theta
+
+
+@fused
+def simplex_threshold(y, u, d, p, guess):
+    return newton_threshold(y, d, p[0], guess)
+
+
+@fused
+def small_simplex_threshold(y, u, d, p, guess):
+    return sorted_threshold(y, u, d, p[0])
+
+
+@fused
+def capped_simplex_threshold(y, u, d, p, guess):
+    return capped_threshold(y, d, p)
+
+
+@fused
+def box_threshold(y, u, d, p, guess):
+    return 0.0, 0.0
+
+
+@exact
+def l2_coordinate(y, done, i, d, p, shift, theta):
+    return p[1 + i] + (y - p[1 + i]) * theta
+
+
+@exact
+def l1_coordinate(y, done, i, d, p, shift, theta):
+    z = y - p[1 + i]
+    return p[1 + i] + math.copysign(above(abs(z), shift, theta), z)
+
+
+@exact
+def box_coordinate(y, done, i, d, p, shift, theta):
+    z = y if y > p[i] else p[i]
+    return z if z < p[d + i] else p[d + i]
+
+
+@exact
+def simplex_coordinate(y, done, i, d, p, shift, theta):
+    return above(y, shift, theta)
+
+
+@exact
+def capped_simplex_coordinate(y, done, i, d, p, shift, theta):
+    return between(y, shift, theta, p[1 + i], p[1 + d + i])
+
+
+@exact
+def product_coordinate(y, done, i, d, p, shift, theta):
+    return done
+
+
+@njit(error_model="numpy")
+def project_block(code, y, u, d, p):
+    """The projection of one block of a product into ``u``."""
+    shift, theta = 0.0, 0.0
+    if code == codes.L2_BALL:
+        shift, theta = l2_threshold(y, u, d, p, -np.inf)
+    elif code == codes.L1_BALL:
+        shift, theta = l1_threshold(y, u, d, p, -np.inf)
+    elif code == codes.SIMPLEX:
+        shift, theta = simplex_threshold(y, u, d, p, -np.inf)
+    elif code == codes.CAPPED_SIMPLEX:
+        shift, theta = capped_threshold(y, d, p)
+    for i in range(d):
+        if code == codes.L2_BALL:
+            u[i] = l2_coordinate(y[i], 0.0, i, d, p, shift, theta)
+        elif code == codes.L1_BALL:
+            u[i] = l1_coordinate(y[i], 0.0, i, d, p, shift, theta)
+        elif code == codes.BOX:
+            u[i] = box_coordinate(y[i], 0.0, i, d, p, shift, theta)
+        elif code == codes.SIMPLEX:
+            u[i] = simplex_coordinate(y[i], 0.0, i, d, p, shift, theta)
+        else:
+            u[i] = capped_simplex_coordinate(y[i], 0.0, i, d, p, shift, theta)
+
+
+@njit(error_model="numpy")
+def product_threshold(y, u, d, p, guess):
+    """Every block of ``y`` into ``u``, by the table at the head of ``p``."""
+    for block in range(int(p[0])):
+        row = 1 + 4 * block
+        first, end, at = int(p[row + 1]), int(p[row + 2]), int(p[row + 3])
+        project_block(int(p[row]), pointer(y, first), pointer(u, first), end - first, pointer(p, at))
+    return 0.0, 0.0
+
+
+THRESHOLDS = {
+    codes.L2_BALL: l2_threshold,
+    codes.L1_BALL: l1_threshold,
+    codes.BOX: box_threshold,
+    codes.SIMPLEX: simplex_threshold,
+    codes.CAPPED_SIMPLEX: capped_simplex_threshold,
+    codes.PRODUCT: product_threshold,
+}
+SMALL_THRESHOLDS = {
+    codes.L2_BALL: l2_threshold,
+    codes.L1_BALL: small_l1_threshold,
+    codes.BOX: box_threshold,
+    codes.SIMPLEX: small_simplex_threshold,
+}
+COORDINATES = {
+    codes.L2_BALL: l2_coordinate,
+    codes.L1_BALL: l1_coordinate,
+    codes.BOX: box_coordinate,
+    codes.SIMPLEX: simplex_coordinate,
+    codes.CAPPED_SIMPLEX: capped_simplex_coordinate,
+    codes.PRODUCT: product_coordinate,
+}

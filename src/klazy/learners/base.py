@@ -1,0 +1,118 @@
+"""The protocol of a learner: a frozen configuration, a small immutable state, and a pure ``step``."""
+
+from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+
+from klazy.arrays import Array, refusal, whole
+from klazy.config import Config
+from klazy.kernels import codes
+from klazy.schedules import Schedule, as_schedule
+from klazy.sets import ConvexSet
+
+NEVER = 2**53  # a slack that no run reaches: the largest count that a float64 state can hold
+
+
+class State(Protocol):
+    """What every state has: the round about to be played and its point. States are named tuples."""
+
+    @property
+    def t(self) -> int: ...
+
+    @property
+    def x(self) -> Array: ...
+
+    def _replace(self, **fields: Any) -> Self: ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class AnchoredState(NamedTuple):
+    """The state of lazy learners: where the phase began and the gradients since then."""
+
+    t: int
+    x: Array
+    anchor: Array
+    g_sum: Array
+    energy: float = 0.0
+
+
+S = TypeVar("S", bound=State)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Learner(Config, ABC, Generic[S]):
+    """Plays ``state.x``, is told a gradient there, and answers with the next state.
+
+    ``sigma`` is a :class:`~klazy.Schedule` or a number; ``start`` is x_1, by default the point of the set nearest to
+    the origin. A learner sees gradients only, so it cannot look ahead. Gradients were checked before they come here.
+    """
+
+    domain: ConvexSet
+    sigma: Schedule
+    _: KW_ONLY
+    start: Array | None = None
+
+    accepts_hints: ClassVar[bool] = False
+    code: ClassVar[int | None] = None
+    vectors: ClassVar[tuple[str, ...]] = ()  # the state's vectors beside x, in the kernel's order
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        if not isinstance(self.domain, ConvexSet):
+            raise refusal(owner, "a set to play on", "domain", repr(self.domain), f"write {owner}(L2Ball(5), ...)")
+        x1 = self.domain.start_at(self.start, owner)
+        self._keep(sigma=as_schedule(self.sigma), start=None if self.start is None else x1)
+
+    @property
+    def x1(self) -> Array:
+        """The first point."""
+        return self.domain.start if self.start is None else self.start
+
+    @abstractmethod
+    def init(self) -> S:
+        """The state before the first round."""
+
+    @abstractmethod
+    def step(self, state: S, g: Array) -> S:
+        """The state after a round whose gradient at ``state.x`` was ``g``; ``state`` itself is not changed."""
+
+    def rule_parameters(self) -> tuple[float, float, float]:
+        """Slack, memory rule and its parameter, for the kernel."""
+        return 1, 0, 0
+
+    def part_without_kernel(self) -> str | None:
+        """The name of the first part that cannot be compiled, or None."""
+        parts = (self, self.domain, self.sigma)
+        return next((type(part).__name__ for part in parts if codes.code_of(part) is None), None)
+
+    def program(self) -> Array:
+        """This learner as the numbers a kernel reads."""
+        numbers = (float(self.sigma.code or 0), *self.sigma.parameters(), *self.rule_parameters())
+        return np.concatenate((numbers, self.domain.parameters()))
+
+    def pack(self, state: S) -> Array:
+        """``state`` as the flat array a kernel works on."""
+        d, fields = self.domain.dim, state._asdict()
+        flat = np.zeros(codes.HEAD + codes.VECTORS * d)
+        flat[: codes.HEAD] = fields["t"], fields["energy"], fields.get("sigma", 0.0), d
+        for i, name in enumerate(("x", *self.vectors)):
+            flat[codes.HEAD + i * d : codes.HEAD + (i + 1) * d] = fields[name]
+        return flat
+
+    def unpack(self, flat: Array) -> S:
+        """The state that a kernel left in a flat array."""
+        d, state = self.domain.dim, self.init()
+        scalars = {"t": int(flat[codes.T_SLOT]), "energy": float(flat[codes.ENERGY_SLOT])}
+        if "sigma" in state._asdict():
+            scalars["sigma"] = float(flat[codes.SIGMA_SLOT])
+        names = enumerate(("x", *self.vectors))
+        arrays = {name: flat[codes.HEAD + i * d : codes.HEAD + (i + 1) * d].copy() for i, name in names}
+        return state._replace(**scalars, **arrays)
+
+
+def slack(k: Any, owner: str) -> int:
+    """A laziness slack k >= 1."""
+    return min(whole(k, "k", owner, "a slack k >= 1", "use k=1 for greedy GD"), NEVER)

@@ -1,0 +1,65 @@
+"""k-lazyGD as follow-the-regularised-leader with pruning."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from klazy.arrays import Array
+from klazy.kernels import codes
+from klazy.learners.base import Learner, slack
+
+
+class FTRLState(NamedTuple):
+    """The dual state p, the phase's anchor and the last sigma."""
+
+    t: int
+    x: Array
+    anchor: Array
+    p: Array
+    sigma: float = 0.0
+    energy: float = 0.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class KLazyFTRL(Learner[FTRLState]):
+    r"""Partially lazy gradient descent, FTRL form (Alg. 2 of the paper), in the version that holds for schedules too.
+
+    .. math:: y_{t+1} = -p_t / \sigma_t, \qquad x_{t+1} = \Pi(y_{t+1}), \qquad
+              p_t = p_{t-1} + g^I_t + g_t - (\sigma_t - \sigma_{t-1})\, x_\tau
+
+    At the start of a phase (:math:`(t-1) \bmod k = 0`) with :math:`y_t \notin X` the state is pruned,
+    :math:`g^I_t = -p_{t-1} - \sigma_{t-1} x_t`, else :math:`g^I_t = 0`; :math:`p_0 = 0` and :math:`\sigma_0 = 0`.
+
+    For a constant sigma this is the paper's Alg. 2 with :math:`p_{1:0} = -\sigma x_1` (the printed 0 is right only for
+    :math:`x_1 = 0`), and Theorem 1 holds: it plays the points of :class:`KLazyGD`. For a schedule the printed form
+    does not; regulariser increments anchored at the phase's first point :math:`x_\tau` restore the equality.
+    """
+
+    k: int
+
+    code: ClassVar[int | None] = codes.FTRL
+    vectors: ClassVar[tuple[str, ...]] = ("anchor", "p")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._keep(k=slack(self.k, "KLazyFTRL"))
+
+    def init(self) -> FTRLState:
+        return FTRLState(1, self.x1, self.x1, np.zeros(self.domain.dim))
+
+    def step(self, state: FTRLState, g: Array) -> FTRLState:
+        t, x, anchor, p, old_sigma, energy = state
+        sigma, energy = self.sigma.observe(t, energy, g)
+        if sigma == math.inf:
+            return state._replace(t=t + 1)
+        if (t - 1) % self.k == 0:
+            anchor = x
+            outside = not np.array_equal(old_sigma * x, -p)  # x_t is the projection of y_t = -p / sigma_{t-1}
+            p = -old_sigma * x if outside else p
+        p = p + g - (sigma - old_sigma) * anchor
+        return FTRLState(t + 1, self.domain.project(-p / sigma), anchor, p, sigma, energy)
+
+    def rule_parameters(self) -> tuple[float, float, float]:
+        return self.k, 0, 0

@@ -1,0 +1,65 @@
+"""The two ends of the spectrum: greedy gradient descent and dual averaging."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from klazy.arrays import Array
+from klazy.kernels import codes
+from klazy.learners.base import NEVER, AnchoredState, Learner
+
+
+class GDState(NamedTuple):
+    """A point is all that greedy descent remembers."""
+
+    t: int
+    x: Array
+    energy: float = 0.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class GD(Learner[GDState]):
+    r"""Greedy projected gradient descent.
+
+    .. math:: x_{t+1} = \Pi\bigl(x_t - g_t / \sigma_t\bigr)
+
+    >>> learner = GD(L2Ball(2), sigma=2.0)
+    >>> learner.step(learner.init(), np.array([1.0, 0.0])).x
+    array([-0.5,  0. ])
+    """
+
+    code: ClassVar[int | None] = codes.GD
+
+    def init(self) -> GDState:
+        return GDState(1, self.x1)
+
+    def step(self, state: GDState, g: Array) -> GDState:
+        t, x, energy = state
+        sigma, energy = self.sigma.observe(t, energy, g)
+        return GDState(t + 1, self.domain.project(x - g / sigma), energy)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class LazyGD(Learner[AnchoredState]):
+    r"""Lazy gradient descent, also known as dual averaging, anchored at x_1.
+
+    .. math:: x_{t+1} = \Pi\bigl(x_1 - g_{1:t} / \sigma_t\bigr)
+
+    It moves little, but its dynamic regret is linear in T as soon as the comparator moves at all.
+    """
+
+    code: ClassVar[int | None] = codes.K_LAZY
+    vectors: ClassVar[tuple[str, ...]] = ("anchor", "g_sum")
+
+    def init(self) -> AnchoredState:
+        return AnchoredState(1, self.x1, self.x1, np.zeros(self.domain.dim))
+
+    def step(self, state: AnchoredState, g: Array) -> AnchoredState:
+        t, _, anchor, g_sum, energy = state
+        sigma, energy = self.sigma.observe(t, energy, g)
+        g_sum = g_sum + g
+        return AnchoredState(t + 1, self.domain.project(anchor - g_sum / sigma), anchor, g_sum, energy)
+
+    def rule_parameters(self) -> tuple[float, float, float]:
+        return NEVER, 0, 0

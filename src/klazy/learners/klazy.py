@@ -1,0 +1,46 @@
+"""k-lazyGD, the update between greedy descent and dual averaging."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from klazy.arrays import Array
+from klazy.kernels import codes
+from klazy.learners.base import AnchoredState, Learner, slack
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class KLazyGD(Learner[AnchoredState]):
+    r"""Partially lazy gradient descent, projection form (Alg. 1 of the paper).
+
+    .. math:: x_{t+1} = \Pi\bigl(x_\tau - g_{\tau:t} / \sigma_t\bigr), \qquad \tau = t - (t - 1) \bmod k
+
+    ``k=1`` is greedy :class:`GD`; ``k>=T`` is :class:`LazyGD`. In the interior of the set every k plays the same
+    points for a constant sigma: laziness acts only where the projection binds.
+
+    >>> KLazyGD(Simplex(3), sigma=Sqrt(60), k=65)
+    KLazyGD(domain=Simplex(dim=3), sigma=Sqrt(c=60.0), k=65)
+    """
+
+    k: int
+
+    code: ClassVar[int | None] = codes.K_LAZY
+    vectors: ClassVar[tuple[str, ...]] = ("anchor", "g_sum")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._keep(k=slack(self.k, "KLazyGD"))
+
+    def init(self) -> AnchoredState:
+        return AnchoredState(1, self.x1, self.x1, np.zeros(self.domain.dim))
+
+    def step(self, state: AnchoredState, g: Array) -> AnchoredState:
+        t, x, anchor, g_sum, energy = state
+        sigma, energy = self.sigma.observe(t, energy, g)
+        starts_phase = (t - 1) % self.k == 0
+        anchor, g_sum = (x, g) if starts_phase else (anchor, g_sum + g)
+        return AnchoredState(t + 1, self.domain.project(anchor - g_sum / sigma), anchor, g_sum, energy)
+
+    def rule_parameters(self) -> tuple[float, float, float]:
+        return self.k, 0, 0

@@ -1,0 +1,175 @@
+"""The normal-memory form, which contains all the others, and the rules that say how much of the normal is kept."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from klazy.arrays import Array, number, positive, refusal
+from klazy.config import Config
+from klazy.kernels import codes
+from klazy.learners.base import Learner, slack
+
+
+class Memory(Config, ABC):
+    """Which share theta in [0, 1] of the normal vector survives a round."""
+
+    code: ClassVar[int | None] = None
+
+    @abstractmethod
+    def theta(self, t: int, raw: Array) -> float:
+        """The share kept at the end of round t of the normal ``raw`` at the new point."""
+
+    def parameter(self) -> float:
+        """The rule's number, for the kernel."""
+        return 0.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Forget(Memory):
+    """theta = 0: greedy :class:`GD`."""
+
+    code: ClassVar[int | None] = codes.FORGET
+
+    def theta(self, t: int, raw: Array) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Full(Memory):
+    """theta = 1: :class:`LazyGD` for a constant sigma."""
+
+    code: ClassVar[int | None] = codes.FULL
+
+    def theta(self, t: int, raw: Array) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Clock(Memory):
+    """theta = 0 at every k-th round, else 1: :class:`KLazyGD` for a constant sigma, its own algorithm for a schedule."""
+
+    k: int
+    code: ClassVar[int | None] = codes.CLOCK
+
+    def __post_init__(self) -> None:
+        self._keep(k=slack(self.k, "Clock"))
+
+    def theta(self, t: int, raw: Array) -> float:
+        return 0.0 if t % self.k == 0 else 1.0
+
+    def parameter(self) -> float:
+        return self.k
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Decay(Memory):
+    """theta = 1 - 1/m: exponential forgetting over about m rounds. No clock, so it cannot resonate with a period."""
+
+    m: float
+    code: ClassVar[int | None] = codes.DECAY
+
+    def __post_init__(self) -> None:
+        m = number(self.m, "m", "Decay")
+        if m < 1:
+            raise refusal("Decay", "a memory m >= 1", "m", m, "use m=1 for greedy GD")
+        self._keep(m=m)
+
+    def theta(self, t: int, raw: Array) -> float:
+        return 1.0 - 1.0 / self.m
+
+    def parameter(self) -> float:
+        return self.m
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Clip(Memory):
+    """theta = min(1, kappa / |raw|): the normal is kept, but no longer than kappa."""
+
+    kappa: float
+    code: ClassVar[int | None] = codes.CLIP
+
+    def __post_init__(self) -> None:
+        self._keep(kappa=positive(self.kappa, "kappa", "Clip", "use Forget() to keep nothing"))
+
+    def theta(self, t: int, raw: Array) -> float:
+        size = math.sqrt(raw @ raw)
+        return self.kappa / size if size > self.kappa else 1.0
+
+    def parameter(self) -> float:
+        return self.kappa
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Event(Memory):
+    """theta = 0 when the normal has grown beyond kappa, else 1: a phase ends when it must, not when a clock says so."""
+
+    kappa: float
+    code: ClassVar[int | None] = codes.EVENT
+
+    def __post_init__(self) -> None:
+        self._keep(kappa=positive(self.kappa, "kappa", "Event", "use Forget() to keep nothing"))
+
+    def theta(self, t: int, raw: Array) -> float:
+        return 0.0 if math.sqrt(raw @ raw) > self.kappa else 1.0
+
+    def parameter(self) -> float:
+        return self.kappa
+
+
+class MemoryState(NamedTuple):
+    """A point, a vector of the normal cone there, and the hint that the point already took into account."""
+
+    t: int
+    x: Array
+    n: Array
+    hint: Array
+    energy: float = 0.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class MemoryGD(Learner[MemoryState]):
+    r"""Gradient descent that remembers the normal vector of its last projection.
+
+    .. math:: y = x_t + (n_t - g_t + h_t - h_{t+1}) / \sigma_t, \qquad x_{t+1} = \Pi(y), \qquad
+              n_{t+1} = \theta\, \sigma_t (y - x_{t+1})
+
+    The rule ``memory`` gives theta: :class:`Forget`, :class:`Full`, :class:`Clock`, :class:`Decay`, :class:`Clip` or
+    :class:`Event`. An optional ``hint`` is a guess of the next gradient; the bound then has g - h in place of g.
+    """
+
+    memory: Memory
+
+    accepts_hints: ClassVar[bool] = True
+    code: ClassVar[int | None] = codes.MEMORY
+    vectors: ClassVar[tuple[str, ...]] = ("n", "hint")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.memory, Memory):
+            raise refusal("MemoryGD", "a memory rule", "memory", repr(self.memory), "write Decay(32) or Clock(65)")
+
+    def init(self) -> MemoryState:
+        nothing = np.zeros(self.domain.dim)
+        return MemoryState(1, self.x1, nothing, nothing)
+
+    def step(self, state: MemoryState, g: Array, hint: Array | None = None) -> MemoryState:
+        t, x, n, h, energy = state
+        sigma, energy = self.sigma.observe(t, energy, g - h)
+        if sigma == math.inf:
+            return state._replace(t=t + 1)
+        following = np.zeros_like(g) if hint is None else hint
+        y = x + (n - g + h - following) / sigma
+        x = self.domain.project(y)
+        raw = sigma * (y - x)
+        return MemoryState(t + 1, x, self.memory.theta(t, raw) * raw, following, energy)
+
+    def rule_parameters(self) -> tuple[float, float, float]:
+        period = self.memory.k if isinstance(self.memory, Clock) else 1
+        return period, float(self.memory.code or 0), self.memory.parameter()
+
+    def part_without_kernel(self) -> str | None:
+        rule = None if codes.code_of(self.memory) is not None else type(self.memory).__name__
+        return super().part_without_kernel() or rule

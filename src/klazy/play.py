@@ -1,0 +1,186 @@
+"""The only loop that joins a learner to costs: run, and many runs at once."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.arrays import Array, one_of, refusal, rows, vector
+from klazy.costs import Costs, as_costs
+from klazy.kernels import codes
+from klazy.learners import Learner
+from klazy.movement import L2Movement, Movement
+from klazy.trace import Totals, Trace
+
+RECORDS = ("actions", "costs", "totals")
+ENGINES = ("auto", "compiled", "step")
+
+
+def run(
+    learner: Learner[Any],
+    costs: Costs | ArrayLike,
+    *,
+    movement: Movement | None = None,
+    engine: str = "auto",
+    record: str = "actions",
+    hints: ArrayLike | None = None,
+    x0: ArrayLike | None = None,
+    state: Any = None,
+) -> Trace:
+    """Play ``learner`` against ``costs``, a cost family or a bare array of gradients of shape (T, d).
+
+    Parameters
+    ----------
+    movement : what moving costs; :class:`~klazy.L2Movement` with weight 1 by default.
+    engine : ``"compiled"`` runs the whole sequence in one kernel and raises, naming the part that has none;
+        ``"step"`` runs the NumPy specification; ``"auto"`` takes the kernel where there is one. ``trace.engine`` says which.
+    record : ``"actions"`` keeps x and the costs of every round, ``"costs"`` only the costs, ``"totals"`` only the sums,
+        in memory that does not grow with T.
+    hints : guesses of shape (T, d) for learners that accept them; row t, made after round t, guesses the gradient of t + 1.
+    x0 : the position before the first round; without it the first round's movement is free.
+    state : where to go on from, a ``trace.state``; the learner's own start by default.
+
+    >>> print(run(KLazyGD(L2Ball(2), sigma=1.0, k=2), [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], engine="step"))
+    KLazyGD(domain=L2Ball(dim=2), sigma=Constant(s=1.0), k=2)
+    3 rounds in R^2, L2Movement(), engine: step
+    <BLANKLINE>
+                       total     per round
+    hitting               -1     -0.333333
+    switching              1      0.333333
+    cost                   0             0
+    moved in 1 of 2 rounds
+    """
+    game = _Game(learner, costs, movement, record, hints, x0, state)
+    if one_of(engine, "engine", "run", ENGINES) == "step":
+        return game.by_step()
+    missing = game.part_without_kernel()
+    if missing is None:
+        return game.compiled()
+    if engine == "compiled":
+        raise refusal("run", "a kernel for every part", "engine", f"'compiled' with {missing}", "use engine='auto'")
+    return game.by_step()
+
+
+def run_many(
+    learners: Learner[Any] | Sequence[Learner[Any]],
+    costs: Costs | ArrayLike | Sequence[Costs] | Sequence[ArrayLike],
+    *,
+    jobs: int | None = None,
+    **options: Any,
+) -> list[Trace]:
+    """Many learners on one sequence, or one learner on many sequences, on all cores; ``options`` are those of :func:`run`.
+
+    Several sequences are a list of costs, a list of (T, d) arrays, or one array of shape (n, T, d). Compiled runs share
+    the process and release the interpreter lock; a run that goes through ``step`` holds it, so those do not speed up.
+
+    >>> g = np.ones((100, 3))
+    >>> [round(t.totals.cost, 3) for t in run_many([GD(Simplex(3), 1.0), LazyGD(Simplex(3), 1.0)], g)]
+    [100.0, 100.0]
+    """
+    many = isinstance(learners, Sequence)
+    sequences = _sequences(costs)
+    if many and sequences is not None:
+        raise refusal("run_many", "many learners or many sequences", "both", "lists", "loop over one of them")
+    if not many and sequences is None:
+        raise refusal("run_many", "a list of learners or of sequences", "both", "single", "use run")
+    pairs: list[Any] = [(learners, c) for c in sequences or []]
+    if many:
+        shared = as_costs(costs)  # pyright: ignore[reportArgumentType]
+        pairs = [(learner, shared) for learner in learners]
+    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
+        return list(pool.map(lambda pair: run(*pair, **options), pairs))
+
+
+def _sequences(costs: Any) -> list[Costs] | None:
+    """The several sequences in ``costs``, or None if it is one."""
+    if isinstance(costs, Costs):
+        return None
+    if isinstance(costs, Sequence) and costs and all(isinstance(c, Costs) or np.ndim(c) == 2 for c in costs):
+        return [as_costs(c) for c in costs]
+    return [as_costs(c) for c in costs] if np.ndim(costs) == 3 else None
+
+
+class _Game:
+    """One run, its input checked: before this object exists nothing has been played."""
+
+    def __init__(self, learner: Any, costs: Any, movement: Any, record: str, hints: Any, x0: Any, state: Any) -> None:
+        if not isinstance(learner, Learner):
+            raise refusal("run", "a learner", "learner", repr(learner), "write run(GD(L2Ball(5), 1.0), costs)")
+        self.learner, self.costs = learner, as_costs(costs)
+        d = learner.domain.dim
+        if self.costs.dim != d:
+            raise refusal("run", f"costs on R^{d}, the set's space", "costs.dim", self.costs.dim, "match the dimensions")
+        self.movement = L2Movement() if movement is None else movement
+        if not isinstance(self.movement, Movement):
+            raise refusal("run", "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
+        self.movement.check(d)
+        self.weights = self.movement.weights(self.costs.T)
+        self.record = one_of(record, "record", "run", RECORDS)
+        if hints is not None and not learner.accepts_hints:
+            raise refusal("run", "a learner that accepts hints", "learner", repr(learner), "use MemoryGD, or no hints")
+        self.hints = None if hints is None else rows(hints, "hints", "run", d, self.costs.T)
+        self.x0 = None if x0 is None else vector(x0, "x0", "run", d)
+        self.state = learner.init() if state is None else state
+
+    def part_without_kernel(self) -> str | None:
+        others = (type(part).__name__ for part in (self.costs, self.movement) if codes.code_of(part) is None)
+        return self.learner.part_without_kernel() or next(others, None)
+
+    def _moved_at_first(self) -> float:
+        return 0.0 if self.x0 is None else float(self.movement.distance(self.state.x - self.x0))
+
+    def _trace(self, engine: str, totals: Totals, state: Any, x: Array | None, kept: tuple[Any, Any]) -> Trace:
+        return Trace(
+            repr(self.learner), engine, self.record, self.costs.T, self.costs.dim, totals, self.movement,
+            *kept, x=x, x0=self.x0, costs=self.costs, state=state,
+        )  # fmt: skip
+
+    def compiled(self) -> Trace:
+        from klazy.kernels.play import play_kernel
+
+        learner, costs, T, d = self.learner, self.costs, self.costs.T, self.costs.dim
+        kernel = play_kernel(learner.domain.code or 0, costs.code or 0, learner.code or 0, d)
+        x = np.empty((T if self.record == "actions" else 0, d))
+        hitting, switching = np.empty((2, 0 if self.record == "totals" else T))
+        flat, totals = learner.pack(self.state), np.zeros(2)
+        hints = np.zeros((1, d)) if self.hints is None else self.hints
+        bad = kernel(
+            *costs.arrays(), hints, learner.program(), self.movement.code, self.weights, self.movement.prices(d),
+            self._moved_at_first(), flat, x, hitting, switching, totals,
+        )  # fmt: skip
+        if bad:
+            raise _not_finite(costs, bad)
+        kept = (None, None) if self.record == "totals" else (hitting, switching)
+        state = learner.unpack(flat)
+        return self._trace("compiled", Totals(*totals.tolist()), state, x if self.record == "actions" else None, kept)
+
+    def by_step(self) -> Trace:
+        learner, costs, state, pending = self.learner, self.costs, self.state, self._moved_at_first()
+        weights = np.broadcast_to(self.weights, costs.T)
+        step: Any = learner.step
+        first = state.t
+        points, hitting, switching = [], [], []
+        hit = moved = 0.0
+        for t in range(1, costs.T + 1):
+            value, paid = costs.value(t, state.x), float(weights[t - 1] * pending)
+            if not np.isfinite(value):
+                raise _not_finite(costs, first + t - 1)
+            hit, moved = hit + value, moved + paid
+            if self.record != "totals":
+                hitting.append(value)
+                switching.append(paid)
+            if self.record == "actions":
+                points.append(state.x)
+            g, previous = costs.subgradient(t, state.x), state.x
+            state = step(state, g) if self.hints is None else step(state, g, self.hints[t - 1])
+            pending = float(self.movement.distance(state.x - previous))
+        kept = (None, None) if self.record == "totals" else (np.array(hitting), np.array(switching))
+        x = np.array(points) if self.record == "actions" else None
+        return self._trace("step", Totals(hit, moved), state, x, kept)
+
+
+def _not_finite(costs: Costs, t: int) -> ValueError:
+    return refusal("run", "finite costs on the set", f"f_{t}(x_{t})", "a value that is not finite", f"check {costs!r} there")

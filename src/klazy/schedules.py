@@ -1,0 +1,144 @@
+"""The regularisation sigma_t that builds x_{t+1}; a larger sigma means smaller steps.
+
+sigma_t may depend on the round (:class:`Constant`, :class:`Sqrt`, :class:`Doubling`) or on the gradients seen up to and
+including round t (:class:`ScaleFree`). What a schedule has to remember is one number, the energy, which the learner keeps
+in its own state, so schedules stay pure.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from klazy.arrays import Array, non_negative, number, positive, refusal
+from klazy.config import Config
+from klazy.kernels import codes
+
+
+class Schedule(Config, ABC):
+    """sigma as a function of the round; your own schedule needs only ``__call__``."""
+
+    code: ClassVar[int | None] = None
+
+    @abstractmethod
+    def __call__(self, t: int) -> float:
+        """sigma_t for the round t = 1, 2, ..."""
+
+    def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
+        """sigma_t, and the energy to carry on, once the gradient of round t is known."""
+        sigma = self(t)
+        if not sigma > 0:
+            raise refusal(type(self).__name__, "sigma > 0 at every round", f"sigma({t})", sigma, "raise the schedule")
+        return sigma, energy
+
+    def values(self, T: int) -> Array:
+        """sigma_1, ..., sigma_T."""
+        return np.array([self.observe(t, 0.0, np.zeros(1))[0] for t in range(1, T + 1)])
+
+    def parameters(self) -> tuple[float, float]:
+        """The two numbers that the kernel needs."""
+        raise TypeError(f"{type(self).__name__} has no kernel.")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Constant(Schedule):
+    """sigma_t = s. A plain number means the same wherever a schedule is accepted."""
+
+    s: float
+    code: ClassVar[int | None] = codes.CONSTANT
+
+    def __post_init__(self) -> None:
+        self._keep(s=positive(self.s, "sigma", "Constant", "give a regularisation above zero, 1 / learning rate"))
+
+    def __call__(self, t: int) -> float:
+        return self.s
+
+    def parameters(self) -> tuple[float, float]:
+        return self.s, 0.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Sqrt(Schedule):
+    r"""sigma_t = :math:`\sqrt{(t + offset) / c}`.
+
+    >>> Sqrt(4)(36)
+    3.0
+    """
+
+    c: float
+    offset: float = 0.0
+    code: ClassVar[int | None] = codes.SQRT
+
+    def __post_init__(self) -> None:
+        offset = number(self.offset, "offset", "Sqrt")
+        if offset <= -1:
+            raise refusal("Sqrt", "offset > -1, so that sigma > 0 at every round", "offset", offset, "use offset=0")
+        self._keep(c=positive(self.c, "c", "Sqrt"), offset=offset)
+
+    def __call__(self, t: int) -> float:
+        return math.sqrt((t + self.offset) / self.c)
+
+    def parameters(self) -> tuple[float, float]:
+        return self.c, self.offset
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Doubling(Schedule):
+    r"""sigma_t = :math:`\sqrt{2^e / c}` in epoch e, the :math:`2^e` rounds from :math:`t = 2^e` on.
+
+    Constant within an epoch and tuned to its length, so no horizon is needed; x carries over from epoch to epoch.
+
+    >>> Doubling(1).values(8).round(3).tolist()
+    [1.0, 1.414, 1.414, 2.0, 2.0, 2.0, 2.0, 2.828]
+    """
+
+    c: float
+    code: ClassVar[int | None] = codes.DOUBLING
+
+    def __post_init__(self) -> None:
+        self._keep(c=positive(self.c, "c", "Doubling"))
+
+    def __call__(self, t: int) -> float:
+        return math.sqrt(2 ** (t.bit_length() - 1) / self.c)
+
+    def parameters(self) -> tuple[float, float]:
+        return self.c, 0.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ScaleFree(Schedule):
+    r"""sigma_t = :math:`\sqrt{\sum_{s \le t} (\|g_s\|^2 + 2 \lambda \|g_s\|) / (D^2 + 2 D P)}`, for unknown G and T.
+
+    D is the diameter of the set, P a guess of the comparator's path length, lambda the movement weight. It never
+    decreases. Before the first nonzero gradient there is no scale: sigma is infinite and the learner stays put.
+    """
+
+    diameter: float
+    path_length: float = 0.0
+    movement_weight: float = 1.0
+    code: ClassVar[int | None] = codes.SCALE_FREE
+
+    def __post_init__(self) -> None:
+        self._keep(
+            diameter=positive(self.diameter, "diameter", "ScaleFree", "use domain.diameter"),
+            path_length=non_negative(self.path_length, "path_length", "ScaleFree"),
+            movement_weight=non_negative(self.movement_weight, "movement_weight", "ScaleFree"),
+        )
+
+    def __call__(self, t: int) -> float:
+        raise TypeError("ScaleFree needs the gradients, so sigma is no function of the round alone; use observe.")
+
+    def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
+        square = float(g @ g)
+        energy = energy + (square + 2.0 * self.movement_weight * math.sqrt(square))
+        return (math.sqrt(energy / self.parameters()[1]) if energy > 0 else math.inf), energy
+
+    def parameters(self) -> tuple[float, float]:
+        return self.movement_weight, self.diameter**2 + 2.0 * self.diameter * self.path_length
+
+
+def as_schedule(sigma: object) -> Schedule:
+    """A schedule from a schedule or a number."""
+    return sigma if isinstance(sigma, Schedule) else Constant(sigma)  # pyright: ignore[reportArgumentType]

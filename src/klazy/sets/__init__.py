@@ -1,0 +1,20 @@
+"""Convex compact sets with exact Euclidean projections."""
+
+from klazy.sets.balls import Box, L1Ball, L2Ball
+from klazy.sets.base import ConvexSet
+from klazy.sets.compose import Intersection, NotConverged, Product
+from klazy.sets.polytopes import Polytope
+from klazy.sets.simplices import CappedSimplex, Simplex
+
+__all__ = [
+    "Box",
+    "CappedSimplex",
+    "ConvexSet",
+    "Intersection",
+    "L1Ball",
+    "L2Ball",
+    "NotConverged",
+    "Polytope",
+    "Product",
+    "Simplex",
+]

@@ -1,0 +1,81 @@
+"""The protocol of a convex, compact set of R^d."""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.arrays import Array, frozen, real_array, refusal, vector
+from klazy.config import Config
+
+TOLERANCE = 1e-9  # how far outside a point may lie, relative to the size of the set, and still count as inside
+
+
+class ConvexSet(Config, ABC):
+    r"""A convex and compact set with its Euclidean projection.
+
+    :meth:`project` and :meth:`argmin_linear` act on the last axis and are batched over all others. A subclass gives
+    ``dim``, ``_project``, ``_argmin_linear``, ``_violation``, ``_radius`` and ``diameter``; if it also gives ``code``
+    and :meth:`parameters`, learners on it are compiled.
+    """
+
+    dim: int
+    code: ClassVar[int | None] = None
+
+    @property
+    @abstractmethod
+    def diameter(self) -> float:
+        """The largest distance of two points (an upper bound where the class says so)."""
+
+    @abstractmethod
+    def _project(self, y: Array) -> Array: ...
+
+    @abstractmethod
+    def _argmin_linear(self, g: Array) -> Array: ...
+
+    @abstractmethod
+    def _violation(self, x: Array) -> Array:
+        """By how much the worst constraint is violated (negative inside), along the last axis."""
+
+    @abstractmethod
+    def _radius(self, center: Array) -> float: ...
+
+    def parameters(self) -> Array:
+        """What the kernel of this set needs, in the layout named beside its code."""
+        raise TypeError(f"{type(self).__name__} has no kernel.")
+
+    def project(self, y: ArrayLike) -> Array:
+        r"""The nearest point, :math:`\arg\min_{x \in X} \|x - y\|`."""
+        return self._project(y if type(y) is np.ndarray and y.dtype == np.float64 else real_array(y, "y", "project"))
+
+    def argmin_linear(self, g: ArrayLike) -> Array:
+        r"""A minimiser of :math:`\langle g, x \rangle`; for ``g = 0`` any point of the set."""
+        return self._argmin_linear(real_array(g, "g", "argmin_linear"))
+
+    def contains(self, x: ArrayLike, tol: float = TOLERANCE) -> bool:
+        """Whether every point of ``x`` lies in the set, up to ``tol`` times the larger of 1 and the set's extent."""
+        points = real_array(x, "x", "contains", finite=False)
+        if points.ndim == 0 or points.shape[-1] != self.dim or not np.isfinite(points).all():
+            return False
+        extent = max(1.0, self.diameter, float(np.abs(self.start).max()))
+        return bool((self._violation(points) <= tol * extent).all())
+
+    def radius(self, center: ArrayLike | None = None) -> float:
+        """R, the largest distance of a point of the set from ``center`` (default: the start point)."""
+        return self._radius(self.start if center is None else vector(center, "center", "radius", self.dim))
+
+    @cached_property
+    def start(self) -> Array:
+        """The default x_1: the point nearest to the origin."""
+        return frozen(self._project(np.zeros(self.dim)))
+
+    def start_at(self, point: ArrayLike | None, owner: str) -> Array:
+        """``point`` if it lies in the set, else a refusal; None means :attr:`start`."""
+        if point is None:
+            return self.start
+        x = vector(point, "start", owner, self.dim)
+        if not self.contains(x):
+            raise refusal(owner, f"a start point in {self!r}", "start", x.tolist(), "project it onto the set first")
+        return frozen(x)

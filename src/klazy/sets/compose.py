@@ -1,0 +1,148 @@
+"""Sets made of sets: products and intersections."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from klazy.arrays import Array, refusal
+from klazy.kernels import codes
+from klazy.sets.base import ConvexSet
+
+
+class NotConverged(UserWarning):
+    """An iterative projection ended its budget before it reached its tolerance."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Composed(ConvexSet):
+    sets: tuple[ConvexSet, ...]
+    dim: int = field(init=False)
+
+    def _checked(self) -> tuple[ConvexSet, ...]:
+        owner = type(self).__name__
+        if not isinstance(self.sets, Sequence) or not self.sets or not all(isinstance(s, ConvexSet) for s in self.sets):
+            raise refusal(owner, "a list of sets", "sets", repr(self.sets), f"write {owner}([Box(0, 1), Simplex(3)])")
+        return tuple(self.sets)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Product(_Composed):
+    r"""The product :math:`X_1 \times X_2 \times \cdots`: the coordinates of the first set, then of the second, and so on.
+
+    >>> Product([Box(-1, 1), Simplex(2)]).project([3.0, 1.0, 1.0])
+    array([1. , 0.5, 0.5])
+    """
+
+    def __post_init__(self) -> None:
+        sets = self._checked()
+        self._keep(sets=sets, dim=sum(s.dim for s in sets))
+
+    def _blocks(self, x: Array) -> list[Array]:
+        return np.split(x, np.cumsum([s.dim for s in self.sets])[:-1], axis=-1)
+
+    @cached_property
+    def _leaves(self) -> tuple[ConvexSet, ...]:
+        return tuple(leaf for s in self.sets for leaf in (s._leaves if isinstance(s, Product) else (s,)))
+
+    @property
+    def code(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return codes.PRODUCT if all(leaf.code is not None for leaf in self._leaves) else None
+
+    @property
+    def diameter(self) -> float:
+        return float(np.linalg.norm([s.diameter for s in self.sets]))
+
+    def _radius(self, center: Array) -> float:
+        return float(np.linalg.norm([s.radius(c) for s, c in zip(self.sets, self._blocks(center), strict=True)]))
+
+    def _project(self, y: Array) -> Array:
+        return np.concatenate([s._project(b) for s, b in zip(self.sets, self._blocks(y), strict=True)], axis=-1)
+
+    def _argmin_linear(self, g: Array) -> Array:
+        return np.concatenate([s._argmin_linear(b) for s, b in zip(self.sets, self._blocks(g), strict=True)], axis=-1)
+
+    def _violation(self, x: Array) -> Array:
+        return np.maximum.reduce([s._violation(b) for s, b in zip(self.sets, self._blocks(x), strict=True)])
+
+    def parameters(self) -> Array:
+        leaves = self._leaves
+        parts = [leaf.parameters() for leaf in leaves]
+        ends = np.cumsum([leaf.dim for leaf in leaves])
+        at = 1 + 4 * len(leaves) + np.cumsum([0, *(p.size for p in parts[:-1])])
+        table = [[leaf.code, end - leaf.dim, end, a] for leaf, end, a in zip(leaves, ends, at, strict=True)]
+        return np.concatenate([[len(leaves)], np.ravel(np.array(table, dtype=np.float64)), *parts])
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Intersection(_Composed):
+    r"""The intersection :math:`X_1 \cap X_2 \cap \cdots`, projected by Dykstra's cyclic method.
+
+    A projection that has not settled to ``tol`` after ``budget`` cycles warns with :class:`NotConverged` and says how far
+    it is; an empty intersection is refused. ``radius`` and ``diameter`` are upper bounds, the smallest among the members.
+    It has no kernel, so learners on it run through ``step``.
+
+    >>> Intersection([L2Ball(2), Box([0, 0], [1, 1])]).project([-1.0, 2.0]).round(9)
+    array([0., 1.])
+    """
+
+    tol: float = 1e-12
+    budget: int = 20_000
+
+    def __post_init__(self) -> None:
+        sets = self._checked()
+        dims = sorted({s.dim for s in sets})
+        if len(dims) > 1:
+            raise refusal("Intersection", "sets of one dimension", "dims", dims, "use Product for different coordinates")
+        self._keep(sets=sets, dim=dims[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)
+            nearest = self._project(np.zeros(self.dim))
+        if float(self._violation(nearest)) > 1e-6 * max(1.0, self.diameter):
+            raise refusal("Intersection", "sets that meet", "sets", list(sets), "the set is empty otherwise")
+
+    @property
+    def diameter(self) -> float:
+        return min(s.diameter for s in self.sets)
+
+    def _radius(self, center: Array) -> float:
+        return min(s.radius(center) for s in self.sets)
+
+    def _violation(self, x: Array) -> Array:
+        return np.maximum.reduce([s._violation(x) for s in self.sets])
+
+    def _project(self, y: Array) -> Array:
+        x = y.copy()
+        corrections = [np.zeros_like(y) for _ in self.sets]
+        change = np.inf
+        scale = max(1.0, float(np.abs(y).max()))
+        for _ in range(self.budget):
+            before = [c.copy() for c in corrections]
+            for i, s in enumerate(self.sets):
+                z = x + corrections[i]
+                x = s._project(z)
+                corrections[i] = z - x
+            change = max(float(np.abs(new - old).max()) for new, old in zip(corrections, before, strict=True))
+            if change <= self.tol * scale:
+                return x
+        warnings.warn(
+            f"Intersection stopped after {self.budget} cycles: the last one still moved by {change:.1e}, "
+            f"and the point violates a constraint by {max(0.0, float(self._violation(x).max())):.1e}.",
+            NotConverged,
+            stacklevel=3,
+        )
+        return x
+
+    def _argmin_linear(self, g: Array) -> Array:
+        """Proximal point steps x <- Proj(x - s g), s = diameter / |g|; after n the gap is at most |g| diameter / 2n."""
+        norm = np.linalg.norm(g, axis=-1, keepdims=True)
+        stride = self.diameter * np.divide(g, norm, out=np.zeros_like(g), where=norm > 0)
+        x = np.broadcast_to(self.start, g.shape)
+        for _ in range(1000):
+            following = self._project(x - stride)
+            if np.abs(following - x).max() <= 1e-10 * max(1.0, self.diameter):
+                return following
+            x = following
+        return x

@@ -1,0 +1,80 @@
+"""General polytopes, projected by an active-set quadratic programme (daqp)."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from klazy.arrays import Array, refusal, rows, vector
+from klazy.sets.base import ConvexSet
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Polytope(ConvexSet):
+    r"""The polytope :math:`\{x : A x \le b\}`, which must be bounded and not empty.
+
+    Projections need the extra ``klazy[polytope]``. ``radius`` and ``diameter`` are upper bounds, those of the smallest
+    box around the polytope: the exact values are NP-hard. It has no kernel, so learners on it run through ``step``.
+
+    >>> Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], [1.0, 0.0, 0.0]).project([1.0, 1.0])
+    array([0.5, 0.5])
+    """
+
+    A: Array
+    b: Array
+    dim: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        A = rows(self.A, "A", "Polytope")
+        b = vector(self.b, "b", "Polytope", A.shape[0])
+        self._keep(A=A, b=b, dim=A.shape[1])
+        if not self._linear_programme(np.zeros(self.dim)).success:
+            raise refusal("Polytope", "at least one point with A x <= b", "b", b.tolist(), "the set is empty otherwise")
+        if not self._is_bounded():
+            raise refusal("Polytope", "a bounded set", "A of shape", A.shape, "add bounds on every direction")
+
+    def _linear_programme(self, g: Array) -> Any:
+        from scipy.optimize import linprog
+
+        return linprog(g, A_ub=self.A, b_ub=self.b, bounds=(None, None))
+
+    def _is_bounded(self) -> bool:
+        """No direction stays in the set iff the rows of A span R^d with positive weights that cancel."""
+        from scipy.optimize import linprog
+
+        cancels = linprog(np.zeros(len(self.b)), A_eq=self.A.T, b_eq=np.zeros(self.dim), bounds=(1.0, None))
+        return np.linalg.matrix_rank(self.A) == self.dim and cancels.success
+
+    @cached_property
+    def _box(self) -> tuple[Array, Array]:
+        unit = np.eye(self.dim)
+        return np.diag(self._argmin_linear(unit)), np.diag(self._argmin_linear(-unit))
+
+    @property
+    def diameter(self) -> float:
+        low, high = self._box
+        return float(np.linalg.norm(high - low))
+
+    def _radius(self, center: Array) -> float:
+        low, high = self._box
+        return float(np.linalg.norm(np.maximum(np.abs(low - center), np.abs(high - center))))
+
+    def _project(self, y: Array) -> Array:
+        return np.apply_along_axis(self._project_one, -1, y)
+
+    def _project_one(self, y: Array) -> Array:
+        try:
+            from daqp import solve
+        except ImportError as missing:
+            raise ImportError("Polytope needs daqp, which is not installed; pip install 'klazy[polytope]'.") from missing
+        x, _, status, _ = solve(np.eye(self.dim), -y, np.array(self.A), np.array(self.b), primal_tol=1e-11)
+        if status != 1:
+            raise ArithmeticError(f"Polytope needs a solvable projection, got daqp status={status}; rescale A and b.")
+        return x
+
+    def _argmin_linear(self, g: Array) -> Array:
+        return np.apply_along_axis(lambda one: self._linear_programme(one).x, -1, g)
+
+    def _violation(self, x: Array) -> Array:
+        return ((x @ self.A.T - self.b) / np.maximum(np.linalg.norm(self.A, axis=1), 1e-300)).max(axis=-1)

@@ -1,0 +1,123 @@
+"""Simplices: shares of a fixed total, with or without limits per coordinate."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from klazy.arrays import Array, coordinates, number, positive, refusal, whole
+from klazy.kernels import codes
+from klazy.sets.base import ConvexSet
+from klazy.sets.threshold import capped_part, simplex_part
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Simplex(ConvexSet):
+    r"""The simplex :math:`\{x \ge 0 : \sum_i x_i = total\}`.
+
+    >>> Simplex(3).project([0.9, 0.5, -1.0])
+    array([0.7, 0.3, 0. ])
+    """
+
+    dim: int
+    total: float = 1.0
+    code: ClassVar[int | None] = codes.SIMPLEX
+
+    def __post_init__(self) -> None:
+        dim = whole(self.dim, "dim", "Simplex", "a dimension dim >= 1", "give the number of coordinates")
+        self._keep(dim=dim, total=positive(self.total, "total", "Simplex"))
+
+    @property
+    def diameter(self) -> float:
+        return self.total * 2.0**0.5 if self.dim > 1 else 0.0
+
+    def _project(self, y: Array) -> Array:
+        return simplex_part(y, self.total)
+
+    def _argmin_linear(self, g: Array) -> Array:
+        vertex = np.zeros_like(g)
+        np.put_along_axis(vertex, g.argmin(axis=-1)[..., None], self.total, axis=-1)
+        return vertex
+
+    def _violation(self, x: Array) -> Array:
+        return np.maximum(np.abs(x.sum(axis=-1) - self.total), -x.min(axis=-1))
+
+    def _radius(self, center: Array) -> float:
+        return float(np.sqrt(center @ center - 2.0 * self.total * center.min() + self.total**2))
+
+    def parameters(self) -> Array:
+        return np.array([self.total])
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CappedSimplex(ConvexSet):
+    r"""The capped simplex :math:`\{x : floor \le x \le cap, \sum_i x_i = total\}`; cap and floor per coordinate or shared.
+
+    ``radius`` and ``diameter`` are upper bounds, exact when caps and floors are shared and divide the total evenly:
+    the exact values would need the solution of a knapsack problem.
+
+    >>> CappedSimplex(3, total=2.0, cap=1.0).project([5.0, 0.6, 0.2])
+    array([1. , 0.7, 0.3])
+    """
+
+    dim: int
+    total: float
+    cap: float | Array
+    floor: float | Array = 0.0
+    code: ClassVar[int | None] = codes.CAPPED_SIMPLEX
+
+    def __post_init__(self) -> None:
+        owner = "CappedSimplex"
+        dim = whole(self.dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
+        low, high = coordinates(self.floor, "floor", owner, dim), coordinates(self.cap, "cap", owner, dim)
+        total = number(self.total, "total", owner)
+        if (low > high).any():
+            i = int(np.argmax(low > high))
+            raise refusal(owner, f"floor <= cap, {high[i]} here", f"floor[{i}]", low[i], "raise the cap or lower the floor")
+        if not low.sum() <= total <= high.sum():
+            between = f"total between the floors' sum {low.sum()} and the caps' sum {high.sum()}"
+            raise refusal(owner, between, "total", total, "the set is empty otherwise")
+        cap = float(high[0]) if np.ndim(self.cap) == 0 else high
+        floor = float(low[0]) if np.ndim(self.floor) == 0 else low
+        self._keep(dim=dim, total=total, cap=cap, floor=floor)
+
+    @cached_property
+    def _bounds(self) -> tuple[Array, Array]:
+        return np.full(self.dim, self.floor), np.full(self.dim, self.cap)
+
+    @property
+    def diameter(self) -> float:
+        low, high = self._bounds
+        widest = np.sort(high - low)[::-1]
+        moved = 2.0 * min(self.total - low.sum(), high.sum() - self.total)
+        return float(np.sqrt(widest @ _filled(widest, moved)))
+
+    def _project(self, y: Array) -> Array:
+        return capped_part(y, self.total, *self._bounds)
+
+    def _argmin_linear(self, g: Array) -> Array:
+        low, high = self._bounds
+        cheapest = np.argsort(g, axis=-1)
+        x = np.empty_like(g)
+        np.put_along_axis(x, cheapest, _filled((high - low)[cheapest], self.total - low.sum()), axis=-1)
+        return x + low
+
+    def _violation(self, x: Array) -> Array:
+        low, high = self._bounds
+        return np.maximum(np.abs(x.sum(axis=-1) - self.total), np.maximum(low - x, x - high).max(axis=-1))
+
+    def _radius(self, center: Array) -> float:
+        low, high = self._bounds
+        chords = low + high - 2.0 * center  # slope of the chord over (x_i - c_i)^2 on [floor_i, cap_i]
+        square = (low - center) @ (low - center) + chords @ (self._argmin_linear(-chords) - low)
+        return float(np.sqrt(square))
+
+    def parameters(self) -> Array:
+        return np.concatenate(([self.total], *self._bounds))
+
+
+def _filled(room: Array, amount: float) -> Array:
+    """``amount`` poured into the coordinates in order, as much into each as it has room for."""
+    before = np.cumsum(room, axis=-1) - room
+    return np.clip(amount - before, 0.0, room)

@@ -1,0 +1,128 @@
+"""One or more examples of every public class, found by introspection: a new class is tested because it exists."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import klazy as kl
+from klazy.arrays import Array
+
+
+def concrete(base: type) -> list[type]:
+    """Every public class of the package below ``base`` that can be built."""
+    members = (value for value in vars(kl).values() if inspect.isclass(value))
+    return sorted((c for c in members if issubclass(c, base) and not inspect.isabstract(c)), key=lambda c: c.__name__)
+
+
+T = TypeVar("T")
+
+
+def examples_of(base: type, examples: list[T]) -> list[T]:
+    """``examples``, once it is certain that no class below ``base`` is missing from them."""
+    missing = set(concrete(base)) - {type(example) for example in examples}
+    assert not missing, f"add an example of {missing} to tests/cases.py"
+    return examples
+
+
+TRIANGLE = kl.Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -2.0]], [1.0, 0.5, 0.0])
+SETS = examples_of(
+    kl.ConvexSet,
+    [
+        kl.L2Ball(1),
+        kl.L2Ball(5),
+        kl.L2Ball(3, 0.7, [2.0, -1.0, 0.5]),
+        kl.L1Ball(1, 2.0),
+        kl.L1Ball(5),
+        kl.L1Ball(3, 2.0, [1.0, 0.0, -3.0]),
+        kl.Box(-1.0, 2.0),
+        kl.Box([-1.0, 0.5, 0.0, 1.0], [1.0, 2.0, 0.0, 4.0]),
+        kl.Simplex(1, 3.0),
+        kl.Simplex(5),
+        kl.Simplex(12, 2.5),
+        kl.CappedSimplex(4, 2.0, 1.0),
+        kl.CappedSimplex(4, -0.5, [0.3, 1.0, 2.0, 0.0], [-1.0, -0.2, 0.0, -0.4]),
+        kl.CappedSimplex(3, 3.0, 1.0),
+        TRIANGLE,
+        kl.Product([kl.L2Ball(2), kl.Simplex(3), kl.Box(-1.0, 1.0)]),
+        kl.Product([kl.L1Ball(3, 1.0, [1.0, 1.0, 1.0]), kl.Product([kl.CappedSimplex(3, 1.5, 1.0), kl.L2Ball(2)])]),
+        kl.Intersection([kl.L2Ball(3), kl.Box([0.0, -1.0, -1.0], [1.0, 1.0, 0.2])]),
+    ],
+)
+COMPILED_SETS = [s for s in SETS if s.code is not None]
+
+SCHEDULES = examples_of(
+    kl.Schedule, [kl.Constant(1.7), kl.Sqrt(3.0), kl.Sqrt(0.5, offset=2.0), kl.Doubling(2.0), kl.ScaleFree(2.0, 0.5, 0.8)]
+)
+MEMORIES = examples_of(
+    kl.Memory, [kl.Forget(), kl.Full(), kl.Clock(4), kl.Decay(5.0), kl.Decay(1.0), kl.Clip(0.8), kl.Event(1.5)]
+)
+
+Maker = Callable[..., kl.Learner[Any]]  # (domain, sigma, start=None) -> learner
+LEARNERS: dict[str, Maker] = {
+    "GD": kl.GD,
+    "LazyGD": kl.LazyGD,
+    "KLazyGD": lambda domain, sigma, **options: kl.KLazyGD(domain, sigma, 4, **options),
+    "KLazyFTRL": lambda domain, sigma, **options: kl.KLazyFTRL(domain, sigma, 4, **options),
+    **{
+        f"MemoryGD-{memory!r}": lambda domain, sigma, memory=memory, **options: kl.MemoryGD(domain, sigma, memory, **options)
+        for memory in MEMORIES
+    },
+}
+examples_of(kl.Learner, [make(kl.L2Ball(2), 1.0) for make in LEARNERS.values()])
+
+MOVEMENTS = {
+    "l2": lambda d: kl.L2Movement(0.7),
+    "l2 per round": lambda d: kl.L2Movement(np.linspace(0.0, 2.0, 60)),
+    "weighted": lambda d: kl.WeightedL2Movement(0.7, np.linspace(0.0, 2.0, d)),
+    "l1": lambda d: kl.L1Movement(0.7),
+    "tv": lambda d: kl.TVMovement(),
+    "asymmetric": lambda d: kl.AsymmetricMovement(2.0, up=np.linspace(0.1, 1.0, d), down=3.0),
+    "fee": lambda d: kl.SwitchFee(0.3, tol=1e-6),
+}
+examples_of(kl.Movement, [make(3) for make in MOVEMENTS.values()])
+
+
+def costs_of(name: str, T: int, d: int, seed: int) -> kl.Costs:
+    """A random sequence of the named family; data of log-wealth and labels are such as the family needs."""
+    rng = np.random.default_rng(seed)
+    data, labels = rng.normal(size=(T, d)), rng.choice([-1.0, 1.0], T)
+    families: dict[str, Callable[[], kl.Costs]] = {
+        "LinearCosts": lambda: kl.LinearCosts(data),
+        "QuadraticCosts": lambda: kl.QuadraticCosts(data, rng.uniform(0.0, 2.0, T)),
+        "PinballCosts": lambda: kl.PinballCosts(data, rng.uniform(0.0, 2.0, d), 0.5),
+        "LogWealthCosts": lambda: kl.LogWealthCosts(np.exp(0.3 * data)),
+        "HingeCosts": lambda: kl.HingeCosts(data, labels),
+        "LogisticCosts": lambda: kl.LogisticCosts(3.0 * data, labels),
+        "CallableCosts": lambda: kl.CallableCosts(
+            T, d, lambda t, x: float(np.abs(x - data[t - 1]).max()), lambda t, x: _max_norm_gradient(x - data[t - 1])
+        ),
+    }
+    return families[name]()
+
+
+def _max_norm_gradient(gap: Array) -> Array:
+    g = np.zeros_like(gap)
+    i = int(np.abs(gap).argmax())
+    g[i] = np.sign(gap[i])
+    return g
+
+
+COSTS = [c.__name__ for c in concrete(kl.Costs)]
+
+
+def points(d: int, n: int | None = None, size: float = 100.0) -> st.SearchStrategy[Array]:
+    """Points with ties, zeros and tiny numbers, one or ``n`` of them."""
+    shape = (d,) if n is None else (n, d)
+    return arrays(np.float64, shape, elements=st.floats(-size, size, allow_subnormal=False))
+
+
+def gradients(seed: int, T: int, d: int, scale: float = 1.0) -> Array:
+    """T gradients with drift and noise, some of them zero."""
+    rng = np.random.default_rng(seed)
+    g = rng.normal(size=(T, d)) + np.sign(np.sin(np.arange(T) / 7.0))[:, None]
+    g[rng.random(T) < 0.1] = 0.0
+    return scale * g

@@ -1,0 +1,181 @@
+"""Every kernel against ``step``, which is the specification, and the promises about compiling."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from cases import COMPILED_SETS, COSTS, LEARNERS, MOVEMENTS, SCHEDULES, costs_of, gradients
+from klazy.kernels import codes
+
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+T = 60
+AGREE = 1e-12  # times the size of the numbers compared
+
+
+def both(learner, costs, **options):
+    compiled = kl.run(learner, costs, engine="compiled", **options)
+    step = kl.run(learner, costs, engine="step", **options)
+    assert (compiled.engine, step.engine) == ("compiled", "step")
+    return compiled, step
+
+
+def assert_same(compiled, step):
+    np.testing.assert_allclose(compiled.x, step.x, rtol=AGREE, atol=AGREE)
+    np.testing.assert_allclose(compiled.hitting, step.hitting, rtol=AGREE, atol=AGREE * (1 + np.abs(step.x).max()))
+    np.testing.assert_allclose(compiled.switching, step.switching, rtol=AGREE, atol=AGREE)
+    for name, value in step.state._asdict().items():
+        np.testing.assert_allclose(getattr(compiled.state, name), value, rtol=1e-10, atol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+@pytest.mark.parametrize("domain", COMPILED_SETS, ids=repr)
+def test_every_learner_on_every_set_under_every_schedule(make, domain):
+    for seed, sigma in enumerate(SCHEDULES):
+        g = gradients(seed, T, domain.dim)
+        g[:3] = 0.0  # a scale-free schedule has nothing to go by at first
+        assert_same(*both(make(domain, sigma), g))
+
+
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+@pytest.mark.parametrize("name", [name for name in COSTS if name != "CallableCosts"])
+def test_every_learner_on_every_cost_family(make, name):
+    costs = costs_of(name, T, 12, seed=1)
+    for sigma in (kl.Constant(2.0), kl.ScaleFree(1.4)):
+        assert_same(*both(make(kl.Simplex(12), sigma), costs))
+
+
+@pytest.mark.parametrize("name", MOVEMENTS)
+def test_every_movement_cost(name):
+    for domain in (kl.L1Ball(5), kl.Product([kl.Simplex(3), kl.Box([0, 0], [1, 1])])):
+        movement = MOVEMENTS[name](5)
+        compiled, step = both(kl.GD(domain, kl.Sqrt(4.0)), gradients(2, T, 5), movement=movement, x0=np.full(5, 0.3))
+        assert_same(compiled, step)
+        np.testing.assert_allclose(step.switching, movement.paid(step.x, np.full(5, 0.3)), atol=1e-14)
+
+
+@pytest.mark.parametrize("domain", [kl.L2Ball(9), kl.L1Ball(40), kl.Simplex(300), kl.Box(-np.ones(9), np.ones(9))], ids=repr)
+def test_dimensions_beyond_the_unrolled_ones(domain):
+    g = gradients(3, 200, domain.dim)
+    for learner in (kl.KLazyGD(domain, kl.Sqrt(2.0), 17), kl.LazyGD(domain, 5.0)):
+        assert_same(*both(learner, g))
+
+
+@pytest.mark.parametrize("d", range(2, 9))
+def test_every_unrolled_dimension_with_ties(d):
+    """Thresholds of small sets come from a sorting network; gradients of +-1 make ties in every round."""
+    g = np.random.default_rng(d).choice([-1.0, 0.0, 1.0], (T, d))
+    for domain in (kl.L1Ball(d), kl.Simplex(d)):
+        assert_same(*both(kl.KLazyGD(domain, 1.0, 3), g))
+
+
+@pytest.mark.parametrize("record", ["actions", "costs", "totals"])
+def test_recording_less_changes_nothing_else(record):
+    learner, g = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(8.0), 6), gradients(4, T, 5)
+    full = kl.run(learner, g)
+    for engine in ("compiled", "step"):
+        trace = kl.run(learner, g, record=record, engine=engine)
+        assert trace.totals == pytest.approx(full.totals, rel=1e-12)
+        assert (trace.x is None, trace.hitting is None) == (record != "actions", record == "totals")
+
+
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+def test_a_run_in_two_parts_is_the_run(make):
+    learner, g = make(kl.L2Ball(5), kl.Sqrt(3.0)), gradients(5, T, 5)
+    for engine in ("compiled", "step"):
+        whole, first = kl.run(learner, g, engine=engine), kl.run(learner, g[:23], engine=engine)
+        second = kl.run(learner, g[23:], engine=engine, state=first.state, x0=first.x[-1])
+        assert np.array_equal(np.vstack((first.x, second.x)), whole.x)
+        np.testing.assert_allclose(first.totals.cost + second.totals.cost, whole.totals.cost, rtol=1e-12)
+
+
+def test_hints_reach_the_kernel():
+    g = gradients(6, T, 5)
+    learner = kl.MemoryGD(kl.L1Ball(5), kl.ScaleFree(2.0), kl.Decay(8.0))
+    compiled, step = both(learner, g, hints=0.5 * g)
+    assert_same(compiled, step)
+    assert np.abs(step.x - kl.run(learner, g).x).max() > 0.01
+
+
+def test_read_only_strided_and_integer_input():
+    g = np.random.default_rng(0).integers(-3, 4, (40, 10))
+    learner, x = kl.GD(kl.L2Ball(5), 4.0), None
+    frozen = np.ascontiguousarray(g[:, ::2].astype(float))
+    frozen.setflags(write=False)
+    for version in (g[:, ::2], g[:, ::2].astype(np.float32), np.asfortranarray(g[:, ::2].astype(float)), frozen):
+        trace = kl.run(learner, version, engine="compiled")
+        assert x is None or np.array_equal(trace.x, x)
+        x = trace.x
+
+
+class SteepBall(kl.L2Ball):
+    """A user's subclass: it may compute something else, so its parent's kernel is not used for it."""
+
+
+class Custom(kl.Schedule):
+    def __call__(self, t):
+        return 2.0 + 1.0 / t
+
+
+@pytest.mark.parametrize(
+    ("part", "learner", "costs"),
+    [
+        ("Polytope", kl.GD(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), 1.0), np.ones((3, 1))),
+        ("Intersection", kl.GD(kl.Intersection([kl.Box(0, 1), kl.L2Ball(1)]), 1.0), np.ones((3, 1))),
+        ("Product", kl.GD(kl.Product([kl.Polytope([[1.0], [-1.0]], [1.0, 1.0])]), 1.0), np.ones((3, 1))),
+        ("CallableCosts", kl.GD(kl.Box(0, 1), 1.0), kl.CallableCosts(3, 1, lambda t, x: x[0], lambda t, x: [1.0])),
+        ("SteepBall", kl.GD(SteepBall(1), 1.0), np.ones((3, 1))),
+        ("Custom", kl.GD(kl.L2Ball(1), Custom()), np.ones((3, 1))),
+    ],
+)
+def test_a_part_without_kernel_is_named_and_auto_goes_through_step(part, learner, costs):
+    message = f"run needs a kernel for every part, got engine='compiled' with {part}; use engine='auto'."
+    with pytest.raises(ValueError, match=message):
+        kl.run(learner, costs, engine="compiled")
+    assert kl.run(learner, costs).engine == "step"
+
+
+def test_only_polytope_intersection_and_callable_costs_have_no_kernel():
+    from cases import concrete
+
+    bases = (kl.ConvexSet, kl.Schedule, kl.Costs, kl.Movement, kl.Memory, kl.Learner)
+    without = {c.__name__ for base in bases for c in concrete(base) if c.code is None}
+    assert without == {"Polytope", "Intersection", "CallableCosts"}
+
+
+@pytest.mark.skipif(JIT_OFF, reason="nothing is compiled here")
+class TestCompiling:
+    def test_other_numbers_need_no_other_kernel(self):
+        from klazy.kernels.play import play_kernel
+
+        kind = (codes.L2_BALL, codes.LINEAR, codes.K_LAZY)
+        kernel = play_kernel(*kind, 5)
+        for sigma in SCHEDULES:
+            kl.run(kl.KLazyGD(kl.L2Ball(5), sigma, 3), np.ones((4, 5)), record="totals", movement=kl.TVMovement())
+        assert play_kernel(*kind, 5) is kernel
+        assert len(kernel.signatures) == 1
+        assert play_kernel(*kind, 50) is play_kernel(*kind, 51)
+
+    def test_a_second_process_compiles_nothing(self, tmp_path):
+        script = (
+            "import json, numpy as np, klazy as kl\n"
+            "kl.run(kl.KLazyGD(kl.L1Ball(3), 1.0, 2), np.ones((4, 3)))\n"
+            "kl.Agent(kl.KLazyGD(kl.L1Ball(3), 1.0, 2))\n"
+            "from klazy.kernels.play import play_kernel, update_kernel\n"
+            "kernels = (play_kernel(1, 0, 1, 3), update_kernel(1, 1, 3))\n"
+            "print(json.dumps([[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]))\n"
+        )
+        env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        answers = [
+            subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True) for _ in range(2)
+        ]
+        assert [json.loads(a.stdout) for a in answers] == [[[0, 1], [0, 1]], [[1, 0], [1, 0]]]
+
+    def test_kernels_release_the_interpreter_lock(self):
+        from klazy.kernels.play import play_kernel
+
+        assert play_kernel(codes.L2_BALL, codes.LINEAR, codes.K_LAZY, 5).targetoptions["nogil"]

@@ -1,0 +1,178 @@
+"""Laws of every set: its projection is the projection, and its other answers agree with it."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klazy as kl
+from cases import SETS, TRIANGLE, points
+from klazy.arrays import Array
+
+TOL = 1e-9  # of the sets' own notion of inside, times the size of what was projected
+
+
+def scale(*values: Array) -> float:
+    return 1.0 + max(float(np.abs(v).max()) for v in values)
+
+
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+class TestEverySet:
+    @given(data=st.data())
+    def test_projection_is_feasible(self, domain, data):
+        x = domain.project(data.draw(points(domain.dim)))
+        assert domain.contains(x)
+
+    @given(data=st.data())
+    def test_projection_is_idempotent(self, domain, data):
+        x = domain.project(data.draw(points(domain.dim)))
+        np.testing.assert_allclose(domain.project(x), x, atol=TOL)
+
+    @given(data=st.data())
+    def test_projection_does_not_expand(self, domain, data):
+        y, z = data.draw(points(domain.dim)), data.draw(points(domain.dim))
+        gap = np.linalg.norm(domain.project(y) - domain.project(z))
+        assert gap <= np.linalg.norm(y - z) + TOL * scale(y, z)
+
+    @given(data=st.data())
+    def test_residual_is_normal_to_the_set(self, domain, data):
+        """The variational inequality <y - x, z - x> <= 0 for every z of the set characterises x = Proj(y)."""
+        y = data.draw(points(domain.dim))
+        x, z = domain.project(y), domain.project(data.draw(points(domain.dim)))
+        assert (y - x) @ (z - x) <= TOL * scale(y) * scale(x, z)
+        worst = domain.argmin_linear(x - y)
+        assert (y - x) @ (worst - x) <= 1e-7 * scale(y) * scale(x)
+
+    @given(data=st.data())
+    def test_points_of_the_set_stay(self, domain, data):
+        inside = domain.project(data.draw(points(domain.dim, 2))).mean(axis=0)
+        np.testing.assert_allclose(domain.project(inside), inside, atol=TOL)
+
+    @given(data=st.data())
+    def test_a_batch_is_projected_row_by_row(self, domain, data):
+        y = data.draw(points(domain.dim, 6)).reshape(2, 3, domain.dim)
+        rows = [[domain.project(row) for row in block] for block in y]
+        np.testing.assert_allclose(domain.project(y), rows, atol=TOL * scale(y))
+
+    @given(data=st.data())
+    def test_argmin_linear_is_feasible_and_no_point_is_better(self, domain, data):
+        g, z = data.draw(points(domain.dim)), domain.project(data.draw(points(domain.dim)))
+        x = domain.argmin_linear(g)
+        assert domain.contains(x, tol=1e-7)
+        assert g @ x <= g @ z + 1e-7 * scale(g) * scale(z)
+
+    @given(data=st.data())
+    def test_radius_and_diameter_bound_all_distances(self, domain, data):
+        x, z = domain.project(data.draw(points(domain.dim, 2)))
+        far, other = domain.argmin_linear(x - z), domain.argmin_linear(z - x)
+        center = data.draw(points(domain.dim))
+        for a, b in ((x, z), (far, other), (far, x)):
+            assert np.linalg.norm(a - b) <= domain.diameter + 1e-7 * scale(a)
+            assert np.linalg.norm(a - center) <= domain.radius(center) + 1e-7 * scale(a, center)
+        assert domain.radius() <= domain.diameter + TOL or not isinstance(
+            domain, kl.L2Ball | kl.L1Ball | kl.Box | kl.Simplex
+        )
+
+    def test_start_is_the_point_nearest_to_the_origin(self, domain):
+        np.testing.assert_allclose(domain.start, domain.project(np.zeros(domain.dim)), atol=TOL)
+        assert domain.contains(domain.start)
+
+    def test_what_is_outside_is_not_contained(self, domain):
+        assert not domain.contains(domain.start + 2.0 * domain.diameter + 1.0)
+        assert not domain.contains(np.full(domain.dim, np.nan))
+        assert not domain.contains(np.zeros(domain.dim + 1))
+
+    def test_repr_and_file_form_give_the_set_back(self, domain):
+        assert eval(repr(domain), vars(kl)) == domain
+        assert kl.ConvexSet.from_dict(domain.to_dict()) == domain
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_agrees_with_a_conic_solver(self, domain, seed):
+        y = np.random.default_rng(seed).normal(scale=2.0, size=domain.dim)
+        x = cp.Variable(domain.dim)
+        problem = cp.Problem(cp.Minimize(cp.sum_squares(x - y)), constraints(domain, x))
+        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+        assert x.value is not None
+        np.testing.assert_allclose(domain.project(y), x.value, atol=1e-6)  # the root of the gap that Clarabel closes
+
+
+def constraints(domain: kl.ConvexSet, x: cp.Expression) -> list[cp.Constraint]:
+    """The set as a conic solver reads it, written from its definition."""
+    match domain:
+        case kl.L2Ball():
+            return [cp.norm2(x - (0 if domain.center is None else domain.center)) <= domain.radius_]
+        case kl.L1Ball():
+            return [cp.norm1(x - (0 if domain.center is None else domain.center)) <= domain.radius_]
+        case kl.Box():
+            return [x >= domain.lower, x <= domain.upper]
+        case kl.Simplex():
+            return [x >= 0, cp.sum(x) == domain.total]
+        case kl.CappedSimplex():
+            return [x >= domain.floor, x <= domain.cap, cp.sum(x) == domain.total]
+        case kl.Polytope():
+            return [domain.A @ x <= domain.b]
+        case kl.Product():
+            ends = np.cumsum([s.dim for s in domain.sets])
+            parts = zip(domain.sets, ends, strict=True)
+            return [c for s, end in parts for c in constraints(s, x[end - s.dim : end])]
+        case kl.Intersection():
+            return [c for s in domain.sets for c in constraints(s, x)]
+    raise AssertionError(f"state {type(domain).__name__} for cvxpy here")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_optax(seed):
+    import jax
+    import optax.projections as op
+
+    jax.config.update("jax_enable_x64", True)
+    y = np.random.default_rng(seed).normal(scale=2.0, size=7)
+    low, high = -np.linspace(0.1, 1.0, 7), np.linspace(0.2, 2.0, 7)
+    for ours, theirs in (
+        (kl.L2Ball(7, 1.5), op.projection_l2_ball(y, 1.5)),
+        (kl.L1Ball(7, 1.5), op.projection_l1_ball(y, 1.5)),
+        (kl.Simplex(7, 1.5), op.projection_simplex(y, 1.5)),
+        (kl.Box(low, high), op.projection_box(y, low, high)),
+    ):
+        np.testing.assert_allclose(ours.project(y), theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize("domain", [kl.L1Ball(6), kl.Simplex(6), kl.CappedSimplex(6, 2.0, 0.9)], ids=repr)
+def test_points_far_away_lose_no_precision(domain):
+    """Without the shift by the largest entry, x would inherit the rounding of y: 1e-2 at this distance."""
+    y = 1e14 + np.array([0.25, 0.5, 0.75, 0.0, 1.0, -3.0])
+    np.testing.assert_allclose(np.abs(domain.project(y)).sum(), domain.project(np.zeros(6)).sum() or 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [10_000, 200_000])
+def test_thresholds_need_a_handful_of_passes_whatever_the_dimension(d, monkeypatch):
+    passes = 0
+    count = np.count_nonzero
+
+    def counting(*args, **kwargs):
+        nonlocal passes
+        passes += 1
+        return count(*args, **kwargs)
+
+    monkeypatch.setattr(np, "count_nonzero", counting)
+    y = np.random.default_rng(0).normal(size=d)
+    for domain in (kl.Simplex(d), kl.L1Ball(d), kl.CappedSimplex(d, 5.0, 0.5)):
+        passes = 0
+        domain.project(y)
+        assert passes <= 40
+
+
+def test_dykstra_reports_that_it_has_not_converged():
+    thin = kl.Intersection([kl.L2Ball(2), kl.L2Ball(2, 1.0, [1.9, 0.0])], budget=3)
+    with pytest.warns(kl.NotConverged, match=r"stopped after 3 cycles: the last one still moved by .*violates"):
+        thin.project([1.0, 5.0])
+
+
+def test_exact_radius_and_diameter_in_closed_form():
+    assert kl.L1Ball(3, 2.0, [1.0, 0.0, 0.0]).radius([0.0, 0.0, 0.0]) == 3.0
+    assert kl.Box([0, 0], [3, 4]).diameter == 5.0
+    assert kl.Simplex(3).diameter == pytest.approx(2**0.5)
+    assert kl.CappedSimplex(4, 2.0, 1.0).diameter == pytest.approx(2.0)  # (1,1,0,0) against (0,0,1,1)
+    assert kl.CappedSimplex(4, 2.0, 1.0).radius([0.0] * 4) == pytest.approx(2**0.5)
+    assert TRIANGLE.radius([-0.5, 0.0]) >= 1.5
