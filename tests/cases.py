@@ -77,13 +77,18 @@ examples_of(kl.Learner, [make(kl.L2Ball(2), 1.0) for make in LEARNERS.values()])
 MOVEMENTS = {
     "l2": lambda d: kl.L2Movement(0.7),
     "l2 per round": lambda d: kl.L2Movement(np.linspace(0.0, 2.0, 60)),
-    "weighted": lambda d: kl.WeightedL2Movement(0.7, np.linspace(0.0, 2.0, d)),
+    "weighted": lambda d: kl.WeightedL2Movement(0.7, scale=np.linspace(0.0, 2.0, d)),
     "l1": lambda d: kl.L1Movement(0.7),
     "tv": lambda d: kl.TVMovement(),
     "asymmetric": lambda d: kl.AsymmetricMovement(2.0, up=np.linspace(0.1, 1.0, d), down=3.0),
     "fee": lambda d: kl.SwitchFee(0.3, tol=1e-6),
 }
 examples_of(kl.Movement, [make(3) for make in MOVEMENTS.values()])
+
+
+def evaluated(text: str) -> Any:
+    """What a ``repr`` stands for."""
+    return eval(text, dict(vars(kl)))
 
 
 def costs_of(name: str, T: int, d: int, seed: int) -> kl.Costs:

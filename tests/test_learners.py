@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import LEARNERS, MEMORIES, SCHEDULES, SETS, gradients
+from cases import LEARNERS, MEMORIES, SCHEDULES, SETS, evaluated, gradients
 
 T = 30
 seeds = st.integers(0, 2**16)
@@ -88,7 +88,7 @@ class TestEveryLearner:
 
     def test_repr_and_file_form_give_the_learner_back(self, make):
         learner = make(kl.Simplex(3), kl.Sqrt(4.0), start=[1.0, 0.0, 0.0])
-        assert eval(repr(learner), vars(kl)) == learner
+        assert evaluated(repr(learner)) == learner
         assert kl.Learner.from_dict(learner.to_dict()) == learner
 
 
@@ -149,9 +149,7 @@ def test_clock_memory_is_its_own_algorithm_for_schedules():
 @given(domain=cheap_sets, sigma=schedules, seed=seeds)
 def test_forgetting_memory_is_gd(domain, sigma, seed):
     g = gradients(seed, T, domain.dim)
-    np.testing.assert_allclose(
-        played(kl.MemoryGD(domain, sigma, kl.Forget()), g), played(kl.GD(domain, sigma), g), atol=1e-12
-    )
+    np.testing.assert_allclose(played(kl.MemoryGD(domain, sigma, kl.Forget()), g), played(kl.GD(domain, sigma), g), atol=1e-12)
 
 
 @given(domain=cheap_sets, s=st.floats(0.2, 10.0), seed=seeds)

@@ -23,7 +23,7 @@ class Agent:
 
     >>> agent = Agent(KLazyGD(Simplex(3), sigma=2.0, k=8))
     >>> agent.update([1.0, 0.0, 0.0])
-    array([0.        , 0.5       , 0.5       ])
+    array([0. , 0.5, 0.5])
     >>> agent
     Agent(KLazyGD(domain=Simplex(dim=3), sigma=Constant(s=2.0), k=8), t=2)
     """

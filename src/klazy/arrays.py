@@ -54,9 +54,11 @@ def vector(values: ArrayLike, name: str, owner: str, dim: int | None = None) -> 
     return array
 
 
-def rows(values: ArrayLike, name: str, owner: str, dim: int | None = None, T: int | None = None) -> Array:
-    """A finite array of shape ``(T, dim)``, one row per round."""
-    array = real_array(values, name, owner)
+def rows(
+    values: ArrayLike, name: str, owner: str, dim: int | None = None, T: int | None = None, *, finite: bool = True
+) -> Array:
+    """An array of shape ``(T, dim)``, one row per round."""
+    array = real_array(values, name, owner, finite=finite)
     fits = array.ndim == 2 and array.size > 0 and dim in (None, array.shape[-1]) and T in (None, array.shape[0])
     if not fits:
         wanted = f"({T or 'T'}, {dim or 'd'})"

@@ -1,11 +1,12 @@
 """What every configuration object shares: a ``repr`` that evaluates to it, equality, and a form that JSON holds.
 
-A configuration (a set, a schedule, a learner, ...) is a frozen dataclass whose fields are its constructor's
-arguments. Nothing else identifies it, so text, equality and files all come from the fields.
+A configuration (a set, a schedule, a learner, ...) is immutable, and its constructor's arguments are its attributes.
+Nothing else identifies it, so text, equality and files all come from the constructor's signature.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from functools import cache
+from inspect import signature
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -14,17 +15,27 @@ from klazy.arrays import frozen
 _SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Config:
-    """Base of all configurations; subclasses are decorated as this class is."""
+    """An immutable object that keeps each argument of ``__init__``, once checked, under the argument's name.
+
+    An underscore at the end keeps an attribute apart from a method of that name.
+    """
+
+    def _keep(self, **values: Any) -> None:
+        """Store checked values in ``__init__``; arrays are kept as read-only copies."""
+        for name, value in values.items():
+            object.__setattr__(self, name, frozen(value) if isinstance(value, np.ndarray) else value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} cannot be changed, got {name}={value!r}; build a new one.")
 
     def _arguments(self) -> dict[str, Any]:
-        """The constructor's arguments. A trailing underscore keeps a field apart from a method of that name."""
-        return {f.name.rstrip("_"): getattr(self, f.name) for f in fields(self) if f.init}
+        names = _defaults(type(self))
+        return {name: getattr(self, f"{name}_" if hasattr(self, f"{name}_") else name) for name in names}
 
     def __repr__(self) -> str:
-        defaults = {f.name.rstrip("_"): f.default for f in fields(self)}
-        shown = [f"{name}={_text(value)}" for name, value in self._arguments().items() if not _same(value, defaults[name])]
+        default = _defaults(type(self))
+        shown = [f"{name}={_text(value)}" for name, value in self._arguments().items() if not _same(value, default[name])]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __eq__(self, other: object) -> bool:
@@ -35,11 +46,6 @@ class Config:
 
     def __hash__(self) -> int:
         return hash(repr(self))
-
-    def _keep(self, **values: Any) -> None:
-        """Store checked values during ``__post_init__``; arrays are kept as read-only copies."""
-        for name, value in values.items():
-            object.__setattr__(self, name, frozen(value) if isinstance(value, np.ndarray) else value)
 
     def to_dict(self) -> dict[str, Any]:
         """The class name and the fields as plain JSON values."""
@@ -53,6 +59,12 @@ class Config:
         if name not in known:
             raise ValueError(f"{cls.__name__} needs a known class, got class={name!r}; import the module that defines it.")
         return known[name](**{key: _rebuilt(value) for key, value in data.items() if key != "class"})
+
+
+@cache
+def _defaults(cls: type) -> dict[str, Any]:
+    """The arguments of the constructor with their defaults."""
+    return {parameter.name: parameter.default for parameter in signature(cls).parameters.values()}
 
 
 def _family(cls: type) -> list[type]:

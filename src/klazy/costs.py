@@ -34,6 +34,10 @@ class Costs(ABC):
         """f_t(x_t) for all rounds at once, x of shape (T, d)."""
         return np.array([self.value(t, x[t - 1]) for t in range(1, self.T + 1)])
 
+    def check_finite(self) -> None:
+        """Refuse data with NaN or inf, saying where; costs without data have nothing to refuse."""
+        return
+
     def arrays(self) -> tuple[Array, Array, Array]:
         """What the kernel reads: data of shape (T, d), one number per round (or one for all), parameters."""
         raise TypeError(f"{type(self).__name__} has no kernel.")
@@ -45,8 +49,9 @@ class Costs(ABC):
 class _Rows(Costs):
     """Families defined by one row of data per round; each gives value and gradient for any number of rows at once."""
 
-    def __init__(self, data: ArrayLike, name: str) -> None:
-        self.data = rows(data, name, type(self).__name__)
+    def __init__(self, data: ArrayLike, name: str, *, check: bool = True) -> None:
+        self.name = name
+        self.data = rows(data, name, type(self).__name__, finite=check)
         self.T, self.dim = self.data.shape
         self.extra = np.zeros(1)
 
@@ -60,6 +65,9 @@ class _Rows(Costs):
         """Keep one number for all rounds, or one per round."""
         extra = np.atleast_1d(real_array(values, name, type(self).__name__))
         self.extra = extra if extra.size == 1 else vector(extra, name, type(self).__name__, self.T)
+
+    def check_finite(self) -> None:
+        real_array(self.data, self.name, type(self).__name__)
 
     def value(self, t: int, x: Array) -> float:
         return float(self._values(self.data[t - 1], self.extra[min(t, self.extra.size) - 1], x))
@@ -75,12 +83,16 @@ class _Rows(Costs):
 
 
 class LinearCosts(_Rows):
-    r"""f_t(x) = :math:`\langle g_t, x \rangle`, g of shape (T, d)."""
+    r"""f_t(x) = :math:`\langle g_t, x \rangle`, g of shape (T, d).
+
+    ``check=False`` leaves the search for NaN and inf to :func:`~klazy.run`, which finds them on the way at no cost and
+    refuses them as well; it is what a bare array gets.
+    """
 
     code: ClassVar[int | None] = codes.LINEAR
 
-    def __init__(self, g: ArrayLike) -> None:
-        super().__init__(g, "g")
+    def __init__(self, g: ArrayLike, *, check: bool = True) -> None:
+        super().__init__(g, "g", check=check)
 
     def _values(self, rows: Array, extra: Array, x: Array) -> Array:
         return np.vecdot(rows, x)
@@ -207,4 +219,4 @@ class CallableCosts(Costs):
 
 def as_costs(costs: Costs | ArrayLike) -> Costs:
     """Costs from costs or from a bare array of gradients, one row per round."""
-    return costs if isinstance(costs, Costs) else LinearCosts(costs)
+    return costs if isinstance(costs, Costs) else LinearCosts(costs, check=False)

@@ -1,29 +1,28 @@
 """What moving costs: lambda_t m(x_t, x_{t-1}), with one weight lambda or one per round."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, non_negative, real_array, refusal, vector
+from klazy.arrays import Array, coordinates, non_negative, real_array, refusal
 from klazy.config import Config
 from klazy.kernels import codes
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Movement(Config, ABC):
     """A price for the step delta = x_t - x_{t-1}, times ``weight``: a number, or one number per round."""
 
-    weight: float | Array = 1.0
+    weight: float | Array
     code: ClassVar[int | None] = None
 
-    def __post_init__(self) -> None:
+    def __init__(self, weight: ArrayLike = 1.0) -> None:
         owner = type(self).__name__
-        weight = real_array(self.weight, "weight", owner)
-        if weight.ndim > 1 or weight.size == 0 or (weight < 0).any():
-            raise refusal(owner, "weights >= 0, one or one per round", "weight", self.weight, "give a number or a vector")
-        self._keep(weight=float(weight) if weight.ndim == 0 else weight)
+        weights = real_array(weight, "weight", owner)
+        if weights.ndim > 1 or weights.size == 0 or (weights < 0).any():
+            raise refusal(owner, "weights >= 0, one or one per round", "weight", weight, "give a number or a vector")
+        self._keep(weight=float(weights) if weights.ndim == 0 else weights)
 
     @abstractmethod
     def distance(self, delta: Array) -> Array:
@@ -49,7 +48,6 @@ class Movement(Config, ABC):
         return np.zeros(1)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class L2Movement(Movement):
     r"""Euclidean distance, the default: :math:`\lambda \|\delta\|_2`."""
 
@@ -59,28 +57,26 @@ class L2Movement(Movement):
         return np.sqrt(np.vecdot(delta, delta))
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class WeightedL2Movement(Movement):
     r""":math:`\lambda \sqrt{\sum_i w_i \delta_i^2}` with a scale w_i >= 0 per coordinate."""
 
-    scale: Array | None = None
+    scale: float | Array
     code: ClassVar[int | None] = codes.MOVE_WEIGHTED
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._keep(scale=_prices(self.scale, "scale", "WeightedL2Movement"))
+    def __init__(self, weight: ArrayLike = 1.0, *, scale: ArrayLike) -> None:
+        super().__init__(weight)
+        self._keep(scale=_prices(scale, "scale", "WeightedL2Movement"))
 
     def distance(self, delta: Array) -> Array:
-        return np.sqrt((np.asarray(self.scale) * delta**2).sum(axis=-1))
+        return np.sqrt((self.scale * delta**2).sum(axis=-1))
 
     def check(self, dim: int) -> None:
-        vector(self.prices(dim), "scale", "WeightedL2Movement", dim)
+        coordinates(self.scale, "scale", "WeightedL2Movement", dim)
 
     def prices(self, dim: int) -> Array:
-        return np.asarray(self.scale)
+        return np.full(dim, self.scale)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class L1Movement(Movement):
     r"""Sum of absolute changes: :math:`\lambda \|\delta\|_1`."""
 
@@ -93,7 +89,6 @@ class L1Movement(Movement):
         return np.ones(2 * dim)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class TVMovement(Movement):
     r"""Total variation, the mass that changes place: :math:`\lambda \|\delta\|_1 / 2`."""
 
@@ -106,53 +101,49 @@ class TVMovement(Movement):
         return np.full(2 * dim, 0.5)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class AsymmetricMovement(Movement):
     r""":math:`\lambda \sum_i (up_i \delta_i^+ + down_i \delta_i^-)`: raising and lowering have their own prices."""
 
-    up: float | Array = 1.0
-    down: float | Array = 1.0
+    up: float | Array
+    down: float | Array
     code: ClassVar[int | None] = codes.MOVE_ABSOLUTE
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._keep(up=_prices(self.up, "up", "AsymmetricMovement"), down=_prices(self.down, "down", "AsymmetricMovement"))
+    def __init__(self, weight: ArrayLike = 1.0, *, up: ArrayLike = 1.0, down: ArrayLike = 1.0) -> None:
+        super().__init__(weight)
+        self._keep(up=_prices(up, "up", "AsymmetricMovement"), down=_prices(down, "down", "AsymmetricMovement"))
 
     def distance(self, delta: Array) -> Array:
-        return np.asarray(np.sum(self.up * np.maximum(delta, 0.0) + self.down * np.maximum(-delta, 0.0), axis=-1))
+        prices: Array = np.where(delta > 0, self.up, np.negative(self.down))
+        return np.vecdot(prices, delta)
 
     def check(self, dim: int) -> None:
         for name, price in (("up", self.up), ("down", self.down)):
-            if np.ndim(price):
-                vector(price, name, "AsymmetricMovement", dim)
+            coordinates(price, name, "AsymmetricMovement", dim)
 
     def prices(self, dim: int) -> Array:
         return np.concatenate((np.full(dim, self.up), np.full(dim, self.down)))
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class SwitchFee(Movement):
     r"""A fee lambda whenever any coordinate changes by more than ``tol``, however far."""
 
-    tol: float = 1e-9
+    tol: float
     code: ClassVar[int | None] = codes.MOVE_FEE
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._keep(tol=non_negative(self.tol, "tol", "SwitchFee"))
+    def __init__(self, weight: ArrayLike = 1.0, *, tol: float = 1e-9) -> None:
+        super().__init__(weight)
+        self._keep(tol=non_negative(tol, "tol", "SwitchFee"))
 
     def distance(self, delta: Array) -> Array:
-        return (np.abs(delta) > self.tol).any(axis=-1).astype(np.float64)
+        return np.asarray((np.abs(delta) > self.tol).any(axis=-1), dtype=np.float64)
 
     def prices(self, dim: int) -> Array:
         return np.array([self.tol])
 
 
-def _prices(value: object, name: str, owner: str) -> float | Array:
+def _prices(value: ArrayLike, name: str, owner: str) -> float | Array:
     """A price or one per coordinate, none negative."""
-    if value is None:
-        raise refusal(owner, f"a {name} per coordinate", name, None, f"write {owner}({name}=[...])")
-    prices = real_array(value, name, owner)  # pyright: ignore[reportArgumentType]
+    prices = real_array(value, name, owner)
     if prices.ndim > 1 or (prices < 0).any():
         raise refusal(owner, f"{name} >= 0", name, prices.tolist(), "give a number or one per coordinate")
     return float(prices) if prices.ndim == 0 else prices

@@ -132,11 +132,9 @@ class _Game:
     def _moved_at_first(self) -> float:
         return 0.0 if self.x0 is None else float(self.movement.distance(self.state.x - self.x0))
 
-    def _trace(self, engine: str, totals: Totals, state: Any, x: Array | None, kept: tuple[Any, Any]) -> Trace:
-        return Trace(
-            repr(self.learner), engine, self.record, self.costs.T, self.costs.dim, totals, self.movement,
-            *kept, x=x, x0=self.x0, costs=self.costs, state=state,
-        )  # fmt: skip
+    def _trace(self, engine: str, totals: Totals, state: Any, kept: dict[str, Array]) -> Trace:
+        about = (repr(self.learner), engine, self.record, self.costs.T, self.costs.dim)
+        return Trace(*about, totals, self.movement, kept, self.x0, self.costs, state)
 
     def compiled(self) -> Trace:
         from klazy.kernels.play import play_kernel
@@ -152,22 +150,22 @@ class _Game:
             self._moved_at_first(), flat, x, hitting, switching, totals,
         )  # fmt: skip
         if bad:
+            costs.check_finite()
             raise _not_finite(costs, bad)
-        kept = (None, None) if self.record == "totals" else (hitting, switching)
-        state = learner.unpack(flat)
-        return self._trace("compiled", Totals(*totals.tolist()), state, x if self.record == "actions" else None, kept)
+        recorded = {"x": x, "hitting": hitting, "switching": switching}
+        return self._trace("compiled", Totals(*totals.tolist()), learner.unpack(flat), _nonempty(recorded))
 
     def by_step(self) -> Trace:
+        self.costs.check_finite()
         learner, costs, state, pending = self.learner, self.costs, self.state, self._moved_at_first()
         weights = np.broadcast_to(self.weights, costs.T)
         step: Any = learner.step
-        first = state.t
         points, hitting, switching = [], [], []
         hit = moved = 0.0
         for t in range(1, costs.T + 1):
             value, paid = costs.value(t, state.x), float(weights[t - 1] * pending)
             if not np.isfinite(value):
-                raise _not_finite(costs, first + t - 1)
+                raise _not_finite(costs, self.state.t + t - 1)
             hit, moved = hit + value, moved + paid
             if self.record != "totals":
                 hitting.append(value)
@@ -177,9 +175,12 @@ class _Game:
             g, previous = costs.subgradient(t, state.x), state.x
             state = step(state, g) if self.hints is None else step(state, g, self.hints[t - 1])
             pending = float(self.movement.distance(state.x - previous))
-        kept = (None, None) if self.record == "totals" else (np.array(hitting), np.array(switching))
-        x = np.array(points) if self.record == "actions" else None
-        return self._trace("step", Totals(hit, moved), state, x, kept)
+        recorded = {"x": np.array(points), "hitting": np.array(hitting), "switching": np.array(switching)}
+        return self._trace("step", Totals(hit, moved), state, _nonempty(recorded))
+
+
+def _nonempty(arrays: dict[str, Array]) -> dict[str, Array]:
+    return {name: array for name, array in arrays.items() if array.size}
 
 
 def _not_finite(costs: Costs, t: int) -> ValueError:

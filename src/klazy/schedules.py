@@ -7,7 +7,6 @@ in its own state, so schedules stay pure.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -28,29 +27,31 @@ class Schedule(Config, ABC):
 
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
         """sigma_t, and the energy to carry on, once the gradient of round t is known."""
-        sigma = self(t)
-        if not sigma > 0:
-            raise refusal(type(self).__name__, "sigma > 0 at every round", f"sigma({t})", sigma, "raise the schedule")
-        return sigma, energy
+        return self._checked(t), energy
 
     def values(self, T: int) -> Array:
         """sigma_1, ..., sigma_T."""
-        return np.array([self.observe(t, 0.0, np.zeros(1))[0] for t in range(1, T + 1)])
+        return np.array([self._checked(t) for t in range(1, T + 1)])
+
+    def _checked(self, t: int) -> float:
+        sigma = self(t)
+        if not sigma > 0:
+            raise refusal(type(self).__name__, "sigma > 0 at every round", f"sigma({t})", sigma, "raise the schedule")
+        return sigma
 
     def parameters(self) -> tuple[float, float]:
         """The two numbers that the kernel needs."""
         raise TypeError(f"{type(self).__name__} has no kernel.")
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Constant(Schedule):
     """sigma_t = s. A plain number means the same wherever a schedule is accepted."""
 
     s: float
     code: ClassVar[int | None] = codes.CONSTANT
 
-    def __post_init__(self) -> None:
-        self._keep(s=positive(self.s, "sigma", "Constant", "give a regularisation above zero, 1 / learning rate"))
+    def __init__(self, s: float) -> None:
+        self._keep(s=positive(s, "sigma", "Constant", "give a regularisation above zero, 1 / learning rate"))
 
     def __call__(self, t: int) -> float:
         return self.s
@@ -59,7 +60,6 @@ class Constant(Schedule):
         return self.s, 0.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Sqrt(Schedule):
     r"""sigma_t = :math:`\sqrt{(t + offset) / c}`.
 
@@ -68,14 +68,14 @@ class Sqrt(Schedule):
     """
 
     c: float
-    offset: float = 0.0
+    offset: float
     code: ClassVar[int | None] = codes.SQRT
 
-    def __post_init__(self) -> None:
-        offset = number(self.offset, "offset", "Sqrt")
+    def __init__(self, c: float, offset: float = 0.0) -> None:
+        offset = number(offset, "offset", "Sqrt")
         if offset <= -1:
             raise refusal("Sqrt", "offset > -1, so that sigma > 0 at every round", "offset", offset, "use offset=0")
-        self._keep(c=positive(self.c, "c", "Sqrt"), offset=offset)
+        self._keep(c=positive(c, "c", "Sqrt"), offset=offset)
 
     def __call__(self, t: int) -> float:
         return math.sqrt((t + self.offset) / self.c)
@@ -84,7 +84,6 @@ class Sqrt(Schedule):
         return self.c, self.offset
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Doubling(Schedule):
     r"""sigma_t = :math:`\sqrt{2^e / c}` in epoch e, the :math:`2^e` rounds from :math:`t = 2^e` on.
 
@@ -97,8 +96,8 @@ class Doubling(Schedule):
     c: float
     code: ClassVar[int | None] = codes.DOUBLING
 
-    def __post_init__(self) -> None:
-        self._keep(c=positive(self.c, "c", "Doubling"))
+    def __init__(self, c: float) -> None:
+        self._keep(c=positive(c, "c", "Doubling"))
 
     def __call__(self, t: int) -> float:
         return math.sqrt(2 ** (t.bit_length() - 1) / self.c)
@@ -107,7 +106,6 @@ class Doubling(Schedule):
         return self.c, 0.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class ScaleFree(Schedule):
     r"""sigma_t = :math:`\sqrt{\sum_{s \le t} (\|g_s\|^2 + 2 \lambda \|g_s\|) / (D^2 + 2 D P)}`, for unknown G and T.
 
@@ -116,15 +114,15 @@ class ScaleFree(Schedule):
     """
 
     diameter: float
-    path_length: float = 0.0
-    movement_weight: float = 1.0
+    path_length: float
+    movement_weight: float
     code: ClassVar[int | None] = codes.SCALE_FREE
 
-    def __post_init__(self) -> None:
+    def __init__(self, diameter: float, path_length: float = 0.0, movement_weight: float = 1.0) -> None:
         self._keep(
-            diameter=positive(self.diameter, "diameter", "ScaleFree", "use domain.diameter"),
-            path_length=non_negative(self.path_length, "path_length", "ScaleFree"),
-            movement_weight=non_negative(self.movement_weight, "movement_weight", "ScaleFree"),
+            diameter=positive(diameter, "diameter", "ScaleFree", "use domain.diameter"),
+            path_length=non_negative(path_length, "path_length", "ScaleFree"),
+            movement_weight=non_negative(movement_weight, "movement_weight", "ScaleFree"),
         )
 
     def __call__(self, t: int) -> float:

@@ -33,8 +33,9 @@ class Totals(NamedTuple):
 class Trace:
     """One learner's run: what it played, what that cost, what moving cost.
 
-    ``record`` decides what was kept: ``x`` of shape (T, d) with ``"actions"`` only, ``hitting`` and ``switching`` of
+    ``record`` decided what was kept: ``x`` of shape (T, d) with ``"actions"`` only, ``hitting`` and ``switching`` of
     shape (T,) with ``"actions"`` and ``"costs"``, the totals always. ``switching`` includes the movement weight.
+    ``state`` is the learner's after the last round, from which :func:`~klazy.run` can go on.
     """
 
     learner: str
@@ -44,12 +45,30 @@ class Trace:
     dim: int
     totals: Totals
     movement: Movement
-    hitting: Array | None = None
-    switching: Array | None = None
-    x: Array | None = None
+    kept: dict[str, Array]
     x0: Array | None = None
     costs: Costs | None = None
     state: Any = None
+
+    @property
+    def x(self) -> Array:
+        """The points played, of shape (T, d)."""
+        return self._recorded("x", "actions")
+
+    @property
+    def hitting(self) -> Array:
+        """f_t(x_t), of shape (T,)."""
+        return self._recorded("hitting", "costs")
+
+    @property
+    def switching(self) -> Array:
+        """The movement paid in each round, weight included, of shape (T,)."""
+        return self._recorded("switching", "costs")
+
+    def _recorded(self, name: str, needed: str) -> Array:
+        if name not in self.kept:
+            raise AttributeError(f"Trace.{name} needs record={needed!r}, got record={self.record!r}; run it again so.")
+        return self.kept[name]
 
     def __repr__(self) -> str:
         return f"Trace({self.learner}, T={self.T}, cost={self.totals.cost:.6g})"
@@ -59,7 +78,7 @@ class Trace:
         lines.append(f"{'':10}{'total':>14}{'per round':>14}")
         named = {"hitting": self.totals.hitting, "switching": self.totals.switching, "cost": self.totals.cost}
         lines += [f"{name:10}{total:14.6g}{total / self.T:14.6g}" for name, total in named.items()]
-        if self.x is not None:
+        if "x" in self.kept:
             moved = int((np.abs(np.diff(self.x, axis=0)) > 1e-12).any(axis=1).sum())
             lines.append(f"moved in {moved} of {self.T - 1} rounds")
         return "\n".join(lines)
@@ -70,18 +89,15 @@ class Trace:
             import polars
         except ImportError as missing:
             raise ImportError("to_frame needs polars, which is not installed; pip install 'klazy[cli]'.") from missing
-        if self.hitting is None or self.switching is None:
-            raise _not_recorded("to_frame", "costs")
         columns = {"t": np.arange(1, self.T + 1), "hitting": self.hitting, "switching": self.switching}
-        points = {} if self.x is None else {f"x_{i + 1}": self.x[:, i] for i in range(self.dim)}
+        points = {f"x_{i + 1}": self.x[:, i] for i in range(self.dim)} if "x" in self.kept else {}
         return polars.DataFrame(columns | points)
 
     def save(self, path: str | Path) -> None:
         """Write everything but the costs and the state to a NumPy ``.npz`` file; nothing in it is pickled."""
         about = {"format": FORMAT, "learner": self.learner, "engine": self.engine, "record": self.record}
         about |= {"T": self.T, "dim": self.dim, "totals": list(self.totals), "movement": self.movement.to_dict()}
-        optional = {"hitting": self.hitting, "switching": self.switching, "x": self.x, "x0": self.x0}
-        arrays: dict[str, Any] = {name: array for name, array in optional.items() if array is not None}
+        arrays: dict[str, Any] = self.kept if self.x0 is None else {**self.kept, "x0": self.x0}
         with open(path, "wb") as file:
             np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
 
@@ -94,7 +110,7 @@ class Trace:
         if about.pop("format") > FORMAT:
             raise ValueError(f"Trace needs a file of format <= {FORMAT}, got {path}; install a newer klazy.")
         totals, movement = Totals(*about.pop("totals")), Movement.from_dict(about.pop("movement"))
-        return cls(**about, totals=totals, movement=movement, **arrays)
+        return cls(**about, totals=totals, movement=movement, x0=arrays.pop("x0", None), kept=arrays)
 
 
 class Curves(NamedTuple):
@@ -143,26 +159,20 @@ def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -
 
     >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]])
     >>> regret(trace, [[-1.0], [-1.0], [1.0]]).total
-    3.5
+    2.5
     """
     known = trace.costs if costs is None else as_costs(costs)
     if known is None:
         raise ValueError("regret needs the run's costs, got a trace loaded from a file; pass costs=.")
     points = real_array(u, "u", "regret")
-    points = (
-        rows(points, "u", "regret", trace.dim, trace.T) if points.ndim == 2 else vector(points, "u", "regret", trace.dim)
-    )
+    points = rows(points, "u", "regret", trace.dim, trace.T) if points.ndim == 2 else vector(points, "u", "regret", trace.dim)
     points = np.broadcast_to(points, (trace.T, trace.dim))
     hitting, moved = known.values(points), trace.movement.paid(points)
     path = L2Movement().paid(points)
     curves = None
-    if trace.hitting is not None and trace.switching is not None:
-        dynamic, switching = np.cumsum(trace.hitting - hitting), np.cumsum(trace.switching)
-        total = dynamic + switching - np.cumsum(moved)
-        curves = Curves(dynamic, switching, np.cumsum(moved), total, np.cumsum(path))
+    if "hitting" in trace.kept:
+        gap, switching, theirs = np.cumsum(trace.hitting - hitting), np.cumsum(trace.switching), np.cumsum(moved)
+        curves = Curves(gap, switching, theirs, gap + switching - theirs, np.cumsum(path))
     totals = trace.totals
-    return Regret(totals.hitting - hitting.sum(), totals.switching, float(moved.sum()), float(path.sum()), curves)
-
-
-def _not_recorded(what: str, needed: str) -> ValueError:
-    return ValueError(f"{what} needs the rounds of the run, got record='totals'; run with record={needed!r}.")
+    dynamic = totals.hitting - float(hitting.sum())
+    return Regret(dynamic, totals.switching, float(moved.sum()), float(path.sum()), curves)

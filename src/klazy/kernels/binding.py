@@ -12,7 +12,9 @@ from types import FunctionType
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 from numba import config, float64, njit, types
+from numba.core import cgutils, errors
 from numba.extending import intrinsic
 
 _SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
@@ -23,26 +25,41 @@ fused = njit(forceinline=True, error_model="numpy", fastmath={"reassoc", "contra
 exact = njit(forceinline=True, error_model="numpy")
 
 
-def pointer(array: Any, at: int) -> Any:
-    """The entries of a contiguous float64 array (or of a pointer) from position ``at`` on, as C sees them.
+def _address(context: Any, array: Any, at: Any):
+    """Typing and code of :func:`pointer`, in the form Numba asks for."""
 
-    A view would be counted up and down by atomic instructions in every round; a pointer is only an address.
-    """
-    return array.reshape(-1)[at:]
-
-
-if not config.DISABLE_JIT:
-    pointer = intrinsic(lambda context, array, at: _pointer(array))
-
-
-def _pointer(array: Any):
-    def lower(context, builder, signature, arguments):
-        base = arguments[0]
+    def code(context, builder, signature, arguments):
+        base, first = arguments
         if isinstance(array, types.Array):
             base = context.make_array(array)(context, builder, base).data
-        return builder.gep(base, [arguments[1]])
+        return builder.gep(base, [first])
 
-    return types.CPointer(float64)(array, types.intp), lower
+    return types.CPointer(float64)(array, types.intp), code
+
+
+def _on_stack(context: Any, size: Any):
+    """Typing and code of :func:`local`."""
+
+    def code(context, builder, signature, arguments):
+        return cgutils.alloca_once(builder, context.get_value_type(float64), size=size.literal_value)
+
+    if not isinstance(size, types.IntegerLiteral):
+        raise errors.RequireLiteralValue("local needs a constant size")
+    return types.CPointer(float64)(size), code
+
+
+# pointer(array, at): the entries of a contiguous float64 array, or of a pointer, from position ``at`` on, as C sees them.
+# A view would be counted up and down by atomic instructions in every round; a pointer is only an address.
+# local(size): a few numbers that nothing else can point to, so that the compiler keeps them in registers.
+if config.DISABLE_JIT:
+
+    def pointer(array, at):
+        return array.reshape(-1)[at:]
+
+    local = np.empty
+else:
+    pointer = intrinsic(_address)
+    local = intrinsic(_on_stack)
 
 
 def bind(template: Callable[..., Any], **parts: Any) -> FunctionType:

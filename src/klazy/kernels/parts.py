@@ -66,6 +66,19 @@ def logistic(row, extra, p, x, g, d):
 
 
 @exact
+def power_below(t):
+    """The largest power of two up to ``t``: spread the top bit downwards, then keep it alone."""
+    n = int(t)
+    n |= n >> 1
+    n |= n >> 2
+    n |= n >> 4
+    n |= n >> 8
+    n |= n >> 16
+    n |= n >> 32
+    return float(n - (n >> 1))
+
+
+@exact
 def sigma_at(schedule, c, offset, t, energy):
     """sigma_t of the schedule; inf (stay put) while a scale-free schedule has seen nothing."""
     if schedule == codes.CONSTANT:
@@ -73,8 +86,36 @@ def sigma_at(schedule, c, offset, t, energy):
     if schedule == codes.SQRT:
         return math.sqrt((t + offset) / c)
     if schedule == codes.DOUBLING:
-        return math.sqrt(math.ldexp(1.0, math.frexp(t)[1] - 1) / c)
-    return math.sqrt(energy / offset) if energy > 0.0 else np.inf
+        return math.sqrt(power_below(t) / c)
+    return np.inf if energy == 0.0 else math.sqrt(energy / offset)
+
+
+@exact
+def fill_sigmas(schedule, c, offset, t, n, sigmas, steps):
+    """sigma and 1 / sigma of the ``n`` rounds from ``t`` on, unless they depend on the gradients."""
+    if schedule == codes.SQRT:
+        for j in range(n):
+            sigmas[j] = math.sqrt(((t + j) + offset) / c)
+    else:
+        for j in range(n):
+            sigmas[j] = math.sqrt(power_below(t + j) / c) if schedule == codes.DOUBLING else c
+    for j in range(n):
+        steps[j] = 1.0 / sigmas[j]
+
+
+@exact
+def take_roots(moves, n):
+    """The roots of ``moves[1]`` to ``moves[n]``; ``moves[0]`` is a distance already."""
+    for j in range(n):
+        moves[j + 1] = math.sqrt(moves[j + 1])
+
+
+@fused
+def total(values, n):
+    added = 0.0
+    for j in range(n):
+        added += values[j]
+    return added
 
 
 @exact
@@ -84,9 +125,24 @@ def scale(square, weight):
 
 
 @fused
-def gd(x, a, b, g, h, y, d, sigma, old_sigma, starts):
+def norm2(g, d):
+    square = 0.0
+    for i in range(d):
+        square += g[i] * g[i]
+    return square
+
+
+@fused
+def distance2(g, h, d):
+    square = 0.0
+    for i in range(d):
+        square += (g[i] - h[i]) ** 2
+    return square
+
+
+@fused
+def gd(x, a, b, g, h, y, d, sigma, step, old_sigma, starts):
     dot = 0.0
-    step = 1.0 / sigma
     for i in range(d):
         dot += g[i] * x[i]
         y[i] = x[i] - g[i] * step
@@ -94,9 +150,8 @@ def gd(x, a, b, g, h, y, d, sigma, old_sigma, starts):
 
 
 @fused
-def k_lazy(x, a, b, g, h, y, d, sigma, old_sigma, starts):
+def k_lazy(x, a, b, g, h, y, d, sigma, step, old_sigma, starts):
     dot = 0.0
-    step = 1.0 / sigma
     if starts:
         for i in range(d):
             dot += g[i] * x[i]
@@ -112,9 +167,8 @@ def k_lazy(x, a, b, g, h, y, d, sigma, old_sigma, starts):
 
 
 @fused
-def ftrl(x, a, b, g, h, y, d, sigma, old_sigma, starts):
+def ftrl(x, a, b, g, h, y, d, sigma, step, old_sigma, starts):
     dot = 0.0
-    step = 1.0 / sigma
     if starts:
         for i in range(d):
             a[i] = x[i]
@@ -127,9 +181,8 @@ def ftrl(x, a, b, g, h, y, d, sigma, old_sigma, starts):
 
 
 @fused
-def memory(x, a, b, g, h, y, d, sigma, old_sigma, starts):
+def memory(x, a, b, g, h, y, d, sigma, step, old_sigma, starts):
     dot = 0.0
-    step = 1.0 / sigma
     for i in range(d):
         dot += g[i] * x[i]
         y[i] = x[i] + (a[i] - g[i] + b[i] - h[i]) * step

@@ -7,15 +7,17 @@ compiled once per machine.
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numba import float64, int64, types
 
 from klazy.kernels import codes
-from klazy.kernels.binding import bind, compiled, fused, pointer
-from klazy.kernels.parts import REVEALS, RULES, remember, scale, sigma_at
+from klazy.kernels.binding import bind, compiled, fused, local, pointer
+from klazy.kernels.parts import REVEALS, RULES, distance2, fill_sigmas, norm2, remember, scale, sigma_at, take_roots, total
 from klazy.kernels.project import COORDINATES, SMALL_THRESHOLDS, THRESHOLDS
 
+BLOCK = 64  # rounds
 SMALL = 8  # up to this dimension loops are unrolled and l1 thresholds come from a sorting network
 
 _input1 = types.Array(float64, 1, "C", readonly=True)
@@ -33,14 +35,13 @@ threshold = coordinate = unconstrained = reveal = settle = advance = lambda *par
 
 
 def _settle(x, y, u, d, p, shift, theta, move, prices):
-    """Second stage of the projection into ``x``; returns how far that moved, before the movement weight."""
+    """Second stage of the projection into ``x``; returns how far that moved, before root and weight."""
     paid = 0.0
     if move == codes.MOVE_L2:
         for i in range(d):
             z = coordinate(y[i], u[i], i, d, p, shift, theta)
             paid += (z - x[i]) ** 2
             x[i] = z
-        paid = math.sqrt(paid)
     else:
         for i in range(d):
             z = coordinate(y[i], u[i], i, d, p, shift, theta)
@@ -52,97 +53,88 @@ def _settle(x, y, u, d, p, shift, theta, move, prices):
                 paid += prices[i] * delta if delta > 0.0 else -prices[d + i] * delta
             elif abs(delta) > prices[0]:
                 paid = 1.0
-        paid = math.sqrt(paid) if move == codes.MOVE_WEIGHTED else paid
     return paid
 
 
-def _advance(
-    x, a, b, y, u, p, g, h, d, t, phase, k, schedule, c, offset, rule, kappa, energy, old_sigma, guess, move, prices
-):
-    """One round of the learner: <g, x>, the movement to the next point, and energy, sigma and threshold to carry on."""
-    if schedule == codes.SCALE_FREE:
-        square = 0.0
-        for i in range(d):
-            square += (g[i] - b[i]) ** 2 if HAS_MEMORY else g[i] ** 2
-        energy += scale(square, c)
-    sigma = sigma_at(schedule, c, offset, t, energy)
-    dot = moved = 0.0
-    if sigma < np.inf:
-        dot = unconstrained(x, a, b, g, h, y, d, sigma, old_sigma, phase == 0)
-        shift, theta = threshold(y, u, d, p, guess)
-        moved = settle(x, y, u, d, p, shift, theta, move, prices)
-        if HAS_MEMORY:
-            remember(rule, kappa, x, y, a, d, sigma, phase == k - 1)
-        guess = shift + theta
-        old_sigma = sigma
-    return dot, moved, energy, old_sigma, guess
+def _advance(x, a, b, y, u, p, g, h, d, phase, k, sigma, step, old_sigma, rule, kappa, guess, move, prices):
+    """One round of the learner: <g, x>, the movement to the next point before its root, the threshold to start from next."""
+    dot = unconstrained(x, a, b, g, h, y, d, sigma, step, old_sigma, phase == 0)
+    shift, theta = threshold(y, u, d, p, guess)
+    moved = settle(x, y, u, d, p, shift, theta, move, prices)
+    if HAS_MEMORY:
+        remember(rule, kappa, x, y, a, d, sigma, phase == k - 1)
+    return dot, moved, shift + theta
 
 
 def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s, xs, hitting, switching, totals):
+    """T rounds in blocks: the sigmas of a block before it is played, roots, weights and sums after it, where they vectorise."""
+    T = data.shape[0]
     d = D if D > 0 else data.shape[1]
     at = codes.HEAD
-    x, a, b, y, u = (
-        pointer(s, at),
-        pointer(s, at + d),
-        pointer(s, at + 2 * d),
-        pointer(s, at + 4 * d),
-        pointer(s, at + 5 * d),
-    )
+    x, a, b, y, u = pointer(s, at), pointer(s, at + d), pointer(s, at + 2 * d), pointer(s, at + 4 * d), pointer(s, at + 5 * d)
+    if D > 0:
+        x, a, b, y, u = local(D), local(D), local(D), local(D), local(D)
+        for i in range(d):
+            x[i], a[i], b[i] = s[at + i], s[at + d + i], s[at + 2 * d + i]
     p, q, costs = pointer(program, codes.SET), pointer(prices, 0), pointer(cost_p, 0)
     schedule, c, offset = int(program[codes.SCHEDULE]), program[codes.SCHEDULE_A], program[codes.SCHEDULE_B]
     rule, kappa, k = int(program[codes.MEMORY_RULE]), program[codes.MEMORY_A], int(program[codes.SLACK])
-    t, energy, sigma, guess = s[codes.T_SLOT], s[codes.ENERGY_SLOT], s[codes.SIGMA_SLOT], -np.inf
+    t, energy, old_sigma, guess = s[codes.T_SLOT], s[codes.ENERGY_SLOT], s[codes.SIGMA_SLOT], -np.inf
     phase = (int(t) - 1) % k
+    rooted = move == codes.MOVE_L2 or move == codes.MOVE_WEIGHTED
+    recording, keeping, hinted = xs.shape[0] > 0, hitting.size > 0, hints.shape[0] > 1
+    memory = np.empty(d + 4 * BLOCK + 1)
+    gradient, sigmas, steps = pointer(memory, 0), pointer(memory, d), pointer(memory, d + BLOCK)
+    values, moves = pointer(memory, d + 2 * BLOCK), pointer(memory, d + 3 * BLOCK)  # moves[j] leads to the block's round j
+    points = pointer(xs, 0)
     hit = moved = 0.0
-    buffer = np.empty(d)
-    gradient = pointer(buffer, 0)
-    for row in range(data.shape[0]):
-        if xs.shape[0] > 0:
-            for i in range(d):
-                xs[row, i] = x[i]
-        paid = weights[row if weights.size > 1 else 0] * pending
-        h = pointer(hints, row * d if hints.shape[0] > 1 else 0)
-        g = pointer(data, row * d)
-        if IS_LINEAR:
-            value, pending, energy, sigma, guess = advance(
-                x, a, b, y, u, p, g, h, d, t, phase, k, schedule, c, offset, rule, kappa, energy, sigma, guess, move, q
-            )
-        else:
-            value = reveal(g, extra[row if extra.size > 1 else 0], costs, x, gradient, d)
-            _, pending, energy, sigma, guess = advance(
-                x,
-                a,
-                b,
-                y,
-                u,
-                p,
-                gradient,
-                h,
-                d,
-                t,
-                phase,
-                k,
-                schedule,
-                c,
-                offset,
-                rule,
-                kappa,
-                energy,
-                sigma,
-                guess,
-                move,
-                q,
-            )
-        if not math.isfinite(value):
-            return int(t)
-        if hitting.size > 0:
-            hitting[row] = value
-            switching[row] = paid
-        hit += value
-        moved += paid
-        phase = phase + 1 if phase < k - 1 else 0
-        t += 1.0
-    s[codes.T_SLOT], s[codes.ENERGY_SLOT], s[codes.SIGMA_SLOT] = t, energy, sigma
+    for first in range(0, T, BLOCK):
+        n = min(BLOCK, T - first)
+        fill_sigmas(schedule, c, offset, t, n, sigmas, steps)
+        moves[0] = pending
+        for j in range(n):
+            row = first + j
+            if recording:
+                for i in range(d):
+                    points[row * d + i] = x[i]
+            g, h = pointer(data, row * d), pointer(hints, row * d if hinted else 0)
+            value = 0.0
+            if not IS_LINEAR:
+                value = reveal(g, extra[row if extra.size > 1 else 0], costs, x, gradient, d)
+                g = gradient
+            sigma, step = sigmas[j], steps[j]
+            if schedule == codes.SCALE_FREE:
+                energy += scale(distance2(g, b, d) if HAS_MEMORY else norm2(g, d), c)
+                sigma = np.inf if energy == 0.0 else math.sqrt(energy / offset)
+                step = 1.0 / sigma
+            dot, paid = 0.0, 0.0
+            if schedule != codes.SCALE_FREE or energy != 0.0:  # without a scale it stays put; NaN and inf go on and show
+                dot, paid, guess = advance(
+                    x, a, b, y, u, p, g, h, d, phase, k, sigma, step, old_sigma, rule, kappa, guess, move, q
+                )
+                old_sigma = sigma
+            values[j] = dot if IS_LINEAR else value
+            moves[j + 1] = paid
+            phase = phase + 1 if phase < k - 1 else 0
+        if rooted:
+            take_roots(moves, n)
+        block = total(values, n)
+        if not math.isfinite(block):
+            for j in range(n):
+                if not math.isfinite(values[j]):
+                    return int(t) + j
+        for j in range(n):
+            paid = weights[first + j if weights.size > 1 else 0] * moves[j]
+            moved += paid
+            if keeping:
+                hitting[first + j] = values[j]
+                switching[first + j] = paid
+        hit += block
+        t += n
+        pending = moves[n]
+    for i in range(d):
+        s[at + i], s[at + d + i], s[at + 2 * d + i] = x[i], a[i], b[i]
+    s[codes.T_SLOT], s[codes.ENERGY_SLOT], s[codes.SIGMA_SLOT] = t, energy, old_sigma
     totals[0], totals[1] = hit, moved
     return 0
 
@@ -158,16 +150,21 @@ def _update(memory, g):
     x, a, b, h = pointer(memory, at), pointer(memory, at + d), pointer(memory, at + 2 * d), pointer(memory, at + 3 * d)
     y, u = pointer(memory, at + 4 * d), pointer(memory, at + 5 * d)
     program = pointer(memory, at + codes.VECTORS * d)
-    p = pointer(program, codes.SET)
+    p, gradient = pointer(program, codes.SET), pointer(g, 0)
     schedule, c, offset = int(program[codes.SCHEDULE]), program[codes.SCHEDULE_A], program[codes.SCHEDULE_B]
     rule, kappa, k = int(program[codes.MEMORY_RULE]), program[codes.MEMORY_A], int(program[codes.SLACK])
-    t, energy, sigma = memory[codes.T_SLOT], memory[codes.ENERGY_SLOT], memory[codes.SIGMA_SLOT]
+    t = memory[codes.T_SLOT]
     phase = (int(t) - 1) % k
-    _, _, energy, sigma, _ = advance(
-        x, a, b, y, u, p, pointer(g, 0), h, d, t, phase, k, schedule, c, offset, rule, kappa, energy, sigma, -np.inf,
-        codes.MOVE_L2, p,
-    )  # fmt: skip
-    memory[codes.T_SLOT], memory[codes.ENERGY_SLOT], memory[codes.SIGMA_SLOT] = t + 1.0, energy, sigma
+    if schedule == codes.SCALE_FREE:
+        memory[codes.ENERGY_SLOT] += scale(distance2(gradient, b, d) if HAS_MEMORY else norm2(gradient, d), c)
+    sigma = sigma_at(schedule, c, offset, t, memory[codes.ENERGY_SLOT])
+    if sigma != np.inf:
+        advance(
+            x, a, b, y, u, p, gradient, h, d, phase, k, sigma, 1.0 / sigma, memory[codes.SIGMA_SLOT], rule, kappa, -np.inf,
+            codes.MOVE_L2, p,
+        )  # fmt: skip
+        memory[codes.SIGMA_SLOT] = sigma
+    memory[codes.T_SLOT] = t + 1.0
     return 0
 
 
@@ -176,14 +173,17 @@ def _constant_dim(set_code: int, d: int) -> int:
     return d if d <= SMALL and set_code in SMALL_THRESHOLDS else 0
 
 
-def _bound_advance(set_code: int, rule: int, constant_d: int):
-    parts = {
-        "HAS_MEMORY": rule == codes.MEMORY,
-        "unconstrained": RULES[rule],
-        "threshold": (SMALL_THRESHOLDS if constant_d else THRESHOLDS)[set_code],
-        "settle": fused(bind(_settle, coordinate=COORDINATES[set_code])),
-    }
-    return fused(bind(_advance, **parts))
+def _parts(set_code: int, rule: int, constant_d: int) -> dict[str, Any]:
+    """What a template needs to know of set, rule and dimension."""
+    common = {"D": constant_d, "HAS_MEMORY": rule == codes.MEMORY}
+    advance = bind(
+        _advance,
+        unconstrained=RULES[rule],
+        threshold=(SMALL_THRESHOLDS if constant_d else THRESHOLDS)[set_code],
+        settle=fused(bind(_settle, coordinate=COORDINATES[set_code])),
+        **common,
+    )
+    return {"advance": fused(advance), **common}
 
 
 def play_kernel(set_code: int, cost: int, rule: int, d: int):
@@ -193,8 +193,9 @@ def play_kernel(set_code: int, cost: int, rule: int, d: int):
 
 @cache
 def _play_kernel(set_code: int, cost: int, rule: int, constant_d: int):
-    parts = {"D": constant_d, "IS_LINEAR": cost == codes.LINEAR, "advance": _bound_advance(set_code, rule, constant_d)}
-    return compiled(bind(_play, reveal=REVEALS.get(cost), **parts), _PLAY, set_code, cost, rule, constant_d)
+    costs = {"IS_LINEAR": cost == codes.LINEAR, "reveal": REVEALS.get(cost)}
+    play = bind(_play, **costs, **_parts(set_code, rule, constant_d))
+    return compiled(play, _PLAY, set_code, cost, rule, constant_d)
 
 
 def update_kernel(set_code: int, rule: int, d: int):
@@ -204,5 +205,4 @@ def update_kernel(set_code: int, rule: int, d: int):
 
 @cache
 def _update_kernel(set_code: int, rule: int, constant_d: int):
-    parts = {"D": constant_d, "advance": _bound_advance(set_code, rule, constant_d)}
-    return compiled(bind(_update, **parts), _UPDATE, set_code, rule, constant_d)
+    return compiled(bind(_update, **_parts(set_code, rule, constant_d)), _UPDATE, set_code, rule, constant_d)

@@ -1,10 +1,10 @@
 """The protocol of a learner: a frozen configuration, a small immutable state, and a pure ``step``."""
 
 from abc import ABC, abstractmethod
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from klazy.arrays import Array, refusal, whole
 from klazy.config import Config
@@ -42,7 +42,6 @@ class AnchoredState(NamedTuple):
 S = TypeVar("S", bound=State)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Learner(Config, ABC, Generic[S]):
     """Plays ``state.x``, is told a gradient there, and answers with the next state.
 
@@ -52,19 +51,18 @@ class Learner(Config, ABC, Generic[S]):
 
     domain: ConvexSet
     sigma: Schedule
-    _: KW_ONLY
-    start: Array | None = None
+    start: Array | None
 
     accepts_hints: ClassVar[bool] = False
     code: ClassVar[int | None] = None
     vectors: ClassVar[tuple[str, ...]] = ()  # the state's vectors beside x, in the kernel's order
 
-    def __post_init__(self) -> None:
+    def __init__(self, domain: ConvexSet, sigma: Schedule | float, *, start: ArrayLike | None = None) -> None:
         owner = type(self).__name__
-        if not isinstance(self.domain, ConvexSet):
-            raise refusal(owner, "a set to play on", "domain", repr(self.domain), f"write {owner}(L2Ball(5), ...)")
-        x1 = self.domain.start_at(self.start, owner)
-        self._keep(sigma=as_schedule(self.sigma), start=None if self.start is None else x1)
+        if not isinstance(domain, ConvexSet):
+            raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
+        x1 = domain.start_at(start, owner)
+        self._keep(domain=domain, sigma=as_schedule(sigma), start=None if start is None else x1)
 
     @property
     def x1(self) -> Array:

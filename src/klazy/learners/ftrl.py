@@ -1,14 +1,16 @@
 """k-lazyGD as follow-the-regularised-leader with pruning."""
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from klazy.arrays import Array
 from klazy.kernels import codes
 from klazy.learners.base import Learner, slack
+from klazy.schedules import Schedule
+from klazy.sets import ConvexSet
 
 
 class FTRLState(NamedTuple):
@@ -22,7 +24,6 @@ class FTRLState(NamedTuple):
     energy: float = 0.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class KLazyFTRL(Learner[FTRLState]):
     r"""Partially lazy gradient descent, FTRL form (Alg. 2 of the paper), in the version that holds for schedules too.
 
@@ -42,9 +43,9 @@ class KLazyFTRL(Learner[FTRLState]):
     code: ClassVar[int | None] = codes.FTRL
     vectors: ClassVar[tuple[str, ...]] = ("anchor", "p")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._keep(k=slack(self.k, "KLazyFTRL"))
+    def __init__(self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None) -> None:
+        super().__init__(domain, sigma, start=start)
+        self._keep(k=slack(k, "KLazyFTRL"))
 
     def init(self) -> FTRLState:
         return FTRLState(1, self.x1, self.x1, np.zeros(self.domain.dim))

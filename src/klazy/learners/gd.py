@@ -1,6 +1,5 @@
 """The two ends of the spectrum: greedy gradient descent and dual averaging."""
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -18,7 +17,6 @@ class GDState(NamedTuple):
     energy: float = 0.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class GD(Learner[GDState]):
     r"""Greedy projected gradient descent.
 
@@ -40,7 +38,6 @@ class GD(Learner[GDState]):
         return GDState(t + 1, self.domain.project(x - g / sigma), energy)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class LazyGD(Learner[AnchoredState]):
     r"""Lazy gradient descent, also known as dual averaging, anchored at x_1.
 

@@ -1,16 +1,17 @@
 """k-lazyGD, the update between greedy descent and dual averaging."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from klazy.arrays import Array
 from klazy.kernels import codes
 from klazy.learners.base import AnchoredState, Learner, slack
+from klazy.schedules import Schedule
+from klazy.sets import ConvexSet
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class KLazyGD(Learner[AnchoredState]):
     r"""Partially lazy gradient descent, projection form (Alg. 1 of the paper).
 
@@ -28,9 +29,9 @@ class KLazyGD(Learner[AnchoredState]):
     code: ClassVar[int | None] = codes.K_LAZY
     vectors: ClassVar[tuple[str, ...]] = ("anchor", "g_sum")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._keep(k=slack(self.k, "KLazyGD"))
+    def __init__(self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None) -> None:
+        super().__init__(domain, sigma, start=start)
+        self._keep(k=slack(k, "KLazyGD"))
 
     def init(self) -> AnchoredState:
         return AnchoredState(1, self.x1, self.x1, np.zeros(self.domain.dim))

@@ -2,15 +2,17 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from klazy.arrays import Array, number, positive, refusal
 from klazy.config import Config
 from klazy.kernels import codes
 from klazy.learners.base import Learner, slack
+from klazy.schedules import Schedule
+from klazy.sets import ConvexSet
 
 
 class Memory(Config, ABC):
@@ -27,7 +29,6 @@ class Memory(Config, ABC):
         return 0.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Forget(Memory):
     """theta = 0: greedy :class:`GD`."""
 
@@ -37,7 +38,6 @@ class Forget(Memory):
         return 0.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Full(Memory):
     """theta = 1: :class:`LazyGD` for a constant sigma."""
 
@@ -47,15 +47,14 @@ class Full(Memory):
         return 1.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Clock(Memory):
     """theta = 0 at every k-th round, else 1: :class:`KLazyGD` for a constant sigma, its own algorithm for a schedule."""
 
     k: int
     code: ClassVar[int | None] = codes.CLOCK
 
-    def __post_init__(self) -> None:
-        self._keep(k=slack(self.k, "Clock"))
+    def __init__(self, k: int) -> None:
+        self._keep(k=slack(k, "Clock"))
 
     def theta(self, t: int, raw: Array) -> float:
         return 0.0 if t % self.k == 0 else 1.0
@@ -64,15 +63,14 @@ class Clock(Memory):
         return self.k
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Decay(Memory):
     """theta = 1 - 1/m: exponential forgetting over about m rounds. No clock, so it cannot resonate with a period."""
 
     m: float
     code: ClassVar[int | None] = codes.DECAY
 
-    def __post_init__(self) -> None:
-        m = number(self.m, "m", "Decay")
+    def __init__(self, m: float) -> None:
+        m = number(m, "m", "Decay")
         if m < 1:
             raise refusal("Decay", "a memory m >= 1", "m", m, "use m=1 for greedy GD")
         self._keep(m=m)
@@ -84,15 +82,14 @@ class Decay(Memory):
         return self.m
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Clip(Memory):
     """theta = min(1, kappa / |raw|): the normal is kept, but no longer than kappa."""
 
     kappa: float
     code: ClassVar[int | None] = codes.CLIP
 
-    def __post_init__(self) -> None:
-        self._keep(kappa=positive(self.kappa, "kappa", "Clip", "use Forget() to keep nothing"))
+    def __init__(self, kappa: float) -> None:
+        self._keep(kappa=positive(kappa, "kappa", "Clip", "use Forget() to keep nothing"))
 
     def theta(self, t: int, raw: Array) -> float:
         size = math.sqrt(raw @ raw)
@@ -102,15 +99,14 @@ class Clip(Memory):
         return self.kappa
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Event(Memory):
     """theta = 0 when the normal has grown beyond kappa, else 1: a phase ends when it must, not when a clock says so."""
 
     kappa: float
     code: ClassVar[int | None] = codes.EVENT
 
-    def __post_init__(self) -> None:
-        self._keep(kappa=positive(self.kappa, "kappa", "Event", "use Forget() to keep nothing"))
+    def __init__(self, kappa: float) -> None:
+        self._keep(kappa=positive(kappa, "kappa", "Event", "use Forget() to keep nothing"))
 
     def theta(self, t: int, raw: Array) -> float:
         return 0.0 if math.sqrt(raw @ raw) > self.kappa else 1.0
@@ -129,7 +125,6 @@ class MemoryState(NamedTuple):
     energy: float = 0.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class MemoryGD(Learner[MemoryState]):
     r"""Gradient descent that remembers the normal vector of its last projection.
 
@@ -146,10 +141,11 @@ class MemoryGD(Learner[MemoryState]):
     code: ClassVar[int | None] = codes.MEMORY
     vectors: ClassVar[tuple[str, ...]] = ("n", "hint")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.memory, Memory):
-            raise refusal("MemoryGD", "a memory rule", "memory", repr(self.memory), "write Decay(32) or Clock(65)")
+    def __init__(self, domain: ConvexSet, sigma: Schedule | float, memory: Memory, *, start: ArrayLike | None = None) -> None:
+        super().__init__(domain, sigma, start=start)
+        if not isinstance(memory, Memory):
+            raise refusal("MemoryGD", "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
+        self._keep(memory=memory)
 
     def init(self) -> MemoryState:
         nothing = np.zeros(self.domain.dim)

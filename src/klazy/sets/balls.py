@@ -1,6 +1,5 @@
 """Balls and boxes: sets whose projection has a closed form or a single threshold."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -12,13 +11,11 @@ from klazy.sets.base import ConvexSet
 from klazy.sets.threshold import simplex_part
 
 
-@dataclass(frozen=True, repr=False, eq=False, init=False)
 class _Ball(ConvexSet):
     """What both balls share: dimension, radius and centre (None is the origin)."""
 
-    dim: int
-    radius_: float = 1.0
-    center: Array | None = None
+    radius_: float
+    center: Array | None
 
     def __init__(self, dim: int, radius: float = 1.0, center: ArrayLike | None = None) -> None:
         owner = type(self).__name__
@@ -40,7 +37,6 @@ class _Ball(ConvexSet):
         return np.concatenate(([self.radius_], np.zeros(self.dim) if self.center is None else self.center))
 
 
-@dataclass(frozen=True, repr=False, eq=False, init=False)
 class L2Ball(_Ball):
     r"""The Euclidean ball :math:`\{x : \|x - c\|_2 \le r\}`.
 
@@ -66,7 +62,6 @@ class L2Ball(_Ball):
         return float(np.linalg.norm(self._from_center(center))) + self.radius_
 
 
-@dataclass(frozen=True, repr=False, eq=False, init=False)
 class L1Ball(_Ball):
     r"""The cross-polytope :math:`\{x : \|x - c\|_1 \le r\}`.
 
@@ -98,7 +93,6 @@ class L1Ball(_Ball):
         return float(np.sqrt(w @ w + 2.0 * self.radius_ * np.abs(w).max() + self.radius_**2))
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Box(ConvexSet):
     r"""The box :math:`\{x : lower \le x \le upper\}`; numbers stand for one coordinate.
 
@@ -108,19 +102,15 @@ class Box(ConvexSet):
 
     lower: Array
     upper: Array
-    dim: int = field(init=False)
     code: ClassVar[int | None] = codes.BOX
 
-    def __post_init__(self) -> None:
-        lower = np.atleast_1d(real_array(self.lower, "lower", "Box"))
-        lower = vector(lower, "lower", "Box")
-        upper = vector(np.atleast_1d(real_array(self.upper, "upper", "Box")), "upper", "Box", lower.size)
-        if (lower > upper).any():
-            i = int(np.argmax(lower > upper))
-            raise refusal(
-                "Box", f"lower <= upper, {upper[i]} here", f"lower[{i}]", lower[i], "swap the two or widen the box"
-            )
-        self._keep(lower=lower, upper=upper, dim=lower.size)
+    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
+        low = vector(np.atleast_1d(real_array(lower, "lower", "Box")), "lower", "Box")
+        high = vector(np.atleast_1d(real_array(upper, "upper", "Box")), "upper", "Box", low.size)
+        if (low > high).any():
+            i = int(np.argmax(low > high))
+            raise refusal("Box", f"lower <= upper, {high[i]} here", f"lower[{i}]", low[i], "swap the two or widen the box")
+        self._keep(lower=low, upper=high, dim=low.size)
 
     @property
     def diameter(self) -> float:

@@ -2,12 +2,11 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from klazy.arrays import Array, refusal
+from klazy.arrays import Array, positive, refusal, whole
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 
@@ -16,29 +15,18 @@ class NotConverged(UserWarning):
     """An iterative projection ended its budget before it reached its tolerance."""
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class _Composed(ConvexSet):
-    sets: tuple[ConvexSet, ...]
-    dim: int = field(init=False)
-
-    def _checked(self) -> tuple[ConvexSet, ...]:
-        owner = type(self).__name__
-        if not isinstance(self.sets, Sequence) or not self.sets or not all(isinstance(s, ConvexSet) for s in self.sets):
-            raise refusal(owner, "a list of sets", "sets", repr(self.sets), f"write {owner}([Box(0, 1), Simplex(3)])")
-        return tuple(self.sets)
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Product(_Composed):
+class Product(ConvexSet):
     r"""The product :math:`X_1 \times X_2 \times \cdots`: the coordinates of the first set, then of the second, and so on.
 
     >>> Product([Box(-1, 1), Simplex(2)]).project([3.0, 1.0, 1.0])
     array([1. , 0.5, 0.5])
     """
 
-    def __post_init__(self) -> None:
-        sets = self._checked()
-        self._keep(sets=sets, dim=sum(s.dim for s in sets))
+    sets: tuple[ConvexSet, ...]
+
+    def __init__(self, sets: Sequence[ConvexSet]) -> None:
+        members = _members(sets, "Product")
+        self._keep(sets=members, dim=sum(s.dim for s in members))
 
     def _blocks(self, x: Array) -> list[Array]:
         return np.split(x, np.cumsum([s.dim for s in self.sets])[:-1], axis=-1)
@@ -76,8 +64,7 @@ class Product(_Composed):
         return np.concatenate([[len(leaves)], np.ravel(np.array(table, dtype=np.float64)), *parts])
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Intersection(_Composed):
+class Intersection(ConvexSet):
     r"""The intersection :math:`X_1 \cap X_2 \cap \cdots`, projected by Dykstra's cyclic method.
 
     A projection that has not settled to ``tol`` after ``budget`` cycles warns with :class:`NotConverged` and says how far
@@ -88,15 +75,17 @@ class Intersection(_Composed):
     array([0., 1.])
     """
 
-    tol: float = 1e-12
-    budget: int = 20_000
+    sets: tuple[ConvexSet, ...]
+    tol: float
+    budget: int
 
-    def __post_init__(self) -> None:
-        sets = self._checked()
+    def __init__(self, sets: Sequence[ConvexSet], tol: float = 1e-12, budget: int = 20_000) -> None:
+        sets = _members(sets, "Intersection")
         dims = sorted({s.dim for s in sets})
         if len(dims) > 1:
             raise refusal("Intersection", "sets of one dimension", "dims", dims, "use Product for different coordinates")
-        self._keep(sets=sets, dim=dims[0])
+        budget = whole(budget, "budget", "Intersection", "a budget >= 1", "give the number of cycles")
+        self._keep(sets=sets, dim=dims[0], tol=positive(tol, "tol", "Intersection"), budget=budget)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)
             nearest = self._project(np.zeros(self.dim))
@@ -146,3 +135,10 @@ class Intersection(_Composed):
                 return following
             x = following
         return x
+
+
+def _members(sets: object, owner: str) -> tuple[ConvexSet, ...]:
+    members = tuple(sets) if isinstance(sets, Sequence) else ()
+    if not members or not all(isinstance(member, ConvexSet) for member in members):
+        raise refusal(owner, "a list of sets", "sets", repr(sets), f"write {owner}([Box(0, 1), Simplex(3)])")
+    return members

@@ -1,16 +1,15 @@
 """General polytopes, projected by an active-set quadratic programme (daqp)."""
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from klazy.arrays import Array, refusal, rows, vector
 from klazy.sets.base import ConvexSet
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Polytope(ConvexSet):
     r"""The polytope :math:`\{x : A x \le b\}`, which must be bounded and not empty.
 
@@ -23,16 +22,15 @@ class Polytope(ConvexSet):
 
     A: Array
     b: Array
-    dim: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        A = rows(self.A, "A", "Polytope")
-        b = vector(self.b, "b", "Polytope", A.shape[0])
-        self._keep(A=A, b=b, dim=A.shape[1])
+    def __init__(self, A: ArrayLike, b: ArrayLike) -> None:
+        matrix = rows(A, "A", "Polytope")
+        bounds = vector(b, "b", "Polytope", len(matrix))
+        self._keep(A=matrix, b=bounds, dim=matrix.shape[1])
         if not self._linear_programme(np.zeros(self.dim)).success:
-            raise refusal("Polytope", "at least one point with A x <= b", "b", b.tolist(), "the set is empty otherwise")
+            raise refusal("Polytope", "at least one point with A x <= b", "b", bounds.tolist(), "the set is empty otherwise")
         if not self._is_bounded():
-            raise refusal("Polytope", "a bounded set", "A of shape", A.shape, "add bounds on every direction")
+            raise refusal("Polytope", "a bounded set", "A of shape", matrix.shape, "add bounds on every direction")
 
     def _linear_programme(self, g: Array) -> Any:
         from scipy.optimize import linprog

@@ -1,10 +1,10 @@
 """Simplices: shares of a fixed total, with or without limits per coordinate."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from klazy.arrays import Array, coordinates, number, positive, refusal, whole
 from klazy.kernels import codes
@@ -12,7 +12,6 @@ from klazy.sets.base import ConvexSet
 from klazy.sets.threshold import capped_part, simplex_part
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Simplex(ConvexSet):
     r"""The simplex :math:`\{x \ge 0 : \sum_i x_i = total\}`.
 
@@ -20,13 +19,12 @@ class Simplex(ConvexSet):
     array([0.7, 0.3, 0. ])
     """
 
-    dim: int
-    total: float = 1.0
+    total: float
     code: ClassVar[int | None] = codes.SIMPLEX
 
-    def __post_init__(self) -> None:
-        dim = whole(self.dim, "dim", "Simplex", "a dimension dim >= 1", "give the number of coordinates")
-        self._keep(dim=dim, total=positive(self.total, "total", "Simplex"))
+    def __init__(self, dim: int, total: float = 1.0) -> None:
+        dim = whole(dim, "dim", "Simplex", "a dimension dim >= 1", "give the number of coordinates")
+        self._keep(dim=dim, total=positive(total, "total", "Simplex"))
 
     @property
     def diameter(self) -> float:
@@ -50,7 +48,6 @@ class Simplex(ConvexSet):
         return np.array([self.total])
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class CappedSimplex(ConvexSet):
     r"""The capped simplex :math:`\{x : floor \le x \le cap, \sum_i x_i = total\}`; cap and floor per coordinate or shared.
 
@@ -61,26 +58,24 @@ class CappedSimplex(ConvexSet):
     array([1. , 0.7, 0.3])
     """
 
-    dim: int
     total: float
     cap: float | Array
-    floor: float | Array = 0.0
+    floor: float | Array
     code: ClassVar[int | None] = codes.CAPPED_SIMPLEX
 
-    def __post_init__(self) -> None:
+    def __init__(self, dim: int, total: float, cap: ArrayLike, floor: ArrayLike = 0.0) -> None:
         owner = "CappedSimplex"
-        dim = whole(self.dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
-        low, high = coordinates(self.floor, "floor", owner, dim), coordinates(self.cap, "cap", owner, dim)
-        total = number(self.total, "total", owner)
+        dim = whole(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
+        low, high = coordinates(floor, "floor", owner, dim), coordinates(cap, "cap", owner, dim)
+        total = number(total, "total", owner)
         if (low > high).any():
             i = int(np.argmax(low > high))
             raise refusal(owner, f"floor <= cap, {high[i]} here", f"floor[{i}]", low[i], "raise the cap or lower the floor")
         if not low.sum() <= total <= high.sum():
             between = f"total between the floors' sum {low.sum()} and the caps' sum {high.sum()}"
             raise refusal(owner, between, "total", total, "the set is empty otherwise")
-        cap = float(high[0]) if np.ndim(self.cap) == 0 else high
-        floor = float(low[0]) if np.ndim(self.floor) == 0 else low
-        self._keep(dim=dim, total=total, cap=cap, floor=floor)
+        shared = float(high[0]) if np.ndim(cap) == 0 else high, float(low[0]) if np.ndim(floor) == 0 else low
+        self._keep(dim=dim, total=total, cap=shared[0], floor=shared[1])
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array]:

@@ -1,0 +1,122 @@
+"""The live object: it plays what run plays, survives a file, and refuses bad input before anything changes."""
+
+import json
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from cases import COMPILED_SETS, LEARNERS, TRIANGLE, gradients
+
+
+def drive(agent, g, hints=None):
+    for t, row in enumerate(g):
+        agent.update(row, *([] if hints is None else [hints[t]]))
+    return agent
+
+
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+class TestEveryLearner:
+    @pytest.mark.parametrize("domain", [s for s in COMPILED_SETS if s.dim in (3, 5, 6)], ids=repr)
+    def test_plays_what_run_plays(self, make, domain):
+        learner, g = make(domain, kl.Sqrt(3.0)), gradients(0, 40, domain.dim)
+        agent, x = kl.Agent(learner), kl.run(learner, g, engine="step").x
+        for t, row in enumerate(g):
+            assert agent.t == t + 1
+            np.testing.assert_allclose(agent.x, x[t], atol=1e-12)
+            agent.update(row)
+        assert agent.engine == "compiled"
+
+    @pytest.mark.parametrize("engine", ["compiled", "step"])
+    @pytest.mark.parametrize("sigma", [kl.Constant(0.7), kl.ScaleFree(2.0)], ids=repr)
+    def test_goes_on_bit_for_bit_after_a_file(self, make, engine, sigma, tmp_path):
+        learner, g = make(kl.L1Ball(3, 2.0, [0.1, 0.2, 0.3]), sigma), gradients(1, 30, 3)
+        straight, stopped = kl.Agent(learner, engine=engine), kl.Agent(learner, engine=engine)
+        for row in g:
+            straight.update(row)
+            stopped.save(tmp_path / "agent.json")
+            stopped = kl.Agent.load(tmp_path / "agent.json")
+            stopped.update(row)
+            assert np.array_equal(stopped.x, straight.x)
+            assert (stopped.t, stopped.engine) == (straight.t, engine)
+            assert stopped.learner == learner
+
+
+@pytest.mark.parametrize("sigma", [kl.Constant(2.0), kl.ScaleFree(2.0)], ids=repr)
+def test_hints(sigma):
+    g, learner = gradients(2, 30, 3), kl.MemoryGD(kl.L2Ball(3), sigma, kl.Decay(4.0))
+    ends = [drive(kl.Agent(learner, engine=engine), g, 0.5 * g).x for engine in ("compiled", "step")]
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
+    state = kl.run(learner, g, hints=0.5 * g).state
+    np.testing.assert_allclose(ends[0], state.x, atol=1e-12)
+    agent = kl.Agent(learner)
+    agent.update(g[0], hint=g[1])
+    agent.update(g[1])  # no hint is a hint of zero, not the last one again
+    assert np.array_equal(agent.state.hint, np.zeros(3))
+    with pytest.raises(ValueError, match=r"Agent\.update needs a learner that accepts hints"):
+        kl.Agent(kl.GD(kl.L2Ball(3), 1.0)).update(g[0], hint=g[1])
+
+
+def test_a_set_without_kernel_runs_through_step(tmp_path):
+    agent = kl.Agent(kl.GD(TRIANGLE, 1.0))
+    agent.update([1.0, -1.0])
+    agent.save(tmp_path / "a.json")
+    assert agent.engine == "step"
+    assert np.array_equal(kl.Agent.load(tmp_path / "a.json").x, agent.x)
+    with pytest.raises(ValueError, match="Agent needs a kernel for every part, got engine='compiled' with Polytope"):
+        kl.Agent(kl.GD(TRIANGLE, 1.0), engine="compiled")
+
+
+@pytest.mark.parametrize("engine", ["compiled", "step"])
+@pytest.mark.parametrize(
+    ("g", "message"),
+    [
+        ([1.0, np.nan, 0.0], r"Agent.update needs finite numbers, got g\[1\]=nan; remove or fill NaN and inf."),
+        (np.array([1.0, 0.0, np.inf]), r"Agent.update needs finite numbers, got g\[2\]=inf"),
+        (np.ones(4), r"Agent.update needs shape \(3,\), got g of shape=\(4,\); give one number per coordinate."),
+        (np.ones((1, 3)), r"Agent.update needs shape \(3,\), got g of shape=\(1, 3\)"),
+        (1.0, r"Agent.update needs shape \(3,\), got g of shape=\(\)"),
+        (["a", "b", "c"], r"Agent.update needs real numbers, got g=an array of dtype <U1; convert it to float64."),
+        (np.ones(3) * 1j, r"Agent.update needs real numbers, got g=an array of dtype complex128"),
+    ],
+)
+def test_bad_input_changes_nothing(engine, g, message):
+    agent = drive(kl.Agent(kl.KLazyGD(kl.L2Ball(3), 2.0, 4), engine=engine), gradients(3, 7, 3))
+    before = [np.copy(field) for field in agent.state]
+    with pytest.raises(ValueError, match=message):
+        agent.update(g)
+    assert all(np.array_equal(a, b) for a, b in zip(agent.state, before, strict=True))
+
+
+def test_any_array_of_numbers_will_do():
+    ends = []
+    frozen = np.array([1.0, 2.0, 3.0])
+    frozen.setflags(write=False)
+    whole, strided = np.array([1, 2, 3]), np.arange(1.0, 7.0).repeat(2)[:6:2]
+    for g in ([1, 2, 3], (1.0, 2.0, 3.0), whole, whole.astype(np.float32), strided, frozen):
+        agent = kl.Agent(kl.GD(kl.L2Ball(3), 9.0))
+        ends.append(agent.update(g).tolist())
+    assert all(end == ends[0] for end in ends)
+
+
+def test_x_is_a_copy():
+    agent = kl.Agent(kl.GD(kl.L2Ball(3), 9.0))
+    agent.x[:] = 7.0
+    agent.update(np.ones(3))[:] = 7.0
+    assert np.abs(agent.x).max() < 1.0
+
+
+def test_files_of_a_newer_format_are_refused(tmp_path):
+    path = tmp_path / "agent.json"
+    kl.Agent(kl.GD(kl.L2Ball(3), 9.0)).save(path)
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps(about | {"format": 2}))
+    with pytest.raises(ValueError, match=r"Agent needs a file of format <= 1, got .*agent.json; install a newer klazy."):
+        kl.Agent.load(path)
+    path.write_text(json.dumps(about | {"learner": {"class": "Popen"}}))
+    with pytest.raises(ValueError, match="Learner needs a known class, got class='Popen'"):
+        kl.Agent.load(path)
+
+
+def test_repr():
+    assert repr(kl.Agent(kl.GD(kl.L2Ball(3), 9.0))) == "Agent(GD(domain=L2Ball(dim=3), sigma=Constant(s=9.0)), t=1)"

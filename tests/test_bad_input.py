@@ -1,0 +1,156 @@
+"""Bad input is refused where it enters, in one sentence that names the argument, the value and the remedy."""
+
+import re
+
+import numpy as np
+import pytest
+
+import klazy as kl
+
+BALL, G = kl.L2Ball(3), np.ones((4, 3))
+GD = kl.GD(BALL, 1.0)
+
+
+def holes(value):
+    g = G.copy()
+    g[2, 1] = value
+    return g
+
+
+REFUSED = {
+    # sets
+    "L2Ball needs a dimension dim >= 1, got dim=0; give the number of coordinates.": lambda: kl.L2Ball(0),
+    "L2Ball needs a dimension dim >= 1, got dim=2.5; give the number of coordinates.": lambda: kl.L2Ball(2.5),  # pyright: ignore
+    "L2Ball needs radius > 0, got radius=-1; give a number above zero.": lambda: kl.L2Ball(2, -1),
+    "L1Ball needs a finite number radius, got radius=nan; give a float.": lambda: kl.L1Ball(2, float("nan")),
+    "L1Ball needs shape (2,), got center of shape=(3,); give one number per coordinate.": lambda: kl.L1Ball(2, 1.0, [0, 0, 0]),
+    "Box needs lower <= upper, 0.0 here, got lower[1]=1.0; swap the two or widen the box.": lambda: kl.Box([0, 1], [1, 0]),
+    "Box needs finite numbers, got upper[0]=inf; remove or fill NaN and inf.": lambda: kl.Box([0.0], [np.inf]),
+    "Simplex needs total > 0, got total=0; give a number above zero.": lambda: kl.Simplex(3, 0),
+    "CappedSimplex needs total between the floors' sum 0.0 and the caps' sum 1.5, got total=2.0; the set is empty otherwise.": (
+        lambda: kl.CappedSimplex(3, 2.0, 0.5)
+    ),
+    "CappedSimplex needs floor <= cap, 0.5 here, got floor[2]=0.6; raise the cap or lower the floor.": (
+        lambda: kl.CappedSimplex(3, 1.0, 0.5, [0.0, 0.0, 0.6])
+    ),
+    "Polytope needs at least one point with A x <= b, got b=[-1.0, -1.0]; the set is empty otherwise.": (
+        lambda: kl.Polytope([[1.0], [-1.0]], [-1.0, -1.0])
+    ),
+    "Polytope needs a bounded set, got A of shape=(1, 2); add bounds on every direction.": lambda: kl.Polytope([[1, 0]], [1]),
+    "Product needs a list of sets, got sets=[]; write Product([Box(0, 1), Simplex(3)]).": lambda: kl.Product([]),  # pyright: ignore
+    "Intersection needs sets of one dimension, got dims=[2, 3]; use Product for different coordinates.": (
+        lambda: kl.Intersection((kl.L2Ball(2), kl.L2Ball(3)))
+    ),
+    "Intersection needs sets that meet, got sets=[L2Ball(dim=1), Box(lower=[2.0], upper=[3.0])]; the set is empty otherwise.": (
+        lambda: kl.Intersection((kl.L2Ball(1), kl.Box(2, 3)))  # pyright: ignore
+    ),
+    # schedules
+    "Constant needs sigma > 0, got sigma=0; give a regularisation above zero, 1 / learning rate.": lambda: kl.GD(BALL, 0),  # pyright: ignore
+    "Sqrt needs offset > -1, so that sigma > 0 at every round, got offset=-1.0; use offset=0.": lambda: kl.Sqrt(1, -1),
+    "ScaleFree needs diameter > 0, got diameter=0; use domain.diameter.": lambda: kl.ScaleFree(0),
+    "Falling needs sigma > 0 at every round, got sigma(3)=0.0; raise the schedule.": lambda: kl.run(kl.GD(BALL, Falling()), G),
+    # learners
+    "KLazyGD needs a slack k >= 1, got k=0; use k=1 for greedy GD.": lambda: kl.KLazyGD(BALL, 1.0, 0),  # pyright: ignore
+    "KLazyFTRL needs a slack k >= 1, got k=2.5; use k=1 for greedy GD.": lambda: kl.KLazyFTRL(BALL, 1.0, 2.5),  # pyright: ignore
+    "Clock needs a slack k >= 1, got k=-3; use k=1 for greedy GD.": lambda: kl.Clock(-3),
+    "Decay needs a memory m >= 1, got m=0.5; use m=1 for greedy GD.": lambda: kl.Decay(0.5),
+    "Clip needs kappa > 0, got kappa=0; use Forget() to keep nothing.": lambda: kl.Clip(0),
+    "MemoryGD needs a memory rule, got memory=32; write Decay(32) or Clock(65).": lambda: kl.MemoryGD(BALL, 1.0, 32),  # pyright: ignore
+    "GD needs a set to play on, got domain=3; write GD(L2Ball(5), ...).": lambda: kl.GD(3, 1.0),  # pyright: ignore
+    "GD needs a start point in L2Ball(dim=3), got start=[1.0, 1.0, 1.0]; project it onto the set first.": (
+        lambda: kl.GD(BALL, 1.0, start=[1, 1, 1])  # pyright: ignore
+    ),
+    "GD needs shape (3,), got start of shape=(2,); give one number per coordinate.": lambda: kl.GD(BALL, 1.0, start=[0, 0]),  # pyright: ignore
+    # costs
+    "LinearCosts needs finite numbers, got g[2, 1]=nan; remove or fill NaN and inf.": lambda: kl.run(GD, holes(np.nan)),
+    "LinearCosts needs finite numbers, got g[2, 1]=-inf; remove or fill NaN and inf.": lambda: kl.run(GD, holes(-np.inf)),
+    "LinearCosts needs shape (T, d), got g of shape=(3,); give one row per round.": lambda: kl.run(GD, [1.0, 2.0, 3.0]),
+    "LinearCosts needs shape (T, d), got g of shape=(0, 3); give one row per round.": lambda: kl.run(GD, np.ones((0, 3))),
+    "LinearCosts needs rows of equal length, got g=a ragged list; give every row the same length.": (
+        lambda: kl.run(GD, [[1.0], [2.0, 3.0]])
+    ),
+    "LinearCosts needs real numbers, got g=an array of dtype object; convert it to float64.": (
+        lambda: kl.run(GD, np.array([[None, 1.0, 2.0]]))
+    ),
+    "LogWealthCosts needs price relatives > 0, got relatives=0.0; divide prices by the last.": (
+        lambda: kl.LogWealthCosts([[1.0, 0.0]])
+    ),
+    "QuadraticCosts needs weight >= 0, got weight=-1.0; a negative one is not convex.": lambda: kl.QuadraticCosts(G, -1.0),
+    "QuadraticCosts needs shape (4,), got weight of shape=(3,); give one number per coordinate.": (
+        lambda: kl.QuadraticCosts(G, [1.0, 1.0, 1.0])
+    ),
+    "PinballCosts needs prices >= 0, got price=-2.0; a negative one is not convex.": lambda: kl.PinballCosts(G, -2.0),
+    "HingeCosts needs T=4 labels -1 or +1, got labels=[0, 1, 0, 1]; recode the classes.": lambda: kl.HingeCosts(
+        G, [0, 1, 0, 1]
+    ),
+    "CallableCosts needs shape (3,), got subgradient(1) of shape=(2,); give one number per coordinate.": (
+        lambda: kl.run(GD, kl.CallableCosts(2, 3, lambda t, x: 0.0, lambda t, x: [0.0, 0.0]))
+    ),
+    # movement
+    "L2Movement needs weights >= 0, one or one per round, got weight=-1; give a number or a vector.": lambda: kl.L2Movement(-1),
+    "L2Movement needs one weight or T=4 of them, got weights=2; give one per round.": (
+        lambda: kl.run(GD, G, movement=kl.L2Movement(np.ones(2)))
+    ),
+    "WeightedL2Movement needs shape (3,), got scale of shape=(2,); give one number per coordinate.": (
+        lambda: kl.run(GD, G, movement=kl.WeightedL2Movement(scale=np.ones(2)))
+    ),
+    "AsymmetricMovement needs up >= 0, got up=[-1.0, 1.0]; give a number or one per coordinate.": (
+        lambda: kl.AsymmetricMovement(up=np.array([-1.0, 1.0]))
+    ),
+    # run
+    "run needs a learner, got learner=3; write run(GD(L2Ball(5), 1.0), costs).": lambda: kl.run(3, G),  # pyright: ignore
+    "run needs costs on R^3, the set's space, got costs.dim=2; match the dimensions.": lambda: kl.run(GD, np.ones((4, 2))),
+    "run needs engine to be one of 'auto', 'compiled', 'step', got engine='fast'; choose one of these.": (
+        lambda: kl.run(GD, G, engine="fast")
+    ),
+    "run needs record to be one of 'actions', 'costs', 'totals', got record='all'; choose one of these.": (
+        lambda: kl.run(GD, G, record="all")
+    ),
+    "run needs a movement cost, got movement=5; write L2Movement(5).": lambda: kl.run(GD, G, movement=5),  # pyright: ignore
+    "run needs a learner that accepts hints, got learner=GD(domain=L2Ball(dim=3), sigma=Constant(s=1.0)); use MemoryGD, or no hints.": (
+        lambda: kl.run(GD, G, hints=G)
+    ),
+    "run needs shape (4, 3), got hints of shape=(3, 3); give one row per round.": (
+        lambda: kl.run(kl.MemoryGD(BALL, 1.0, kl.Full()), G, hints=G[:3])  # pyright: ignore
+    ),
+    "run needs shape (3,), got x0 of shape=(1,); give one number per coordinate.": lambda: kl.run(GD, G, x0=[0.0]),
+    "regret needs shape (4, 3), got u of shape=(2, 3); give one row per round.": lambda: kl.regret(kl.run(GD, G), G[:2]),
+    "Agent needs a learner, got learner='GD'; write Agent(GD(L2Ball(5), 1.0)).": lambda: kl.Agent("GD"),  # pyright: ignore
+}
+
+
+class Falling(kl.Schedule):
+    def __call__(self, t):
+        return 3.0 - t
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refused_with_a_sentence_that_helps(message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        REFUSED[message]()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("engine", ["compiled", "step"])
+@pytest.mark.parametrize("sigma", [kl.Constant(1.0), kl.ScaleFree(2.0)], ids=repr)
+def test_a_kernel_finds_what_is_not_finite_by_itself(value, engine, sigma):
+    """Bare arrays are not searched before the run: the costs show every NaN and inf, even where x is zero."""
+    for learner in (kl.GD(BALL, sigma), kl.MemoryGD(BALL, sigma, kl.Full()), kl.KLazyFTRL(kl.Simplex(3), sigma, 2)):
+        with pytest.raises(ValueError, match=re.escape(f"LinearCosts needs finite numbers, got g[2, 1]={value};")):
+            kl.run(learner, holes(value), engine=engine)
+    g = np.zeros((3, 3))
+    g[0, 0] = value
+    with pytest.raises(ValueError, match=re.escape(f"got g[0, 0]={value};")):
+        kl.run(kl.GD(BALL, sigma), g, engine=engine)
+
+
+def test_a_configuration_cannot_be_changed_behind_its_checks():
+    ball = kl.L2Ball(2, 1.0, [0.0, 0.0])
+    with pytest.raises(AttributeError):
+        ball.dim = 3  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(ValueError, match="read-only"):
+        ball.center[0] = 9.0  # pyright: ignore[reportOptionalSubscript]
+    given = np.zeros(2)
+    ball = kl.L2Ball(2, 1.0, given)
+    given[0] = 9.0
+    assert ball.project([0.0, 0.0]).tolist() == [0.0, 0.0]

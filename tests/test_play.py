@@ -1,0 +1,172 @@
+"""run, run_many, Trace and regret as their users see them, and the paper's worked figures."""
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from cases import evaluated, gradients
+
+
+def phases(signs, length, d):
+    sign = np.repeat(signs, length)[:, None].astype(float)
+    return sign * np.ones(d)
+
+
+class TestWorkedFigures:
+    """Switching / dynamic regret / total regret of the paper's examples, as printed digits of exact arithmetic."""
+
+    @pytest.mark.parametrize("engine", ["step", "compiled"])
+    @pytest.mark.parametrize(
+        ("learner", "expected"),
+        [
+            (kl.GD(kl.L1Ball(5), kl.Sqrt(8)), (4.0249224, 17.369705, 17.816919)),
+            (kl.LazyGD(kl.L1Ball(5), kl.Sqrt(8)), (2.2360680, 538.00439, 536.66275)),
+            (kl.KLazyGD(kl.L1Ball(5), kl.Sqrt(8), 19), (4.0249224, 37.127269, 37.574483)),
+            (kl.KLazyFTRL(kl.L1Ball(5), kl.Sqrt(8), 19), (4.0249224, 37.127269, 37.574483)),
+        ],
+        ids=["GD", "LazyGD", "k=19", "FTRL k=19"],
+    )
+    def test_worst_case(self, learner, expected, engine):
+        pure = phases([1, -1, 1, -1, 1], 300, 5)
+        r = kl.regret(kl.run(learner, pure / 5**0.5, engine=engine), -pure / 5)
+        assert (r.switching, r.dynamic, r.total) == pytest.approx(expected, rel=5e-8)
+
+    @pytest.mark.parametrize("engine", ["step", "compiled"])
+    def test_example_i_staleness(self, engine):
+        cycle = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+        g = np.vstack((np.tile([-1.0, 0.0], (12, 1)), cycle[np.arange(89) % 4]))
+        ball, sigma = kl.L1Ball(2), kl.Sqrt(1)
+        learners = kl.GD(ball, sigma), kl.LazyGD(ball, sigma), kl.KLazyGD(ball, sigma, 5)
+        switching = [kl.run(learner, g, engine=engine).totals.switching for learner in learners]
+        assert switching == pytest.approx([13.902934, 1.0, 13.022456], rel=5e-8)
+
+    @pytest.mark.parametrize("engine", ["step", "compiled"])
+    def test_example_ii_stability(self, engine):
+        t = np.arange(1, 102)
+        g = np.column_stack((-np.ones(101), np.where(t <= 11, 0.0, (-1.0) ** t)))
+        learners = kl.GD(kl.L2Ball(2), kl.Sqrt(1)), kl.LazyGD(kl.L2Ball(2), kl.Sqrt(1))
+        switching = [kl.run(learner, g, engine=engine).totals.switching for learner in learners]
+        assert switching == pytest.approx([13.256014, 3.2043577], rel=5e-8)
+
+    @pytest.mark.parametrize("k", [2, 5, 8])
+    def test_lower_bound_square_wave(self, k):
+        """On [-1, 1] a wave of period k costs k-lazyGD A k_e + floor(T/k) m against A active blocks, exactly."""
+        T, s, even = 40, 3.0, k - k % 2
+        blocks = T // k
+        wave = np.concatenate((np.ones(even // 2), -np.ones(even // 2), np.zeros(k % 2)))
+        g = np.concatenate((np.tile(wave, blocks), np.zeros(T - blocks * k)))[:, None]
+        u = -g.copy()
+        for t in range(T):  # a zero cost is no reason to move
+            u[t] = u[t] if g[t, 0] else u[t - 1]
+        r = kl.regret(kl.run(kl.KLazyGD(kl.Box(-1, 1), s, k), g), u)
+        assert r.dynamic == pytest.approx(blocks * even + blocks * min(1.0, even / (2 * s)))
+        assert r.path_length == 2 * (2 * blocks - 1)
+
+
+class TestTrace:
+    trace = kl.run(kl.KLazyGD(kl.Simplex(3), 2.0, 4), gradients(0, 50, 3))
+
+    def test_knows_its_learner_and_engine_and_prints_a_table(self):
+        assert evaluated(self.trace.learner) == kl.KLazyGD(kl.Simplex(3), 2.0, 4)
+        lines = str(self.trace).splitlines()
+        assert lines[0] == self.trace.learner
+        assert lines[1] == "50 rounds in R^3, L2Movement(), engine: compiled"
+        assert [line.split()[0] for line in lines[4:7]] == ["hitting", "switching", "cost"]
+        assert "cost=" in repr(self.trace)
+
+    def test_adds_up(self):
+        t = self.trace
+        assert t.totals.cost == pytest.approx(t.hitting.sum() + t.switching.sum())
+        assert t.switching[0] == 0.0
+        np.testing.assert_allclose(t.switching[1:], np.linalg.norm(np.diff(t.x, axis=0), axis=1), atol=1e-14)
+
+    def test_first_round_pays_only_for_leaving_a_given_x0(self):
+        learner, g = kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2))
+        trace = kl.run(learner, g, x0=[3.0, 4.0], movement=kl.L2Movement(2.0))
+        assert trace.switching[0] == 10.0
+
+    def test_converts_to_a_data_frame(self):
+        frame = self.trace.to_frame()
+        assert frame.columns == ["t", "hitting", "switching", "x_1", "x_2", "x_3"]
+        assert frame["t"].to_list() == list(range(1, 51))
+        np.testing.assert_array_equal(frame["x_2"].to_numpy(), self.trace.x[:, 1])
+
+    def test_says_what_was_not_recorded(self):
+        lean = kl.run(kl.GD(kl.L2Ball(1), 1.0), np.ones((3, 1)), record="totals")
+        with pytest.raises(AttributeError, match=r"Trace\.hitting needs record='costs', got record='totals'; run it again so"):
+            lean.to_frame()
+        with pytest.raises(AttributeError, match=r"Trace\.x needs record='actions', got record='totals'"):
+            _ = lean.x
+
+    @pytest.mark.parametrize("record", ["actions", "costs", "totals"])
+    def test_saves_and_loads(self, record, tmp_path):
+        g = gradients(1, 50, 3)
+        trace = kl.run(kl.GD(kl.Simplex(3), kl.Sqrt(2)), g, record=record, movement=kl.L1Movement(3.0), x0=np.zeros(3))
+        trace.save(tmp_path / "trace.npz")
+        back = kl.Trace.load(tmp_path / "trace.npz")
+        assert (back.learner, back.engine, back.totals, back.movement, back.record, back.T) == (
+            trace.learner, trace.engine, trace.totals, trace.movement, trace.record, trace.T,
+        )  # fmt: skip
+        assert back.kept.keys() == trace.kept.keys()
+        assert all(np.array_equal(back.kept[name], trace.kept[name]) for name in trace.kept)
+        assert back.x0 is not None
+        assert back.x0.tolist() == [0.0, 0.0, 0.0]
+        assert kl.regret(back, np.zeros(3), costs=g).total == kl.regret(trace, np.zeros(3)).total
+        with pytest.raises(ValueError, match="regret needs the run's costs, got a trace loaded from a file; pass costs="):
+            kl.regret(back, np.zeros(3))
+
+
+class TestRegret:
+    def test_totals_are_the_ends_of_the_curves(self):
+        g = gradients(3, 60, 4)
+        u = kl.L2Ball(4).argmin_linear(g)
+        r = kl.regret(kl.run(kl.GD(kl.L2Ball(4), 3.0), g, movement=kl.L1Movement(0.5)), u)
+        assert r.curves is not None
+        for name in ("dynamic", "switching", "total", "path_length", "comparator_switching"):
+            assert getattr(r.curves, name)[-1] == pytest.approx(getattr(r, name))
+        assert r.path_length == pytest.approx(np.linalg.norm(np.diff(u, axis=0), axis=1).sum())
+        assert r.total == pytest.approx(r.dynamic + r.switching - r.comparator_switching)
+        assert str(r).splitlines()[4].split()[0] == "total"
+
+    def test_a_run_has_no_regret_against_itself(self):
+        trace = kl.run(kl.GD(kl.L2Ball(3), 1.0), gradients(1, 40, 3))
+        assert kl.regret(trace, trace.x).total == pytest.approx(0.0, abs=1e-12)
+
+    def test_totals_only_give_totals_only(self):
+        g = gradients(1, 40, 3)
+        learner = kl.GD(kl.L2Ball(3), 1.0)
+        lean, full = (kl.regret(kl.run(learner, g, record=r), np.zeros(3)) for r in ("totals", "actions"))
+        assert lean.curves is None
+        assert lean.total == pytest.approx(full.total)
+
+
+class TestRunMany:
+    def test_many_learners_on_one_sequence(self):
+        g = gradients(0, 200, 5)
+        learners = [kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(8), k) for k in (1, 5, 50)]
+        for learner, trace in zip(learners, kl.run_many(learners, g, record="costs"), strict=True):
+            alone = kl.run(learner, g, record="costs")
+            assert trace.learner == repr(learner)
+            assert np.array_equal(trace.hitting, alone.hitting)
+            assert "x" not in trace.kept
+
+    def test_one_learner_on_many_sequences(self):
+        g = np.stack([gradients(seed, 100, 5) for seed in range(4)])
+        learner = kl.GD(kl.L1Ball(5), 3.0)
+        alone = [kl.run(learner, one).totals for one in g]
+        for many in (g, list(g), [kl.LinearCosts(one) for one in g]):
+            assert [trace.totals for trace in kl.run_many(learner, many, jobs=2)] == alone
+
+    def test_both_or_neither_is_refused(self):
+        learner, g = kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2))
+        with pytest.raises(ValueError, match="many learners or many sequences"):
+            kl.run_many([learner], [g, g])
+        with pytest.raises(ValueError, match="use run"):
+            kl.run_many(learner, g)
+
+
+def test_costs_without_a_finite_value_stop_the_run_at_their_round():
+    costs = kl.LogWealthCosts([[1.0, 1.0], [5.0, 1.0], [1.0, 1.0]])
+    for engine in ("compiled", "step"):
+        with pytest.raises(ValueError, match=r"run needs finite costs on the set, got f_2\(x_2\)=a value that is not finite"):
+            kl.run(kl.GD(kl.Box([-1, -1], [-0.5, 1]), 0.1, start=[-0.5, 1.0]), costs, engine=engine)
