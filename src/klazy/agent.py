@@ -13,6 +13,7 @@ from klazy.kernels import codes
 from klazy.learners import Learner
 
 FORMAT = 1  # of the file that Agent.save writes
+_FLOAT64 = np.dtype(np.float64)
 
 
 class Agent:
@@ -68,12 +69,12 @@ class Agent:
 
     def update(self, g: ArrayLike, hint: ArrayLike | None = None) -> Array:
         """End the round: ``g`` is a gradient at ``x``. Returns the next point; refused input changes nothing."""
-        if hint is None and self.engine == "compiled" and type(g) is np.ndarray:
+        if hint is None and self.engine == "compiled" and type(g) is np.ndarray and g.dtype is _FLOAT64:
             try:
                 if self._kernel(self._flat, g) == 0:
                     return self._x.copy()
             except TypeError:
-                pass  # not float64, not contiguous or read-only: converted below
+                pass  # not contiguous, or read-only: copied below
         return self._checked_update(g, hint)
 
     def _checked_update(self, g: ArrayLike, hint: ArrayLike | None) -> Array:

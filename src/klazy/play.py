@@ -145,10 +145,11 @@ class _Game:
         hitting, switching = np.empty((2, 0 if self.record == "totals" else T))
         flat, totals = learner.pack(self.state), np.zeros(2)
         hints = np.zeros((1, d)) if self.hints is None else self.hints
-        bad = kernel(
-            *costs.arrays(), hints, learner.program(), self.movement.code, self.weights, self.movement.prices(d),
-            self._moved_at_first(), flat, x, hitting, switching, totals,
-        )  # fmt: skip
+        with np.errstate(all="ignore"):  # what is not finite is found by the kernel and refused below
+            bad = kernel(
+                *costs.arrays(), hints, learner.program(), self.movement.code, self.weights, self.movement.prices(d),
+                self._moved_at_first(), flat, x, hitting, switching, totals,
+            )  # fmt: skip
         if bad:
             costs.check_finite()
             raise _not_finite(costs, bad)

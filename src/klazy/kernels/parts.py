@@ -39,7 +39,7 @@ def log_wealth(row, extra, p, x, g, d):
         wealth += row[i] * x[i]
     for i in range(d):
         g[i] = -row[i] / wealth
-    return -math.log(wealth)
+    return -np.log(wealth)
 
 
 @fused
