@@ -56,27 +56,17 @@ def test_no_copyleft_package_is_needed_at_run_time():
     assert not {"quadprog", "ecos", "cvxportfolio", "cvxopt"} & set(needed.replace(">", " ").split())
 
 
-def test_a_learner_of_the_users_own_plays_beside_the_others():
-    from typing import NamedTuple
+def test_the_learner_of_contributing_plays_beside_the_others():
+    """A learner of one's own is one class, exactly as CONTRIBUTING.md shows it; repr and file form come with it."""
+    from klazy.learners.gd import GDState
 
-    class State(NamedTuple):
-        t: int
-        x: np.ndarray
-
-    class Stubborn(kl.Learner[State]):
-        """Never moves."""
-
-        def init(self):
-            return State(1, self.x1)
-
-        def step(self, state, g):
-            return state._replace(t=state.t + 1)
-
-    learner, g = Stubborn(kl.L2Ball(2), kl.Constant(1.0)), np.ones((5, 2))
-    assert kl.run(learner, g).totals == (0.0, 0.0)
-    assert kl.run(learner, g).engine == "step"
-    agent = kl.Agent(learner)
-    assert agent.update([1.0, 1.0]).tolist() == [0.0, 0.0]
+    names = {"Learner": kl.Learner, "GDState": GDState, "Array": np.ndarray}
+    exec((ROOT / "CONTRIBUTING.md").read_text().split("```python\n")[1].split("```")[0], names)
+    learner, g = names["Sluggish"](kl.L2Ball(2), 1.0), np.ones((5, 2))
+    trace = kl.run(learner, g)
+    assert trace.engine == "step"
+    np.testing.assert_allclose(trace.x[1], [-(0.5**1.5), -(0.5**1.5)])
+    np.testing.assert_array_equal(kl.Agent(learner).update(g[0]), trace.x[1])
     assert kl.Learner.from_dict(learner.to_dict()) == learner
-    with pytest.raises(ValueError, match="with Stubborn"):
+    with pytest.raises(ValueError, match="with Sluggish"):
         kl.run(learner, g, engine="compiled")

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from klazy.kernels import codes
-from klazy.kernels.binding import exact, fused, pointer
+from klazy.kernels.binding import bind, exact, fused, pointer
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -42,7 +42,7 @@ def largest(u, d):
 
 
 @fused
-def sorted_threshold(v, w, d, total):
+def sorted_threshold(v, w, d, total, guess):
     """For a few coordinates: an odd-even sorting network into ``w``, then the best prefix; no branch to mispredict."""
     for i in range(d):
         w[i] = v[i]
@@ -63,7 +63,7 @@ def sorted_threshold(v, w, d, total):
 
 
 @fused
-def newton_threshold(v, d, total, guess):
+def newton_threshold(v, w, d, total, guess):
     """Newton on ``sum max(v - theta, 0) = total``: convex and decreasing, so one step from anywhere lands left of the
     root, and from there the set of positive terms only shrinks. Started at the previous round's threshold."""
     shift = largest(v, d)
@@ -133,8 +133,7 @@ def l2_threshold(y, u, d, p, guess):
     return 0.0, theta
 
 
-@fused
-def l1_threshold(y, u, d, p, guess):
+def _l1_threshold(y, u, d, p, guess):
     norm = 0.0
     for i in range(d):
         u[i] = abs(y[i] - p[1 + i])
@@ -142,31 +141,19 @@ def l1_threshold(y, u, d, p, guess):
     shift = 0.0
     theta = 0.0
     if norm > p[0]:
-        shift, theta = newton_threshold(u, d, p[0], guess)
+        shift, theta = positive_threshold(u, u, d, p[0], guess)
     return shift, theta
 
 
-@fused
-def small_l1_threshold(y, u, d, p, guess):
-    norm = 0.0
-    for i in range(d):
-        u[i] = abs(y[i] - p[1 + i])
-        norm += u[i]
-    shift = 0.0
-    theta = 0.0
-    if norm > p[0]:
-        shift, theta = sorted_threshold(u, u, d, p[0])
-    return shift, theta
+def _simplex_threshold(y, u, d, p, guess):
+    return positive_threshold(y, u, d, p[0], guess)
 
 
-@fused
-def simplex_threshold(y, u, d, p, guess):
-    return newton_threshold(y, d, p[0], guess)
-
-
-@fused
-def small_simplex_threshold(y, u, d, p, guess):
-    return sorted_threshold(y, u, d, p[0])
+positive_threshold = newton_threshold  # of the two templates above; bind() puts the sorting network here for small d
+l1_threshold = fused(bind(_l1_threshold))
+simplex_threshold = fused(bind(_simplex_threshold))
+small_l1_threshold = fused(bind(_l1_threshold, positive_threshold=sorted_threshold))
+small_simplex_threshold = fused(bind(_simplex_threshold, positive_threshold=sorted_threshold))
 
 
 @fused
