@@ -6,7 +6,7 @@ export PYTHONHASHSEED := 0
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet --editable '.[cli,polytope,dev]'
 	touch $@
 
 .PHONY: test lint types layers tests bench clean
