@@ -44,6 +44,13 @@ REFUSED = {
     "Intersection needs sets that meet, got sets=[L2Ball(dim=1), Box(lower=[2.0], upper=[3.0])]; the set is empty otherwise.": (
         lambda: kl.Intersection((kl.L2Ball(1), kl.Box(2, 3)))  # pyright: ignore
     ),
+    "L2Ball.project needs 3 coordinates along the last axis, got y of shape=(2,); match the dimensions.": (
+        lambda: BALL.project([1.0, 2.0])
+    ),
+    "L2Ball.project needs finite numbers, got y[0]=nan; remove or fill NaN and inf.": (
+        lambda: BALL.project(np.array([np.nan, 0.0, 0.0]))
+    ),
+    "Box needs real numbers, got lower=an array of dtype bool; convert it to float64.": lambda: kl.Box(False, True),
     # schedules
     "Constant needs sigma > 0, got sigma=0; give a regularisation above zero, 1 / learning rate.": lambda: kl.GD(BALL, 0),  # pyright: ignore
     "Sqrt needs offset > -1, so that sigma > 0 at every round, got offset=-1.0; use offset=0.": lambda: kl.Sqrt(1, -1),
@@ -115,6 +122,21 @@ REFUSED = {
     ),
     "run needs shape (3,), got x0 of shape=(1,); give one number per coordinate.": lambda: kl.run(GD, G, x0=[0.0]),
     "regret needs shape (4, 3), got u of shape=(2, 3); give one row per round.": lambda: kl.regret(kl.run(GD, G), G[:2]),
+    "run needs a state of KLazyGD, got state=GDState(": lambda: kl.run(kl.KLazyGD(BALL, 1.0, 2), G, state=GD.init()),
+    "run needs shape (3,), got state.x of shape=(2,); give one number per coordinate.": (
+        lambda: kl.run(GD, G, state=kl.GD(kl.L2Ball(2), 1.0).init())
+    ),
+    "regret needs the run's costs, T=4 and dim=3, got costs=LinearCosts(T=1, dim=3); pass those of the run.": (
+        lambda: kl.regret(kl.run(GD, G), G, costs=G[:1])
+    ),
+    "regret needs finite costs of the comparator, got f_1(u_1)=nan; choose u in the set.": (
+        lambda: kl.regret(kl.run(kl.GD(kl.Simplex(3), 1.0), kl.LogWealthCosts(G)), [-1.0, -1.0, -1.0])
+    ),
+    "run_many needs jobs >= 1, got jobs=0; leave it out to use all cores.": lambda: kl.run_many([GD], G, jobs=0),
+    "CallableCosts needs a function value(t, x), got value=None; give a Python function.": (
+        lambda: kl.CallableCosts(3, 2, None, None)  # pyright: ignore
+    ),
+    "KLazyGD needs a finite number k, got k=1": lambda: kl.KLazyGD(BALL, 1.0, 10**400),
     "Agent needs a learner, got learner='GD'; write Agent(GD(L2Ball(5), 1.0)).": lambda: kl.Agent("GD"),  # pyright: ignore
 }
 

@@ -73,6 +73,29 @@ def test_every_unrolled_dimension_with_ties(d):
         assert_same(*both(kl.KLazyGD(domain, 1.0, 3), g))
 
 
+@pytest.mark.parametrize("domain", [kl.Simplex(4), kl.Simplex(12), kl.CappedSimplex(5, 1.5, 0.6)], ids=repr)
+@pytest.mark.parametrize("offset", [10.0, 1e9])
+def test_costs_with_a_common_offset_lose_no_precision(domain, offset):
+    """On a simplex an offset of all coordinates changes nothing; y runs away by offset / sigma every round."""
+    g = offset + np.random.default_rng(0).integers(-8, 9, (400, domain.dim)) / 8.0
+    for learner in (kl.LazyGD(domain, 0.5), kl.KLazyGD(domain, 2.0, 30)):
+        compiled, step = both(learner, g)
+        size = offset * len(g)  # y is a sum of this size, whose rounding both engines share up to its order
+        np.testing.assert_allclose(compiled.x, step.x, atol=max(AGREE, 4 * size * np.finfo(float).eps))
+        assert domain.contains(compiled.x, tol=1e-14)
+
+
+@pytest.mark.parametrize("domain", [kl.Simplex(3), kl.Simplex(12), kl.L1Ball(3), kl.L1Ball(12), kl.L2Ball(3)], ids=repr)
+def test_the_farthest_points_are_projected_too(domain):
+    g = np.zeros((2, domain.dim))
+    for size in (1e16, 1e200):
+        g[0, :2] = -size, size / 3
+        compiled, step = both(kl.GD(domain, 1.0), g)
+        np.testing.assert_allclose(compiled.x, step.x, atol=1e-12)
+        assert domain.contains(compiled.x, tol=1e-14)
+        assert np.linalg.norm(compiled.x[1]) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("record", ["actions", "costs", "totals"])
 def test_recording_less_changes_nothing_else(record):
     learner, g = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(8.0), 6), gradients(4, T, 5)
@@ -117,6 +140,11 @@ class SteepBall(kl.L2Ball):
     """A user's subclass: it may compute something else, so its parent's kernel is not used for it."""
 
 
+class HalfBall(kl.L2Ball):
+    def _project(self, y):
+        return 0.5 * super()._project(y)
+
+
 class Custom(kl.Schedule):
     def __call__(self, t):
         return 2.0 + 1.0 / t
@@ -128,6 +156,7 @@ class Custom(kl.Schedule):
         ("Polytope", kl.GD(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), 1.0), np.ones((3, 1))),
         ("Intersection", kl.GD(kl.Intersection([kl.Box(0, 1), kl.L2Ball(1)]), 1.0), np.ones((3, 1))),
         ("Product", kl.GD(kl.Product([kl.Polytope([[1.0], [-1.0]], [1.0, 1.0])]), 1.0), np.ones((3, 1))),
+        ("Product", kl.GD(kl.Product([HalfBall(1)]), 1.0), np.ones((3, 1))),
         ("CallableCosts", kl.GD(kl.Box(0, 1), 1.0), kl.CallableCosts(3, 1, lambda t, x: x[0], lambda t, x: [1.0])),
         ("SteepBall", kl.GD(SteepBall(1), 1.0), np.ones((3, 1))),
         ("Custom", kl.GD(kl.L2Ball(1), Custom()), np.ones((3, 1))),

@@ -165,6 +165,30 @@ class TestRunMany:
             kl.run_many(learner, g)
 
 
+def test_functions_of_the_user_may_reuse_their_arrays():
+    """A subgradient kept in one buffer, and a value that spoils its x, change nothing that was recorded."""
+    g, buffer = gradients(0, 20, 3), np.empty(3)
+
+    def value(t, x):
+        result = float(g[t - 1] @ x)
+        x[:] = 9.0
+        return result
+
+    def subgradient(t, x):
+        buffer[:] = g[t - 1]
+        return buffer
+
+    learner = kl.KLazyGD(kl.L2Ball(3), 1.0, 5)
+    trace = kl.run(learner, kl.CallableCosts(20, 3, value, subgradient))
+    assert np.array_equal(trace.x, kl.run(learner, g, engine="step").x)
+
+
+def test_a_comparator_leaves_the_given_x0_too():
+    trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), x0=[1.0, 0.0])
+    r = kl.regret(trace, [0.0, 0.0])
+    assert (r.comparator_switching, r.path_length) == (1.0, 0.0)
+
+
 def test_costs_without_a_finite_value_stop_the_run_at_their_round():
     costs = kl.LogWealthCosts([[1.0, 1.0], [5.0, 1.0], [1.0, 1.0]])
     for engine in ("compiled", "step"):

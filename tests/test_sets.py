@@ -147,6 +147,39 @@ def test_points_far_away_lose_no_precision(domain):
     np.testing.assert_allclose(np.abs(domain.project(y)).sum(), domain.project(np.zeros(6)).sum() or 1.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e9, 1e15])
+def test_one_entry_far_away_does_not_blur_the_others(far):
+    """The rest of the total, 0.5, is shared by two entries 0.1 apart, wherever the third one lies."""
+    np.testing.assert_allclose(kl.CappedSimplex(3, 1.0, 0.5).project([far, 1.125, 1.25]), [0.5, 0.1875, 0.3125], atol=1e-15)
+
+
+def test_points_whose_squares_overflow():
+    np.testing.assert_allclose(kl.L2Ball(2, 2.0, [1.0, 0.0]).project([3e200, 4e200]), [2.2, 1.6])
+    np.testing.assert_allclose(kl.L2Ball(2).argmin_linear([3e-200, 4e-200]), [-0.6, -0.8])
+
+
+def test_the_scale_of_a_row_does_not_matter_to_a_polytope():
+    sides = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    for scale in (1e-9, 1.0, 1e9):
+        square = kl.Polytope(scale * sides, scale * np.ones(4))
+        np.testing.assert_allclose(square.project([5.0, -0.3]), [1.0, -0.3], atol=1e-9)
+        assert square.diameter == pytest.approx(8**0.5)
+        assert not square.contains([1.001, 0.0])
+
+
+def test_inside_is_judged_by_each_constraint_on_its_own_scale():
+    assert not kl.Box([-1e12, 0.0], [1e12, 1.0]).contains([0.0, 1.1])
+    assert not kl.Product([kl.Box(-1e12, 1e12), kl.Simplex(2)]).contains([0.0, 5.0, 5.0])
+    assert not kl.L2Ball(2, 1e-12).contains([5e-12, 0.0])
+
+
+def test_caps_that_share_the_total_evenly_leave_one_point():
+    """1/n added n times may be a little less than 1; that is rounding, not an empty set."""
+    for n in range(2, 60):
+        x = kl.CappedSimplex(n, 1.0, 1.0 / n).project(np.arange(n))
+        np.testing.assert_allclose(x, np.full(n, 1.0 / n), atol=2 * np.finfo(float).eps)  # of the total
+
+
 @pytest.mark.parametrize("d", [10_000, 200_000])
 def test_thresholds_need_a_handful_of_passes_whatever_the_dimension(d, monkeypatch):
     passes = 0
@@ -167,7 +200,7 @@ def test_thresholds_need_a_handful_of_passes_whatever_the_dimension(d, monkeypat
 
 def test_dykstra_reports_that_it_has_not_converged():
     thin = kl.Intersection([kl.L2Ball(2), kl.L2Ball(2, 1.0, [1.9, 0.0])], budget=3)
-    with pytest.warns(kl.NotConverged, match=r"stopped after 3 cycles: the last one still moved by .*violates"):
+    with pytest.warns(kl.NotConverged, match=r"after 3 cycles: this is not the projection yet, .*changed it by .*violates"):
         thin.project([1.0, 5.0])
 
 

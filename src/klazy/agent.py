@@ -38,7 +38,7 @@ class Agent:
         self.learner = learner
         self.engine = "step" if missing or engine == "step" else "compiled"
         self._dim = learner.domain.dim
-        self._set_state(learner.init() if state is None else state)
+        self._set_state(learner.init() if state is None else learner.checked_state(state, "Agent"))
 
     def _set_state(self, state: Any) -> None:
         if self.engine == "step":
@@ -105,11 +105,22 @@ class Agent:
     def load(cls, path: str | Path) -> "Agent":
         """Read what :meth:`save` wrote; a file of a newer format is refused."""
         about = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(about, dict) or about.get("format", FORMAT + 1) > FORMAT:
-            raise ValueError(f"Agent needs a file of format <= {FORMAT}, got {path}; install a newer klazy.")
+        if not isinstance(about, dict) or about.keys() != {"format", "engine", "learner", "state"}:
+            raise ValueError(f"Agent needs a file that Agent.save wrote, got {path}; check the path.")
+        if about["format"] != FORMAT:
+            raise ValueError(f"Agent needs a file of format {FORMAT}, got format={about['format']}; install a newer klazy.")
         learner = Learner.from_dict(about["learner"])
         fields = {name: np.array(v) if isinstance(v, list) else v for name, v in about["state"].items()}
-        return cls(learner, engine=about["engine"], state=learner.init()._replace(**fields))
+        kind = type(learner.init())
+        if fields.keys() != set(kind._fields):
+            raise ValueError(f"Agent needs the state of a {type(learner).__name__}, got {sorted(fields)}; the file is damaged.")
+        return cls(learner, engine=about["engine"], state=kind(**fields))
+
+    def __getstate__(self) -> tuple[Any, str, Any]:
+        return self.learner, self.engine, self.state
+
+    def __setstate__(self, saved: tuple[Any, str, Any]) -> None:
+        self.__init__(saved[0], engine=saved[1], state=saved[2])
 
     def __repr__(self) -> str:
         return f"Agent({self.learner!r}, t={self.t})"

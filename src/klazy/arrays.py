@@ -9,6 +9,7 @@ Input is checked once, where it enters, and refused with one sentence of the for
 
 import math
 import numbers
+import sys
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,10 @@ def real_array(values: ArrayLike, name: str, owner: str, *, finite: bool = True)
         array = np.asarray(values)
     except ValueError:
         raise refusal(owner, "rows of equal length", name, "a ragged list", "give every row the same length") from None
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiu":
         raise refusal(owner, "real numbers", name, f"an array of dtype {array.dtype}", "convert it to float64")
-    array = np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+    if array.dtype != np.float64 or not array.flags.c_contiguous:
+        array = np.array(array, dtype=np.float64, order="C")
     if finite and not all_finite(array):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise refusal(
@@ -40,9 +42,8 @@ def real_array(values: ArrayLike, name: str, owner: str, *, finite: bool = True)
 
 
 def all_finite(array: Array) -> bool:
-    """Whether no entry is NaN or inf, without an array of booleans unless the sum overflows."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return math.isfinite(float(array.sum())) or bool(np.isfinite(array).all())
+    """Whether no entry is NaN or inf, without an array of booleans unless the squares overflow."""
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def vector(values: ArrayLike, name: str, owner: str, dim: int | None = None) -> Array:
@@ -76,7 +77,9 @@ def number(value: Any, name: str, owner: str) -> float:
     """A finite real number (NumPy scalars included, booleans and text not)."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not math.isfinite(value):
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    largest: Any = sys.float_info.max
+    if not real or not -largest <= value <= largest:
         raise refusal(owner, f"a finite number {name}", name, repr(value), "give a float")
     return float(value)
 
@@ -115,6 +118,6 @@ def one_of(value: str, name: str, owner: str, allowed: tuple[str, ...]) -> str:
 
 def frozen(array: Array) -> Array:
     """A read-only copy, for arrays that belong to a configuration."""
-    copy = array.copy()
+    copy = array + 0.0  # which also turns -0.0 into 0.0, so that equal configurations read the same
     copy.setflags(write=False)
     return copy

@@ -88,6 +88,8 @@ def _plain(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):

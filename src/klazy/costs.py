@@ -63,8 +63,8 @@ class _Rows(Costs):
 
     def _per_round(self, values: ArrayLike, name: str) -> None:
         """Keep one number for all rounds, or one per round."""
-        extra = np.atleast_1d(real_array(values, name, type(self).__name__))
-        self.extra = extra if extra.size == 1 else vector(extra, name, type(self).__name__, self.T)
+        extra = real_array(values, name, type(self).__name__)
+        self.extra = extra[None] if extra.ndim == 0 else vector(extra, name, type(self).__name__, self.T)
 
     def check_finite(self) -> None:
         real_array(self.data, self.name, type(self).__name__)
@@ -208,13 +208,16 @@ class CallableCosts(Costs):
     ) -> None:
         self.T = whole(T, "T", "CallableCosts", "a horizon T >= 1", "give the number of rounds")
         self.dim = whole(dim, "dim", "CallableCosts", "a dimension dim >= 1", "give the number of coordinates")
+        for name, function in (("value", value), ("subgradient", subgradient)):
+            if not callable(function):
+                raise refusal("CallableCosts", f"a function {name}(t, x)", name, repr(function), "give a Python function")
         self._value, self._subgradient = value, subgradient
 
     def value(self, t: int, x: Array) -> float:
-        return float(self._value(t, x))
+        return float(self._value(t, x.copy()))
 
     def subgradient(self, t: int, x: Array) -> Array:
-        return vector(self._subgradient(t, x), f"subgradient({t})", "CallableCosts", self.dim)
+        return vector(self._subgradient(t, x.copy()), f"subgradient({t})", "CallableCosts", self.dim).copy()
 
 
 def as_costs(costs: Costs | ArrayLike) -> Costs:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, one_of, refusal, rows, vector
+from klazy.arrays import Array, one_of, refusal, rows, vector, whole
 from klazy.costs import Costs, as_costs
 from klazy.kernels import codes
 from klazy.learners import Learner
@@ -30,7 +30,7 @@ def run(
     x0: ArrayLike | None = None,
     state: Any = None,
 ) -> Trace:
-    """Play ``learner`` against ``costs``, a cost family or a bare array of gradients of shape (T, d).
+    """Play ``learner`` against ``costs``, a cost family or a bare array of gradients of shape (T, d), which is not copied.
 
     Parameters
     ----------
@@ -80,6 +80,7 @@ def run_many(
     >>> [round(t.totals.cost, 3) for t in run_many([GD(Simplex(3), 1.0), LazyGD(Simplex(3), 1.0)], g)]
     [100.0, 100.0]
     """
+    jobs = None if jobs is None else whole(jobs, "jobs", "run_many", "jobs >= 1", "leave it out to use all cores")
     many = isinstance(learners, Sequence)
     sequences = _sequences(costs)
     if many and sequences is not None:
@@ -123,7 +124,7 @@ class _Game:
             raise refusal("run", "a learner that accepts hints", "learner", repr(learner), "use MemoryGD, or no hints")
         self.hints = None if hints is None else rows(hints, "hints", "run", d, self.costs.T)
         self.x0 = None if x0 is None else vector(x0, "x0", "run", d)
-        self.state = learner.init() if state is None else state
+        self.state = learner.init() if state is None else learner.checked_state(state, "run")
 
     def part_without_kernel(self) -> str | None:
         others = (type(part).__name__ for part in (self.costs, self.movement) if codes.code_of(part) is None)

@@ -100,7 +100,7 @@ class Doubling(Schedule):
         self._keep(c=positive(c, "c", "Doubling"))
 
     def __call__(self, t: int) -> float:
-        return math.sqrt(2 ** (t.bit_length() - 1) / self.c)
+        return math.sqrt(2 ** (int(t).bit_length() - 1) / self.c)
 
     def parameters(self) -> tuple[float, float]:
         return self.c, 0.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, real_array, rows, vector
+from klazy.arrays import Array, real_array, refusal, rows, vector
 from klazy.costs import Costs, as_costs
 from klazy.movement import L2Movement, Movement
 
@@ -29,7 +29,7 @@ class Totals(NamedTuple):
         return self.hitting + self.switching
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """One learner's run: what it played, what that cost, what moving cost.
 
@@ -105,6 +105,8 @@ class Trace:
     def load(cls, path: str | Path) -> "Trace":
         """Read what :meth:`save` wrote; a file of a newer format is refused."""
         with np.load(path, allow_pickle=False) as file:
+            if "about" not in file.files:
+                raise ValueError(f"Trace needs a file that Trace.save wrote, got {path}; check the path.")
             about = json.loads(str(file["about"]))
             arrays = {name: file[name] for name in file.files if name != "about"}
         if about.pop("format") > FORMAT:
@@ -123,7 +125,7 @@ class Curves(NamedTuple):
     path_length: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Regret:
     """A run against a comparator u.
 
@@ -155,7 +157,8 @@ class Regret:
 def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:
     """Regret of a run against u: one point of shape (d,), or one per round of shape (T, d).
 
-    ``costs`` are those of the run; they need to be given only for a trace that was loaded from a file.
+    ``costs`` are those of the run; they need to be given only for a trace that was loaded from a file. If the run was
+    given a starting position x0, the comparator pays for leaving it too.
 
     >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]])
     >>> regret(trace, [[-1.0], [-1.0], [1.0]]).total
@@ -164,10 +167,16 @@ def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -
     known = trace.costs if costs is None else as_costs(costs)
     if known is None:
         raise ValueError("regret needs the run's costs, got a trace loaded from a file; pass costs=.")
+    if (known.T, known.dim) != (trace.T, trace.dim):
+        raise refusal("regret", f"the run's costs, T={trace.T} and dim={trace.dim}", "costs", known, "pass those of the run")
+    known.check_finite()
     points = real_array(u, "u", "regret")
     points = rows(points, "u", "regret", trace.dim, trace.T) if points.ndim == 2 else vector(points, "u", "regret", trace.dim)
     points = np.broadcast_to(points, (trace.T, trace.dim))
-    hitting, moved = known.values(points), trace.movement.paid(points)
+    hitting, moved = known.values(points), trace.movement.paid(points, trace.x0)
+    if not np.isfinite(hitting).all():
+        t = int(np.argmin(np.isfinite(hitting))) + 1
+        raise refusal("regret", "finite costs of the comparator", f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set")
     path = L2Movement().paid(points)
     curves = None
     if "hitting" in trace.kept:

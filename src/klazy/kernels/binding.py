@@ -19,10 +19,13 @@ from numba.extending import intrinsic
 
 _SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
 
+_REORDERED = {"reassoc", "contract", "nsz"}
 # Accumulations may be reordered, so that long sums vectorise ...
-fused = njit(forceinline=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-# ... the arithmetic of single coordinates is kept as written.
-exact = njit(forceinline=True, error_model="numpy")
+fused = njit(forceinline=True, error_model="numpy", fastmath=_REORDERED)
+# ... the arithmetic of single coordinates is kept as written. (A flag that is not set is inherited from the caller.)
+exact = njit(forceinline=True, error_model="numpy", fastmath=False)
+# Long functions that are called, not pasted into each kernel.
+called = njit(forceinline=False, error_model="numpy", fastmath=_REORDERED)
 
 
 def _address(context: Any, array: Any, at: Any):
@@ -70,5 +73,16 @@ def bind(template: Callable[..., Any], **parts: Any) -> FunctionType:
 
 def compiled(function: FunctionType, signature: Any, *key: int) -> Any:
     """``function`` compiled for one signature, cached under a name that carries ``key``."""
-    function.__qualname__ = "_".join(map(str, (function.__name__, *key, f"{_SOURCES:08x}")))
-    return njit(signature, nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function)
+    name = "_".join(map(str, (function.__name__, *key)))
+    function.__qualname__ = f"{name}_{_SOURCES:08x}"
+    kernel = njit(signature, nogil=True, cache=True, error_model="numpy", fastmath=_REORDERED)(function)
+    if not config.DISABLE_JIT and kernel.stats.cache_misses:
+        _forget_older(Path(kernel.stats.cache_path), name)
+    return kernel
+
+
+def _forget_older(folder: Path, name: str) -> None:
+    """Remove what earlier sources left in the cache under this kernel's name."""
+    for file in folder.glob(f"*.{name}_*.nb?"):
+        if f"{name}_{_SOURCES:08x}" not in file.name:
+            file.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from klazy.kernels import codes
-from klazy.kernels.binding import bind, exact, fused, pointer
+from klazy.kernels.binding import bind, called, exact, fused, pointer
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -88,17 +88,35 @@ def newton_threshold(v, w, d, total, guess):
     return shift, theta
 
 
-@njit(error_model="numpy")
+@called
 def capped_threshold(v, d, p):
-    """Newton in a bracket on ``sum clip(v - theta, floor, cap) = total``: not convex, so every second late step bisects."""
-    total = p[0]
+    """The threshold of a capped simplex, solved around the largest entry and then around one that lies between its bounds:
+    only differences to entries near the threshold are exact when others are far away."""
     shift = largest(v, d)
+    theta = bracketed_threshold(v, d, p, shift, np.nan)
+    inner = 0
+    best = np.inf
+    for i in range(d):
+        z = (v[i] - shift) - theta
+        outside = max(p[1 + i] - z, z - p[1 + d + i])
+        if outside < best:
+            best = outside
+            inner = i
+    theta = bracketed_threshold(v, d, p, v[inner], theta + (shift - v[inner]))
+    return v[inner], theta
+
+
+@called
+def bracketed_threshold(v, d, p, shift, guess):
+    """Newton in a bracket on ``sum clip(v - shift - theta, floor, cap) = total``: the sum is not convex in theta, so every
+    second late step bisects."""
+    total = p[0]
     low = np.inf
     high = -np.inf
     for i in range(d):
         low = min(low, (v[i] - shift) - p[1 + d + i])
         high = max(high, (v[i] - shift) - p[1 + i])
-    theta = 0.5 * (low + high)
+    theta = guess if low < guess < high else 0.5 * (low + high)
     for turn in range(200):
         kept = 0.0
         size = 0.0
@@ -111,7 +129,7 @@ def capped_threshold(v, d, p):
         excess = kept - total
         newton = theta + excess / free if free > 0.0 else theta
         if abs(excess) <= _EPS * size:
-            return shift, newton
+            return newton
         if excess > 0.0:
             low = theta
         else:
@@ -119,9 +137,21 @@ def capped_threshold(v, d, p):
         inside = free > 0.0 and low < newton < high and not (turn > 8 and turn % 2 == 1)
         following = newton if inside else 0.5 * (low + high)
         if following == theta:
-            return shift, theta
+            return theta
         theta = following
-    return shift, theta
+    return theta
+
+
+@called
+def far_l2_scale(y, d, p):
+    """radius / norm for a point so far away that its squares overflow."""
+    top = 0.0
+    for i in range(d):
+        top = max(top, abs(y[i] - p[1 + i]))
+    square = 0.0
+    for i in range(d):
+        square += ((y[i] - p[1 + i]) / top) ** 2
+    return p[0] / top / math.sqrt(square)
 
 
 @fused
@@ -129,7 +159,11 @@ def l2_threshold(y, u, d, p, guess):
     square = 0.0
     for i in range(d):
         square += (y[i] - p[1 + i]) ** 2
-    theta = p[0] / math.sqrt(square) if square > p[0] * p[0] else 1.0
+    theta = 1.0
+    if square == np.inf:
+        theta = far_l2_scale(y, d, p)
+    elif square > p[0] * p[0]:
+        theta = p[0] / math.sqrt(square)
     return 0.0, theta
 
 
@@ -198,7 +232,7 @@ def product_coordinate(y, done, i, d, p, shift, theta):
     return done
 
 
-@njit(error_model="numpy")
+@called
 def project_block(code, y, u, d, p):
     """The projection of one block of a product into ``u``."""
     shift, theta = 0.0, 0.0
@@ -223,7 +257,7 @@ def project_block(code, y, u, d, p):
             u[i] = capped_simplex_coordinate(y[i], 0.0, i, d, p, shift, theta)
 
 
-@njit(error_model="numpy")
+@called
 def product_threshold(y, u, d, p, guess):
     """Every block of ``y`` into ``u``, by the table at the head of ``p``."""
     for block in range(int(p[0])):

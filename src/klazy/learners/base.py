@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, refusal, whole
+from klazy.arrays import Array, refusal, vector, whole
 from klazy.config import Config
 from klazy.kernels import codes
 from klazy.schedules import Schedule, as_schedule
@@ -76,6 +76,20 @@ class Learner(Config, ABC, Generic[S]):
     @abstractmethod
     def step(self, state: S, g: Array) -> S:
         """The state after a round whose gradient at ``state.x`` was ``g``; ``state`` itself is not changed."""
+
+    def checked_state(self, state: Any, owner: str) -> S:
+        """``state`` if this learner could have left it, else a refusal."""
+        model = self.init()
+        if type(state) is not type(model):
+            wanted = f"a state of {type(self).__name__}"
+            raise refusal(owner, wanted, "state", repr(state), "go on from a trace or agent of the same learner")
+        whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
+        for name, value in model._asdict().items():
+            given = getattr(state, name)
+            vector(np.atleast_1d(given), f"state.{name}", owner, np.size(value))
+        if not self.domain.contains(state.x):
+            raise refusal(owner, f"a state whose x lies in {self.domain!r}", "state.x", state.x, "project it first")
+        return state
 
     def rule_parameters(self) -> tuple[float, float, float]:
         """Slack, memory rule and its parameter, for the kernel."""

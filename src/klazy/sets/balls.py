@@ -27,6 +27,11 @@ class _Ball(ConvexSet):
     def diameter(self) -> float:
         return 2.0 * self.radius_
 
+    @property
+    def _size(self) -> float:
+        """The largest number that a point of the ball may hold; its rounding is what a projection cannot avoid."""
+        return self.radius_ + (0.0 if self.center is None else float(np.abs(self.center).max()))
+
     def _from_center(self, x: Array) -> Array:
         return x if self.center is None else x - self.center
 
@@ -48,15 +53,17 @@ class L2Ball(_Ball):
 
     def _project(self, y: Array) -> Array:
         z = self._from_center(y)
-        norm = np.sqrt(np.vecdot(z, z))[..., None]
+        with np.errstate(over="ignore"):
+            norm = np.sqrt(np.vecdot(z, z))[..., None]
+        if np.isinf(norm).any():  # squares overflow, so far away is the point
+            return self._project(self._to_center(np.where(np.isinf(norm), 2.0 * self.radius_ * _unit(z), z)))
         return self._to_center(z * (self.radius_ / np.maximum(norm, self.radius_)))
 
     def _argmin_linear(self, g: Array) -> Array:
-        norm = np.linalg.norm(g, axis=-1, keepdims=True)
-        return self._to_center(-self.radius_ * np.divide(g, norm, out=np.zeros_like(g), where=norm > 0))
+        return self._to_center(-self.radius_ * _unit(g))
 
     def _violation(self, x: Array) -> Array:
-        return np.linalg.norm(self._from_center(x), axis=-1) - self.radius_
+        return (np.linalg.norm(self._from_center(x), axis=-1) - self.radius_) / self._size
 
     def _radius(self, center: Array) -> float:
         return float(np.linalg.norm(self._from_center(center))) + self.radius_
@@ -86,7 +93,7 @@ class L1Ball(_Ball):
         return self._to_center(vertex)
 
     def _violation(self, x: Array) -> Array:
-        return np.abs(self._from_center(x)).sum(axis=-1) - self.radius_
+        return (np.abs(self._from_center(x)).sum(axis=-1) - self.radius_) / self._size
 
     def _radius(self, center: Array) -> float:
         w = self._from_center(center)
@@ -123,10 +130,19 @@ class Box(ConvexSet):
         return np.where(g > 0, self.lower, self.upper)
 
     def _violation(self, x: Array) -> Array:
-        return np.maximum(self.lower - x, x - self.upper).max(axis=-1)
+        size = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        return (np.maximum(self.lower - x, x - self.upper) / np.where(size > 0, size, 1.0)).max(axis=-1)
 
     def _radius(self, center: Array) -> float:
         return float(np.linalg.norm(np.maximum(np.abs(self.lower - center), np.abs(self.upper - center))))
 
     def parameters(self) -> Array:
         return np.concatenate((self.lower, self.upper))
+
+
+def _unit(g: Array) -> Array:
+    """``g`` scaled to norm 1 along the last axis, whatever its size; zero stays zero."""
+    top = np.abs(g).max(axis=-1, keepdims=True)
+    scaled = np.divide(g, top, out=np.zeros_like(g), where=top > 0)
+    norm = np.linalg.norm(scaled, axis=-1, keepdims=True)
+    return np.divide(scaled, norm, out=scaled, where=norm > 0)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.arrays import Array, frozen, real_array, refusal, vector
 from klazy.config import Config
 
-TOLERANCE = 1e-9  # how far outside a point may lie, relative to the size of the set, and still count as inside
+TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
 
 
 class ConvexSet(Config, ABC):
@@ -37,7 +37,7 @@ class ConvexSet(Config, ABC):
 
     @abstractmethod
     def _violation(self, x: Array) -> Array:
-        """By how much the worst constraint is violated (negative inside), along the last axis."""
+        """By how much the worst constraint is violated, relative to its own size (negative inside), along the last axis."""
 
     @abstractmethod
     def _radius(self, center: Array) -> float: ...
@@ -48,19 +48,25 @@ class ConvexSet(Config, ABC):
 
     def project(self, y: ArrayLike) -> Array:
         r"""The nearest point, :math:`\arg\min_{x \in X} \|x - y\|`."""
-        return self._project(y if type(y) is np.ndarray and y.dtype == np.float64 else real_array(y, "y", "project"))
+        return self._project(self._points(y, "y", "project"))
 
     def argmin_linear(self, g: ArrayLike) -> Array:
         r"""A minimiser of :math:`\langle g, x \rangle`; for ``g = 0`` any point of the set."""
-        return self._argmin_linear(real_array(g, "g", "argmin_linear"))
+        return self._argmin_linear(self._points(g, "g", "argmin_linear"))
+
+    def _points(self, values: ArrayLike, name: str, owner: str) -> Array:
+        array = real_array(values, name, f"{type(self).__name__}.{owner}")
+        if array.ndim == 0 or array.shape[-1] != self.dim:
+            wanted = f"{self.dim} coordinates along the last axis"
+            raise refusal(f"{type(self).__name__}.{owner}", wanted, f"{name} of shape", array.shape, "match the dimensions")
+        return array
 
     def contains(self, x: ArrayLike, tol: float = TOLERANCE) -> bool:
-        """Whether every point of ``x`` lies in the set, up to ``tol`` times the larger of 1 and the set's extent."""
+        """Whether every point of ``x`` lies in the set, up to ``tol`` relative to the size of each constraint."""
         points = real_array(x, "x", "contains", finite=False)
         if points.ndim == 0 or points.shape[-1] != self.dim or not np.isfinite(points).all():
             return False
-        extent = max(1.0, self.diameter, float(np.abs(self.start).max()))
-        return bool((self._violation(points) <= tol * extent).all())
+        return bool((self._violation(points) <= tol).all())
 
     def radius(self, center: ArrayLike | None = None) -> float:
         """R, the largest distance of a point of the set from ``center`` (default: the start point)."""

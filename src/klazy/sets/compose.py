@@ -37,7 +37,7 @@ class Product(ConvexSet):
 
     @property
     def code(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return codes.PRODUCT if all(leaf.code is not None for leaf in self._leaves) else None
+        return codes.PRODUCT if all(codes.code_of(leaf) is not None for leaf in self._leaves) else None
 
     @property
     def diameter(self) -> float:
@@ -89,7 +89,7 @@ class Intersection(ConvexSet):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)
             nearest = self._project(np.zeros(self.dim))
-        if float(self._violation(nearest)) > 1e-6 * max(1.0, self.diameter):
+        if float(self._violation(nearest)) > 1e-8:
             raise refusal("Intersection", "sets that meet", "sets", list(sets), "the set is empty otherwise")
 
     @property
@@ -117,8 +117,8 @@ class Intersection(ConvexSet):
             if change <= self.tol * scale:
                 return x
         warnings.warn(
-            f"Intersection stopped after {self.budget} cycles: the last one still moved by {change:.1e}, "
-            f"and the point violates a constraint by {max(0.0, float(self._violation(x).max())):.1e}.",
+            f"Intersection stopped after {self.budget} cycles: this is not the projection yet, the last cycle still changed "
+            f"it by {change:.1e}, and it violates a constraint by {max(0.0, float(self._violation(x).max())):.1e}.",
             NotConverged,
             stacklevel=3,
         )
@@ -131,9 +131,10 @@ class Intersection(ConvexSet):
         x = np.broadcast_to(self.start, g.shape)
         for _ in range(1000):
             following = self._project(x - stride)
-            if np.abs(following - x).max() <= 1e-10 * max(1.0, self.diameter):
+            if np.abs(following - x).max() <= 1e-10 * self.diameter:
                 return following
             x = following
+        warnings.warn("Intersection.argmin_linear stopped after 1000 steps, still moving.", NotConverged, stacklevel=3)
         return x
 
 

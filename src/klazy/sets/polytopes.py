@@ -32,17 +32,27 @@ class Polytope(ConvexSet):
         if not self._is_bounded():
             raise refusal("Polytope", "a bounded set", "A of shape", matrix.shape, "add bounds on every direction")
 
+    @cached_property
+    def _unit_rows(self) -> tuple[Array, Array]:
+        """A and b with every row of A scaled to norm 1, so that the solvers' tolerances are distances; zero rows left out."""
+        norm = np.linalg.norm(self.A, axis=1)
+        rows = (norm > 0) | (self.b < 0)
+        norm = np.where(norm > 0, norm, 1.0)[rows]
+        return self.A[rows] / norm[:, None], self.b[rows] / norm
+
     def _linear_programme(self, g: Array) -> Any:
         from scipy.optimize import linprog
 
-        return linprog(g, A_ub=self.A, b_ub=self.b, bounds=(None, None))
+        A, b = self._unit_rows
+        return linprog(g, A_ub=A, b_ub=b, bounds=(None, None))
 
     def _is_bounded(self) -> bool:
         """No direction stays in the set iff the rows of A span R^d with positive weights that cancel."""
         from scipy.optimize import linprog
 
-        cancels = linprog(np.zeros(len(self.b)), A_eq=self.A.T, b_eq=np.zeros(self.dim), bounds=(1.0, None))
-        return np.linalg.matrix_rank(self.A) == self.dim and cancels.success
+        A, b = self._unit_rows
+        cancels = linprog(np.zeros(len(b)), A_eq=A.T, b_eq=np.zeros(self.dim), bounds=(1.0, None))
+        return np.linalg.matrix_rank(A) == self.dim and cancels.success
 
     @cached_property
     def _box(self) -> tuple[Array, Array]:
@@ -66,13 +76,22 @@ class Polytope(ConvexSet):
             from daqp import solve
         except ImportError as missing:
             raise ImportError("Polytope needs daqp, which is not installed; pip install 'klazy[polytope]'.") from missing
-        x, _, status, _ = solve(np.eye(self.dim), -y, np.array(self.A), np.array(self.b), primal_tol=1e-11)
+        A, b = self._unit_rows
+        x, _, status, _ = solve(np.eye(self.dim), -y, A, b, primal_tol=1e-11)
         if status != 1:
             raise ArithmeticError(f"Polytope needs a solvable projection, got daqp status={status}; rescale A and b.")
         return x
 
     def _argmin_linear(self, g: Array) -> Array:
-        return np.apply_along_axis(lambda one: self._linear_programme(one).x, -1, g)
+        return np.apply_along_axis(self._vertex, -1, g)
+
+    def _vertex(self, g: Array) -> Array:
+        size = np.abs(g).max()
+        found = self._linear_programme(g / size if size > 0 else g)
+        if not found.success:
+            raise ArithmeticError(f"Polytope needs a solvable linear programme, got: {found.message}")
+        return found.x
 
     def _violation(self, x: Array) -> Array:
-        return ((x @ self.A.T - self.b) / np.maximum(np.linalg.norm(self.A, axis=1), 1e-300)).max(axis=-1)
+        A, b = self._unit_rows
+        return (x @ A.T - b).max(axis=-1) / max(self.diameter, float(np.abs(b).max()))

@@ -39,10 +39,10 @@ class Simplex(ConvexSet):
         return vertex
 
     def _violation(self, x: Array) -> Array:
-        return np.maximum(np.abs(x.sum(axis=-1) - self.total), -x.min(axis=-1))
+        return np.maximum(np.abs(x.sum(axis=-1) - self.total), -x.min(axis=-1)) / self.total
 
     def _radius(self, center: Array) -> float:
-        return float(np.sqrt(center @ center - 2.0 * self.total * center.min() + self.total**2))
+        return float(np.sqrt(max(0.0, center @ center - 2.0 * self.total * center.min() + self.total**2)))
 
     def parameters(self) -> Array:
         return np.array([self.total])
@@ -71,10 +71,12 @@ class CappedSimplex(ConvexSet):
         if (low > high).any():
             i = int(np.argmax(low > high))
             raise refusal(owner, f"floor <= cap, {high[i]} here", f"floor[{i}]", low[i], "raise the cap or lower the floor")
-        if not low.sum() <= total <= high.sum():
+        rounding = 1e-12 * max(np.abs(low).sum(), np.abs(high).sum())  # of caps that share a total evenly
+        if not low.sum() - rounding <= total <= high.sum() + rounding:
             between = f"total between the floors' sum {low.sum()} and the caps' sum {high.sum()}"
             raise refusal(owner, between, "total", total, "the set is empty otherwise")
         shared = float(high[0]) if np.ndim(cap) == 0 else high, float(low[0]) if np.ndim(floor) == 0 else low
+        total = min(max(total, float(low.sum())), float(high.sum()))
         self._keep(dim=dim, total=total, cap=shared[0], floor=shared[1])
 
     @cached_property
@@ -100,13 +102,14 @@ class CappedSimplex(ConvexSet):
 
     def _violation(self, x: Array) -> Array:
         low, high = self._bounds
-        return np.maximum(np.abs(x.sum(axis=-1) - self.total), np.maximum(low - x, x - high).max(axis=-1))
+        worst = np.maximum(np.abs(x.sum(axis=-1) - self.total), np.maximum(low - x, x - high).max(axis=-1))
+        return worst / (np.maximum(np.abs(low), np.abs(high)).sum() or 1.0)
 
     def _radius(self, center: Array) -> float:
         low, high = self._bounds
         chords = low + high - 2.0 * center  # slope of the chord over (x_i - c_i)^2 on [floor_i, cap_i]
         square = (low - center) @ (low - center) + chords @ (self._argmin_linear(-chords) - low)
-        return float(np.sqrt(square))
+        return float(np.sqrt(max(0.0, square)))
 
     def parameters(self) -> Array:
         return np.concatenate(([self.total], *self._bounds))

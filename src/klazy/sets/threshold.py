@@ -29,13 +29,23 @@ def simplex_part(v: Array, total: float) -> Array:
 def capped_part(v: Array, total: float, floor: Array, cap: Array) -> Array:
     r"""The projection of ``v`` onto :math:`\{floor \le x \le cap, \sum_i x_i = total\}`: :math:`clip(v - \theta)`.
 
-    The sum of the clipped terms decreases in theta but is not convex, so Newton's step is taken only inside the bracket
-    known so far, and every second late step bisects it.
+    Solved around the largest entry, and then around one that lies between its bounds: only differences to entries near
+    the threshold are exact when others are far away.
     """
-    v = v - v.max(axis=-1, keepdims=True)
+    near = v - v.max(axis=-1, keepdims=True)
+    z = near - _bracketed_theta(near, total, floor, cap)
+    inner = np.maximum(floor - z, z - cap).argmin(axis=-1)[..., None]
+    near = v - np.take_along_axis(v, inner, axis=-1)
+    guess = -np.take_along_axis(z, inner, axis=-1)
+    return np.clip(near - _bracketed_theta(near, total, floor, cap, guess), floor, cap)
+
+
+def _bracketed_theta(v: Array, total: float, floor: Array, cap: Array, guess: Array | float = np.nan) -> Array:
+    """Newton on ``sum clip(v - theta, floor, cap) = total``, which decreases in theta but is not convex: the step is taken
+    only inside the bracket known so far, and every second late step bisects it."""
     low = (v - cap).min(axis=-1, keepdims=True)
     high = (v - floor).max(axis=-1, keepdims=True)
-    theta = 0.5 * (low + high)
+    theta = np.where((low < guess) & (guess < high), guess, 0.5 * (low + high))
     for turn in range(200):
         x = np.clip(v - theta, floor, cap)
         free = np.count_nonzero((x > floor) & (x < cap), axis=-1, keepdims=True)
@@ -46,6 +56,6 @@ def capped_part(v: Array, total: float, floor: Array, cap: Array) -> Array:
         inside = (free > 0) & (low < newton) & (newton < high) & (not (turn > 8 and turn % 2 == 1))
         following = np.where(inside | settled, newton, 0.5 * (low + high))
         if (settled | (following == theta)).all():
-            return np.clip(v - following, floor, cap)
+            return following
         theta = np.where(settled, theta, following)
-    return np.clip(v - theta, floor, cap)
+    return theta
