@@ -1,5 +1,7 @@
 """run, run_many, Trace and regret as their users see them, and the paper's worked figures."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -156,6 +158,17 @@ class TestRunMany:
         alone = [kl.run(learner, one).totals for one in g]
         for many in (g, list(g), [kl.LinearCosts(one) for one in g]):
             assert [trace.totals for trace in kl.run_many(learner, many, jobs=2)] == alone
+
+    def test_runs_without_a_kernel_are_processes(self):
+        learner = kl.GD(kl.L2Ball(2), 1.0)
+        where = kl.CallableCosts(2, 2, lambda t, x: float(os.getpid()), lambda t, x: [1.0, 0.0])
+        traces = kl.run_many(learner, [where, where, where], jobs=2)
+        assert os.getpid() not in {int(trace.hitting[0]) for trace in traces}
+        assert all(trace.costs is where and trace.engine == "step" for trace in traces)
+        g = gradients(0, 30, 2)
+        slow, fast = kl.run_many([learner], g, engine="step")[0], kl.run_many([learner], g)[0]
+        np.testing.assert_allclose(slow.x, fast.x, atol=1e-12)
+        assert (slow.engine, fast.engine) == ("step", "compiled")
 
     def test_both_or_neither_is_refused(self):
         learner, g = kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,12 +56,18 @@ def run(
     game = _Game(learner, costs, movement, record, hints, x0, state)
     if one_of(engine, "engine", "run", ENGINES) == "step":
         return game.by_step()
-    missing = game.part_without_kernel()
+    missing = part_without_kernel(learner, game.costs, game.movement)
     if missing is None:
         return game.compiled()
     if engine == "compiled":
         raise refusal("run", "a kernel for every part", "engine", f"'compiled' with {missing}", "use engine='auto'")
     return game.by_step()
+
+
+def part_without_kernel(learner: Learner[Any], *parts: Costs | Movement) -> str | None:
+    """The name of the first part that cannot be compiled, or None."""
+    others = (type(part).__name__ for part in parts if codes.code_of(part) is None)
+    return learner.part_without_kernel() or next(others, None)
 
 
 def run_many(
@@ -73,14 +79,16 @@ def run_many(
 ) -> list[Trace]:
     """Many learners on one sequence, or one learner on many sequences, on all cores; ``options`` are those of :func:`run`.
 
-    Several sequences are a list of costs, a list of (T, d) arrays, or one array of shape (n, T, d). Compiled runs share
-    the process and release the interpreter lock; a run that goes through ``step`` holds it, so those do not speed up.
+    Several sequences are a list of costs, a list of (T, d) arrays, or one array of shape (n, T, d). Compiled runs are
+    threads of this process; runs that go through ``step`` are processes, where joblib is installed (``klazy[cli]``).
 
     >>> g = np.ones((100, 3))
     >>> [round(t.totals.cost, 3) for t in run_many([GD(Simplex(3), 1.0), LazyGD(Simplex(3), 1.0)], g)]
     [100.0, 100.0]
     """
-    jobs = None if jobs is None else whole(jobs, "jobs", "run_many", "jobs >= 1", "leave it out to use all cores")
+    workers = (
+        os.cpu_count() or 1 if jobs is None else whole(jobs, "jobs", "run_many", "jobs >= 1", "leave it out for all cores")
+    )
     many = isinstance(learners, Sequence)
     sequences = _sequences(costs)
     if many and sequences is not None:
@@ -91,8 +99,29 @@ def run_many(
     if many:
         shared = as_costs(costs)  # pyright: ignore[reportArgumentType]
         pairs = [(learner, shared) for learner in learners]
-    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
+    compiled = options.get("engine") != "step" and all(part_without_kernel(*pair) is None for pair in pairs)
+    return _threads(pairs, options, workers) if compiled else _processes(pairs, options, workers)
+
+
+def _threads(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda pair: run(*pair, **options), pairs))
+
+
+def _processes(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace]:
+    try:
+        from joblib import Parallel, delayed
+    except ImportError:
+        return _threads(pairs, options, workers)
+    traces: Any = Parallel(n_jobs=min(workers, len(pairs)))(delayed(_without_costs)(*pair, options) for pair in pairs)
+    return [replace(trace, costs=costs) for trace, (_, costs) in zip(traces, pairs, strict=True)]
+
+
+def _without_costs(learner: Learner[Any], costs: Costs, options: dict[str, Any]) -> Trace:
+    """A run whose trace does not send the costs back to the process that they came from."""
+    return replace(run(learner, costs, **options), costs=None)
 
 
 def _sequences(costs: Any) -> list[Costs] | None:
@@ -125,10 +154,6 @@ class _Game:
         self.hints = None if hints is None else rows(hints, "hints", "run", d, self.costs.T)
         self.x0 = None if x0 is None else vector(x0, "x0", "run", d)
         self.state = learner.init() if state is None else learner.checked_state(state, "run")
-
-    def part_without_kernel(self) -> str | None:
-        others = (type(part).__name__ for part in (self.costs, self.movement) if codes.code_of(part) is None)
-        return self.learner.part_without_kernel() or next(others, None)
 
     def _moved_at_first(self) -> float:
         return 0.0 if self.x0 is None else float(self.movement.distance(self.state.x - self.x0))

@@ -35,7 +35,7 @@ class GD(Learner[GDState]):
     def step(self, state: GDState, g: Array) -> GDState:
         t, x, energy = state
         sigma, energy = self.sigma.observe(t, energy, g)
-        return GDState(t + 1, self.domain.project(x - g / sigma), energy)
+        return GDState(t + 1, self.domain._project(x - g / sigma), energy)
 
 
 class LazyGD(Learner[AnchoredState]):
@@ -56,7 +56,7 @@ class LazyGD(Learner[AnchoredState]):
         t, _, anchor, g_sum, energy = state
         sigma, energy = self.sigma.observe(t, energy, g)
         g_sum = g_sum + g
-        return AnchoredState(t + 1, self.domain.project(anchor - g_sum / sigma), anchor, g_sum, energy)
+        return AnchoredState(t + 1, self.domain._project(anchor - g_sum / sigma), anchor, g_sum, energy)
 
     def rule_parameters(self) -> tuple[float, float, float]:
         return NEVER, 0, 0

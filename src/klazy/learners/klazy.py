@@ -41,7 +41,7 @@ class KLazyGD(Learner[AnchoredState]):
         sigma, energy = self.sigma.observe(t, energy, g)
         starts_phase = (t - 1) % self.k == 0
         anchor, g_sum = (x, g) if starts_phase else (anchor, g_sum + g)
-        return AnchoredState(t + 1, self.domain.project(anchor - g_sum / sigma), anchor, g_sum, energy)
+        return AnchoredState(t + 1, self.domain._project(anchor - g_sum / sigma), anchor, g_sum, energy)
 
     def rule_parameters(self) -> tuple[float, float, float]:
         return self.k, 0, 0

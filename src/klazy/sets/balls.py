@@ -53,9 +53,8 @@ class L2Ball(_Ball):
 
     def _project(self, y: Array) -> Array:
         z = self._from_center(y)
-        with np.errstate(over="ignore"):
-            norm = np.sqrt(np.vecdot(z, z))[..., None]
-        if np.isinf(norm).any():  # squares overflow, so far away is the point
+        norm = np.sqrt(np.einsum("...i,...i->...", z, z))[..., None]
+        if (norm.item() if norm.size == 1 else norm.max(initial=0.0)) == np.inf:  # its squares overflow, so far away is a point
             return self._project(self._to_center(np.where(np.isinf(norm), 2.0 * self.radius_ * _unit(z), z)))
         return self._to_center(z * (self.radius_ / np.maximum(norm, self.radius_)))
 

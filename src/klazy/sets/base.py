@@ -30,7 +30,8 @@ class ConvexSet(Config, ABC):
         """The largest distance of two points (an upper bound where the class says so)."""
 
     @abstractmethod
-    def _project(self, y: Array) -> Array: ...
+    def _project(self, y: Array) -> Array:
+        """:meth:`project` without its checks, as a learner's ``step`` uses it."""
 
     @abstractmethod
     def _argmin_linear(self, g: Array) -> Array: ...
@@ -55,10 +56,12 @@ class ConvexSet(Config, ABC):
         return self._argmin_linear(self._points(g, "g", "argmin_linear"))
 
     def _points(self, values: ArrayLike, name: str, owner: str) -> Array:
-        array = real_array(values, name, f"{type(self).__name__}.{owner}")
-        if array.ndim == 0 or array.shape[-1] != self.dim:
+        """``values`` as finite points of R^dim."""
+        owner = f"{type(self).__name__}.{owner}"
+        array = real_array(values, name, owner)
+        if array.shape[-1:] != (self.dim,):
             wanted = f"{self.dim} coordinates along the last axis"
-            raise refusal(f"{type(self).__name__}.{owner}", wanted, f"{name} of shape", array.shape, "match the dimensions")
+            raise refusal(owner, wanted, f"{name} of shape", array.shape, "match the dimensions")
         return array
 
     def contains(self, x: ArrayLike, tol: float = TOLERANCE) -> bool:
