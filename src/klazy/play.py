@@ -86,9 +86,8 @@ def run_many(
     >>> [round(t.totals.cost, 3) for t in run_many([GD(Simplex(3), 1.0), LazyGD(Simplex(3), 1.0)], g)]
     [100.0, 100.0]
     """
-    workers = (
-        os.cpu_count() or 1 if jobs is None else whole(jobs, "jobs", "run_many", "jobs >= 1", "leave it out for all cores")
-    )
+    cores = os.cpu_count() or 1
+    workers = cores if jobs is None else whole(jobs, "jobs", "run_many", "jobs >= 1", "leave it out for all cores")
     many = isinstance(learners, Sequence)
     sequences = _sequences(costs)
     if many and sequences is not None:
@@ -99,6 +98,9 @@ def run_many(
     if many:
         shared = as_costs(costs)  # pyright: ignore[reportArgumentType]
         pairs = [(learner, shared) for learner in learners]
+    for learner, _ in pairs:
+        if not isinstance(learner, Learner):
+            raise refusal("run_many", "learners", "learner", repr(learner), "write run_many([GD(L2Ball(5), 1.0)], costs)")
     compiled = options.get("engine") != "step" and all(part_without_kernel(*pair) is None for pair in pairs)
     return _threads(pairs, options, workers) if compiled else _processes(pairs, options, workers)
 
@@ -115,7 +117,7 @@ def _processes(pairs: list[Any], options: dict[str, Any], workers: int) -> list[
         from joblib import Parallel, delayed
     except ImportError:
         return _threads(pairs, options, workers)
-    traces: Any = Parallel(n_jobs=min(workers, len(pairs)))(delayed(_without_costs)(*pair, options) for pair in pairs)
+    traces: Any = Parallel(n_jobs=max(1, min(workers, len(pairs))))(delayed(_without_costs)(*pair, options) for pair in pairs)
     return [replace(trace, costs=costs) for trace, (_, costs) in zip(traces, pairs, strict=True)]
 
 
