@@ -79,6 +79,7 @@ def test_a_set_without_kernel_runs_through_step(tmp_path):
         (np.ones((1, 3)), r"Agent.update needs shape \(3,\), got g of shape=\(1, 3\)"),
         (1.0, r"Agent.update needs shape \(3,\), got g of shape=\(\)"),
         (["a", "b", "c"], r"Agent.update needs real numbers, got g=an array of dtype <U1; convert it to float64."),
+        (np.array([0.0, -1e200, 0.0]), r"Agent.update needs \|g\| <= 1e\+150, got max \|g\|=1e\+200; rescale the costs."),
         (np.ones(3) * 1j, r"Agent.update needs real numbers, got g=an array of dtype complex128"),
     ],
 )

@@ -54,8 +54,12 @@ REFUSED = {
     # schedules
     "Constant needs sigma > 0, got sigma=0; give a regularisation above zero, 1 / learning rate.": lambda: kl.GD(BALL, 0),  # pyright: ignore
     "Sqrt needs offset > -1, so that sigma > 0 at every round, got offset=-1.0; use offset=0.": lambda: kl.Sqrt(1, -1),
+    "Constant needs sigma > 0 (1e-150 at least) at every round, got sigma(1)=1e-310; raise it.": lambda: kl.GD(BALL, 1e-310),
+    "Sqrt needs sigma > 0 (1e-150 at least) at every round, got sigma(1)=": lambda: kl.Sqrt(1e308, -1 + 2**-53),
     "ScaleFree needs diameter > 0, got diameter=0; use domain.diameter.": lambda: kl.ScaleFree(0),
-    "Falling needs sigma > 0 at every round, got sigma(3)=0.0; raise the schedule.": lambda: kl.run(kl.GD(BALL, Falling()), G),
+    "Falling needs sigma > 0 (1e-150 at least) at every round, got sigma(3)=0.0; raise it.": lambda: kl.run(
+        kl.GD(BALL, Falling()), G
+    ),
     # learners
     "KLazyGD needs a slack k >= 1, got k=0; use k=1 for greedy GD.": lambda: kl.KLazyGD(BALL, 1.0, 0),  # pyright: ignore
     "KLazyFTRL needs a slack k >= 1, got k=2.5; use k=1 for greedy GD.": lambda: kl.KLazyFTRL(BALL, 1.0, 2.5),  # pyright: ignore

@@ -79,6 +79,8 @@ class Agent:
 
     def _checked_update(self, g: ArrayLike, hint: ArrayLike | None) -> Array:
         g = vector(g, "g", "Agent.update", self._dim).copy()
+        if (size := float(np.abs(g).max())) > codes.LARGEST_GRADIENT:
+            raise refusal("Agent.update", f"|g| <= {codes.LARGEST_GRADIENT}", "max |g|", size, "rescale the costs")
         hint = None if hint is None else vector(hint, "hint", "Agent.update", self._dim)
         if hint is not None and not self.learner.accepts_hints:
             raise refusal("Agent.update", "a learner that accepts hints", "learner", repr(self.learner), "use MemoryGD")

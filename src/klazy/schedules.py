@@ -35,8 +35,14 @@ class Schedule(Config, ABC):
 
     def _checked(self, t: int) -> float:
         sigma = self(t)
-        if not sigma > 0:
-            raise refusal(type(self).__name__, "sigma > 0 at every round", f"sigma({t})", sigma, "raise the schedule")
+        if not sigma >= codes.SMALLEST_SIGMA:
+            raise refusal(
+                type(self).__name__,
+                f"sigma > 0 ({codes.SMALLEST_SIGMA} at least) at every round",
+                f"sigma({t})",
+                sigma,
+                "raise it",
+            )
         return sigma
 
     def parameters(self) -> tuple[float, float]:
@@ -52,6 +58,7 @@ class Constant(Schedule):
 
     def __init__(self, s: float) -> None:
         self._keep(s=positive(s, "sigma", "Constant", "give a regularisation above zero, 1 / learning rate"))
+        self._checked(1)
 
     def __call__(self, t: int) -> float:
         return self.s
@@ -76,6 +83,7 @@ class Sqrt(Schedule):
         if offset <= -1:
             raise refusal("Sqrt", "offset > -1, so that sigma > 0 at every round", "offset", offset, "use offset=0")
         self._keep(c=positive(c, "c", "Sqrt"), offset=offset)
+        self._checked(1)
 
     def __call__(self, t: int) -> float:
         return math.sqrt((t + self.offset) / self.c)
@@ -98,6 +106,7 @@ class Doubling(Schedule):
 
     def __init__(self, c: float) -> None:
         self._keep(c=positive(c, "c", "Doubling"))
+        self._checked(1)
 
     def __call__(self, t: int) -> float:
         return math.sqrt(2 ** (int(t).bit_length() - 1) / self.c)

@@ -45,6 +45,9 @@ MOVE_WEIGHTED = 1  # weight[d] of the squares
 MOVE_ABSOLUTE = 2  # price up[d], price down[d]
 MOVE_FEE = 3  # tolerance
 
+LARGEST_GRADIENT = 1e150  # of a live agent, and
+SMALLEST_SIGMA = 1e-150  # so that no step, square or sum of squares overflows
+
 # where each thing lies in the flat arrays that a kernel gets
 T_SLOT, ENERGY_SLOT, SIGMA_SLOT, DIM_SLOT, HEAD = range(5)  # state: these scalars, then vectors of length d
 VECTORS = 6  # x, a, b, the hint for the next round, and two of scratch

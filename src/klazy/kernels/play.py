@@ -144,7 +144,7 @@ def _update(memory, g):
     if g.size != d:
         return 1
     for i in range(d):
-        if not math.isfinite(g[i]):
+        if not abs(g[i]) <= codes.LARGEST_GRADIENT:
             return 1
     at = codes.HEAD
     x, a, b, h = pointer(memory, at), pointer(memory, at + d), pointer(memory, at + 2 * d), pointer(memory, at + 3 * d)
@@ -199,7 +199,7 @@ def _play_kernel(set_code: int, cost: int, rule: int, constant_d: int):
 
 
 def update_kernel(set_code: int, rule: int, d: int):
-    """One update of a live state; it returns 1 and changes nothing if the gradient has a wrong length or is not finite."""
+    """One update of a live state; it returns 1 and changes nothing if the gradient is of wrong length, not finite or too large."""
     return _update_kernel(set_code, rule, _constant_dim(set_code, d))
 
 
