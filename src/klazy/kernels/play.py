@@ -199,7 +199,7 @@ def _play_kernel(set_code: int, cost: int, rule: int, constant_d: int):
 
 
 def update_kernel(set_code: int, rule: int, d: int):
-    """One update of a live state; it returns 1 and changes nothing if the gradient is of wrong length, not finite or too large."""
+    """One update of a live state; it returns 1 and changes nothing if the gradient has a wrong length or size."""
     return _update_kernel(set_code, rule, _constant_dim(set_code, d))
 
 
