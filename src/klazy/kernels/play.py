@@ -141,7 +141,7 @@ def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s
 
 def _update(memory, g):
     d = D if D > 0 else int(memory[codes.DIM_SLOT])
-    if g.size != d:
+    if g.ndim != 1 or g.size != d:
         return 1
     for i in range(d):
         if not abs(g[i]) <= codes.LARGEST_GRADIENT:
