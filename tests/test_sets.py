@@ -15,6 +15,11 @@ from klazy.arrays import Array
 TOL = 1e-9  # of the sets' own notion of inside, times the size of what was projected
 
 
+def nearly(domain: kl.ConvexSet) -> float:
+    """How near to a minimum argmin_linear must come, relative to |g| and the size of the set."""
+    return 1e-6 if isinstance(domain, kl.Intersection) else 1e-9  # Intersection iterates, and says that it stops at 1e-7
+
+
 def scale(*values: Array) -> float:
     return 1.0 + max(float(np.abs(v).max()) for v in values)
 
@@ -44,7 +49,7 @@ class TestEverySet:
         x, z = domain.project(y), domain.project(data.draw(points(domain.dim)))
         assert (y - x) @ (z - x) <= TOL * scale(y) * scale(x, z)
         worst = domain.argmin_linear(x - y)
-        assert (y - x) @ (worst - x) <= 1e-7 * scale(y) * scale(x)
+        assert (y - x) @ (worst - x) <= nearly(domain) * scale(y) * scale(x)
 
     @given(data=st.data())
     def test_points_of_the_set_stay(self, domain, data):
@@ -61,8 +66,8 @@ class TestEverySet:
     def test_argmin_linear_is_feasible_and_no_point_is_better(self, domain, data):
         g, z = data.draw(points(domain.dim)), domain.project(data.draw(points(domain.dim)))
         x = domain.argmin_linear(g)
-        assert domain.contains(x, tol=1e-7)
-        assert g @ x <= g @ z + 1e-7 * scale(g) * scale(z)
+        assert domain.contains(x)
+        assert g @ x <= g @ z + nearly(domain) * scale(g) * scale(z)
 
     @given(data=st.data())
     def test_radius_and_diameter_bound_all_distances(self, domain, data):

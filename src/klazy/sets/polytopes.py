@@ -44,7 +44,8 @@ class Polytope(ConvexSet):
         from scipy.optimize import linprog
 
         A, b = self._unit_rows
-        return linprog(g, A_ub=A, b_ub=b, bounds=(None, None))
+        tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        return linprog(g, A_ub=A, b_ub=b, bounds=(None, None), options=tight)
 
     def _is_bounded(self) -> bool:
         """No direction stays in the set iff the rows of A span R^d with positive weights that cancel."""
