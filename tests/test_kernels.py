@@ -203,6 +203,21 @@ class TestCompiling:
         answers = [subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True) for _ in range(2)]
         assert [json.loads(a.stdout) for a in answers] == [[[0, 1], [0, 1]], [[1, 0], [1, 0]]]
 
+    def test_kernels_of_older_sources_are_removed_from_the_cache(self, tmp_path):
+        script = (
+            "from klazy.kernels import binding, play\n"
+            "play.update_kernel(2, 0, 1)\n"
+            "binding._SOURCES ^= 1  # as if the sources had been edited\n"
+            "play._update_kernel.cache_clear()\n"
+            "play.update_kernel(2, 0, 1)\n"
+            "print(f'{binding._SOURCES:08x}')\n"
+        )
+        env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        answer = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True, text=True)
+        files = [path.name for path in tmp_path.rglob("*.nb?")]
+        assert len(files) == 2
+        assert all(answer.stdout.strip() in name for name in files)
+
     def test_kernels_release_the_interpreter_lock(self):
         from klazy.kernels.play import play_kernel
 
