@@ -1,19 +1,22 @@
-"""What a run leaves behind, and its regret against a comparator."""
+"""What a run leaves behind."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, real_array, refusal, rows, vector
-from klazy.costs import Costs, as_costs
-from klazy.movement import L2Movement, Movement
+from klazy.arrays import Array
+from klazy.costs import Costs
+from klazy.movement import Movement
+from klazy.plots import figure
 
 if TYPE_CHECKING:
     import polars
+
+    from klazy.plots import Figure
 
 FORMAT = 1  # of the file that Trace.save writes
 
@@ -33,8 +36,8 @@ class Totals(NamedTuple):
 class Trace:
     """One learner's run: what it played, what that cost, what moving cost.
 
-    ``record`` decided what was kept: ``x`` of shape (T, d) with ``"actions"`` only, ``hitting`` and ``switching`` of
-    shape (T,) with ``"actions"`` and ``"costs"``, the totals always. ``switching`` includes the movement weight.
+    ``record`` decided what was kept: the totals always, ``hitting`` and ``switching`` from ``"costs"`` on, ``x`` from
+    ``"actions"`` on, and what an ensemble knows of its experts with ``"experts"``. ``switching`` includes the movement weight.
     ``state`` is the learner's after the last round, from which :func:`~klazy.run` can go on.
     """
 
@@ -65,16 +68,50 @@ class Trace:
         """The movement paid in each round, weight included, of shape (T,)."""
         return self._recorded("switching", "costs")
 
+    @property
+    def weights(self) -> Array:
+        """w_t, what each of an ensemble's N experts weighs, of shape (T, N)."""
+        return self._recorded("weights", "experts")
+
+    @property
+    def expert_hitting(self) -> Array:
+        """f_t(x_t) + <g_t, x^i_t - x_t>, of shape (T, N): f_t(x^i_t) itself if costs are linear, else a lower bound."""
+        return self._recorded("expert_hitting", "experts")
+
+    @property
+    def expert_switching(self) -> Array:
+        """What each expert's own movement costs, in the ensemble's movement, of shape (T, N)."""
+        return self._recorded("expert_switching", "experts")
+
+    @property
+    def spread(self) -> Array:
+        """r_t, the largest less the smallest of the experts' losses, of shape (T,)."""
+        return self._recorded("spread", "experts")
+
+    @property
+    def diameter(self) -> Array:
+        """d_t, how far apart the experts' points are in the movement's norm, before its weight, of shape (T,)."""
+        return self._recorded("diameter", "experts")
+
+    @property
+    def beta(self) -> Array:
+        """beta_t, the meta rate in force, of shape (T,)."""
+        return self._recorded("beta", "experts")
+
     def _recorded(self, name: str, needed: str) -> Array:
         if name not in self.kept:
             raise AttributeError(f"Trace.{name} needs record={needed!r}, got record={self.record!r}; run it again so.")
         return self.kept[name]
 
     def __repr__(self) -> str:
-        return f"Trace({self.learner}, T={self.T}, cost={self.totals.cost:.6g})"
+        return f"Trace({self._title}, T={self.T}, cost={self.totals.cost:.6g})"
+
+    @property
+    def _title(self) -> str:
+        return shorten(self.learner, 120, placeholder=" ...")  # an ensemble's would fill pages
 
     def __str__(self) -> str:
-        lines = [self.learner, f"{self.T} rounds in R^{self.dim}, {self.movement!r}, engine: {self.engine}", ""]
+        lines = [self._title, f"{self.T} rounds in R^{self.dim}, {self.movement!r}, engine: {self.engine}", ""]
         lines.append(f"{'':10}{'total':>14}{'per round':>14}")
         named = {"hitting": self.totals.hitting, "switching": self.totals.switching, "cost": self.totals.cost}
         lines += [f"{name:10}{total:14.6g}{total / self.T:14.6g}" for name, total in named.items()]
@@ -92,6 +129,10 @@ class Trace:
         columns = {"t": np.arange(1, self.T + 1), "hitting": self.hitting, "switching": self.switching}
         points = {f"x_{i + 1}": self.x[:, i] for i in range(self.dim)} if "x" in self.kept else {}
         return polars.DataFrame(columns | points)
+
+    def plot(self) -> "Figure":
+        """What it paid so far, what it played and how it weighed its experts, as far as recorded: a matplotlib figure."""
+        return figure(self.hitting, self.switching, self.kept.get("x"), self.kept.get("weights"))
 
     def save(self, path: str | Path) -> None:
         """Write everything but the costs and the state to a NumPy ``.npz`` file; nothing in it is pickled."""
@@ -113,75 +154,3 @@ class Trace:
             raise ValueError(f"Trace needs a file of format <= {FORMAT}, got {path}; install a newer klazy.")
         totals, movement = Totals(*about.pop("totals")), Movement.from_dict(about.pop("movement"))
         return cls(**about, totals=totals, movement=movement, x0=arrays.pop("x0", None), kept=arrays)
-
-
-class Curves(NamedTuple):
-    """Running sums over the rounds, each of shape (T,)."""
-
-    dynamic: Array
-    switching: Array
-    comparator_switching: Array
-    total: Array
-    path_length: Array
-
-
-@dataclass(frozen=True, eq=False)
-class Regret:
-    """A run against a comparator u.
-
-    ``dynamic`` is the sum of f_t(x_t) - f_t(u_t); ``switching`` what the learner paid for moving and
-    ``comparator_switching`` what u pays under the same movement cost; ``smoothed`` = dynamic + switching is the regret
-    that the theory bounds, ``total`` = smoothed - comparator_switching the one of the paper's figures. ``path_length``
-    is P_T in the Euclidean norm. ``curves`` holds the running sums (None if the run kept totals only).
-    """
-
-    dynamic: float
-    switching: float
-    comparator_switching: float
-    path_length: float
-    curves: Curves | None = None
-
-    @property
-    def smoothed(self) -> float:
-        return self.dynamic + self.switching
-
-    @property
-    def total(self) -> float:
-        return self.smoothed - self.comparator_switching
-
-    def __str__(self) -> str:
-        names = ("dynamic", "switching", "comparator_switching", "smoothed", "total", "path_length")
-        return "\n".join(f"{name:22}{getattr(self, name):14.7g}" for name in names)
-
-
-def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:
-    """Regret of a run against u: one point of shape (d,), or one per round of shape (T, d).
-
-    ``costs`` are those of the run; they need to be given only for a trace that was loaded from a file. If the run was
-    given a starting position x0, the comparator pays for leaving it too.
-
-    >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]])
-    >>> regret(trace, [[-1.0], [-1.0], [1.0]]).total
-    2.5
-    """
-    known = trace.costs if costs is None else as_costs(costs)
-    if known is None:
-        raise ValueError("regret needs the run's costs, got a trace loaded from a file; pass costs=.")
-    if (known.T, known.dim) != (trace.T, trace.dim):
-        raise refusal("regret", f"the run's costs, T={trace.T} and dim={trace.dim}", "costs", known, "pass those of the run")
-    known.check_finite()
-    points = real_array(u, "u", "regret")
-    points = rows(points, "u", "regret", trace.dim, trace.T) if points.ndim == 2 else vector(points, "u", "regret", trace.dim)
-    points = np.broadcast_to(points, (trace.T, trace.dim))
-    hitting, moved = known.values(points), trace.movement.paid(points, trace.x0)
-    if not np.isfinite(hitting).all():
-        t = int(np.argmin(np.isfinite(hitting))) + 1
-        raise refusal("regret", "finite costs of the comparator", f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set")
-    path = L2Movement().paid(points)
-    curves = None
-    if "hitting" in trace.kept:
-        gap, switching, theirs = np.cumsum(trace.hitting - hitting), np.cumsum(trace.switching), np.cumsum(moved)
-        curves = Curves(gap, switching, theirs, gap + switching - theirs, np.cumsum(path))
-    totals = trace.totals
-    dynamic = totals.hitting - float(hitting.sum())
-    return Regret(dynamic, totals.switching, float(moved.sum()), float(path.sum()), curves)

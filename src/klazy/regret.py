@@ -1,0 +1,84 @@
+"""Regret of a run against a comparator."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.arrays import Array, real_array, refusal, rows, vector
+from klazy.costs import Costs, as_costs
+from klazy.movement import L2Movement
+from klazy.trace import Trace
+
+
+class Curves(NamedTuple):
+    """Running sums over the rounds, each of shape (T,)."""
+
+    dynamic: Array
+    switching: Array
+    comparator_switching: Array
+    total: Array
+    path_length: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Regret:
+    """A run against a comparator u.
+
+    ``dynamic`` is the sum of f_t(x_t) - f_t(u_t); ``switching`` what the learner paid for moving and
+    ``comparator_switching`` what u pays under the same movement cost; ``smoothed`` = dynamic + switching is the regret
+    that the theory bounds, ``total`` = smoothed - comparator_switching the one of the paper's figures. ``path_length``
+    is P_T in the Euclidean norm. ``curves`` holds the running sums (None if the run kept totals only).
+    """
+
+    dynamic: float
+    switching: float
+    comparator_switching: float
+    path_length: float
+    curves: Curves | None = None
+
+    @property
+    def smoothed(self) -> float:
+        return self.dynamic + self.switching
+
+    @property
+    def total(self) -> float:
+        return self.smoothed - self.comparator_switching
+
+    def __str__(self) -> str:
+        names = ("dynamic", "switching", "comparator_switching", "smoothed", "total", "path_length")
+        return "\n".join(f"{name:22}{getattr(self, name):14.7g}" for name in names)
+
+
+def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:
+    """Regret of a run against u: one point of shape (d,), or one per round of shape (T, d).
+
+    ``costs`` are those of the run; they need to be given only for a trace that was loaded from a file. If the run was
+    given a starting position x0, the comparator pays for leaving it too.
+
+    >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]])
+    >>> regret(trace, [[-1.0], [-1.0], [1.0]]).total
+    2.5
+    """
+    known = trace.costs if costs is None else as_costs(costs)
+    if known is None:
+        raise ValueError("regret needs the run's costs, got a trace loaded from a file; pass costs=.")
+    if (known.T, known.dim) != (trace.T, trace.dim):
+        raise refusal("regret", f"the run's costs, T={trace.T} and dim={trace.dim}", "costs", known, "pass those of the run")
+    known.check_finite()
+    points = real_array(u, "u", "regret")
+    points = rows(points, "u", "regret", trace.dim, trace.T) if points.ndim == 2 else vector(points, "u", "regret", trace.dim)
+    points = np.broadcast_to(points, (trace.T, trace.dim))
+    hitting, moved = known.values(points), trace.movement.paid(points, trace.x0)
+    if not np.isfinite(hitting).all():
+        t = int(np.argmin(np.isfinite(hitting))) + 1
+        raise refusal("regret", "finite costs of the comparator", f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set")
+    path = L2Movement().paid(points)
+    curves = None
+    if "hitting" in trace.kept:
+        gap, switching, theirs = np.cumsum(trace.hitting - hitting), np.cumsum(trace.switching), np.cumsum(moved)
+        curves = Curves(gap, switching, theirs, gap + switching - theirs, np.cumsum(path))
+    totals = trace.totals
+    dynamic = totals.hitting - float(hitting.sum())
+    return Regret(dynamic, totals.switching, float(moved.sum()), float(path.sum()), curves)
