@@ -1,4 +1,5 @@
 # make test: everything that must hold, in an environment made from nothing.  make bench: the speed table.
+# make ensembles: the regret tables of docs/ensembles.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
@@ -9,7 +10,7 @@ export PYTHONHASHSEED := 0
 	$(BIN)/pip install --quiet --editable '.[cli,polytope,dev]'
 	touch $@
 
-.PHONY: test lint types layers tests bench clean
+.PHONY: test lint types layers tests bench ensembles clean
 test: lint types layers tests
 
 lint: .venv/ready
@@ -30,6 +31,9 @@ tests: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md
+
+ensembles: .venv/ready
+	$(BIN)/python benchmarks/ensembles.py --write docs/ensembles.md
 
 clean:
 	rm -rf .venv build dist
