@@ -67,12 +67,43 @@ LEARNERS: dict[str, Maker] = {
     "LazyGD": kl.LazyGD,
     "KLazyGD": lambda domain, sigma, **options: kl.KLazyGD(domain, sigma, 4, **options),
     "KLazyFTRL": lambda domain, sigma, **options: kl.KLazyFTRL(domain, sigma, 4, **options),
+    "CentredOMD": kl.CentredOMD,
     **{
         f"MemoryGD-{memory!r}": lambda domain, sigma, memory=memory, **options: kl.MemoryGD(domain, sigma, memory, **options)
         for memory in MEMORIES
     },
 }
-examples_of(kl.Learner, [make(kl.L2Ball(2), 1.0) for make in LEARNERS.values()])
+examples_of(kl.Descent, [make(kl.L2Ball(2), 1.0) for make in LEARNERS.values()])
+
+
+def experts_of(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[kl.Learner[Any]]:
+    """One expert of every kind; some have a sigma of their own, so that they differ even where the kinds do not."""
+    return [make(domain, own, **options) for make in LEARNERS.values() for own in (sigma, 7.0)]
+
+
+def _nested(domain: kl.ConvexSet, sigma: Any, **options: Any) -> kl.Learner[Any]:
+    inner = kl.SAder([kl.GD(domain, sigma, **options), kl.KLazyGD(domain, 7.0, 4, **options)], 0.3)
+    return kl.SAder([inner, kl.LazyGD(domain, sigma, **options)], "self-tuned-keep")
+
+
+ENSEMBLES: dict[str, Maker] = {
+    "SAder": lambda domain, sigma, **options: kl.SAder(experts_of(domain, sigma, **options), 0.3),
+    "SAder self-tuned": lambda domain, sigma, **options: kl.SAder(experts_of(domain, sigma, **options), prior="uniform"),
+    "SAder keep": lambda domain, sigma, **options: kl.SAder(
+        experts_of(domain, sigma, **options)[:9], "self-tuned-keep", movement=kl.L1Movement(0.4)
+    ),
+    "SAder restart": lambda domain, sigma, **options: kl.SAder(
+        experts_of(domain, sigma, **options)[3:8], "self-tuned-restart", [0.3, 0.1, 0.2, 0.25, 0.15],
+        movement=kl.WeightedL2Movement(2.0, scale=np.linspace(0.5, 1.5, domain.dim)),
+    ),
+}  # fmt: skip
+UNCOMPILED: dict[str, Maker] = {
+    "nested SAder": _nested,
+    "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(domain, 3.0, levels=5, **options),
+}
+COMPILED = LEARNERS | ENSEMBLES
+EVERY_LEARNER = COMPILED | UNCOMPILED
+examples_of(kl.Learner, [make(kl.L2Ball(2), 1.0) for make in EVERY_LEARNER.values()])
 
 MOVEMENTS = {
     "l2": lambda d: kl.L2Movement(0.7),
@@ -84,6 +115,11 @@ MOVEMENTS = {
     "fee": lambda d: kl.SwitchFee(0.3, tol=1e-6),
 }
 examples_of(kl.Movement, [make(3) for make in MOVEMENTS.values()])
+
+
+def flattened(state: Any) -> list[Array]:
+    """The arrays and numbers of a state, those of the states within it included."""
+    return [leaf for field in state for leaf in (flattened(field) if isinstance(field, tuple) else [np.copy(field)])]
 
 
 def evaluated(text: str) -> Any:

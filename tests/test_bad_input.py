@@ -72,6 +72,48 @@ REFUSED = {
         lambda: kl.GD(BALL, 1.0, start=[1, 1, 1])  # pyright: ignore
     ),
     "GD needs shape (3,), got start of shape=(2,); give one number per coordinate.": lambda: kl.GD(BALL, 1.0, start=[0, 0]),  # pyright: ignore
+    # ensembles
+    "SAder needs a list of learners, got experts=(); write SAder([GD(ball, 1.0), GD(ball, 2.0)]).": lambda: kl.SAder([]),
+    "SAder needs experts on one set, L2Ball(dim=3), got experts[1].domain=L2Ball(dim=2); build every expert on the same set.": (
+        lambda: kl.SAder([GD, kl.GD(kl.L2Ball(2), 1.0)])
+    ),
+    "SAder needs beta to be one of 'self-tuned', 'self-tuned-keep', 'self-tuned-restart', got beta='lemma'; choose one of these.": (
+        lambda: kl.SAder([GD], "lemma")
+    ),
+    "SAder needs beta > 0, got beta=0; give a number above zero.": lambda: kl.SAder([GD], 0),
+    "SAder needs a prior above zero that sums to 1, got prior=[0.5, 0.6]; divide it by its sum.": (
+        lambda: kl.SAder([GD, GD], prior=[0.5, 0.6])
+    ),
+    "SAder needs shape (1,), got prior of shape=(2,); give one number per coordinate.": lambda: kl.SAder(
+        [GD], prior=[0.5, 0.5]
+    ),
+    "SAder needs prior to be one of 'harmonic', 'uniform', got prior='flat'; choose one of these.": lambda: kl.SAder(
+        [GD], prior="flat"
+    ),
+    "SAder needs a norm with one weight, got movement=SwitchFee(); an average moves whenever an expert does:": (
+        lambda: kl.SAder([GD], movement=kl.SwitchFee())
+    ),
+    "SAder needs a norm with one weight, got movement=L2Movement(weight=[1.0, 2.0]);": (
+        lambda: kl.auto(BALL, kl.L2Movement([1.0, 2.0]))
+    ),
+    "auto needs a set to play on, got domain=3; write auto(L2Ball(5)).": lambda: kl.auto(3),  # pyright: ignore
+    "auto needs a movement cost, got movement=5; write L2Movement(5).": lambda: kl.auto(BALL, 5),  # pyright: ignore
+    "sigma_grid needs a horizon T >= 1, got T=0; give the number of rounds, or use auto, which needs none.": (
+        lambda: kl.sader(BALL, 0, 1.0)
+    ),
+    "sigma_grid needs G > 0, got G=0; give a bound on the gradients' norms, or use auto, which needs none.": (
+        lambda: kl.sader_k(BALL, 10, 0)
+    ),
+    "sader needs beta to be one of 'lemma', 'tight', 'authors', 'self-tuned', 'self-tuned-keep', 'self-tuned-restart', got beta='x';": (
+        lambda: kl.sader(BALL, 10, 1.0, beta="x")
+    ),
+    "StronglyAdaptive needs levels >= 1, got levels=0; give the number of interval lengths.": (
+        lambda: kl.StronglyAdaptive(BALL, 1.0, levels=0)
+    ),
+    "run needs an ensemble for record='experts', got learner=GD(": lambda: kl.run(GD, G, record="experts"),
+    "run needs the states of 1 experts, got state.experts=()": (
+        lambda: kl.run(kl.SAder([GD]), G, state=kl.SAder([GD]).init()._replace(experts=()))
+    ),
     # costs
     "LinearCosts needs finite numbers, got g[2, 1]=nan; remove or fill NaN and inf.": lambda: kl.run(GD, holes(np.nan)),
     "LinearCosts needs finite numbers, got g[2, 1]=-inf; remove or fill NaN and inf.": lambda: kl.run(GD, holes(-np.inf)),
@@ -114,7 +156,7 @@ REFUSED = {
     "run needs engine to be one of 'auto', 'compiled', 'step', got engine='fast'; choose one of these.": (
         lambda: kl.run(GD, G, engine="fast")
     ),
-    "run needs record to be one of 'actions', 'costs', 'totals', got record='all'; choose one of these.": (
+    "run needs record to be one of 'experts', 'actions', 'costs', 'totals', got record='all'; choose one of these.": (
         lambda: kl.run(GD, G, record="all")
     ),
     "run needs a movement cost, got movement=5; write L2Movement(5).": lambda: kl.run(GD, G, movement=5),  # pyright: ignore

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import LEARNERS, MEMORIES, SCHEDULES, SETS, evaluated, gradients
+from cases import EVERY_LEARNER, LEARNERS, MEMORIES, SCHEDULES, SETS, evaluated, flattened, gradients
 
 T = 30
 seeds = st.integers(0, 2**16)
@@ -29,7 +29,7 @@ def played(learner, g, hints=None):
     return np.array([state.x for state in play(learner, g, hints)])
 
 
-@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+@pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)
 class TestEveryLearner:
     @given(domain=st.sampled_from(SETS), sigma=schedules, seed=seeds)
     def test_plays_points_of_the_set(self, make, domain, sigma, seed):
@@ -39,11 +39,10 @@ class TestEveryLearner:
     def test_step_is_pure_and_deterministic(self, make, domain, sigma, seed):
         learner, g = make(domain, sigma), gradients(seed, 5, domain.dim)
         for state, row in zip(play(learner, g), g, strict=False):
-            before = [np.copy(field) for field in state]
-            kept = row.copy()
-            first, second = learner.step(state, row), learner.step(state, row)
+            before, kept = flattened(state), row.copy()
+            first, second = flattened(learner.step(state, row)), flattened(learner.step(state, row))
             assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-            assert all(np.array_equal(a, b) for a, b in zip(state, before, strict=True))
+            assert all(np.array_equal(a, b) for a, b in zip(flattened(state), before, strict=True))
             assert np.array_equal(row, kept)
 
     @given(domain=cheap_sets, sigma=schedules, seed=seeds)
@@ -60,16 +59,24 @@ class TestEveryLearner:
         z = played(make(ball(4, 1.0, here + shift), sigma, start=start + shift), g)
         np.testing.assert_allclose(z - shift, x, atol=1e-9)  # sums of T terms of size 50 lose 1e-14 each
 
+    @given(domain=cheap_sets, seed=seeds)
+    def test_starts_anywhere_in_the_set(self, make, domain, seed):
+        start = domain.argmin_linear(np.random.default_rng(seed).normal(size=domain.dim))
+        np.testing.assert_allclose(make(domain, 1.0, start=start).init().x, start, rtol=1e-15, atol=1e-15)
+
+    def test_repr_and_file_form_give_the_learner_back(self, make):
+        learner = make(kl.Simplex(3), kl.Sqrt(4.0), start=[1.0, 0.0, 0.0])
+        assert evaluated(repr(learner)) == learner
+        assert kl.Learner.from_dict(learner.to_dict()) == learner
+
+
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+class TestEveryDescent:
     @given(domain=cheap_sets, s=st.floats(0.1, 20.0), seed=seeds)
     def test_a_step_is_at_most_the_gradient_over_sigma(self, make, domain, s, seed):
         g = gradients(seed, T, domain.dim)
         moved = np.linalg.norm(np.diff(played(make(domain, s), g), axis=0), axis=1)
         assert (moved <= np.linalg.norm(g, axis=1) / s + 1e-9).all()
-
-    @given(domain=cheap_sets, seed=seeds)
-    def test_starts_anywhere_in_the_set(self, make, domain, seed):
-        start = domain.argmin_linear(np.random.default_rng(seed).normal(size=domain.dim))
-        assert np.array_equal(make(domain, 1.0, start=start).init().x, start)
 
     def test_scale_free_sigma_ignores_the_unit_of_the_costs(self, make):
         """With weight 0, sigma scales like g, so x is unchanged; rules with a threshold in units of g are not scale free."""
@@ -85,11 +92,6 @@ class TestEveryLearner:
         x = played(make(kl.L2Ball(3), kl.ScaleFree(2.0), start=[0.6, 0.0, -0.8]), g)
         np.testing.assert_allclose(x[:6], np.broadcast_to([0.6, 0.0, -0.8], (6, 3)), atol=1e-15)
         assert np.linalg.norm(x[7] - x[0]) > 0.1
-
-    def test_repr_and_file_form_give_the_learner_back(self, make):
-        learner = make(kl.Simplex(3), kl.Sqrt(4.0), start=[1.0, 0.0, 0.0])
-        assert evaluated(repr(learner)) == learner
-        assert kl.Learner.from_dict(learner.to_dict()) == learner
 
 
 @given(domain=cheap_sets, sigma=schedules, seed=seeds)
@@ -211,3 +213,19 @@ def test_an_interior_run_is_the_same_for_every_k():
     x = [played(kl.KLazyGD(domain, 1.0, k), g) for k in (1, 7, 50)]
     np.testing.assert_allclose(x[1], x[0], atol=1e-14)
     np.testing.assert_allclose(x[2], x[0], atol=1e-14)
+
+
+def test_centred_descent_is_gd_for_constant_sigma():
+    g = gradients(3, T, 4)
+    x, z = played(kl.CentredOMD(kl.L1Ball(4), 2.0), g), played(kl.GD(kl.L1Ball(4), 2.0), g)
+    np.testing.assert_allclose(x[1:], z[1:], atol=1e-12)
+
+
+@given(seed=seeds, sigma=st.sampled_from([kl.Sqrt(5.0), kl.Doubling(3.0), kl.Constant(4.0)]), size=st.floats(0.1, 3.0))
+def test_centred_descent_pays_for_the_distance_of_the_comparator_and_not_for_the_diameter(seed, sigma, size):
+    domain, g = kl.L2Ball(3, 1e4), gradients(seed, 200, 3)
+    x, s = played(kl.CentredOMD(domain, sigma), g)[:-1], sigma.values(200)
+    u = -size * g.sum(axis=0) / np.linalg.norm(g.sum(axis=0))
+    before = np.concatenate((s[:1], s[:-1]))
+    bound = s[-1] * size**2 / 2 + ((g * g).sum(axis=1) / (2 * before)).sum()
+    assert (g * (x - u)).sum() <= bound + 1e-9

@@ -60,7 +60,7 @@ def test_the_learner_of_contributing_plays_beside_the_others():
     """A learner of one's own is one class, exactly as CONTRIBUTING.md shows it; repr and file form come with it."""
     from klazy.learners.gd import GDState
 
-    names = {"Learner": kl.Learner, "GDState": GDState, "Array": np.ndarray}
+    names = {"Descent": kl.Descent, "GDState": GDState, "Array": np.ndarray}
     exec((ROOT / "CONTRIBUTING.md").read_text().split("```python\n")[1].split("```")[0], names)
     learner, g = names["Sluggish"](kl.L2Ball(2), 1.0), np.ones((5, 2))
     trace = kl.run(learner, g)

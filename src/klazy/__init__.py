@@ -1,5 +1,6 @@
 """Smoothed online learning: decisions that should hold still, because changing one's mind costs something."""
 
+from klazy.actions import sample_actions
 from klazy.agent import Agent
 from klazy.costs import (
     CallableCosts,
@@ -13,9 +14,11 @@ from klazy.costs import (
 )
 from klazy.learners import (
     GD,
+    CentredOMD,
     Clip,
     Clock,
     Decay,
+    Descent,
     Event,
     Forget,
     Full,
@@ -25,6 +28,16 @@ from klazy.learners import (
     Learner,
     Memory,
     MemoryGD,
+    SAder,
+    StronglyAdaptive,
+    ader,
+    auto,
+    meta_rate,
+    product_grid,
+    sader,
+    sader_k,
+    scream,
+    sigma_grid,
 )
 from klazy.movement import (
     AsymmetricMovement,
@@ -36,6 +49,7 @@ from klazy.movement import (
     WeightedL2Movement,
 )
 from klazy.play import run, run_many
+from klazy.regret import Regret, regret
 from klazy.schedules import Constant, Doubling, ScaleFree, Schedule, Sqrt
 from klazy.sets import (
     Box,
@@ -49,6 +63,6 @@ from klazy.sets import (
     Product,
     Simplex,
 )
-from klazy.trace import Regret, Totals, Trace, regret
+from klazy.trace import Totals, Trace
 
 __version__ = "0.1.0"

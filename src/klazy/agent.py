@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from klazy.arrays import Array, one_of, refusal, vector
 from klazy.kernels import codes
 from klazy.learners import Learner
+from klazy.learners.base import plain_state, rebuilt_state
 
 FORMAT = 1  # of the file that Agent.save writes
 _FLOAT64 = np.dtype(np.float64)
@@ -35,7 +36,7 @@ class Agent:
         missing = learner.part_without_kernel()
         if one_of(engine, "engine", "Agent", ("auto", "compiled", "step")) == "compiled" and missing:
             raise refusal("Agent", "a kernel for every part", "engine", f"'compiled' with {missing}", "use engine='auto'")
-        self.learner = learner
+        self.learner: Any = learner
         self.engine = "step" if missing or engine == "step" else "compiled"
         self._dim = learner.domain.dim
         self._set_state(learner.init() if state is None else learner.checked_state(state, "Agent"))
@@ -44,18 +45,16 @@ class Agent:
         if self.engine == "step":
             self._state = state
             return
-        from klazy.kernels.play import update_kernel
-
-        d, domain = self._dim, self.learner.domain
-        self._kernel = update_kernel(domain.code or 0, self.learner.code or 0, d)
-        self._flat = np.concatenate((self.learner.pack(state), self.learner.program()))
+        d, packed = self._dim, self.learner.pack(state)
+        self._kernel, self._packed = self.learner.update_kernel(), len(packed)
+        self._flat = np.concatenate((packed, self.learner.program()))
         self._x = self._flat[codes.HEAD : codes.HEAD + d]
         self._hint = self._flat[codes.HEAD + 3 * d : codes.HEAD + 4 * d]
 
     @property
     def state(self) -> Any:
         """The learner's state, which ``learner.step`` would take."""
-        return self._state if self.engine == "step" else self.learner.unpack(self._flat)
+        return self._state if self.engine == "step" else self.learner.unpack(self._flat[: self._packed])
 
     @property
     def t(self) -> int:
@@ -94,8 +93,8 @@ class Agent:
 
     def save(self, path: str | Path) -> None:
         """Write learner and state to a JSON file, in one step: a crash leaves the old file or the new one."""
-        state = {name: np.asarray(value).tolist() for name, value in self.state._asdict().items()}
-        about = {"format": FORMAT, "engine": self.engine, "learner": self.learner.to_dict(), "state": state}
+        state, learner = plain_state(self.state), self.learner.to_dict()
+        about = {"format": FORMAT, "engine": self.engine, "learner": learner, "state": state}
         partial = Path(f"{path}.partial")
         with open(partial, "w", encoding="utf-8") as file:
             json.dump(about, file)
@@ -112,11 +111,11 @@ class Agent:
         if about["format"] != FORMAT:
             raise ValueError(f"Agent needs a file of format {FORMAT}, got format={about['format']}; install a newer klazy.")
         learner = Learner.from_dict(about["learner"])
-        fields = {name: np.array(v) if isinstance(v, list) else v for name, v in about["state"].items()}
-        kind = type(learner.init())
-        if fields.keys() != set(kind._fields):
-            raise ValueError(f"Agent needs the state of a {type(learner).__name__}, got {sorted(fields)}; the file is damaged.")
-        return cls(learner, engine=about["engine"], state=kind(**fields))
+        state = rebuilt_state(learner.init(), about["state"])
+        if state is None:
+            held = sorted(about["state"]) if isinstance(about["state"], dict) else about["state"]
+            raise ValueError(f"Agent needs the state of a {type(learner).__name__}, got {held}; the file is damaged.")
+        return cls(learner, engine=about["engine"], state=state)
 
     def __getstate__(self) -> tuple[Any, str, Any]:
         return self.learner, self.engine, self.state

@@ -1,5 +1,6 @@
 """What moving costs: lambda_t m(x_t, x_{t-1}), with one weight lambda or one per round."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -40,6 +41,10 @@ class Movement(Config, ABC):
         first = x[:1] if x0 is None else x0[None]
         return self.weights(len(x)) * self.distance(np.diff(x, axis=0, prepend=first))
 
+    def lipschitz(self, dim: int) -> float:
+        """The most that a step of Euclidean length one costs, before the weight."""
+        return 1.0
+
     def check(self, dim: int) -> None:
         """Refuse a price per coordinate of the wrong length."""
 
@@ -70,6 +75,9 @@ class WeightedL2Movement(Movement):
     def distance(self, delta: Array) -> Array:
         return np.sqrt((self.scale * delta**2).sum(axis=-1))
 
+    def lipschitz(self, dim: int) -> float:
+        return float(np.sqrt(np.max(self.scale)))
+
     def check(self, dim: int) -> None:
         coordinates(self.scale, "scale", "WeightedL2Movement", dim)
 
@@ -85,6 +93,9 @@ class L1Movement(Movement):
     def distance(self, delta: Array) -> Array:
         return np.abs(delta).sum(axis=-1)
 
+    def lipschitz(self, dim: int) -> float:
+        return math.sqrt(dim)
+
     def prices(self, dim: int) -> Array:
         return np.ones(2 * dim)
 
@@ -96,6 +107,9 @@ class TVMovement(Movement):
 
     def distance(self, delta: Array) -> Array:
         return 0.5 * np.abs(delta).sum(axis=-1)
+
+    def lipschitz(self, dim: int) -> float:
+        return 0.5 * math.sqrt(dim)
 
     def prices(self, dim: int) -> Array:
         return np.full(2 * dim, 0.5)
@@ -115,6 +129,9 @@ class AsymmetricMovement(Movement):
     def distance(self, delta: Array) -> Array:
         prices: Array = np.where(delta > 0, self.up, np.negative(self.down))
         return np.vecdot(prices, delta)
+
+    def lipschitz(self, dim: int) -> float:
+        return float(np.linalg.norm(np.full(dim, np.maximum(self.up, self.down))))
 
     def check(self, dim: int) -> None:
         for name, price in (("up", self.up), ("down", self.down)):
@@ -136,6 +153,9 @@ class SwitchFee(Movement):
 
     def distance(self, delta: Array) -> Array:
         return np.asarray((np.abs(delta) > self.tol).any(axis=-1), dtype=np.float64)
+
+    def lipschitz(self, dim: int) -> float:
+        return math.inf
 
     def prices(self, dim: int) -> Array:
         return np.array([self.tol])

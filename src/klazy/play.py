@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from klazy.arrays import Array, one_of, refusal, rows, vector, whole
 from klazy.costs import Costs, as_costs
 from klazy.kernels import codes
-from klazy.learners import Learner
+from klazy.learners import Learner, SAder
 from klazy.movement import L2Movement, Movement
 from klazy.trace import Totals, Trace
 
-RECORDS = ("actions", "costs", "totals")
+RECORDS = ("experts", "actions", "costs", "totals")
 ENGINES = ("auto", "compiled", "step")
 
 
@@ -38,7 +38,7 @@ def run(
     engine : ``"compiled"`` runs the whole sequence in one kernel and raises, naming the part that has none;
         ``"step"`` runs the NumPy specification; ``"auto"`` takes the kernel where there is one. ``trace.engine`` says which.
     record : ``"actions"`` keeps x and the costs of every round, ``"costs"`` only the costs, ``"totals"`` only the sums,
-        in memory that does not grow with T.
+        in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
     hints : guesses of shape (T, d) for learners that accept them; row t, made after round t, guesses the gradient of t + 1.
     x0 : the position before the first round; without it the first round's movement is free.
     state : where to go on from, a ``trace.state``; the learner's own start by default.
@@ -141,7 +141,8 @@ class _Game:
     def __init__(self, learner: Any, costs: Any, movement: Any, record: str, hints: Any, x0: Any, state: Any) -> None:
         if not isinstance(learner, Learner):
             raise refusal("run", "a learner", "learner", repr(learner), "write run(GD(L2Ball(5), 1.0), costs)")
-        self.learner, self.costs = learner, as_costs(costs)
+        self.learner: Any = learner
+        self.costs = as_costs(costs)
         d = learner.domain.dim
         if self.costs.dim != d:
             raise refusal("run", f"costs on R^{d}, the set's space", "costs.dim", self.costs.dim, "match the dimensions")
@@ -151,6 +152,8 @@ class _Game:
         self.movement.check(d)
         self.weights = self.movement.weights(self.costs.T)
         self.record = one_of(record, "record", "run", RECORDS)
+        if record == "experts" and not isinstance(learner, SAder):
+            raise refusal("run", "an ensemble for record='experts'", "learner", repr(learner), "use record='actions'")
         if hints is not None and not learner.accepts_hints:
             raise refusal("run", "a learner that accepts hints", "learner", repr(learner), "use MemoryGD, or no hints")
         self.hints = None if hints is None else rows(hints, "hints", "run", d, self.costs.T)
@@ -165,23 +168,25 @@ class _Game:
         return Trace(*about, totals, self.movement, kept, self.x0, self.costs, state)
 
     def compiled(self) -> Trace:
-        from klazy.kernels.play import play_kernel
-
         learner, costs, T, d = self.learner, self.costs, self.costs.T, self.costs.dim
-        kernel = play_kernel(learner.domain.code or 0, costs.code or 0, learner.code or 0, d)
-        x = np.empty((T if self.record == "actions" else 0, d))
+        kernel, log = learner.play_kernel(costs.code or 0), []
+        if isinstance(learner, SAder):
+            log.append(np.empty((T if self.record == "experts" else 0, learner.log_width)))
+        x = np.empty((T if self.record in ("experts", "actions") else 0, d))
         hitting, switching = np.empty((2, 0 if self.record == "totals" else T))
         flat, totals = learner.pack(self.state), np.zeros(2)
         hints = np.zeros((1, d)) if self.hints is None else self.hints
         with np.errstate(all="ignore"):  # what is not finite is found by the kernel and refused below
             bad = kernel(
                 *costs.arrays(), hints, learner.program(), self.movement.code, self.weights, self.movement.prices(d),
-                self._moved_at_first(), flat, x, hitting, switching, totals,
+                self._moved_at_first(), flat, x, hitting, switching, totals, *log,
             )  # fmt: skip
         if bad:
             costs.check_finite()
             raise _not_finite(costs, bad)
         recorded = {"x": x, "hitting": hitting, "switching": switching}
+        if self.record == "experts":
+            recorded |= learner.accounts(learner.in_order(log[0]), hitting)
         return self._trace("compiled", Totals(*totals.tolist()), learner.unpack(flat), _nonempty(recorded))
 
     def by_step(self) -> Trace:
@@ -189,7 +194,7 @@ class _Game:
         learner, costs, state, pending = self.learner, self.costs, self.state, self._moved_at_first()
         weights = np.broadcast_to(self.weights, costs.T)
         step: Any = learner.step
-        points, hitting, switching = [], [], []
+        points, hitting, switching, log = [], [], [], []
         hit = moved = 0.0
         for t in range(1, costs.T + 1):
             value, paid = costs.value(t, state.x), float(weights[t - 1] * pending)
@@ -199,12 +204,16 @@ class _Game:
             if self.record != "totals":
                 hitting.append(value)
                 switching.append(paid)
-            if self.record == "actions":
+            if self.record in ("experts", "actions"):
                 points.append(state.x)
             g, previous = costs.subgradient(t, state.x), state.x
+            if self.record == "experts":
+                log.append(learner.account(state, g))
             state = step(state, g) if self.hints is None else step(state, g, self.hints[t - 1])
             pending = float(self.movement.distance(state.x - previous))
         recorded = {"x": np.array(points), "hitting": np.array(hitting), "switching": np.array(switching)}
+        if self.record == "experts":
+            recorded |= learner.accounts(np.array(log), recorded["hitting"])
         return self._trace("step", Totals(hit, moved), state, _nonempty(recorded))
 
 

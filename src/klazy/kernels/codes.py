@@ -16,6 +16,14 @@ GD = 0
 K_LAZY = 1  # a = anchor, b = gradient sum
 FTRL = 2  # a = anchor, b = dual state p
 MEMORY = 3  # a = normal n, b = hint in force
+CENTRED = 4  # a = centre
+ENSEMBLE = 5  # many of the above; its state is laid out in ensemble.py
+
+# how an ensemble finds its rate
+GIVEN_RATE = 0
+SELF_TUNED = 1
+KEEP = 2
+RESTART = 3
 
 # what a memory rule keeps of the normal
 FORGET = 0
@@ -49,9 +57,35 @@ LARGEST_GRADIENT = 1e150  # of a live agent, and
 SMALLEST_SIGMA = 1e-150  # so that no step, square or sum of squares overflows
 
 # where each thing lies in the flat arrays that a kernel gets
-T_SLOT, ENERGY_SLOT, SIGMA_SLOT, DIM_SLOT, HEAD = range(5)  # state: these scalars, then vectors of length d
+T_SLOT, ENERGY_SLOT, SIGMA_SLOT, DIM_SLOT, BLOCKS_SLOT, HEAD = range(6)  # state: these scalars, then vectors of length d
 VECTORS = 6  # x, a, b, the hint for the next round, and two of scratch
 SCHEDULE, SCHEDULE_A, SCHEDULE_B, SLACK, MEMORY_RULE, MEMORY_A, SET = range(7)  # program; the set's parameters at the end
+
+# an ensemble's state: the head (V as energy, the budget as sigma), x, then blocks of experts that share a rule
+LANES = 8  # experts in a block; empty lanes repeat the block's first expert with no weight
+FIELDS = 21  # numbers per expert beside its vectors
+(
+    PRIOR, LOG_W, W, MOVED, LOSSES, LOSS, SHRUNK,  # of the meta learner; the last two are scratch
+    T_LANE, ENERGY_LANE, OLD_SIGMA, SIGMA, STEP, PHASE, GUESS,  # of the expert's state; SIGMA and STEP of this round
+    RULE, LANE_PROGRAM,  # its rule; its program but for the set takes the last six
+) = range(16)  # fmt: skip
+BLOCK_VECTORS = 3  # x, a, b
+# an ensemble's program: these numbers, 2 d prices of its movement cost, the set's parameters
+RATE_RULE, RATE, MOVE, MOVE_WEIGHT, NOISE_A, NOISE_B, SET_CODE, PRICES = range(8)
+
+
+def first_block(d: int) -> int:
+    """Where an ensemble's blocks begin: after head and x, at a multiple of the lanes, so that no vector is split in memory."""
+    return -(-(HEAD + d) // LANES) * LANES
+
+
+UNROLLED_DIM = 8  # up to this dimension, on these sets, loops are unrolled and thresholds come from a sorting network
+UNROLLED_SETS = (L2_BALL, L1_BALL, BOX, SIMPLEX)
+
+
+def unrolled(set_code: int | None, d: int) -> bool:
+    """Whether kernels on this set are specialised on its dimension; an ensemble's experts are then lanes, else rows."""
+    return d <= UNROLLED_DIM and set_code in UNROLLED_SETS
 
 
 def code_of(part: object) -> int | None:

@@ -191,6 +191,15 @@ def memory(x, a, b, g, h, y, d, sigma, step, old_sigma, starts):
 
 
 @fused
+def centred(x, a, b, g, h, y, d, sigma, step, old_sigma, starts):
+    dot = 0.0
+    for i in range(d):
+        dot += g[i] * x[i]
+        y[i] = x[i] + ((sigma - old_sigma) * (a[i] - x[i]) - g[i]) * step
+    return dot
+
+
+@fused
 def remember(rule, kappa, x, y, n, d, sigma, ends):
     """What a memory rule keeps of the normal sigma (y - x): ``n`` becomes theta times it."""
     square = 0.0
@@ -217,4 +226,4 @@ REVEALS = {
     codes.HINGE: hinge,
     codes.LOGISTIC: logistic,
 }
-RULES = {codes.GD: gd, codes.K_LAZY: k_lazy, codes.FTRL: ftrl, codes.MEMORY: memory}
+RULES = {codes.GD: gd, codes.K_LAZY: k_lazy, codes.FTRL: ftrl, codes.MEMORY: memory, codes.CENTRED: centred}

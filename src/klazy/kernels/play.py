@@ -18,15 +18,14 @@ from klazy.kernels.parts import REVEALS, RULES, distance2, fill_sigmas, norm2, r
 from klazy.kernels.project import COORDINATES, SMALL_THRESHOLDS, THRESHOLDS
 
 BLOCK = 64  # rounds
-SMALL = 8  # up to this dimension loops are unrolled and l1 thresholds come from a sorting network
 
 _input1 = types.Array(float64, 1, "C", readonly=True)
 _input2 = types.Array(float64, 2, "C", readonly=True)
-_PLAY = int64(
+SEQUENCE = (  # the arguments of a whole-sequence kernel
     _input2, _input1, _input1, _input2, _input1, int64, _input1, _input1,
     float64, float64[::1], float64[:, ::1], float64[::1], float64[::1], float64[::1],
 )  # fmt: skip
-_UPDATE = int64(float64[::1], float64[::1])
+UPDATE = int64(float64[::1], float64[::1])
 
 # The parts of the templates below; bind() puts the chosen ones here, one set per kernel.
 D = 0  # the dimension where it is a constant of the kernel, else 0
@@ -139,13 +138,21 @@ def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s
     return 0
 
 
+@fused
+def gradient_fits(g, d):
+    """Whether a live agent can take this gradient: d numbers, none NaN, none so large that a square might overflow."""
+    if g.ndim != 1 or g.size != d:
+        return False
+    fits = True
+    for i in range(d):
+        fits = fits and abs(g[i]) <= codes.LARGEST_GRADIENT
+    return fits
+
+
 def _update(memory, g):
     d = D if D > 0 else int(memory[codes.DIM_SLOT])
-    if g.ndim != 1 or g.size != d:
+    if not gradient_fits(g, d):
         return 1
-    for i in range(d):
-        if not abs(g[i]) <= codes.LARGEST_GRADIENT:
-            return 1
     at = codes.HEAD
     x, a, b, h = pointer(memory, at), pointer(memory, at + d), pointer(memory, at + 2 * d), pointer(memory, at + 3 * d)
     y, u = pointer(memory, at + 4 * d), pointer(memory, at + 5 * d)
@@ -170,7 +177,13 @@ def _update(memory, g):
 
 def _constant_dim(set_code: int, d: int) -> int:
     """The dimension a kernel is specialised on, or 0 for one that takes any."""
-    return d if d <= SMALL and set_code in SMALL_THRESHOLDS else 0
+    return d if codes.unrolled(set_code, d) else 0
+
+
+@cache
+def settling(set_code: int) -> Any:
+    """The second stage of the projection onto a set."""
+    return fused(bind(_settle, coordinate=COORDINATES[set_code]))
 
 
 def _parts(set_code: int, rule: int, constant_d: int) -> dict[str, Any]:
@@ -180,7 +193,7 @@ def _parts(set_code: int, rule: int, constant_d: int) -> dict[str, Any]:
         _advance,
         unconstrained=RULES[rule],
         threshold=(SMALL_THRESHOLDS if constant_d else THRESHOLDS)[set_code],
-        settle=fused(bind(_settle, coordinate=COORDINATES[set_code])),
+        settle=settling(set_code),
         **common,
     )
     return {"advance": fused(advance), **common}
@@ -195,7 +208,7 @@ def play_kernel(set_code: int, cost: int, rule: int, d: int):
 def _play_kernel(set_code: int, cost: int, rule: int, constant_d: int):
     costs = {"IS_LINEAR": cost == codes.LINEAR, "reveal": REVEALS.get(cost)}
     play = bind(_play, **costs, **_parts(set_code, rule, constant_d))
-    return compiled(play, _PLAY, set_code, cost, rule, constant_d)
+    return compiled(play, int64(*SEQUENCE), set_code, cost, rule, constant_d)
 
 
 def update_kernel(set_code: int, rule: int, d: int):
@@ -205,4 +218,4 @@ def update_kernel(set_code: int, rule: int, d: int):
 
 @cache
 def _update_kernel(set_code: int, rule: int, constant_d: int):
-    return compiled(bind(_update, **_parts(set_code, rule, constant_d)), _UPDATE, set_code, rule, constant_d)
+    return compiled(bind(_update, **_parts(set_code, rule, constant_d)), UPDATE, set_code, rule, constant_d)

@@ -233,15 +233,15 @@ def product_coordinate(y, done, i, d, p, shift, theta):
 
 
 @called
-def project_block(code, y, u, d, p):
-    """The projection of one block of a product into ``u``."""
+def project_any(code, y, u, d, p, guess):
+    """The projection onto a set given by its code, into ``u``; returns the threshold from which to start next time."""
     shift, theta = 0.0, 0.0
     if code == codes.L2_BALL:
-        shift, theta = l2_threshold(y, u, d, p, -np.inf)
+        shift, theta = l2_threshold(y, u, d, p, guess)
     elif code == codes.L1_BALL:
-        shift, theta = l1_threshold(y, u, d, p, -np.inf)
+        shift, theta = l1_threshold(y, u, d, p, guess)
     elif code == codes.SIMPLEX:
-        shift, theta = simplex_threshold(y, u, d, p, -np.inf)
+        shift, theta = simplex_threshold(y, u, d, p, guess)
     elif code == codes.CAPPED_SIMPLEX:
         shift, theta = capped_threshold(y, d, p)
     for i in range(d):
@@ -255,6 +255,7 @@ def project_block(code, y, u, d, p):
             u[i] = simplex_coordinate(y[i], 0.0, i, d, p, shift, theta)
         else:
             u[i] = capped_simplex_coordinate(y[i], 0.0, i, d, p, shift, theta)
+    return shift + theta
 
 
 @called
@@ -263,7 +264,7 @@ def product_threshold(y, u, d, p, guess):
     for block in range(int(p[0])):
         row = 1 + 4 * block
         first, end, at = int(p[row + 1]), int(p[row + 2]), int(p[row + 3])
-        project_block(int(p[row]), pointer(y, first), pointer(u, first), end - first, pointer(p, at))
+        project_any(int(p[row]), pointer(y, first), pointer(u, first), end - first, pointer(p, at), -np.inf)
     return 0.0, 0.0
 
 

@@ -45,33 +45,18 @@ S = TypeVar("S", bound=State)
 class Learner(Config, ABC, Generic[S]):
     """Plays ``state.x``, is told a gradient there, and answers with the next state.
 
-    ``sigma`` is a :class:`~klazy.Schedule` or a number; ``start`` is x_1, by default the point of the set nearest to
-    the origin. A learner sees gradients only, so it cannot look ahead. Gradients were checked before they come here.
+    A learner sees gradients only, so it cannot look ahead. Gradients were checked before they come here.
     """
 
     domain: ConvexSet
-    sigma: Schedule
-    start: Array | None
+    experts: "tuple[Learner[Any], ...]" = ()  # the learners inside, if any
 
     accepts_hints: ClassVar[bool] = False
     code: ClassVar[int | None] = None
-    vectors: ClassVar[tuple[str, ...]] = ()  # the state's vectors beside x, in the kernel's order
-
-    def __init__(self, domain: ConvexSet, sigma: Schedule | float, *, start: ArrayLike | None = None) -> None:
-        owner = type(self).__name__
-        if not isinstance(domain, ConvexSet):
-            raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
-        x1 = domain.start_at(start, owner)
-        self._keep(domain=domain, sigma=as_schedule(sigma), start=None if start is None else x1)
-
-    @property
-    def x1(self) -> Array:
-        """The first point."""
-        return self.domain.start if self.start is None else self.start
 
     @abstractmethod
-    def init(self) -> S:
-        """The state before the first round."""
+    def init(self, x: Array | None = None) -> S:
+        """The state before the first round, at the point ``x`` of the set if one is given."""
 
     @abstractmethod
     def step(self, state: S, g: Array) -> S:
@@ -86,19 +71,72 @@ class Learner(Config, ABC, Generic[S]):
         whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
         for name, value in model._asdict().items():
             given = getattr(state, name)
-            vector(np.atleast_1d(given), f"state.{name}", owner, np.size(value))
+            if name == "experts":
+                self._check_experts(given, owner)
+            else:
+                vector(np.atleast_1d(given), f"state.{name}", owner, np.size(value))
         if not self.domain.contains(state.x):
             raise refusal(owner, f"a state whose x lies in {self.domain!r}", "state.x", state.x, "project it first")
         return state
+
+    def _check_experts(self, states: Any, owner: str) -> None:
+        N = len(self.experts)
+        if not isinstance(states, tuple) or len(states) != N:
+            raise refusal(owner, f"the states of {N} experts", "state.experts", repr(states), "go on from a trace or agent")
+        for expert, state in zip(self.experts, states, strict=True):
+            expert.checked_state(state, owner)
+
+    def part_without_kernel(self) -> str | None:
+        """The name of the first part that cannot be compiled, or None.
+
+        A learner that can be compiled has what :class:`Descent` has for it: ``play_kernel``, ``update_kernel``, ``program``,
+        ``pack`` and ``unpack``.
+        """
+        return type(self).__name__
+
+
+class Descent(Learner[S]):
+    """A learner that takes one step per round from its point, or from an anchor, and projects.
+
+    ``sigma`` is a :class:`~klazy.Schedule` or a number; ``start`` is x_1, by default the point of the set nearest to
+    the origin.
+    """
+
+    sigma: Schedule
+    start: Array | None
+
+    vectors: ClassVar[tuple[str, ...]] = ()  # the state's vectors beside x, in the kernel's order
+
+    def __init__(self, domain: ConvexSet, sigma: Schedule | float, *, start: ArrayLike | None = None) -> None:
+        owner = type(self).__name__
+        if not isinstance(domain, ConvexSet):
+            raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
+        x1 = domain.start_at(start, owner)
+        self._keep(domain=domain, sigma=as_schedule(sigma), start=None if start is None else x1)
+
+    def first(self, x: Array | None) -> Array:
+        """``x`` if it is given, else x_1."""
+        return x if x is not None else self.domain.start if self.start is None else self.start
 
     def rule_parameters(self) -> tuple[float, float, float]:
         """Slack, memory rule and its parameter, for the kernel."""
         return 1, 0, 0
 
     def part_without_kernel(self) -> str | None:
-        """The name of the first part that cannot be compiled, or None."""
         parts = (self, self.domain, self.sigma)
         return next((type(part).__name__ for part in parts if codes.code_of(part) is None), None)
+
+    def play_kernel(self, cost: int) -> Any:
+        """The kernel that plays a whole sequence of a cost family, given by its code."""
+        from klazy.kernels.play import play_kernel
+
+        return play_kernel(self.domain.code or 0, cost, self.code or 0, self.domain.dim)
+
+    def update_kernel(self) -> Any:
+        """The kernel of one round; it works on ``pack(state)`` followed by ``program()``, with x right after the head."""
+        from klazy.kernels.play import update_kernel
+
+        return update_kernel(self.domain.code or 0, self.code or 0, self.domain.dim)
 
     def program(self) -> Array:
         """This learner as the numbers a kernel reads."""
@@ -109,7 +147,7 @@ class Learner(Config, ABC, Generic[S]):
         """``state`` as the flat array a kernel works on."""
         d, fields = self.domain.dim, state._asdict()
         flat = np.zeros(codes.HEAD + codes.VECTORS * d)
-        flat[: codes.HEAD] = fields["t"], fields["energy"], fields.get("sigma", 0.0), d
+        flat[: codes.HEAD] = fields["t"], fields["energy"], fields.get("sigma", 0.0), d, 0.0
         for i, name in enumerate(("x", *self.vectors)):
             flat[codes.HEAD + i * d : codes.HEAD + (i + 1) * d] = fields[name]
         return flat
@@ -128,3 +166,23 @@ class Learner(Config, ABC, Generic[S]):
 def slack(k: Any, owner: str) -> int:
     """A laziness slack k >= 1."""
     return min(whole(k, "k", owner, "a slack k >= 1", "use k=1 for greedy GD"), NEVER)
+
+
+def plain_state(state: Any) -> Any:
+    """A state, perhaps of states, as values that JSON holds."""
+    if hasattr(state, "_asdict"):
+        return {name: plain_state(value) for name, value in state._asdict().items()}
+    return [plain_state(value) for value in state] if isinstance(state, tuple) else np.asarray(state).tolist()
+
+
+def rebuilt_state(model: Any, plain: Any) -> Any:
+    """What :func:`plain_state` described, in the form of ``model``; None where the two do not fit."""
+    if hasattr(model, "_asdict"):
+        if not isinstance(plain, dict) or plain.keys() != set(model._fields):
+            return None
+        return type(model)(**{name: rebuilt_state(value, plain[name]) for name, value in model._asdict().items()})
+    if isinstance(model, tuple):
+        if not isinstance(plain, list) or len(plain) != len(model):
+            return None
+        return tuple(rebuilt_state(value, item) for value, item in zip(model, plain, strict=True))
+    return np.array(plain) if isinstance(plain, list) else plain

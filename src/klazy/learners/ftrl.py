@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from klazy.arrays import Array
 from klazy.kernels import codes
-from klazy.learners.base import Learner, slack
+from klazy.learners.base import Descent, slack
 from klazy.schedules import Schedule
 from klazy.sets import ConvexSet
 
@@ -24,7 +24,7 @@ class FTRLState(NamedTuple):
     energy: float = 0.0
 
 
-class KLazyFTRL(Learner[FTRLState]):
+class KLazyFTRL(Descent[FTRLState]):
     r"""Partially lazy gradient descent, FTRL form (Alg. 2 of the paper), in the version that holds for schedules too.
 
     .. math:: y_{t+1} = -p_t / \sigma_t, \qquad x_{t+1} = \Pi(y_{t+1}), \qquad
@@ -47,8 +47,9 @@ class KLazyFTRL(Learner[FTRLState]):
         super().__init__(domain, sigma, start=start)
         self._keep(k=slack(k, "KLazyFTRL"))
 
-    def init(self) -> FTRLState:
-        return FTRLState(1, self.x1, self.x1, np.zeros(self.domain.dim))
+    def init(self, x: Array | None = None) -> FTRLState:
+        x = self.first(x)
+        return FTRLState(1, x, x, np.zeros(self.domain.dim))
 
     def step(self, state: FTRLState, g: Array) -> FTRLState:
         t, x, anchor, p, old_sigma, energy = state

@@ -6,7 +6,7 @@ import numpy as np
 
 from klazy.arrays import Array
 from klazy.kernels import codes
-from klazy.learners.base import NEVER, AnchoredState, Learner
+from klazy.learners.base import NEVER, AnchoredState, Descent
 
 
 class GDState(NamedTuple):
@@ -17,7 +17,7 @@ class GDState(NamedTuple):
     energy: float = 0.0
 
 
-class GD(Learner[GDState]):
+class GD(Descent[GDState]):
     r"""Greedy projected gradient descent.
 
     .. math:: x_{t+1} = \Pi\bigl(x_t - g_t / \sigma_t\bigr)
@@ -29,8 +29,9 @@ class GD(Learner[GDState]):
 
     code: ClassVar[int | None] = codes.GD
 
-    def init(self) -> GDState:
-        return GDState(1, self.x1)
+    def init(self, x: Array | None = None) -> GDState:
+        x = self.first(x)
+        return GDState(1, x)
 
     def step(self, state: GDState, g: Array) -> GDState:
         t, x, energy = state
@@ -38,7 +39,7 @@ class GD(Learner[GDState]):
         return GDState(t + 1, self.domain._project(x - g / sigma), energy)
 
 
-class LazyGD(Learner[AnchoredState]):
+class LazyGD(Descent[AnchoredState]):
     r"""Lazy gradient descent, also known as dual averaging, anchored at x_1.
 
     .. math:: x_{t+1} = \Pi\bigl(x_1 - g_{1:t} / \sigma_t\bigr)
@@ -49,8 +50,9 @@ class LazyGD(Learner[AnchoredState]):
     code: ClassVar[int | None] = codes.K_LAZY
     vectors: ClassVar[tuple[str, ...]] = ("anchor", "g_sum")
 
-    def init(self) -> AnchoredState:
-        return AnchoredState(1, self.x1, self.x1, np.zeros(self.domain.dim))
+    def init(self, x: Array | None = None) -> AnchoredState:
+        x = self.first(x)
+        return AnchoredState(1, x, x, np.zeros(self.domain.dim))
 
     def step(self, state: AnchoredState, g: Array) -> AnchoredState:
         t, _, anchor, g_sum, energy = state

@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike
 
 from klazy.arrays import Array
 from klazy.kernels import codes
-from klazy.learners.base import AnchoredState, Learner, slack
+from klazy.learners.base import AnchoredState, Descent, slack
 from klazy.schedules import Schedule
 from klazy.sets import ConvexSet
 
 
-class KLazyGD(Learner[AnchoredState]):
+class KLazyGD(Descent[AnchoredState]):
     r"""Partially lazy gradient descent, projection form (Alg. 1 of the paper).
 
     .. math:: x_{t+1} = \Pi\bigl(x_\tau - g_{\tau:t} / \sigma_t\bigr), \qquad \tau = t - (t - 1) \bmod k
@@ -33,8 +33,9 @@ class KLazyGD(Learner[AnchoredState]):
         super().__init__(domain, sigma, start=start)
         self._keep(k=slack(k, "KLazyGD"))
 
-    def init(self) -> AnchoredState:
-        return AnchoredState(1, self.x1, self.x1, np.zeros(self.domain.dim))
+    def init(self, x: Array | None = None) -> AnchoredState:
+        x = self.first(x)
+        return AnchoredState(1, x, x, np.zeros(self.domain.dim))
 
     def step(self, state: AnchoredState, g: Array) -> AnchoredState:
         t, x, anchor, g_sum, energy = state

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.arrays import Array, number, positive, refusal
 from klazy.config import Config
 from klazy.kernels import codes
-from klazy.learners.base import Learner, slack
+from klazy.learners.base import Descent, slack
 from klazy.schedules import Schedule
 from klazy.sets import ConvexSet
 
@@ -125,7 +125,7 @@ class MemoryState(NamedTuple):
     energy: float = 0.0
 
 
-class MemoryGD(Learner[MemoryState]):
+class MemoryGD(Descent[MemoryState]):
     r"""Gradient descent that remembers the normal vector of its last projection.
 
     .. math:: y = x_t + (n_t - g_t + h_t - h_{t+1}) / \sigma_t, \qquad x_{t+1} = \Pi(y), \qquad
@@ -147,9 +147,10 @@ class MemoryGD(Learner[MemoryState]):
             raise refusal("MemoryGD", "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
         self._keep(memory=memory)
 
-    def init(self) -> MemoryState:
+    def init(self, x: Array | None = None) -> MemoryState:
+        x = self.first(x)
         nothing = np.zeros(self.domain.dim)
-        return MemoryState(1, self.x1, nothing, nothing)
+        return MemoryState(1, x, nothing, nothing)
 
     def step(self, state: MemoryState, g: Array, hint: Array | None = None) -> MemoryState:
         t, x, n, h, energy = state

@@ -75,6 +75,11 @@ class ConvexSet(Config, ABC):
         """R, the largest distance of a point of the set from ``center`` (default: the start point)."""
         return self._radius(self.start if center is None else vector(center, "center", "radius", self.dim))
 
+    @property
+    def scale(self) -> float:
+        """The diameter, or 1 where the set is one point and any number will do: what tunings divide by."""
+        return self.diameter or 1.0
+
     @cached_property
     def start(self) -> Array:
         """The default x_1: the point nearest to the origin."""

@@ -1,0 +1,230 @@
+"""Eight numbers at once: a Numba type for a vector register, with the few operations that kernels need.
+
+Loops over experts are written with these, not left to the compiler to vectorise: it gives up on most of them. ``load`` and
+``store`` move eight neighbours of an array; ``+ - * /`` and comparisons work lane by lane, also with a plain number. Where
+compilation is off the same names are NumPy's.
+"""
+
+import operator
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import config, float64, njit, types
+from numba.core import cgutils, typing
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import ConcreteTemplate, infer_global
+from numba.extending import intrinsic, models, register_model
+
+from klazy.kernels.codes import LANES
+
+_VECTOR, _WHOLES = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.IntType(64), LANES)
+_MASK = ir.VectorType(ir.IntType(1), LANES)
+_FLAGS = ("contract", "nsz")  # a product and a sum may become one instruction; nothing is reordered
+
+
+class _Lanes(types.Type):
+    """LANES floats."""
+
+
+class _Mask(types.Type):
+    """LANES booleans."""
+
+
+LANES_TYPE, MASK_TYPE = _Lanes("lanes"), _Mask("mask")
+
+
+@register_model(_Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, _VECTOR)
+
+
+@register_model(_Mask)
+class _MaskModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, _MASK)
+
+
+def _spread(builder, value):
+    """A number in every lane."""
+    if value.type == _VECTOR:
+        return value
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), everywhere)
+
+
+def _operator(symbol: Any, result: Any, build: Any) -> None:
+    """Teach Numba one operator on lanes and numbers; ``build`` emits the instruction."""
+    pairs = [(LANES_TYPE, LANES_TYPE), (LANES_TYPE, float64), (float64, LANES_TYPE)]
+
+    @infer_global(symbol)
+    class _Typing(ConcreteTemplate):
+        cases = [typing.signature(result, *pair) for pair in pairs]  # noqa: RUF012
+
+    def lower(context, builder, signature, arguments):
+        return build(builder, *(_spread(builder, value) for value in arguments))
+
+    for pair in pairs:
+        lower_builtin(symbol, *pair)(lower)
+
+
+_operator(operator.add, LANES_TYPE, lambda b, x, y: b.fadd(x, y, flags=_FLAGS))
+_operator(operator.sub, LANES_TYPE, lambda b, x, y: b.fsub(x, y, flags=_FLAGS))
+_operator(operator.mul, LANES_TYPE, lambda b, x, y: b.fmul(x, y, flags=_FLAGS))
+_operator(operator.truediv, LANES_TYPE, lambda b, x, y: b.fdiv(x, y))
+_operator(operator.gt, MASK_TYPE, lambda b, x, y: b.fcmp_ordered(">", x, y))
+_operator(operator.eq, MASK_TYPE, lambda b, x, y: b.fcmp_ordered("==", x, y))
+
+
+def _function(result: Any, *kinds: Any):
+    """An intrinsic with this signature from a function that emits its instructions."""
+
+    def made(build):
+        def code(context, builder, signature, arguments):
+            return build(builder, *arguments)
+
+        names = ", ".join(f"a{i}" for i in range(len(kinds)))
+        scope = {"signature": result(*kinds), "code": code}
+        exec(f"def {build.__name__}(context, {names}):\n    return signature, code", scope)
+        return intrinsic(scope[build.__name__])
+
+    return made
+
+
+_POINTER = types.CPointer(float64)
+
+
+def _address(builder, array, at):
+    return builder.bitcast(builder.gep(array, [at]), _VECTOR.as_pointer())
+
+
+@_function(LANES_TYPE, _POINTER, types.intp)
+def load(builder, array, at):
+    return builder.load(_address(builder, array, at), align=8)
+
+
+@_function(types.void, _POINTER, types.intp, LANES_TYPE)
+def store(builder, array, at, value):
+    builder.store(value, _address(builder, array, at), align=8)
+
+
+@_function(LANES_TYPE, float64)
+def spread(builder, value):
+    return _spread(builder, value)
+
+
+@_function(LANES_TYPE, MASK_TYPE, LANES_TYPE, LANES_TYPE)
+def where(builder, mask, x, y):
+    return builder.select(mask, x, y)
+
+
+def _called(builder, name, *values):
+    """One of LLVM's own functions of vectors."""
+    kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(values))
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64"), values)
+
+
+@_function(LANES_TYPE, LANES_TYPE)
+def root(builder, x):
+    return _called(builder, "sqrt", x)
+
+
+@_function(LANES_TYPE, LANES_TYPE)
+def size(builder, x):
+    return _called(builder, "fabs", x)
+
+
+@_function(LANES_TYPE, LANES_TYPE, LANES_TYPE)
+def signed(builder, x, sign):
+    return _called(builder, "copysign", x, sign)
+
+
+@_function(LANES_TYPE, LANES_TYPE, LANES_TYPE)
+def larger(builder, x, y):
+    return builder.select(builder.fcmp_ordered(">", x, y), x, y)
+
+
+@_function(LANES_TYPE, LANES_TYPE, LANES_TYPE)
+def smaller(builder, x, y):
+    return builder.select(builder.fcmp_ordered("<", x, y), x, y)
+
+
+def _folded(builder, x, build):
+    """One number from the lanes, halves against each other."""
+    width = LANES
+    while width > 1:
+        width //= 2
+        other = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [(i + width) % LANES for i in range(LANES)])
+        x = build(x, builder.shuffle_vector(x, ir.Constant(_VECTOR, ir.Undefined), other))
+    return builder.extract_element(x, ir.Constant(ir.IntType(32), 0))
+
+
+@_function(float64, LANES_TYPE)
+def total(builder, x):
+    return _folded(builder, x, lambda a, b: builder.fadd(a, b))
+
+
+@_function(float64, LANES_TYPE)
+def largest(builder, x):
+    return _folded(builder, x, lambda a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
+
+
+@_function(float64, LANES_TYPE)
+def smallest(builder, x):
+    return _folded(builder, x, lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
+
+
+@_function(LANES_TYPE, LANES_TYPE)
+def _power_of_two(builder, shifted):
+    """2^k, where k is a whole number to which 1.5 2^52 was added, so that it stands in the lowest bits."""
+
+    def everywhere(number):
+        return ir.Constant(_WHOLES, [number] * LANES)
+
+    bits = builder.shl(builder.add(builder.bitcast(shifted, _WHOLES), everywhere(1023)), everywhere(52))
+    return builder.bitcast(bits, _VECTOR)
+
+
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # multiples of the first are exact
+_TO_WHOLE = 1.5 * 2.0**52  # adding it rounds to a whole number
+
+
+@njit(forceinline=True, error_model="numpy", fastmath=False)
+def exp(z):
+    """exp(z) for z <= 0, to a few units of the last digit: a polynomial around the nearest power of two."""
+    z = larger(z, spread(-708.0))
+    shifted = z * _LOG2_E + _TO_WHOLE
+    power = shifted - _TO_WHOLE
+    r = (z - power * _LN2_HIGH) - power * _LN2_LOW
+    value = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0
+    value = value * r + 1.0 / 39916800.0
+    value = value * r + 1.0 / 3628800.0
+    value = value * r + 1.0 / 362880.0
+    value = value * r + 1.0 / 40320.0
+    value = value * r + 1.0 / 5040.0
+    value = value * r + 1.0 / 720.0
+    value = value * r + 1.0 / 120.0
+    value = value * r + 1.0 / 24.0
+    value = value * r + 1.0 / 6.0
+    value = value * r + 0.5
+    value = value * r + 1.0
+    value = value * r + 1.0
+    return where(z > -708.0, value * _power_of_two(shifted), spread(0.0))
+
+
+if config.DISABLE_JIT:
+
+    def load(array, at):
+        return array[at : at + LANES].copy()
+
+    def store(array, at, value):
+        array[at : at + LANES] = value
+
+    def spread(value):
+        return np.full(LANES, value)
+
+    where, root, size, signed, larger, smaller = np.where, np.sqrt, np.abs, np.copysign, np.maximum, np.minimum
+    total, largest, smallest, exp = np.sum, np.max, np.min, np.exp
