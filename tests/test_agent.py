@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from cases import COMPILED_SETS, EVERY_LEARNER, TRIANGLE, gradients
+from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, TRIANGLE, gradients
 
 
 def drive(agent, g, hints=None):
@@ -93,13 +93,15 @@ def test_bad_input_changes_nothing(engine, g, message):
     assert all(np.array_equal(a, b) for a, b in zip(agent.state, before, strict=True))
 
 
-def test_any_array_of_numbers_will_do():
+@pytest.mark.parametrize("make", [LEARNERS["GD"], *ENSEMBLES.values()], ids=["GD", *ENSEMBLES])
+def test_any_array_of_numbers_will_do(make):
     ends = []
     frozen = np.array([1.0, 2.0, 3.0])
     frozen.setflags(write=False)
     whole, strided = np.array([1, 2, 3]), np.arange(1.0, 7.0).repeat(2)[:6:2]
     for g in ([1, 2, 3], (1.0, 2.0, 3.0), whole, whole.astype(np.float32), strided, frozen):
-        agent = kl.Agent(kl.GD(kl.L2Ball(3), 9.0))
+        agent = kl.Agent(make(kl.L2Ball(3), 9.0))
+        agent.update(g)
         ends.append(agent.update(g).tolist())
     assert all(end == ends[0] for end in ends)
 

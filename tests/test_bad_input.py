@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import klazy as kl
+from klazy.environments import corrupted
 
 BALL, G = kl.L2Ball(3), np.ones((4, 3))
-GD = kl.GD(BALL, 1.0)
+GD, MEMORY = kl.GD(BALL, 1.0), kl.MemoryGD(BALL, 1.0, kl.Full())
 
 
 def holes(value):
@@ -73,7 +74,7 @@ REFUSED = {
     ),
     "GD needs shape (3,), got start of shape=(2,); give one number per coordinate.": lambda: kl.GD(BALL, 1.0, start=[0, 0]),  # pyright: ignore
     # ensembles
-    "SAder needs a list of learners, got experts=(); write SAder([GD(ball, 1.0), GD(ball, 2.0)]).": lambda: kl.SAder([]),
+    "SAder needs a list of learners, got experts=[]; write SAder([GD(ball, 1.0), GD(ball, 2.0)]).": lambda: kl.SAder([]),
     "SAder needs experts on one set, L2Ball(dim=3), got experts[1].domain=L2Ball(dim=2); build every expert on the same set.": (
         lambda: kl.SAder([GD, kl.GD(kl.L2Ball(2), 1.0)])
     ),
@@ -81,7 +82,7 @@ REFUSED = {
         lambda: kl.SAder([GD], "lemma")
     ),
     "SAder needs beta > 0, got beta=0; give a number above zero.": lambda: kl.SAder([GD], 0),
-    "SAder needs a prior above zero that sums to 1, got prior=[0.5, 0.6]; divide it by its sum.": (
+    "SAder needs a prior of at least 1e-100 each that sums to 1, got prior=[0.5, 0.6]; divide it by its sum.": (
         lambda: kl.SAder([GD, GD], prior=[0.5, 0.6])
     ),
     "SAder needs shape (1,), got prior of shape=(2,); give one number per coordinate.": lambda: kl.SAder(
@@ -96,21 +97,34 @@ REFUSED = {
     "SAder needs a norm with one weight, got movement=L2Movement(weight=[1.0, 2.0]);": (
         lambda: kl.auto(BALL, kl.L2Movement([1.0, 2.0]))
     ),
-    "auto needs a set to play on, got domain=3; write auto(L2Ball(5)).": lambda: kl.auto(3),  # pyright: ignore
+    "auto needs a set to play on, got domain=3; write auto(L2Ball(5), ...).": lambda: kl.auto(3),  # pyright: ignore
     "auto needs a movement cost, got movement=5; write L2Movement(5).": lambda: kl.auto(BALL, 5),  # pyright: ignore
-    "sigma_grid needs a horizon T >= 1, got T=0; give the number of rounds, or use auto, which needs none.": (
+    "sader needs a horizon T >= 1, got T=0; give the number of rounds, or use auto, which needs none.": (
         lambda: kl.sader(BALL, 0, 1.0)
     ),
-    "sigma_grid needs G > 0, got G=0; give a bound on the gradients' norms, or use auto, which needs none.": (
+    "sader_k needs G > 0, got G=0; give a bound on the gradients' norms, or use auto, which needs none.": (
         lambda: kl.sader_k(BALL, 10, 0)
     ),
     "sader needs beta to be one of 'lemma', 'tight', 'authors', 'self-tuned', 'self-tuned-keep', 'self-tuned-restart', got beta='x';": (
         lambda: kl.sader(BALL, 10, 1.0, beta="x")
     ),
+    "ader needs a set to play on, got domain=3; write ader(L2Ball(5), ...).": lambda: kl.ader(3, 10, 1.0),  # pyright: ignore
+    "AsymmetricMovement needs shape (3,), got up of shape=(2,); give one number per coordinate.": (
+        lambda: kl.auto(BALL, kl.AsymmetricMovement(up=[1.0, 2.0]))
+    ),
+    "corrupted needs a seed for random phases, got seed=None; give a number.": lambda: corrupted(random_phases=True),
+    "run needs experts without hints, got experts[0].hint=[1. 1. 1.]; an ensemble takes none.": (
+        lambda: kl.run(
+            kl.SAder([MEMORY]), G, state=kl.SAder([MEMORY]).init()._replace(experts=(MEMORY.init()._replace(hint=np.ones(3)),))
+        )
+    ),
+    "run needs experts in round t=1, got experts[0].t=2; go on from a trace.": (
+        lambda: kl.run(kl.SAder([GD]), G, state=kl.SAder([GD]).init()._replace(experts=(GD.init()._replace(t=2),)))
+    ),
     "StronglyAdaptive needs levels >= 1, got levels=0; give the number of interval lengths.": (
         lambda: kl.StronglyAdaptive(BALL, 1.0, levels=0)
     ),
-    "run needs an ensemble for record='experts', got learner=GD(": lambda: kl.run(GD, G, record="experts"),
+    "run needs a SAder for record='experts', got learner=GD(": lambda: kl.run(GD, G, record="experts"),
     "run needs the states of 1 experts, got state.experts=()": (
         lambda: kl.run(kl.SAder([GD]), G, state=kl.SAder([GD]).init()._replace(experts=()))
     ),

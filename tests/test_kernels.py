@@ -49,6 +49,10 @@ def test_every_learner_on_every_cost_family(make, name):
         assert_same(*both(make(kl.Simplex(5), sigma), costs))
 
 
+def test_costs_that_are_not_linear_beyond_the_unrolled_dimensions():
+    assert_same(*both(kl.KLazyGD(kl.Simplex(12), 2.0, 4), costs_of("LogWealthCosts", T, 12, seed=1)))
+
+
 @pytest.mark.parametrize("name", MOVEMENTS)
 def test_every_movement_cost(name):
     for domain in (kl.L1Ball(5), kl.Product([kl.Simplex(3), kl.Box([0, 0], [1, 1])])):

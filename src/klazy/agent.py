@@ -49,7 +49,7 @@ class Agent:
         self._kernel, self._packed = self.learner.update_kernel(), len(packed)
         self._flat = np.concatenate((packed, self.learner.program()))
         self._x = self._flat[codes.HEAD : codes.HEAD + d]
-        self._hint = self._flat[codes.HEAD + 3 * d : codes.HEAD + 4 * d]
+        self._hint = self._flat[codes.HEAD + 3 * d : codes.HEAD + 4 * d] if self.learner.accepts_hints else np.empty(d)
 
     @property
     def state(self) -> Any:

@@ -34,7 +34,8 @@ def run(
 
     Parameters
     ----------
-    movement : what moving costs; :class:`~klazy.L2Movement` with weight 1 by default.
+    movement : what moving costs; by default what a :class:`SAder` charges its experts, else :class:`~klazy.L2Movement` with
+        weight 1.
     engine : ``"compiled"`` runs the whole sequence in one kernel and raises, naming the part that has none;
         ``"step"`` runs the NumPy specification; ``"auto"`` takes the kernel where there is one. ``trace.engine`` says which.
     record : ``"actions"`` keeps x and the costs of every round, ``"costs"`` only the costs, ``"totals"`` only the sums,
@@ -146,14 +147,15 @@ class _Game:
         d = learner.domain.dim
         if self.costs.dim != d:
             raise refusal("run", f"costs on R^{d}, the set's space", "costs.dim", self.costs.dim, "match the dimensions")
-        self.movement = L2Movement() if movement is None else movement
+        own = learner.movement if isinstance(learner, SAder) else L2Movement()
+        self.movement = own if movement is None else movement
         if not isinstance(self.movement, Movement):
             raise refusal("run", "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
         self.movement.check(d)
         self.weights = self.movement.weights(self.costs.T)
         self.record = one_of(record, "record", "run", RECORDS)
         if record == "experts" and not isinstance(learner, SAder):
-            raise refusal("run", "an ensemble for record='experts'", "learner", repr(learner), "use record='actions'")
+            raise refusal("run", "a SAder for record='experts'", "learner", repr(learner), "use record='actions'")
         if hints is not None and not learner.accepts_hints:
             raise refusal("run", "a learner that accepts hints", "learner", repr(learner), "use MemoryGD, or no hints")
         self.hints = None if hints is None else rows(hints, "hints", "run", d, self.costs.T)
@@ -171,7 +173,7 @@ class _Game:
         learner, costs, T, d = self.learner, self.costs, self.costs.T, self.costs.dim
         kernel, log = learner.play_kernel(costs.code or 0), []
         if isinstance(learner, SAder):
-            log.append(np.empty((T if self.record == "experts" else 0, learner.log_width)))
+            log.append(np.empty((T if self.record == "experts" else 0, learner.record_width)))
         x = np.empty((T if self.record in ("experts", "actions") else 0, d))
         hitting, switching = np.empty((2, 0 if self.record == "totals" else T))
         flat, totals = learner.pack(self.state), np.zeros(2)
@@ -186,7 +188,7 @@ class _Game:
             raise _not_finite(costs, bad)
         recorded = {"x": x, "hitting": hitting, "switching": switching}
         if self.record == "experts":
-            recorded |= learner.accounts(learner.in_order(log[0]), hitting)
+            recorded |= learner.named_accounts(learner.in_order(log[0]), hitting)
         return self._trace("compiled", Totals(*totals.tolist()), learner.unpack(flat), _nonempty(recorded))
 
     def by_step(self) -> Trace:
@@ -213,7 +215,7 @@ class _Game:
             pending = float(self.movement.distance(state.x - previous))
         recorded = {"x": np.array(points), "hitting": np.array(hitting), "switching": np.array(switching)}
         if self.record == "experts":
-            recorded |= learner.accounts(np.array(log), recorded["hitting"])
+            recorded |= learner.named_accounts(np.array(log), recorded["hitting"])
         return self._trace("step", Totals(hit, moved), state, _nonempty(recorded))
 
 

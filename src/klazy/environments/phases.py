@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.arrays import Array
+from klazy.arrays import Array, refusal, whole
 from klazy.costs import LinearCosts
 from klazy.sets import ConvexSet, L1Ball, L2Ball
 
@@ -43,6 +43,8 @@ def corrupted(seed: Any = None, *, phases: int = 10, length: int = 2000, dim: in
     >>> corrupted().costs.value(101, np.ones(5)) < 0 < corrupted().costs.value(100, np.ones(5))
     True
     """
+    if random_phases and seed is None:
+        raise refusal("corrupted", "a seed for random phases", "seed", seed, "give a number")
     majority = _signs(phases, length, np.random.default_rng(seed) if random_phases else None)
     seen = [np.resize(np.where(np.arange(110) < 100, sign[0], -sign[0]), len(sign)) for sign in majority]
     g = np.repeat(np.concatenate(seen)[:, None] / np.sqrt(dim), dim, axis=1)
@@ -52,9 +54,11 @@ def corrupted(seed: Any = None, *, phases: int = 10, length: int = 2000, dim: in
 
 def _signs(phases: int, length: int, rng: np.random.Generator | None) -> list[Array]:
     """+1 and -1 by turns for ``phases * length`` rounds; with ``rng`` a phase lasts half to one and a half times its length."""
+    phases = whole(phases, "phases", "a sequence in phases", "phases >= 1", "give the number of phases")
+    length = whole(length, "length", "a sequence in phases", "length >= 1", "give the rounds of a phase")
     T, lengths = phases * length, [length] * phases
     if rng is not None:
         lengths = []
         while sum(lengths) < T:
-            lengths.append(min(int(rng.integers(length // 2, length + length // 2 + 1)), T - sum(lengths)))
+            lengths.append(min(int(rng.integers(-(-length // 2), length + length // 2 + 1)), T - sum(lengths)))
     return [np.full(n, 1.0 if i % 2 == 0 else -1.0) for i, n in enumerate(lengths)]

@@ -17,7 +17,8 @@ K_LAZY = 1  # a = anchor, b = gradient sum
 FTRL = 2  # a = anchor, b = dual state p
 MEMORY = 3  # a = normal n, b = hint in force
 CENTRED = 4  # a = centre
-ENSEMBLE = 5  # many of the above; its state is laid out in ensemble.py
+ENSEMBLE = 5  # many of the above, in blocks
+RULES_OF_EXPERTS = (GD, K_LAZY, FTRL, MEMORY, CENTRED)  # which kernels of ensembles know
 
 # how an ensemble finds its rate
 GIVEN_RATE = 0
@@ -55,20 +56,22 @@ MOVE_FEE = 3  # tolerance
 
 LARGEST_GRADIENT = 1e150  # of a live agent, and
 SMALLEST_SIGMA = 1e-150  # so that no step, square or sum of squares overflows
+SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate overflows
 
 # where each thing lies in the flat arrays that a kernel gets
 T_SLOT, ENERGY_SLOT, SIGMA_SLOT, DIM_SLOT, BLOCKS_SLOT, HEAD = range(6)  # state: these scalars, then vectors of length d
 VECTORS = 6  # x, a, b, the hint for the next round, and two of scratch
 SCHEDULE, SCHEDULE_A, SCHEDULE_B, SLACK, MEMORY_RULE, MEMORY_A, SET = range(7)  # program; the set's parameters at the end
 
-# an ensemble's state: the head (V as energy, the budget as sigma), x, then blocks of experts that share a rule
-LANES = 8  # experts in a block; empty lanes repeat the block's first expert with no weight
-FIELDS = 21  # numbers per expert beside its vectors
+# an ensemble's state: the head (V as energy, the budget as sigma), x, then blocks of experts that share rule, schedule and
+# memory rule; a block is FIELDS numbers for each of its experts, field by field, then their vectors
+LANES = 4  # experts in a block; empty lanes repeat the block's first expert with no weight
+FIELDS = 21
 (
-    PRIOR, LOG_W, W, MOVED, LOSSES, LOSS, SHRUNK,  # of the meta learner; the last two are scratch
-    T_LANE, ENERGY_LANE, OLD_SIGMA, SIGMA, STEP, PHASE, GUESS,  # of the expert's state; SIGMA and STEP of this round
-    RULE, LANE_PROGRAM,  # its rule; its program but for the set takes the last six
-) = range(16)  # fmt: skip
+    PRIOR, LOG_W, W, MOVED, LOSSES, LOSS, SHRUNK,  # of the meta learner, the last two scratch: where each field begins
+    T_LANE, ENERGY_LANE, OLD_SIGMA, SIGMA, STEP, PHASE, GUESS,  # of the expert's state; SIGMA and STEP if they are constant
+    RULE, SCHEDULE_LANE, A_LANE, B_LANE, SLACK_LANE, MEMORY_LANE, KAPPA_LANE,  # its rule, and its program but for the set
+) = range(0, FIELDS * LANES, LANES)  # fmt: skip
 BLOCK_VECTORS = 3  # x, a, b
 # an ensemble's program: these numbers, 2 d prices of its movement cost, the set's parameters
 RATE_RULE, RATE, MOVE, MOVE_WEIGHT, NOISE_A, NOISE_B, SET_CODE, PRICES = range(8)

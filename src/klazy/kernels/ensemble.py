@@ -1,6 +1,6 @@
 """The kernels of an ensemble: a whole sequence in one call, and one update of a live agent.
 
-The experts lie in blocks of eight (see :mod:`klazy.kernels.codes`), which :mod:`klazy.kernels.lanes` advances side by side
+The experts lie in blocks (see :mod:`klazy.kernels.codes`), which :mod:`klazy.kernels.lanes` advances side by side
 for small dimensions and :mod:`klazy.kernels.rows` one by one otherwise. What is here reads and sets their weights.
 """
 
@@ -13,7 +13,8 @@ from numba import float64, int64
 
 from klazy.kernels import codes, lanes, rows
 from klazy.kernels.binding import bind, called, compiled, fused, local, pointer
-from klazy.kernels.lanes import GUESS, LOG_W, LOSS, LOSSES, MOVED, PRIOR, SHRUNK, L, W
+from klazy.kernels.codes import GUESS, LOG_W, LOSS, LOSSES, MOVED, PRIOR, SHRUNK, W
+from klazy.kernels.codes import LANES as L
 from klazy.kernels.parts import REVEALS, norm2
 from klazy.kernels.play import SEQUENCE, UPDATE, gradient_fits
 from klazy.kernels.simd import exp, larger, largest, load, smaller, smallest, spread, store, total
@@ -88,12 +89,12 @@ def rate_of(rule, number, V, budget):
     if rule == codes.GIVEN_RATE:
         return number
     scale = budget if rule == codes.RESTART else V
-    if scale == 0.0:
+    if scale < codes.SMALLEST_VARIATION:
         return 0.0
     return number / scale if rule == codes.SELF_TUNED else math.sqrt(number / scale)
 
 
-def _learn(blocks, count, size, X, g, h, d, head, program, work, noted):
+def _learn(blocks, count, size, X, g, d, head, program, work, noted):
     """What the round teaches: the experts' losses, V and the budget, the next weights. Returns the spread of the losses and
     what the weights are still to be multiplied by. Their logarithms are set only where they are to be ``noted``.
     """
@@ -104,8 +105,8 @@ def _learn(blocks, count, size, X, g, h, d, head, program, work, noted):
     means, low, high, least = spread(0.0), spread(np.inf), spread(-np.inf), spread(np.inf)
     for block in range(count):
         q = pointer(blocks, block * size)
-        hit(q, g, d)
-        loss = (load(q, LOSS) - h) + load(q, MOVED)
+        hit(q, g, X, d)
+        loss = load(q, LOSS) + load(q, MOVED)
         losses = load(q, LOSSES) + loss
         store(q, LOSS, loss)
         store(q, LOSSES, losses)
@@ -145,14 +146,14 @@ def _learn(blocks, count, size, X, g, h, d, head, program, work, noted):
     return r, 1.0 / Z
 
 
-def _note(blocks, count, size, factor, g, h, d, row, head, program, work):
+def _note(blocks, count, size, factor, X, g, d, row, head, program, work):
     """One row of the ensemble's record: weights, hits and movements in the order of the lanes, then r (later), d and beta."""
     N = count * L
     for block in range(count):
         q = pointer(blocks, block * size)
-        hit(q, g, d)
+        hit(q, g, X, d)
         store(row, block * L, load(q, W) * factor)
-        store(row, N + block * L, load(q, LOSS) - h)
+        store(row, N + block * L, load(q, LOSS))
         store(row, 2 * N + block * L, load(q, MOVED))
     move, prices = int(program[codes.MOVE]), pointer(program, codes.PRICES)
     row[3 * N + 1] = diameter(blocks, count, size, d, move, prices, work)
@@ -197,8 +198,8 @@ def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s
         if keeping:
             hitting[row], switching[row] = value, paid
         if logging:
-            note(blocks, count, size, factor, gradient, h, d, pointer(log, row * log.shape[1]), head, own, work)
-        r, factor = learn(blocks, count, size, X, gradient, h, d, head, own, work, logging or row == T - 1)
+            note(blocks, count, size, factor, X, gradient, d, pointer(log, row * log.shape[1]), head, own, work)
+        r, factor = learn(blocks, count, size, X, gradient, d, head, own, work, logging or row == T - 1)
         if logging:
             log[row, 3 * count * L] = r
         move_on(blocks, count, size, factor, X, gradient, d, own, work)
@@ -220,12 +221,10 @@ def _update(memory, g):
     count, size = int(memory[codes.BLOCKS_SLOT]), L * (codes.FIELDS + codes.BLOCK_VECTORS * d)
     head, X, blocks = pointer(memory, 0), pointer(memory, codes.HEAD), pointer(memory, first_block(d))
     program, gradient, scratch = pointer(blocks, count * size), pointer(g, 0), np.zeros(5 * d)
-    h, work = 0.0, pointer(scratch, 0)
-    for i in range(d):
-        h += g[i] * X[i]
+    work = pointer(scratch, 0)
     for block in range(count):
         store(pointer(blocks, block * size), GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
-    _, factor = learn(blocks, count, size, X, gradient, h, d, head, program, work, True)
+    _, factor = learn(blocks, count, size, X, gradient, d, head, program, work, True)
     move_on(blocks, count, size, factor, X, gradient, d, program, work)
     memory[codes.T_SLOT] += 1.0
     return 0

@@ -11,16 +11,30 @@ import numpy as np
 
 from klazy.kernels import codes
 from klazy.kernels.binding import bind, fused, local, pointer
+from klazy.kernels.codes import (
+    A_LANE,
+    B_LANE,
+    ENERGY_LANE,
+    KAPPA_LANE,
+    LOSS,
+    MEMORY_LANE,
+    MOVED,
+    OLD_SIGMA,
+    PHASE,
+    RULE,
+    SCHEDULE_LANE,
+    SIGMA,
+    SLACK_LANE,
+    STEP,
+    T_LANE,
+    W,
+)  # fmt: skip
+from klazy.kernels.codes import LANES as L
 from klazy.kernels.parts import norm2, power_below
 from klazy.kernels.project import far_l2_scale
 from klazy.kernels.simd import larger, largest, load, root, signed, size, smaller, spread, store, total, where
 
-L = codes.LANES
-
-# Where each field of a block begins. (Plain numbers: the fewer names a kernel looks up, the sooner it is compiled.)
-PRIOR, LOG_W, W, MOVED, LOSSES, LOSS, SHRUNK, T_AT, ENERGY, OLD_SIGMA, SIGMA, STEP, PHASE, GUESS, RULE, SCHEDULE, \
-    SCHEDULE_A, SCHEDULE_B, SLACK, MEMORY_RULE, MEMORY_A = (L * field for field in range(codes.FIELDS))  # fmt: skip
-AT = codes.FIELDS * L  # the vectors x, a, b
+AT = codes.FIELDS * L  # where a block's vectors begin
 
 # The parts of the templates below; bind() puts the chosen ones here.
 D = ROOM = 0  # the dimension; the room that a vector of every lane takes
@@ -37,13 +51,15 @@ def _l2(y, z, p):
     for i in range(D):
         store(z, i * L, (load(y, i * L) - p[1 + i]) * factor + p[1 + i])
     if largest(square) == np.inf:
-        one = local(D)
+        one, squares = local(D), local(L)
+        store(squares, 0, square)
         for lane in range(L):
-            for i in range(D):
-                one[i] = y[i * L + lane]
-            far = far_l2_scale(one, D, p)
-            for i in range(D):
-                z[i * L + lane] = p[1 + i] + (one[i] - p[1 + i]) * min(far, 1.0)
+            if squares[lane] == np.inf:
+                for i in range(D):
+                    one[i] = y[i * L + lane]
+                far = far_l2_scale(one, D, p)
+                for i in range(D):
+                    z[i * L + lane] = p[1 + i] + (one[i] - p[1 + i]) * far
 
 
 def _positive_parts(y, z, total):
@@ -90,18 +106,18 @@ def _box(y, z, p):
 @fused
 def next_sigma(q, square, norm):
     """sigma and 1 / sigma of this round; a lane without a scale keeps its sigma and takes a step of zero."""
-    schedule, sigma, step = int(q[SCHEDULE]), load(q, SIGMA), load(q, STEP)
+    schedule, sigma, step = int(q[SCHEDULE_LANE]), load(q, SIGMA), load(q, STEP)
     if schedule == codes.SCALE_FREE:
-        energy = load(q, ENERGY) + (load(q, SCHEDULE_A) * (2.0 * norm) + square)
-        store(q, ENERGY, energy)
-        sigma = root(energy / load(q, SCHEDULE_B))
+        energy = load(q, ENERGY_LANE) + (load(q, A_LANE) * (2.0 * norm) + square)
+        store(q, ENERGY_LANE, energy)
+        sigma = root(energy / load(q, B_LANE))
         step = 1.0 / where(sigma > 0.0, sigma, spread(np.inf))
         sigma = where(sigma > 0.0, sigma, load(q, OLD_SIGMA))
     elif schedule == codes.SQRT:
-        sigma = root((load(q, T_AT) + load(q, SCHEDULE_B)) / load(q, SCHEDULE_A))
+        sigma = root((load(q, T_LANE) + load(q, B_LANE)) / load(q, A_LANE))
         step = 1.0 / sigma
     elif schedule == codes.DOUBLING:
-        sigma = root(power_below(q[T_AT]) / load(q, SCHEDULE_A))
+        sigma = root(power_below(q[T_LANE]) / load(q, A_LANE))
         step = 1.0 / sigma
     return sigma, step
 
@@ -109,11 +125,11 @@ def next_sigma(q, square, norm):
 @fused
 def share_kept(q, square, phase):
     """theta of the block's memory rule for normals of this squared size."""
-    rule, kappa, kept = int(q[MEMORY_RULE]), load(q, MEMORY_A), spread(1.0)
+    rule, kappa, kept = int(q[MEMORY_LANE]), load(q, KAPPA_LANE), spread(1.0)
     if rule == codes.FORGET:
         kept = spread(0.0)
     elif rule == codes.CLOCK:
-        kept = where(phase == load(q, SLACK) - 1.0, spread(0.0), kept)
+        kept = where(phase == load(q, SLACK_LANE) - 1.0, spread(0.0), kept)
     elif rule == codes.DECAY:
         kept = 1.0 - 1.0 / kappa
     elif rule == codes.CLIP:
@@ -187,9 +203,9 @@ def _advance(q, g, p, square, norm, move, weight, prices, nothing):
         kept = share_kept(q, normal, phase) * sigma
         for i in range(D):
             store(q, AT + (D + i) * L, kept * (load(y, i * L) - load(z, i * L)))
-    store(q, T_AT, load(q, T_AT) + 1.0)
+    store(q, T_LANE, load(q, T_LANE) + 1.0)
     store(q, OLD_SIGMA, sigma)
-    store(q, PHASE, where(load(q, SLACK) - 1.0 > phase, phase + 1.0, spread(0.0)))
+    store(q, PHASE, where(load(q, SLACK_LANE) - 1.0 > phase, phase + 1.0, spread(0.0)))
 
 
 def _clear(sums, d):
@@ -226,11 +242,11 @@ def _move_on(blocks, count, size, factor, X, g, d, program, work):
         X[i] *= factor
 
 
-def _hit(q, g, d):
-    """<g, x> of every expert into LOSS."""
+def _hit(q, g, X, d):
+    """<g, x - X> of every expert into LOSS."""
     hits = spread(0.0)
     for i in range(D):
-        hits = hits + load(q, AT + i * L) * g[i]
+        hits = hits + (load(q, AT + i * L) - X[i]) * g[i]
     store(q, LOSS, hits)
 
 

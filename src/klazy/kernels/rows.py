@@ -6,26 +6,26 @@ import numpy as np
 
 from klazy.kernels import codes
 from klazy.kernels.binding import fused, pointer
-from klazy.kernels.lanes import (
-    AT,
-    ENERGY,
+from klazy.kernels.codes import (
+    A_LANE,
+    B_LANE,
+    ENERGY_LANE,
     GUESS,
+    KAPPA_LANE,
     LOSS,
-    MEMORY_A,
-    MEMORY_RULE,
+    MEMORY_LANE,
     MOVED,
     OLD_SIGMA,
     PHASE,
     PRIOR,
     RULE,
-    SCHEDULE,
-    SCHEDULE_A,
-    SCHEDULE_B,
-    SLACK,
-    T_AT,
-    L,
+    SCHEDULE_LANE,
+    SLACK_LANE,
+    T_LANE,
     W,
 )  # fmt: skip
+from klazy.kernels.codes import LANES as L
+from klazy.kernels.lanes import AT
 from klazy.kernels.parts import centred, ftrl, gd, k_lazy, memory, norm2, remember, scale, sigma_at
 from klazy.kernels.play import settling
 from klazy.kernels.project import product_threshold, project_any
@@ -51,7 +51,7 @@ def move_on(blocks, count, size, factor, X, g, d, program, work):
     p, square, domain = pointer(program, codes.PRICES + 2 * d), norm2(g, d), int(program[codes.SET_CODE])
     for block in range(count):
         q = pointer(blocks, block * size)
-        rule, schedule = int(q[RULE]), int(q[SCHEDULE])
+        rule, schedule = int(q[RULE]), int(q[SCHEDULE_LANE])
         for lane in range(L):
             if is_empty(q, lane):
                 q[MOVED + lane] = q[MOVED]
@@ -60,8 +60,8 @@ def move_on(blocks, count, size, factor, X, g, d, program, work):
             a, b = pointer(x, d), pointer(x, 2 * d)
             phase, old, paid = q[PHASE + lane], q[OLD_SIGMA + lane], 0.0
             if schedule == codes.SCALE_FREE:
-                q[ENERGY + lane] += scale(square, q[SCHEDULE_A + lane])
-            sigma = sigma_at(schedule, q[SCHEDULE_A + lane], q[SCHEDULE_B + lane], q[T_AT + lane], q[ENERGY + lane])
+                q[ENERGY_LANE + lane] += scale(square, q[A_LANE + lane])
+            sigma = sigma_at(schedule, q[A_LANE + lane], q[B_LANE + lane], q[T_LANE + lane], q[ENERGY_LANE + lane])
             step = 1.0 / sigma
             if sigma != np.inf:
                 if rule == codes.GD:
@@ -80,11 +80,11 @@ def move_on(blocks, count, size, factor, X, g, d, program, work):
                     q[GUESS + lane] = project_any(domain, y, u, d, p, q[GUESS + lane])
                 paid = settle(x, y, u, d, p, 0.0, 0.0, move, prices)
                 if rule == codes.MEMORY:
-                    remember(int(q[MEMORY_RULE]), q[MEMORY_A + lane], x, y, a, d, sigma, phase == q[SLACK + lane] - 1.0)
+                    remember(int(q[MEMORY_LANE]), q[KAPPA_LANE + lane], x, y, a, d, sigma, phase == q[SLACK_LANE + lane] - 1.0)
                 q[OLD_SIGMA + lane] = sigma
             q[MOVED + lane] = weight * (paid if move == codes.MOVE_ABSOLUTE else math.sqrt(paid))
-            q[T_AT + lane] += 1.0
-            q[PHASE + lane] = phase + 1.0 if phase < q[SLACK + lane] - 1.0 else 0.0
+            q[T_LANE + lane] += 1.0
+            q[PHASE + lane] = phase + 1.0 if phase < q[SLACK_LANE + lane] - 1.0 else 0.0
     clear(X, d)
     for block in range(count):
         mix(pointer(blocks, block * size), W, X, d)
@@ -117,14 +117,14 @@ def gather(sums, X, d):
 
 
 @fused
-def hit(q, g, d):
-    """<g, x> of every expert into LOSS."""
+def hit(q, g, X, d):
+    """<g, x - X> of every expert into LOSS."""
     for lane in range(L):
         dot = q[LOSS]
         if not is_empty(q, lane):
             x, dot = pointer(q, AT + lane * ROW * d), 0.0
             for i in range(d):
-                dot += g[i] * x[i]
+                dot += g[i] * (x[i] - X[i])
         q[LOSS + lane] = dot
 
 

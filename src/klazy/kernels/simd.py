@@ -1,7 +1,7 @@
-"""Eight numbers at once: a Numba type for a vector register, with the few operations that kernels need.
+"""A few numbers at once: a Numba type for a vector register, with the few operations that kernels need.
 
 Loops over experts are written with these, not left to the compiler to vectorise: it gives up on most of them. ``load`` and
-``store`` move eight neighbours of an array; ``+ - * /`` and comparisons work lane by lane, also with a plain number. Where
+``store`` move neighbours of an array; ``+ - * /`` and comparisons work lane by lane, also with a plain number. Where
 compilation is off the same names are NumPy's.
 """
 
@@ -85,7 +85,7 @@ def _function(result: Any, *kinds: Any):
         def code(context, builder, signature, arguments):
             return build(builder, *arguments)
 
-        names = ", ".join(f"a{i}" for i in range(len(kinds)))
+        names = ", ".join(f"a{i}" for i in range(len(kinds)))  # intrinsic() reads the number of arguments off the signature
         scope = {"signature": result(*kinds), "code": code}
         exec(f"def {build.__name__}(context, {names}):\n    return signature, code", scope)
         return intrinsic(scope[build.__name__])

@@ -11,6 +11,8 @@ from klazy.learners.base import Descent
 from klazy.sets import ConvexSet
 
 META = (codes.LOG_W, codes.MOVED, codes.LOSSES)  # of each expert, in the order of the arguments below
+_PROGRAM = slice(codes.SCHEDULE_LANE // codes.LANES, None)
+_STATE = slice(codes.T_LANE // codes.LANES, codes.SCHEDULE_LANE // codes.LANES)
 
 
 def lanes_of(experts: Sequence[Descent[Any]]) -> np.ndarray:
@@ -27,7 +29,7 @@ def lanes_of(experts: Sequence[Descent[Any]]) -> np.ndarray:
 
 
 def aligned(n: int) -> Array:
-    """Room for n numbers that begins where a cache line does."""
+    """Room for n numbers that begins at a multiple of a vector's size; a live agent does without."""
     room = np.zeros(n + codes.LANES)
     first = -(room.ctypes.data // room.itemsize) % codes.LANES
     return room[first : first + n]
@@ -43,15 +45,16 @@ def packed(experts: Sequence[Descent[Any]], lanes: np.ndarray, states: Sequence[
             flat, program = experts[i].pack(states[i]), experts[i].program()[: codes.SET]
             t, k = flat[codes.T_SLOT], program[codes.SLACK]
             sigma = program[codes.SCHEDULE_A] if program[codes.SCHEDULE] == codes.CONSTANT else 1.0  # else set every round
-            numbers[META, lane] = [values[i] for values in meta]
-            numbers[codes.T_LANE : codes.LANE_PROGRAM, lane] = (
+            numbers[_rows(META), lane] = [values[i] for values in meta]
+            numbers[_STATE, lane] = (
                 t, flat[codes.ENERGY_SLOT], flat[codes.SIGMA_SLOT], sigma, 1.0 / sigma, (t - 1.0) % k, -np.inf, experts[i].code,
             )  # fmt: skip
-            numbers[codes.LANE_PROGRAM :, lane] = program
+            numbers[_PROGRAM, lane] = program
             vectors[lane] = flat[codes.HEAD : codes.HEAD + codes.BLOCK_VECTORS * d].reshape(-1, d)
-        numbers[codes.PRIOR] = np.where(block >= 0, log_prior[block], -np.inf)
-        numbers[codes.LOG_W, block < 0] = -np.inf
-        numbers[codes.W] = np.exp(numbers[codes.LOG_W])
+        prior, log_w, w = _rows((codes.PRIOR, codes.LOG_W, codes.W))
+        numbers[prior] = np.where(block >= 0, log_prior[block], -np.inf)
+        numbers[log_w, block < 0] = -np.inf
+        numbers[w] = np.exp(numbers[log_w])
         blocks += [numbers.ravel(), (vectors.transpose(1, 2, 0) if _side_by_side(domain) else vectors).ravel()]
     return np.concatenate(blocks)
 
@@ -67,13 +70,18 @@ def unpacked(experts: Sequence[Descent[Any]], lanes: np.ndarray, flat: Array) ->
         fields, vectors = numbers[:size].reshape(codes.FIELDS, codes.LANES), numbers[size:].reshape(shape)
         vectors = vectors.transpose(2, 0, 1) if _side_by_side(domain) else vectors
         for lane, i in enumerate(block[block >= 0]):
-            meta[:, i] = fields[META, lane]
+            meta[:, i] = fields[_rows(META), lane]
             one = np.zeros(codes.HEAD + codes.VECTORS * d)
             slots = [codes.T_SLOT, codes.ENERGY_SLOT, codes.SIGMA_SLOT]
-            one[slots] = fields[[codes.T_LANE, codes.ENERGY_LANE, codes.OLD_SIGMA], lane]
+            one[slots] = fields[_rows((codes.T_LANE, codes.ENERGY_LANE, codes.OLD_SIGMA)), lane]
             one[codes.HEAD : codes.HEAD + codes.BLOCK_VECTORS * d] = vectors[lane].ravel()
             states[int(i)] = experts[i].unpack(one)
     return tuple(states[i] for i in range(len(experts))), meta
+
+
+def _rows(fields: Sequence[int]) -> list[int]:
+    """The rows of these fields, where a block's numbers are a matrix."""
+    return [field // codes.LANES for field in fields]
 
 
 def _side_by_side(domain: ConvexSet) -> bool:

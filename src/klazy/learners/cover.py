@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, positive, refusal, whole
+from klazy.arrays import Array, non_negative, positive, refusal, whole
 from klazy.learners.base import Learner
 from klazy.learners.gd import GD
 from klazy.movement import L2Movement
 from klazy.sets import ConvexSet
+
+MOST_LEVELS = 53  # no run outlives an interval of 2^52 rounds
 
 
 class CoverState(NamedTuple):
@@ -28,7 +30,7 @@ class StronglyAdaptive(Learner[CoverState]):
 
     Level j plays :class:`GD` on the intervals :math:`[i 2^j, (i+1) 2^j - 1]`, :math:`i \ge 1`, with theory's sigma for their
     length, :math:`\sqrt{(G^2 + 2 \lambda G) 2^j} / D`; a new learner starts at the ensemble's current point. While awake its
-    weight grows by :math:`1 + \eta r_t`, from :math:`\eta = \min(1/2, 2^{-j/2})`, where :math:`r_t` is what it saved this
+    weight grows by :math:`1 + \rho r_t`, from :math:`\rho = \min(1/2, 2^{-j/2})`, where :math:`r_t` is what it saved this
     round over the ensemble, movement included, as a share of :math:`(G + \lambda) D`. Without movement cost the regret on
     *every* interval I is then :math:`O(\sqrt{|I|} \log T)`; what reweighting moves is not bounded. ``levels`` ends the cover at
     intervals of :math:`2^{levels - 1}` rounds.
@@ -49,17 +51,16 @@ class StronglyAdaptive(Learner[CoverState]):
         levels: int = 20,
         start: ArrayLike | None = None,
     ) -> None:
+        owner = "StronglyAdaptive"
         if not isinstance(domain, ConvexSet):
-            raise refusal(
-                "StronglyAdaptive", "a set to play on", "domain", repr(domain), "write StronglyAdaptive(L2Ball(5), 1.0)"
-            )
-        x1 = domain.start_at(start, "StronglyAdaptive")
-        movement = L2Movement(movement_weight)
+            raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), 1.0)")
+        x1 = domain.start_at(start, owner)
+        movement = L2Movement(non_negative(movement_weight, "movement_weight", owner))
         self._keep(
             domain=domain,
-            G=positive(G, "G", "StronglyAdaptive", "give a bound on the gradients' norms"),
+            G=positive(G, "G", owner, "give a bound on the gradients' norms"),
             movement_weight=movement.weight,
-            levels=whole(levels, "levels", "StronglyAdaptive", "levels >= 1", "give the number of interval lengths"),
+            levels=min(whole(levels, "levels", owner, "levels >= 1", "give the number of interval lengths"), MOST_LEVELS),
             start=None if start is None else x1,
         )
         D, scale = domain.scale, math.sqrt(self.G**2 + 2.0 * self.movement_weight * self.G)
@@ -72,17 +73,17 @@ class StronglyAdaptive(Learner[CoverState]):
 
     def step(self, state: CoverState, g: Array) -> CoverState:
         t, x, experts, w, moved = state
-        eta, worst = _rates(self.levels), (self.G + self.movement_weight) * self.domain.scale
+        rate, worst = _rates(self.levels), (self.G + self.movement_weight) * self.domain.scale
         points = np.array([expert.x for expert in experts])
         mean = w @ moved / w.sum()
         saved = np.clip((x - points) @ g + mean - moved, -worst, worst) / worst
-        w = w * (1.0 + eta * saved)
+        w = w * (1.0 + rate * saved)
         starts = (t + 1) % 2 ** np.arange(self.levels) == 0
         following = []
         for expert, old, fresh, awake in zip(self.experts, experts, starts, w > 0.0, strict=True):
             following.append(expert.init(x) if fresh else expert.step(old, g) if awake else old)
         after = np.array([expert.x for expert in following])
-        w = np.where(starts, eta, w)
+        w = np.where(starts, rate, w)
         moved = np.where(starts, 0.0, self.movement.weight * self.movement.distance(after - points))
         return CoverState(t + 1, w @ after / w.sum(), tuple(following), w, moved)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,8 @@ from klazy.movement import L2Movement, Movement, SwitchFee
 SELF_TUNED, KEEP, RESTART = "self-tuned", "self-tuned-keep", "self-tuned-restart"
 RATES = {SELF_TUNED: codes.SELF_TUNED, KEEP: codes.KEEP, RESTART: codes.RESTART}
 PRIORS = ("harmonic", "uniform")
-_RESOLUTION = 1e-12  # of losses, relative to the largest that there can be
+_SMALLEST_PRIOR = 1e-100  # so that a leader's weight does not underflow
+_RESOLUTION = 1e-12  # of losses, relative to the largest products in them
 
 
 class SAderState(NamedTuple):
@@ -44,24 +45,23 @@ class SAder(Learner[SAderState]):
               \ell_{i,t} = \langle g_t, x^i_t - x_t\rangle + \lambda\, m(x^i_t - x^i_{t-1}), \qquad
               w_{i,t+1} \propto \pi_i \exp\bigl(-\beta\, \ell_{i,1:t}\bigr)
 
-    Every expert is fed the gradient at the *ensemble's* point. ``movement`` is :math:`\lambda m`, a norm with one weight;
-    ``prior`` is ``"harmonic"`` (:math:`\pi_i \propto 1/(i(i+1))`), ``"uniform"`` or an array. The ensemble costs at most
-    :math:`\ln(1/\pi_i)/\beta + \beta \sum v_t` more than expert i, for every i and any fixed ``beta``, where
-    :math:`v_t = r_t^2/8 + \lambda d_t r_t/4`, with :math:`r_t` the spread of the losses and :math:`d_t` the diameter of
-    the experts' points. Three rules find the rate by themselves; all are free of scale and horizon:
+    Every expert is fed the gradient at the *ensemble's* point. ``movement`` is :math:`\lambda m`, what the experts are charged
+    for moving, a norm with one weight; ``prior`` is ``"harmonic"`` (:math:`\pi_i \propto 1/(i(i+1))`), ``"uniform"`` or given.
+    With :math:`r_t` the spread of the losses, :math:`d_t` the diameter of the experts' points in the norm m and
+    :math:`v_t = r_t^2/8 + \lambda d_t r_t/4`, the ensemble costs at most :math:`\ln(1/\pi_i)/\beta + \beta \sum v_t` more than
+    expert i, for every i and any fixed ``beta``. Three rules find the rate by themselves, free of scale and horizon:
 
     ``"self-tuned"``
-        :math:`\beta_t = \ln N / \Delta_{t-1}` on all losses so far, where :math:`\Delta` sums what the weights really
-        lost: each round's mixability gap, and :math:`\lambda m` of the reweighted points at the old rate. Proved: the ensemble
-        costs at most :math:`\ln(1/\pi_i)/\beta_T + \Delta_T + \lambda D\,(1 + \ln(1/\min \pi) \ln(\beta_2/\beta_T))` more
-        than expert i, and :math:`\Delta_T^2 \le 2 \ln N \sum v_t + \sum (\Delta_t - \Delta_{t-1})^2`. AdaHedge (de Rooij,
-        van Erven, Grünwald and Koolen, 2014) with movement.
+        :math:`\beta_t = \ln N / \Delta_{t-1}` on all losses so far, where :math:`\Delta` sums what the weights really lost:
+        each round's mixability gap, and :math:`\lambda m` of what reweighting moved. This is AdaHedge (de Rooij, van Erven,
+        Grünwald and Koolen, 2014) with movement. A bound is proved in docs/ensembles.md.
     ``"self-tuned-keep"``
-        :math:`\beta_t = \sqrt{(\ln N + 1) / V_{t-1}}` on all losses so far, :math:`V = \sum v_t`. Proved: the same with
-        :math:`\sum \beta_t v_t` in place of :math:`\Delta_T`.
+        :math:`\beta_t = \sqrt{(\ln N + 1) / V_{t-1}}` on all losses so far, :math:`V = \sum v_t`. The bound holds for it too.
     ``"self-tuned-restart"``
-        :math:`\beta = \sqrt{\ln N / b}`; when V exceeds the budget b, the weights are reset, V starts from zero and
-        b becomes four times that V. Proved: the fixed-rate bound in each epoch, plus :math:`\lambda D` per reset.
+        :math:`\beta = \sqrt{\ln N / b}`; when V exceeds the budget b, the weights are reset, V starts from zero and b
+        becomes four times that V. In each epoch the bound of a fixed rate holds; a reset costs at most :math:`\lambda d_t`.
+
+    Before the first round that tells the experts apart there is no rate: the weights are the prior.
 
     >>> ball = L2Ball(2)
     >>> learner = SAder([GD(ball, 2.0), GD(ball, 8.0), LazyGD(ball, 4.0)], prior="uniform")
@@ -84,11 +84,9 @@ class SAder(Learner[SAderState]):
         *,
         movement: Movement | None = None,
     ) -> None:
-        experts = tuple(experts) if isinstance(experts, Sequence) else ()
+        given, experts = experts, tuple(experts) if isinstance(experts, Sequence) else ()
         if not experts or not all(isinstance(expert, Learner) for expert in experts):
-            raise refusal(
-                "SAder", "a list of learners", "experts", repr(experts), "write SAder([GD(ball, 1.0), GD(ball, 2.0)])"
-            )
+            raise refusal("SAder", "a list of learners", "experts", repr(given), "write SAder([GD(ball, 1.0), GD(ball, 2.0)])")
         for i, expert in enumerate(experts):
             if expert.domain != experts[0].domain:
                 remedy = "build every expert on the same set"
@@ -140,7 +138,7 @@ class SAder(Learner[SAderState]):
         if not isinstance(self.beta, str):
             return self.beta
         scale, log_n = (budget if self.beta == RESTART else V), math.log(len(self.experts))
-        if scale == 0.0:
+        if scale < codes.SMALLEST_VARIATION:
             return 0.0
         return {SELF_TUNED: log_n / scale, KEEP: math.sqrt((log_n + 1.0) / scale), RESTART: math.sqrt(log_n / scale)}[self.beta]
 
@@ -165,8 +163,8 @@ class SAder(Learner[SAderState]):
     @cached_property
     def noise(self) -> tuple[float, float]:
         """Spreads up to the first times |g| plus the second are rounding errors, from which no rate must be learnt."""
-        D = _RESOLUTION * self.domain.scale
-        return D, D * float(self.movement.weight) * self.movement.lipschitz(self.domain.dim)
+        reach = _RESOLUTION * (self.domain.scale + float(np.linalg.norm(self.domain.start)))
+        return reach, reach * float(self.movement.weight) * self.movement.lipschitz(self.domain.dim)
 
     def diameter(self, points: Array) -> float:
         """d_t: how far apart two of the experts' points are, as the movement cost measures it, before its weight."""
@@ -181,7 +179,7 @@ class SAder(Learner[SAderState]):
         summary = (loss.max() - loss.min(), self.diameter(points), self.rate(state))
         return np.concatenate((self.weights(state), hit, state.moved, summary))
 
-    def accounts(self, log: Array, hitting: Array) -> dict[str, Array]:
+    def named_accounts(self, log: Array, hitting: Array) -> dict[str, Array]:
         """The rows of :meth:`account`, split up and named; an expert's cost is the ensemble's plus its own difference."""
         N = len(self.experts)
         named = {"weights": log[:, :N], "expert_hitting": hitting[:, None] + log[:, N : 2 * N]}
@@ -190,23 +188,36 @@ class SAder(Learner[SAderState]):
         return {name: np.ascontiguousarray(values) for name, values in named.items()}
 
     @property
-    def log_width(self) -> int:
+    def record_width(self) -> int:
         """Columns of the kernel's record, which has one for every lane."""
         return 3 * self._lanes.size + 3
 
-    def in_order(self, log: Array) -> Array:
+    def in_order(self, record: Array) -> Array:
         """The kernel's record with one column per expert, as :meth:`account` writes it."""
         lanes = self._lanes.ravel()
         place = np.argsort(np.where(lanes >= 0, lanes, lanes.size), kind="stable")[: len(self.experts)]
         columns = [part * lanes.size + place for part in range(3)]
-        return log[:, np.concatenate((*columns, 3 * lanes.size + np.arange(3)))]
+        return record[:, np.concatenate((*columns, 3 * lanes.size + np.arange(3)))]
+
+    def checked_state(self, state: Any, owner: str) -> SAderState:
+        super().checked_state(state, owner)
+        for i, expert in enumerate(state.experts):
+            if expert.t != state.t:
+                raise refusal(owner, f"experts in round t={state.t}", f"experts[{i}].t", expert.t, "go on from a trace")
+            if np.any(getattr(expert, "hint", 0.0)):
+                raise refusal(owner, "experts without hints", f"experts[{i}].hint", expert.hint, "an ensemble takes none")
+        return state
 
     def part_without_kernel(self) -> str | None:
-        if codes.code_of(self) is None:
-            return type(self).__name__
-        if not all(isinstance(expert, Descent) for expert in self.experts):
-            return f"the nested {next(type(e).__name__ for e in self.experts if not isinstance(e, Descent))}"
-        return next((part for expert in self.experts if (part := expert.part_without_kernel())), None)
+        for part in (self, self.movement):
+            if codes.code_of(part) is None:
+                return type(part).__name__
+        for expert in self.experts:
+            if not isinstance(expert, Descent):
+                return f"the nested {type(expert).__name__}"
+            if expert.part_without_kernel() or expert.code not in codes.RULES_OF_EXPERTS:
+                return expert.part_without_kernel() or type(expert).__name__
+        return None
 
     def play_kernel(self, cost: int) -> Any:
         from klazy.kernels.ensemble import play_kernel
@@ -244,9 +255,9 @@ class SAder(Learner[SAderState]):
     def _lanes(self) -> np.ndarray:
         return lanes_of(self._compiled)
 
-    @cached_property
+    @property
     def _compiled(self) -> tuple[Descent[Any], ...]:
-        return tuple(expert for expert in self.experts if isinstance(expert, Descent))
+        return cast(tuple[Descent[Any], ...], self.experts)  # part_without_kernel was asked before
 
 
 def _points(experts: tuple[Any, ...]) -> Array:
@@ -264,6 +275,7 @@ def _checked_prior(prior: str | ArrayLike, N: int) -> str | Array:
     if isinstance(prior, str):
         return one_of(prior, "prior", "SAder", PRIORS)
     weights = vector(prior, "prior", "SAder", N)
-    if (weights <= 0.0).any() or abs(weights.sum() - 1.0) > 1e-9:
-        raise refusal("SAder", "a prior above zero that sums to 1", "prior", weights.tolist(), "divide it by its sum")
-    return weights
+    if (weights < _SMALLEST_PRIOR).any() or abs(weights.sum() - 1.0) > 1e-9:
+        condition = f"a prior of at least {_SMALLEST_PRIOR} each that sums to 1"
+        raise refusal("SAder", condition, "prior", weights.tolist(), "divide it by its sum")
+    return weights / weights.sum()

@@ -72,7 +72,7 @@ def sader(
     def experts(sigma: float, k: int) -> list[Descent[Any]]:
         return [GD(domain, sigma, start=start)]
 
-    return _on_grid(experts, domain, T, G, movement_weight, beta, prior, lazy, start)
+    return _on_grid("sader", experts, domain, T, G, movement_weight, beta, prior, lazy, start)
 
 
 def sader_k(
@@ -99,7 +99,7 @@ def sader_k(
         lazily = MemoryGD(domain, sigma, Decay(k), start=start) if decays else KLazyGD(domain, sigma, k, start=start)
         return [lazily, GD(domain, sigma, start=start)] if greedy else [lazily]
 
-    return _on_grid(experts, domain, T, G, movement_weight, beta, prior, lazy, start)
+    return _on_grid("sader_k", experts, domain, T, G, movement_weight, beta, prior, lazy, start)
 
 
 def ader(domain: ConvexSet, T: int, G: float, *, start: ArrayLike | None = None) -> SAder:
@@ -108,6 +108,7 @@ def ader(domain: ConvexSet, T: int, G: float, *, start: ArrayLike | None = None)
     Greedy experts with steps :math:`2^{i-1} \frac{D}{G} \sqrt{7 / (2T)}`, :math:`N = \lceil \log_2(1 + 4T/7)/2 \rceil + 1` of
     them, the harmonic prior, and :math:`\beta = \sqrt{2 / T} / (G D)`; losses are linearised (the improved version).
     """
+    _checked_domain(domain, "ader")
     T, G, _, _ = _known("ader", T, G, 1.0, 0.0)
     D = domain.scale
     N = math.ceil(math.log2(1.0 + 4.0 * T / 7.0) / 2.0) + 1
@@ -122,6 +123,7 @@ def scream(domain: ConvexSet, T: int, G: float, movement_weight: float = 1.0, *,
     Greedy experts with steps :math:`2^{i-1} D / \sqrt{G (G + \lambda) T}` up to :math:`\sqrt{1 + 2T}` times the first, the
     harmonic prior, and :math:`\beta = \sqrt{2 / ((2\lambda + G)(\lambda + G) T)} / D`.
     """
+    _checked_domain(domain, "scream")
     T, G, _, weight = _known("scream", T, G, 1.0, movement_weight)
     D = domain.scale
     N = math.ceil(math.log2(1.0 + 2.0 * T) / 2.0) + 1
@@ -151,20 +153,20 @@ def auto(domain: ConvexSet, movement: Movement | None = None, *, start: ArrayLik
     Forty experts: :class:`ScaleFree` sigmas in eight scales, each with a memory of no, about 16, 128, 1024, and all rounds.
     The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default the Euclidean distance.
 
-    *Proved:* it costs little more than the best of its experts in hindsight (the bound of :class:`SAder`), and every expert
-    has the regret of :class:`MemoryGD` with a scale-free sigma. *Measured:* how near that comes to the best learner tuned in
-    hindsight, in docs/ensembles.md, with the cases where it does not.
+    *Proved:* a bound on what it costs more than any of its experts, in docs/ensembles.md; and of the experts with a finite
+    memory the regret of :class:`MemoryGD` with a scale-free sigma. *Measured:* how near it comes to learners tuned in
+    hindsight, on the same page, with the cases where it does not.
 
     >>> learner = auto(Simplex(3), L2Movement(5.0))
     >>> trace = run(learner, np.tile([0.3, 0.2, 0.1], (100, 1)), movement=learner.movement)
     >>> trace.x[-1].round(3).tolist()
     [0.0, 0.0, 1.0]
     """
-    if not isinstance(domain, ConvexSet):
-        raise refusal("auto", "a set to play on", "domain", repr(domain), "write auto(L2Ball(5))")
+    _checked_domain(domain, "auto")
     movement, D = L2Movement() if movement is None else movement, domain.scale
     if not isinstance(movement, Movement):
         raise refusal("auto", "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
+    movement.check(domain.dim)
     weight = np.max(movement.weight) * movement.lipschitz(domain.dim)
     paths = [D * (4.0**scale - 1.0) / 2.0 for scale in SCALES]
     sigmas = [ScaleFree(D, path, float(weight) if np.isfinite(weight) else 0.0) for path in paths]  # SAder refuses the rest
@@ -172,6 +174,7 @@ def auto(domain: ConvexSet, movement: Movement | None = None, *, start: ArrayLik
 
 
 def _on_grid(
+    owner: str,
     make: Callable[[float, int], list[Descent[Any]]],
     domain: ConvexSet,
     T: int,
@@ -183,7 +186,9 @@ def _on_grid(
     start: ArrayLike | None,
 ) -> SAder:
     """The ensemble of what ``make`` gives for each sigma of theory's grid and its slack."""
+    _checked_domain(domain, owner)
     R = domain.radius(start) or 1.0
+    _known(owner, T, G, R, movement_weight)
     sigmas = sigma_grid(T, G, R, movement_weight).tolist()
     made = [make(sigma, max(1, math.floor(2.0 * R * sigma / G))) for sigma in sigmas]
     experts = [expert for column in zip(*made, strict=True) for expert in column]
@@ -191,8 +196,13 @@ def _on_grid(
         experts.append(LazyGD(domain, sigmas[0], start=start))
     if isinstance(beta, str) and beta not in RATES:
         rules = ("lemma", "tight", "authors", SELF_TUNED, KEEP, RESTART)
-        beta = meta_rate(one_of(beta, "beta", "sader", rules), T, G, R, movement_weight)
+        beta = meta_rate(one_of(beta, "beta", owner, rules), T, G, R, movement_weight)
     return SAder(experts, beta, prior, movement=L2Movement(movement_weight))
+
+
+def _checked_domain(domain: Any, owner: str) -> None:
+    if not isinstance(domain, ConvexSet):
+        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
 
 
 def _known(owner: str, T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
