@@ -345,7 +345,7 @@ def test_records_of_costs_that_are_not_linear_hold_the_linearisation(domain):
     np.testing.assert_allclose(step.expert_hitting[0], step.hitting[0] + (first - step.x[0]) @ g[0], atol=1e-12)
 
 
-@pytest.mark.parametrize("far", [1e6, -3e7])
+@pytest.mark.parametrize("far", [1e6, -7e5])
 def test_rounding_far_from_the_origin_teaches_no_rate(far):
     """Experts pinned at one boundary point differ by rounding errors only, which are those of the coordinates."""
     domain = kl.L2Ball(3, 1.0, np.full(3, far))
