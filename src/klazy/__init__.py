@@ -63,6 +63,7 @@ from klazy.sets import (
     Product,
     Simplex,
 )
+from klazy.theory import certify, certify_experts
 from klazy.trace import Totals, Trace
 
 __version__ = "0.1.0"

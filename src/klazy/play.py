@@ -119,12 +119,13 @@ def _processes(pairs: list[Any], options: dict[str, Any], workers: int) -> list[
     except ImportError:
         return _threads(pairs, options, workers)
     traces: Any = Parallel(n_jobs=max(1, min(workers, len(pairs))))(delayed(_without_costs)(*pair, options) for pair in pairs)
-    return [replace(trace, costs=costs) for trace, (_, costs) in zip(traces, pairs, strict=True)]
+    both = zip(traces, pairs, strict=True)
+    return [replace(trace, costs=costs, source=learner) for trace, (learner, costs) in both]
 
 
 def _without_costs(learner: Learner[Any], costs: Costs, options: dict[str, Any]) -> Trace:
-    """A run whose trace does not send the costs back to the process that they came from."""
-    return replace(run(learner, costs, **options), costs=None)
+    """A run whose trace does not send learner and costs back to the process that they came from."""
+    return replace(run(learner, costs, **options), costs=None, source=None)
 
 
 def _sequences(costs: Any) -> list[Costs] | None:
@@ -167,7 +168,7 @@ class _Game:
 
     def _trace(self, engine: str, totals: Totals, state: Any, kept: dict[str, Array]) -> Trace:
         about = (repr(self.learner), engine, self.record, self.costs.T, self.costs.dim)
-        return Trace(*about, totals, self.movement, kept, self.x0, self.costs, state)
+        return Trace(*about, totals, self.movement, kept, self.x0, self.costs, state, self.learner)
 
     def compiled(self) -> Trace:
         learner, costs, T, d = self.learner, self.costs, self.costs.T, self.costs.dim

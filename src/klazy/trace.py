@@ -10,6 +10,7 @@ import numpy as np
 
 from klazy.arrays import Array
 from klazy.costs import Costs
+from klazy.diagnostics import Diagnosis, diagnose
 from klazy.movement import Movement
 from klazy.plots import figure
 
@@ -52,6 +53,7 @@ class Trace:
     x0: Array | None = None
     costs: Costs | None = None
     state: Any = None
+    source: Any = None  # the learner itself
 
     @property
     def x(self) -> Array:
@@ -133,6 +135,24 @@ class Trace:
     def plot(self) -> "Figure":
         """What it paid so far, what it played and how it weighed its experts, as far as recorded: a matplotlib figure."""
         return figure(self.hitting, self.switching, self.kept.get("x"), self.kept.get("weights"))
+
+    def gradients(self) -> Array:
+        """g_t, the gradients at the points played, of shape (T, d)."""
+        if self.costs is None:
+            raise ValueError("Trace.gradients needs the run's costs, got a trace loaded from a file; run it again.")
+        return np.array([self.costs.subgradient(t, x) for t, x in enumerate(self.x, start=1)])
+
+    def diagnose(self, G: float | None = None, R: float | None = None) -> Diagnosis:
+        """How it moved: staleness, the bounds on its steps, and whether laziness could matter, for k-lazyGD and its ends.
+
+        ``G`` and ``R`` are what was assumed of the gradients' norms and of the distance from x_1; exceeding them is told.
+
+        >>> run(KLazyGD(L1Ball(2), 1.0, k=5), np.tile([1.0, 0.2], (50, 1))).diagnose()
+        The projection binds in 100.0% of 50 rounds; only there can laziness act.
+        The point stands still against a gradient in 96.0% of the rounds, with a median margin of 1.7.
+        In 80.0% of the rounds the variance bound speaks: moved 0.1414, at most 1.989; the bound of a greedy step is 40.79.
+        """
+        return diagnose(self.source, np.vstack((self.x, self.state.x)), self.gradients(), G, R)
 
     def save(self, path: str | Path) -> None:
         """Write everything but the costs and the state to a NumPy ``.npz`` file; nothing in it is pickled."""

@@ -1,0 +1,34 @@
+"""The paper's statements as code that runs beside every experiment; docs/theory.md lists them."""
+
+from klazy.learners.grids import meta_rate, sigma_grid
+from klazy.theory.bounds import (
+    expert_grid,
+    k_star,
+    sigma_star,
+    theorem_2,
+    theorem_5,
+    theorem_5_tuned,
+    theorem_8,
+    universal_lower_bound,
+)
+from klazy.theory.certificates import Certificate, ExpertCertificate, certify, certify_experts
+from klazy.theory.resonance import Resonance, resonance
+
+__all__ = [
+    "Certificate",
+    "ExpertCertificate",
+    "Resonance",
+    "certify",
+    "certify_experts",
+    "expert_grid",
+    "k_star",
+    "meta_rate",
+    "resonance",
+    "sigma_grid",
+    "sigma_star",
+    "theorem_2",
+    "theorem_5",
+    "theorem_5_tuned",
+    "theorem_8",
+    "universal_lower_bound",
+]

@@ -1,0 +1,123 @@
+"""The paper's tunings and bounds in closed form, for general G, R and movement weight lambda.
+
+The paper sets lambda = 1 and x_1 = 0; here R is the largest distance of a point of the set from x_1, so that two points
+are at most 2R apart. P is the comparator's path length, T the horizon, G bounds the gradients' norms.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.arrays import non_negative, positive, real_array, refusal, whole
+from klazy.learners.grids import meta_rate, sigma_grid
+
+
+def sigma_star(T: int, G: float, R: float, P: float, movement_weight: float = 1.0) -> float:
+    r"""The sigma that minimises Theorem 5's bound: :math:`\sqrt{(G^2 + 2 \lambda G) T / (4 R P + R^2)}`.
+
+    >>> sigma_star(T=60_000, G=1.0, R=1.0, P=28.0)
+    39.911...
+    """
+    T, G, R, P, weight = _known("sigma_star", T, G, R, P, movement_weight)
+    return math.sqrt((G * G + 2.0 * weight * G) * T / (4.0 * R * P + R * R))
+
+
+def k_star(T: int, R: float, P: float, c: float = 1.0) -> int:
+    r"""The largest slack that keeps the optimal rate: :math:`\lfloor c \sqrt{2 R T / P} \rfloor`, between 1 and T; T for P = 0.
+
+    >>> k_star(T=60_000, R=1.0, P=28.0)
+    65
+    """
+    T, _, R, P, _ = _known("k_star", T, 1.0, R, P, 0.0)
+    c = positive(c, "c", "k_star")
+    return T if P == 0.0 else max(1, min(T, math.floor(c * math.sqrt(2.0 * R * T / P))))
+
+
+def theorem_5(
+    T: int,
+    G: float,
+    R: float,
+    P: float,
+    sigma: float,
+    k: int,
+    movement_weight: float = 1.0,
+    moves: ArrayLike | None = None,
+) -> float:
+    r"""Theorem 5 for k-lazyGD with a constant sigma:
+
+    .. math:: R_T \le \sum_t \min\bigl(G \delta_t, \tfrac{G^2}{2\sigma}\bigr) + (2 R \sigma + k G) P + \tfrac{\sigma R^2}{2}
+              + \lambda \sum_t \min\bigl(\delta_t, \tfrac{G}{\sigma}\bigr)
+
+    ``moves`` are the realised :math:`\delta_t = \|x_{t+1} - x_t\|`, t = 1, ..., T; without them their worst case stands in.
+    """
+    T, G, R, P, weight = _known("theorem_5", T, G, R, P, movement_weight)
+    sigma = positive(sigma, "sigma", "theorem_5")
+    delta = np.full(T, math.inf) if moves is None else real_array(moves, "moves", "theorem_5")
+    if delta.shape != (T,):
+        raise refusal("theorem_5", f"shape ({T},)", "moves of shape", delta.shape, "give one movement per round")
+    paid = np.minimum(G * delta, G * G / (2.0 * sigma)).sum() + weight * np.minimum(delta, G / sigma).sum()
+    return float(paid) + (2.0 * R * sigma + k * G) * P + sigma * R * R / 2.0
+
+
+def theorem_5_tuned(T: int, G: float, R: float, P: float, movement_weight: float = 1.0, c: float = 1.0) -> float:
+    r"""Theorem 5 at :func:`sigma_star` and :func:`k_star`:
+    :math:`\sqrt{T (G^2 + 2 \lambda G)(R^2 + 4 R P)} + c\, G \sqrt{2 R T P}`.
+
+    The printed form of the second term lacks the factor :math:`c \sqrt{2R}`. Where the slack is cut off at T it is an upper
+    bound; where k = 1 is the least there is, greedy descent's G P stands in.
+    """
+    T, G, R, P, weight = _known("theorem_5_tuned", T, G, R, P, movement_weight)
+    lazy = max(c * G * math.sqrt(2.0 * R * T * P), G * P if k_star(T, R, P, c) == 1 else 0.0)
+    return math.sqrt(T * (G * G + 2.0 * weight * G) * (R * R + 4.0 * R * P)) + lazy
+
+
+def theorem_8(T: int, G: float, R: float, P: float, movement_weight: float = 1.0, beta: float | str = "lemma") -> float:
+    r"""Theorem 8 with its constants: SAder-k's bound with theory's grid, harmonic prior and rate.
+
+    .. math:: R_T \le \min_i \Bigl[ \text{Theorem 5 of expert } i + \frac{\ln(1/\pi_i)}{\beta} \Bigr]
+              + \beta T D^2 \frac{(2G + \lambda)(2G + 3\lambda)}{8}, \qquad D = 2R
+    """
+    T, G, R, P, weight = _known("theorem_8", T, G, R, P, movement_weight)
+    rate = meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else positive(beta, "beta", "theorem_8")
+    experts = expert_grid(T, G, R, weight)
+    N = len(experts)
+    own = [theorem_5(T, G, R, P, sigma, k, weight) for sigma, k in experts]
+    prior = [(1.0 + 1.0 / N) / (i * (i + 1.0)) for i in range(1, N + 1)]
+    best = min(bound - math.log(p) / rate for bound, p in zip(own, prior, strict=True))
+    return best + rate * T * (2.0 * R) ** 2 * (2.0 * G + weight) * (2.0 * G + 3.0 * weight) / 8.0
+
+
+def expert_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> list[tuple[float, int]]:
+    r"""The grid H of (sigma, k), with :math:`k = \max(1, \lfloor 2 R \sigma / G \rfloor)`, largest sigma first."""
+    return [(s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, movement_weight).tolist()]
+
+
+def universal_lower_bound(T: int, P: float) -> float:
+    r"""The order of regret that no learner can beat, :math:`\sqrt{(P + 1) T}`, for G = R = 1; constants are not claimed."""
+    T, _, _, P, _ = _known("universal_lower_bound", T, 1.0, 1.0, P, 0.0)
+    return math.sqrt((P + 1.0) * T)
+
+
+def theorem_2(T: int, k: int, P: float) -> float:
+    r"""What the square wave of :func:`~klazy.environments.square_wave` costs k-lazyGD at least on [-1, 1]: :math:`A k_e`.
+
+    The comparator flips 2A - 1 times between -1 and 1, each flip of length 2, so a path length P pays for
+    :math:`A = \lfloor (P/2 + 1) / 2 \rfloor` active blocks, at most :math:`\lfloor T/k \rfloor`; :math:`k_e` is k, or k - 1 if
+    k is odd. That is :math:`\Omega(k P)` as printed, whose own P counts a flip as 1 and so is half of the real one.
+    """
+    T, _, _, P, _ = _known("theorem_2", T, 1.0, 1.0, P, 0.0)
+    k = whole(k, "k", "theorem_2", "a slack k >= 1", "use k=1 for greedy GD")
+    active = min(T // k, math.floor((P / 2.0 + 1.0) / 2.0)) if P >= 2.0 else 0
+    return float(active * (k - k % 2))
+
+
+def _known(owner: str, T: Any, G: Any, R: Any, P: Any, weight: Any) -> tuple[int, float, float, float, float]:
+    return (
+        whole(T, "T", owner, "a horizon T >= 1", "give the number of rounds"),
+        positive(G, "G", owner, "give a bound on the gradients' norms"),
+        positive(R, "R", owner, "use domain.radius()"),
+        non_negative(P, "P", owner),
+        non_negative(weight, "movement_weight", owner),
+    )

@@ -1,0 +1,196 @@
+"""Certificates: what a run may have cost at most, computed from the run itself, beside what it did cost.
+
+Every bound here holds for every prefix of the run, for any comparator in the set, and for costs that are convex: they enter
+through their gradients at the points played. A violated certificate is an error of klazy.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.arrays import Array, real_array, refusal, rows, vector
+from klazy.diagnostics import phases_of, sigmas_of
+from klazy.learners import GD, CentredOMD, KLazyFTRL, KLazyGD, LazyGD, Learner, MemoryGD, SAder
+from klazy.regret import regret
+from klazy.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Running sums of shape (T,): regret is dynamic regret plus the movement paid; each bound is one on it.
+
+    ``realised`` uses the gradients, sigmas and points of the run; ``worst_case`` is Theorem 5 with the run's own G, R and
+    movements (and its extension to schedules), ``terms`` the three parts of Lemma 7 that ``realised`` adds up.
+    """
+
+    regret: Array
+    realised: Array
+    worst_case: Array
+    terms: dict[str, Array]
+
+    @property
+    def slack(self) -> float:
+        """How far the realised certificate is above the regret at the end."""
+        return float(self.realised[-1] - self.regret[-1])
+
+    def __str__(self) -> str:
+        named = {"regret": self.regret, **self.terms, "realised certificate": self.realised, "Theorem 5": self.worst_case}
+        return "\n".join(f"{name:32}{curve[-1]:14.6g}" for name, curve in named.items())
+
+
+def certify(trace: Trace, u: ArrayLike) -> Certificate:
+    r"""The regret of a run of one learner against u, of shape (d,) or (T, d), beside its bounds.
+
+    .. math:: R_T \le \underbrace{\sum_t \min\bigl(\|g_t\| \delta_t, \tfrac{\|g_t\|^2}{2 \sigma_{t-1}}\bigr)}_{\text{I}}
+              + \underbrace{\text{movement paid}}_{\text{II}}
+              + \underbrace{\tfrac{\sigma_1}{2} \|u_1 - x_1\|^2 + \sum_{t<T} \langle s_t, u_{t+1} - u_t \rangle
+              + \sum_t \tfrac{\sigma_t - \sigma_{t-1}}{2} \|u_t - c_t\|^2}_{\text{III}}, \qquad \sigma_0 = \sigma_1
+
+    with :math:`\delta_t = \|x_{t+1} - x_t\|`, and for k-lazyGD in both forms (so for GD and LazyGD) the state
+    :math:`s_t = g_{\tau:t} + \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_\tau)` and the centre :math:`c_t = x_\tau`, the phase's
+    anchor; where a phase ends, less is charged, for its objective is at its minimum there. For :class:`MemoryGD` (without
+    hints) :math:`s_t = \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_{t+1}) - n_{t+1}` and :math:`c_t = x_t`, with
+    :math:`\sigma_t` in I; for :class:`CentredOMD` the same without n and with :math:`c_t = x_1`.
+
+    >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)))
+    >>> print(certify(trace, [-1.0, 0.0]))
+    regret                               ...
+    """
+    learner = _learner(trace)
+    x, g = np.vstack((trace.x, trace.state.x)), trace.gradients()
+    points = real_array(u, "u", "certify")
+    points = rows(points, "u", "certify", trace.dim, trace.T) if points.ndim == 2 else vector(points, "u", "certify", trace.dim)
+    u = np.ascontiguousarray(np.broadcast_to(points, g.shape))
+    if not learner.domain.contains(u):
+        raise refusal("certify", f"a comparator in {learner.domain!r}", "u", "a point outside", "project it first")
+    known = regret(trace, u)
+    assert known.curves is not None
+    return _bounds(learner, trace, x, g, u, known.curves.dynamic + known.curves.switching)
+
+
+def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
+    sigma, T = sigmas_of(learner, g), len(g)
+    first = int(np.argmax(np.isfinite(sigma)))  # before it every gradient was zero and nothing moved
+    sigma = np.where(np.isfinite(sigma), sigma, sigma[first] if np.isfinite(sigma[first]) else 1.0)
+    before = np.concatenate((sigma[:1], sigma[:-1]))
+    state, center, used, limit = _state(learner, x, g, u, sigma, before)
+    size, delta = np.linalg.norm(g, axis=1), np.linalg.norm(np.diff(x, axis=0), axis=1)
+    jump = np.diff(u, axis=0)
+    distance = np.sum((u - center) ** 2, axis=1)
+    one = np.minimum(size * delta, size**2 / (2.0 * used))
+    three = (sigma - before) / 2.0 * distance
+    three[0] += sigma[0] / 2.0 * float(np.sum((u[0] - x[0]) ** 2))
+    three[1:] += state
+    two = trace.switching
+    G, R = float(size.max()), learner.domain.radius(x[0])
+    worst = np.minimum(G * delta, G * G / (2.0 * used)) + (sigma - before) / 2.0 * (2.0 * R) ** 2 + two
+    worst[0] += sigma[0] * R * R / 2.0
+    worst[1:] += (2.0 * R * sigma[:-1] + limit) * np.linalg.norm(jump, axis=1)
+    named = {"I, not knowing the cost": one, "II, moving": two, "III, the comparator moving": three}
+    terms = {name: np.cumsum(term) for name, term in named.items()}
+    return Certificate(smoothed, sum(terms.values(), np.zeros(T)), np.cumsum(worst), terms)
+
+
+def _state(learner: Any, x: Array, g: Array, u: Array, sigma: Array, before: Array) -> tuple[Array, Array, Array, Any]:
+    """<s_t, u_{t+1} - u_t> for t < T, the centres c_t, the sigma in I, and a bound on the gradients or normals held in s_t."""
+    middle, jump, s = (u[1:] + u[:-1]) / 2.0, np.diff(u, axis=0), sigma[:-1, None]
+    if isinstance(learner, CentredOMD):
+        return np.vecdot(s * (middle - x[1:-1]), jump), np.broadcast_to(x[0], g.shape), before, 0.0
+    if isinstance(learner, MemoryGD):
+        n = _normals(learner, x, g, sigma)
+        return np.vecdot(s * (middle - x[1:-1]) - n, jump), x[:-1], sigma, np.linalg.norm(n, axis=1)
+    start, anchor, held = phases_of(learner, x, g)
+    moved = np.vecdot((held[:-1] + s * (middle - anchor[:-1])), jump)
+    ends = start[1:] == np.arange(
+        1, len(g)
+    )  # a phase ends: the old objective at its minimum gives way to a new one around that point
+    after, last, u_last = x[1:-1][ends], anchor[:-1][ends], u[:-1][ends]
+    value = np.vecdot(held[:-1][ends], after - u_last) + sigma[:-1][ends] / 2.0 * (
+        np.sum((after - last) ** 2, axis=1) - np.sum((u_last - last) ** 2, axis=1) + np.sum((u[1:][ends] - after) ** 2, axis=1)
+    )
+    moved[ends] = value
+    longest = int((np.arange(len(g)) - start).max()) + 1
+    return moved, anchor, before, longest * float(np.linalg.norm(g, axis=1).max())
+
+
+def _normals(learner: MemoryGD, x: Array, g: Array, sigma: Array) -> Array:
+    """n_2, ..., n_T."""
+    n, kept = np.zeros(x.shape[1]), []
+    for t in range(1, len(g)):
+        raw = n - g[t - 1] - sigma[t - 1] * (x[t] - x[t - 1])
+        n = learner.memory.theta(t, raw) * raw
+        kept.append(n)
+    return np.array(kept).reshape(len(g) - 1, x.shape[1])
+
+
+def _learner(trace: Trace) -> Learner[Any]:
+    """The learner of a run that can be certified: known, from its start, with its points."""
+    learner = trace.source
+    if learner is None or trace.state is None or trace.costs is None:
+        raise ValueError("certify needs a trace with its learner and costs, got one loaded from a file; run it again.")
+    if not isinstance(learner, GD | LazyGD | KLazyGD | KLazyFTRL | MemoryGD | CentredOMD):
+        remedy = "use certify_experts" if isinstance(learner, SAder) else "certify the learners that it is made of"
+        raise refusal("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
+    if trace.state.t != trace.T + 1 or np.any(getattr(trace.state, "hint", 0.0)):
+        raise refusal("certify", "a run from the start without hints", "state.t", trace.state.t, "run it from the start")
+    return learner
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertCertificate:
+    """For every expert of an ensemble, of shape (N,): what it cost, the bound on what the ensemble cost more, and its slack.
+
+    ``cost`` is the ensemble's; ``bound`` is Theorem 8's live form with the run's own losses (docs/ensembles.md).
+    """
+
+    cost: float
+    experts: Array
+    bound: Array
+
+    @property
+    def slack(self) -> Array:
+        """How much more the ensemble might have cost."""
+        return self.experts + self.bound - self.cost
+
+
+def certify_experts(trace: Trace) -> ExpertCertificate:
+    r"""What an ensemble's run cost beside every expert's, with the bound on the difference (Theorem 8, live).
+
+    For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; docs/ensembles.md has it for the self-tuned ones.
+    """
+    learner: Any = trace.source
+    if not isinstance(learner, SAder):
+        raise refusal("certify_experts", "a run of a SAder", "learner", trace.learner, "use certify for one learner")
+    if trace.state.t != trace.T + 1:
+        raise refusal("certify_experts", "a run from the start", "state.t", trace.state.t, "run it from the start")
+    if learner.movement != trace.movement:
+        remedy = "leave out run's movement, or give both the same"
+        raise refusal("certify_experts", f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy)
+    experts = (trace.expert_hitting + trace.expert_switching).sum(axis=0)
+    return ExpertCertificate(trace.totals.cost, experts, _excess(learner, trace))
+
+
+def _excess(learner: SAder, trace: Trace) -> Array:
+    weight, log_prior = float(learner.movement.weight), np.asarray(learner.log_prior)
+    r, d, beta = trace.spread, trace.diameter, trace.beta
+    v = r**2 / 8.0 + weight * d * r / 4.0
+    if not isinstance(learner.beta, str):
+        return -log_prior / learner.beta + learner.beta * v.sum()
+    live = beta > 0.0
+    if not live.any():  # nothing told the experts apart, but perhaps the last round
+        return np.full(len(log_prior), r.sum() + weight * d.sum())
+    first = int(np.argmax(live)) - 1
+    opening = r[first] + weight * d[first]
+    if learner.beta == "self-tuned-restart":
+        starts = [first + 1, *(np.flatnonzero(np.diff(beta[first + 1 :]) != 0) + first + 2), len(beta)]
+        epochs = [(beta[a], v[a:b].sum(), d[b - 1]) for a, b in pairwise(starts)]
+        return opening + sum(-log_prior / rate + rate * V + weight * last for rate, V, last in epochs)
+    drift = weight * d.max() * -log_prior.min() * math.log(beta[first + 1] / beta[-1])
+    common = drift - log_prior / beta[-1]
+    if learner.beta == "self-tuned":
+        return common + weight * d[first] + trace.state.V
+    return common + opening + (beta[live] * v[live]).sum()

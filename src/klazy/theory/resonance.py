@@ -1,0 +1,64 @@
+"""Which phase length hurts a learner with a clock most."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from klazy.arrays import Array, whole
+from klazy.environments import phases_of_length
+from klazy.learners import GD
+from klazy.learners.base import Descent
+from klazy.play import run_many
+from klazy.regret import regret
+
+
+@dataclass(frozen=True, eq=False)
+class Resonance:
+    """Smoothed regret per round by phase length, of a learner and of greedy descent with the same sigma."""
+
+    lengths: np.ndarray
+    lazy: Array
+    greedy: Array
+
+    @property
+    def worst(self) -> int:
+        """The phase length at which laziness costs most."""
+        return int(self.lengths[np.argmax(self.lazy - self.greedy)])
+
+    @property
+    def best(self) -> int:
+        """The phase length at which it costs least, or gains most."""
+        return int(self.lengths[np.argmin(self.lazy - self.greedy)])
+
+    def __str__(self) -> str:
+        named = {"most": int(np.argmax(self.lazy - self.greedy)), "least": int(np.argmin(self.lazy - self.greedy))}
+        texts = [
+            f"Phases of {self.lengths[i]} rounds hurt {how}: {self.lazy[i]:.3g} a round, {self.greedy[i]:.3g} if greedy."
+            for how, i in named.items()
+        ]
+        return "\n".join(texts)
+
+    __repr__ = __str__
+
+
+def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips: int = 20) -> Resonance:
+    """Play ``flips`` changes of sign in phases of each length, and see where laziness costs most.
+
+    The set must be an l2 ball; lengths are by default about 60 from 1 to 2000, in equal ratios. A clock of k rounds is hurt
+    most where the costs have its period, at phases of k / 2, as in the lower bound, and least at phases of k, whose ends are
+    its own. Published gains at one phase length therefore say little about another.
+
+    >>> resonance(KLazyGD(L2Ball(1), 5.0, k=200), range(20, 401, 20))
+    Phases of 100 rounds hurt most: ...
+    Phases of 200 rounds hurt least: ...
+    """
+    chosen = np.unique(np.geomspace(1, 2000, 60).astype(int)) if lengths is None else np.array(lengths)
+    flips = whole(flips, "flips", "resonance", "flips >= 1", "give the number of sign changes")
+    pair, found = [learner, GD(learner.domain, learner.sigma, start=learner.start)], []
+    for length in chosen.tolist():
+        scenario = phases_of_length(length, length * (flips + 1), learner.domain.dim)
+        traces = run_many(pair, scenario.costs, record="totals", jobs=1)
+        found.append([regret(trace, scenario.comparator).smoothed / scenario.costs.T for trace in traces])
+    return Resonance(chosen, *np.array(found).T)

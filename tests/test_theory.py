@@ -1,0 +1,243 @@
+"""Theorems as tests: measured at most the bound, closed forms against runs, certificates without exception."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klazy as kl
+from cases import LEARNERS, SCHEDULES, costs_of, gradients
+from klazy.environments import alternating, phases_of_length, rotating, square_wave, square_wave_regret, stochastic
+from klazy.theory import (
+    certify,
+    certify_experts,
+    expert_grid,
+    k_star,
+    resonance,
+    sigma_star,
+    theorem_2,
+    theorem_5,
+    theorem_5_tuned,
+    theorem_8,
+    universal_lower_bound,
+)
+
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+EACH = 2 if JIT_OFF else 42  # with 10 sets and schedules x 12 learners x 4 comparators: more than 20 000 cases
+seeds = st.integers(0, 2**16)
+PLACES = [kl.L2Ball(3), kl.L1Ball(3, 2.0, [1.0, 0.0, -1.0]), kl.Simplex(3), kl.Box([-1.0, 0.0, -2.0], [1.0, 3.0, -1.0])]
+PLACES += [kl.L2Ball(2, 0.5, [3.0, 0.0])]
+TRIALS = [(domain, sigma) for i, domain in enumerate(PLACES) for sigma in (SCHEDULES[i % 5], SCHEDULES[(i + 2) % 5])]
+
+
+def comparators(domain, g, rng):
+    """Fixed in hindsight, best per block, the best in every round, and a walk."""
+    T, d = g.shape
+    block = max(1, T // 5)
+    sums = np.add.reduceat(g, np.arange(0, T, block))
+    walk = domain.project(domain.start + np.cumsum(rng.normal(scale=0.3, size=(T, d)), axis=0))
+    yield domain.argmin_linear(g.sum(axis=0))
+    yield domain.argmin_linear(sums).repeat(block, axis=0)[:T]
+    yield domain.argmin_linear(g)
+    yield walk
+
+
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+@pytest.mark.parametrize(("domain", "sigma"), TRIALS, ids=repr)
+def test_no_certificate_is_ever_violated(make, domain, sigma):
+    learner = make(domain, sigma)
+    for seed in range(EACH):
+        rng = np.random.default_rng(seed)
+        T = int(rng.integers(1, 50))
+        g = gradients(seed, T, domain.dim, scale=float(np.exp(rng.normal())))
+        g[: seed % 4] = 0.0
+        trace = kl.run(learner, g, movement=kl.L2Movement(float(rng.exponential())))
+        for u in comparators(domain, g, rng):
+            certificate = certify(trace, u)
+            room = 1e-9 * (1.0 + np.abs(certificate.realised))
+            assert (certificate.regret <= certificate.realised + room).all()
+            assert (certificate.realised <= certificate.worst_case + room).all()
+
+
+@pytest.mark.parametrize("name", ["QuadraticCosts", "PinballCosts", "LogisticCosts", "CallableCosts"])
+def test_certificates_hold_for_convex_costs(name):
+    for make in LEARNERS.values():
+        trace = kl.run(make(kl.L2Ball(3), kl.Sqrt(3.0)), costs_of(name, 40, 3, seed=2))
+        for u in comparators(kl.L2Ball(3), trace.gradients(), np.random.default_rng(0)):
+            certificate = certify(trace, u)
+            assert (certificate.regret <= certificate.realised + 1e-9).all()
+
+
+def test_the_certificate_is_nearly_tight_where_a_lone_learner_follows_one_cost():
+    certificate = certify(kl.run(kl.GD(kl.Box(-1, 1), 2.0), np.ones((30, 1))), [-1.0])
+    assert 0.0 <= certificate.slack <= 0.3 * certificate.regret[-1]
+    assert str(certificate).splitlines()[-2].startswith("realised certificate")
+
+
+@pytest.mark.parametrize("beta", [0.3, "self-tuned", "self-tuned-keep", "self-tuned-restart"])
+def test_an_ensemble_is_certified_against_every_expert(beta):
+    experts = [make(kl.L2Ball(3), s) for make in LEARNERS.values() for s in (1.0, 6.0)]
+    for seed in range(5):
+        trace = kl.run(kl.SAder(experts, beta, movement=kl.L2Movement(2.0)), gradients(seed, 60, 3), record="experts")
+        found = certify_experts(trace)
+        assert (found.slack >= -1e-9).all()
+        assert found.cost == trace.totals.cost
+
+
+REFUSED = {
+    "certify needs a learner with a certificate, got learner=SAder; use certify_experts.": lambda t: certify(
+        kl.run(kl.SAder([kl.GD(kl.L2Ball(2), 1.0)]), np.ones((3, 2))), [0.0, 0.0]
+    ),
+    "certify needs a comparator in L2Ball(dim=2), got u=a point outside; project it first.": lambda t: certify(t, [2.0, 0.0]),
+    "certify needs a run from the start without hints, got state.t=7; run it from the start.": lambda t: certify(
+        kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state), [0.0, 0.0]
+    ),
+    "certify_experts needs a run of a SAder, got learner=GD(": lambda t: certify_experts(t),
+    "diagnose needs a run of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=SAder;": lambda t: kl.run(
+        kl.SAder([kl.GD(kl.L2Ball(2), 1.0)]), np.ones((3, 2))
+    ).diagnose(),
+    "theorem_5 needs shape (3,), got moves of shape=(2,); give one movement per round.": lambda t: theorem_5(
+        3, 1.0, 1.0, 0.0, 1.0, 1, moves=[1.0, 1.0]
+    ),
+    "square_wave needs a slack k >= 2, got k=1; greedy GD has no such wave.": lambda t: square_wave(1, 10),
+    "square_wave needs 1 to T//k=2 active blocks, got active=3; choose one of these.": lambda t: square_wave(4, 10, 3),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refused_with_a_sentence_that_helps(message):
+    trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)))
+    with pytest.raises(ValueError, match=__import__("re").escape(message)):
+        REFUSED[message](trace)
+
+
+numbers = {"T": st.integers(1, 10**5), "G": st.floats(0.1, 10), "R": st.floats(0.1, 10), "weight": st.floats(0, 10)}
+
+
+@given(**numbers, share=st.floats(0, 1))
+def test_tuned_theorem_5_is_theorem_5_at_its_tuning(T, G, R, weight, share):
+    P = share * 2 * R * (T - 1)
+    sigma, k = sigma_star(T, G, R, P, weight), k_star(T, R, P)
+    bound, tuned = theorem_5(T, G, R, P, sigma, k, weight), theorem_5_tuned(T, G, R, P, weight)
+    assert bound <= tuned * (1 + 1e-9)
+    for other in (0.5, 0.9, 1.1, 2.0):  # sigma_star is the minimiser
+        assert theorem_5(T, G, R, P, other * sigma, k, weight) >= bound * (1 - 1e-12)
+
+
+@given(**numbers, share=st.floats(0, 1))
+def test_theorem_8_pays_a_constant_factor_for_not_knowing_the_path(T, G, R, weight, share):
+    P = share * 2 * R * (T - 1)
+    assert theorem_8(T, G, R, P, weight) >= theorem_5(T, G, R, P, sigma_star(T, G, R, P, weight), 1, weight) * (1 - 1e-9)
+    order = (G + weight) * R * math.sqrt(T * (1 + P / R)) * (1 + math.log(1 + math.log2(8 * T)))
+    assert theorem_8(T, G, R, P, weight) <= 40 * order
+    assert len(expert_grid(T, G, R, weight)) == len(kl.sigma_grid(T, G, R, weight))
+
+
+@given(seed=seeds, k=st.integers(1, 30), s=st.floats(0.5, 30), blocks=st.sampled_from([1, 3, 20]))
+def test_theorem_5_holds_for_k_lazy_gd(seed, k, s, blocks):
+    domain, g = kl.L2Ball(3), gradients(seed, 120, 3)
+    u = domain.argmin_linear(np.add.reduceat(g, np.arange(0, 120, 120 // blocks))).repeat(120 // blocks, axis=0)
+    trace = kl.run(kl.KLazyGD(domain, s, k), g)
+    r, moves = kl.regret(trace, u), np.linalg.norm(np.diff(np.vstack((trace.x, trace.state.x)), axis=0), axis=1)
+    G = float(np.linalg.norm(g, axis=1).max())
+    assert r.smoothed <= theorem_5(120, G, 1.0, r.path_length, s, k, moves=moves) + 1e-9
+    assert theorem_5(120, G, 1.0, r.path_length, s, k, moves=moves) <= theorem_5(120, G, 1.0, r.path_length, s, k) + 1e-9
+
+
+@pytest.mark.parametrize("weight", [0.5, 4.0])
+def test_theorem_8_holds_for_sader_k(weight):
+    scenario = stochastic(1, phases=4, length=500)
+    T, movement = scenario.costs.T, kl.L2Movement(weight)
+    r = kl.regret(kl.run(kl.sader_k(scenario.domain, T, 1.0, weight), scenario.costs, movement=movement), scenario.comparator)
+    assert r.smoothed <= theorem_8(T, 1.0, 1.0, r.path_length, weight)
+
+
+class TestLowerBound:
+    @given(k=st.integers(2, 15), T=st.integers(15, 90), s=st.floats(0.3, 20.0), data=st.data())
+    def test_the_square_wave_costs_exactly_what_it_should(self, k, T, s, data):
+        active = data.draw(st.integers(1, T // k))
+        wave = square_wave(k, T, active)
+        r = kl.regret(kl.run(kl.KLazyGD(wave.domain, s, k), wave.costs, engine="step"), wave.comparator)
+        assert r.dynamic == pytest.approx(square_wave_regret(k, T, s, active))
+        assert r.path_length == 2 * (2 * active - 1)
+        assert r.dynamic >= theorem_2(T, k, r.path_length)
+
+    def test_theorem_2_is_linear_in_k_and_in_the_path(self):
+        assert theorem_2(1000, 10, 38.0) == 10 * 10.0
+        assert theorem_2(1000, 11, 38.0) == 10 * 10.0  # odd k has the wave of k - 1
+        assert theorem_2(1000, 10, 0.0) == 0.0
+        assert theorem_2(1000, 10, 1e9) == 100 * 10.0
+        assert universal_lower_bound(100, 3.0) == 20.0
+
+
+class TestDiagnosis:
+    @pytest.mark.parametrize("domain", PLACES, ids=repr)
+    @given(seed=seeds, k=st.integers(1, 20), i=st.integers(0, len(SCHEDULES) - 1))
+    def test_no_step_is_longer_than_its_bounds(self, domain, seed, k, i):
+        found = kl.run(kl.KLazyGD(domain, SCHEDULES[i], k), gradients(seed, 60, domain.dim), engine="step").diagnose()
+        for bound in (found.stability_bound, found.variance_bound):
+            known = np.isfinite(bound)
+            assert (found.moved[known] <= bound[known] + 1e-9).all()
+        assert np.isfinite(found.variance_bound).sum() >= (0 if k == 1 else 20)
+
+    @pytest.mark.parametrize("domain", [kl.L1Ball(3), kl.Simplex(3, 2.0), kl.Box(-np.ones(3), np.ones(3))], ids=repr)
+    @given(seed=seeds)
+    def test_a_shift_within_the_margin_moves_nothing_and_one_beyond_it_may(self, domain, seed):
+        from klazy.diagnostics import _margins
+
+        rng = np.random.default_rng(seed)
+        y = rng.normal(size=(200, 3)) * 4
+        x = domain.project(y)
+        margin = _margins(domain, y, x)
+        inside = margin > 0
+        assert inside.any()
+        shift = rng.normal(size=(200, 3))
+        shift /= np.linalg.norm(shift, axis=1, keepdims=True)
+        np.testing.assert_allclose(domain.project(y + 0.999 * margin[:, None] * shift)[inside], x[inside], atol=1e-12)
+        moves = np.zeros(200, dtype=bool)
+        for direction in (*np.eye(3), *-np.eye(3), *(np.array(p) / 2**0.5 for p in _pairs())):
+            moves |= np.abs(domain.project(y + 1.01 * (margin[:, None] + 1e-6) * direction) - x).max(axis=1) > 1e-9
+        assert moves[inside].all()
+
+    def test_counts_and_sentences(self):
+        scenario = rotating()
+        lazy = kl.run(kl.LazyGD(scenario.domain, kl.Sqrt(1)), scenario.costs).diagnose()
+        greedy = kl.run(kl.GD(scenario.domain, kl.Sqrt(1)), scenario.costs).diagnose()
+        assert lazy.stale.sum() > 90 > greedy.stale.sum()
+        assert lazy.moved.sum() == pytest.approx(1.0)
+        assert "stands still against a gradient in 9" in str(lazy)
+        assert "variance bound speaks" in str(lazy)
+        ball = alternating()
+        assert np.isfinite(kl.run(kl.LazyGD(ball.domain, kl.Sqrt(1)), ball.costs).diagnose().stability_bound).sum() > 50
+
+    def test_warns_where_laziness_cannot_matter_and_where_assumptions_fail(self):
+        quiet = kl.run(kl.KLazyGD(kl.L2Ball(3), 500.0, 9), gradients(0, 80, 3))
+        found = quiet.diagnose(G=0.5, R=0.01)
+        assert len(found.warnings) == 3
+        assert "almost never binds" in str(found)
+        assert "gradients exceed G=0.5" in str(found)
+        assert "points are farther than R=0.01" in str(found)
+        assert not quiet.diagnose(G=100.0, R=2.0).warnings[1:]
+
+
+def _pairs():
+    return (
+        [(a, b, 0.0) for a in (1, -1) for b in (1, -1)]
+        + [(a, 0.0, b) for a in (1, -1) for b in (1, -1)]
+        + [(0.0, a, b) for a in (1, -1) for b in (1, -1)]
+    )
+
+
+@pytest.mark.skipif(JIT_OFF, reason="tens of thousands of rounds")
+def test_a_clock_resonates_and_decay_does_not():
+    clock = resonance(kl.KLazyGD(kl.L2Ball(1), 5.0, 200), range(60, 400, 10))
+    decay = resonance(kl.MemoryGD(kl.L2Ball(1), 5.0, kl.Decay(200.0)), range(60, 400, 10))
+    assert (clock.worst, clock.best) == (100, 200)
+    excess, smooth = (np.abs(np.diff(found.lazy - found.greedy)).max() for found in (clock, decay))
+    assert excess > 0.3  # a round, between neighbouring lengths
+    assert smooth < 0.1
+    assert "Phases of 100 rounds hurt most" in str(clock)
+    assert phases_of_length(3, 10).comparator[:4, 0].tolist() == [-1.0, -1.0, -1.0, 1.0]
