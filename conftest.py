@@ -16,4 +16,4 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 @pytest.fixture(autouse=True)
 def names_in_doctests(doctest_namespace):
-    doctest_namespace.update({name: getattr(klazy, name) for name in dir(klazy) if not name.startswith("_")}, np=np)
+    doctest_namespace.update({name: getattr(klazy, name) for name in dir(klazy) if not name.startswith("_")}, np=np, kl=klazy)

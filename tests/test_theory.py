@@ -14,6 +14,7 @@ from klazy.environments import alternating, phases_of_length, rotating, square_w
 from klazy.theory import (
     certify,
     certify_experts,
+    ensemble_lemma,
     expert_grid,
     k_star,
     resonance,
@@ -153,6 +154,30 @@ def test_theorem_8_holds_for_sader_k(weight):
     T, movement = scenario.costs.T, kl.L2Movement(weight)
     r = kl.regret(kl.run(kl.sader_k(scenario.domain, T, 1.0, weight), scenario.costs, movement=movement), scenario.comparator)
     assert r.smoothed <= theorem_8(T, 1.0, 1.0, r.path_length, weight)
+
+
+@given(**numbers, prior=st.floats(1e-3, 1.0))
+def test_the_ensemble_lemma_follows_from_the_live_bound_at_its_worst(T, G, R, weight, prior):
+    """ln(1/pi)/beta + beta sum v_t with r_t = (2G + lambda) D and d_t = D = 2R."""
+    D, beta = 2 * R, kl.meta_rate("lemma", T, G, R, weight)
+    live = -math.log(prior) / beta + beta * T * D * D * (2 * G + weight) * (2 * G + 3 * weight) / 8
+    assert live <= ensemble_lemma(T, G, R, prior, weight) * (1 + 1e-12)
+
+
+def test_the_ensemble_lemma_holds_for_sader_k():
+    scenario = stochastic(3, phases=4, length=250)
+    learner = kl.sader_k(scenario.domain, scenario.costs.T, 1.0)
+    found = certify_experts(kl.run(learner, scenario.costs, record="experts"))
+    allowed = [ensemble_lemma(scenario.costs.T, 1.0, 1.0, math.exp(p)) for p in learner.log_prior]
+    assert (found.cost - found.experts <= allowed).all()
+    assert (found.bound <= allowed).all()
+
+
+def test_more_laziness_can_move_more():
+    """Six gradients on the l1 ball of the plane."""
+    g = np.array([[1.0, -1.0], [0.0, 1.0], [-2.0, 2.0], [1.0, -2.0], [0.0, -1.0], [-2.0, 1.0]])
+    greedy, lazy = (kl.run(kl.KLazyGD(kl.L1Ball(2), 0.5, k), g).totals.switching for k in (1, 2))
+    assert lazy > greedy + 1.0
 
 
 class TestLowerBound:

@@ -2,6 +2,7 @@
 
 from klazy.learners.grids import meta_rate, sigma_grid
 from klazy.theory.bounds import (
+    ensemble_lemma,
     expert_grid,
     k_star,
     sigma_star,
@@ -20,6 +21,7 @@ __all__ = [
     "Resonance",
     "certify",
     "certify_experts",
+    "ensemble_lemma",
     "expert_grid",
     "k_star",
     "meta_rate",

@@ -89,6 +89,15 @@ def theorem_8(T: int, G: float, R: float, P: float, movement_weight: float = 1.0
     return best + rate * T * (2.0 * R) ** 2 * (2.0 * G + weight) * (2.0 * G + 3.0 * weight) / 8.0
 
 
+def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: float = 1.0) -> float:
+    r"""What an ensemble costs more than an expert of this prior, at most, with the rate ``"lemma"`` (Zhang et al., 2021):
+    :math:`(2G + \lambda)\, 2R\, (\ln(1/\pi) + 1) \sqrt{5T/8}`.
+    """
+    T, G, R, _, weight = _known("ensemble_lemma", T, G, R, 0.0, movement_weight)
+    share = positive(prior, "prior", "ensemble_lemma")
+    return (2.0 * G + weight) * 2.0 * R * (1.0 - math.log(share)) * math.sqrt(5.0 * T / 8.0)
+
+
 def expert_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> list[tuple[float, int]]:
     r"""The grid H of (sigma, k), with :math:`k = \max(1, \lfloor 2 R \sigma / G \rfloor)`, largest sigma first."""
     return [(s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, movement_weight).tolist()]
