@@ -1,0 +1,81 @@
+"""What an experiment's learners paid, as its preset measures it."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.arrays import Array
+from klazy.experiments.definitions import Experiment
+from klazy.learners import Learner, SAder
+from klazy.play import run
+
+DECIMALS = 5  # of the points that ``rounded`` experiments measure
+
+
+class Paid(NamedTuple):
+    """Per round, of shape (T,): hitting and movement cost."""
+
+    hitting: Array
+    switching: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One experiment, played: what the comparator and each learner paid, by label."""
+
+    experiment: Experiment
+    comparator: Paid
+    learners: dict[str, Paid]
+
+    def table(self) -> dict[str, dict[str, float]]:
+        """Totals of each learner: switching, hitting, dynamic regret, total regret."""
+        u, moved = float(self.comparator.hitting.sum()), float(self.comparator.switching.sum())
+        rows = {}
+        for label, paid in self.learners.items():
+            hitting, switching = float(paid.hitting.sum()), float(paid.switching.sum())
+            regret = {"dynamic_regret": hitting - u, "total_regret": hitting - u + switching - moved}
+            rows[label] = {"switching": switching, "hitting": hitting, **regret}
+        return rows
+
+
+def play(experiment: Experiment) -> Outcome:
+    """Run every learner of an experiment."""
+    g, u = experiment.scenario.costs.arrays()[0], experiment.scenario.comparator
+    points = {label: _points(learner, experiment) for label, learner in experiment.learners.items()}
+    if not experiment.rounded:
+        return Outcome(experiment, _paid(g, u, u), {label: _paid(g, x, x) for label, x in points.items()})
+    averaged = {label for label, learner in experiment.learners.items() if isinstance(learner, SAder)}
+    paid = {label: _from_origin(g, x if label in averaged else np.round(x, DECIMALS)) for label, x in points.items()}
+    rounded = np.round(u, DECIMALS)
+    origin = np.zeros((1, u.shape[1]))
+    moved = np.linalg.norm(rounded - np.vstack((origin, u[:-1])), axis=1)  # from the unrounded point before
+    return Outcome(experiment, Paid(np.vecdot(g, rounded), moved), paid)
+
+
+def _paid(g: Array, x: Array, before: Array) -> Paid:
+    return Paid(np.vecdot(g, x), np.linalg.norm(np.diff(before, axis=0, prepend=before[:1]), axis=1))
+
+
+def _from_origin(g: Array, x: Array) -> Paid:
+    return Paid(np.vecdot(g, x), np.linalg.norm(np.diff(x, axis=0, prepend=0.0), axis=1))
+
+
+def _points(learner: Learner[Any], experiment: Experiment) -> Array:
+    if experiment.rounded and isinstance(learner, SAder):
+        return _average_of_rounded(learner, experiment)
+    return run(learner, experiment.scenario.costs).x
+
+
+def _average_of_rounded(learner: SAder, experiment: Experiment) -> Array:
+    """The published ensembles: experts' points are rounded before they are charged and averaged; the average is not.
+
+    Linear costs have one gradient, so that the experts play as if they were alone, and <g, x_t> is the same for all.
+    """
+    costs, beta = experiment.scenario.costs, float(learner.beta)
+    points = np.stack([np.round(run(expert, costs).x, DECIMALS) for expert in learner.experts])
+    moved = np.linalg.norm(np.diff(points, axis=1, prepend=0.0), axis=2)
+    losses = np.cumsum(np.vecdot(points, costs.arrays()[0]) + moved, axis=1)
+    before = np.concatenate((np.zeros((len(points), 1)), losses[:, :-1]), axis=1)
+    w = np.exp(-beta * (before - before.min(axis=0)))
+    return np.einsum("it,itd->td", w / w.sum(axis=0), points)

@@ -1,0 +1,82 @@
+"""The paper's experiments: their check values to the printed digits, and its claims in both presets."""
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from klazy.experiments import EXPERIMENTS, PRESETS, experiment, play
+
+CHECKED = {  # (switching, dynamic regret, total regret), None where no value is given
+    ("paper", "worst-case", "GD"): (4.0249224, 17.369705, 17.816919),
+    ("paper", "worst-case", "LazyGD"): (2.2360680, 538.00439, 536.66275),
+    ("paper", "worst-case", "k=19"): (4.0249224, 37.127269, 37.574483),
+    ("paper", "example-i", "GD"): (13.902934, None, None),
+    ("paper", "example-i", "LazyGD"): (1.0, None, None),
+    ("paper", "example-i", "k=5"): (13.022456, None, None),
+    ("paper", "example-ii", "GD"): (13.256014, None, None),
+    ("paper", "example-ii", "LazyGD"): (3.2043577, None, None),
+    ("authors", "worst-case", "GD"): (None, None, 21.3279),
+    ("authors", "worst-case", "k=19"): (None, None, 41.0628),
+    ("authors", "example-i", "GD"): (13.7274, None, None),
+    ("authors", "example-i", "LazyGD"): (1.0, None, None),
+    ("authors", "example-i", "k=5"): (12.8754, None, None),
+}
+
+
+@pytest.mark.parametrize(("preset", "name", "label"), CHECKED, ids=[" ".join(key) for key in CHECKED])
+def test_check_values(preset, name, label):
+    row = play(experiment(name, preset)).table()[label]
+    for key, wanted in zip(("switching", "dynamic_regret", "total_regret"), CHECKED[preset, name, label], strict=True):
+        tolerance = {"abs": 5e-5} if preset == "authors" else {"rel": 5e-8}  # the printed digits
+        assert wanted is None or row[key] == pytest.approx(wanted, **tolerance)
+
+
+def gain(rows, better, worse, key):
+    return 1.0 - rows[better][key] / rows[worse][key]
+
+
+class TestClaims:
+    """The published curves were made with the authors' settings; there, and only there, the printed gains come out."""
+
+    def test_stochastic(self):
+        rows = play(experiment("stochastic", "authors")).table()
+        assert round(100 * gain(rows, "k=300", "GD", "total_regret")) == 45
+
+    @pytest.mark.parametrize(("name", "printed"), [("ensemble-stochastic", (8.5, 11.4)), ("ensemble-corrupted", (23.0, 74.0))])
+    def test_ensembles(self, name, printed):
+        outcome = play(experiment(name, "authors"))
+        rows = outcome.table()
+        net = {k: {"net": row["total_regret"] - row["dynamic_regret"]} for k, row in rows.items()}
+        found = gain(rows, "SAder-k", "SAder", "dynamic_regret"), gain(net, "SAder-k", "SAder", "net")
+        assert 100 * np.array(found) == pytest.approx(printed, abs=0.6)  # printed with two digits
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_runs_small_and_adds_up(name, preset):
+    outcome = play(experiment(name, preset, shorter=20))
+    scenario = outcome.experiment.scenario
+    assert scenario.domain.contains(np.asarray(scenario.comparator))
+    for label, row in outcome.table().items():
+        paid = outcome.learners[label]
+        assert paid.hitting.shape == paid.switching.shape == (scenario.costs.T,)
+        assert row["total_regret"] == pytest.approx(
+            row["dynamic_regret"] + row["switching"] - outcome.comparator.switching.sum(), abs=1e-9
+        )
+    if preset == "paper":  # measured as regret measures it
+        label, learner = next(iter(outcome.experiment.learners.items()))
+        r = kl.regret(kl.run(learner, scenario.costs), scenario.comparator)
+        assert outcome.table()[label]["total_regret"] == pytest.approx(r.total)
+
+
+def test_the_published_average_of_rounded_experts_is_near_the_ensemble_itself():
+    authors = experiment("ensemble-corrupted", "authors", shorter=20)
+    rows = play(authors).table()
+    for label, learner in authors.learners.items():
+        own = kl.regret(kl.run(learner, authors.scenario.costs), authors.scenario.comparator)
+        assert rows[label]["dynamic_regret"] == pytest.approx(own.dynamic, rel=0.02)
+
+
+def test_a_wrong_name_is_refused():
+    with pytest.raises(ValueError, match="experiment needs name to be one of 'example-i', 'example-ii'"):
+        experiment("worst")
