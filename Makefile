@@ -27,8 +27,8 @@ layers: .venv/ready
 # The whole suite with compiled kernels; what exercises kernels once more as plain Python, with compilation off.
 KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_play.py tests/test_ensembles.py tests/test_bad_input.py
 tests: .venv/ready
-	$(BIN)/pytest -q -n auto
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto $(KERNELS)
+	$(BIN)/pytest -q -n auto --dist loadgroup
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist loadgroup $(KERNELS)
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md

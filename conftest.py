@@ -14,6 +14,17 @@ settings.register_profile("explore", deadline=None, max_examples=500, suppress_h
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Tests on sets of one kind and dimension, or of one cost family, share kernels: one worker compiles them for all."""
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        domain = params.get("domain")
+        shared = params.get("name") if domain is None else f"{type(domain).__name__}{domain.dim}"
+        if shared is not None:
+            item.add_marker(pytest.mark.xdist_group(str(shared)))
+
+
 @pytest.fixture(autouse=True)
 def names_in_doctests(doctest_namespace):
     doctest_namespace.update({name: getattr(klazy, name) for name in dir(klazy) if not name.startswith("_")}, np=np, kl=klazy)

@@ -81,7 +81,7 @@ NORMS = [
     kl.L1Movement(0.5),
     kl.AsymmetricMovement(up=2.0, down=0.3),
 ]
-PLACES = [kl.L2Ball(3), kl.L1Ball(3), kl.Simplex(3), kl.Box([-1.0, 0.0], [1.0, 3.0])]
+PLACES = [kl.L2Ball(5), kl.L1Ball(5), kl.Simplex(5), kl.Box(np.zeros(5) - 1.0, np.arange(5.0))]
 
 
 @pytest.mark.parametrize("beta", RULES)

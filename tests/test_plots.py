@@ -1,4 +1,4 @@
-"""What a trace shows: its figure, its table, and what it kept of an ensemble."""
+"""What is shown: figures of a trace, a certificate, a diagnosis and one step, a trace's table, and an ensemble's record."""
 
 import io
 import subprocess
@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 
 import klazy as kl
+from cases import TRIANGLE
+from klazy import plots
+from klazy.environments import alternating, rotating, stochastic
+from klazy.theory import step_picture
+from klazy.theory.geometry import normal_cone, outline
 
 
 def noise(seed, T, d):
@@ -24,8 +29,17 @@ def areas(ax):
     return [outline.y0 for outline in outlines], [outline.y1 for outline in outlines]
 
 
+def curves(ax):
+    """The labelled lines, as arrays of rows (round, value)."""
+    return {str(line.get_label()): np.asarray(line.get_xydata()) for line in ax.lines}
+
+
 def legend(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def lazy(domain, g, k=7, sigma=5.0):
+    return kl.run(kl.KLazyGD(domain, sigma, k), g, engine="step")
 
 
 EXPERTS = kl.run(ensemble(12, kl.L2Ball(3)), noise(0, 60, 3), record="experts", engine="step")
@@ -54,7 +68,7 @@ class TestPlot:
     @pytest.mark.parametrize("T", [1, 7, 2000, 2001, 9000])
     def test_draws_at_most_2000_rounds_and_ends_at_the_totals(self, T):
         trace = kl.run(kl.GD(kl.L2Ball(2), 5.0), noise(0, T, 2), engine="step")
-        lines = {line.get_label(): np.asarray(line.get_xydata()) for line in trace.plot().axes[0].lines}
+        lines = curves(trace.plot().axes[0])
         for name, total in zip(("hitting", "movement", "sum"), (*trace.totals, trace.totals.cost), strict=True):
             assert len(lines[name]) == min(T, 2000)
             assert lines[name][[0, -1], 0].tolist() == [1, T]
@@ -98,18 +112,304 @@ class TestPlot:
         np.testing.assert_allclose(high, tops.max(axis=0))
         np.testing.assert_allclose(low, np.concatenate(([0.0], tops[:, :-1].min(axis=0))))
 
-    def test_uses_neither_pyplot_nor_a_display(self):
-        script = "import sys, numpy as np, klazy as kl; kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((9, 2)), engine='step').plot()"
-        script += "; print('matplotlib.pyplot' in sys.modules, 'matplotlib.figure' in sys.modules)"
-        assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.split() == [
-            "False",
-            "True",
-        ]
 
-    def test_says_that_matplotlib_is_missing(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-        with pytest.raises(ImportError, match=r"plot needs matplotlib, which is not installed; pip install 'klazy\[cli\]'"):
-            EXPERTS.plot()
+FIGURES = {
+    "trace": lambda: EXPERTS.plot(),
+    "certificate": lambda: kl.certify(lazy(kl.L2Ball(2), noise(0, 9, 2)), [0.0, 0.0]).plot(),
+    "diagnosis": lambda: lazy(kl.L2Ball(2), noise(0, 9, 2)).diagnose().plot(),
+    "step": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
+}
+
+
+def test_no_figure_uses_pyplot_or_a_display():
+    script = """
+import sys, numpy as np, klazy as kl
+learner, g = kl.GD(kl.L2Ball(2), 1.0), np.ones((9, 2))
+trace = kl.run(learner, g, engine="step")
+trace.plot(), kl.certify(trace, [0.0, 0.0]).plot(), trace.diagnose().plot()
+from klazy.theory import step_picture
+step_picture(learner, g, 5)
+print("matplotlib.pyplot" in sys.modules, "matplotlib.figure" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
+def test_every_figure_says_that_matplotlib_is_missing(draw, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"plot needs matplotlib, which is not installed; pip install 'klazy\[cli\]'"):
+        draw()
+
+
+class TestCertificate:
+    @pytest.mark.parametrize("T", [1, 40, 2500])
+    def test_the_curves_drawn_are_the_certificates(self, T):
+        domain, g = kl.L2Ball(3), noise(0, T, 3)
+        certificate = kl.certify(lazy(domain, g), domain.argmin_linear(g))
+        above, below = certificate.plot().axes
+        named = {
+            "regret": certificate.regret,
+            "realised certificate": certificate.realised,
+            "Theorem 5": certificate.worst_case,
+        }
+        for ax, wanted in ((above, named), (below, certificate.terms)):
+            drawn = curves(ax)
+            assert set(drawn) == set(wanted) == set(legend(ax))
+            for name, values in wanted.items():
+                t = drawn[name][:, 0].astype(int)
+                assert (t[0], t[-1], len(t)) == (1, T, min(T, 2000))
+                assert np.array_equal(drawn[name][:, 1], values[t - 1])
+
+    def test_the_scale_is_linear_unless_the_bound_dwarfs_the_regret(self):
+        T = np.arange(1.0, 50.0)
+
+        def draw(regret, bound):
+            return plots.certificate(regret, regret + 1.0, bound, dict.fromkeys("abc", T)).axes[0]
+
+        assert draw(T, 5.0 * T).get_yscale() == draw(-T, 5.0 * T).get_yscale() == "linear"
+        ax = draw(-T, 200.0 * T)
+        assert ax.get_yscale() == "symlog"
+        low, zero, high = ax.transData.transform([[1.0, -49.0], [1.0, 0.0], [1.0, 200.0 * 49.0]])[:, 1]
+        assert zero - low > 0.1 * (high - low)  # negative regret is there to be seen
+
+    @pytest.mark.parametrize("rate", [1.0, -1.0])
+    def test_the_names_of_the_terms_stand_where_no_curve_is(self, rate):
+        T = np.arange(1.0, 50.0)
+        made = plots.certificate(
+            T, T, T, {name: factor * rate * T for name, factor in zip("abc", (1.0, 2.0, 0.1), strict=True)}
+        )
+        made.draw_without_rendering()
+        ax = made.axes[1]
+        box = ax.get_legend().get_window_extent()  # pyright: ignore[reportOptionalMemberAccess]
+        assert not any(box.contains(*point) for curve in curves(ax).values() for point in ax.transData.transform(curve))
+
+    @pytest.mark.parametrize("T", [1, 2, 30])
+    @pytest.mark.parametrize("scale", [0.0, 1.0])
+    def test_draws_any_run_without_complaint(self, T, scale):
+        trace = lazy(kl.L2Ball(2), scale * noise(0, T, 2))
+        kl.certify(trace, [0.5, 0.0]).plot().savefig(io.BytesIO(), dpi=20)
+        trace.diagnose().plot().savefig(io.BytesIO(), dpi=20)
+
+
+class TestDiagnosis:
+    @pytest.mark.parametrize("T", [1, 300, 2500])
+    def test_the_dots_drawn_are_the_diagnosis(self, T):
+        costs = stochastic(0, phases=1, length=T).costs
+        diagnosis = kl.run(kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(6.0), 65), costs, engine="step").diagnose()
+        (ax,) = diagnosis.plot().axes
+        drawn, bounds = curves(ax), ("greedy", "stability", "variance")[: 1 if T == 1 else 3]
+        assert set(drawn) == {"moved", *bounds} == set(legend(ax))
+        for name in drawn:
+            t = drawn[name][:, 0].astype(int)
+            assert (t[0], t[-1], len(t)) == (1, T, min(T, 2000))
+            values = getattr(diagnosis, name if name == "moved" else f"{name}_bound")
+            assert np.array_equal(drawn[name][:, 1], values[t - 1], equal_nan=True)
+        assert ax.get_yscale() == "log"
+
+    @pytest.mark.parametrize(
+        ("learner", "bounds"),
+        [
+            (kl.GD(kl.L2Ball(2), 2.0), ("greedy",)),
+            (kl.KLazyGD(kl.L1Ball(2), 2.0, 5), ("greedy", "variance")),
+            (kl.KLazyGD(kl.L2Ball(2), 2.0, 5), ("greedy", "stability", "variance")),
+        ],
+        ids=repr,
+    )
+    def test_a_bound_that_is_nan_everywhere_is_not_drawn(self, learner, bounds):
+        diagnosis = kl.run(learner, noise(0, 50, 2) + 1.0, engine="step").diagnose()
+        assert {name for name in legend(diagnosis.plot().axes[0]) if name not in ("moved", "stale")} == set(bounds)
+
+    def test_a_bound_in_every_second_round_is_seen(self):
+        """With k=2 no two neighbours have one: a line without dots would be empty."""
+        ax = lazy(kl.L2Ball(2), noise(0, 40, 2) + 2.0, k=2).diagnose().plot().axes[0]
+        line = next(line for line in ax.lines if line.get_label() == "variance")
+        assert np.isfinite(np.asarray(line.get_ydata(), dtype=float)).sum() == 20
+        assert line.get_marker() == "."
+
+    def test_ticks_mark_where_it_stood_still(self):
+        diagnosis = lazy(kl.L1Ball(2), alternating().costs.data, k=5, sigma=10.0).diagnose()
+        ticks = curves(diagnosis.plot().axes[0])["stale"]
+        assert 0 < len(ticks) < len(diagnosis.moved)
+        assert np.array_equal(ticks[:, 0], np.flatnonzero(diagnosis.stale) + 1)
+        moving = lazy(kl.L2Ball(2), noise(0, 30, 2)).diagnose()
+        assert "stale" not in legend(moving.plot().axes[0])
+
+    def test_rounding_does_not_stretch_the_axis(self):
+        moved = np.array([0.1, 1e-17, 0.0, 0.2])
+        ax = plots.movement(moved, np.array([0, 1, 1, 0]), {"greedy": np.array([0.3, 0.3, 0.3, 0.3])}).axes[0]
+        assert ax.get_ylim()[0] > 0.01
+        assert np.isnan(curves(ax)["moved"][:, 1]).tolist() == [False, True, True, False]
+
+
+CONE = "normal cone at $x_{t+1}$"
+SQUARE = kl.Box([-1.0, -1.0], [1.0, 0.5])
+DRAWABLE = [kl.L1Ball(2), kl.L2Ball(2), SQUARE, kl.L2Ball(2, 0.5, [3.0, -1.0]), kl.Simplex(2), TRIANGLE]
+
+
+def named(ax):
+    """The points drawn, by their names; points that coincide share one dot and one text."""
+    dots = [np.asarray(line.get_xydata())[0] for line in ax.lines if line.get_marker() == "o"]
+    texts = [text.get_text().strip("$").split("=") for text in ax.texts]
+    return {name: dot for dot, names in zip(dots, texts, strict=True) for name in names}
+
+
+def arrows(ax):
+    """Where the arrows of the gradients begin and end, in order."""
+    tails = np.vstack([part.XY for part in ax.collections])
+    return tails, tails + np.vstack([np.column_stack((part.U, part.V)) for part in ax.collections])
+
+
+def within(fan, v):
+    """Whether v is a combination of the fan's edges with weights that are not negative."""
+    weights = np.linalg.solve(np.column_stack((fan[0], fan[-1])), v)
+    return bool((weights >= -1e-6).all())
+
+
+def drawn_cone(ax):
+    """Apex and fan of the cone that was drawn."""
+    corners = next(np.asarray(patch.get_xy()) for patch in ax.patches if patch.get_label() == CONE)
+    return corners[0], (corners[1:-1] - corners[0]) / np.linalg.norm(corners[1:-1] - corners[0], axis=1, keepdims=True)
+
+
+class TestStepPicture:
+    @pytest.mark.parametrize("t", [1, 18])
+    @pytest.mark.parametrize(
+        ("make", "k"),
+        [
+            (lambda domain: kl.KLazyGD(domain, kl.Sqrt(2.0), 5), 5),
+            (lambda domain: kl.KLazyFTRL(domain, kl.Sqrt(2.0), 5), 5),
+            (lambda domain: kl.GD(domain, kl.ScaleFree(1.0)), 1),
+            (lambda domain: kl.LazyGD(domain, 10.0), 99),
+        ],
+        ids=["k-lazy", "ftrl", "greedy", "lazy"],
+    )
+    @pytest.mark.parametrize("domain", DRAWABLE, ids=repr)
+    def test_shows_the_step_that_was_played(self, domain, make, k, t):
+        learner, g = make(domain), noise(3, 30, 2) + 0.4
+        trace = kl.run(learner, g, engine="step")
+        x = np.vstack((trace.x, trace.state.x))
+        ax = step_picture(learner, g, t).axes[0]
+        points, (tails, heads) = named(ax), arrows(ax)
+        tau = t - (t - 1) % k
+        np.testing.assert_array_equal(points[r"x_\tau"], x[tau - 1])
+        np.testing.assert_array_equal(points["x_t"], x[t - 1])
+        np.testing.assert_array_equal(points["x_{t+1}"], x[t])
+        np.testing.assert_allclose(domain.project(points["y_{t+1}"]), x[t], atol=1e-9)  # the reach of rounding and of daqp
+        steps = tails - heads  # g_s / sigma_t, all with one sigma
+        np.testing.assert_allclose(steps * (g[t - 1] @ g[t - 1]) / (steps[-1] @ g[t - 1]), g[tau - 1 : t], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(np.vstack((points[r"x_\tau"], heads)), np.vstack((tails, points["y_{t+1}"])), atol=1e-12)
+        if np.linalg.norm(points["y_{t+1}"] - x[t]) > 1e-6:  # the projection binds
+            np.testing.assert_array_equal(drawn_cone(ax)[0], x[t])
+
+    @pytest.mark.parametrize(
+        ("learner", "g"),
+        [
+            (kl.KLazyGD(kl.L1Ball(2), 10.0, 5), rotating().costs.data),
+            (kl.KLazyGD(kl.L1Ball(2), 10.0, 5), alternating().costs.data),
+            (kl.LazyGD(kl.L1Ball(2), 10.0), rotating().costs.data),
+            (kl.LazyGD(SQUARE, 4.0), alternating().costs.data - np.array([0.0, 0.5])),
+            (kl.LazyGD(TRIANGLE, 4.0), alternating().costs.data + np.array([0.0, 0.5])),
+        ],
+        ids=["k-lazy rotating", "k-lazy alternating", "lazy rotating", "box", "triangle"],
+    )
+    def test_the_cone_drawn_at_a_vertex_contains_y_exactly_if_the_point_is_stale(self, learner, g):
+        g = g[:30]
+        trace = kl.run(learner, g, engine="step")
+        x, stale = np.vstack((trace.x, trace.state.x)), np.flatnonzero(trace.diagnose().stale) + 1
+        shown = [t for t in stale if t >= 8][:5]
+        assert shown
+        for t in shown:
+            ax = step_picture(learner, g, int(t)).axes[0]
+            apex, fan = drawn_cone(ax)
+            y = named(ax)["y_{t+1}"]
+            assert "x_t=x_{t+1}" in [text.get_text().strip("$").removeprefix(r"x_\tau=")[:11] for text in ax.texts]
+            np.testing.assert_allclose(apex, x[t], atol=1e-9)
+            assert fan[0] @ fan[-1] < 0.99  # a wedge
+            assert within(fan, y - apex)
+            assert ax.viewLim.contains(y[0], y[1])
+        for t in sorted(set(range(8, 30)) - set(stale)):
+            fan = normal_cone(learner.domain, x[t - 1], np.zeros(2))
+            if len(fan) and fan[0] @ fan[-1] < 0.99:
+                y = named(step_picture(learner, g, t).axes[0])["y_{t+1}"]
+                assert not within(fan, y - x[t - 1])
+
+    @pytest.mark.parametrize(
+        ("domain", "x", "edges"),
+        [
+            (kl.L1Ball(2), [1.0, 0.0], [-45, 45]),
+            (kl.L1Ball(2, 2.0, [1.0, 1.0]), [1.0, -1.0], [-135, -45]),
+            (kl.L1Ball(2), [-0.5, 0.5], [135, 135]),
+            (SQUARE, [1.0, 0.5], [0, 90]),
+            (SQUARE, [0.3, -1.0], [-90, -90]),
+            (TRIANGLE, [1.0, 0.0], [-90, 45]),
+            (kl.L2Ball(2, 3.0), [1.8, 2.4], [np.degrees(np.arctan2(4.0, 3.0))] * 2),
+            (
+                kl.Intersection([kl.L2Ball(2), kl.Box([0.0, -1.0], [1.0, 0.6])]),
+                [0.8, 0.6],
+                [np.degrees(np.arctan2(3.0, 4.0)), 90],
+            ),
+            (kl.Box([0.0, 0.0], [1.0, 0.0]), [1.0, 0.0], [-90, 90]),
+        ],
+        ids=repr,
+    )
+    def test_the_normal_cone_is_found_from_no_more_than_projections(self, domain, x, edges):
+        fan = normal_cone(domain, np.array(x), np.zeros(2))
+        wanted = np.column_stack((np.cos(np.radians(edges)), np.sin(np.radians(edges))))
+        np.testing.assert_allclose(fan[[0, -1]], wanted, atol=1e-6)  # its search takes a miss of 1e-8 for none
+
+    def test_inside_there_is_no_cone_and_across_a_segment_it_is_a_line(self):
+        for domain in (kl.L2Ball(2), kl.L1Ball(2), SQUARE):
+            assert len(normal_cone(domain, np.array([0.3, 0.2]), np.ones(2))) == 0
+        line = normal_cone(kl.Simplex(2), np.array([0.3, 0.7]), np.zeros(2))
+        np.testing.assert_allclose(np.abs(line), np.sqrt(0.5), atol=1e-6)
+        np.testing.assert_allclose(line[0], -line[1], atol=1e-12)
+        inside = step_picture(kl.GD(kl.L2Ball(2), 100.0), noise(0, 5, 2), 3).axes[0]
+        assert CONE not in [patch.get_label() for patch in inside.patches]
+
+    @pytest.mark.parametrize("domain", DRAWABLE, ids=repr)
+    def test_the_outline_lies_in_the_set_and_reaches_as_far(self, domain):
+        directions = noise(1, 40, 2)
+        around, extreme = outline(domain), domain.argmin_linear(-directions)
+        assert domain.contains(around)
+        reached, support = (around @ directions.T).max(axis=0), np.vecdot(directions, extreme)
+        np.testing.assert_allclose(reached, support, rtol=1e-4, atol=1e-9)  # of a circle, chords of half a degree
+
+    def test_a_small_step_is_drawn_from_near_with_a_sketch_of_the_set_and_a_large_one_with_the_set_around_it(self):
+        g = rotating().costs.data
+        near, sketch = step_picture(kl.KLazyGD(kl.L1Ball(2), 10.0, 5), g, 17).axes
+        assert np.ptp(near.get_xlim()) < 0.5 < 2.0 < np.ptp(sketch.get_xlim())
+        (window,) = (np.asarray(line.get_xydata()) for line in sketch.lines)
+        np.testing.assert_allclose((window.min(axis=0), window.max(axis=0)), np.transpose((near.get_xlim(), near.get_ylim())))
+        (whole,) = step_picture(kl.LazyGD(kl.L2Ball(2), 10.0), alternating().costs.data, 20).axes
+        assert np.array([whole.get_xlim(), whole.get_ylim()])[:, 0].max() < -1.0
+        assert np.array([whole.get_xlim(), whole.get_ylim()])[:, 1].min() > 1.0
+        assert (near.get_aspect(), whole.get_aspect()) == (1.0, 1.0)
+
+    @pytest.mark.parametrize(
+        "domain", [*DRAWABLE, kl.Box([1.0, 1.0], [1.0, 1.0]), kl.Product([kl.Box(-1.0, 1.0)] * 2)], ids=repr
+    )
+    @pytest.mark.parametrize("scale", [0.0, 30.0])
+    def test_draws_any_step_without_complaint(self, domain, scale):
+        for t in (1, 4):
+            step_picture(kl.LazyGD(domain, kl.ScaleFree(1.0)), scale * noise(0, 4, 2), t).savefig(io.BytesIO(), dpi=20)
+
+    @pytest.mark.parametrize(
+        ("learner", "T", "t", "message"),
+        [
+            (
+                kl.CentredOMD(kl.L2Ball(2), 1.0),
+                5,
+                1,
+                "step_picture needs one of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=Cent",
+            ),
+            (kl.GD(kl.L2Ball(3), 1.0), 5, 1, "step_picture needs a set in the plane, got dim=3; choose a set with dim=2."),
+            (kl.GD(kl.L2Ball(2), 1.0), 5, 0, "step_picture needs a round t >= 1, got t=0; rounds are counted from one."),
+            (kl.GD(kl.L2Ball(2), 1.0), 5, 6, "step_picture needs one of the 5 rounds of g, got t=6; give more gradients or"),
+        ],
+    )
+    def test_refuses_what_it_cannot_draw(self, learner, T, t, message):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            step_picture(learner, noise(0, T, 2), t)
 
 
 class TestExperts:

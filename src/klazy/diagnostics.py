@@ -1,15 +1,19 @@
 """How a lazy learner moved, round by round: where its projection bound, where it stood still, and the bounds on its steps."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from klazy import plots
 from klazy.arrays import Array, refusal
 from klazy.learners import GD, KLazyFTRL, KLazyGD, LazyGD
 from klazy.learners.base import NEVER, Learner
 from klazy.schedules import ScaleFree
 from klazy.sets import Box, ConvexSet, L1Ball, L2Ball, Simplex
+
+if TYPE_CHECKING:
+    from klazy.plots import Figure
 
 STILL = 1e-12  # relative to the set's size, a step below this is none
 SELDOM = 0.02  # of the rounds
@@ -52,6 +56,11 @@ class Diagnosis:
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
     __repr__ = __str__
+
+    def plot(self) -> "Figure":
+        """How far each step went, below those of the three bounds that are defined somewhere: a matplotlib figure."""
+        bounds = {"greedy": self.greedy_bound, "stability": self.stability_bound, "variance": self.variance_bound}
+        return plots.movement(self.moved, self.stale, bounds)
 
 
 def diagnose(learner: Learner[Any], x: Array, g: Array, G: float | None = None, R: float | None = None) -> Diagnosis:

@@ -13,6 +13,7 @@ from klazy.theory.bounds import (
     universal_lower_bound,
 )
 from klazy.theory.certificates import Certificate, ExpertCertificate, certify, certify_experts
+from klazy.theory.geometry import step_picture
 from klazy.theory.resonance import Resonance, resonance
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "resonance",
     "sigma_grid",
     "sigma_star",
+    "step_picture",
     "theorem_2",
     "theorem_5",
     "theorem_5_tuned",

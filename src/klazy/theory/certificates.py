@@ -7,16 +7,20 @@ through their gradients at the points played. A violated certificate is an error
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from klazy import plots
 from klazy.arrays import Array, real_array, refusal, rows, vector
 from klazy.diagnostics import phases_of, sigmas_of
 from klazy.learners import GD, CentredOMD, KLazyFTRL, KLazyGD, LazyGD, Learner, MemoryGD, SAder
 from klazy.regret import regret
 from klazy.trace import Trace
+
+if TYPE_CHECKING:
+    from klazy.plots import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +41,18 @@ class Certificate:
         """How far the realised certificate is above the regret at the end."""
         return float(self.realised[-1] - self.regret[-1])
 
+    @property
+    def worst_case_slack(self) -> float:
+        """How far Theorem 5's bound is above it."""
+        return float(self.worst_case[-1] - self.regret[-1])
+
     def __str__(self) -> str:
         named = {"regret": self.regret, **self.terms, "realised certificate": self.realised, "Theorem 5": self.worst_case}
         return "\n".join(f"{name:32}{curve[-1]:14.6g}" for name, curve in named.items())
+
+    def plot(self) -> "Figure":
+        """Regret, certificate and bound over the rounds, and below them the three terms: a matplotlib figure."""
+        return plots.certificate(self.regret, self.realised, self.worst_case, self.terms)
 
 
 def certify(trace: Trace, u: ArrayLike) -> Certificate:
