@@ -109,6 +109,14 @@ REFUSED = {
 }
 
 
+def test_a_trace_from_a_file_has_no_learner_to_certify_or_diagnose(tmp_path):
+    kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2))).save(tmp_path / "trace.npz")
+    loaded = kl.Trace.load(tmp_path / "trace.npz")
+    for ask in (loaded.diagnose, lambda: certify(loaded, [0.0, 0.0])):
+        with pytest.raises(ValueError, match=r"got .* loaded from a file; run it again"):
+            ask()
+
+
 @pytest.mark.parametrize("message", REFUSED)
 def test_refused_with_a_sentence_that_helps(message):
     trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)))

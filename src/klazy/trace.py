@@ -152,6 +152,8 @@ class Trace:
         The point stands still against a gradient in 96.0% of the rounds, with a median margin of 1.7.
         In 80.0% of the rounds the variance bound speaks: moved 0.1414, at most 1.989; the bound of a greedy step is 40.79.
         """
+        if self.source is None or self.state is None:
+            raise ValueError("Trace.diagnose needs the run's learner, got a trace loaded from a file; run it again.")
         return diagnose(self.source, np.vstack((self.x, self.state.x)), self.gradients(), G, R)
 
     def save(self, path: str | Path) -> None:
