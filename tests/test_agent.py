@@ -29,21 +29,19 @@ class TestEveryLearner:
             agent.update(row)
         assert agent.engine == ("step" if learner.part_without_kernel() else "compiled")
 
-    @pytest.mark.parametrize("engine", ["compiled", "step"])
     @pytest.mark.parametrize("sigma", [kl.Constant(0.7), kl.ScaleFree(2.0)], ids=repr)
-    def test_goes_on_bit_for_bit_after_a_file(self, make, engine, sigma, tmp_path):
+    def test_goes_on_bit_for_bit_after_a_file(self, make, sigma, tmp_path):
         learner, g = make(kl.L1Ball(5, 2.0, [0.1, 0.2, 0.3, 0.0, 0.0]), sigma), gradients(1, 30, 5)
-        if engine == "compiled" and learner.part_without_kernel():
-            pytest.skip("it has no kernel")
-        straight, stopped = kl.Agent(learner, engine=engine), kl.Agent(learner, engine=engine)
-        for row in g:
-            straight.update(row)
-            stopped.save(tmp_path / "agent.json")
-            stopped = kl.Agent.load(tmp_path / "agent.json")
-            stopped.update(row)
-            assert np.array_equal(stopped.x, straight.x)
-            assert (stopped.t, stopped.engine) == (straight.t, engine)
-            assert stopped.learner == learner
+        for engine in ("step",) if learner.part_without_kernel() else ("step", "compiled"):
+            straight, stopped = kl.Agent(learner, engine=engine), kl.Agent(learner, engine=engine)
+            for row in g:
+                straight.update(row)
+                stopped.save(tmp_path / "agent.json")
+                stopped = kl.Agent.load(tmp_path / "agent.json")
+                stopped.update(row)
+                assert np.array_equal(stopped.x, straight.x)
+                assert (stopped.t, stopped.engine) == (straight.t, engine)
+                assert stopped.learner == learner
 
 
 @pytest.mark.parametrize("sigma", [kl.Constant(2.0), kl.ScaleFree(2.0)], ids=repr)

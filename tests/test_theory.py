@@ -1,7 +1,7 @@
 """Theorems as tests: measured at most the bound, closed forms against runs, certificates without exception."""
 
 import math
-import os
+import re
 
 import numpy as np
 import pytest
@@ -26,8 +26,7 @@ from klazy.theory import (
     universal_lower_bound,
 )
 
-JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
-EACH = 2 if JIT_OFF else 42  # with 10 sets and schedules x 12 learners x 4 comparators: more than 20 000 cases
+EACH = 42  # with 10 sets and schedules x 12 learners x 4 comparators: more than 20 000 cases
 seeds = st.integers(0, 2**16)
 PLACES = [kl.L2Ball(3), kl.L1Ball(3, 2.0, [1.0, 0.0, -1.0]), kl.Simplex(3), kl.Box([-1.0, 0.0, -2.0], [1.0, 3.0, -1.0])]
 PLACES += [kl.L2Ball(2, 0.5, [3.0, 0.0])]
@@ -120,7 +119,7 @@ def test_a_trace_from_a_file_has_no_learner_to_certify_or_diagnose(tmp_path):
 @pytest.mark.parametrize("message", REFUSED)
 def test_refused_with_a_sentence_that_helps(message):
     trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)))
-    with pytest.raises(ValueError, match=__import__("re").escape(message)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         REFUSED[message](trace)
 
 
@@ -265,7 +264,6 @@ def _pairs():
     )
 
 
-@pytest.mark.skipif(JIT_OFF, reason="tens of thousands of rounds")
 def test_a_clock_resonates_and_decay_does_not():
     clock = resonance(kl.KLazyGD(kl.L2Ball(1), 5.0, 200), range(60, 400, 10))
     decay = resonance(kl.MemoryGD(kl.L2Ball(1), 5.0, kl.Decay(200.0)), range(60, 400, 10))
