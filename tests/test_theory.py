@@ -88,12 +88,17 @@ def test_an_ensemble_is_certified_against_every_expert(beta):
         assert found.cost == trace.totals.cost
 
 
+class Falling(kl.Schedule):
+    def __call__(self, t):
+        return 5.0 / t
+
+
 REFUSED = {
     "certify needs a learner with a certificate, got learner=SAder; use certify_experts.": lambda t: certify(
         kl.run(kl.SAder([kl.GD(kl.L2Ball(2), 1.0)]), np.ones((3, 2))), [0.0, 0.0]
     ),
     "certify needs a comparator in L2Ball(dim=2), got u=a point outside; project it first.": lambda t: certify(t, [2.0, 0.0]),
-    "certify needs a run from the start without hints, got state.t=7; run it from the start.": lambda t: certify(
+    "certify needs a run from the start, got state.t=7; run it from the start.": lambda t: certify(
         kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state), [0.0, 0.0]
     ),
     "certify_experts needs a run of a SAder, got learner=GD(": lambda t: certify_experts(t),
@@ -103,6 +108,18 @@ REFUSED = {
     "theorem_5 needs shape (3,), got moves of shape=(2,); give one movement per round.": lambda t: theorem_5(
         3, 1.0, 1.0, 0.0, 1.0, 1, moves=[1.0, 1.0]
     ),
+    "Trace.diagnose needs a run from the start, got state.t=7;": lambda t: kl.run(
+        kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state
+    ).diagnose(),
+    "certify needs a sigma that never decreases, got sigma=Falling(); the proof needs it.": lambda t: certify(
+        kl.run(kl.GD(kl.L2Ball(2), Falling()), np.ones((3, 2))), [0.0, 0.0]
+    ),
+    "theorem_5 needs a slack k >= 1, got k=-5;": lambda t: theorem_5(3, 1.0, 1.0, 0.0, 1.0, -5),
+    "theorem_5 needs moves >= 0, got moves=-1.0;": lambda t: theorem_5(1, 1.0, 1.0, 0.0, 1.0, 1, moves=[-1.0]),
+    "ensemble_lemma needs prior <= 1, got prior=2.0;": lambda t: ensemble_lemma(3, 1.0, 1.0, 2.0),
+    "resonance needs a learner with a sigma on a unit l2 ball, got learner=GD(": lambda t: resonance(kl.GD(kl.Box(-1, 1), 1.0)),
+    "resonance needs at least one length, got lengths=[];": lambda t: resonance(kl.GD(kl.L2Ball(1), 1.0), []),
+    "square_wave needs T >= k=10, one block at least, got T=5; play longer.": lambda t: square_wave(10, 5),
     "square_wave needs a slack k >= 2, got k=1; greedy GD has no such wave.": lambda t: square_wave(1, 10),
     "square_wave needs 1 to T//k=2 active blocks, got active=3; choose one of these.": lambda t: square_wave(4, 10, 3),
 }
@@ -132,6 +149,8 @@ def test_tuned_theorem_5_is_theorem_5_at_its_tuning(T, G, R, weight, share):
     sigma, k = sigma_star(T, G, R, P, weight), k_star(T, R, P)
     bound, tuned = theorem_5(T, G, R, P, sigma, k, weight), theorem_5_tuned(T, G, R, P, weight)
     assert bound <= tuned * (1 + 1e-9)
+    if k < T:  # what rounding k down leaves
+        assert tuned - bound <= max(G * P, theorem_5_tuned(T, G, R, P, weight) * 1e-9) * (1 + 1e-9)
     for other in (0.5, 0.9, 1.1, 2.0):  # sigma_star is the minimiser
         assert theorem_5(T, G, R, P, other * sigma, k, weight) >= bound * (1 - 1e-12)
 
@@ -142,7 +161,8 @@ def test_theorem_8_pays_a_constant_factor_for_not_knowing_the_path(T, G, R, weig
     assert theorem_8(T, G, R, P, weight) >= theorem_5(T, G, R, P, sigma_star(T, G, R, P, weight), 1, weight) * (1 - 1e-9)
     order = (G + weight) * R * math.sqrt(T * (1 + P / R)) * (1 + math.log(1 + math.log2(8 * T)))
     assert theorem_8(T, G, R, P, weight) <= 40 * order
-    assert len(expert_grid(T, G, R, weight)) == len(kl.sigma_grid(T, G, R, weight))
+    experts = kl.sader_k(kl.L2Ball(1, R), T, G, weight).experts
+    assert [(e.sigma(1), e.k) for e in experts] == expert_grid(T, G, R, weight)  # pyright: ignore
 
 
 @given(seed=seeds, k=st.integers(1, 30), s=st.floats(0.5, 30), blocks=st.sampled_from([1, 3, 20]))
@@ -234,6 +254,23 @@ class TestDiagnosis:
         for direction in (*np.eye(3), *-np.eye(3), *(np.array(p) / 2**0.5 for p in _pairs())):
             moves |= np.abs(domain.project(y + 1.01 * (margin[:, None] + 1e-6) * direction) - x).max(axis=1) > 1e-9
         assert moves[inside].all()
+
+    @pytest.mark.parametrize(
+        ("domain", "y", "margin"),
+        [
+            (kl.L2Ball(1), 5.0, 4.0),
+            (kl.L1Ball(1, 2.0, [1.0]), -4.0, 3.0),
+            (kl.Box([-1.0, 0.0], [1.0, 0.0]), [5.0, 0.3], 4.0),
+            (kl.Simplex(1), 7.0, math.inf),
+            (kl.L2Ball(2), [5.0, 0.0], 0.0),
+        ],
+        ids=repr,
+    )
+    def test_margins_of_degenerate_sets(self, domain, y, margin):
+        from klazy.diagnostics import _margins
+
+        point = np.atleast_2d(np.atleast_1d(y))
+        assert _margins(domain, point, domain.project(point)).tolist() == [margin]
 
     def test_counts_and_sentences(self):
         scenario = rotating()

@@ -110,16 +110,19 @@ def phases_of(learner: Learner[Any], x: Array, g: Array) -> tuple[np.ndarray, Ar
 
 def _margins(domain: ConvexSet, y: Array, x: Array) -> Array:
     """How far each y may be shifted, in any direction, while its projection stays at x; NaN where it is not known."""
+    if isinstance(domain, L1Ball | L2Ball) and domain.dim == 1:
+        return np.maximum(np.abs(y - _center(domain))[:, 0] - domain.radius_, 0.0)
     if isinstance(domain, L2Ball):
         return np.zeros(len(y))
     if isinstance(domain, Box):
         beyond = np.maximum(domain.lower - y, y - domain.upper)
+        beyond = np.where(domain.lower == domain.upper, np.inf, beyond)  # such a coordinate cannot move
         return np.where((beyond >= 0.0).all(axis=1), beyond.min(axis=1), 0.0)
     if isinstance(domain, L1Ball | Simplex) and domain.dim > 1:
         z, total = (y, domain.total) if isinstance(domain, Simplex) else (np.abs(y - _center(domain)), domain.radius_)
         top = np.sort(z, axis=1)[:, ::-1]
         return np.maximum((top[:, 0] - top[:, 1] - total) / np.sqrt(2.0), 0.0)
-    return np.full(len(y), np.nan)
+    return np.full(len(y), np.inf if isinstance(domain, Simplex) else np.nan)
 
 
 def _stability(domain: ConvexSet, y: Array, following: Array) -> Array:

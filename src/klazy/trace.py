@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from klazy.arrays import Array
+from klazy.arrays import Array, refusal
 from klazy.costs import Costs
 from klazy.diagnostics import Diagnosis, diagnose
 from klazy.movement import Movement
@@ -154,6 +154,8 @@ class Trace:
         """
         if self.source is None or self.state is None:
             raise ValueError("Trace.diagnose needs the run's learner, got a trace loaded from a file; run it again.")
+        if self.state.t != self.T + 1:
+            raise refusal("Trace.diagnose", "a run from the start", "state.t", self.state.t, "run it from the start")
         return diagnose(self.source, np.vstack((self.x, self.state.x)), self.gradients(), G, R)
 
     def save(self, path: str | Path) -> None:

@@ -48,8 +48,10 @@ def _wave(k: int, T: int, active: int | None) -> tuple[int, int, int]:
     if k < 2:
         raise refusal("square_wave", "a slack k >= 2", "k", k, "greedy GD has no such wave")
     blocks = T // k
-    active = blocks if active is None else active
-    if not 1 <= active <= blocks:
+    if blocks == 0:
+        raise refusal("square_wave", f"T >= k={k}, one block at least", "T", T, "play longer")
+    active = blocks if active is None else whole(active, "active", "square_wave", "active >= 1", "give a number of blocks")
+    if active > blocks:
         raise refusal("square_wave", f"1 to T//k={blocks} active blocks", "active", active, "choose one of these")
     return k - k % 2, blocks, active
 
@@ -59,6 +61,8 @@ def rotating(T: int = 101, settled: int = 12) -> Scenario:
 
     The comparator is the best fixed point.
     """
+    T = whole(T, "T", "rotating", "a horizon T >= 1", "give the number of rounds")
+    settled = min(whole(settled, "settled", "rotating", "settled >= 1", "give the rounds before the costs rotate"), T)
     cycle = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
     g = np.vstack((np.tile([-1.0, 0.0], (settled, 1)), cycle[np.arange(T - settled) % 4]))
     return _fixed("rotating", L1Ball(2), g)
@@ -69,6 +73,7 @@ def alternating(T: int = 101, settled: int = 11) -> Scenario:
 
     The comparator is the best fixed point.
     """
+    T = whole(T, "T", "alternating", "a horizon T >= 1", "give the number of rounds")
     t = np.arange(1, T + 1)
     return _fixed("alternating", L2Ball(2), np.column_stack((-np.ones(T), np.where(t <= settled, 0.0, (-1.0) ** t))))
 
@@ -84,6 +89,8 @@ def phases_of_length(length: int, T: int, dim: int = 1) -> Scenario:
     The comparator is the best point of every phase.
     """
     length = whole(length, "length", "phases_of_length", "length >= 1", "give the rounds of a phase")
+    T = whole(T, "T", "phases_of_length", "a horizon T >= 1", "give the number of rounds")
+    dim = whole(dim, "dim", "phases_of_length", "a dimension dim >= 1", "give the number of coordinates")
     sign = np.where(np.arange(T) // length % 2 == 0, 1.0, -1.0)[:, None]
     g = np.repeat(sign / math.sqrt(dim), dim, axis=1)
     return Scenario(f"phases of {length}", L2Ball(dim), LinearCosts(g), -g)

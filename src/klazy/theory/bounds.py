@@ -32,7 +32,8 @@ def k_star(T: int, R: float, P: float, c: float = 1.0) -> int:
     """
     T, _, R, P, _ = _known("k_star", T, 1.0, R, P, 0.0)
     c = positive(c, "c", "k_star")
-    return T if P == 0.0 else max(1, min(T, math.floor(c * math.sqrt(2.0 * R * T / P))))
+    slack = math.inf if P == 0.0 else c * math.sqrt(2.0 * R * T / P)
+    return T if slack >= T else max(1, math.floor(slack))
 
 
 def theorem_5(
@@ -55,6 +56,9 @@ def theorem_5(
     T, G, R, P, weight = _known("theorem_5", T, G, R, P, movement_weight)
     sigma = positive(sigma, "sigma", "theorem_5")
     delta = np.full(T, math.inf) if moves is None else real_array(moves, "moves", "theorem_5")
+    k = whole(k, "k", "theorem_5", "a slack k >= 1", "use k=1 for greedy GD")
+    if (delta < 0.0).any():
+        raise refusal("theorem_5", "moves >= 0", "moves", float(delta.min()), "give the lengths of the steps")
     if delta.shape != (T,):
         raise refusal("theorem_5", f"shape ({T},)", "moves of shape", delta.shape, "give one movement per round")
     paid = np.minimum(G * delta, G * G / (2.0 * sigma)).sum() + weight * np.minimum(delta, G / sigma).sum()
@@ -65,8 +69,8 @@ def theorem_5_tuned(T: int, G: float, R: float, P: float, movement_weight: float
     r"""Theorem 5 at :func:`sigma_star` and :func:`k_star`:
     :math:`\sqrt{T (G^2 + 2 \lambda G)(R^2 + 4 R P)} + c\, G \sqrt{2 R T P}`.
 
-    The printed form of the second term lacks the factor :math:`c \sqrt{2R}`. Where the slack is cut off at T it is an upper
-    bound; where k = 1 is the least there is, greedy descent's G P stands in.
+    The printed form of the second term lacks the factor :math:`c \sqrt{2R}`. It is an upper bound of :func:`theorem_5`
+    there, since k is rounded down; where k = 1 is the least there is, greedy descent's G P stands in.
     """
     T, G, R, P, weight = _known("theorem_5_tuned", T, G, R, P, movement_weight)
     lazy = max(c * G * math.sqrt(2.0 * R * T * P), G * P if k_star(T, R, P, c) == 1 else 0.0)
@@ -95,6 +99,8 @@ def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: fl
     """
     T, G, R, _, weight = _known("ensemble_lemma", T, G, R, 0.0, movement_weight)
     share = positive(prior, "prior", "ensemble_lemma")
+    if share > 1.0:
+        raise refusal("ensemble_lemma", "prior <= 1", "prior", prior, "give the expert's share")
     return (2.0 * G + weight) * 2.0 * R * (1.0 - math.log(share)) * math.sqrt(5.0 * T / 8.0)
 
 

@@ -1,7 +1,7 @@
 """Certificates: what a run may have cost at most, computed from the run itself, beside what it did cost.
 
-Every bound here holds for every prefix of the run, for any comparator in the set, and for costs that are convex: they enter
-through their gradients at the points played. A violated certificate is an error of klazy.
+Every bound here holds for every prefix of the run, for any comparator in the set, for sigmas that never decrease, and for
+costs that are convex: they enter through their gradients at the points played. A violated certificate is an error of klazy.
 """
 
 import math
@@ -87,6 +87,8 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
 
 def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
     sigma, T = sigmas_of(learner, g), len(g)
+    if np.any(np.diff(sigma[np.isfinite(sigma)]) < 0.0):
+        raise refusal("certify", "a sigma that never decreases", "sigma", repr(learner.sigma), "the proof needs it")
     first = int(np.argmax(np.isfinite(sigma)))  # before it every gradient was zero and nothing moved
     sigma = np.where(np.isfinite(sigma), sigma, sigma[first] if np.isfinite(sigma[first]) else 1.0)
     before = np.concatenate((sigma[:1], sigma[:-1]))
@@ -148,8 +150,10 @@ def _learner(trace: Trace) -> Learner[Any]:
     if not isinstance(learner, GD | LazyGD | KLazyGD | KLazyFTRL | MemoryGD | CentredOMD):
         remedy = "use certify_experts" if isinstance(learner, SAder) else "certify the learners that it is made of"
         raise refusal("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
-    if trace.state.t != trace.T + 1 or np.any(getattr(trace.state, "hint", 0.0)):
-        raise refusal("certify", "a run from the start without hints", "state.t", trace.state.t, "run it from the start")
+    if trace.state.t != trace.T + 1:
+        raise refusal("certify", "a run from the start", "state.t", trace.state.t, "run it from the start")
+    if np.any(getattr(trace.state, "hint", 0.0)):
+        raise refusal("certify", "a run without hints", "hint", trace.state.hint, "run it without")
     return learner
 
 
@@ -176,6 +180,8 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; docs/ensembles.md has it for the self-tuned ones.
     """
     learner: Any = trace.source
+    if learner is None:
+        raise ValueError("certify_experts needs a trace with its learner, got one loaded from a file; run it again.")
     if not isinstance(learner, SAder):
         raise refusal("certify_experts", "a run of a SAder", "learner", trace.learner, "use certify for one learner")
     if trace.state.t != trace.T + 1:

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from klazy.arrays import Array, whole
+from klazy.arrays import Array, refusal, whole
 from klazy.environments import phases_of_length
 from klazy.learners import GD
 from klazy.learners.base import Descent
 from klazy.play import run_many
 from klazy.regret import regret
+from klazy.sets import L2Ball
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +47,19 @@ class Resonance:
 def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips: int = 20) -> Resonance:
     """Play ``flips`` changes of sign in phases of each length, and see where laziness costs most.
 
-    The set must be an l2 ball; lengths are by default about 60 from 1 to 2000, in equal ratios. A clock of k rounds is hurt
-    most where the costs have its period, at phases of k / 2, as in the lower bound, and least at phases of k, whose ends are
-    its own. Published gains at one phase length therefore say little about another.
+    The set must be a unit l2 ball; lengths are by default about 60 from 1 to 2000, in equal ratios. A clock of k rounds, k
+    much larger than sigma, is hurt most where the costs have its period, at phases of k / 2, as in the lower bound; at phases
+    of k it plays as greedy descent does, and at phases shorter than about 2 sigma laziness may gain. Other k and sigma look
+    otherwise: a gain at one phase length says little about another.
 
     >>> resonance(KLazyGD(L2Ball(1), 5.0, k=200), range(20, 401, 20))
     Phases of 100 rounds hurt most: ...
     Phases of 200 rounds hurt least: ...
     """
+    if not isinstance(learner, Descent) or learner.domain != L2Ball(learner.domain.dim):
+        raise refusal("resonance", "a learner with a sigma on a unit l2 ball", "learner", repr(learner), "use L2Ball(d)")
+    if lengths is not None and not len(lengths):
+        raise refusal("resonance", "at least one length", "lengths", lengths, "leave it out for the default")
     chosen = np.unique(np.geomspace(1, 2000, 60).astype(int)) if lengths is None else np.array(lengths)
     flips = whole(flips, "flips", "resonance", "flips >= 1", "give the number of sign changes")
     pair, found = [learner, GD(learner.domain, learner.sigma, start=learner.start)], []
