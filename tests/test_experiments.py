@@ -36,19 +36,28 @@ def gain(rows, better, worse, key):
 
 
 class TestClaims:
-    """The published curves were made with the authors' settings; there, and only there, the printed gains come out."""
+    """What the printed gains are here, in per cent. 45 comes out in both presets; those of the ensembles only in the authors',
+    where the last is 73.5 for a printed 74."""
 
-    def test_stochastic(self):
-        rows = play(experiment("stochastic", "authors")).table()
-        assert round(100 * gain(rows, "k=300", "GD", "total_regret")) == 45
+    @pytest.mark.parametrize(("preset", "found"), [("authors", 44.56), ("paper", 44.87)])
+    def test_stochastic(self, preset, found):
+        rows = play(experiment("stochastic", preset)).table()
+        assert 100 * gain(rows, "k=300", "GD", "total_regret") == pytest.approx(found, abs=5e-3)
 
-    @pytest.mark.parametrize(("name", "printed"), [("ensemble-stochastic", (8.5, 11.4)), ("ensemble-corrupted", (23.0, 74.0))])
-    def test_ensembles(self, name, printed):
-        outcome = play(experiment(name, "authors"))
-        rows = outcome.table()
+    @pytest.mark.parametrize(
+        ("name", "preset", "found"),
+        [
+            ("ensemble-stochastic", "authors", (8.51, 11.38)),  # printed: 8.5, 11.4
+            ("ensemble-stochastic", "paper", (13.92, -4.06)),
+            ("ensemble-corrupted", "authors", (23.00, 73.47)),  # printed: 23, 74
+            ("ensemble-corrupted", "paper", (-273.92, 64.53)),
+        ],
+    )
+    def test_ensembles(self, name, preset, found):
+        rows = play(experiment(name, preset)).table()
         net = {k: {"net": row["total_regret"] - row["dynamic_regret"]} for k, row in rows.items()}
-        found = gain(rows, "SAder-k", "SAder", "dynamic_regret"), gain(net, "SAder-k", "SAder", "net")
-        assert 100 * np.array(found) == pytest.approx(printed, abs=0.6)  # printed with two digits
+        gains = gain(rows, "SAder-k", "SAder", "dynamic_regret"), gain(net, "SAder-k", "SAder", "net")
+        assert 100 * np.array(gains) == pytest.approx(found, abs=6e-3)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
