@@ -17,7 +17,7 @@ WEIGHTS = (1.0, 10.0)
 GIVEN, OWN = ("lemma", "tight", "authors"), ("self-tuned", "self-tuned-keep", "self-tuned-restart")
 SIGMAS = np.geomspace(0.01, 3000.0, 60)
 SLACKS = (2, 8, 30, 65, 150, 300, 500, 1000, 2000)
-SEED = 42
+SEED = 2026
 HEADING = "## The tables"
 
 
