@@ -1,5 +1,5 @@
-# make test: everything that must hold, in an environment made from nothing.  make bench: the speed table.
-# make ensembles: the regret tables of docs/ensembles.md.
+# make test: everything that must hold, in an environment made from nothing.  make reproduce: the paper, as reproduction/report.html.
+# make bench: the speed table.  make ensembles, make reproduction-page: the tables of docs/ensembles.md, docs/reproduction.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
@@ -10,7 +10,7 @@ export PYTHONHASHSEED := 0
 	$(BIN)/pip install --quiet --editable '.[cli,polytope,dev]'
 	touch $@
 
-.PHONY: test lint types layers tests bench ensembles clean
+.PHONY: test lint types layers browser tests reproduce reproduction-page bench ensembles clean
 test: lint types layers tests
 
 lint: .venv/ready
@@ -24,11 +24,23 @@ types: .venv/ready
 layers: .venv/ready
 	$(BIN)/lint-imports
 
+# Reports are looked at in a real browser, the system's own.
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+browser:
+	@command -v chromium >/dev/null || \
+	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+
 # The whole suite with compiled kernels; what exercises kernels once more as plain Python, with compilation off.
 KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_play.py tests/test_ensembles.py tests/test_bad_input.py
-tests: .venv/ready
+tests: .venv/ready browser
 	$(BIN)/pytest -q -n auto --dist loadgroup
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist loadgroup $(KERNELS)
+
+reproduce: .venv/ready
+	$(BIN)/klazy reproduce
+
+reproduction-page: .venv/ready
+	$(BIN)/python benchmarks/reproduction.py --write docs/reproduction.md
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md

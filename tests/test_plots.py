@@ -1,16 +1,23 @@
-"""What is shown: figures of a trace, a certificate, a diagnosis and one step, a trace's table, and an ensemble's record."""
+"""What is shown: figures of a trace, a certificate, a diagnosis, one step and the paper; a trace's table; experts."""
 
 import io
 import subprocess
 import sys
+from itertools import accumulate, pairwise
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Rectangle
+from matplotlib.text import Annotation
 
 import klazy as kl
 from cases import TRIANGLE
 from klazy import plots
-from klazy.environments import alternating, rotating, stochastic
+from klazy.environments import alternating, rotating, square_wave, stochastic
 from klazy.theory import step_picture
 from klazy.theory.geometry import normal_cone, outline
 
@@ -118,6 +125,14 @@ FIGURES = {
     "certificate": lambda: kl.certify(lazy(kl.L2Ball(2), noise(0, 9, 2)), [0.0, 0.0]).plot(),
     "diagnosis": lambda: lazy(kl.L2Ball(2), noise(0, 9, 2)).diagnose().plot(),
     "step": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
+    "curves": lambda: plots.curves({"GD": np.arange(5.0)}, "cost"),
+    "sweep": lambda: plots.sweep(np.arange(1.0, 6.0), {"GD": np.arange(5.0)}, "k", "cost"),
+    "bars": lambda: plots.bars({"one": {"GD": 1.0}}, "cost"),
+    "snapshots": lambda: plots.snapshots(outline(kl.L1Ball(2)), {"GD": noise(0, 3, 2)}),
+    "sequence": lambda: plots.sequence(np.ones(4), np.ones(4)),
+    "phases": lambda: plots.phases(2, 5),
+    "two steps": lambda: two_steps(),
+    "wave": lambda: plots.wave(*np.zeros((4, 8)), k=4),
 }
 
 
@@ -129,6 +144,12 @@ trace = kl.run(learner, g, engine="step")
 trace.plot(), kl.certify(trace, [0.0, 0.0]).plot(), trace.diagnose().plot()
 from klazy.theory import step_picture
 step_picture(learner, g, 5)
+from klazy import plots
+line = np.arange(1.0, 10.0)
+plots.curves({"GD": line}, "cost"), plots.sweep(line, {"GD": line}, "k", "cost", log="xy")
+plots.bars({"a": {"GD": 1.0}}, "cost")
+plots.snapshots(g, {"GD": g}), plots.sequence(line, line), plots.phases(2, 5), plots.wave(line, line, line, line, 4)
+plots.greedy_and_lazy({"a": g}, {"a": g[:5]}, {"a": g[:5]}, {"a": g[:0]})
 print("matplotlib.pyplot" in sys.modules, "matplotlib.figure" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.split() == ["False", "True"]
@@ -410,6 +431,376 @@ class TestStepPicture:
     def test_refuses_what_it_cannot_draw(self, learner, T, t, message):
         with pytest.raises(ValueError, match=f"^{message}"):
             step_picture(learner, noise(0, T, 2), t)
+
+
+LEARNERS = ["GD", "LazyGD", "k=65", "k=150", "k=300", "k=1500"]
+
+
+def paid(labels, T):
+    return {label: np.cumsum(noise(i, T, 1)[:, 0] + 1.0) for i, label in enumerate(labels)}
+
+
+def names(made):
+    """The names in the legend of the figure."""
+    return [text.get_text() for text in made.legends[0].get_texts()]
+
+
+def marks(line):
+    """The places of a line's markers."""
+    return np.asarray(line.get_xydata())[line.get_markevery()]
+
+
+def saved(made, form="png"):
+    """The figure as a file, drawn without a complaint."""
+    file = io.BytesIO()
+    made.savefig(file, format=form, dpi=20)
+    return file.getvalue()
+
+
+class TestLook:
+    def test_learners_have_the_markers_of_the_papers_figures(self):
+        looks = plots.look([*LEARNERS, "comparator"])
+        assert [looks[label]["marker"] for label in looks] == ["o", "s", "d", "v", "^", "<", "x"]
+        ensembles = plots.look(["SAder", "SAder-k", "comparator"])
+        assert [ensembles[label]["marker"] for label in ensembles] == ["o", "s", "x"]
+        assert looks["comparator"] == ensembles["comparator"] == {"color": "black", "marker": "x"}
+        assert looks["GD"]["color"] == ensembles["SAder"]["color"] == "#0072B2"
+
+    @given(
+        st.lists(st.sampled_from([*LEARNERS, "SAder", "SAder-k", "comparator", "auto", "Decay(300)", "a", "b"]), unique=True)
+    )
+    def test_no_two_learners_share_a_look(self, labels):
+        looks = plots.look(labels)
+        assert list(looks) == labels
+        assert len({each["marker"] for each in looks.values()}) == len(labels)
+        if len(labels) <= 8:
+            assert len({each["color"] for each in looks.values()}) == len(labels)
+
+    @given(st.permutations(LEARNERS), st.sets(st.sampled_from(["SAder", "comparator", "auto", "Decay(300)"])))
+    def test_company_changes_no_ones_look(self, labels, company):
+        alone, together = plots.look(labels), plots.look([*labels, *sorted(company)])
+        assert {label: together[label] for label in labels} == alone
+
+    def test_all_figures_give_one_learner_one_look(self):
+        shown = paid(LEARNERS, 9)
+        looks = plots.look(LEARNERS)
+        drawn = [plots.curves(shown, "cost"), plots.sweep(np.arange(1.0, 10.0), shown, "k", "cost")]
+        drawn.append(plots.snapshots(outline(kl.L2Ball(2)), {label: noise(0, 3, 2) for label in LEARNERS}))
+        for made in drawn:
+            for line in made.axes[0].lines[: len(LEARNERS)]:
+                assert {"color": line.get_color(), "marker": line.get_marker()} == looks[str(line.get_label())]
+        columns = plots.bars({"group": dict.fromkeys(LEARNERS, 1.0)}, "cost").axes[0].containers
+        assert [bar[0].get_facecolor() for bar in columns] == [to_rgba(looks[label]["color"]) for label in LEARNERS]
+
+
+class TestCurves:
+    @pytest.mark.parametrize("T", [1, 2, 101, 400, 401, 60000])
+    def test_the_curves_drawn_are_the_sums_and_end_at_the_last_round(self, T):
+        shown = paid(LEARNERS, T)
+        made = plots.curves(shown, "cost so far", -np.arange(1.0, T + 1))
+        (ax,) = made.axes
+        drawn = curves(ax)
+        assert list(drawn) == names(made) == [*LEARNERS, "comparator"]
+        for label, total in (shown | {"comparator": -np.arange(1.0, T + 1)}).items():
+            t = drawn[label][:, 0].astype(int)
+            assert (t[0], t[-1], len(t)) == (1, T, min(T, 400))
+            assert np.array_equal(drawn[label][:, 1], total[t - 1])
+        assert ax.get_ylabel() == "cost so far"
+        assert ("10^3" in ax.get_xlabel()) == (T >= 10000)
+        saved(made)
+
+    def test_thousands_are_counted_on_the_axis_only(self):
+        made = plots.curves(paid(["GD"], 60000), "cost")
+        made.draw_without_rendering()
+        ticks = made.axes[0].get_xticklabels()
+        assert {tick.get_text() for tick in ticks} >= {"0", "20", "60"}
+
+    def test_markers_are_even_and_beside_those_of_other_curves(self):
+        lines = plots.curves(dict.fromkeys(LEARNERS, np.arange(60000.0)), "cost").axes[0].lines
+        places = [marks(line)[:, 0] for line in lines]
+        for place in places:
+            assert len(place) == 12
+            np.testing.assert_allclose(np.diff(place), 5000.0, atol=151.0)  # the rounds drawn are 150 apart
+        assert np.diff(np.sort(np.concatenate(places))).min() > 500.0
+
+    def test_a_long_run_is_a_small_file(self):
+        assert len(saved(plots.curves(paid([*LEARNERS, "auto", "SAder"], 60000), "cost"), "svg")) < 150_000
+
+
+class TestSweep:
+    x = np.arange(1.0, 2001.0)
+
+    @pytest.mark.parametrize("log", ["", "x", "y", "xy"])
+    def test_of_many_values_the_extremes_the_ends_and_the_gaps_are_kept(self, log):
+        line = 2.0 + noise(0, 2000, 1)[:, 0].clip(-1.5, 1.5)
+        line[[777, 1234]], line[1500:1700] = (0.01, 99.0), np.nan
+        made = plots.sweep(self.x, {"k=65": line}, "slack", "cost", log=log)
+        (ax,) = made.axes
+        drawn = curves(ax)["k=65"]
+        assert len(drawn) <= 602
+        assert np.array_equal(line[drawn[:, 0].astype(int) - 1], drawn[:, 1], equal_nan=True)
+        assert drawn[[0, -1], 0].tolist() == [1.0, 2000.0]
+        assert {0.01, 99.0} < set(drawn[:, 1])
+        gap = np.isnan(drawn[(drawn[:, 0] > 1500) & (drawn[:, 0] <= 1700), 1])
+        assert gap.all()
+        assert len(gap)
+        assert (ax.get_xscale(), ax.get_yscale()) == ("log" if "x" in log else "linear", "log" if "y" in log else "linear")
+        assert np.isfinite(marks(ax.lines[0])).all()
+        assert len(saved(made, "svg")) < 60_000
+
+    def test_markers_are_even_on_the_axis_that_is_shown(self):
+        for log, place in (("", self.x), ("x", np.log(self.x))):
+            at = marks(plots.sweep(self.x, {"GD": self.x}, "k", "cost", log=log).axes[0].lines[0])[:, 0].astype(int) - 1
+            assert np.diff(place[at], prepend=place[0]).max() < 0.15 * np.ptp(place)
+            assert len(at) in ((12,) if not log else (10, 11, 12))  # near k = 1 the axis has wide gaps
+
+    def test_few_values_are_all_marked_and_those_of_nan_left_out(self):
+        line = np.array([1.0, np.nan, 3.0, 2.0])
+        (drawn,) = plots.sweep(np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line}, "k", "cost").axes[0].lines
+        assert marks(drawn)[:, 0].tolist() == [0.0, 2.0, 4.0]
+        saved(plots.sweep(np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line, "none": line * np.nan}, "k", "cost", log="xy"))
+
+    def test_bands_levels_and_marks_are_where_they_were_said_to_be(self):
+        x = np.arange(1.0, 21.0)
+        lines = {"k=5": x, "auto": 2.0 * x}
+        made = plots.sweep(
+            x,
+            lines,
+            "k",
+            "cost",
+            bands={"auto": (x, 3.0 * x)},
+            levels={"GD": 7.0, "LazyGD": 9.0, "auto": 1.0},
+            marked={"k=5": (3.0, 3.0), "auto": (15.0, 30.0)},
+        )
+        (ax,) = made.axes
+        looks = plots.look(["k=5", "auto", "GD", "LazyGD"])
+        assert names(made) == ["k=5", "auto", "GD", "LazyGD"]
+        (band,) = ax.collections
+        assert np.asarray(band.get_paths()[0].get_extents().extents).tolist() == [1.0, 1.0, 20.0, 60.0]
+        assert np.array_equal(band.get_facecolor(), [to_rgba(looks["auto"]["color"], 0.2)])
+        levels = [line for line in ax.lines if line.get_linestyle() != "-" and line.get_marker() == "None"]
+        assert [float(np.asarray(line.get_ydata())[0]) for line in levels] == [7.0, 9.0, 1.0]
+        assert len({line.get_linestyle() for line in levels}) == 3
+        marked = [line for line in ax.lines if line.get_linestyle() == "None"]
+        assert [np.asarray(line.get_xydata()).tolist() for line in marked] == [[[3.0, 3.0]], [[15.0, 30.0]]]
+        assert [line.get_marker() for line in marked] == [looks["k=5"]["marker"], looks["auto"]["marker"]]
+        assert [text.get_text() for text in ax.texts] == ["3", "15"]
+
+    @given(st.lists(st.tuples(st.floats(1.0, 20.0), st.floats(0.0, 20.0)), min_size=1, max_size=6))
+    @example([(10.0, 10.0)] * 6)
+    @settings(max_examples=20, deadline=None)
+    def test_no_number_lies_on_another_or_on_a_mark(self, points):
+        labels = "abcdef"[: len(points)]
+        x = np.linspace(1.0, 20.0, 5)
+        made = plots.sweep(x, dict.fromkeys(labels, x), "k", "cost", marked=dict(zip(labels, points, strict=True)))
+        (ax,) = made.axes
+        offsets = np.array([np.array(text.xyann) for text in ax.texts if isinstance(text, Annotation)]).reshape(-1, 2)
+        at = np.array([text.xy for text in ax.texts if isinstance(text, Annotation)]).reshape(-1, 2)
+        where, all_marks = ax.transData.transform(at) * 0.36 + offsets, ax.transData.transform(points) * 0.36  # 72 / 200
+        apart = np.abs(where[:, None] - np.vstack((where, all_marks))[None]) / [18.0, 7.0]
+        apart[np.arange(len(where)), np.arange(len(where))] = 1.0
+        assert apart.max(axis=2).min(initial=1.0) > 0.9  # the axes are laid out a little smaller after all
+
+
+class TestBars:
+    groups: ClassVar = {"stochastic": {"GD": 2.0, "k=65": -1.5}, "corrupted": {"k=65": 12345.6, "auto": 0.25}}
+
+    def test_every_bar_stands_in_its_group_with_its_value(self):
+        made = plots.bars(self.groups, "regret")
+        (ax,) = made.axes
+        assert names(made) == ["GD", "k=65", "auto"]
+        assert [text.get_text() for text in ax.get_xticklabels()] == ["stochastic", "corrupted"]
+        heights = {}
+        for bar in ax.containers:
+            for part in bar:
+                group = list(self.groups)[round(part.get_x() + part.get_width() / 2.0)]
+                heights.setdefault(group, {})[bar.get_label()] = part.get_height()
+        assert heights == self.groups
+        assert sorted(text.get_text() for text in ax.texts) == sorted(["2", "\N{MINUS SIGN}1.5", "12,346", "0.25"])
+        assert len({bar[0].get_hatch() for bar in ax.containers}) == 3
+
+    def test_bars_do_not_overlap(self):
+        (ax,) = plots.bars({name: dict.fromkeys(LEARNERS, 1.0) for name in "abc"}, "cost").axes
+        sides = sorted((part.get_x(), part.get_x() + part.get_width()) for bar in ax.containers for part in bar)
+        assert all(right <= left for (_, right), (left, _) in pairwise(sides))
+
+    @pytest.mark.parametrize(("count", "written"), [(12, 12), (13, 0)])
+    def test_values_are_written_on_up_to_twelve_bars(self, count, written):
+        (ax,) = plots.bars({f"group {i}": {"GD": float(i)} for i in range(count)}, "cost").axes
+        assert len(ax.texts) == written
+
+    def test_an_interval_goes_from_end_to_end_even_if_the_value_lies_outside(self):
+        (ax,) = plots.bars({"a": {"GD": 5.0, "auto": 1.0}}, "cost", {"a": {"GD": (6.0, 8.0)}}).axes
+        (interval,) = (part.get_paths()[0].get_extents() for part in ax.collections)
+        assert (interval.y0, interval.y1) == (6.0, 8.0)
+        number = next(text for text in ax.texts if text.get_text() == "5")
+        assert isinstance(number, Annotation)
+        assert number.xy[1] == 8.0
+
+    def test_a_logarithmic_axis_also_shows_what_is_not_positive(self):
+        assert plots.bars({"a": {"GD": 5.0}}, "cost", log=True).axes[0].get_yscale() == "log"
+        for value in (0.0, -3.0):
+            made = plots.bars({"a": {"GD": value, "auto": 100.0}}, "cost", log=True)
+            assert made.axes[0].get_yscale() == "symlog"
+            saved(made)
+        saved(plots.bars({"a": {"GD": 0.0}}, "cost", log=True))
+
+
+def last(scenario, learner, rounds):
+    return kl.run(learner, scenario.costs, engine="step").x[rounds]
+
+
+class TestSnapshots:
+    def test_example_i_greedy_goes_round_while_lazy_stands_at_the_vertex(self):
+        scenario = rotating()
+        around, four = scenario.domain, slice(-4, None)
+        points = {
+            "GD": last(scenario, kl.GD(around, 10.0), four),
+            "LazyGD": last(scenario, kl.LazyGD(around, 10.0), four),
+            "k=5": last(scenario, kl.KLazyGD(around, 10.0, 5), four),
+        }
+        made = plots.snapshots(outline(around), points)
+        ax, sketch = made.axes
+        drawn = curves(ax)
+        assert list(drawn) == names(made) == list(points)
+        for label, path in points.items():
+            assert np.array_equal(drawn[label], path)
+            assert all(ax.viewLim.contains(*point) for point in path)
+        np.testing.assert_allclose(drawn["LazyGD"], np.tile([1.0, 0.0], (4, 1)), atol=1e-12)
+        assert np.ptp(ax.get_xlim()) < 0.5 < np.ptp(sketch.get_xlim())
+        ways = [(text.xyann, text.xy) for text in ax.texts if isinstance(text, Annotation)]
+        wanted = [
+            (tuple(a), tuple(b))
+            for label in ("GD", "k=5")
+            for a, b in zip(points[label], np.roll(points[label], -1, 0), strict=True)
+        ]
+        assert ways == wanted
+
+    def test_example_ii_lazy_moves_less(self):
+        scenario, sigma = alternating(), np.sqrt(101.0)
+        two = {
+            label: last(scenario, family(scenario.domain, sigma), slice(88, 90))
+            for label, family in (("GD", kl.GD), ("LazyGD", kl.LazyGD))
+        }
+        drawn = curves(plots.snapshots(outline(scenario.domain), two).axes[0])
+        moved = {label: np.linalg.norm(np.diff(path, axis=0)) for label, path in drawn.items()}
+        assert moved["LazyGD"] < moved["GD"] / 4.0
+
+    @pytest.mark.parametrize("points", [np.zeros((1, 2)), np.ones((3, 2)), noise(0, 5, 2)])
+    def test_draws_any_points_without_complaint(self, points):
+        for label in ("GD", "comparator"):
+            saved(plots.snapshots(outline(kl.L2Ball(2)), {label: points}))
+
+
+class TestTimelines:
+    def test_a_cross_is_where_the_sign_is_not_the_phases(self):
+        scenario = stochastic(3, phases=4, length=20)
+        g, sign = scenario.costs.data[:, 0], -np.sign(scenario.comparator[:, 0])
+        made = plots.sequence(g, sign)
+        drawn = curves(made.axes[0])
+        wrong = np.flatnonzero(g * sign < 0.0) + 1
+        assert 0 < len(wrong) < 40
+        assert drawn["opposite sign"][:, 0].tolist() == wrong.tolist()
+        seen = np.vstack([drawn[name] for name in names(made)])
+        assert np.array_equal(seen[seen[:, 0].argsort()], np.column_stack((np.arange(1, 81), g)))
+        assert (drawn["phase of sign +"][:, 1] > 0.0).all()
+        ends = [float(np.asarray(line.get_xdata())[0]) for line in made.axes[0].lines if line.get_linestyle() == "--"]
+        assert ends == [20.5, 40.5, 60.5]
+
+    @pytest.mark.parametrize("T", [1, 150, 151, 3000])
+    def test_draws_any_sequence_without_complaint(self, T):
+        made = plots.sequence(noise(0, T, 1)[:, 0], np.ones(T))
+        assert bool(made.axes[0].collections) == (T <= 150)  # stems
+        saved(made)
+
+    @given(k=st.integers(1, 9), T=st.integers(1, 30))
+    @settings(max_examples=15, deadline=None)
+    def test_the_bars_cover_the_gradients_that_each_learner_adds_up(self, k, T):
+        """Measured on the learners themselves: with one unit gradient per round, in a coordinate of its own, they show in y."""
+        made = plots.phases(k, T)
+        domain, g = kl.Box(-9.0 * np.ones(T), 9.0 * np.ones(T)), -np.eye(T)
+        for ax, slack in zip(made.axes, (1, T, k), strict=True):
+            anchors = curves(ax)["anchor, from which the step starts"]
+            states = list(accumulate(g, kl.KLazyGD(domain, 1.0, slack).step, initial=kl.KLazyGD(domain, 1.0, slack).init()))
+            bars = [part for part in ax.patches if isinstance(part, Rectangle)]
+            for t, (bar, anchor, state) in enumerate(zip(bars, anchors, states[1:], strict=True), 1):
+                covered = [s for s in range(1, T + 1) if bar.get_x() < s < bar.get_x() + bar.get_width()]
+                assert covered == (np.flatnonzero(state.g_sum) + 1).tolist()
+                assert anchor.tolist() == [covered[0], t]
+                assert np.array_equal(state.anchor, states[covered[0] - 1].x)
+                assert bar.get_y() < t < bar.get_y() + bar.get_height()
+
+    def test_one_round_is_spelt_out(self):
+        words = [ax.get_xlabel().splitlines()[1] for ax in plots.phases(8, 24).axes]
+        assert words == [
+            r"$x_{13}=\Pi(x_{12}-g_{12}/\sigma)$",
+            r"$x_{13}=\Pi(x_{1}-(g_{1}+\dots+g_{12})/\sigma)$",
+            r"$x_{13}=\Pi(x_{9}-(g_{9}+\dots+g_{12})/\sigma)$",
+        ]
+
+    def test_the_wave_is_drawn_as_given_with_its_blocks(self):
+        scenario = square_wave(4, 16)
+        g, u = scenario.costs.data[:, 0], scenario.comparator[:, 0]
+        x = kl.run(kl.KLazyGD(scenario.domain, 1.0, 4), scenario.costs, engine="step").x[:, 0]
+        y = -(np.cumsum(g) - g)  # over all rounds: each block's gradients cancel
+        made = plots.wave(g, y, x, u, 4)
+        (ax,) = made.axes
+        drawn = curves(ax)
+        wanted = {"gradient $g_t$": g, "comparator $u_t$": u, "unconstrained $y_t$": y, "played $x_t$": x}
+        assert {*wanted, "the set"} == set(names(made))
+        for name, values in wanted.items():
+            assert np.array_equal(drawn[name], np.column_stack((np.arange(1, 17), values)))
+        ends = [float(np.asarray(line.get_xdata())[0]) for line in ax.lines if line.get_linestyle() == "--"]
+        assert ends == [4.5, 8.5, 12.5, 16.5]
+        assert len({str(line.get_marker()) for line in ax.lines[:4]}) == 4
+
+
+def two_steps():
+    """Two gradients in a row on both balls, as the paper's picture has them."""
+    x, g = np.array([0.55, -0.3]), np.array([[-1.2, -0.25], [0.1, -0.6]])
+    outlines, greedy, lazy, cones = {}, {}, {}, {}
+    for title, domain in (("l1", kl.L1Ball(2)), ("l2", kl.L2Ball(2))):
+        y = x - g[0]
+        start, held = np.array([x, y, domain.project(y)]), y - g[1]
+        eager = start[2] - g[1]
+        greedy[title] = np.vstack((start, eager, domain.project(eager)))
+        lazy[title] = np.vstack((start, held, domain.project(held)))
+        outlines[title], cones[title] = outline(domain), normal_cone(domain, start[2], y - start[2])
+    return plots.greedy_and_lazy(outlines, greedy, lazy, cones)
+
+
+class TestGreedyAndLazy:
+    def test_lazy_stands_still_on_the_l1_ball_and_moves_less_on_the_l2_ball(self):
+        made = two_steps()
+        saved(made)
+        assert [ax.get_title() for ax in made.axes] == ["l1", "l2"]
+        moved = [
+            [np.linalg.norm(np.diff(curves(ax)[f"{rule} moved"], axis=0)) for rule in ("greedy", "lazy")] for ax in made.axes
+        ]
+        assert moved[0][1] == 0.0 < moved[0][0]
+        assert 0.0 < moved[1][1] < 0.75 * moved[1][0]
+
+    def test_every_point_has_its_name_within_the_picture(self):
+        for ax in two_steps().axes:
+            points = named(ax)
+            assert set(points) == {"x_1", "y_2", "x_2", *(rf"{a}_3^\mathrm{{{b}}}" for a in "xy" for b in ("greedy", "lazy"))}
+            assert all(ax.viewLim.contains(*point) for point in points.values())
+            assert all(ax.viewLim.contains(*text.get_position()) for text in ax.texts)
+
+    def test_lazy_stays_exactly_while_its_point_lies_in_the_cone_drawn(self):
+        for ax, stays in zip(two_steps().axes, (True, False), strict=True):
+            points = named(ax)
+            corners = curves(ax)["normal cone at $x_2$"]
+            edges = corners[[0, 2]] - corners[1]
+            assert np.array_equal(corners[1], points["x_2"])
+            v = points[r"y_3^\mathrm{lazy}"] - points["x_2"]
+            turn = np.linalg.det(np.stack((edges[0], v))), np.linalg.det(np.stack((v, edges[1])))
+            assert (min(turn) >= 0.0) == stays
+
+    def test_gradients_are_drawn_to_scale(self):
+        for ax in two_steps().axes:
+            tails, heads = arrows(ax)
+            np.testing.assert_allclose(tails - heads, [[-1.2, -0.25], [0.1, -0.6], [0.1, -0.6]], atol=1e-12)
 
 
 class TestExperts:

@@ -18,9 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 
-def refusal(owner: str, condition: str, name: str, value: object, remedy: str) -> ValueError:
+class Refused(ValueError):
+    """Input that was refused where it entered; its message is all that a user needs."""
+
+
+def refusal(owner: str, condition: str, name: str, value: object, remedy: str) -> Refused:
     """The one form that every complaint about a value takes."""
-    return ValueError(f"{owner} needs {condition}, got {name}={value}; {remedy}.")
+    return Refused(f"{owner} needs {condition}, got {name}={value}; {remedy}.")
 
 
 def real_array(values: ArrayLike, name: str, owner: str, *, finite: bool = True) -> Array:

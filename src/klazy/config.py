@@ -33,6 +33,10 @@ class Config:
         names = _defaults(type(self))
         return {name: getattr(self, f"{name}_" if hasattr(self, f"{name}_") else name) for name in names}
 
+    def replace(self, **changes: Any) -> Self:
+        """The same configuration with other values for some arguments."""
+        return type(self)(**self._arguments() | changes)
+
     def __repr__(self) -> str:
         default = _defaults(type(self))
         shown = [f"{name}={_text(value)}" for name, value in self._arguments().items() if not _same(value, default[name])]

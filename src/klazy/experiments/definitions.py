@@ -5,8 +5,8 @@ they are measured, everyone starting at the origin, and the particulars beside e
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,27 @@ from klazy.arrays import one_of
 from klazy.costs import LinearCosts
 from klazy.environments import Scenario, alternating, corrupted, rotating, stochastic
 from klazy.learners import GD, KLazyGD, LazyGD, Learner, SAder, meta_rate
-from klazy.schedules import Schedule, Sqrt
-from klazy.sets import ConvexSet, L1Ball
+from klazy.schedules import Sqrt
+from klazy.sets import L1Ball
 
 PRESETS = ("paper", "authors")
+ENSEMBLES = "Five steps, weighed online: greedy experts (SAder) against lazy ones (SAder-k)."
 STEPS = (1.0, 2.0, 4.0, 8.0, 16.0)  # of the ensembles' experts, over sqrt(T)
+QUICKER = 10  # times shorter phases, of a quick look
 AUTHORS_SLACKS = (500, 250, 125, 60, 30)  # theirs, on both sequences
+
+
+class Settings(NamedTuple):
+    """What a reproduction may be told: ``seeds`` is how many sequences the seeds extra draws; ``quick`` shortens phases."""
+
+    preset: str = "paper"
+    seed: int = 42
+    seeds: int = 20
+    quick: bool = False
+
+    @property
+    def shorter(self) -> int:
+        return QUICKER if self.quick else 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,109 +43,132 @@ class Experiment:
 
     name: str
     title: str
+    about: str
     scenario: Scenario
     learners: Mapping[str, Learner[Any]]
     rounded: bool = False
 
 
-def experiment(name: str, preset: str = "paper", *, seed: Any = 42, shorter: int = 1) -> Experiment:
-    """One of :data:`EXPERIMENTS`; phases are ``shorter`` times shorter, for a quick look."""
+class Recipe(NamedTuple):
+    """How an experiment is made: ``scenario(authors, seed, shorter)``, and ``learners(scenario, authors)`` for it."""
+
+    title: str
+    about: str
+    scenario: Callable[[bool, Any, int], Scenario]
+    learners: Callable[[Scenario, bool], Mapping[str, Learner[Any]]]
+
+
+def experiment(
+    name: str, preset: str = "paper", *, seed: Any = 42, shorter: int = 1,
+    sequence: str | None = None, parameters: str | None = None, measurement: str | None = None,
+) -> Experiment:  # fmt: skip
+    """One of :data:`EXPERIMENTS`; phases are ``shorter`` times shorter, for a quick look.
+
+    Its sequence (with the comparator), the learners' parameters or the way of measuring may be those of the other preset.
+    """
     one_of(preset, "preset", "experiment", PRESETS)
-    return EXPERIMENTS[one_of(name, "name", "experiment", tuple(EXPERIMENTS))](preset == "authors", seed, shorter)
+    recipe = EXPERIMENTS[one_of(name, "name", "experiment", tuple(EXPERIMENTS))]
+    scenario = recipe.scenario((sequence or preset) == "authors", seed, shorter)
+    learners = recipe.learners(scenario, (parameters or preset) == "authors")
+    return Experiment(name, recipe.title, recipe.about, scenario, learners, (measurement or preset) == "authors")
 
 
-def _descents(domain: ConvexSet, sigma: Schedule, slacks: tuple[int, ...], lazy: bool = True) -> dict[str, Learner[Any]]:
-    learners: dict[str, Learner[Any]] = {"GD": GD(domain, sigma)}
-    if lazy:
-        learners["LazyGD"] = LazyGD(domain, sigma)
-    return learners | {f"k={k}": KLazyGD(domain, sigma, k) for k in slacks}
+def _example_i(authors: bool, seed: Any, shorter: int) -> Scenario:
+    return rotating()
 
 
-def _example_i(authors: bool, seed: Any, shorter: int) -> Experiment:
-    scenario = rotating()
-    learners = _descents(scenario.domain, Sqrt(1.0, int(authors)), (5,))
-    return Experiment("example-i", "Example (i): staleness on the l1 ball", scenario, learners, authors)
+def _example_ii(authors: bool, seed: Any, shorter: int) -> Scenario:
+    return alternating()
 
 
-def _example_ii(authors: bool, seed: Any, shorter: int) -> Experiment:
-    scenario = alternating()
-    learners = _descents(scenario.domain, Sqrt(1.0, int(authors)), ())
-    return Experiment("example-ii", "Example (ii): stability on the l2 ball", scenario, learners, authors)
-
-
-def _stochastic_costs(authors: bool, seed: Any, shorter: int) -> Scenario:
+def _stochastic(authors: bool, seed: Any, shorter: int) -> Scenario:
     """``authors``: one legacy generator, seeded once, phase after phase."""
     scenario = stochastic(seed, length=4000 // shorter)
     if not authors:
         return scenario
-    rng, sign = np.random.RandomState(42 if seed is None else seed), -np.sqrt(5.0) * scenario.comparator
+    rng = np.random.RandomState(seed)
     phases = [rng.normal(1.0 if i % 2 == 0 else -1.0, np.sqrt(10.0), (4000 // shorter, 5)) for i in range(15)]
     g = np.concatenate(phases)
-    return Scenario("stochastic", scenario.domain, LinearCosts(g / np.linalg.norm(g, axis=1, keepdims=True)), -sign / 5**0.5)
+    costs = LinearCosts(g / np.linalg.norm(g, axis=1, keepdims=True))
+    return replace(scenario, costs=costs)
 
 
-def _stochastic(authors: bool, seed: Any, shorter: int) -> Experiment:
-    scenario = _stochastic_costs(authors, seed, shorter)
-    learners = _descents(scenario.domain, Sqrt(60.0, int(authors)), (65, 150, 300, 1500))
-    return Experiment("stochastic", "Shifting stochastic costs on the l2 ball", scenario, learners, authors)
-
-
-def _corrupted_costs(authors: bool, length: int) -> Scenario:
+def _corrupted(authors: bool, seed: Any, shorter: int, length: int = 2000) -> Scenario:
     """``authors``: the comparator is minus the majority sign of the 21 rounds around, ties positive."""
-    scenario = corrupted(length=length)
+    scenario = corrupted(length=length // shorter)
     if not authors:
         return scenario
     signs = np.sign(scenario.costs.arrays()[0][:, 0])
     majority = np.where(np.convolve(signs, np.ones(21), mode="same") >= 0.0, 1.0, -1.0)
-    return Scenario("corrupted", scenario.domain, scenario.costs, np.repeat(-majority[:, None] / 5.0, 5, axis=1))
+    return replace(scenario, comparator=np.repeat(-majority[:, None] / 5.0, 5, axis=1))
 
 
-def _corrupted(authors: bool, seed: Any, shorter: int) -> Experiment:
-    scenario = _corrupted_costs(authors, 2000 // shorter)
-    learners = _descents(scenario.domain, Sqrt(16.0, int(authors)), (50, 150, 500, 1500))
-    return Experiment("corrupted", "Corrupted costs on the l1 ball", scenario, learners, authors)
+def _corrupted_for_ensembles(authors: bool, seed: Any, shorter: int) -> Scenario:
+    """``authors``: phases of 4000."""
+    return _corrupted(authors, seed, shorter, 4000 if authors else 2000)
 
 
-def _worst_case(authors: bool, seed: Any, shorter: int) -> Experiment:
-    """``authors``: phases of 600 and sqrt(t / 10)."""
+def _worst_case(authors: bool, seed: Any, shorter: int) -> Scenario:
+    """``authors``: phases of 600."""
     sign = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], (600 if authors else 300) // shorter)[:, None] * np.ones(5)
-    scenario = Scenario("worst case", L1Ball(5), LinearCosts(sign / np.sqrt(5.0)), -sign / 5.0)
-    learners = _descents(scenario.domain, Sqrt(10.0, 1) if authors else Sqrt(8.0), (19,))
-    return Experiment("worst-case", "Pure phases on the l1 ball, where laziness loses", scenario, learners, authors)
+    return Scenario("worst case", L1Ball(5), LinearCosts(sign / np.sqrt(5.0)), -sign / 5.0)
 
 
-def _ensembles(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]]:
-    """Five constant steps, k = floor(5 sigma / 2) or the authors' own, uniform priors, the rate of the published figures."""
+def _descents(c: float, *slacks: int, authors_c: float | None = None) -> Callable[[Scenario, bool], Mapping[str, Learner[Any]]]:
+    """GD, LazyGD and k-lazyGD at sigma = sqrt(t / c); ``authors``: sqrt((t + 1) / c), perhaps with their own c."""
+
+    def learners(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
+        domain, sigma = scenario.domain, Sqrt(authors_c or c, 1) if authors else Sqrt(c)
+        lazy = {f"k={k}": KLazyGD(domain, sigma, k) for k in slacks}
+        return {"GD": GD(domain, sigma), "LazyGD": LazyGD(domain, sigma), **lazy}
+
+    return learners
+
+
+def _ensembles(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
+    """Five constant steps, k = floor(5 sigma / 2), the stated prior and the lemma's rate.
+
+    ``authors``: their own slacks, equal priors, and a rate ten times the lemma's.
+    """
     domain, T = scenario.domain, scenario.costs.T
     sigmas = [float(np.sqrt(T)) / step for step in STEPS]
     slacks = AUTHORS_SLACKS if authors else [max(1, int(5.0 * sigma / 2.0)) for sigma in sigmas]
-    beta = meta_rate("authors", T, 1.0, 1.0)
+    rate = meta_rate("authors" if authors else "lemma", T, 1.0, 1.0), "uniform" if authors else "harmonic"
     lazy = [KLazyGD(domain, sigma, k) for sigma, k in zip(sigmas, slacks, strict=True)]
-    return {
-        "SAder": SAder([GD(domain, sigma) for sigma in sigmas], beta, "uniform"),
-        "SAder-k": SAder(lazy, beta, "uniform"),
-    }
+    return {"SAder": SAder([GD(domain, sigma) for sigma in sigmas], *rate), "SAder-k": SAder(lazy, *rate)}
 
 
-def _ensemble_stochastic(authors: bool, seed: Any, shorter: int) -> Experiment:
-    scenario = _stochastic_costs(authors, seed, shorter)
-    title = "Ensembles on shifting stochastic costs"
-    return Experiment("ensemble-stochastic", title, scenario, _ensembles(scenario, authors), authors)
-
-
-def _ensemble_corrupted(authors: bool, seed: Any, shorter: int) -> Experiment:
-    """``authors``: phases of 4000."""
-    scenario = _corrupted_costs(authors, (4000 if authors else 2000) // shorter)
-    title = "Ensembles on corrupted costs"
-    return Experiment("ensemble-corrupted", title, scenario, _ensembles(scenario, authors), authors)
-
-
-EXPERIMENTS: dict[str, Callable[[bool, Any, int], Experiment]] = {
-    "example-i": _example_i,
-    "example-ii": _example_ii,
-    "stochastic": _stochastic,
-    "corrupted": _corrupted,
-    "worst-case": _worst_case,
-    "ensemble-stochastic": _ensemble_stochastic,
-    "ensemble-corrupted": _ensemble_corrupted,
+EXPERIMENTS: dict[str, Recipe] = {
+    "example-i": Recipe(
+        "Example (i): staleness on the l1 ball",
+        "Twelve equal costs, then costs that rotate: a lazy learner stays at the vertex it reached, a greedy one goes round.",
+        _example_i,
+        _descents(1.0, 5),
+    ),
+    "example-ii": Recipe(
+        "Example (ii): stability on the l2 ball",
+        "Eleven equal costs, then an alternating second coordinate: the longer its sum, the less a lazy learner moves.",
+        _example_ii,
+        _descents(1.0),
+    ),
+    "stochastic": Recipe(
+        "Shifting stochastic costs on the l2 ball",
+        "Fifteen phases of noisy costs whose mean changes sign.",
+        _stochastic,
+        _descents(60.0, 65, 150, 300, 1500),
+    ),
+    "corrupted": Recipe(
+        "Corrupted costs on the l1 ball",
+        "Ten phases of one sign each, with ten rounds of the other sign after every hundred.",
+        _corrupted,
+        _descents(16.0, 50, 150, 500, 1500),
+    ),
+    "worst-case": Recipe(
+        "Pure phases on the l1 ball, where laziness loses",
+        "Five phases without noise: every change matters, and waiting can only lose.",
+        _worst_case,
+        _descents(8.0, 19, authors_c=10.0),
+    ),
+    "ensemble-stochastic": Recipe("Ensembles on shifting stochastic costs", ENSEMBLES, _stochastic, _ensembles),
+    "ensemble-corrupted": Recipe("Ensembles on corrupted costs", ENSEMBLES, _corrupted_for_ensembles, _ensembles),
 }

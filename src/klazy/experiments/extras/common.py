@@ -1,0 +1,46 @@
+"""What the extras share: the two sequences with equal and with random phases, and regrets from totals alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from klazy.arrays import Array
+from klazy.environments import Scenario, corrupted, stochastic
+from klazy.experiments.definitions import Settings
+from klazy.learners import Learner
+from klazy.movement import L2Movement
+from klazy.play import run_many
+from klazy.schedules import Sqrt
+
+SEQUENCES = {"stochastic": (stochastic, 4000), "corrupted": (corrupted, 2000)}  # with the length of a phase
+SIGMA = {"stochastic": Sqrt(60.0), "corrupted": Sqrt(16.0)}  # as printed
+
+
+def draws(settings: Settings) -> int:
+    """How many sequences with random phases are drawn."""
+    return 2 if settings.quick else 8
+
+
+def draw(name: str, settings: Settings, index: int | None = None) -> Scenario:
+    """One of the two sequences with equal phases, or the one of this index with random ones."""
+    make, length = SEQUENCES[name]
+    if index is None:
+        return make(settings.seed, length=length // settings.shorter)
+    seed = np.random.SeedSequence(settings.seed).spawn(index + 1)[-1]
+    return make(seed, length=length // settings.shorter, random_phases=True)
+
+
+def regrets(learners: Sequence[Learner[Any]], scenario: Scenario, weight: float = 1.0) -> Array:
+    """Dynamic regret and net movement of each learner, of shape (n, 2), with movement weight lambda."""
+    movement, u = L2Movement(weight), np.asarray(scenario.comparator)
+    theirs = scenario.costs.values(u).sum(), movement.paid(u).sum()
+    traces = run_many(learners, scenario.costs, movement=movement, record="totals")
+    return np.array([trace.totals for trace in traces]) - theirs
+
+
+def less(value: float, than: float) -> str:
+    """How much less or more: in per cent where both are positive, else as a number, for regret may be negative."""
+    gap = 100.0 * (1.0 - value / than) if min(value, than) > 0.0 else than - value
+    size = f"{abs(gap):.1f} %" if min(value, than) > 0.0 else f"{abs(gap):.4g}"
+    return f"{size} {'less' if gap >= 0.0 else 'more'}"

@@ -1,0 +1,67 @@
+"""Learners without a clock beside k-lazyGD: Decay, auto, and SAder-k that tunes itself."""
+
+from typing import Any
+
+import numpy as np
+
+from klazy import plots
+from klazy.arrays import Array
+from klazy.environments import Scenario
+from klazy.experiments.definitions import Settings
+from klazy.experiments.extras.common import SEQUENCES, SIGMA, draw, draws, regrets
+from klazy.experiments.section import Section
+from klazy.learners import GD, Decay, KLazyGD, Learner, MemoryGD, auto, sader_k
+from klazy.play import run
+from klazy.regret import regret
+
+SLACKS = {"stochastic": (65, 300), "corrupted": (50, 500)}  # printed: near k*, and the best
+
+
+def memories(settings: Settings) -> Section:
+    """Total regret on equal phases, and its mean on random ones."""
+    rows, text, figures = [], [], {}
+    for name in SEQUENCES:
+        equal, phases = draw(name, settings), [draw(name, settings, index) for index in (None, *range(draws(settings)))]
+        totals = np.array([regrets(list(_rivals(name, scenario).values()), scenario).sum(axis=1) for scenario in phases])
+        rivals = _rivals(name, equal)
+        bars = {
+            "equal phases": dict(zip(rivals, totals[0].tolist(), strict=True)),
+            "random phases": dict(zip(rivals, totals[1:].mean(axis=0).tolist(), strict=True)),
+        }
+        running = {label: _running(learner, equal) for label, learner in rivals.items()}
+        caption = f"Total regret on the {name} sequence; on random phases the mean of {draws(settings)} draws."
+        figures[name] = (plots.bars(bars, "total regret"), caption)
+        figures[f"{name}-equal"] = (
+            plots.curves(running, "total regret"),
+            f"Total regret so far on the {name} sequence, equal phases.",
+        )
+        rows += [
+            {"sequence": name, "phases": kind, "learner": label, "total_regret": total}
+            for kind, of in bars.items()
+            for label, total in of.items()
+        ]
+        text.append(_in_words(name, bars))
+    return Section("Without a clock: Decay and auto beside k-lazy", text, {"memories": rows}, figures)
+
+
+def _rivals(name: str, scenario: Scenario) -> dict[str, Learner[Any]]:
+    """At the printed sigma: greedy, two slacks and their decaying twins; and two ensembles that tune themselves."""
+    domain, sigma = scenario.domain, SIGMA[name]
+    lazy = {f"k={k}": KLazyGD(domain, sigma, k) for k in SLACKS[name]}
+    decay = {f"Decay({m})": MemoryGD(domain, sigma, Decay(m)) for m in SLACKS[name]}
+    own = {"SAder-k": sader_k(domain, scenario.costs.T, 1.0, beta="self-tuned"), "auto": auto(domain)}
+    return {"GD": GD(domain, sigma), **lazy, **decay, **own}
+
+
+def _running(learner: Learner[Any], scenario: Scenario) -> Array:
+    curves = regret(run(learner, scenario.costs, record="costs"), scenario.comparator).curves
+    assert curves is not None
+    return curves.total
+
+
+def _in_words(name: str, bars: dict[str, dict[str, float]]) -> str:
+    ranks = [
+        f"{kind}: " + ", ".join(f"{label} {of[label]:.5g}" for label in sorted(of, key=of.__getitem__))
+        for kind, of in bars.items()
+    ]
+    return f"On the {name} sequence, from the least total regret up, {'; '.join(ranks)}."

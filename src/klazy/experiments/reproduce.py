@@ -1,0 +1,123 @@
+"""All parts of the reproduction by name, and how they are made: in parallel, kept as soon as they are done, never twice."""
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from klazy.arrays import one_of, refusal
+from klazy.experiments import illustrations
+from klazy.experiments.definitions import EXPERIMENTS, PRESETS, Settings, experiment
+from klazy.experiments.extras import memories, presets, rates, seeds, sigmas, slacks
+from klazy.experiments.figures import paper_section
+from klazy.experiments.measure import play
+from klazy.experiments.section import Row, Section, Stored, fresh, key_of, load, save
+
+
+class Part(NamedTuple):
+    """``uses`` are the settings that it depends on, ``seconds`` about how long it takes, relative to the others."""
+
+    kind: str
+    about: str
+    make: Callable[[Settings], Section]
+    uses: tuple[str, ...] = ("seed", "quick")
+    seconds: float = 2.0
+
+
+PARTS: dict[str, Part] = {
+    **{
+        name: Part("experiment", recipe.title, partial(paper_section, name), ("preset", "seed", "quick"))
+        for name, recipe in EXPERIMENTS.items()
+    },
+    "geometry": Part("illustration", "One greedy and one lazy step on the l1 and on the l2 ball", illustrations.geometry, ()),
+    "phases": Part(
+        "illustration", "Which gradients an update adds up; small examples of the costs", illustrations.phases, ("seed",)
+    ),
+    "lower-bound": Part("illustration", "The sequence of the lower bound, and its exact regret", illustrations.lower_bound, ()),
+    "resonance": Part("extra", "Every slack up to 2000, on equal and on random phases", slacks.resonance, seconds=30.0),
+    "best-sigma": Part("extra", "Each learner at its own best constant sigma", sigmas.best_sigma, seconds=6.0),
+    "beta-rules": Part("extra", "The ensembles by rule for beta", rates.rates, seconds=5.0),
+    "memories": Part("extra", "Decay, auto and SAder-k beside k-lazyGD", memories.memories, seconds=6.0),
+    "presets": Part("extra", "What the two presets differ in, and how much it matters", presets.presets),
+    "seeds": Part("extra", "The stochastic experiments over many seeds", seeds.seeds, ("seed", "seeds", "quick"), 15.0),
+    "movement-weights": Part("extra", "Movement weights from 0.1 to 30", sigmas.movement_weights, seconds=8.0),
+}
+
+
+class Job(NamedTuple):
+    """One part under some settings, and the folder that it goes to."""
+
+    name: str
+    settings: Settings
+    folder: Path
+
+    @property
+    def key(self) -> str:
+        return key_of(self.name, {name: getattr(self.settings, name) for name in PARTS[self.name].uses})
+
+    def done(self) -> bool:
+        return fresh(self.folder, self.key)
+
+    def make(self) -> "Job":
+        save(PARTS[self.name].make(self.settings), self.folder, self.key)
+        return self
+
+    def stored(self) -> Stored:
+        return load(self.folder)
+
+
+def checked(names: Iterable[str], among: Iterable[str] = PARTS) -> list[str]:
+    """The names in the order of the reproduction, all of them if none is given."""
+    chosen, known = set(names), list(among)
+    for name in chosen.difference(known):
+        near = difflib.get_close_matches(name, known, 1, 0.4)
+        remedy = f"did you mean {near[0]!r}? `klazy list` names all" if near else "`klazy list` names all"
+        raise refusal("reproduce", "the name of a part", "name", repr(name), remedy)
+    return [name for name in known if name in chosen or not chosen]
+
+
+def jobs_of(names: Iterable[str], presets: Sequence[str], settings: Settings, out: Path) -> list[Job]:
+    """What is to be made, the longest first: each experiment once per preset, the others once."""
+    if settings.seeds < 2:
+        raise refusal("reproduce", "seeds >= 2, for an interval", "seeds", settings.seeds, "give a larger number")
+    found = []
+    for name in checked(names):
+        kind = PARTS[name].kind
+        for preset in presets if kind == "experiment" else ("paper",):
+            folder = out / (one_of(preset, "preset", "reproduce", PRESETS) if kind == "experiment" else f"{kind}s") / name
+            found.append(Job(name, settings._replace(preset=preset), folder))
+    return found
+
+
+def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
+    """Make what is not on disk already, in parallel processes; each job is given back when it is done."""
+    from joblib import Parallel, delayed
+
+    pending = sorted((job for job in jobs if not job.done()), key=lambda job: -PARTS[job.name].seconds)
+    yield from (job for job in jobs if job not in pending)
+    if pending:
+        count: Any = min(workers or os.cpu_count() or 1, len(pending))
+        pool: Any = Parallel(n_jobs=count, return_as="generator_unordered")
+        yield from pool(delayed(Job.make)(job) for job in pending)
+
+
+def results(names: Iterable[str], preset: str, settings: Settings) -> list[Row]:
+    """The rows of the experiments alone, nothing drawn and nothing kept."""
+    rows = []
+    for name in checked(names, EXPERIMENTS):
+        outcome = play(experiment(name, preset, seed=settings.seed, shorter=settings.shorter))
+        rows += [{"preset": preset, **row} for row in outcome.rows()]
+    return rows
+
+
+def as_object(preset: str, rows: Iterable[Row]) -> dict[str, Any]:
+    """The rows of one preset as one object, experiment by experiment."""
+    found: dict[str, Any] = {}
+    for row in rows:
+        u = {"switching": row["comparator_switching"], "hitting": row["comparator_hitting"]}
+        of = found.setdefault(row["experiment"], {"T": row["T"], "comparator": u, "learners": {}})
+        keys = ("switching", "hitting", "dynamic_regret", "total_regret")
+        of["learners"][row["learner"]] = {key: row[key] for key in keys}
+    return {"preset": preset, "experiments": found}

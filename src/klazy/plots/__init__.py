@@ -1,0 +1,33 @@
+"""The one place that draws: figures of runs and of the paper, made without pyplot and never shown."""
+
+from typing import TYPE_CHECKING
+
+from klazy.plots.compare import curves, sweep
+from klazy.plots.files import write
+from klazy.plots.grouped import bars
+from klazy.plots.plane import greedy_and_lazy, snapshots
+from klazy.plots.runs import certificate, figure, movement
+from klazy.plots.steps import step
+from klazy.plots.style import look
+from klazy.plots.timelines import phases, sequence, wave
+
+if TYPE_CHECKING:
+    from klazy.plots.style import Figure
+
+__all__ = [
+    "Figure",
+    "bars",
+    "certificate",
+    "curves",
+    "figure",
+    "greedy_and_lazy",
+    "look",
+    "movement",
+    "phases",
+    "sequence",
+    "snapshots",
+    "step",
+    "sweep",
+    "wave",
+    "write",
+]

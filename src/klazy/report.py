@@ -1,0 +1,186 @@
+"""The reproduction as one HTML page that needs nothing beside it: figures are inside, nothing is loaded, no script runs."""
+
+import base64
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from klazy.experiments.claims import CLAIMS
+from klazy.experiments.definitions import PRESETS
+from klazy.experiments.figures import RESULTS
+from klazy.experiments.reproduce import PARTS, Job
+from klazy.experiments.section import Row, Stored, versions
+
+MOST_ROWS = 60  # of a table on the page; longer ones are in their file
+PRESET_NAMES = {"paper": "as printed", "authors": "as the published curves were made"}
+PAGE = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>klazy: the paper reproduced</title>
+<link rel="icon" href="data:,">
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; }
+body { max-width: 72rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.7rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; } h3 { margin-top: 2rem; }
+p { max-width: 48rem; } .small { font-size: .8rem; color: #444; overflow-wrap: anywhere; }
+.warn { background: #fff3cd; padding: .5rem 1rem; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; margin: 1rem 0; }
+th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #ddd; } th { background: #f4f4f4; }
+.word { text-align: left; }
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1rem; }
+figure { margin: 0; } figure.broad { grid-column: 1 / -1; } img { width: 100%; height: auto; }
+figcaption { font-size: .8rem; color: #444; }
+nav ul { columns: 18rem; padding-left: 1.2rem; } code { background: #f4f4f4; padding: 0 .2rem; }
+</style>
+</head>
+<body>
+<h1>Partially lazy gradient descent, reproduced</h1>
+<p>Figures and tables of <em>Partially Lazy Gradient Descent for Smoothed Online Learning</em> (Mhaisen and Iosifidis), computed
+anew by klazy, and what an honest report must also show. Total regret is dynamic regret plus the learner's movement less the
+comparator's, with movement weight 1 unless it says otherwise.</p>
+$warning
+<nav><ul>$contents</ul></nav>
+$body
+</body>
+</html>
+""")
+
+
+def write(out: Path, jobs: Sequence[Job], command: str) -> Path:
+    """Put the sections of finished jobs together as ``report.html``, and their rows as ``results.parquet``."""
+    stored = [(job, job.stored()) for job in jobs]
+    rows = results_of(stored)
+    if rows:
+        import polars
+
+        polars.DataFrame(rows).write_parquet(out / "results.parquet")
+    parts = {"claims": ("The paper's claims, checked", _claims(rows))} if claims_of(rows) else {}
+    for name in dict.fromkeys(job.name for job in jobs):
+        sections = {job.settings.preset: section for job, section in stored if job.name == name}
+        parts[name] = (next(iter(sections.values())).title, _part(out, name, sections))
+    parts["made"] = ("How this page was made", _made(jobs, command))
+    contents = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in parts.items())
+    body = "".join(f'<section id="{name}"><h2>{escape(title)}</h2>{text}</section>\n' for name, (title, text) in parts.items())
+    quick = any(job.settings.quick for job in jobs)
+    warning = (
+        "<p class=warn>A quick look: phases are ten times shorter, so that no number here is the paper's.</p>" if quick else ""
+    )
+    page = out / "report.html"
+    page.write_text(PAGE.substitute(warning=warning, contents=contents, body=body), encoding="utf-8")
+    return page
+
+
+def results_of(stored: Sequence[tuple[Job, Stored]]) -> list[Row]:
+    """One row per preset, experiment and learner."""
+    return [row for _, section in stored for row in section.tables.get(RESULTS, [])]
+
+
+def claims_of(rows: Sequence[Row]) -> list[Row]:
+    """Every printed gain whose experiment is among the rows, with what it is in each preset, in per cent."""
+    played = {(row["preset"], row["experiment"]) for row in rows}
+    found = []
+    for claim in CLAIMS:
+        presets = [preset for preset in PRESETS if (preset, claim.experiment) in played]
+        gains = {preset: claim.found([row for row in rows if row["preset"] == preset]) for preset in presets}
+        if gains:
+            said = f"{claim.experiment}: {claim.better} against {claim.worse}, {claim.quantity}"
+            agrees = [preset for preset in presets if claim.rounds_to_printed(gains[preset])]
+            row = {preset: gains.get(preset) for preset in PRESETS}
+            found.append({"claim": said, "printed": claim.printed, **row, "as printed in": ", ".join(agrees) or "neither"})
+    return found
+
+
+def _claims(rows: Sequence[Row]) -> str:
+    about = (
+        "What the better learner saves, in per cent, as printed and as found in each preset: "
+        + "; ".join(f"{preset}, {said}" for preset, said in PRESET_NAMES.items())
+        + ". The last column names the presets in which the gain, rounded to the printed digits, is the printed one."
+    )
+    shown = [
+        {key: round(value, 2) if isinstance(value, float) else value for key, value in row.items()} for row in claims_of(rows)
+    ]
+    return _paragraph(about) + _table(shown)
+
+
+def _part(out: Path, name: str, sections: dict[str, Stored]) -> str:
+    """A part's words, tables and figures; an experiment's once for each preset."""
+    blocks, played = [], PARTS[name].kind == "experiment"
+    for preset, section in sections.items():
+        if played:
+            blocks.append(f"<h3>Preset {preset}: {PRESET_NAMES[preset]}</h3>")
+        blocks += [_paragraph(said, "small" if said.startswith("Scenario(") else "") for said in section.text]
+        for table, rows in section.tables.items():
+            if len(rows) > MOST_ROWS:
+                file = (section.folder / f"{table}.parquet").relative_to(out)
+                blocks.append(_paragraph(f"All {len(rows)} rows are in {file}.", "small"))
+            else:
+                blocks.append(_table(_with_comparator(rows) if played else rows))
+        blocks.append('<div class="figures">' + "".join(_figure(section, figure) for figure in section.captions) + "</div>")
+    return "".join(blocks)
+
+
+def _with_comparator(rows: Sequence[Row]) -> list[Row]:
+    """The learners' rows without what they share, and the comparator as one more."""
+    columns = ("learner", "switching", "hitting", "dynamic_regret", "total_regret", "certified_bound")
+    u = {"learner": "comparator", "switching": rows[0]["comparator_switching"], "hitting": rows[0]["comparator_hitting"]}
+    return [{name: row.get(name) for name in columns} for row in (*rows, u)]
+
+
+def _figure(section: Stored, name: str) -> str:
+    file, caption = section.figure(name), escape(section.captions[name])
+    data = base64.b64encode(file.read_bytes()).decode()
+    broad = ' class="broad"' if name in ("geometry", "phases") else ""
+    image = f'<img alt="{caption}" src="data:image/svg+xml;base64,{data}">'
+    return f"<figure{broad}>{image}<figcaption>{caption}</figcaption></figure>"
+
+
+def _table(rows: Sequence[Row]) -> str:
+    """Words to the left, numbers to the right."""
+    kinds = {name: ' class="word"' if isinstance(value, str) else "" for name, value in rows[0].items()}
+    head = "".join(f"<th{kind}>{escape(name.replace('_', ' '))}</th>" for name, kind in kinds.items())
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind}>{_cell(row[name])}</td>" for name, kind in kinds.items()) + "</tr>" for row in rows
+    )
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.7g}" if isinstance(value, float) else escape(str(value))
+
+
+def _paragraph(said: str, kind: str = "") -> str:
+    return f'<p class="{kind}">{escape(said)}</p>' if kind else f"<p>{escape(said)}</p>"
+
+
+def _made(jobs: Sequence[Job], command: str) -> str:
+    settings = jobs[0].settings
+    rows = [
+        {"what": "command", "value": command},
+        {"what": "seed, of the stochastic sequences and of all draws", "value": str(settings.seed)},
+        {"what": "sequences of the seeds extra, spawned from it", "value": str(settings.seeds)},
+        *({"what": name, "value": version} for name, version in versions().items()),
+        {"what": "Python", "value": platform.python_version()},
+        {"what": "machine", "value": f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores"},
+    ]
+    return _table(rows)
+
+
+def _processor() -> str:
+    """The processor's own name where the system tells it."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown processor"
+
+
+def command_line() -> str:
+    """What was typed."""
+    return shlex.join(["klazy", *sys.argv[1:]])

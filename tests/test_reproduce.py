@@ -1,0 +1,245 @@
+"""One command reproduces the paper: its parts, what they keep on disk, the JSON it prints, and the report in a browser."""
+
+import json
+import math
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+from playwright.sync_api import sync_playwright
+
+from klazy import report
+from klazy.experiments import EXPERIMENTS, PRESETS
+from klazy.experiments.claims import CLAIMS
+from klazy.experiments.definitions import Settings
+from klazy.experiments.reproduce import PARTS, as_object, checked, jobs_of, results, run_jobs
+from klazy.experiments.section import Section, fresh, load, save
+
+QUICK = Settings(quick=True, seeds=3)
+FEW = ["example-i", "worst-case", "geometry"]
+
+
+def klazy(*arguments, **options):
+    command = [sys.executable, "-m", "klazy", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Every part in small, and its report."""
+    out = tmp_path_factory.mktemp("reproduction")
+    rounded = jobs_of(["worst-case", "ensemble-corrupted"], ["authors"], QUICK, out)  # the others take as long and show no more
+    jobs = jobs_of([], ["paper"], QUICK, out) + rounded
+    assert set(run_jobs(jobs, 1)) == set(jobs)
+    return out, jobs, report.write(out, jobs, "klazy reproduce --quick")
+
+
+class TestParts:
+    def test_every_part_keeps_words_tables_and_figures(self, made):
+        _, jobs, _ = made
+        assert {job.name for job in jobs} == set(PARTS)
+        for job in jobs:
+            stored = job.stored()
+            assert stored.text
+            assert stored.captions or stored.tables
+            for name in stored.captions:
+                assert "<svg" in stored.figure(name).read_text(encoding="utf-8")
+                assert stored.figure(name, "png").read_bytes()[:4] == b"\x89PNG"
+
+    def test_every_experiment_has_the_three_figures_and_a_bound_that_holds(self, made):
+        for job in made[1]:
+            stored = job.stored()
+            if PARTS[job.name].kind == "experiment":
+                assert {"switching", "dynamic-regret", "total-regret"} <= set(stored.captions)
+            for row in stored.tables.get("results", []):
+                rounded = 2e-5 * row["T"] if row["preset"] == "authors" else 0.0  # points are off by up to 5e-6 a coordinate
+                assert row["total_regret"] <= row["certified_bound"] + rounded
+
+    def test_the_examples_show_actions(self, made):
+        for name in ("example-i", "example-ii"):
+            assert "actions" in load(made[0] / "paper" / name).captions
+
+    def test_all_rows_are_in_one_table(self, made):
+        table = pl.read_parquet(made[0] / "results.parquet")
+        assert set(table["experiment"]) == set(EXPERIMENTS)
+        assert set(table["preset"]) == set(PRESETS)
+        wanted = {"learner", "switching", "hitting", "dynamic_regret", "total_regret", "certified_bound"}
+        assert wanted <= set(table.columns)
+        assert (
+            not table.select(pl.selectors.float()).to_numpy().astype(bool).all() or table.null_count().sum_horizontal()[0] == 0
+        )
+
+    def test_numbers_in_the_words_come_from_the_run(self, made):
+        words = " ".join(load(made[0] / "extras" / "seeds").text)
+        row = next(row for row in load(made[0] / "extras" / "seeds").tables["seeds"] if row["learner"] == "k=65")
+        assert f"k=65 {row['gain']:.1f} % ({row['gain_low']:.1f} to {row['gain_high']:.1f})" in words
+
+    def test_the_slack_of_one_is_greedy_and_the_seeds_are_those_of_the_experiment(self, made):
+        first = load(made[0] / "extras" / "resonance").tables["slacks"][0]
+        greedy = next(r for r in load(made[0] / "paper" / "stochastic").tables["results"] if r["learner"] == "GD")
+        assert (first["sequence"], first["k"]) == ("stochastic", 1)
+        assert first["equal_phases"] == pytest.approx(greedy["total_regret"])
+
+
+class TestStore:
+    def test_what_is_there_is_not_made_again_unless_inputs_change(self, tmp_path):
+        jobs = jobs_of(FEW, ["paper"], QUICK, tmp_path)
+        list(run_jobs(jobs, 1))
+        written = {job.name: (job.folder / "section.json").stat().st_mtime_ns for job in jobs}
+        list(run_jobs(jobs, 1))
+        assert written == {job.name: (job.folder / "section.json").stat().st_mtime_ns for job in jobs}
+        other = jobs_of(FEW, ["paper"], QUICK._replace(seed=7), tmp_path)
+        assert [job.name for job in other if not job.done()] == ["example-i", "worst-case"]  # geometry draws nothing
+
+    def test_a_failure_leaves_finished_parts_and_the_rerun_makes_the_rest(self, tmp_path, monkeypatch):
+        jobs = jobs_of(FEW, ["paper"], QUICK, tmp_path)
+        broken = PARTS["worst-case"]._replace(make=lambda settings: 1 / 0, seconds=0.0)  # the last to be made
+        monkeypatch.setitem(PARTS, "worst-case", broken)
+        with pytest.raises(ZeroDivisionError):
+            list(run_jobs(jobs, 1))
+        monkeypatch.undo()
+        assert [job.name for job in jobs if not job.done()] == ["worst-case"]
+        list(run_jobs(jobs, 1))
+        assert all(job.done() for job in jobs)
+
+    def test_a_killed_run_leaves_finished_parts_intact(self, tmp_path):
+        command = [sys.executable, "-m", "klazy", "reproduce", "--quick", "--jobs", "1", "--out", str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+            deadline = time.monotonic() + 240
+            while not list(tmp_path.glob("*/*/section.json")) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            running.send_signal(signal.SIGKILL)
+        jobs = jobs_of([], PRESETS, Settings(quick=True), tmp_path)
+        finished = [job for job in jobs if job.done()]
+        assert finished
+        assert len(finished) < len(jobs)
+        for job in finished:
+            assert all(job.stored().figure(name).exists() for name in job.stored().captions)
+
+    def test_a_damaged_section_counts_as_missing(self, tmp_path):
+        save(Section("title", ["words"], {"rows": [{"a": 1.0}]}), tmp_path / "part", "key")
+        assert fresh(tmp_path / "part", "key")
+        assert not fresh(tmp_path / "part", "another")
+        (tmp_path / "part" / "section.json").write_text("{")
+        assert not fresh(tmp_path / "part", "key")
+
+
+class TestCommand:
+    def test_json_is_one_object_and_nothing_else(self):
+        ran = klazy("reproduce", "--json", "--quick")
+        assert (ran.returncode, ran.stderr) == (0, "")
+        found = json.loads(ran.stdout)
+        assert list(found) == ["preset", "experiments"]
+        assert found["preset"] == "paper"
+        assert list(found["experiments"]) == list(EXPERIMENTS)
+        for experiment in found["experiments"].values():
+            assert list(experiment) == ["T", "comparator", "learners"]
+            assert isinstance(experiment["T"], int)
+            assert list(experiment["comparator"]) == ["switching", "hitting"]
+            for learner in experiment["learners"].values():
+                assert list(learner) == ["switching", "hitting", "dynamic_regret", "total_regret"]
+                assert all(math.isfinite(value) for value in learner.values())
+        assert list(found["experiments"]["stochastic"]["learners"]) == ["GD", "LazyGD", "k=65", "k=150", "k=300", "k=1500"]
+        assert list(found["experiments"]["ensemble-corrupted"]["learners"]) == ["SAder", "SAder-k"]
+
+    def test_json_with_out_prints_the_same_and_keeps_the_figures(self, tmp_path):
+        ran = klazy("reproduce", "worst-case", "--preset", "authors", "--json", "--out", tmp_path / "here")
+        assert json.loads(ran.stdout) == as_object("authors", results(["worst-case"], "authors", Settings()))
+        assert (tmp_path / "here" / "authors" / "worst-case" / "total-regret.svg").exists()
+
+    def test_piped_it_ends_with_the_path_of_the_report(self, tmp_path):
+        ran = klazy("reproduce", *FEW, "--quick", "--out", "here", cwd=tmp_path)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert ran.stdout.splitlines()[-1] == "here/report.html"
+        assert "\x1b" not in ran.stdout
+        assert re.search(r"authors +worst-case +k=19 +[\d.]+", ran.stdout)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["stochastc"], "reproduce needs the name of a part, got name='stochastc'; did you mean 'stochastic'? `klazy list` names all."),  # noqa: E501
+            (["zzz"], "reproduce needs the name of a part, got name='zzz'; `klazy list` names all."),
+            (["geometry", "--json"], "reproduce needs the name of a part, got name='geometry'; `klazy list` names all."),
+            (["--preset", "prnted"], "reproduce needs preset to be one of 'paper', 'authors', got preset='prnted'; choose one of these."),  # noqa: E501
+        ],
+    )  # fmt: skip
+    def test_bad_input_is_one_line_and_a_status(self, arguments, message):
+        ran = klazy("reproduce", *arguments)
+        assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"{message}\n")
+
+    def test_list_names_every_part(self):
+        listed = klazy("list").stdout
+        assert all(re.search(rf"^{name} +{part.kind} ", listed, re.MULTILINE) for name, part in PARTS.items())
+        assert [part["name"] for part in json.loads(klazy("list", "--json").stdout)["parts"]] == list(PARTS)
+
+    def test_help_has_an_example_that_runs(self):
+        said = klazy("reproduce", "--help").stdout
+        assert "klazy reproduce worst-case --preset authors --json" in said
+        assert json.loads(klazy("reproduce", "worst-case", "--preset", "authors", "--json").stdout)["preset"] == "authors"
+
+    def test_version(self):
+        assert re.fullmatch(r"klazy \d+\.\d+\.\d+\n", klazy("--version").stdout)
+
+
+def test_names_come_in_the_order_of_the_reproduction():
+    assert checked(["geometry", "example-i"]) == ["example-i", "geometry"]
+    assert checked([]) == list(PARTS)
+
+
+def test_a_claim_is_recomputed_from_rows():
+    claim = next(claim for claim in CLAIMS if claim.printed == "45")
+    rows = [
+        {"experiment": "stochastic", "learner": "GD", "total_regret": 200.0, "dynamic_regret": 0.0},
+        {"experiment": "stochastic", "learner": "k=300", "total_regret": 111.0, "dynamic_regret": 0.0},
+    ]
+    assert claim.found(rows) == pytest.approx(44.5)
+    assert (claim.rounds_to_printed(44.51), claim.rounds_to_printed(44.49)) == (True, False)
+
+
+@pytest.fixture(scope="module")
+def page(made):
+    browser = shutil.which("chromium")
+    assert browser, "the report is tested in Chromium; `make browser` installs it"
+    with sync_playwright() as play, play.chromium.launch(executable_path=browser, args=["--no-sandbox"]) as chromium:
+        page, heard, asked = chromium.new_page(), [], []
+        page.on("console", lambda message: heard.append(message.text))
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(made[2].as_uri())
+        yield page, heard, asked
+
+
+class TestReport:
+    def test_it_is_silent_and_asks_nobody(self, page):
+        _, heard, asked = page
+        assert heard == []
+        assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+        assert len([url for url in asked if url.startswith("file:")]) == 1  # itself
+
+    def test_every_figure_is_drawn_and_described(self, page, made):
+        shown = page[0].evaluate("[...document.images].map(i => [i.complete && i.naturalWidth > 0, i.alt])")
+        assert len(shown) == sum(len(job.stored().captions) for job in made[1])
+        assert all(drawn and alt for drawn, alt in shown)
+
+    def test_it_says_how_it_was_made(self, page):
+        words = page[0].inner_text("#made")
+        for word in ("klazy reproduce --quick", "numpy", "numba", "Python", "cores", "42"):
+            assert word in words
+
+    def test_it_shows_the_claims_beside_the_printed_values(self, page):
+        cells = page[0].evaluate("[...document.querySelectorAll('#claims tr')].map(r => [...r.cells].map(c => c.innerText))")
+        assert cells[0] == ["claim", "printed", "paper", "authors", "as printed in"]
+        assert [row[1] for row in cells[1:]] == [claim.printed for claim in CLAIMS]
+
+    @pytest.mark.parametrize("width", [1280, 390])
+    def test_nothing_hangs_over_the_page(self, page, width):
+        page[0].set_viewport_size({"width": width, "height": 800})
+        assert page[0].evaluate("document.documentElement.scrollWidth") <= width
+
+    def test_a_quick_look_says_so(self, page):
+        assert "no number here is the paper's" in page[0].inner_text("body")
