@@ -1,16 +1,22 @@
 """Every kernel against ``step``, which is the specification, and the promises about compiling."""
 
+import ast
 import json
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
 import klazy as kl
 from cases import COMPILED, COMPILED_SETS, COSTS, ENSEMBLES, MOVEMENTS, SCHEDULES, costs_of, flattened, gradients
-from klazy.kernels import codes
+from klazy.kernels import binding, codes
+from klazy.kernels.binding import once
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 T = 60
@@ -234,3 +240,55 @@ class TestCompiling:
         from klazy.kernels.play import play_kernel
 
         assert play_kernel(codes.L2_BALL, codes.LINEAR, codes.K_LAZY, 5).targetoptions["nogil"]
+
+
+def test_threads_that_ask_together_get_one_kernel():
+    calls = []
+
+    def make(key):
+        calls.append(key)
+        time.sleep(0.05)
+        return object()
+
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(once(make), [1] * 8))
+    assert len(found) == len(calls) == 1
+
+
+def arrays_made(function):
+    """The names that a function gives to arrays of its own."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            target = node.targets[0]
+            pairs = (
+                zip(target.elts, node.value.elts, strict=True) if isinstance(node.value, ast.Tuple) else [(target, node.value)]
+            )
+            yield from (name.id for name, value in pairs if ast.unparse(value).startswith(("np.empty(", "np.zeros(")))
+
+
+def test_every_array_that_a_kernel_makes_is_held_while_pointers_lead_to_it():
+    held = {}
+    for file in Path(binding.__file__).parent.glob("*.py"):
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                text = ast.unparse(function)
+                names = [name for name in arrays_made(function) if f"pointer({name}" in text]
+                held |= {(file.name, function.name, name): f"hold({name})" in text for name in names}
+    assert len(held) == 6
+    assert all(held.values()), held
+
+
+@pytest.mark.skipif(JIT_OFF, reason="Python keeps its arrays itself")
+def test_a_held_array_is_not_given_to_another():
+    @numba.njit
+    def first_of_two(size):
+        one = np.empty(size)
+        at = binding.pointer(one, 0)
+        at[0] = 1.0
+        two = np.empty(size)
+        two[0] = 2.0
+        found = at[0]
+        binding.hold(one)
+        return found, two[0]
+
+    assert first_of_two(261) == (1.0, 2.0)

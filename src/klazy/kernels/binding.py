@@ -7,7 +7,9 @@ is specialised on together with a fingerprint of this package's sources, so that
 """
 
 from collections.abc import Callable
+from functools import cache, wraps
 from pathlib import Path
+from threading import RLock
 from types import FunctionType
 from typing import Any
 from zlib import crc32
@@ -51,18 +53,51 @@ def _on_stack(context: Any, size: Any):
     return types.CPointer(float64)(size), code
 
 
+def _alive(context: Any, array: Any):
+    """Typing and code of :func:`hold`."""
+
+    def code(context, builder, signature, arguments):
+        return context.get_dummy_value()
+
+    return types.void(array), code
+
+
 # pointer(array, at): the entries of a contiguous float64 array, or of a pointer, from position ``at`` on, as C sees them.
 # A view would be counted up and down by atomic instructions in every round; a pointer is only an address.
+# hold(array): nothing but a use of the array by name. Numba frees an array after its last use, whatever points at it.
 # local(size): a few numbers that nothing else can point to, so that the compiler keeps them in registers.
 if config.DISABLE_JIT:
 
     def pointer(array, at):
         return array.reshape(-1)[at:]
 
+    def hold(array):
+        return
+
     local = np.empty
 else:
     pointer = intrinsic(_address)
+    hold = intrinsic(_alive)
     local = intrinsic(_on_stack)
+
+
+_MAKING = RLock()
+
+
+def once(make: Callable[..., Any]) -> Any:
+    """Make each kernel once in a process, also when threads ask for it together.
+
+    A second copy, loaded from the cache that the first has just filled, would share its symbols and lose them with it.
+    """
+    made = cache(make)
+
+    @wraps(make)
+    def locked(*key: int) -> Any:
+        with _MAKING:
+            return made(*key)
+
+    locked.cache_clear = made.cache_clear
+    return locked
 
 
 def bind(template: Callable[..., Any], **parts: Any) -> FunctionType:

@@ -5,14 +5,13 @@ for small dimensions and :mod:`klazy.kernels.rows` one by one otherwise. What is
 """
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numba import float64, int64
 
 from klazy.kernels import codes, lanes, rows
-from klazy.kernels.binding import bind, called, compiled, fused, local, pointer
+from klazy.kernels.binding import bind, called, compiled, fused, hold, local, once, pointer
 from klazy.kernels.codes import GUESS, LOG_W, LOSS, LOSSES, MOVED, PRIOR, SHRUNK, W
 from klazy.kernels.codes import LANES as L
 from klazy.kernels.parts import REVEALS, norm2
@@ -210,6 +209,7 @@ def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s
     for i in range(d):
         s[codes.HEAD + i] = X[i]
     totals[0], totals[1] = hitting_sum, switching_sum
+    hold(memory)
     return 0
 
 
@@ -227,10 +227,11 @@ def _update(memory, g):
     _, factor = learn(blocks, count, size, X, gradient, d, head, program, work, True)
     move_on(blocks, count, size, factor, X, gradient, d, program, work)
     memory[codes.T_SLOT] += 1.0
+    hold(scratch)
     return 0
 
 
-@cache
+@once
 def _parts(set_code: int, constant_d: int) -> dict[str, Any]:
     """What the templates need to know of set and dimension."""
     block = lanes.block_parts(set_code, constant_d) if constant_d else rows.block_parts
@@ -253,7 +254,7 @@ def play_kernel(set_code: int, cost: int, d: int):
     return _play_kernel(cost, *_key(set_code, d))
 
 
-@cache
+@once
 def _play_kernel(cost: int, set_code: int, constant_d: int):
     costs = {"IS_LINEAR": cost == codes.LINEAR, "reveal": REVEALS.get(cost)}
     play = bind(_play, **costs, **_parts(set_code, constant_d))
@@ -265,6 +266,6 @@ def update_kernel(set_code: int, d: int):
     return _update_kernel(*_key(set_code, d))
 
 
-@cache
+@once
 def _update_kernel(set_code: int, constant_d: int):
     return compiled(bind(_update, **_parts(set_code, constant_d)), UPDATE, codes.ENSEMBLE, set_code, constant_d)

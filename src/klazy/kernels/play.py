@@ -6,14 +6,13 @@ compiled once per machine.
 """
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numba import float64, int64, types
 
 from klazy.kernels import codes
-from klazy.kernels.binding import bind, compiled, fused, local, pointer
+from klazy.kernels.binding import bind, compiled, fused, hold, local, once, pointer
 from klazy.kernels.parts import REVEALS, RULES, distance2, fill_sigmas, norm2, remember, scale, sigma_at, take_roots, total
 from klazy.kernels.project import COORDINATES, SMALL_THRESHOLDS, THRESHOLDS
 
@@ -135,6 +134,7 @@ def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s
         s[at + i], s[at + d + i], s[at + 2 * d + i] = x[i], a[i], b[i]
     s[codes.T_SLOT], s[codes.ENERGY_SLOT], s[codes.SIGMA_SLOT] = t, energy, old_sigma
     totals[0], totals[1] = hit, moved
+    hold(memory)
     return 0
 
 
@@ -180,7 +180,7 @@ def _constant_dim(set_code: int, d: int) -> int:
     return d if codes.unrolled(set_code, d) else 0
 
 
-@cache
+@once
 def settling(set_code: int) -> Any:
     """The second stage of the projection onto a set."""
     return fused(bind(_settle, coordinate=COORDINATES[set_code]))
@@ -204,7 +204,7 @@ def play_kernel(set_code: int, cost: int, rule: int, d: int):
     return _play_kernel(set_code, cost, rule, _constant_dim(set_code, d))
 
 
-@cache
+@once
 def _play_kernel(set_code: int, cost: int, rule: int, constant_d: int):
     costs = {"IS_LINEAR": cost == codes.LINEAR, "reveal": REVEALS.get(cost)}
     play = bind(_play, **costs, **_parts(set_code, rule, constant_d))
@@ -216,6 +216,6 @@ def update_kernel(set_code: int, rule: int, d: int):
     return _update_kernel(set_code, rule, _constant_dim(set_code, d))
 
 
-@cache
+@once
 def _update_kernel(set_code: int, rule: int, constant_d: int):
     return compiled(bind(_update, **_parts(set_code, rule, constant_d)), UPDATE, set_code, rule, constant_d)

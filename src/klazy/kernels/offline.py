@@ -1,0 +1,274 @@
+"""The kernels of the offline optimum: the sweeps of the splitting method, rows of projections, two dynamic programmes.
+
+The splitting method keeps a point w of (T, d) numbers and projects onto {(w, z) : z_t = c (w_t - w_{t-1})}, which is one
+tridiagonal system per coordinate: :func:`_factor` once per choice of penalties, then :func:`_eliminate` forwards and
+:func:`_substitute` backwards in every iteration, each of which does on its way all that a round needs.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import float64, int32, types, void
+
+from klazy.kernels import codes
+from klazy.kernels.binding import bind, compiled, hold, local, once, pointer
+from klazy.kernels.project import COORDINATES, SMALL_THRESHOLDS, THRESHOLDS
+
+BLOCK = 64  # rounds of a dynamic programme whose costs are added up one by one; the blocks are added pairwise
+
+# The parts of the templates below; bind() puts the chosen ones here, one set per kernel.
+D = 0  # the dimension where it is a constant of the kernel, else 0
+threshold = coordinate = lambda *parts: parts
+
+_in1 = types.Array(float64, 1, "C", readonly=True)
+_in2 = types.Array(float64, 2, "C", readonly=True)
+_out1, _out2 = float64[::1], float64[:, ::1]
+
+
+def _factor(r, r_z, c, pivots, lower):
+    """The factors of r I + c^2 D' r_z D for every coordinate; ``r_z[0]`` ties the first round to a point before it."""
+    T, d = pivots.shape
+    for t in range(T):
+        for i in range(d):
+            below = c[i] * c[i] * r_z[t + 1] if t + 1 < T else 0.0
+            above = c[i] * c[i] * r_z[t]
+            lower[t, i] = above * pivots[t - 1, i] if t > 0 else 0.0
+            pivots[t, i] = 1.0 / (r + below + above - (above * lower[t, i] if t > 0 else 0.0))
+
+
+def _eliminate(x, w, s_x, s_z, x0, others, r_x, r_z, c, relaxation, lower, y):
+    """The relaxed update s_x += relaxation (x - w), the right-hand side, and the forward half of the solve, into ``y``.
+
+    ``others`` is what further blocks add to the right-hand side; it may have no rows.
+    """
+    T = x.shape[0]
+    d = D if D > 0 else x.shape[1]
+    more = others.shape[0] > 0
+    for t in range(T):
+        ahead = r_z[t + 1] if t + 1 < T else 0.0
+        following = t + 1 if t + 1 < T else t
+        for i in range(d):
+            s = s_x[t, i] + relaxation * (x[t, i] - w[t, i])
+            s_x[t, i] = s
+            known = r_x * s + c[i] * (r_z[t] * s_z[t, i] - ahead * s_z[following, i])
+            if more:
+                known += others[t, i]
+            if t > 0:
+                known += lower[t, i] * y[t - 1, i]
+            else:
+                known += c[i] * c[i] * r_z[0] * x0[i]
+            y[t, i] = known
+
+
+def _substitute(
+    y, s_x, s_z, x0, shrink, shift, r_z, c, prices, grouped, weights, relaxation, pivots, lower, w, target, mu, still
+):
+    """The backward half of the solve, into ``w``; on its way ``target`` = shrink (2 w - s_x) + shift, to be projected, and
+    the movement's step: z = prox(2 c Dw - s_z), its multiplier ``mu`` and the relaxed update of s_z.
+
+    ``still[t]`` says whether z_t is zero. A round without weight has no multiplier and no part in the system.
+    """
+    T = y.shape[0]
+    d = D if D > 0 else y.shape[1]
+    for i in range(d):
+        w[T - 1, i] = y[T - 1, i] * pivots[T - 1, i]
+    for t in range(T - 1, -1, -1):
+        a = shrink[t if shrink.size > 1 else 0]
+        moves = shift.shape[0] > 0
+        square = 0.0
+        for i in range(d):
+            before = x0[i]
+            if t > 0:
+                before = y[t - 1, i] * pivots[t - 1, i] + lower[t, i] * w[t, i]
+                w[t - 1, i] = before
+            target[t, i] = a * (2.0 * w[t, i] - s_x[t, i]) + (shift[t, i] if moves else 0.0)
+            step = c[i] * (w[t, i] - before)
+            point = 2.0 * step - s_z[t, i]
+            mu[t, i] = point
+            square += point * point
+            s_z[t, i] -= relaxation * step
+        weight = weights[t]
+        if weight == 0.0 or r_z[t] == 0.0:
+            still[t] = 0.0
+            for i in range(d):
+                mu[t, i] = 0.0
+                s_z[t, i] = 0.0
+        elif grouped:
+            size = math.sqrt(square)
+            kept = 1.0 - weight / (r_z[t] * size) if r_z[t] * size > weight else 0.0
+            still[t] = 1.0 if kept == 0.0 else 0.0
+            for i in range(d):
+                z = kept * mu[t, i]
+                s_z[t, i] += relaxation * z
+                mu[t, i] = r_z[t] * (1.0 - kept) * mu[t, i]
+        else:
+            moved = 0.0
+            for i in range(d):
+                pull = r_z[t] * mu[t, i]
+                pull = min(max(pull, -weight * prices[d + i]), weight * prices[i])
+                z = mu[t, i] - pull / r_z[t]
+                moved += abs(z)
+                s_z[t, i] += relaxation * z
+                mu[t, i] = pull
+            still[t] = 1.0 if moved == 0.0 else 0.0
+
+
+def _project_rows(points, p, out):
+    """The projection of every row."""
+    d = D if D > 0 else points.shape[1]
+    memory = np.empty(d)
+    parameters, u = pointer(p, 0), pointer(memory, 0)
+    guess = -np.inf
+    for t in range(points.shape[0]):
+        y, x = pointer(points, t * d), pointer(out, t * d)
+        shift, theta = threshold(y, u, d, parameters, guess)
+        guess = shift + theta
+        for i in range(d):
+            x[i] = coordinate(y[i], u[i], i, d, parameters, shift, theta)
+    hold(memory)
+
+
+def _levels(g, weights, up, down, lower, upper, outside, start, u, sums):
+    """Linear costs and prices of movement on a box: every coordinate is at its lower end, at its upper end, or stays.
+
+    The slope of the cost to go, as a function of the point left behind, is the next rounds' slope clipped to the prices; ``u``
+    holds the unclipped ones before it becomes the optimum. The first multiplier is given where one comes from ``outside``
+    (else NaN). ``sums`` gets what is paid for hitting and for moving, and the dual value, by blocks of rounds.
+    """
+    T = g.shape[0]
+    d = D if D > 0 else g.shape[1]
+    memory = np.empty(d)
+    mu = pointer(memory, 0)
+    if D > 0:
+        mu = local(D)
+    for i in range(d):
+        mu[i] = 0.0
+    for t in range(T - 1, -1, -1):
+        bound = 0.0
+        for i in range(d):
+            slope = g[t, i] - mu[i]
+            u[t, i] = slope
+            mu[i] = -min(max(slope, -weights[t] * up[i]), weights[t] * down[i])
+            if t == 0 and outside[i] == outside[i]:
+                mu[i] = outside[i]
+            p = slope + mu[i]
+            bound += p * (lower[i] if p > 0.0 else upper[i])
+            if t == 0:
+                bound -= mu[i] * start[i]
+        sums[2, t // BLOCK] += bound
+    hold(memory)
+    for t in range(T):
+        hit = moved = 0.0
+        for i in range(d):
+            slope = u[t, i]
+            before = u[t - 1, i] if t > 0 else start[i]
+            x = before if before > lower[i] else lower[i]
+            x = x if x < upper[i] else upper[i]
+            x = lower[i] if slope > weights[t] * down[i] else x
+            x = upper[i] if slope < -weights[t] * up[i] else x
+            u[t, i] = x
+            hit += g[t, i] * x
+            moved += weights[t] * (up[i] * (x - before) if x > before else down[i] * (before - x))
+        sums[0, t // BLOCK] += hit
+        sums[1, t // BLOCK] += moved
+
+
+def _vertices(g, weights, up, down, total, start, u, targets, sums):
+    """Linear costs and prices of movement on a simplex: all mass of a vertex stays or goes to the round's best vertex.
+
+    The cost to go from vertex j, relative to that of entering the best, is at most the price of leaving j; ``u`` holds
+    what staying would cost on that scale before it becomes the optimum, ``targets`` the best vertices; ``sums`` as above.
+    """
+    T = g.shape[0]
+    d = D if D > 0 else g.shape[1]
+    memory = np.empty(d)
+    mu = pointer(memory, 0)
+    if D > 0:
+        mu = local(D)
+    for i in range(d):
+        mu[i] = 0.0
+    for t in range(T - 1, -1, -1):
+        cheapest, lowest, best = np.inf, np.inf, 0
+        for i in range(d):
+            height = g[t, i] - mu[i]
+            u[t, i] = height
+            entered = height + weights[t] * up[i]
+            best = i if entered < cheapest else best
+            cheapest = entered if entered < cheapest else cheapest
+        bound = 0.0
+        for i in range(d):
+            height = u[t, i] - cheapest
+            mu[i] = -min(max(height, -weights[t] * up[i]), weights[t] * down[i])
+            lowest = min(lowest, u[t, i] + mu[i])
+            u[t, i] = height
+            if t == 0:
+                bound -= mu[i] * start[i]
+        targets[t] = best
+        sums[2, t // BLOCK] += bound + total * lowest
+    hold(memory)
+    for t in range(T):
+        best = targets[t]
+        leaving = hit = moved = 0.0
+        for i in range(d):
+            x = u[t - 1, i] if t > 0 else start[i]
+            if u[t, i] > weights[t] * down[i] and i != best:
+                leaving += x
+                moved += weights[t] * (down[i] + up[best]) * x
+                x = 0.0
+            u[t, i] = x
+            hit += g[t, i] * x
+        u[t, best] += leaving
+        sums[0, t // BLOCK] += hit + g[t, best] * leaving
+        sums[1, t // BLOCK] += moved
+
+
+@once
+def _programmes(constant_d: int) -> tuple[Any, Any]:
+    levels = void(*[_in2] + [_in1] * 7, _out2, _out2)
+    vertices = void(_in2, _in1, _in1, _in1, float64, _in1, _out2, int32[::1], _out2)
+    return (
+        compiled(bind(_levels, D=constant_d), levels, constant_d),
+        compiled(bind(_vertices, D=constant_d), vertices, constant_d),
+    )
+
+
+def programmes(d: int) -> tuple[Any, Any]:
+    """The kernels of the dynamic programmes: on a box, and on a simplex."""
+    return _programmes(d if d <= codes.UNROLLED_DIM else 0)
+
+
+@once
+def _factor_kernel() -> Any:
+    return compiled(bind(_factor), void(float64, _in1, _in1, _out2, _out2))
+
+
+@once
+def _sweeps(constant_d: int) -> tuple[Any, Any, Any]:
+    eliminate = void(_in2, _in2, _out2, _out2, _in1, _in2, float64, _in1, _in1, float64, _in2, _out2)
+    substitute = void(
+        _in2, _in2, _out2, _in1, _in1, _in2, _in1, _in1, _in1, types.boolean, _in1, float64, _in2, _in2,
+        _out2, _out2, _out2, _out1,
+    )  # fmt: skip
+    return (
+        _factor_kernel(),
+        compiled(bind(_eliminate, D=constant_d), eliminate, constant_d),
+        compiled(bind(_substitute, D=constant_d), substitute, constant_d),
+    )
+
+
+def sweeps(d: int) -> tuple[Any, Any, Any]:
+    """The kernels factor, eliminate and substitute."""
+    return _sweeps(d if d <= codes.UNROLLED_DIM else 0)
+
+
+@once
+def _rows_kernel(set_code: int, constant_d: int) -> Any:
+    parts = (SMALL_THRESHOLDS if constant_d else THRESHOLDS)[set_code]
+    template = bind(_project_rows, D=constant_d, threshold=parts, coordinate=COORDINATES[set_code])
+    return compiled(template, void(_in2, _in1, _out2), set_code, constant_d)
+
+
+def project_rows(set_code: int, d: int) -> Any:
+    """The kernel that projects rows of points onto a set: points, the set's parameters, where to write."""
+    return _rows_kernel(set_code, d if codes.unrolled(set_code, d) else 0)
