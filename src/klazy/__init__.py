@@ -2,6 +2,16 @@
 
 from klazy.actions import sample_actions
 from klazy.agent import Agent
+from klazy.comparators import (
+    Fixed,
+    Frontier,
+    GapNotReached,
+    Optimum,
+    best_fixed,
+    best_with_path_length,
+    frontier,
+    offline_optimum,
+)
 from klazy.costs import (
     CallableCosts,
     Costs,
@@ -39,6 +49,7 @@ from klazy.learners import (
     scream,
     sigma_grid,
 )
+from klazy.lookahead import OBD, ROBD, AveragingHorizon, LookAhead, LookAheadSAder, RecedingHorizon, run_ahead
 from klazy.movement import (
     AsymmetricMovement,
     L1Movement,
@@ -49,7 +60,7 @@ from klazy.movement import (
     WeightedL2Movement,
 )
 from klazy.play import run, run_many
-from klazy.regret import Regret, regret
+from klazy.regret import Regret, competitive_ratio, regret
 from klazy.schedules import Constant, Doubling, ScaleFree, Schedule, Sqrt
 from klazy.sets import (
     Box,

@@ -6,7 +6,8 @@ function instead and runs through ``step``. Rounds are t = 1, ..., T.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from copy import copy
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +34,10 @@ class Costs(ABC):
     def values(self, x: Array) -> Array:
         """f_t(x_t) for all rounds at once, x of shape (T, d)."""
         return np.array([self.value(t, x[t - 1]) for t in range(1, self.T + 1)])
+
+    @abstractmethod
+    def window(self, first: int, last: int) -> "Costs":
+        """The costs of rounds ``first`` to ``last`` alone, which become rounds 1, 2, ... ."""
 
     def check_finite(self) -> None:
         """Refuse data with NaN or inf, saying where; costs without data have nothing to refuse."""
@@ -65,6 +70,13 @@ class _Rows(Costs):
         """Keep one number for all rounds, or one per round."""
         extra = real_array(values, name, type(self).__name__)
         self.extra = extra[None] if extra.ndim == 0 else vector(extra, name, type(self).__name__, self.T)
+
+    def window(self, first: int, last: int) -> Self:
+        part = copy(self)
+        part.data = self.data[first - 1 : last]
+        part.extra = self.extra if self.extra.size == 1 else self.extra[first - 1 : last]
+        part.T = len(part.data)
+        return part
 
     def check_finite(self) -> None:
         real_array(self.data, self.name, type(self).__name__)
@@ -218,6 +230,15 @@ class CallableCosts(Costs):
 
     def subgradient(self, t: int, x: Array) -> Array:
         return vector(self._subgradient(t, x.copy()), f"subgradient({t})", "CallableCosts", self.dim).copy()
+
+    def window(self, first: int, last: int) -> "CallableCosts":
+        def value(t: int, x: Array) -> float:
+            return self._value(first - 1 + t, x)
+
+        def subgradient(t: int, x: Array) -> ArrayLike:
+            return self._subgradient(first - 1 + t, x)
+
+        return CallableCosts(last - first + 1, self.dim, value, subgradient)
 
 
 def as_costs(costs: Costs | ArrayLike) -> Costs:

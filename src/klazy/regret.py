@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.arrays import Array, real_array, refusal, rows, vector
+from klazy.comparators import Optimum
 from klazy.costs import Costs, as_costs
 from klazy.movement import L2Movement
 from klazy.trace import Trace
@@ -82,3 +83,22 @@ def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -
     totals = trace.totals
     dynamic = totals.hitting - float(hitting.sum())
     return Regret(dynamic, totals.switching, float(moved.sum()), float(path.sum()), curves)
+
+
+def competitive_ratio(trace: Trace, optimum: Optimum) -> float:
+    """What a run paid over what the offline optimum must pay, for costs that are never negative.
+
+    It is certified: the optimum's lower bound is divided by, so the true ratio is no larger.
+
+    >>> costs = QuadraticCosts([[0.0], [1.0], [0.0]])
+    >>> best = offline_optimum(costs, Box(0, 1), L1Movement(0.1), x0=[0.0])
+    >>> round(competitive_ratio(run(GD(Box(0, 1), 2.0), costs, movement=L1Movement(0.1), x0=[0.0]), best), 3)
+    3.857
+    """
+    if len(optimum.u) != trace.T:
+        raise refusal("competitive_ratio", f"the optimum of the run's {trace.T} rounds", "T", len(optimum.u), "compute it anew")
+    least = float(trace.hitting.min()) if "hitting" in trace.kept else trace.totals.hitting
+    if least < 0.0 or optimum.lower_bound <= 0.0:
+        worst = min(least, optimum.lower_bound)
+        raise refusal("competitive_ratio", "costs that are positive", "cost", worst, "a ratio means nothing here; use regret")
+    return trace.totals.cost / optimum.lower_bound

@@ -1,0 +1,450 @@
+"""Comparators: bounds hold whatever the iterate, optima agree with a conic solver and with brute force, laws of duality."""
+
+import itertools
+import re
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import klazy as kl
+from cases import TRIANGLE, concrete, costs_of, gradients
+from klazy.arrays import Array
+from klazy.comparators import (
+    Frontier,
+    GapNotReached,
+    Optimum,
+    best_fixed,
+    best_with_path_length,
+    frontier,
+    offline_optimum,
+)
+from klazy.comparators.families import Ridge, Separate, family_of
+from klazy.comparators.problem import Problem
+from klazy.comparators.search import Vertex, _hull
+from klazy.comparators.splitting import Splitting
+from test_sets import constraints
+
+BALL, SIMPLEX = kl.L2Ball(3), kl.Simplex(3)
+BOX = kl.Box([-1.0, 0.0, 0.5], [1.0, 0.5, 2.0])
+SETS: list[kl.ConvexSet] = [
+    BALL,
+    kl.L1Ball(3, 1.5, [0.5, 0.0, -0.2]),
+    BOX,
+    SIMPLEX,
+    kl.CappedSimplex(3, 1.0, 0.6),
+    TRIANGLE,
+    kl.Product([kl.L2Ball(2), kl.Box(-1.0, 1.0)]),
+    kl.Intersection([kl.L2Ball(3), kl.Box([0.0, -1.0, -1.0], [1.0, 1.0, 0.2])]),
+]
+FAMILIES = ["LinearCosts", "QuadraticCosts", "PinballCosts", "HingeCosts", "LogisticCosts", "LogWealthCosts"]
+T = 8
+MOVEMENTS: list[kl.Movement] = [
+    kl.L2Movement(0.5),
+    kl.L2Movement(np.linspace(0.0, 1.0, T)),
+    kl.WeightedL2Movement(0.5, scale=[0.0, 1.0, 2.0]),
+    kl.L1Movement(0.3),
+    kl.TVMovement(np.linspace(1.0, 0.0, T)),
+    kl.AsymmetricMovement(0.5, up=[0.1, 0.2, 1.0], down=2.0),
+]
+PRICES = [kl.L1Movement, kl.TVMovement, lambda w: kl.AsymmetricMovement(w, up=[0.1, 0.6, 1.0], down=[0.9, 0.0, 0.4])]
+
+
+SOLVER = 1e-7  # ten times the gap at which Clarabel stops
+
+
+def agrees(found: Any, value: float) -> bool:
+    """A certified gap of 1e-7 and the solver's own 1e-8, with room for a scale of costs beyond their sum."""
+    near = 1e-6 * (1.0 + abs(value))
+    return abs(found.cost - value) <= near and found.lower_bound <= value + SOLVER * (1.0 + abs(value))
+
+
+def stated_cost(costs: Any, t: int, x: cp.Expression) -> Any:
+    """f_t as a conic solver reads it, written from its definition."""
+    row, extra = costs.data[t], costs.extra[min(t, costs.extra.size - 1)]
+    match costs:
+        case kl.LinearCosts():
+            return row @ x
+        case kl.QuadraticCosts():
+            return extra / 2 * cp.sum_squares(x - row)
+        case kl.PinballCosts():
+            return costs.short @ cp.pos(row - x) + costs.excess @ cp.pos(x - row)
+        case kl.LogWealthCosts():
+            return -cp.log(row @ x)
+        case kl.HingeCosts():
+            return cp.pos(1 - extra * (row @ x))
+        case kl.LogisticCosts():
+            return cp.logistic(-extra * (row @ x))
+    raise AssertionError(f"state {type(costs).__name__} for cvxpy here")
+
+
+def stated_movement(movement: Any, weight: float, delta: cp.Expression) -> Any:
+    match movement:
+        case kl.L2Movement():
+            return weight * cp.norm2(delta)
+        case kl.WeightedL2Movement():
+            return weight * cp.norm2(cp.multiply(np.sqrt(movement.scale), delta))
+        case kl.L1Movement():
+            return weight * cp.norm1(delta)
+        case kl.TVMovement():
+            return weight / 2 * cp.norm1(delta)
+        case kl.AsymmetricMovement():
+            up, down = np.full(delta.shape, movement.up), np.full(delta.shape, movement.down)
+            return weight * (up @ cp.pos(delta) + down @ cp.neg(delta))
+    raise AssertionError(f"state {type(movement).__name__} for cvxpy here")
+
+
+def conic(costs: kl.Costs, domain: kl.ConvexSet, movement: kl.Movement, x0: Array | None = None) -> float:
+    """The optimum by Clarabel."""
+    x, weights = cp.Variable((costs.T, costs.dim)), np.full(costs.T, movement.weights(costs.T))
+    terms = [stated_cost(costs, t, x[t]) for t in range(costs.T)]
+    terms += [stated_movement(movement, weights[t], x[t] - x[t - 1]) for t in range(1, costs.T)]
+    terms += [] if x0 is None else [stated_movement(movement, weights[0], x[0] - x0)]
+    inside = [c for t in range(costs.T) for c in constraints(domain, x[t])]
+    return solved(cp.Problem(cp.Minimize(sum(terms)), inside))
+
+
+def solved(problem: cp.Problem) -> float:
+    return float(problem.solve(solver=cp.CLARABEL))  # pyright: ignore[reportArgumentType]
+
+
+def feasible(domain: kl.ConvexSet, seed: int, n: int = T) -> Array:
+    return domain.project(np.random.default_rng(seed).normal(scale=2.0, size=(n, domain.dim)))
+
+
+def paid(costs: kl.Costs, movement: kl.Movement, u: Array, x0: Array | None = None) -> float:
+    return float(costs.values(u).sum() + movement.paid(u, x0).sum())
+
+
+def has_domain(name: str, domain: kl.ConvexSet) -> bool:
+    """Log-wealth needs portfolios."""
+    return name != "LogWealthCosts" or isinstance(domain, kl.Simplex | kl.CappedSimplex)
+
+
+def test_every_set_family_and_movement_is_here():
+    assert {type(s) for s in SETS} == set(concrete(kl.ConvexSet))
+    assert {kl.CallableCosts, *(getattr(kl, name) for name in FAMILIES)} == set(concrete(kl.Costs))
+    assert {kl.SwitchFee, *(type(m) for m in MOVEMENTS)} == set(concrete(kl.Movement))
+
+
+class TestAgainstAConicSolver:
+    @pytest.mark.parametrize("name", FAMILIES)
+    @pytest.mark.parametrize("domain", SETS, ids=repr)
+    def test_every_set_and_family(self, domain, name):
+        if has_domain(name, domain):
+            costs, movement = costs_of(name, T, domain.dim, 1), MOVEMENTS[0]
+            assert agrees(offline_optimum(costs, domain, movement, gap=1e-7), conic(costs, domain, movement))
+
+    @pytest.mark.parametrize("name", FAMILIES)
+    @pytest.mark.parametrize("movement", MOVEMENTS, ids=repr)
+    def test_every_movement_from_a_point_outside_the_set(self, movement, name):
+        costs, x0 = costs_of(name, T, 3, 2), np.array([0.7, -0.4, 0.2])
+        assert agrees(offline_optimum(costs, SIMPLEX, movement, x0=x0, gap=1e-7), conic(costs, SIMPLEX, movement, x0))
+
+    @pytest.mark.parametrize("name", FAMILIES)
+    @pytest.mark.parametrize("domain", [SIMPLEX, SETS[4], TRIANGLE, SETS[7]], ids=repr)
+    def test_the_best_fixed_point(self, domain, name):
+        if has_domain(name, domain):
+            costs, x = costs_of(name, T, domain.dim, 3), cp.Variable(domain.dim)
+            found = best_fixed(costs, domain, gap=1e-5)
+            value = solved(cp.Problem(cp.Minimize(sum(stated_cost(costs, t, x) for t in range(T))), constraints(domain, x)))
+            scale = 1.0 + abs(value)  # a gap of 1e-5, which the slowest of these families reaches in a second
+            assert abs(found.cost - value) <= 1e-5 * scale
+            assert found.lower_bound <= value + SOLVER * scale
+            assert domain.contains(found.x)
+
+    @pytest.mark.parametrize("length", [0.0, 0.3, 1.5, 100.0])
+    def test_the_best_of_bounded_length(self, length):
+        costs = costs_of("QuadraticCosts", T, 3, 4)
+        x = cp.Variable((T, 3))
+        moved = sum(cp.norm2(x[t] - x[t - 1]) for t in range(1, T))
+        inside = [c for t in range(T) for c in constraints(BALL, x[t])]
+        hitting = sum(stated_cost(costs, t, x[t]) for t in range(T))
+        value = solved(cp.Problem(cp.Minimize(hitting), [*inside, moved <= length]))
+        found = best_with_path_length(costs, BALL, length, gap=1e-4)
+        assert kl.L2Movement().paid(found.u).sum() <= length * (1.0 + 1e-9)
+        assert abs(found.cost - value) <= 1e-4 * (1.0 + value)  # the gap asked for
+        assert found.lower_bound <= value + SOLVER * (1.0 + value)
+
+
+class TestExactProgrammes:
+    @pytest.mark.parametrize("make", PRICES)
+    @given(seed=st.integers(0, 2**16), varying=st.booleans())
+    def test_a_simplex_against_all_sequences_of_vertices(self, make, seed, varying):
+        rng = np.random.default_rng(seed)
+        g, movement = rng.normal(size=(5, 3)), make(rng.uniform(0.0, 1.5, 5) if varying else 0.4)
+        domain = kl.Simplex(3, 1.7)
+        found = offline_optimum(g, domain, movement)
+        sequences = (1.7 * np.eye(3)[list(path)] for path in itertools.product(range(3), repeat=5))
+        best = min(paid(kl.LinearCosts(g), movement, u) for u in sequences)
+        assert found.method == "dynamic programme"
+        assert found.cost == pytest.approx(best, abs=1e-12)  # a few roundings of numbers below 10
+        assert found.cost == pytest.approx(paid(kl.LinearCosts(g), movement, found.u), abs=1e-12)
+
+    @pytest.mark.parametrize("make", PRICES)
+    @given(seed=st.integers(0, 2**16), varying=st.booleans())
+    def test_a_box_against_all_sequences_of_ends(self, make, seed, varying):
+        rng = np.random.default_rng(seed)
+        g, movement = rng.normal(size=(5, 3)), make(rng.uniform(0.0, 1.5, 5) if varying else 0.4)
+        x0 = rng.normal(size=3) if seed % 2 else None
+        start = BOX.lower if x0 is None else BOX.project(x0)
+        levels = np.array([BOX.lower, start, BOX.upper])
+        best = 0.0
+        for i in range(3):  # coordinates are independent: the others are held at their start, where they pay the same
+            paths = (levels[list(path), i] for path in itertools.product(range(3), repeat=5))
+            costs = []
+            for path in paths:
+                u, weights = np.tile(start, (5, 1)), np.full(5, movement.weights(5))
+                u[:, i] = path
+                delta = np.diff(u, axis=0, prepend=(u[:1] if x0 is None else start[None]))
+                costs.append(g[:, i] @ path + weights @ movement.distance(delta))
+            best += min(costs)
+        if x0 is not None:
+            best += float(np.full(5, movement.weights(5))[0] * movement.distance(start - x0))
+        found = offline_optimum(g, BOX, movement, x0=x0)
+        assert found.cost == pytest.approx(best, abs=1e-12)
+        assert found.cost == pytest.approx(paid(kl.LinearCosts(g), movement, found.u, x0), abs=1e-12)
+        assert found.gap <= 1e-10  # (d + 100) eps times how much more the terms sum to than the cost
+
+    @pytest.mark.parametrize("domain", [SIMPLEX, BOX, kl.Simplex(11), kl.Box(np.zeros(11), np.ones(11))], ids=repr)
+    @given(seed=st.integers(0, 2**16), weight=st.floats(0.0, 20.0))
+    def test_their_gap_is_rounding_from_any_start_in_the_set(self, domain, seed, weight):
+        g = gradients(seed, 200, domain.dim)
+        x0 = domain.project(np.random.default_rng(seed).normal(size=domain.dim))
+        for start in (None, x0):
+            found = offline_optimum(g, domain, kl.TVMovement(weight), x0=start)
+            assert found.gap <= 1e-10  # (d + 100) eps times how much more the terms sum to than the cost
+            assert found.cost == pytest.approx(paid(kl.LinearCosts(g), kl.TVMovement(weight), found.u, start), rel=1e-11)
+            assert domain.contains(found.u)
+
+    def test_splitting_finds_what_they_find(self):
+        g = gradients(3, 40, 3)
+        for domain in (SIMPLEX, BOX):
+            problem = Problem(g, domain, kl.L1Movement(0.8), None, "test")
+            method = Splitting(problem)
+            method.advance(3000)
+            exact = offline_optimum(g, domain, kl.L1Movement(0.8))
+            assert sum(problem.paid(method.x)) == pytest.approx(exact.cost, rel=1e-7)
+            assert method.lower_bound(method.point()) == pytest.approx(exact.cost, rel=1e-7)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+class TestFamilies:
+    @given(seed=st.integers(0, 2**16), r=st.floats(1e-3, 1e3), far=st.floats(0.0, 30.0))
+    def test_minorants_lie_below_the_costs_and_touch_them_at_the_step(self, name, seed, r, far):
+        rng = np.random.default_rng(seed)
+        costs = costs_of(name, T, 3, seed)
+        family, a = family_of(costs, "test"), rng.normal(scale=far, size=(T, 3))
+        v = family.prox(a, r) if isinstance(family, Separate) else a
+        e, h = family.minorant(v, r * (a - v))
+        size = 1.0 + np.abs(e) + np.linalg.norm(h, axis=1) * (1.0 + np.linalg.norm(a, axis=1))
+        assert (costs.values(v) - (e + np.vecdot(h, v)) <= 1e-9 * size * (1.0 + r)).all()  # h = r (a - v) loses r |a| eps
+        for x in rng.normal(scale=5.0, size=(20, T, 3)):
+            x = np.abs(x) if name == "LogWealthCosts" else x
+            assert (e + np.vecdot(h, x) <= costs.values(x) + 1e-12 * size * (1.0 + np.linalg.norm(x))).all()
+
+    @given(seed=st.integers(0, 2**16), magnitude=st.floats(-2.0, 2.0))
+    def test_steps_minimise(self, name, seed, magnitude):
+        r, rng = 10.0**magnitude, np.random.default_rng(seed)
+        costs = costs_of(name, T, 3, seed)
+        family, a = family_of(costs, "test"), rng.normal(scale=3.0, size=(T, 3))
+        if isinstance(family, Separate):
+            v = family.prox(a, r)
+
+            def objective(x):
+                return costs.values(x) + 0.5 * r * ((x - a) ** 2).sum(axis=1)
+
+            for size in (1.0, 0.1, 0.1, 1e-2, 1e-3):
+                other = objective(v + size * rng.normal(size=(T, 3)))
+                assert (objective(v) <= np.nan_to_num(other, nan=np.inf) + 1e-12 * (1.0 + r) * (1.0 + np.abs(a).sum())).all()
+
+
+def test_the_logistic_step_solves_its_equation_from_wherever():
+    """Newton alone runs from one end of the bracket to the other and back in one of a hundred of these cases."""
+    rng = np.random.default_rng(0)
+    margin, k = rng.normal(scale=20.0, size=3000), 10.0 ** rng.uniform(-3.0, 4.0, 3000)
+    family = family_of(kl.LogisticCosts(np.ones((1, 1)), [1.0]), "test")
+    assert isinstance(family, Ridge)
+    q = margin + k * family.slope(margin, k)
+    np.testing.assert_allclose(q - margin, k / (1.0 + np.exp(q)), rtol=1e-9, atol=1e-12 * (np.abs(margin) + k).max())
+
+
+class TestLaws:
+    @pytest.mark.parametrize("name", FAMILIES)
+    @settings(max_examples=8)
+    @given(seed=st.integers(0, 2**16), weight=st.sampled_from([0.0, 0.1, 1.0, 10.0]))
+    def test_no_sequence_beats_the_bound_and_none_found_lies_below_it(self, name, seed, weight):
+        costs, movement = costs_of(name, T, 3, seed), kl.L2Movement(weight)
+        domain = SIMPLEX if name == "LogWealthCosts" else BALL
+        found = offline_optimum(costs, domain, movement, gap=1e-3)
+        assert found.lower_bound <= found.cost
+        assert found.gap <= 1e-3
+        assert domain.contains(found.u)
+        assert found.cost == pytest.approx(paid(costs, movement, found.u), rel=1e-12, abs=1e-12)
+        trace = kl.run(kl.GD(domain, 2.0), costs, movement=movement)
+        for u in (feasible(domain, seed), np.tile(feasible(domain, seed, 1), (T, 1)), trace.x):
+            assert paid(costs, movement, u) >= found.lower_bound
+
+    @pytest.mark.parametrize("domain", SETS, ids=repr)
+    @pytest.mark.parametrize("iterations", [1, 3, 12])
+    def test_the_bound_holds_however_early_it_stops(self, domain, iterations):
+        costs, movement = costs_of("PinballCosts", T, domain.dim, 5), kl.L2Movement(0.3)
+        best = offline_optimum(costs, domain, movement, gap=1e-6).cost
+        with pytest.raises(GapNotReached) as stopped:
+            offline_optimum(costs, domain, movement, gap=1e-12, iterations=iterations)
+        assert stopped.value.best.lower_bound <= best <= stopped.value.best.cost * (1 + 1e-6)
+
+    @settings(max_examples=10)
+    @given(seed=st.integers(0, 2**16), name=st.sampled_from(["LinearCosts", "QuadraticCosts"]))
+    def test_the_value_grows_with_the_weight_and_is_concave_in_it(self, seed, name):
+        costs, weights = costs_of(name, 12, 3, seed), np.linspace(0.0, 2.0, 5)
+        found = [offline_optimum(costs, BALL, kl.L2Movement(w), gap=1e-6) for w in weights]
+        upper, lower = np.array([f.cost for f in found]), np.array([f.lower_bound for f in found])
+        assert (upper[1:] >= lower[:-1]).all()
+        assert (upper[1:-1] >= 0.5 * (lower[:-2] + lower[2:])).all()
+
+    @pytest.mark.parametrize("domain", [BALL, SIMPLEX, BOX], ids=repr)
+    @settings(max_examples=10)
+    @given(seed=st.integers(0, 2**16))
+    def test_free_movement_gives_every_rounds_minimum_and_dear_movement_the_best_fixed_point(self, domain, seed):
+        g = gradients(seed, 12, 3)
+        free = offline_optimum(g, domain, kl.L2Movement(0.0), gap=1e-8)
+        assert free.cost == pytest.approx(np.vecdot(g, domain.argmin_linear(g)).sum(), rel=1e-7)
+        fixed, dear = best_fixed(g, domain), offline_optimum(g, domain, kl.L2Movement(1e3), gap=1e-6)
+        assert dear.lower_bound <= fixed.cost
+        assert fixed.lower_bound <= dear.cost + 1e-9
+        assert dear.cost == pytest.approx(fixed.cost, rel=2e-6, abs=1e-6)
+        assert fixed.cost == pytest.approx(g.sum(axis=0) @ fixed.x)
+
+    def test_a_start_from_a_coarser_problem_saves_iterations_and_changes_no_bound(self):
+        g = gradients(1, 3000, 3) + np.repeat([1.0, -1.0, 1.0], 1000)[:, None]
+        costs, movement, steps = kl.LinearCosts(g), kl.L2Movement(50.0), []
+        found = offline_optimum(costs, BALL, movement, progress=lambda iteration, gap: steps.append((iteration, gap)))
+        problem = Problem(costs, BALL, movement, None, "test")
+        cold = Splitting(problem)
+        cold.advance(2 * found.iterations)
+        assert sum(problem.paid(cold.x)) >= found.lower_bound
+        assert cold.lower_bound(cold.point()) <= found.cost
+        assert problem.gap(sum(problem.paid(cold.x)), cold.lower_bound(cold.point())) > 1e-4 >= found.gap
+        assert steps[-1] == (found.iterations, found.gap)
+
+    def test_costs_that_vanish_reach_their_gap(self):
+        targets = np.tile([0.1, 0.2, 0.3], (20, 1))
+        assert offline_optimum(kl.QuadraticCosts(targets), BALL).cost <= 1e-4
+        assert offline_optimum(np.zeros((20, 3)), BALL).gap == 0.0
+
+
+class TestFrontier:
+    @settings(max_examples=6)
+    @given(seed=st.integers(0, 2**16), domain=st.sampled_from([BALL, SIMPLEX, BOX]))
+    def test_it_falls_is_convex_and_encloses_the_best_of_every_length(self, seed, domain):
+        costs = kl.LinearCosts(gradients(seed, 60, 3))
+        curve = frontier(costs, domain, gap=0.02)
+        assert curve.gap <= 0.02
+        slopes = np.diff(curve.hitting) / np.diff(curve.path_length)
+        assert (slopes < 0.0).all()
+        assert (np.diff(slopes) > 0.0).all()
+        for u in (feasible(domain, seed, 60), kl.run(kl.GD(domain, 3.0), costs).x):
+            lower, _ = curve.best(kl.L2Movement().paid(u).sum())
+            assert costs.values(u).sum() >= lower - 1e-9
+        length = 0.3 * curve.path_length[-1]
+        found = best_with_path_length(costs, domain, length)
+        lower, upper = curve.best(length)
+        assert found.lower_bound <= upper
+        assert lower <= found.cost
+        assert kl.L2Movement().paid(found.u).sum() <= length * (1.0 + 1e-9)
+        assert domain.contains(found.u)
+
+    def test_regret_against_every_length_at_once(self):
+        costs = kl.LinearCosts(gradients(0, 60, 3))
+        curve, trace = frontier(costs, BALL), kl.run(kl.GD(BALL, 3.0), costs)
+        low, high = curve.regret(trace.totals.hitting, [0.0, 5.0, 1e9])
+        assert (low <= high + 1e-9).all()
+        assert (np.diff(high) >= 0.0).all()
+        assert low[0] == pytest.approx(trace.totals.hitting - best_fixed(costs, BALL).cost)
+        everything = trace.totals.hitting - np.vecdot(costs.data, BALL.argmin_linear(costs.data)).sum()
+        assert high[-1] == pytest.approx(everything, rel=1e-3)  # the gap of single optima
+
+    def test_other_costs_and_lengths(self):
+        costs = costs_of("PinballCosts", 20, 3, 1)
+        curve = frontier(costs, SIMPLEX, kl.TVMovement(), gap=0.05)
+        assert curve.gap <= 0.05
+        assert repr(curve).startswith("Frontier(")
+
+    def test_points_above_a_chord_are_no_corners(self):
+        ends = [(0.0, 4.0), (1.0, 2.0), (4.0, 0.0)]
+        inner = [(0.5, 3.0), (2.0, 1.9), (3.0, 3.0), (5.0, 0.0)]  # on a chord, above one, above all, longer in vain
+        found = _hull([Vertex(1.0, P, hitting, 0.0, G, None) for P, hitting in inner + ends])
+        assert [(v.path_length, v.hitting) for v in found] == ends
+
+    def test_costs_that_moving_does_not_help(self):
+        curve = frontier(np.ones((10, 3)), BALL)
+        assert isinstance(curve, Frontier)
+        assert curve.gap == 0.0
+        assert curve.best(3.0)[1] == pytest.approx(-10.0 * 3**0.5)
+
+
+G = np.ones((4, 3))
+REFUSED = {
+    "offline_optimum needs a set to play on, got domain=3; write offline_optimum(costs, L2Ball(5)).": (
+        lambda: offline_optimum(G, 3)  # pyright: ignore
+    ),
+    "offline_optimum needs costs in the set's dimension 2, got dim=3; match the dimensions.": (
+        lambda: offline_optimum(G, kl.L2Ball(2))
+    ),
+    "LinearCosts needs finite numbers, got g[0, 0]=nan; remove or fill NaN and inf.": lambda: offline_optimum(G * np.nan, BALL),
+    "offline_optimum needs a movement cost that is a norm or a price, got movement=SwitchFee(); use L2Movement().": (
+        lambda: offline_optimum(G, BALL, kl.SwitchFee())
+    ),
+    "offline_optimum needs costs of a known family (LinearCosts, QuadraticCosts, PinballCosts, LogWealthCosts, HingeCosts, "
+    "LogisticCosts), got costs=CallableCosts(T=1, dim=3); state them as one of these.": (
+        lambda: offline_optimum(kl.CallableCosts(1, 3, lambda t, x: 0.0, lambda t, x: x), BALL)
+    ),
+    "offline_optimum needs gap > 0, got gap=0; give a number above zero.": lambda: offline_optimum(G, BALL, gap=0),
+    "offline_optimum needs iterations >= 1, got iterations=0; give a number.": lambda: offline_optimum(G, BALL, iterations=0),
+    "offline_optimum needs shape (3,), got x0 of shape=(2,); give one number per coordinate.": (
+        lambda: offline_optimum(G, BALL, x0=[0.0, 0.0])
+    ),
+    "L2Movement needs one weight or T=4 of them, got weights=3; give one per round.": (
+        lambda: offline_optimum(G, BALL, kl.L2Movement([1.0, 1.0, 1.0]))
+    ),
+    "best_with_path_length needs P >= 0, got P=-1; give zero or a positive number.": (
+        lambda: best_with_path_length(G, BALL, -1)
+    ),
+    "frontier needs gap > 0, got gap=-1; give a number above zero.": lambda: frontier(G, BALL, gap=-1),
+    "best_fixed needs a set to play on, got domain=None; write best_fixed(costs, L2Ball(5)).": (
+        lambda: best_fixed(G, None)  # pyright: ignore
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_bad_input_is_refused(message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        REFUSED[message]()
+
+
+def test_a_budget_that_ends_says_how_far_it_came_and_hands_over_what_it_found():
+    with pytest.raises(GapNotReached, match=r"^offline_optimum needs more than 3 iterations for gap=1\.0e-12, got gap=.*e.*; "):
+        offline_optimum(gradients(0, 50, 3), BALL, gap=1e-12, iterations=3)
+    with pytest.raises(GapNotReached, match=r"^best_fixed needs more than 2 iterations") as stopped:
+        best_fixed(costs_of("PinballCosts", T, 3, 0), SIMPLEX, gap=1e-12, iterations=2)
+    assert SIMPLEX.contains(stopped.value.best.x)
+
+
+def test_costs_that_are_infinite_all_over_the_set_reach_no_gap():
+    with pytest.raises(GapNotReached, match="got gap=inf; raise"):
+        offline_optimum(costs_of("LogWealthCosts", T, 3, 0), kl.Box([-2.0] * 3, [-1.0] * 3), iterations=40)
+
+
+def test_an_optimum_reads_well():
+    found = offline_optimum([[1.0], [-3.0], [1.0]], kl.Box(-1, 1), kl.L1Movement(0.5))
+    assert isinstance(found, Optimum)
+    assert re.fullmatch(r"Optimum\(cost=-3, lower_bound=-3, gap=\d\.\de-14, T=3\)", repr(found))
+    lines = str(found).splitlines()
+    assert lines[0] == "offline optimum of 3 rounds in R^1, by dynamic programme"
+    assert lines[1:4] == ["hitting                     -5", "switching                    2", "cost                        -3"]
+    assert lines[-1] == "moves in 2 of 2 rounds"

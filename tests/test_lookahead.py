@@ -1,0 +1,197 @@
+"""Baselines that see the costs first: each plays what its definition says, none beats the optimum, SAder's bounds hold."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klazy as kl
+from klazy.lookahead import OBD, ROBD, AveragingHorizon, Foreseen, LookAheadSAder, RecedingHorizon, run_ahead
+
+
+def games(seed, T=8):
+    """A set, costs and a movement of every kind that the baselines know."""
+    rng = np.random.default_rng(seed)
+    box = kl.Box(np.zeros(3), 2.0 * np.ones(3))
+    return {
+        "linear, ball": (kl.L2Ball(3), kl.LinearCosts(rng.normal(size=(T, 3))), kl.L2Movement(0.5)),
+        "linear, simplex": (kl.Simplex(3), kl.LinearCosts(rng.normal(size=(T, 3))), kl.TVMovement(0.7)),
+        "linear, box": (box, kl.LinearCosts(rng.normal(size=(T, 3))), kl.L1Movement(rng.random(T) + 0.1)),
+        "quadratic, box": (box, kl.QuadraticCosts(2.0 * rng.random((T, 3))), kl.L2Movement(0.5)),
+        "pinball, box": (box, kl.PinballCosts(2.0 * rng.random((T, 3)), 2.0, 1.0), kl.L1Movement(0.5)),
+        "pinball, simplex": (kl.Simplex(3), kl.PinballCosts(rng.random((T, 3)), 2.0, 1.0), kl.L2Movement(0.3)),
+        "wealth, simplex": (kl.Simplex(3), kl.LogWealthCosts(np.exp(0.5 * rng.normal(size=(T, 3)))), kl.L2Movement(0.1)),
+    }
+
+
+GAMES = list(games(0))
+PLAYERS = [
+    RecedingHorizon,
+    lambda domain: RecedingHorizon(domain, 2),
+    lambda domain: AveragingHorizon(domain, 2),
+    OBD,
+    ROBD,
+    lambda domain: ROBD(domain, 0.5, 1.5),
+    LookAheadSAder,
+]
+NAMES = ["greedy", "receding", "averaging", "OBD", "ROBD", "ROBD that follows", "SAder"]
+
+
+def anywhere(domain, rng, n=200):
+    """Points of the set, many of them on its boundary."""
+    return domain.project(domain.start + domain.scale * rng.normal(size=(n, domain.dim)) * rng.random((n, 1)) ** 2)
+
+
+@pytest.mark.parametrize("make", PLAYERS, ids=NAMES)
+@pytest.mark.parametrize("game", GAMES)
+def test_points_lie_in_the_set_and_the_optimum_is_never_beaten(make, game):
+    domain, costs, movement = games(1)[game]
+    trace = run_ahead(make(domain), costs, movement=movement, x0=domain.start)
+    assert domain.contains(trace.x, tol=1e-7)
+    assert trace.engine == "look-ahead"
+    optimum = kl.offline_optimum(costs, domain, movement, x0=domain.start)
+    assert trace.totals.cost >= optimum.lower_bound - 1e-9
+    assert trace.totals.cost == pytest.approx(costs.values(trace.x).sum() + movement.paid(trace.x, domain.start).sum())
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_greedy_with_movement_minimises_cost_and_movement_round_by_round(game):
+    domain, costs, movement = games(2)[game]
+    x = run_ahead(RecedingHorizon(domain), costs, movement=movement, x0=domain.start).x
+    rng, before = np.random.default_rng(3), domain.start
+    weights = np.broadcast_to(movement.weights(costs.T), costs.T)
+    for t in range(1, costs.T + 1):
+
+        def price(y, t=t, before=before):
+            return costs.value(t, y) + weights[t - 1] * movement.distance(y - before)
+
+        rivals = min(price(y) for y in [before, *anywhere(domain, rng)])
+        swing = np.linalg.norm(costs.subgradient(t, domain.start)) * domain.diameter
+        assert price(x[t - 1]) <= rivals + 1e-4 * max(abs(rivals), swing / 100.0)  # the plan's gap, and what it is relative to
+        before = x[t - 1]
+
+
+@pytest.mark.parametrize("player", [RecedingHorizon, AveragingHorizon])
+def test_a_window_over_everything_is_the_optimum(player):
+    domain, costs, movement = games(4)["linear, simplex"]
+    plan = kl.offline_optimum(costs, domain, movement, x0=domain.start)
+    seen = run_ahead(player(domain, costs.T), costs, movement=movement, x0=domain.start)
+    if player is RecedingHorizon:
+        assert seen.totals.cost == pytest.approx(plan.cost, abs=1e-9)
+    else:  # most of its planners see less in their first plan
+        assert seen.totals.cost >= plan.cost - 1e-9
+
+
+def test_averaging_is_the_mean_of_planners_that_keep_their_plans():
+    domain, costs, movement = games(5)["linear, box"]
+    player, start = AveragingHorizon(domain, 1), np.zeros(3)
+    weights = movement.weights(costs.T)
+
+    def follow(cuts):
+        at, played = start, []
+        for a, b in pairwise(cuts):
+            plan = kl.offline_optimum(costs.window(a, b - 1), domain, kl.L1Movement(weights[a - 1 : b - 1]), x0=at).u
+            played.append(plan)
+            at = plan[-1]
+        return np.concatenate(played)
+
+    both = (follow([1, 3, 5, 7, 9]) + follow([1, 2, 4, 6, 8, 9])) / 2.0
+    np.testing.assert_allclose(run_ahead(player, costs, movement=movement, x0=start).x, both, atol=1e-12)
+
+
+@pytest.mark.parametrize("game", [game for game in GAMES if "linear" in game or "quadratic" in game or "box" in game])
+@given(seed=st.integers(0, 2**16), balance=st.floats(0.1, 10.0))
+def test_obd_balances_movement_and_level(game, seed, balance):
+    domain, costs, movement = games(seed, 3)[game]
+    x = run_ahead(OBD(domain, balance), costs, movement=movement, x0=domain.start).x
+    before, weights = domain.start, np.broadcast_to(movement.weights(costs.T), costs.T)
+    for t in range(1, 4):
+        best = kl.best_fixed(costs.window(t, t), domain, gap=1e-9)
+        level = costs.value(t, x[t - 1]) - min(0.0, best.cost)
+        moved = weights[t - 1] * movement.distance(x[t - 1] - before)
+        if np.allclose(x[t - 1], best.x, atol=1e-9):
+            assert moved <= balance * level + 1e-6
+        else:  # a jump of the nearest point, where f_t is flat, may leave it short of the balance
+            assert moved == pytest.approx(balance * level, rel=1e-4, abs=1e-6)
+        before = x[t - 1]
+
+
+@pytest.mark.parametrize("game", GAMES)
+@given(seed=st.integers(0, 2**16))
+def test_robd_minimises_what_it_says(game, seed):
+    domain, costs, movement = games(seed, 2)[game]
+    stay, follow, rng = 0.7, 0.4, np.random.default_rng(seed)
+    x = run_ahead(ROBD(domain, stay, follow), costs, movement=movement, x0=domain.start).x
+    before = domain.start
+    for t in (1, 2):
+        v = kl.best_fixed(costs.window(t, t), domain).x
+
+        def price(y, t=t, before=before, v=v):
+            near, far = y - before, y - v
+            return costs.value(t, y) + stay / 2.0 * near @ near + follow / 2.0 * far @ far
+
+        assert price(x[t - 1]) <= min(price(y) for y in anywhere(domain, rng)) + 1e-9
+        before = x[t - 1]
+
+
+@pytest.mark.parametrize("game", ["linear, ball", "linear, simplex", "quadratic, box"])
+@given(seed=st.integers(0, 2**16))
+def test_look_ahead_sader_keeps_its_promises(game, seed):
+    domain, costs, movement = games(seed, 30)[game]
+    player, seen = LookAheadSAder(domain), Foreseen(costs, movement, domain.start)
+    sigmas, prior, beta = player.parameters(costs.T, movement)
+    assert prior.sum() == pytest.approx(1.0)
+    _, paid = player.experts(seen)
+    weight, D, T = movement.weight * movement.lipschitz(3), domain.diameter, costs.T
+    cost = run_ahead(player, costs, movement=movement, x0=domain.start).totals.cost
+    assert (cost <= paid[:, -1] + np.log(1.0 / prior) / beta + beta * weight**2 * D**2 * T / 8.0 + 1e-9).all()
+    u = np.repeat(anywhere(domain, np.random.default_rng(seed), 3), 10, axis=0)
+    theirs, path = costs.values(u).sum(), np.linalg.norm(np.diff(u, axis=0), axis=1).sum()
+    assert (paid[:, -1] <= theirs + sigmas * (D**2 + 2.0 * D * path) / 2.0 + weight**2 * T / (2.0 * sigmas) + 1e-9).all()
+
+
+def test_looking_ahead_is_a_type_of_its_own():
+    player = RecedingHorizon(kl.L2Ball(2), 3)
+    assert not isinstance(player, kl.Learner)
+    assert repr(player) == "RecedingHorizon(domain=L2Ball(dim=2), window=3)"
+    with pytest.raises(ValueError, match="run needs a learner"):
+        kl.run(player, np.ones((3, 2)))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="run_ahead needs a baseline that looks ahead, got player=GD"):
+        run_ahead(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: OBD(None), "OBD needs a set to play on, got domain=None; write OBD(L2Ball(5))."),  # pyright: ignore[reportArgumentType]
+        (lambda: OBD(kl.L2Ball(2), 0.0), "OBD needs balance > 0, got balance=0.0; give a number above zero."),
+        (lambda: ROBD(kl.L2Ball(2), 1.0, -1), "ROBD needs follow >= 0, got follow=-1; give zero or a positive number."),
+        (
+            lambda: RecedingHorizon(kl.L2Ball(2), -1),
+            "RecedingHorizon needs a window of 0, 1, 2, ... future rounds, got window=-1; use 0 to see f_t alone.",
+        ),
+        (
+            lambda: run_ahead(LookAheadSAder(kl.L2Ball(2)), np.ones((3, 2)), movement=kl.L2Movement(0.0)),
+            "LookAheadSAder needs movement that costs something, got movement=L2Movement(weight=0.0); use L2Movement().",
+        ),
+        (
+            lambda: run_ahead(OBD(kl.L2Ball(2)), np.ones((3, 3))),
+            "run_ahead needs costs on R^2, got costs.dim=3; match the dimensions.",
+        ),
+    ],
+)
+def test_bad_input_is_refused(make, message):
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        make()
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_a_window_of_costs_is_those_rounds(game):
+    _, costs, _ = games(6)[game]
+    x = np.full(3, 1.0 / 3.0)
+    part = costs.window(3, 5)
+    assert part.T == 3
+    assert [part.value(t, x) for t in (1, 2, 3)] == [costs.value(t, x) for t in (3, 4, 5)]
