@@ -34,7 +34,7 @@ def tables(out: Path) -> str:
     jobs = jobs_of([], PRESETS, Settings(), out)
     list(run_jobs(jobs))
     stored = [(job, job.stored()) for job in jobs]
-    rows = report.results_of(stored)
+    rows = report.results_of(jobs)
     lines = ["### The printed gains, in per cent", "", *markdown(report.claims_of(rows))]
     extras = {job.name: section for job, section in stored if PARTS[job.name].kind == "extra"}
     lines += ["### What each difference does to them", "", *markdown(extras["presets"].tables["presets"])]

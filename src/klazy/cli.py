@@ -12,8 +12,9 @@ from rich.table import Table
 
 import klazy
 from klazy import report
-from klazy.experiments.definitions import EXPERIMENTS, PRESETS, Settings
-from klazy.experiments.reproduce import PARTS, Job, as_object, checked, jobs_of, results, run_jobs
+from klazy.arrays import refusal
+from klazy.experiments.definitions import PRESETS, Settings
+from klazy.experiments.reproduce import PARTS, Job, as_object, experiments, jobs_of, results, run_jobs
 
 OUT = Path("reproduction")
 app = typer.Typer(
@@ -58,8 +59,10 @@ def reproduce(
         typer.Option(help="paper: as printed. authors: as the published curves were made. Default: both; with --json paper."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where figures, tables and report.html go.", show_default=str(OUT))] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the stochastic sequences and all draws.")] = 42,
-    seeds: Annotated[int, typer.Option(min=2, help="How many sequences the seeds part draws.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the stochastic sequences and all draws.")] = 42,
+    seeds: Annotated[
+        int | None, typer.Option(min=2, help="How many sequences the seeds part draws; 20, with --quick 5.")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A look in seconds: phases ten times shorter, not the paper's numbers.")
     ] = False,
@@ -82,23 +85,30 @@ def reproduce(
       klazy reproduce stochastic seeds --seeds 50 --out here
       klazy reproduce worst-case --preset authors --json
     """  # fmt: skip
-    settings = Settings(preset or "paper", seed, seeds, quick)
+    settings = Settings(preset or PRESETS[0], seed, seeds or (5 if quick else 20), quick)
     if as_json and out is None:
         found = results(names or [], settings.preset, settings)
+    elif as_json:
+        found = _make(experiments(names or []), (settings.preset,), settings, out or OUT, jobs)[0]
     else:
-        wanted = (
-            (checked(names or [], EXPERIMENTS), (settings.preset,))
-            if as_json
-            else (names or [], (preset,) if preset else PRESETS)
-        )
-        made = jobs_of(*wanted, settings, out or OUT)
-        _run(made, jobs)
-        found = report.results_of([(job, job.stored()) for job in made])
-        page = report.write(out or OUT, made, report.command_line())
-        if not as_json:
-            _print_results(found, page, bool(names))
+        found, page = _make(names or [], (preset,) if preset else PRESETS, settings, out or OUT, jobs)
+        _print_results(found, page, bool(names), quick)
     if as_json:
         print(json.dumps(as_object(settings.preset, found)))
+
+
+def _make(
+    names: list[str], presets: Sequence[str], settings: Settings, out: Path, workers: int | None
+) -> tuple[list[dict[str, Any]], Path]:
+    """Make what is wanted, and a report on all that is there under these settings; the rows of what is wanted, its path."""
+    made = jobs_of(names, presets, settings, out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as failed:
+        raise refusal("reproduce", "a folder to write to", "out", out, failed.strerror or "choose another") from failed
+    _run(made, workers)
+    present = [job for job in jobs_of([], PRESETS, settings, out) if job in made or job.done()]
+    return report.results_of(made), report.write(out, present, report.command_line())
 
 
 def _run(made: Sequence[Job], workers: int | None) -> None:
@@ -111,11 +121,12 @@ def _run(made: Sequence[Job], workers: int | None) -> None:
             progress.update(bar, advance=PARTS[done.name].seconds, description=f"{done.name} done")
 
 
-def _print_results(rows: Sequence[dict[str, Any]], page: Path, some: bool) -> None:
+def _print_results(rows: Sequence[dict[str, Any]], page: Path, some: bool, quick: bool) -> None:
     """The claims; for parts asked for by name their totals before; at last the report's path."""
+    if quick:
+        print(report.QUICK)
     if some and rows:
-        hidden = ("T", "hitting", "comparator_switching", "comparator_hitting")
-        _print_table([{key: value for key, value in row.items() if key not in hidden} for row in rows])
+        _print_table([{"preset": row["preset"], "experiment": row["experiment"], **report.shown(row)} for row in rows])
     claims = report.claims_of(rows)
     if claims:
         print("What the paper's better learners save, in per cent, as printed and as found:")
@@ -130,7 +141,8 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     for name, value in rows[0].items():
         table.add_column(name.replace("_", " "), justify="right" if isinstance(value, float) else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()))
+        texts = (f"{value:.6g}" if isinstance(value, float) else str(value or "") for value in row.values())
+        table.add_row(*texts)
     if not console.is_terminal:
         console.width = 400
     console.print(table)

@@ -18,6 +18,8 @@ from klazy.experiments.reproduce import PARTS, Job
 from klazy.experiments.section import Row, Stored, versions
 
 MOST_ROWS = 60  # of a table on the page; longer ones are in their file
+COLUMNS = ("learner", "switching", "hitting", "dynamic_regret", "total_regret", "certified_bound", "distance_closed")
+QUICK = "A quick look: phases are ten times shorter, so that no number here is the paper's."
 PRESET_NAMES = {"paper": "as printed", "authors": "as the published curves were made"}
 PAGE = Template("""<!doctype html>
 <html lang="en">
@@ -45,7 +47,9 @@ nav ul { columns: 18rem; padding-left: 1.2rem; } code { background: #f4f4f4; pad
 <h1>Partially lazy gradient descent, reproduced</h1>
 <p>Figures and tables of <em>Partially Lazy Gradient Descent for Smoothed Online Learning</em> (Mhaisen and Iosifidis), computed
 anew by klazy, and what an honest report must also show. Total regret is dynamic regret plus the learner's movement less the
-comparator's, with movement weight 1 unless it says otherwise.</p>
+comparator's, with movement weight 1 unless it says otherwise; the certified bound is one on it, computed from the exact run,
+before any rounding that a preset measures with. The distance closed is the part of the way from the first learner's cost to
+that of the optimum in hindsight.</p>
 $warning
 <nav><ul>$contents</ul></nav>
 $body
@@ -56,12 +60,12 @@ $body
 
 def write(out: Path, jobs: Sequence[Job], command: str) -> Path:
     """Put the sections of finished jobs together as ``report.html``, and their rows as ``results.parquet``."""
-    stored = [(job, job.stored()) for job in jobs]
-    rows = results_of(stored)
+    stored, rows = [(job, job.stored()) for job in jobs], results_of(jobs)
     if rows:
         import polars
 
-        polars.DataFrame(rows).write_parquet(out / "results.parquet")
+        polars.DataFrame(rows).write_parquet(out / ".results")
+        (out / ".results").replace(out / "results.parquet")
     parts = {"claims": ("The paper's claims, checked", _claims(rows))} if claims_of(rows) else {}
     for name in dict.fromkeys(job.name for job in jobs):
         sections = {job.settings.preset: section for job, section in stored if job.name == name}
@@ -69,18 +73,14 @@ def write(out: Path, jobs: Sequence[Job], command: str) -> Path:
     parts["made"] = ("How this page was made", _made(jobs, command))
     contents = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in parts.items())
     body = "".join(f'<section id="{name}"><h2>{escape(title)}</h2>{text}</section>\n' for name, (title, text) in parts.items())
-    quick = any(job.settings.quick for job in jobs)
-    warning = (
-        "<p class=warn>A quick look: phases are ten times shorter, so that no number here is the paper's.</p>" if quick else ""
-    )
-    page = out / "report.html"
-    page.write_text(PAGE.substitute(warning=warning, contents=contents, body=body), encoding="utf-8")
-    return page
+    warning = _paragraph(QUICK, "warn") if any(job.settings.quick for job in jobs) else ""
+    (out / ".report").write_text(PAGE.substitute(warning=warning, contents=contents, body=body), encoding="utf-8")
+    return (out / ".report").replace(out / "report.html")
 
 
-def results_of(stored: Sequence[tuple[Job, Stored]]) -> list[Row]:
+def results_of(jobs: Sequence[Job]) -> list[Row]:
     """One row per preset, experiment and learner."""
-    return [row for _, section in stored for row in section.tables.get(RESULTS, [])]
+    return [row for job in jobs for row in job.stored().tables.get(RESULTS, [])]
 
 
 def claims_of(rows: Sequence[Row]) -> list[Row]:
@@ -93,8 +93,8 @@ def claims_of(rows: Sequence[Row]) -> list[Row]:
         if gains:
             said = f"{claim.experiment}: {claim.better} against {claim.worse}, {claim.quantity}"
             agrees = [preset for preset in presets if claim.rounds_to_printed(gains[preset])]
-            row = {preset: gains.get(preset) for preset in PRESETS}
-            found.append({"claim": said, "printed": claim.printed, **row, "as printed in": ", ".join(agrees) or "neither"})
+            verdict = ", ".join(agrees) or ("neither" if len(presets) == len(PRESETS) else f"not in {presets[0]}")
+            found.append({"claim": said, "printed": claim.printed, **gains, "as printed in": verdict})
     return found
 
 
@@ -116,22 +116,33 @@ def _part(out: Path, name: str, sections: dict[str, Stored]) -> str:
     for preset, section in sections.items():
         if played:
             blocks.append(f"<h3>Preset {preset}: {PRESET_NAMES[preset]}</h3>")
-        blocks += [_paragraph(said, "small" if said.startswith("Scenario(") else "") for said in section.text]
+        blocks += [_paragraph(said) for said in section.text] + ([_paragraph(section.note, "small")] if section.note else [])
         for table, rows in section.tables.items():
             if len(rows) > MOST_ROWS:
                 file = (section.folder / f"{table}.parquet").relative_to(out)
                 blocks.append(_paragraph(f"All {len(rows)} rows are in {file}.", "small"))
             else:
-                blocks.append(_table(_with_comparator(rows) if played else rows))
-        blocks.append('<div class="figures">' + "".join(_figure(section, figure) for figure in section.captions) + "</div>")
+                blocks.append(_table(_with_comparators(rows) if played else rows))
+        if section.captions:
+            blocks.append('<div class="figures">' + "".join(_figure(section, name) for name in section.captions) + "</div>")
     return "".join(blocks)
 
 
-def _with_comparator(rows: Sequence[Row]) -> list[Row]:
-    """The learners' rows without what they share, and the comparator as one more."""
-    columns = ("learner", "switching", "hitting", "dynamic_regret", "total_regret", "certified_bound")
-    u = {"learner": "comparator", "switching": rows[0]["comparator_switching"], "hitting": rows[0]["comparator_hitting"]}
-    return [{name: row.get(name) for name in columns} for row in (*rows, u)]
+def shown(row: Row) -> Row:
+    """What a table shows of a learner's row."""
+    return {name: row.get(name) for name in COLUMNS}
+
+
+def _with_comparators(rows: Sequence[Row]) -> list[Row]:
+    """The learners' rows without what they share, and what they are measured against as rows of their own."""
+    row = rows[0]
+    best, hit = row["optimum"], row["optimum_hitting"]
+    others = (
+        {"learner": "comparator", "switching": row["comparator_switching"], "hitting": row["comparator_hitting"]},
+        {"learner": "best fixed point", "switching": 0.0, "hitting": row["best_fixed"]},
+        {"learner": f"optimum, gap {row['optimum_gap']:.1e}", "switching": best - hit, "hitting": hit, "distance_closed": 1.0},
+    )
+    return [shown(row) for row in (*rows, *others)]
 
 
 def _figure(section: Stored, name: str) -> str:
@@ -145,11 +156,11 @@ def _figure(section: Stored, name: str) -> str:
 def _table(rows: Sequence[Row]) -> str:
     """Words to the left, numbers to the right."""
     kinds = {name: ' class="word"' if isinstance(value, str) else "" for name, value in rows[0].items()}
-    head = "".join(f"<th{kind}>{escape(name.replace('_', ' '))}</th>" for name, kind in kinds.items())
+    head = "".join(f"<th scope=col{kind}>{escape(name.replace('_', ' '))}</th>" for name, kind in kinds.items())
     body = "".join(
         "<tr>" + "".join(f"<td{kind}>{_cell(row[name])}</td>" for name, kind in kinds.items()) + "</tr>" for row in rows
     )
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+    return f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(value: Any) -> str:

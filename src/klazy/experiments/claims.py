@@ -15,15 +15,15 @@ class Claim(NamedTuple):
     quantity: str
     printed: str
 
-    def found(self, rows: Sequence[Row]) -> float:
-        """The gain in per cent, from the rows of the experiment."""
+    def found(self, rows: Sequence[Row]) -> float | None:
+        """The gain in per cent, from the rows of the experiment; None where there is nothing positive to gain from."""
         of = {row["learner"]: _quantities(row)[self.quantity] for row in rows if row["experiment"] == self.experiment}
-        return 100.0 * (1.0 - of[self.better] / of[self.worse])
+        return 100.0 * (1.0 - of[self.better] / of[self.worse]) if of[self.worse] > 0.0 else None
 
-    def rounds_to_printed(self, gain: float) -> bool:
+    def rounds_to_printed(self, gain: float | None) -> bool:
         """Whether ``gain``, rounded to the printed digits, is the printed number."""
         digits = len(self.printed.partition(".")[2])
-        return f"{gain:.{digits}f}" == self.printed
+        return gain is not None and f"{gain:.{digits}f}" == self.printed
 
 
 CLAIMS = (

@@ -1,29 +1,58 @@
 """The sections of the paper's experiments: the three figures of each, its table, and what it comes to in words."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from klazy import plots
+from klazy.arrays import Array
 from klazy.environments import Scenario, alternating, rotating
 from klazy.experiments.definitions import Settings, experiment
-from klazy.experiments.measure import Outcome, certified, play
-from klazy.experiments.section import Row, Section
+from klazy.experiments.measure import Hindsight, Outcome, certified, hindsight, play
+from klazy.experiments.section import Row, Section, less
 from klazy.learners import GD, LazyGD
 from klazy.play import run
 from klazy.theory.geometry import outline
 
 RESULTS = "results"  # the table of every experiment
+FAR = 3.0  # times the first learner's regret, above which a curve is left out of the near view
+ROTATION, ALTERNATION = slice(97, 101), slice(88, 90)  # the rounds whose actions the paper shows
 
 
 def paper_section(name: str, settings: Settings) -> Section:
     """One of the paper's experiments, in the preset of the settings."""
     outcome = play(experiment(name, settings.preset, seed=settings.seed, shorter=settings.shorter))
-    bounds = certified(outcome)
-    rows = [{"preset": settings.preset, **row, "certified_bound": bounds[row["learner"]]} for row in outcome.rows()]
+    best = hindsight(outcome.experiment)
+    rows = [{"preset": settings.preset, **row} for row in _with_hindsight(outcome, best)]
     figures = _running(outcome) | (SNAPSHOTS[name]() if name in SNAPSHOTS else {})
-    text = [outcome.experiment.about, _in_words(rows), _settings_in_words(outcome)]
-    return Section(outcome.experiment.title, text, {RESULTS: rows}, figures)
+    text = [outcome.experiment.about, _in_words(rows), _hindsight_in_words(rows)]
+    return Section(outcome.experiment.title, text, {RESULTS: rows}, figures, _settings_in_words(outcome))
+
+
+def _with_hindsight(outcome: Outcome, best: Hindsight) -> list[Row]:
+    """The rows with each learner's certified bound, and how much of the way from the first learner to the optimum it goes."""
+    bounds, rows, optimum = certified(outcome), outcome.rows(), best.optimum
+    first = rows[0]["hitting"] + rows[0]["switching"]
+    shared = {
+        "optimum": optimum.cost, "optimum_hitting": optimum.hitting, "optimum_lower_bound": optimum.lower_bound,
+        "optimum_gap": optimum.gap, "best_fixed": best.fixed.cost,
+    }  # fmt: skip
+    for row in rows:
+        row["certified_bound"] = bounds[row["learner"]]
+        row["distance_closed"] = (first - (row["hitting"] + row["switching"])) / (first - optimum.cost)
+    return [row | shared for row in rows]
+
+
+def _hindsight_in_words(rows: list[Row]) -> str:
+    row, first = rows[0], rows[0]["learner"]
+    paid, theirs = row["hitting"] + row["switching"], row["comparator_hitting"] + row["comparator_switching"]
+    closed = ", ".join(f"{row['learner']} {100.0 * row['distance_closed']:.1f} %" for row in rows[1:])
+    return (
+        f"In hindsight the optimum with movement pays {row['optimum']:.6g} (none pays less than "
+        f"{row['optimum_lower_bound']:.6g}), the comparator {theirs:.6g}, the best fixed point {row['best_fixed']:.6g}, "
+        f"{first} {paid:.6g}. Of the way from {first} to the optimum go: {closed}."
+    )
 
 
 def _running(outcome: Outcome) -> dict[str, Any]:
@@ -31,11 +60,22 @@ def _running(outcome: Outcome) -> dict[str, Any]:
     switching = {label: np.cumsum(paid.switching) for label, paid in outcome.learners.items()}
     dynamic = {label: np.cumsum(paid.hitting) - hit for label, paid in outcome.learners.items()}
     total = {label: dynamic[label] + switching[label] - moved for label in dynamic}
-    return {
+    figures = {
         "switching": (plots.curves(switching, "switching cost", moved), "Switching cost so far."),
         "dynamic-regret": (plots.curves(dynamic, "dynamic regret"), "Dynamic regret so far."),
         "total-regret": (plots.curves(total, "total regret"), "Total regret so far: dynamic regret and net movement."),
     }
+    for name, running in {"dynamic-regret": dynamic, "total-regret": total}.items():
+        if len(near(running)) < len(running):
+            caption = f"{figures[name][1][:-1]}, without those that press the others flat."
+            figures[f"{name}-near"] = (plots.curves(near(running), name.replace("-", " ")), caption)
+    return figures
+
+
+def near(running: Mapping[str, Array]) -> dict[str, Array]:
+    """The curves that do not end far above the first."""
+    end = float(next(iter(running.values()))[-1])
+    return {label: curve for label, curve in running.items() if curve[-1] <= FAR * max(end, 0.0) or label in ("GD", "SAder")}
 
 
 def _in_words(rows: list[Row]) -> str:
@@ -44,7 +84,7 @@ def _in_words(rows: list[Row]) -> str:
     best, first = min(total, key=total.__getitem__), next(iter(total))
     said = f"Least total regret: {best} with {total[best]:.6g}"
     if best != first:
-        said += f", {100.0 * (1.0 - total[best] / total[first]):.1f} % less than {first}'s {total[first]:.6g}"
+        said += f", {less(total[best], total[first])} than {first}'s {total[first]:.6g}"
     worse = [f"{label} ({total[label]:.6g})" for label in total if total[label] > total[first]]
     said += f". Worse than {first}: {', '.join(worse)}." if worse else f". None is worse than {first}."
     least, moved = min(rows, key=lambda row: row["switching"]), rows[0]["comparator_switching"]
@@ -62,13 +102,13 @@ def _settings_in_words(outcome: Outcome) -> str:
 def _example_i() -> dict[str, Any]:
     """The last four rounds: the costs rotate, and greedy descent with them."""
     scenario = rotating()
-    return _actions(scenario, 10.0, slice(97, 101))
+    return _actions(scenario, 10.0, ROTATION)
 
 
 def _example_ii() -> dict[str, Any]:
     """Two rounds: the costs alternate."""
     scenario = alternating()
-    return _actions(scenario, float(np.sqrt(scenario.costs.T)), slice(88, 90))
+    return _actions(scenario, float(np.sqrt(scenario.costs.T)), ALTERNATION)
 
 
 def _actions(scenario: Scenario, sigma: float, rounds: slice) -> dict[str, Any]:

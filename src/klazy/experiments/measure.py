@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from klazy.arrays import Array
+from klazy.comparators import Fixed, Optimum, best_fixed, offline_optimum
 from klazy.experiments.definitions import Experiment
 from klazy.learners import Learner, SAder
+from klazy.movement import L2Movement
 from klazy.play import run
 from klazy.theory import certify, certify_experts
 
@@ -52,13 +54,28 @@ def play(experiment: Experiment) -> Outcome:
     g, u = experiment.scenario.costs.arrays()[0], experiment.scenario.comparator
     points = {label: _points(learner, experiment) for label, learner in experiment.learners.items()}
     if not experiment.rounded:
-        return Outcome(experiment, _paid(g, u, u), {label: _paid(g, x, x) for label, x in points.items()})
+        return Outcome(experiment, _paid(g, u, u[:1]), {label: _paid(g, x, x[:1]) for label, x in points.items()})
     averaged = {label for label, learner in experiment.learners.items() if isinstance(learner, SAder)}
-    paid = {label: _from_origin(g, x if label in averaged else np.round(x, DECIMALS)) for label, x in points.items()}
+    paid = {label: _paid(g, x if label in averaged else np.round(x, DECIMALS), 0.0) for label, x in points.items()}
     rounded = np.round(u, DECIMALS)
     origin = np.zeros((1, u.shape[1]))
     moved = np.linalg.norm(rounded - np.vstack((origin, u[:-1])), axis=1)  # from the unrounded point before
     return Outcome(experiment, Paid(np.vecdot(g, rounded), moved), paid)
+
+
+class Hindsight(NamedTuple):
+    """The certified offline optimum of an experiment, with what its preset charges for the first move, and the best point."""
+
+    optimum: Optimum
+    fixed: Fixed
+
+
+def hindsight(experiment: Experiment) -> Hindsight:
+    """What the best player in hindsight would have paid, moving as it likes and not at all."""
+    scenario = experiment.scenario
+    origin = np.zeros(scenario.domain.dim) if experiment.rounded else None
+    best = offline_optimum(scenario.costs, scenario.domain, L2Movement(), x0=origin)
+    return Hindsight(best, best_fixed(scenario.costs, scenario.domain))
 
 
 def certified(outcome: Outcome) -> dict[str, float]:
@@ -78,12 +95,9 @@ def certified(outcome: Outcome) -> dict[str, float]:
     return bounds
 
 
-def _paid(g: Array, x: Array, before: Array) -> Paid:
-    return Paid(np.vecdot(g, x), np.linalg.norm(np.diff(before, axis=0, prepend=before[:1]), axis=1))
-
-
-def _from_origin(g: Array, x: Array) -> Paid:
-    return Paid(np.vecdot(g, x), np.linalg.norm(np.diff(x, axis=0, prepend=0.0), axis=1))
+def _paid(g: Array, x: Array, before: Array | float) -> Paid:
+    """What x pays, coming from ``before``."""
+    return Paid(np.vecdot(g, x), np.linalg.norm(np.diff(x, axis=0, prepend=before), axis=1))
 
 
 def _points(learner: Learner[Any], experiment: Experiment) -> Array:

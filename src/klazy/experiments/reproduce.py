@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from klazy.arrays import one_of, refusal
 from klazy.experiments import illustrations
 from klazy.experiments.definitions import EXPERIMENTS, PRESETS, Settings, experiment
-from klazy.experiments.extras import memories, presets, rates, seeds, sigmas, slacks
+from klazy.experiments.extras import budgets, foresight, memories, presets, rates, seeds, sigmas, slacks
 from klazy.experiments.figures import paper_section
 from klazy.experiments.measure import play
 from klazy.experiments.section import Row, Section, Stored, fresh, key_of, load, save
@@ -26,9 +26,14 @@ class Part(NamedTuple):
     seconds: float = 2.0
 
 
+def _uses(name: str) -> tuple[str, ...]:
+    """Only the stochastic sequences are drawn."""
+    return ("preset", "seed", "quick") if "stochastic" in name else ("preset", "quick")
+
+
 PARTS: dict[str, Part] = {
     **{
-        name: Part("experiment", recipe.title, partial(paper_section, name), ("preset", "seed", "quick"))
+        name: Part("experiment", recipe.title, partial(paper_section, name), _uses(name), 3.0)
         for name, recipe in EXPERIMENTS.items()
     },
     "geometry": Part("illustration", "One greedy and one lazy step on the l1 and on the l2 ball", illustrations.geometry, ()),
@@ -40,6 +45,8 @@ PARTS: dict[str, Part] = {
     "best-sigma": Part("extra", "Each learner at its own best constant sigma", sigmas.best_sigma, seconds=6.0),
     "beta-rules": Part("extra", "The ensembles by rule for beta", rates.rates, seconds=5.0),
     "memories": Part("extra", "Decay, auto and SAder-k beside k-lazyGD", memories.memories, seconds=6.0),
+    "budgets": Part("extra", "Regret against every comparator: the frontier of path lengths", budgets.budgets, seconds=20.0),
+    "look-ahead": Part("extra", "Baselines that see the costs first, beside learners", foresight.foresight, seconds=15.0),
     "presets": Part("extra", "What the two presets differ in, and how much it matters", presets.presets),
     "seeds": Part("extra", "The stochastic experiments over many seeds", seeds.seeds, ("seed", "seeds", "quick"), 15.0),
     "movement-weights": Part("extra", "Movement weights from 0.1 to 30", sigmas.movement_weights, seconds=8.0),
@@ -47,15 +54,12 @@ PARTS: dict[str, Part] = {
 
 
 class Job(NamedTuple):
-    """One part under some settings, and the folder that it goes to."""
+    """One part under some settings, the folder that it goes to, and the key of all that it is made from."""
 
     name: str
     settings: Settings
     folder: Path
-
-    @property
-    def key(self) -> str:
-        return key_of(self.name, {name: getattr(self.settings, name) for name in PARTS[self.name].uses})
+    key: str
 
     def done(self) -> bool:
         return fresh(self.folder, self.key)
@@ -68,31 +72,35 @@ class Job(NamedTuple):
         return load(self.folder)
 
 
-def checked(names: Iterable[str], among: Iterable[str] = PARTS) -> list[str]:
+def checked(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "a part") -> list[str]:
     """The names in the order of the reproduction, all of them if none is given."""
-    chosen, known = set(names), list(among)
-    for name in chosen.difference(known):
-        near = difflib.get_close_matches(name, known, 1, 0.4)
-        remedy = f"did you mean {near[0]!r}? `klazy list` names all" if near else "`klazy list` names all"
-        raise refusal("reproduce", "the name of a part", "name", repr(name), remedy)
+    chosen, known = list(names), list(among)
+    for name in chosen:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.4)
+            remedy = f"did you mean {near[0]!r}? `klazy list` names all" if near else "`klazy list` names all"
+            raise refusal("reproduce", f"the name of {kind}", "name", repr(name), remedy)
     return [name for name in known if name in chosen or not chosen]
 
 
 def jobs_of(names: Iterable[str], presets: Sequence[str], settings: Settings, out: Path) -> list[Job]:
-    """What is to be made, the longest first: each experiment once per preset, the others once."""
+    """What is to be made: each experiment once per preset, the others once."""
     if settings.seeds < 2:
         raise refusal("reproduce", "seeds >= 2, for an interval", "seeds", settings.seeds, "give a larger number")
+    for preset in presets:
+        one_of(preset, "preset", "reproduce", PRESETS)
     found = []
     for name in checked(names):
-        kind = PARTS[name].kind
-        for preset in presets if kind == "experiment" else ("paper",):
-            folder = out / (one_of(preset, "preset", "reproduce", PRESETS) if kind == "experiment" else f"{kind}s") / name
-            found.append(Job(name, settings._replace(preset=preset), folder))
+        part = PARTS[name]
+        for preset in presets if part.kind == "experiment" else PRESETS[:1]:
+            chosen = settings._replace(preset=preset)
+            key = key_of(name, {setting: getattr(chosen, setting) for setting in part.uses})
+            found.append(Job(name, chosen, out / (preset if part.kind == "experiment" else f"{part.kind}s") / name, key))
     return found
 
 
 def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
-    """Make what is not on disk already, in parallel processes; each job is given back when it is done."""
+    """Make what is not on disk already, in parallel processes, the longest first; each job is given back when it is done."""
     from joblib import Parallel, delayed
 
     pending = sorted((job for job in jobs if not job.done()), key=lambda job: -PARTS[job.name].seconds)
@@ -103,10 +111,15 @@ def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
         yield from pool(delayed(Job.make)(job) for job in pending)
 
 
+def experiments(names: Iterable[str]) -> list[str]:
+    """Names of experiments alone, all of them if none is given."""
+    return checked(names, EXPERIMENTS, "an experiment")
+
+
 def results(names: Iterable[str], preset: str, settings: Settings) -> list[Row]:
     """The rows of the experiments alone, nothing drawn and nothing kept."""
     rows = []
-    for name in checked(names, EXPERIMENTS):
+    for name in experiments(names):
         outcome = play(experiment(name, preset, seed=settings.seed, shorter=settings.shorter))
         rows += [{"preset": preset, **row} for row in outcome.rows()]
     return rows

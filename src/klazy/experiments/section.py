@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-import os
 import shutil
+import tempfile
+import time
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,16 +17,18 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 ABOUT = "section.json"
+ABANDONED = 3600.0  # seconds after which a half-written section is not somebody's who still writes
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A title, paragraphs, tables of rows by name, and figures by name, each with its caption."""
+    """A title, paragraphs, tables of rows by name, figures by name, each with its caption, and a note in small print."""
 
     title: str
     text: list[str]
     tables: dict[str, list[Row]] = field(default_factory=dict)
     figures: dict[str, "tuple[Figure, str]"] = field(default_factory=dict)
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,28 +41,34 @@ class Stored:
     text: list[str]
     tables: dict[str, list[Row]]
     captions: dict[str, str]
+    note: str
 
     def figure(self, name: str, form: str = "svg") -> Path:
         return self.folder / f"{name}.{form}"
 
 
-def save(section: Section, folder: Path, key: str) -> Stored:
-    """Write a section, whole or not at all: what was in ``folder`` before is replaced when all files are there."""
+def save(section: Section, folder: Path, key: str) -> None:
+    """Write a section, whole or not at all: what was in ``folder`` before gives way when all files are there."""
     import polars
 
-    partial = folder.with_name(f".{folder.name}-{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for left in folder.parent.glob(f".{folder.name}-*"):
+        if time.time() - left.stat().st_mtime > ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     for name, rows in section.tables.items():
         polars.DataFrame(rows).write_parquet(partial / f"{name}.parquet")
     for name, (figure, _) in section.figures.items():
         plots.write(figure, partial / name)
     captions = {name: caption for name, (_, caption) in section.figures.items()}
-    about = {"key": key, "title": section.title, "text": section.text, "tables": list(section.tables), "captions": captions}
+    words = {"key": key, "title": section.title, "text": section.text, "note": section.note}
+    about = words | {"tables": list(section.tables), "captions": captions}
     (partial / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
-    return load(folder)
+    try:
+        partial.rename(folder)
+    except OSError:  # another run has put its own there meanwhile
+        shutil.rmtree(partial)
 
 
 def load(folder: Path) -> Stored:
@@ -97,3 +106,10 @@ def _source() -> str:
     root = Path(__file__).parents[1]
     files = sorted(root.rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def less(value: float, than: float) -> str:
+    """How much less or more: in per cent where both are positive, else as a number, for regret may be negative."""
+    gap = 100.0 * (1.0 - value / than) if min(value, than) > 0.0 else than - value
+    size = f"{abs(gap):.1f} %" if min(value, than) > 0.0 else f"{abs(gap):.4g}"
+    return f"{size} {'less' if gap >= 0.0 else 'more'}"

@@ -76,7 +76,7 @@ def sweep(
     for (label, level), dash in zip(levels.items(), cycle(DASHES), strict=False):
         named = "_nolegend_" if label in lines else label
         ax.axhline(level, color=looks[label]["color"], linestyle=dash, linewidth=1.0, label=named)
-    _mark(ax, marked, looks)
+    _mark(ax, marked, looks, set(lines))
     ax.set_xlabel(xlabel, fontsize=8)
     ax.set_ylabel(ylabel, fontsize=8)
     frame(ax)
@@ -94,7 +94,8 @@ def _lines(ax: "Axes", x: Array, place: Array, lines: dict[str, Array], looks: L
     for i, (label, line) in enumerate(lines.items()):
         kept = _kept(place, line)
         style: dict[str, Any] = LINE | {"linewidth": 0.6 if len(x) > DENSE else 1.0} | looks[label]
-        ax.plot(x[kept], line[kept], label=label, markevery=spots(place[kept], line[kept], i, len(lines)), **style)
+        marks = [] if len(x) > DENSE else spots(place[kept], line[kept], i, len(lines))  # on a rough line they would mislead
+        ax.plot(x[kept], line[kept], label=label, markevery=marks, **style)
 
 
 def _kept(place: Array, line: Array, columns: int = COLUMNS) -> NDArray[np.int64]:
@@ -112,14 +113,14 @@ def _kept(place: Array, line: Array, columns: int = COLUMNS) -> NDArray[np.int64
     return np.array(sorted(kept))
 
 
-def _mark(ax: "Axes", marked: dict[str, tuple[float, float]], looks: Looks) -> None:
+def _mark(ax: "Axes", marked: dict[str, tuple[float, float]], looks: Looks, named: set[str]) -> None:
     """The marked points, each with its x on a side where no other point or number is, if there is one."""
     ax.margins(y=0.16)  # for a number below the lowest
     ax.autoscale_view()
     taken = [72.0 / DPI * ax.transData.transform(point) for point in marked.values()]
     for (label, point), here in zip(marked.items(), list(taken), strict=True):
         style = looks[label] | {"markersize": 6.0, "markeredgecolor": "black", "markeredgewidth": 0.8, "zorder": 5.0}
-        ax.plot(*np.transpose([point]), linestyle="none", label="_nolegend_", **style)
+        ax.plot(*np.transpose([point]), linestyle="none", label="_nolegend_" if label in named else label, **style)
         room = [min((np.abs(here + side - other) / NUMBER).max() for other in taken) for side in SIDES]
         if max(room) < 1.0:
             continue

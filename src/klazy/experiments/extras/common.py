@@ -37,10 +37,3 @@ def regrets(learners: Sequence[Learner[Any]], scenario: Scenario, weight: float 
     theirs = scenario.costs.values(u).sum(), movement.paid(u).sum()
     traces = run_many(learners, scenario.costs, movement=movement, record="totals")
     return np.array([trace.totals for trace in traces]) - theirs
-
-
-def less(value: float, than: float) -> str:
-    """How much less or more: in per cent where both are positive, else as a number, for regret may be negative."""
-    gap = 100.0 * (1.0 - value / than) if min(value, than) > 0.0 else than - value
-    size = f"{abs(gap):.1f} %" if min(value, than) > 0.0 else f"{abs(gap):.4g}"
-    return f"{size} {'less' if gap >= 0.0 else 'more'}"

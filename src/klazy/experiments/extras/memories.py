@@ -19,7 +19,8 @@ SLACKS = {"stochastic": (65, 300), "corrupted": (50, 500)}  # printed: near k*, 
 
 def memories(settings: Settings) -> Section:
     """Total regret on equal phases, and its mean on random ones."""
-    rows, text, figures = [], [], {}
+    rows, figures = [], {}
+    text = ["GD, k-lazy and Decay run at the printed sigma; SAder-k, with theory's grid, and auto find their own."]
     for name in SEQUENCES:
         equal, phases = draw(name, settings), [draw(name, settings, index) for index in (None, *range(draws(settings)))]
         totals = np.array([regrets(list(_rivals(name, scenario).values()), scenario).sum(axis=1) for scenario in phases])
@@ -49,7 +50,7 @@ def _rivals(name: str, scenario: Scenario) -> dict[str, Learner[Any]]:
     domain, sigma = scenario.domain, SIGMA[name]
     lazy = {f"k={k}": KLazyGD(domain, sigma, k) for k in SLACKS[name]}
     decay = {f"Decay({m})": MemoryGD(domain, sigma, Decay(m)) for m in SLACKS[name]}
-    own = {"SAder-k": sader_k(domain, scenario.costs.T, 1.0, beta="self-tuned"), "auto": auto(domain)}
+    own = {"SAder-k, self-tuned": sader_k(domain, scenario.costs.T, 1.0, beta="self-tuned"), "auto": auto(domain)}
     return {"GD": GD(domain, sigma), **lazy, **decay, **own}
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from klazy import plots
 from klazy.experiments.definitions import Experiment, Settings, experiment
-from klazy.experiments.extras.common import SEQUENCES, less, regrets
-from klazy.experiments.section import Section
+from klazy.experiments.extras.common import SEQUENCES, regrets
+from klazy.experiments.section import Section, less
 from klazy.learners import Learner, meta_rate, sader, sader_k
 
 RULES = ("lemma", "tight", "authors", "self-tuned")

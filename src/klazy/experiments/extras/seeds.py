@@ -6,6 +6,7 @@ from scipy.special import stdtrit
 from klazy import plots
 from klazy.arrays import Array
 from klazy.experiments.definitions import Settings, experiment
+from klazy.experiments.figures import near
 from klazy.experiments.measure import play
 from klazy.experiments.section import Row, Section
 
@@ -14,15 +15,17 @@ POINTS = 200  # of a curve
 
 def seeds(settings: Settings) -> Section:
     """The stochastic experiments over independent draws, with 95 % intervals of the mean."""
-    number = min(settings.seeds, 5) if settings.quick else settings.seeds
+    number = settings.seeds
     said = f"{number} sequences from independent seeds, spawned from {settings.seed}; intervals of the mean, Student's, 95 %."
     rows, figures, text = [], {}, [said]
     for name in ("stochastic", "ensemble-stochastic"):
         at, curves, totals = _many(name, settings, number)
-        lines = {label: curve.mean(axis=0) for label, curve in curves.items()}
-        bands = {label: _interval(curve) for label, curve in curves.items()}
+        lines = near({label: curve.mean(axis=0) for label, curve in curves.items()})
+        bands = {label: _interval(curves[label]) for label in lines}
         figure = plots.sweep(at, lines, "round", "total regret", bands=bands)
-        figures[name] = (figure, f"Mean total regret so far over {number} draws, with 95 % bands.")
+        away = [label for label in curves if label not in lines]
+        hidden = f" Not shown, for they would press the others flat: {', '.join(away)}." if away else ""
+        figures[name] = (figure, f"Mean total regret so far over {number} draws, with 95 % bands.{hidden}")
         first, found = next(iter(totals)), _by_learner(totals)
         rows += [{"experiment": name, "seeds": number, **row} for row in found]
         gains = [f"{row['learner']} {row['gain']:.1f} % ({row['gain_low']:.1f} to {row['gain_high']:.1f})" for row in found[1:]]

@@ -9,8 +9,8 @@ from klazy import plots
 from klazy.arrays import Array
 from klazy.environments import Scenario
 from klazy.experiments.definitions import Settings, experiment
-from klazy.experiments.extras.common import SEQUENCES, less, regrets
-from klazy.experiments.section import Row, Section
+from klazy.experiments.extras.common import SEQUENCES, regrets
+from klazy.experiments.section import Row, Section, less
 from klazy.learners import auto
 from klazy.movement import L2Movement
 
@@ -47,7 +47,7 @@ def best_sigma(settings: Settings) -> Section:
     for name in ("stochastic", "corrupted", "worst-case"):
         grid = _play(name, settings)
         total = {label: found.sum(axis=1) for label, found in grid.constant.items()}
-        best = {label: (float(grid.sigmas[line.argmin()]), float(line.min())) for label, line in total.items()}
+        best = {label: _best(grid.sigmas, line) for label, line in total.items()}
         figure = plots.sweep(grid.sigmas, total, "constant sigma", "total regret", marked=best, log="xy")
         figures[name] = (figure, f"Total regret by constant sigma on the {name} sequence, each learner's best marked.")
         shared = {label: float(found.sum()) for label, found in grid.printed.items()}
@@ -63,6 +63,12 @@ def best_sigma(settings: Settings) -> Section:
         ]
         text.append(_tuned_in_words(name, shared, best))
     return Section("Each learner at its own best sigma", text, {"best-sigma": rows}, figures)
+
+
+def _best(sigmas: Array, line: Array) -> tuple[float, float]:
+    """The best sigma, and the regret there; the largest of those that differ by rounding alone."""
+    least = float(line.min())
+    return float(sigmas[line <= least + 1e-9 * max(1.0, abs(least))].max()), least
 
 
 def _tuned_in_words(name: str, shared: dict[str, float], best: dict[str, tuple[float, float]]) -> str:

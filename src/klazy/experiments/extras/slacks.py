@@ -47,7 +47,7 @@ def resonance(settings: Settings) -> Section:
 
 def _play(name: str, settings: Settings) -> _Found:
     slacks = np.arange(1, LONGEST + 1, 40 if settings.quick else 1)
-    memories = np.intersect1d(slacks, np.geomspace(1, LONGEST, 80).astype(int))
+    memories = np.unique(np.geomspace(1, LONGEST, 20 if settings.quick else 80).astype(int))
     by_slack, by_memory, sigma = [], [], SIGMA[name]
     for index in (None, *range(draws(settings))):
         scenario = draw(name, settings, index)
@@ -62,7 +62,7 @@ def _figure(found: _Found) -> "plots.Figure":
     lines = {"equal phases": found.equal, "random phases": found.random, "Decay, random": decay}
     bands = {"random phases": (found.by_slack[1:].min(axis=0), found.by_slack[1:].max(axis=0))}
     levels = {"GD, equal": float(found.equal[0])}
-    return plots.sweep(found.slacks, lines, "slack k, or memory m", "total regret", bands=bands, levels=levels, log="y")
+    return plots.sweep(found.slacks, lines, "slack k, or memory m", "total regret", bands=bands, levels=levels, log="xy")
 
 
 def _rows(name: str, found: _Found) -> list[Row]:

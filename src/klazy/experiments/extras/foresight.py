@@ -1,0 +1,80 @@
+"""What looking ahead is worth: baselines that see f_t, or more, beside learners that do not."""
+
+import numpy as np
+
+from klazy import plots
+from klazy.comparators import Optimum, offline_optimum
+from klazy.costs import Costs, QuadraticCosts
+from klazy.experiments.definitions import Settings, experiment
+from klazy.experiments.section import Row, Section
+from klazy.learners import GD, KLazyGD, auto
+from klazy.lookahead import OBD, ROBD, AveragingHorizon, LookAhead, LookAheadSAder, RecedingHorizon, run_ahead
+from klazy.movement import L2Movement
+from klazy.play import run
+from klazy.regret import competitive_ratio
+from klazy.sets import Box, ConvexSet
+from klazy.trace import Trace
+
+WINDOW = 5
+
+
+def foresight(settings: Settings) -> Section:
+    """The worst case of the paper with shorter phases, and tracking a random walk, whose costs are positive."""
+    made = experiment("worst-case", shorter=30 if settings.quick else 5)  # planning takes milliseconds a round
+    walk = np.cumsum(np.random.default_rng(settings.seed).normal(scale=0.3, size=(50 if settings.quick else 200, 2)), axis=0)
+    box = Box(walk.min(axis=0), walk.max(axis=0))
+    games: dict[str, tuple[ConvexSet, Costs]] = {
+        f"worst case, phases of {made.scenario.costs.T // 5}": (made.scenario.domain, made.scenario.costs),
+        "tracking": (box, QuadraticCosts(walk)),
+    }
+    rows, text, bars = [], [], {}
+    for name, (domain, costs) in games.items():
+        found = _rows(name, domain, costs)
+        rows += found
+        bars[name] = {row["player"]: row["above_optimum"] for row in found}
+        text.append(_in_words(name, found))
+    figures = {
+        name.split(",")[0].replace(" ", "-"): (
+            plots.bars({name: of}, "cost above the optimum"),
+            f"Cost above the optimum, {name}; those with a + see f_t first.",
+        )
+        for name, of in bars.items()
+    }
+    return Section("What looking ahead is worth", text, {"foresight": rows}, figures)
+
+
+def _rows(name: str, domain: ConvexSet, costs: Costs) -> list[Row]:
+    """Learners, and baselines whose names begin with a plus."""
+    optimum, start = offline_optimum(costs, domain, L2Movement(), x0=domain.start), domain.start
+    learners = {"GD": GD(domain, 2.0), "k=10": KLazyGD(domain, 2.0, 10), "auto": auto(domain)}
+    ahead: dict[str, LookAhead] = {
+        "+ greedy": RecedingHorizon(domain),
+        f"+ receding {WINDOW}": RecedingHorizon(domain, WINDOW),
+        f"+ averaging {WINDOW}": AveragingHorizon(domain, WINDOW),
+        "+ OBD": OBD(domain),
+        "+ R-OBD": ROBD(domain),
+        "+ SAder": LookAheadSAder(domain),
+    }
+    traces = {label: run(learner, costs, x0=start) for label, learner in learners.items()}
+    traces |= {label: run_ahead(player, costs, x0=start) for label, player in ahead.items()}
+    return [
+        {"game": name, "player": label, "sees": _sees(ahead.get(label)), "switching": trace.totals.switching,
+         "cost": trace.totals.cost, "above_optimum": trace.totals.cost - optimum.cost,
+         "competitive_ratio_at_most": _ratio(trace, optimum)}
+        for label, trace in traces.items()
+    ]  # fmt: skip
+
+
+def _sees(player: LookAhead | None) -> str:
+    return "f_1, ..., f_{t-1}" if player is None else f"f_1, ..., f_{{t{f'+{player.window}' if player.window else ''}}}"
+
+
+def _ratio(trace: Trace, optimum: Optimum) -> float | None:
+    """Where costs are positive."""
+    return competitive_ratio(trace, optimum) if trace.hitting.min() >= 0.0 else None
+
+
+def _in_words(name: str, rows: list[Row]) -> str:
+    order = sorted(rows, key=lambda row: row["above_optimum"])
+    said = ", ".join(f"{row['player']}: {row['above_optimum']:.4g}" for row in order)
+    return f"{name.capitalize()}, cost above the optimum; those with a + see f_t or more before they play. {said}."
