@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import klazy as kl
+from optimum import against_clarabel, against_loops
 
 HERE = Path(__file__).parent
 SLACKS = (1, 65, 1500)
@@ -252,6 +253,9 @@ def table() -> str:
             "## Against the NumPy specification, d = 5, k = 65",
             "The aims: whole sequences 300 times faster; `Agent.update` 3 times on the l2 ball, 10 times on the l1 ball.",
             "\n".join(against_step()),
+            "## The offline optimum",
+            *against_clarabel(),
+            *against_loops(),
             "## Cores, start-up and memory",
             *in_parallel(),
             *cold_start(folder),

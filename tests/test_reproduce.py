@@ -40,6 +40,10 @@ def made(tmp_path_factory):
     return out, jobs, report.write(out, jobs, "klazy reproduce --quick")
 
 
+IN_ONE_WORKER = pytest.mark.xdist_group("reproduction")  # which makes the parts once
+
+
+@IN_ONE_WORKER
 class TestParts:
     def test_every_part_keeps_words_tables_and_figures(self, made):
         _, jobs, _ = made
@@ -229,6 +233,7 @@ def page(made):
         yield page, heard, asked
 
 
+@IN_ONE_WORKER
 class TestReport:
     def test_it_is_silent_and_asks_nobody(self, page):
         _, heard, asked = page

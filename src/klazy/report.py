@@ -94,7 +94,8 @@ def claims_of(rows: Sequence[Row]) -> list[Row]:
             said = f"{claim.experiment}: {claim.better} against {claim.worse}, {claim.quantity}"
             agrees = [preset for preset in presets if claim.rounds_to_printed(gains[preset])]
             verdict = ", ".join(agrees) or ("neither" if len(presets) == len(PRESETS) else f"not in {presets[0]}")
-            found.append({"claim": said, "printed": claim.printed, **gains, "as printed in": verdict})
+            columns = {preset: gains.get(preset) for preset in PRESETS}
+            found.append({"claim": said, "printed": claim.printed, **columns, "as printed in": verdict})
     return found
 
 
