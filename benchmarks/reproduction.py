@@ -24,9 +24,20 @@ def side_by_side(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {"experiment": name, "learner": label}
         | {f"{key.replace('_', ' ')}, {preset}": by[preset, name, label][key]
-           for key in ("switching", "total_regret") for preset in PRESETS}
+           for key in ("switching", "total_regret", "distance_closed") for preset in PRESETS}
         for preset, name, label in by
         if preset == PRESETS[0]
+    ]  # fmt: skip
+
+
+def in_hindsight(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the optimum, the comparator, the best fixed point and the first learner paid."""
+    first = {(row["experiment"], row["preset"]): row for row in reversed(rows)}
+    return [
+        {"experiment": name, "preset": preset, "optimum": row["optimum"], "its gap": f"{row['optimum_gap']:.1e}",
+         "comparator": row["comparator_hitting"] + row["comparator_switching"], "best fixed point": row["best_fixed"],
+         "first learner": f"{row['learner']} {row['hitting'] + row['switching']:.6g}"}
+        for (name, preset), row in sorted(first.items())
     ]  # fmt: skip
 
 
@@ -39,6 +50,7 @@ def tables(out: Path) -> str:
     extras = {job.name: section for job, section in stored if PARTS[job.name].kind == "extra"}
     lines += ["### What each difference does to them", "", *markdown(extras["presets"].tables["presets"])]
     lines += ["### Every learner in both presets", "", *markdown(side_by_side(rows))]
+    lines += ["### What was paid, and the optimum in hindsight", "", *markdown(in_hindsight(rows))]
     for name, section in extras.items():
         if name != "presets":
             lines += [f"### {section.title} (`klazy reproduce {name}`)", ""]
