@@ -448,3 +448,52 @@ def test_an_optimum_reads_well():
     assert lines[0] == "offline optimum of 3 rounds in R^1, by dynamic programme"
     assert lines[1:4] == ["hitting                     -5", "switching                    2", "cost                        -3"]
     assert lines[-1] == "moves in 2 of 2 rounds"
+
+
+class TestEdges:
+    """Cases that a certificate is easily wrong about."""
+
+    @pytest.mark.parametrize(
+        "movement",
+        [
+            kl.L1Movement([1.0, 0.0, 1.0, 1.0]),
+            kl.AsymmetricMovement(1.0, up=0.0),
+            kl.WeightedL2Movement(1.0, scale=[0.0]),
+        ],
+        ids=repr,
+    )
+    def test_length_zero_is_not_standing_still_where_moving_is_free(self, movement):
+        curve = kl.frontier([[1.0], [-1.0], [1.0], [-1.0]], kl.Box(-1.0, 1.0), movement)
+        lower, upper = curve.best(0.0)
+        assert lower <= upper + 1e-12
+        assert upper <= -1.0 if isinstance(movement, kl.L1Movement) else lower <= -0.99
+
+    @pytest.mark.parametrize("domain", [kl.L2Ball(2), kl.Box([-1.0, -1.0], [1.0, 1.0])], ids=repr)
+    def test_costs_of_zero_are_met_exactly(self, domain):
+        found = kl.offline_optimum(np.zeros((4, 2)), domain, x0=[0.1, 0.2])
+        assert abs(found.cost) <= 1e-9
+        assert found.gap <= 1e-4
+
+    def test_a_price_that_forbids_moving_keeps_its_certificate(self):
+        g = np.random.default_rng(0).normal(size=(1000, 3))
+        box = kl.Box(-np.ones(3), np.ones(3))
+        found = kl.offline_optimum(g, box, kl.L1Movement(1e12))
+        assert found.gap <= 1e-8  # an allowance for the rounding of a thousand multipliers, each a sum of up to all gradients
+        assert found.cost == pytest.approx(kl.best_fixed(g, box).cost)
+
+    def test_a_small_saving_beside_a_large_cost_is_still_certified(self):
+        g = 0.01 * np.random.default_rng(0).normal(size=(60, 3)) + [10.0, 0.0, 0.0]
+        assert kl.frontier(g, kl.L2Ball(3), iterations=20_000, points=60).gap <= 0.01
+
+    def test_a_tiny_intersection_has_a_bound_that_holds(self):
+        g = np.random.default_rng(1).normal(size=(6, 2))
+
+        def optimum(s):
+            lens = kl.Intersection([kl.L2Ball(2, s), kl.L2Ball(2, s, [0.7 * s, 0.2 * s])])
+            return kl.offline_optimum(g, lens, kl.L2Movement(0.3))
+
+        assert optimum(1e-8).lower_bound <= 1e-8 * optimum(1.0).cost * (1.0 - 1e-7 * np.sign(optimum(1.0).cost)) + 1e-15
+
+    def test_negative_lengths_are_refused(self):
+        with pytest.raises(ValueError, match=r"Frontier.best needs path lengths P >= 0, got P=-5.0"):
+            kl.frontier([[1.0], [-1.0]], kl.Box(-1.0, 1.0)).best(-5.0)

@@ -73,15 +73,29 @@ def test_greedy_with_movement_minimises_cost_and_movement_round_by_round(game):
         before = x[t - 1]
 
 
-@pytest.mark.parametrize("player", [RecedingHorizon, AveragingHorizon])
-def test_a_window_over_everything_is_the_optimum(player):
+def test_a_window_over_everything_is_the_optimum():
     domain, costs, movement = games(4)["linear, simplex"]
     plan = kl.offline_optimum(costs, domain, movement, x0=domain.start)
-    seen = run_ahead(player(domain, costs.T), costs, movement=movement, x0=domain.start)
-    if player is RecedingHorizon:
-        assert seen.totals.cost == pytest.approx(plan.cost, abs=1e-9)
-    else:  # most of its planners see less in their first plan
-        assert seen.totals.cost >= plan.cost - 1e-9
+    seen = run_ahead(RecedingHorizon(domain, costs.T), costs, movement=movement, x0=domain.start)
+    assert seen.totals.cost == pytest.approx(plan.cost, abs=1e-9)
+
+
+def test_obd_plays_the_nearest_minimiser_and_stays_where_costs_are_flat():
+    x = run_ahead(OBD(kl.Box([1.0, 1.0], [2.0, 2.0])), [[1.0, 0.0], [0.0, 0.0]], x0=[1.0, 1.5]).x
+    np.testing.assert_allclose(x, [[1.0, 1.5], [1.0, 1.5]])
+
+
+def test_a_set_of_one_point_leaves_no_choice():
+    for player in (LookAheadSAder, OBD, ROBD, RecedingHorizon):
+        np.testing.assert_allclose(run_ahead(player(kl.Box(1.0, 1.0)), [[1.0], [2.0]]).x, 1.0, rtol=1e-15)
+
+
+def test_a_ratio_needs_the_optimum_of_the_same_game():
+    costs, box = kl.QuadraticCosts([[0.0], [1.0], [0.0]]), kl.Box(0.0, 1.0)
+    trace = kl.run(kl.GD(box, 2.0), costs, movement=kl.L1Movement(0.1), x0=[0.0])
+    other = kl.offline_optimum(costs, box, kl.L1Movement(5.0), x0=[0.0])
+    with pytest.raises(ValueError, match="competitive_ratio needs the optimum of the run's costs, movement and start"):
+        kl.competitive_ratio(trace, other)
 
 
 def test_averaging_is_the_mean_of_planners_that_keep_their_plans():
@@ -111,10 +125,8 @@ def test_obd_balances_movement_and_level(game, seed, balance):
         best = kl.best_fixed(costs.window(t, t), domain, gap=1e-9)
         level = costs.value(t, x[t - 1]) - min(0.0, best.cost)
         moved = weights[t - 1] * movement.distance(x[t - 1] - before)
-        if np.allclose(x[t - 1], best.x, atol=1e-9):
-            assert moved <= balance * level + 1e-6
-        else:  # a jump of the nearest point, where f_t is flat, may leave it short of the balance
-            assert moved == pytest.approx(balance * level, rel=1e-4, abs=1e-6)
+        least = costs.value(t, x[t - 1]) <= best.cost + 1e-5 * max(1.0, abs(best.cost))  # a minimiser is found to a millionth
+        assert moved <= balance * level + 1e-5 if least else moved == pytest.approx(balance * level, rel=1e-4, abs=1e-5)
         before = x[t - 1]
 
 

@@ -95,10 +95,19 @@ def competitive_ratio(trace: Trace, optimum: Optimum) -> float:
     >>> round(competitive_ratio(run(GD(Box(0, 1), 2.0), costs, movement=L1Movement(0.1), x0=[0.0]), best), 3)
     3.857
     """
-    if len(optimum.u) != trace.T:
-        raise refusal("competitive_ratio", f"the optimum of the run's {trace.T} rounds", "T", len(optimum.u), "compute it anew")
+    if not _same_game(trace, optimum):
+        wanted = "the optimum of the run's costs, movement and start"
+        raise refusal("competitive_ratio", wanted, "optimum", repr(optimum), "compute it with the same arguments")
     least = float(trace.hitting.min()) if "hitting" in trace.kept else trace.totals.hitting
     if least < 0.0 or optimum.lower_bound <= 0.0:
         worst = min(least, optimum.lower_bound)
         raise refusal("competitive_ratio", "costs that are positive", "cost", worst, "a ratio means nothing here; use regret")
     return trace.totals.cost / optimum.lower_bound
+
+
+def _same_game(trace: Trace, optimum: Optimum) -> bool:
+    if trace.costs is None or optimum.u.shape != (trace.T, trace.dim) or optimum.movement != trace.movement:
+        return False
+    starts = [x0 for x0 in (trace.x0, optimum.x0) if x0 is not None]
+    together = not starts or (len(starts) == 2 and np.array_equal(*starts))
+    return together and bool(np.isclose(trace.costs.values(optimum.u).sum(), optimum.hitting, rtol=1e-9, atol=1e-12))

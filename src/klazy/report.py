@@ -140,7 +140,7 @@ def _with_comparators(rows: Sequence[Row]) -> list[Row]:
     best, hit = row["optimum"], row["optimum_hitting"]
     others = (
         {"learner": "comparator", "switching": row["comparator_switching"], "hitting": row["comparator_hitting"]},
-        {"learner": "best fixed point", "switching": 0.0, "hitting": row["best_fixed"]},
+        {"learner": "best fixed point", "switching": row["best_fixed_switching"], "hitting": row["best_fixed"]},
         {"learner": f"optimum, gap {row['optimum_gap']:.1e}", "switching": best - hit, "hitting": hit, "distance_closed": 1.0},
     )
     return [shown(row) for row in (*rows, *others)]

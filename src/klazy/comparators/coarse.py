@@ -31,7 +31,8 @@ def coarse_start(problem: Problem, gap: float, solve: Callable[[Problem, float, 
     coarse = copy(problem)
     coarse.costs = LinearCosts(np.add.reduceat(family.data, starts, axis=0))
     coarse.family, coarse.T, coarse.weights = Linear(coarse.costs), len(starts), problem.weights[starts]
-    coarse.__dict__.pop("steepness", None)
+    for cached in ("steepness", "unit"):
+        coarse.__dict__.pop(cached, None)
     _, at = solve(coarse, gap / 3.0, _BUDGET)
     return _spread(problem, family, coarse, at, starts)
 

@@ -56,7 +56,8 @@ def _on_simplex(problem: Problem, domain: Simplex) -> tuple[Array, Array]:
 
 def _certified(problem: Problem, u: Array, sums: Array) -> Optimum:
     hitting, switching, bound = (float(row.sum()) for row in sums)
-    steepest = problem.weights.sum() * np.linalg.norm(problem.prices)  # no multiplier is larger
-    bound -= problem.rounding(problem.T * problem.steepness, float(steepest))
+    slopes = problem.T * problem.steepness  # a multiplier is no larger than its price, nor than all slopes together
+    steepest = np.minimum(problem.weights * np.linalg.norm(problem.prices), 2.0 * slopes).sum()
+    bound -= problem.rounding(slopes, float(steepest))
     bound = min(bound, hitting + switching)
     return Optimum(u, hitting, switching, bound, problem.gap(hitting + switching, bound), "dynamic programme", 0)

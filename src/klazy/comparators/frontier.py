@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import plots
-from klazy.arrays import Array, non_negative, positive, real_array, whole
+from klazy.arrays import Array, non_negative, positive, real_array, refusal, whole
 from klazy.comparators.optimum import GapNotReached, Optimum
 from klazy.comparators.search import TINY, Search, line_bound
 from klazy.costs import Costs
@@ -44,6 +44,8 @@ class Frontier:
     def best(self, P: ArrayLike) -> tuple[Array, Array]:
         """Bounds (lower, upper) of the best hitting cost with path length at most P, for every P."""
         P = real_array(P, "P", "Frontier.best")
+        if (P < 0.0).any():
+            raise refusal("Frontier.best", "path lengths P >= 0", "P", P.min(), "give a length")
         return line_bound(self.weight, self.bound, P), np.interp(P, self.path_length, self.hitting)
 
     def regret(self, cost: float, P: ArrayLike) -> tuple[Array, Array]:
@@ -107,7 +109,7 @@ def frontier(
     points = whole(points, "points", owner, "points >= 1", "give the number of optima")
     search = Search(costs, domain, movement, 0.1 * gap, iterations, owner)
     saved = search.vertices[0].hitting - search.vertices[-1].hitting
-    search.problem.unit = max(search.problem.unit, saved)  # nothing on the curve needs to be known better than that
+    search.problem.size = saved  # nothing on the curve needs to be known better than a part of that
     while len(search.solved) < points:
         chords = search.chords()
         errors = [search.error(i) for i in chords]
@@ -141,5 +143,5 @@ def best_with_path_length(
         if found.gap <= gap:
             return found
         if not around or len(search.solved) >= points:
-            raise GapNotReached(owner, gap, found)
+            raise GapNotReached(owner, gap, found, "raise points, iterations or gap")
         search.split(around[0])

@@ -1,6 +1,7 @@
 """The offline optimum: the best sequence in hindsight when moving costs something, with a certificate."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,8 +53,9 @@ def offline_optimum(
     found = exact_optimum(problem)
     if found is None:
         found, _ = iterate(problem, gap, budget, progress=progress)
-        if found.gap > gap:
-            raise GapNotReached(owner, gap, found)
+    found = replace(found, movement=movement, x0=problem.x0)
+    if found.gap > gap:
+        raise GapNotReached(owner, gap, found)
     return found
 
 

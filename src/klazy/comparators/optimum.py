@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from klazy.arrays import Array
+from klazy.movement import Movement
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -16,9 +17,10 @@ class Optimum:
 
     ``cost`` = ``hitting`` + ``switching`` is what ``u`` of shape (T, d) pays, and no sequence in the set pays less than
     ``lower_bound``, whatever the iterations did: it is the value of a feasible point of the dual problem, less an allowance
-    for rounding. ``gap`` is (cost - lower_bound) / max(\|cost\|, S / 100), where S, the swing of the costs, is the
-    diameter of the set times the sum of the gradients' norms at its start: a cost that nearly cancels has no digits of its
-    own, and is measured against a hundredth of what it is made of.
+    for rounding (on a Polytope or an Intersection as exact as their projections). ``gap`` is
+    (cost - lower_bound) / max(\|cost\|, S / 100), where S, the swing of the costs, is the size of the set times the sum of
+    the gradients' norms at its start (of the movement weights, if all of these are zero): a cost that nearly cancels has no
+    digits of its own, and is measured against a hundredth of what it is made of. ``movement`` and ``x0`` are those it is for.
     """
 
     u: Array
@@ -28,6 +30,8 @@ class Optimum:
     gap: float
     method: str
     iterations: int
+    movement: Movement | None = None
+    x0: Array | None = None
 
     @property
     def cost(self) -> float:
@@ -51,9 +55,9 @@ class Optimum:
 class GapNotReached(ArithmeticError):
     """The iteration budget ended before the gap asked for; ``best`` is what was found, certified as far as it goes."""
 
-    def __init__(self, owner: str, wanted: float, best: Any) -> None:
+    def __init__(self, owner: str, wanted: float, best: Any, remedy: str = "raise iterations or gap") -> None:
         self.best = best
         super().__init__(
             f"{owner} needs more than {best.iterations} iterations for gap={wanted:.1e}, got gap={best.gap:.1e}; "
-            "raise iterations or gap, or take the error's .best."
+            f"{remedy}, or take the error's .best."
         )

@@ -19,8 +19,10 @@ class Problem:
     r"""Minimise :math:`\sum_t f_t(u_t) + \lambda_t m(u_t - u_{t-1})` over all sequences in the set.
 
     The movement is m(delta) = \|c delta\|_2 where ``grouped``, else up and down prices per coordinate with c = 1. The first
-    round's weight is zero if there is no ``x0`` to leave.
+    round's weight is zero if there is no ``x0`` to leave. ``size``, if set, is what gaps are relative to.
     """
+
+    size = 0.0
 
     def __init__(
         self, costs: Costs | ArrayLike, domain: ConvexSet, movement: Movement, x0: ArrayLike | None, owner: str
@@ -47,6 +49,12 @@ class Problem:
         other.weights = factor * self.weights
         return other
 
+    @property
+    def free(self) -> bool:
+        """Whether some step costs nothing, so that standing still is not all that pays nothing for moving."""
+        prices = self.c if self.grouped else self.prices
+        return bool((self.weights[1:] <= 0.0).any() or (prices <= 0.0).any())
+
     @cached_property
     def steepness(self) -> float:
         """The mean norm of the costs' gradients at the start of the set; zero where they have none."""
@@ -60,14 +68,15 @@ class Problem:
     @cached_property
     def unit(self) -> float:
         """The least that gaps are relative to, as :class:`Optimum` defines it: a hundredth of the swing of the costs."""
-        return 0.01 * self.T * self.steepness * self.domain.diameter
+        swing = self.T * self.steepness or float(self.weights.sum()) * self.movement.lipschitz(self.dim)
+        return 0.01 * swing * self.domain.scale
 
     def gap(self, cost: float, lower_bound: float) -> float:
         """The relative gap; nothing is missing from a cost that meets its bound, everything from one that is infinite."""
-        missing = cost - lower_bound
-        if not np.isfinite(missing):
-            return np.inf
-        return missing / max(abs(cost), self.unit) if missing > 0.0 else 0.0
+        missing, size = cost - lower_bound, self.size or max(abs(cost), self.unit)
+        if missing <= 0.0:
+            return 0.0
+        return missing / size if size > 0.0 and np.isfinite(missing) else np.inf
 
     def paid(self, u: Array) -> tuple[float, float]:
         """What the sequence pays for hitting (inf outside the domain of the costs) and for moving."""

@@ -45,7 +45,8 @@ class Search:
         except GapNotReached as stopped:  # its bound holds as far as it goes
             fixed = stopped.best
         still = np.tile(fixed.x, (self.problem.T, 1))
-        self.vertices = [Vertex(np.inf, 0.0, fixed.cost, fixed.lower_bound, still, None)]
+        bound = -np.inf if self.problem.free else fixed.lower_bound  # else one may move at no length
+        self.vertices = [Vertex(np.inf, 0.0, fixed.cost, bound, still, None)]
         self.solved: list[Vertex] = list(self.vertices)
         self.tried: set[float] = set()
         self.used = 0

@@ -37,6 +37,7 @@ def _with_hindsight(outcome: Outcome, best: Hindsight) -> list[Row]:
     shared = {
         "optimum": optimum.cost, "optimum_hitting": optimum.hitting, "optimum_lower_bound": optimum.lower_bound,
         "optimum_gap": optimum.gap, "best_fixed": best.fixed.cost,
+        "best_fixed_switching": float(np.linalg.norm(best.fixed.x)) if outcome.experiment.rounded else 0.0,
     }  # fmt: skip
     for row in rows:
         row["certified_bound"] = bounds[row["learner"]]

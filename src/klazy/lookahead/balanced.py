@@ -6,17 +6,20 @@ import numpy as np
 
 from klazy.arrays import Array, non_negative, positive
 from klazy.comparators import best_fixed
+from klazy.comparators.families import Merged, family_of
 from klazy.costs import Costs
 from klazy.lookahead.base import Foreseen, LookAhead
 from klazy.sets import ConvexSet
 
 LEAST, MOST = 1e-6, 1e6  # stiffnesses to search, relative to the gradient over the set's size
-HALVINGS = 50
+SOFT = 1e-3  # the least where a step is an iteration, which takes long when the step is soft
+HALVINGS = 40
 
 
 class OBD(LookAhead):
     r"""Online balanced descent: the point of a level set of f_t that is nearest to x_{t-1}, of that level where moving costs
-    ``balance`` times as much as the level is high; the minimiser of f_t itself if that costs less.
+    ``balance`` times as much as the level is high; the nearest minimiser of f_t itself, to a millionth, if that costs less
+    (for costs that are neither linear nor quadratic, a minimiser).
 
     Levels are counted from zero, or from the least value of f_t over the set where that is negative.
     """
@@ -37,14 +40,21 @@ class OBD(LookAhead):
             def far(x: Array) -> bool:
                 return weight * float(game.movement.distance(x - before)) > self.balance * (f.value(1, x) - floor)
 
-            return self._balanced(f, before, far) if far(least) else least
+            return self._balanced(f, before, least, far)
 
         return self.by_round(game, play)
 
-    def _balanced(self, f: Costs, before: Array, far: Callable[[Array], bool]) -> Array:
+    def _balanced(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
         """The nearest points of all level sets are the proximal steps of all stiffnesses; the softest that is not too far."""
-        unit = float(np.linalg.norm(f.subgradient(1, before))) / self.domain.scale
-        low, high = LEAST * unit, MOST * unit
+        steep = [float(np.linalg.norm(f.subgradient(1, x))) for x in (before, least)]
+        unit = max((size for size in steep if np.isfinite(size)), default=0.0) / self.domain.scale
+        if unit == 0.0:  # a flat cost is no reason to move
+            return self.domain.project(before)
+        direct = isinstance(family_of(f, "OBD"), Merged)
+        low, high = (LEAST if direct else SOFT) * unit, MOST * unit
+        nearest = self.step(f, before, low) if direct else least  # of the minimisers, nearly
+        if not far(nearest):
+            return nearest
         for _ in range(HALVINGS):
             middle = float(np.sqrt(low * high))
             low, high = (middle, high) if far(self.step(f, before, middle)) else (low, middle)

@@ -12,11 +12,11 @@ from klazy.comparators.families import Merged, Pinball, Separate, family_of
 from klazy.config import Config
 from klazy.costs import Costs, as_costs
 from klazy.movement import L2Movement, Movement
-from klazy.sets import Box, ConvexSet, NotConverged
+from klazy.sets import Box, ConvexSet
 from klazy.trace import Totals, Trace
 
-SPLITS = 100_000  # alternations of a step and a projection at most
-CLOSE = 1e-12  # relative to the set's size, how near the two must come
+SPLITS = 50_000  # alternations of a step and a projection at most
+CLOSE = 1e-10  # relative to the set's size, how near the two must come
 
 
 class Foreseen(NamedTuple):
@@ -64,7 +64,8 @@ class LookAhead(Config, ABC):
 
     def _split(self, family: Separate, center: Array, r: float) -> Array:
         """By splitting the set, with the attraction to the center, from the cost; rho is what holds the two together."""
-        rho = max(r, float(np.linalg.norm(family.gradient(center))) / self.domain.scale)
+        steep = float(np.linalg.norm(family.gradient(center))) / self.domain.scale
+        rho = max(r, steep) if np.isfinite(steep) else r
         z, near = center, CLOSE * self.domain.scale
         for _ in range(SPLITS):
             x = self.domain.project((r * center + rho * z) / (r + rho))
@@ -72,7 +73,7 @@ class LookAhead(Config, ABC):
             z = z + v - x
             if np.abs(v - x).max() <= near:
                 return x
-        raise NotConverged(f"{type(self).__name__} needs a proximal step, got none in {SPLITS} iterations; scale the costs.")
+        raise ArithmeticError(f"{type(self).__name__} needs a proximal step, got none in {SPLITS} iterations; scale the costs.")
 
 
 def run_ahead(

@@ -18,9 +18,9 @@ class LookAheadSAder(LookAhead):
     with :math:`\sigma_i = \lambda \sqrt{T} / (2^{i-1} D)`, :math:`\beta = \sqrt{8/T} / (\lambda D)`, the harmonic prior, and
     :math:`N = \lceil \tfrac12 \log_2(1 + 2T) \rceil + 1` experts. It needs no bound on the gradients.
 
-    An expert's cost exceeds that of any u by at most :math:`\sigma_i (D^2 + 2 D P_T) / 2 + \lambda^2 T / (2 \sigma_i)`, for a
-    proximal step gains :math:`\sigma_i \delta^2 / 2`, and
-    :math:`\lambda \delta \le \sigma_i \delta^2 / 2 + \lambda^2 / (2 \sigma_i)`.
+    From an x_0 in the set, an expert's cost exceeds that of any u by at most
+    :math:`\sigma_i (D^2 + 2 D P_T) / 2 + \lambda^2 T / (2 \sigma_i)`, for a proximal step gains
+    :math:`\sigma_i \delta^2 / 2`, and :math:`\lambda \delta \le \sigma_i \delta^2 / 2 + \lambda^2 / (2 \sigma_i)`.
     The ensemble's exceeds an expert's by at most :math:`\ln(1/\pi_i) / \beta + \beta \lambda^2 D^2 T / 8`: reweighting moves by
     at most D times the total variation of the weights, which Pinsker's inequality bounds by their divergence, and
     weights that have seen the loss gain that divergence over beta. Other norms than the Euclidean enter lambda by their
@@ -29,7 +29,7 @@ class LookAheadSAder(LookAhead):
 
     def parameters(self, T: int, movement: Movement) -> tuple[Array, Array, float]:
         """sigma_i, the prior, and beta."""
-        weight, D = float(movement.weights(T).max()) * movement.lipschitz(self.domain.dim), self.domain.diameter
+        weight, D = float(movement.weights(T).max()) * movement.lipschitz(self.domain.dim), self.domain.scale
         if not 0.0 < weight < np.inf:
             raise refusal("LookAheadSAder", "movement that costs something", "movement", repr(movement), "use L2Movement()")
         i = np.arange(1, int(np.ceil(0.5 * np.log2(1 + 2 * T))) + 2)

@@ -106,7 +106,7 @@ class Intersection(ConvexSet):
         x = y.copy()
         corrections = [np.zeros_like(y) for _ in self.sets]
         change = np.inf
-        scale = max(1.0, float(np.abs(y).max()))
+        scale = max(min(1.0, self.diameter), float(np.abs(y).max()))
         for _ in range(self.budget):
             before = [c.copy() for c in corrections]
             for i, s in enumerate(self.sets):
