@@ -109,5 +109,5 @@ def _same_game(trace: Trace, optimum: Optimum) -> bool:
     if trace.costs is None or optimum.u.shape != (trace.T, trace.dim) or optimum.movement != trace.movement:
         return False
     starts = [x0 for x0 in (trace.x0, optimum.x0) if x0 is not None]
-    together = not starts or (len(starts) == 2 and np.array_equal(*starts))
+    together = not starts or (len(starts) == 2 and np.array_equal(starts[0], starts[1]))
     return together and bool(np.isclose(trace.costs.values(optimum.u).sum(), optimum.hitting, rtol=1e-9, atol=1e-12))
