@@ -31,10 +31,10 @@ browser:
 	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 
 # The whole suite with compiled kernels; what exercises kernels once more as plain Python, with compilation off.
-KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_play.py tests/test_ensembles.py tests/test_bad_input.py
+KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_play.py tests/test_ensembles.py tests/test_batch.py tests/test_bad_input.py
 tests: .venv/ready browser
-	$(BIN)/pytest -q -n auto --dist loadgroup
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist loadgroup $(KERNELS)
+	$(BIN)/pytest -q -n auto --dist loadgroup --durations=12
+	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist loadgroup $(KERNELS)
 
 reproduce: .venv/ready
 	$(BIN)/klazy reproduce

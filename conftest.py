@@ -10,6 +10,7 @@ import klazy
 
 slow_ok = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=25, suppress_health_check=slow_ok)
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=5, suppress_health_check=slow_ok)
 settings.register_profile("explore", deadline=None, max_examples=500, suppress_health_check=slow_ok)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 

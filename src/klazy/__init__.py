@@ -2,6 +2,7 @@
 
 from klazy.actions import sample_actions
 from klazy.agent import Agent
+from klazy.batch import Batch, run_batch
 from klazy.comparators import (
     Fixed,
     Frontier,

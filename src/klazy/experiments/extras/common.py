@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from klazy.arrays import Array
+from klazy.batch import run_batch
 from klazy.environments import Scenario, corrupted, stochastic
 from klazy.experiments.definitions import Settings
 from klazy.learners import Learner
 from klazy.movement import L2Movement
-from klazy.play import run_many
 from klazy.schedules import Sqrt
 
 SEQUENCES = {"stochastic": (stochastic, 4000), "corrupted": (corrupted, 2000)}  # with the length of a phase
@@ -35,5 +35,5 @@ def regrets(learners: Sequence[Learner[Any]], scenario: Scenario, weight: float 
     """Dynamic regret and net movement of each learner, of shape (n, 2), with movement weight lambda."""
     movement, u = L2Movement(weight), np.asarray(scenario.comparator)
     theirs = scenario.costs.values(u).sum(), movement.paid(u).sum()
-    traces = run_many(learners, scenario.costs, movement=movement, record="totals")
-    return np.array([trace.totals for trace in traces]) - theirs
+    batch = run_batch(learners, scenario.costs, movement=movement)
+    return np.column_stack((batch.hitting, batch.switching)) - theirs
