@@ -52,7 +52,7 @@ def corrupted(seed: Any = None, *, phases: int = 10, length: int = 2000, dim: in
     return Scenario("corrupted", L1Ball(dim), LinearCosts(g), u)
 
 
-def _signs(phases: int, length: int, rng: np.random.Generator | None) -> list[Array]:
+def _signs(phases: int, length: int, rng: "np.random.Generator | None") -> list[Array]:  # quoted: numpy.random loads slowly
     """+1 and -1 by turns for ``phases * length`` rounds; with ``rng`` a phase lasts half to one and a half times its length."""
     phases = whole(phases, "phases", "a sequence in phases", "phases >= 1", "give the number of phases")
     length = whole(length, "length", "a sequence in phases", "length >= 1", "give the rounds of a phase")
