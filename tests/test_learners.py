@@ -64,6 +64,12 @@ class TestEveryLearner:
         start = domain.argmin_linear(np.random.default_rng(seed).normal(size=domain.dim))
         np.testing.assert_allclose(make(domain, 1.0, start=start).init().x, start, rtol=1e-15, atol=1e-15)
 
+    def test_replace_of_nothing_is_the_same_learner(self, make):
+        learner = make(kl.L2Ball(3), 2.0)
+        assert learner.replace() == learner
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            learner.replace(nonsense=1)
+
     def test_repr_and_file_form_give_the_learner_back(self, make):
         learner = make(kl.Simplex(3), kl.Sqrt(4.0), start=[1.0, 0.0, 0.0])
         assert evaluated(repr(learner)) == learner
@@ -72,6 +78,9 @@ class TestEveryLearner:
 
 @pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
 class TestEveryDescent:
+    def test_replace_changes_what_it_is_told(self, make):
+        assert make(kl.L2Ball(3), 2.0).replace(sigma=5.0) == make(kl.L2Ball(3), 5.0) != make(kl.L2Ball(3), 2.0)
+
     @given(domain=cheap_sets, s=st.floats(0.1, 20.0), seed=seeds)
     def test_a_step_is_at_most_the_gradient_over_sigma(self, make, domain, s, seed):
         g = gradients(seed, T, domain.dim)

@@ -1,4 +1,4 @@
-"""The only loop that joins a learner to costs: run, and many runs at once."""
+"""The loop that joins a learner to costs: run, and many runs at once; batch.py plays many by one kernel, for their sums."""
 
 import os
 from collections.abc import Sequence
