@@ -7,7 +7,7 @@ export PYTHONHASHSEED := 0
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[cli,polytope,dev]'
+	$(BIN)/pip install --quiet --editable '.[cli,cluster,polytope,dev]'
 	touch $@
 
 .PHONY: test lint types layers browser tests reproduce reproduction-page bench ensembles clean

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from klazy import parallel
 from klazy.arrays import one_of, refusal
 from klazy.experiments import illustrations
 from klazy.experiments.definitions import EXPERIMENTS, PRESETS, Settings, experiment
@@ -101,19 +102,11 @@ def jobs_of(names: Iterable[str], presets: Sequence[str], settings: Settings, ou
 
 def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
     """Make what is not on disk already, in parallel processes, the longest first; each job is given back when it is done."""
-    from joblib import Parallel, delayed
-    from joblib.externals.loky import get_reusable_executor
-
     pending = sorted((job for job in jobs if not job.done()), key=lambda job: -PARTS[job.name].seconds)
     yield from (job for job in jobs if job not in pending)
     if pending:
-        count: Any = min(workers or os.cpu_count() or 1, len(pending))
-        pool: Any = Parallel(n_jobs=count, return_as="generator_unordered")
-        try:
-            yield from pool(delayed(Job.make)(job) for job in pending)
-        except KeyboardInterrupt:
-            get_reusable_executor().shutdown(wait=False, kill_workers=True)  # they would finish what they are at
-            raise
+        with parallel.workers(jobs=min(workers or os.cpu_count() or 1, len(pending))):
+            yield from parallel.unordered(Job.make, pending)
 
 
 def experiments(names: Iterable[str]) -> list[str]:

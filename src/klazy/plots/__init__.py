@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from klazy.plots.compare import curves, sweep
+from klazy.plots.compare import Lines, curves, panels, sweep
 from klazy.plots.files import write
 from klazy.plots.grouped import bars
+from klazy.plots.heat import Heat, heat
 from klazy.plots.plane import greedy_and_lazy, snapshots
 from klazy.plots.runs import certificate, figure, movement
 from klazy.plots.steps import step
@@ -16,13 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Figure",
+    "Heat",
+    "Lines",
     "bars",
     "certificate",
     "curves",
     "figure",
     "greedy_and_lazy",
+    "heat",
     "look",
     "movement",
+    "panels",
     "phases",
     "sequence",
     "snapshots",

@@ -1,13 +1,13 @@
 """Figures that compare learners by lines: running sums over the rounds, and anything over a parameter."""
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from klazy.arrays import Array
-from klazy.plots.style import DPI, VEIL, Looks, drawn, frame, heading, logarithmic, look, sheet, spots
+from klazy.plots.style import DPI, VEIL, Looks, drawn, frame, heading, logarithmic, look, sheet, spots, tiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,16 @@ NUMBER = np.array([18.0, 7.0])  # points that a number takes up
 THOUSANDS = 10_000  # rounds from which they are counted in thousands
 LINE: dict[str, Any] = {"linewidth": 1.0, "markersize": 4.0, "markeredgewidth": 0.8}
 DASHES = ("--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
+
+
+class Lines(NamedTuple):
+    """Lines over ``x``, with what :func:`sweep` may draw beside them."""
+
+    x: Array
+    lines: dict[str, Array]
+    bands: dict[str, tuple[Array, Array]]
+    levels: dict[str, float]
+    marked: dict[str, tuple[float, float]]
 
 
 def curves(running: dict[str, Array], ylabel: str, comparator: Array | None = None) -> "Figure":
@@ -63,25 +73,36 @@ def sweep(
     ``log`` names the logarithmic axes: ``"x"``, ``"y"`` or ``"xy"``; y is linear near zero if not all is positive. Of many
     values of x those with the extremes are drawn.
     """
-    made, bands, levels, marked = sheet(2.4), bands or {}, levels or {}, marked or {}
-    ax, looks = made.subplots(), look(dict.fromkeys((*lines, *bands, *levels, *marked)))
+    return panels({"": Lines(x, lines, bands or {}, levels or {}, marked or {})}, xlabel, ylabel, log)
+
+
+def panels(parts: dict[str, Lines], xlabel: str, ylabel: str, log: str = "") -> "Figure":
+    """The same for several sets of lines, by title, each in a panel of its own; a label looks the same in all."""
+    made, grid = tiles(len(parts), 2.4)
+    looks = look(label for part in parts.values() for label in (*part.lines, *part.bands, *part.levels, *part.marked))
+    for ax, (title, part) in zip(grid, parts.items(), strict=True):
+        _panel(ax, part, looks, log)
+        ax.set_title(title, fontsize=7)
+        ax.set_xlabel(xlabel, fontsize=8)
+        ax.set_ylabel(ylabel, fontsize=8)
+        frame(ax)
+    heading(made, *grid)
+    return made
+
+
+def _panel(ax: "Axes", part: Lines, looks: Looks, log: str) -> None:
     if "x" in log:
         ax.set_xscale("log")
     if "y" in log:
-        logarithmic(ax, np.concatenate([*lines.values(), np.array(list(levels.values()))]))
-    x = np.asarray(x, dtype=np.float64)
+        logarithmic(ax, np.concatenate([*part.lines.values(), np.array(list(part.levels.values()))]))
+    x = np.asarray(part.x, dtype=np.float64)
     place = np.log(np.where(x > 0.0, x, np.nan)) if "x" in log else x
-    _bands(ax, x, place, bands, looks)
-    _lines(ax, x, place, lines, looks)
-    for (label, level), dash in zip(levels.items(), cycle(DASHES), strict=False):
-        named = "_nolegend_" if label in lines else label
+    _bands(ax, x, place, part.bands, looks)
+    _lines(ax, x, place, part.lines, looks)
+    for (label, level), dash in zip(part.levels.items(), cycle(DASHES), strict=False):
+        named = "_nolegend_" if label in part.lines else label
         ax.axhline(level, color=looks[label]["color"], linestyle=dash, linewidth=1.0, label=named)
-    _mark(ax, marked, looks, set(lines))
-    ax.set_xlabel(xlabel, fontsize=8)
-    ax.set_ylabel(ylabel, fontsize=8)
-    frame(ax)
-    heading(made, ax)
-    return made
+    _mark(ax, part.marked, looks, set(part.lines))
 
 
 def _bands(ax: "Axes", x: Array, place: Array, bands: dict[str, tuple[Array, Array]], looks: Looks) -> None:

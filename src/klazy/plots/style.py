@@ -90,6 +90,15 @@ def sheet(height: float, width: float = WIDTH) -> "Figure":
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
+def tiles(count: int, height: float) -> "tuple[Figure, list[Axes]]":
+    """A figure with so many axes of one size, three side by side at most."""
+    across = min(3, count)
+    down = -(-count // across)
+    made = sheet(height * (1.0 if down == 1 else 0.85 * down), WIDTH if across == 1 else WIDE)
+    axes = [made.add_subplot(down, across, i + 1) for i in range(count)]
+    return made, axes
+
+
 def drawn(T: int, most: int = DRAWN) -> NDArray[np.int64]:
     """The rounds to draw, ``most`` at most, the first and the last among them."""
     return np.unique(np.linspace(1, T, most).astype(np.int64))
@@ -113,9 +122,10 @@ def frame(ax: "Axes") -> None:
     ax.set_axisbelow(True)
 
 
-def heading(made: "Figure", ax: "Axes", most: int = 4) -> None:
+def heading(made: "Figure", *axes: "Axes", most: int = 4) -> None:
     """The legend above the axes, in rows of nearly equal length, of at most ``most`` names, fewer if they are long."""
-    handles, labels = ax.get_legend_handles_labels()
+    named = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    labels, handles = list(named), list(named.values())
     room = int(made.get_figwidth() / (0.5 + 0.055 * max(map(len, labels), default=1)))  # inches of a handle and of a letter
     rows = -(-len(labels) // max(1, min(most, room))) or 1
     made.legend(

@@ -103,7 +103,7 @@ def wave(g: Array, y: Array, x: Array, u: Array, k: int) -> "Figure":
     _boundaries(ax, np.arange(k, len(g) + 1, k) + 0.5)
     ax.axhline(0.0, color="black", linewidth=0.6)
     _over_rounds(ax, "value")
-    heading(made, ax, 3)
+    heading(made, ax, most=3)
     return made
 
 

@@ -1,4 +1,4 @@
-"""The command, and the only module that prints."""
+"""``klazy list`` and ``klazy reproduce``."""
 
 import json
 from collections.abc import Sequence
@@ -6,40 +6,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
-import klazy
 from klazy import report
 from klazy.arrays import refusal
+from klazy.cli.show import Json, print_table, progress
 from klazy.experiments.definitions import PRESETS, Settings
 from klazy.experiments.reproduce import PARTS, Job, as_object, experiments, jobs_of, results, run_jobs
 
 OUT = Path("reproduction")
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"klazy {klazy.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
-) -> None:
-    """Smoothed online learning: decisions that should hold still, because changing one's mind costs something."""
-
-
-@app.command("list")
 def list_parts(as_json: Json = False) -> None:
     """Name every part of the reproduction.
 
@@ -48,10 +24,9 @@ def list_parts(as_json: Json = False) -> None:
       klazy list
     """
     rows = [{"name": name, "kind": part.kind, "about": part.about} for name, part in PARTS.items()]
-    print(json.dumps({"parts": rows}, indent=1)) if as_json else _print_table(rows)
+    print(json.dumps({"parts": rows}, indent=1)) if as_json else print_table(rows)
 
 
-@app.command()
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(help="Parts to make, see `klazy list`; all by default.")] = None,
     preset: Annotated[
@@ -113,12 +88,10 @@ def _make(
 
 def _run(made: Sequence[Job], workers: int | None) -> None:
     """Make the jobs, with a bar on a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        bar = progress.add_task("reproducing", total=sum(PARTS[job.name].seconds for job in made))
+    with progress() as bar:
+        task = bar.add_task("reproducing", total=sum(PARTS[job.name].seconds for job in made))
         for done in run_jobs(made, workers):
-            progress.update(bar, advance=PARTS[done.name].seconds, description=f"{done.name} done")
+            bar.update(task, advance=PARTS[done.name].seconds, description=f"{done.name} done")
 
 
 def _print_results(rows: Sequence[dict[str, Any]], page: Path, some: bool, quick: bool) -> None:
@@ -126,23 +99,9 @@ def _print_results(rows: Sequence[dict[str, Any]], page: Path, some: bool, quick
     if quick:
         print(report.QUICK)
     if some and rows:
-        _print_table([{"preset": row["preset"], "experiment": row["experiment"], **report.shown(row)} for row in rows])
+        print_table([{"preset": row["preset"], "experiment": row["experiment"], **report.shown(row)} for row in rows])
     claims = report.claims_of(rows)
     if claims:
         print("What the paper's better learners save, in per cent, as printed and as found:")
-        _print_table(claims)
+        print_table(claims)
     print(page)
-
-
-def _print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """On a terminal as wide as that; piped, as wide as it must be."""
-    console = Console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, value in rows[0].items():
-        table.add_column(name.replace("_", " "), justify="right" if isinstance(value, float) else "left", overflow="fold")
-    for row in rows:
-        texts = (f"{value:.6g}" if isinstance(value, float) else str(value or "") for value in row.values())
-        table.add_row(*texts)
-    if not console.is_terminal:
-        console.width = 400
-    console.print(table)

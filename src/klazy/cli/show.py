@@ -1,0 +1,48 @@
+"""Progress bars and tables."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def progress(*columns: ProgressColumn) -> Progress:
+    """A bar with a description, these columns and the time left, on a terminal only."""
+    console = Console(stderr=True)
+    usual = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        *columns,
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    return Progress(*usual, console=console, disable=not console.is_terminal, transient=True)
+
+
+def print_table(rows: Sequence[dict[str, Any]]) -> None:
+    """On a terminal as wide as that; piped, as wide as it must be."""
+    console = Console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in rows[0]:
+        numeric = any(isinstance(row[name], int | float) for row in rows)
+        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        texts = (f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value) for value in row.values())
+        table.add_row(*texts)
+    if not console.is_terminal:
+        console.width = 400
+    console.print(table)

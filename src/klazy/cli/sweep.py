@@ -1,0 +1,162 @@
+"""``klazy sweep``: play a study, draw it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import TextColumn
+from typer.core import TyperGroup
+
+from klazy.arrays import refusal
+from klazy.cli.show import Json, print_table, progress
+
+if TYPE_CHECKING:
+    from klazy.sweeps import Sweep
+
+CELLS = 40  # that a table shows; of more, the best of each learner
+
+
+RelativeTo = Annotated[
+    str | None, typer.Option(help="A learner: show how much more others have, in per cent of it.", show_default=False)
+]
+HeldOut = Annotated[
+    bool, typer.Option("--held-out", help="Choose the best cells by the even seeds, show what they have on the odd ones.")
+]
+
+
+class _PlayByDefault(TyperGroup):
+    """`klazy sweep study.toml` is `klazy sweep play study.toml`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if args and args[0] in self.commands else ["play", *args])
+
+
+app = typer.Typer(cls=_PlayByDefault, rich_markup_mode=None)
+
+
+@app.callback()
+def sweep() -> None:
+    """Play a study of many runs, on this machine or a cluster; draw it."""
+
+
+@app.command()
+def play(
+    study: Annotated[Path | None, typer.Argument(help="A TOML file, see --init.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the runs are kept.", show_default="the study's name")] = None,
+    init: Annotated[bool, typer.Option("--init", help="Print a study with every key explained, which runs as it is.")] = False,
+    backend: Annotated[str, typer.Option(help="local, dask, ray or spark.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Of the cluster's scheduler.", show_default=False)] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="as many as cores")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="In place of the study's.", show_default=False)] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play runs again that failed before.")] = False,
+    relative_to: RelativeTo = None,
+    held_out: HeldOut = False,
+    as_json: Json = False,
+) -> None:
+    """Play a study: every learner at every value of its grid, on every sequence, at every price of moving.
+
+    Stop it at any moment, and start it again: it goes on where it was. `klazy sweep plot --help` says how it is drawn.
+
+    \b
+    Examples:
+      klazy sweep --init > study.toml
+      klazy sweep study.toml --out results
+      klazy sweep study.toml --out results --backend dask --address tcp://scheduler:8786
+      klazy sweep plot results
+    """  # fmt: skip
+    from klazy.sweeps.study import Study, example
+
+    if init:
+        print(example(), end="")
+        return
+    if study is None:
+        raise refusal("sweep", "a study", "study", None, "`klazy sweep --init > study.toml` makes one")
+    chosen = Study.read(study)
+    chosen = chosen if seed is None else Study(**chosen.to_dict() | {"seed": seed})
+    folder = out or study.with_suffix("")
+    found = _play(chosen, folder, backend=backend, address=address, jobs=jobs, retry_failed=retry_failed)
+    print(json.dumps(found.counts())) if as_json else _print_sweep(found, folder, relative_to, held_out)
+
+
+def _play(study: Any, folder: Path, **options: Any) -> "Sweep":
+    """Play it, with a bar on a terminal."""
+    from klazy.sweeps import sweep
+
+    with progress(TextColumn("{task.fields[rate]}")) as bar:
+        task = bar.add_task("sweeping", total=None, rate="")
+
+        def step(done: int, total: int, learner_rounds: int) -> None:
+            seconds = bar.tasks[task].elapsed or 1.0
+            rate = (
+                f"{done:,} of {total:,} runs, {done / seconds:,.0f}/s, {learner_rounds / seconds / 1e6:,.1f}M learner-rounds/s"
+            )
+            bar.update(task, completed=done, total=total, rate=rate)
+
+        try:
+            return sweep(study, folder, progress=step, **options)
+        except KeyboardInterrupt:
+            bar.stop()
+            print(f"stopped; what was played is in {folder}, and the same command goes on", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
+def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out: bool) -> None:
+    """The best cells or all, what failed, how fast it was, and where the rest is."""
+    from klazy.sweeps.table import summary
+
+    metric = found.study.metrics[0]
+    cells = found.cells(relative_to=relative_to, held_out=held_out)
+    cells.write_csv(folder / "cells.csv")
+    table = summary(cells, CELLS)
+    less = f", in per cent more than {relative_to}'s" if relative_to else ""
+    chosen = " on the odd seeds, best cells chosen by the even ones" if held_out else ""
+    print(f"{found.study.name}: {metric.replace('_', ' ')}{less}, mean and 95 % interval of each cell's runs{chosen}")
+    if len(table) < len(cells):
+        print(f"The best cell of each learner and setting, of {len(cells)}; all are in {folder / 'cells.csv'}")
+    if len(table):
+        print_table(table)
+    for key, error in found.rows.filter(found.rows["error"].is_not_null()).select("key", "error").head(3).iter_rows():
+        print(f"failed: {key[:8]} {error}")
+    rate = found.learner_rounds / found.seconds
+    print(f"{found.runs} runs: {found.computed} computed, {found.reused} reused, {found.failed} failed, {found.seconds:.1f} s")
+    if found.computed:
+        print(f"{rate / 1e6:.1f} million learner-rounds per second")
+    print(f"{folder}; `klazy sweep plot {folder}` draws it, klazy.load_sweep({str(folder)!r}) reads it")
+
+
+@app.command()
+def plot(
+    folder: Annotated[Path, typer.Argument(help="The folder of a sweep.")],
+    metric: Annotated[str | None, typer.Option(help="What to draw.", show_default="the study's first")] = None,
+    x: Annotated[str | None, typer.Option(help="A parameter, for lines over it.", show_default="all that vary")] = None,
+    y: Annotated[str | None, typer.Option(help="A second one, for a heat map.", show_default=False)] = None,
+    relative_to: RelativeTo = None,
+    held_out: HeldOut = False,
+    out: Annotated[Path | None, typer.Option(help="Where figures go.", show_default="FOLDER/figures")] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw a sweep: heat maps over two parameters with the best cell marked, lines with 95 % bands over one.
+
+    \b
+    Examples:
+      klazy sweep plot results
+      klazy sweep plot results --x k --y sigma --metric switching
+    """  # fmt: skip
+    from klazy import plots
+    from klazy.sweeps.execute import stored
+    from klazy.sweeps.figures import figures_of
+    from klazy.sweeps.table import cells_of
+
+    study, rows = stored(folder)
+    shown = metric or study.metrics[0]
+    cells = cells_of(rows, shown, relative_to, held_out)
+    label = shown.replace("_", " ") + (f", % more than {relative_to}'s" if relative_to else "")
+    into = out or folder / "figures"
+    into.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, figure in figures_of(cells, label, x, y):
+        plots.write(figure, into / name)
+        files.append(str(into / f"{name}.png"))
+    print(json.dumps({"figures": files})) if as_json else print("\n".join(files) or "nothing varies: there is nothing to draw")

@@ -1,0 +1,106 @@
+"""Calls in parallel through joblib: processes on this machine, or the workers of a cluster."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, cast
+
+from klazy.arrays import one_of, refusal
+
+BACKENDS = ("local", "dask", "ray", "spark")
+LOST = "the process that played it ended, was killed or ran out of memory"
+_WAVE = 4  # calls per worker at a time, for a cluster that gives its answers back all at once
+_SECONDS = 30  # to wait for a cluster
+
+
+class WorkerLost(RuntimeError):
+    """A worker process ended in the middle of a call."""
+
+
+@contextmanager
+def workers(backend: str = "local", address: str | None = None, jobs: int | None = None) -> Iterator[int]:
+    """Make these the workers of :func:`unordered`; how many there are."""
+    from joblib import effective_n_jobs, parallel_config
+
+    one_of(backend, "backend", "sweep", BACKENDS)
+    connect = {"local": _local, "dask": _dask, "ray": _ray, "spark": _spark}[backend]
+    with connect(address) as options, parallel_config(**options, n_jobs=jobs or -1):
+        yield effective_n_jobs(jobs or -1)
+
+
+def unordered(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    """The answers as they come; a call that raises ends them all. Workers are those of :func:`workers` around it."""
+    from joblib import Parallel, delayed
+    from joblib.externals.loky import get_reusable_executor
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+    from joblib.parallel import get_active_backend
+
+    active, count = cast(Any, get_active_backend())
+    at_once, how = len(items), "generator_unordered"
+    if not active.supports_return_generator:
+        at_once, how = _WAVE * active.effective_n_jobs(count), "list"
+    try:
+        for first in range(0, len(items), max(1, at_once)):
+            answers: Any = Parallel(return_as=how)(delayed(function)(item) for item in items[first : first + at_once])
+            yield from answers
+    except BrokenProcessPool as lost:
+        raise WorkerLost(LOST) from lost
+    except Exception as failed:
+        if type(failed).__name__ == "KilledWorker":  # as dask calls it
+            raise WorkerLost(LOST) from failed
+        raise
+    except KeyboardInterrupt:
+        get_reusable_executor().shutdown(wait=False, kill_workers=True)  # they would finish what they are at
+        raise
+
+
+@contextmanager
+def _local(address: str | None) -> Iterator[dict[str, Any]]:
+    if address is not None:
+        raise refusal(
+            "sweep", "no address for local processes", "address", address, f"choose a backend among {', '.join(BACKENDS[1:])}"
+        )
+    yield {"backend": "loky"}
+
+
+@contextmanager
+def _dask(address: str | None) -> Iterator[dict[str, Any]]:
+    try:
+        from dask.distributed import Client
+    except ImportError as missing:
+        raise _missing("dask", "klazy[cluster]") from missing
+    if address is None:
+        raise refusal("sweep", "the scheduler's address for dask", "address", address, "write --address tcp://host:8786")
+    try:
+        client = Client(address, timeout=_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as failed:
+        raise refusal("sweep", "a dask scheduler that answers", "address", address, f"start one there ({failed})") from failed
+    with client:
+        yield {"backend": "dask", "client": client, "wait_for_workers_timeout": _SECONDS}
+
+
+@contextmanager
+def _ray(address: str | None) -> Iterator[dict[str, Any]]:
+    try:
+        ray, joining = import_module("ray"), import_module("ray.util.joblib")
+    except ImportError as missing:
+        raise _missing("ray", "ray") from missing
+    joining.register_ray()
+    with ray.init(address=address, ignore_reinit_error=True, log_to_driver=False):
+        yield {"backend": "ray"}
+
+
+@contextmanager
+def _spark(address: str | None) -> Iterator[dict[str, Any]]:
+    try:
+        joining, sql = import_module("joblibspark"), import_module("pyspark.sql")
+    except ImportError as missing:
+        raise _missing("spark", "joblibspark pyspark") from missing
+    joining.register_spark()
+    session = sql.SparkSession.builder.appName("klazy")
+    with (session if address is None else session.master(address)).getOrCreate():
+        yield {"backend": "spark"}
+
+
+def _missing(backend: str, package: str) -> Exception:
+    return refusal("sweep", f"{backend} installed for this backend", "backend", backend, f"pip install '{package}'")

@@ -1,0 +1,115 @@
+"""Where runs are kept: one row each, in Parquet files that are written whole and never changed, but for failures forgotten."""
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from klazy.arrays import refusal
+
+if TYPE_CHECKING:
+    import polars
+
+PARTS = "part-*.parquet"
+
+
+class Store:
+    """The runs in a folder: ``keys`` has the key of each, with whether it failed.
+
+    A file appears under its name when all of it is on the disk, so a process that is killed leaves none in part. Writers take
+    turns by a lock, which dies with its owner, and look what others have written before they write: no run is there twice.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.keys = folder, dict[str, bool]()
+        self._read: set[str] = set()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with self._turn():
+                for left in folder.glob(".*.partial"):
+                    left.unlink()  # of a writer that was killed: others wait for their turn
+        except OSError as failed:
+            raise refusal("sweep", "a folder to write to", "out", folder, failed.strerror or "choose another") from failed
+        self.look()
+
+    def look(self) -> None:
+        """Learn of the runs that have been added since."""
+        import polars as pl
+
+        new = [file for file in self.folder.glob(PARTS) if file.name not in self._read]
+        if new:
+            self._know(pl.read_parquet(new, columns=["key", "error"]), new)
+
+    def _know(self, rows: "polars.DataFrame", files: list[Path]) -> None:
+        self.keys |= dict(zip(rows["key"], rows["error"].is_not_null(), strict=True))
+        self._read |= {file.name for file in files}
+
+    def add(self, rows: "polars.DataFrame") -> None:
+        """Keep these runs, but for those that are there by now."""
+        with self._turn():
+            self.look()
+            new = rows.filter([key not in self.keys for key in rows["key"]])
+            if len(new):
+                file = self.folder / f"part-{uuid4().hex}.parquet"
+                self._write(new, file)
+                self._know(new, [file])
+
+    def forget(self, keys: Collection[str]) -> None:
+        """Take out those of these runs that failed."""
+        import polars as pl
+
+        gone = [key for key in keys if self.keys.get(key)]
+        with self._turn():
+            for file in self.folder.glob(PARTS) if gone else ():
+                rows = pl.read_parquet(file)
+                kept = rows.filter(~(rows["key"].is_in(gone) & rows["error"].is_not_null()))
+                if len(kept) == 0:
+                    file.unlink()
+                elif len(kept) < len(rows):
+                    self._write(kept, file)
+            self.keys.clear()
+            self._read.clear()
+            self.look()
+
+    def put(self, name: str, text: str) -> None:
+        """A file beside the runs, whole."""
+        with self._turn(), self._whole(self.folder / name) as partial:
+            partial.write_text(text, encoding="utf-8")
+
+    def _write(self, rows: "polars.DataFrame", file: Path) -> None:
+        with self._whole(file) as partial:
+            rows.write_parquet(partial)
+
+    @contextmanager
+    def _whole(self, file: Path) -> Iterator[Path]:
+        """A name to write under; what was written is on the disk before it has its own name."""
+        partial = file.with_name(f".{file.name}.partial")
+        yield partial
+        for path, then in ((partial, lambda: partial.replace(file)), (self.folder, lambda: None)):
+            at = os.open(path, os.O_RDONLY)
+            os.fsync(at)
+            os.close(at)
+            then()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        import fcntl
+
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def load_sweep(folder: Path | str) -> "polars.DataFrame":
+    """The runs of a sweep as a polars frame, one row each; of all studies that were played into this folder.
+
+    DuckDB reads them by path: ``SELECT k, avg(total_regret) FROM 'folder/*.parquet' GROUP BY k``.
+    """
+    import polars as pl
+
+    files: list[Any] = sorted(Path(folder).glob(PARTS))
+    if not files:
+        raise refusal("load_sweep", "the folder of a sweep", "folder", folder, "run `klazy sweep study.toml --out FOLDER`")
+    return pl.read_parquet(files)

@@ -1,0 +1,602 @@
+"""Sweeps: a study is checked whole, a run is what run plays, and is kept once whatever happens."""
+
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import klazy as kl
+import own
+from klazy.arrays import Refused
+from klazy.environments import Scenario
+from klazy.sweeps import Study, load_sweep, sweep
+from klazy.sweeps import figures as figures_module
+from klazy.sweeps.blocks import RECIPES, RULES
+from klazy.sweeps.catalogue import scenario
+from klazy.sweeps.figures import figures_of
+from klazy.sweeps.grids import expand
+from klazy.sweeps.play import play
+from klazy.sweeps.runs import dealt, tasks_of
+from klazy.sweeps.study import example
+from klazy.sweeps.table import cells_of, schema_of, summary
+
+WAVES = {"recipe": "phases_of_length", "length": [5, 10], "T": 100, "dim": 5}
+LAZY = {"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}
+REMEDY = "`klazy sweep --init` shows a study with every key."
+
+
+def study(**changes) -> Study:
+    return Study(**{"scenarios": [WAVES], "learners": [LAZY], **changes})
+
+
+def keys(of: Study) -> list[str]:
+    return [run.key for task in tasks_of(of) for run in task.runs]
+
+
+class TestAStudySays:
+    @pytest.mark.parametrize(
+        ("changes", "complaint"),
+        [
+            ({"seeds": 0}, "Study needs seeds to be greater than or equal to 1, got seeds=0"),
+            ({"sed": 3}, "Study needs no key sed, got sed=3 (did you mean seed? keys are name, scenarios, learners, "),
+            ({"movement": "l3"}, "Study needs movement to be 'l2', 'l1' or 'tv', got movement='l3'"),
+            ({"movement_weight": [1.0, -1.0]}, "Study needs movement_weight to be greater than or equal to 0, got "),
+            ({"movement_weight": []}, "Study needs movement_weight to be a grid: a value, a list of values, { linspace = "),
+            ({"metrics": ["cots"]}, "Study needs metrics to be 'cost', 'hitting', 'switching', 'dynamic_regret', "),
+            ({"learners": []}, "Study needs learners to be a list with something in it, got learners=[]"),
+            ({"learners": [LAZY | {"k": 0}]}, "learners[0] (KLazyGD) needs k to be greater than or equal to 1, got k=0"),
+            ({"learners": [LAZY, LAZY | {"kk": 2}]}, "learners[1] (KLazyGD) needs no key kk, got kk=2 (did you mean k? keys are "),
+            ({"learners": [{"rule": "KLazyGD", "sigma": 1.0}]}, "learners[0] (KLazyGD) needs a key k (keys are rule, sigma, c, k)"),
+            ({"learners": [{"rule": "KLazy"}]}, "learners[0] needs rule to be one of GD, LazyGD, KLazyGD, "),
+            ({"learners": [{"rule": "GD", "sigma": -2.0}]}, "learners[0] (GD) needs values that GD accepts: Constant needs sigma > 0, got sigma=-2.0"),
+            ({"learners": [{"rule": "GD", "sigma": "2"}]}, "learners[0] (GD) needs sigma to be a valid number, got sigma='2'"),
+            ({"learners": [{"rule": "GD", "sigma": 1.0, "c": 2.0}]}, "learners[0] (GD) needs either sigma, for a constant one, or c, "),
+            ({"learners": [{"rule": "GD"}]}, "learners[0] (GD) needs either sigma, for a constant one, or c, "),
+            ({"learners": [{"rule": "Decay", "sigma": 1.0, "m": [2, 0.5]}]}, "values that Decay accepts: Decay needs a memory m >= 1, got m=0.5"),
+            ({"learners": [{"rule": "GD", "sigma": {"logspace": [0, 1, 4]}}]}, "needs sigma to be a grid: a value, "),
+            ({"learners": [{"rule": "GD", "sigma": {"linspace": [0.1, 1, 1e9]}}]}, "needs sigma to be a grid: a value, "),
+            ({"learners": [{"rule": "nowhere:to_be_found"}]}, "needs rule to be a function that can be imported (No module named 'nowhere')"),
+            ({"learners": [{"rule": "own:fragile", "sigma": 1.0, "q": 1}]}, "needs no key q, got q=(1,) (keys are sigma, c, k)"),
+            ({"scenarios": [WAVES | {"length": 2.5}]}, "scenarios[0] (phases_of_length) needs length to be a valid integer, got length=2.5"),
+        ],
+        ids=lambda value: str(value)[:60],
+    )  # fmt: skip
+    def test_what_is_wrong_by_key_value_and_what_is_allowed(self, changes, complaint):
+        with pytest.raises(Refused) as refused:
+            study(**changes)
+        assert complaint in str(refused.value)
+        assert str(refused.value).endswith(REMEDY)
+
+    def test_all_that_is_wrong_at_once(self):
+        with pytest.raises(ValueError, match="seeds") as refused:
+            study(seeds=0, learners=[LAZY | {"k": 0}], scenarios=[WAVES | {"length": "ten"}])
+        assert len(str(refused.value).splitlines()) == 3
+
+    def test_the_same_after_a_way_through_a_file(self):
+        once = study(
+            learners=[LAZY, {"rule": "GD", "c": {"logspace": [1, 100, 3]}}, {"rule": "sader_k", "beta": ["lemma", 0.1]}]
+        )
+        assert Study(**json.loads(json.dumps(once.to_dict()))) == once
+
+    def test_the_example_is_a_study_that_explains_every_key_recipe_and_rule(self):
+        text = example()
+        assert Study(**tomllib.loads(text)).seeds > 1
+        for word in (*Study.model_fields, *RECIPES, *RULES, "linspace", "logspace", "powers"):
+            assert re.search(rf"\b{word}\b", text), word
+        for name, entry in RECIPES.items():
+            assert all(re.search(rf"\b{key}\b", text) for key in entry.keys), name
+
+    @given(first=st.floats(0.01, 10), ratio=st.floats(1.5, 100), count=st.integers(2, 40))
+    def test_spaces_are_numpys(self, first, ratio, count):
+        last = first * ratio
+        np.testing.assert_array_equal(expand({"linspace": [first, last, count]}), np.linspace(first, last, count))
+        np.testing.assert_array_equal(expand({"logspace": [first, last, count]}), np.geomspace(first, last, count))
+        whole = study(learners=[LAZY | {"k": {"logspace": [1, 10 * ratio, count]}}]).learners[0].grids["k"]
+        assert list(whole) == sorted({round(k) for k in np.geomspace(1, 10 * ratio, count)})
+
+
+class TestAKey:
+    def test_tells_runs_apart_and_nothing_else(self):
+        base = study(movement_weight=[1.0, 2.0], scenarios=[WAVES, {"recipe": "stochastic", "length": 10}], seeds=3)
+        found = keys(base)
+        assert len(set(found)) == len(found) == 3 * 2 * (2 + 3)
+        same = {"name": "other", "metrics": ["cost", "switching"], "learners": [LAZY | {"k": [10, 5]}, LAZY | {"k": [1, 10]}]}
+        assert set(keys(Study(**base.to_dict() | same))) == set(found)
+        assert set(keys(Study(**base.to_dict() | {"seeds": 4}))) > set(found)
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"record": "curves"}, {"metrics": ["optimum_regret"]}, {"movement": "l1"}, {"movement_weight": 3.0}, {"seed": 1}],
+        ids=repr,
+    )
+    def test_changes_with_what_the_run_is(self, change):
+        noisy = [{"recipe": "stochastic", "length": 10}]
+        assert not set(keys(study(scenarios=noisy))) & set(keys(study(scenarios=noisy, **change)))
+
+    def test_changes_with_the_version(self, monkeypatch):
+        before = keys(study())
+        monkeypatch.setattr(kl, "__version__", "99.0")
+        assert not set(before) & set(keys(study()))
+
+
+# Every rule at two values or so, on sets of five dimensions, for which kernels are compiled anyway.
+TRIED = {
+    "KLazyGD": {"k": [1, 7]}, "KLazyFTRL": {"k": [7]}, "Clock": {"k": 7}, "Decay": {"m": [1.5, 20]},
+    "Clip": {"kappa": 2.0}, "Event": {"kappa": 3.0},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def everything():
+    """All rules on two random sequences and a fixed one, at two prices."""
+    plain = [{"rule": rule} | TRIED.get(rule, {}) for rule in RULES]
+    learners = [
+        block | ({"sigma": [1.0, 8.0]} if "sigma" in RULES[block["rule"]].keys else {}) for block in plain
+    ] + [{"rule": "GD", "c": 16.0}]  # fmt: skip
+    scenarios = [{"recipe": "stochastic", "phases": 3, "length": 40, "random_phases": [False, True]}, WAVES | {"length": 7}]
+    return sweep(study(scenarios=scenarios, learners=learners, seeds=2, seed=5, movement_weight=[0.5, 3.0]), jobs=1)
+
+
+class TestARun:
+    def test_is_there_once_for_every_combination(self, everything):
+        rows = everything.rows
+        assert rows["error"].null_count() == everything.runs == everything.computed == rows["key"].n_unique()
+        assert set(rows["learner"]) == set(RULES)
+        per_sequence = rows.group_by("scenario", "random_phases", "seed", "movement_weight").len()["len"]
+        assert per_sequence.n_unique() == 1
+        assert rows.filter(pl.col("scenario") == "phases_of_length")["seed"].null_count() == 2 * per_sequence[0]
+
+    def test_pays_what_run_pays_and_has_the_regret_that_regret_finds(self, everything):
+        sequences: dict[object, Scenario] = {}
+        for row in everything.rows.sample(fraction=0.5, seed=0).iter_rows(named=True):
+            about = ("scenario", "phases", "length", "random_phases", "dim", "T", "seed")
+            at = tuple(row[name] for name in about)
+            if at not in sequences:
+                point = {name: row[name] for name in RECIPES[row["scenario"]].keys}
+                seed = None if row["seed"] is None else np.random.SeedSequence(5, spawn_key=(row["seed"],))
+                sequences[at] = scenario(row["scenario"], point, seed)
+            place, movement = sequences[at], kl.L2Movement(row["movement_weight"])
+            trace = kl.run(learner_of(row, place, movement), place.costs, movement=movement)
+            size = np.abs(trace.hitting).sum() + trace.totals.switching
+            assert row["hitting"] == pytest.approx(trace.totals.hitting, rel=0, abs=1e-12 * size)
+            assert row["switching"] == pytest.approx(trace.totals.switching, rel=0, abs=1e-12 * size)
+            found = kl.regret(trace, place.comparator)
+            assert row["dynamic_regret"] == pytest.approx(found.dynamic, rel=0, abs=1e-11 * size)  # a difference of sums
+            assert row["total_regret"] == pytest.approx(found.total, rel=0, abs=1e-11 * size)
+            assert row["cost"] == row["hitting"] + row["switching"]
+
+    def test_has_a_curve_that_ends_in_its_totals(self):
+        rows = sweep(study(record="curves", movement_weight=[2.0], scenarios=[WAVES | {"T": 1000}]), jobs=1).rows
+        for row in rows.iter_rows(named=True):
+            assert len(row["rounds"]) == len(row["hitting_curve"]) == 200
+            assert (row["rounds"][-1], row["hitting_curve"][-1], row["switching_curve"][-1]) == (
+                1000, row["hitting"], row["switching"],
+            )  # fmt: skip
+
+    def test_can_be_held_against_the_best_fixed_point_and_the_optimum(self):
+        rows = sweep(study(metrics=["optimum_regret", "static_regret"], movement_weight=[0.1, 5.0]), jobs=1).rows
+        for row in rows.iter_rows(named=True):
+            place = scenario("phases_of_length", {name: row[name] for name in ("length", "T", "dim")}, None)
+            best = kl.offline_optimum(place.costs, place.domain, kl.L2Movement(row["movement_weight"]))
+            assert row["optimum_regret"] == pytest.approx(row["cost"] - best.lower_bound, abs=1e-9)
+            assert row["optimum_regret"] > 0.0
+            assert row["static_regret"] == pytest.approx(row["cost"] - kl.best_fixed(place.costs, place.domain).cost, abs=1e-9)
+        assert sweep(study(), jobs=1).rows["optimum_regret"].null_count() == 6
+
+    def test_is_sent_without_its_sequence_and_comes_back_small(self):
+        wide = study(scenarios=[{"recipe": "stochastic", "length": 4000}], learners=[LAZY | {"k": list(range(1, 101))}])
+        (task,) = dealt(list(tasks_of(wide)), workers=1)[:1]
+        assert len(pickle.dumps(task)) < 200 * len(task.runs)
+        assert len(pickle.dumps(play(task))) < 200 * len(task.runs) < task.sequence.point["length"] * 15 * 5 * 8 / 100
+
+    def test_is_played_on_one_thread(self):
+        own.threads.clear()
+        sweep(study(scenarios=[{"recipe": "own:coin", "T": 10}]), jobs=1)
+        assert set(own.threads) == {1}
+
+
+def learner_of(row, place, movement):
+    """The learner of a row, written out."""
+    domain, rule, g = place.domain, row["learner"], place.costs.arrays()[0]
+    sigma = kl.Sqrt(row["c"]) if row["sigma"] is None and row["c"] is not None else row["sigma"]
+    told = {"T": len(g), "G": float(np.linalg.norm(g, axis=1).max())}
+    if rule in ("Decay", "Clip", "Event", "Clock"):
+        (parameter,) = (row[name] for name in ("m", "kappa", "k") if row[name] is not None)
+        return kl.MemoryGD(domain, sigma, getattr(kl, rule)(parameter))
+    if rule == "auto":
+        return kl.auto(domain, movement)
+    if rule == "ader":
+        return kl.ader(domain, **told)
+    if sigma is None:
+        return getattr(kl, rule)(domain, **told, movement_weight=movement.weight)
+    return getattr(kl, rule)(domain, sigma, *([] if row["k"] is None else [row["k"]]))
+
+
+class TestAFailure:
+    STUDY: ClassVar = {
+        "scenarios": [{"recipe": "own:coin", "T": 20, "odds": [0.2, 0.5]}],
+        "learners": [{"rule": "own:fragile", "sigma": [1.0, 2.0], "k": [2, 3, 4]}],
+        "seeds": 2,
+    }
+
+    def test_is_recorded_stops_nothing_and_is_tried_again_only_if_asked(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(own, "broken", {3, -4})
+        first = sweep(Study(**self.STUDY), tmp_path, jobs=1)
+        assert (first.runs, first.computed, first.failed) == (24, 24, 16)
+        told = {k: set(first.rows.filter(pl.col("k") == k)["error"]) for k in (2, 3, 4)}
+        assert told == {2: {None}, 3: {"RuntimeError: no slack 3 today"}, 4: {"ZeroDivisionError: tripped"}}
+        assert first.rows.filter(pl.col("error").is_not_null())["cost"].null_count() == 16
+        again = sweep(Study(**self.STUDY), tmp_path, jobs=1)
+        assert (again.computed, again.reused, again.failed) == (0, 24, 16)
+        monkeypatch.setattr(own, "broken", {3})
+        mended = sweep(Study(**self.STUDY), tmp_path, jobs=1, retry_failed=True)
+        assert (mended.runs, mended.computed, mended.failed) == (24, 16, 8)
+        rows = load_sweep(tmp_path)
+        assert len(rows) == rows["key"].n_unique() == 24
+        assert rows.filter(pl.col("k") == 2).sort("key").equals(first.rows.filter(pl.col("k") == 2).sort("key"))
+
+    def test_of_a_sequence_is_that_of_its_runs(self):
+        found = sweep(study(scenarios=[{"recipe": "square_wave", "period": [4, 50], "T": 20}]), jobs=1)
+        assert found.failed == 3
+        (error,) = set(found.rows.filter(pl.col("period") == 50)["error"])
+        assert error == "Refused: square_wave needs T >= k=50, one block at least, got T=20; play longer."
+
+    def test_that_ends_the_process_is_found_among_the_others(self):
+        deadly = {"rule": "own:deadly", "sigma": 1.0, "k": [4, 5]}
+        found = sweep(study(scenarios=[WAVES | {"length": 5}], learners=[deadly]), jobs=2)
+        assert (found.runs, found.failed) == (2, 1)
+        assert set(found.rows.filter(pl.col("error").is_not_null())["k"]) == {5}
+        assert "WorkerLost: the process that played it ended" in found.rows.filter(pl.col("k") == 5)["error"][0]
+
+
+# Children are forked before polars has threads, and play in the process itself, so that hundreds can be killed in seconds.
+SERVER = """
+import json, os, random, signal, sys, time
+sys.path.insert(0, {tests!r})
+from klazy.sweeps import Study, execute
+from klazy.sweeps.play import play
+from klazy.sweeps.runs import dealt, tasks_of
+execute.PATIENCE = execute.SHARE = 0.0  # a file for every task
+study, out = Study(**json.loads({study!r})), {out!r}
+for task in tasks_of(study):
+    play(task)  # kernels are compiled here
+    break
+
+def child(then=lambda found: None, pipe=None):
+    pid = os.fork()
+    if pid == 0:
+        then(execute.sweep(study, out, jobs=1, progress=pipe and (lambda *_: os.write(pipe, b"."))))
+        os._exit(0)
+    return pid
+"""
+
+
+def served(script: str, of: Study, out: Path) -> list[str]:
+    """What the script prints, line by line, run after SERVER."""
+    tests = str(Path(__file__).parent)
+    code = SERVER.format(tests=tests, study=json.dumps(of.to_dict()), out=str(out)) + script
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+MANY = {
+    "scenarios": [{"recipe": "stochastic", "phases": 2, "length": 20}],
+    "learners": [{"rule": "KLazyGD", "sigma": 2.0, "k": list(range(1, 9))}],
+    "seeds": 60,
+}
+
+
+def assert_whole(out: Path, of: Study) -> None:
+    """Every run of the study is there once, and is what it is when nothing disturbs it."""
+    rows, undisturbed = load_sweep(out).sort("key"), sweep(of, jobs=1).rows.sort("key")
+    assert rows["key"].n_unique() == len(rows)
+    assert rows.equals(undisturbed)
+    assert [file.name for file in out.iterdir() if file.name.endswith(".partial")] == []
+
+
+class TestTheStore:
+    def test_loses_tears_and_doubles_nothing_when_killed_at_any_moment(self, tmp_path):
+        of = Study(**MANY)
+        lines = served(
+            """
+random.seed(1)
+killed = True
+while killed:
+    told, tell = os.pipe()
+    pid = child(pipe=tell)
+    os.close(tell)
+    for _ in range(random.randrange(6)):
+        os.read(told, 1)  # a task was played and written; at the end, nothing
+    time.sleep(random.uniform(0.0, 0.01))
+    os.kill(pid, signal.SIGKILL)
+    killed = os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    os.close(told)
+    print(json.dumps([name for name in os.listdir(out) if name.endswith(".parquet")] if os.path.isdir(out) else []))
+""",
+            of,
+            tmp_path,
+        )
+        there = [set(json.loads(line)) for line in lines]
+        assert all(before <= after for before, after in pairwise(there))  # nothing goes away
+        assert sum(before < after for before, after in pairwise(there)) >= 10  # it was killed in the middle
+        reused = len(load_sweep(tmp_path))
+        found = sweep(of, tmp_path, jobs=1)
+        assert (found.reused, found.computed) == (reused, found.runs - reused)
+        assert_whole(tmp_path, of)
+
+    def test_is_shared_by_two_sweeps_at_once(self, tmp_path):
+        of = Study(**MANY)
+        script = "pids = [child(lambda found: print(found.computed, flush=True)) for _ in range(2)]\n[os.waitpid(pid, 0) for pid in pids]"
+        computed = [int(line) for line in served(script, of, tmp_path)]
+        assert len(computed) == 2
+        assert sum(computed) > 480, "they did not meet"
+        assert_whole(tmp_path, of)
+
+    def test_keeps_what_was_done_when_it_is_interrupted(self, tmp_path):
+        def stop(done, total, learner_rounds):
+            if done >= total // 2:
+                raise KeyboardInterrupt
+
+        of = Study(**MANY)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(of, tmp_path, jobs=1, progress=stop)
+        there = len(load_sweep(tmp_path))
+        assert 240 <= there < 480
+        assert sweep(of, tmp_path, jobs=1).reused == there
+        assert_whole(tmp_path, of)
+
+    def test_has_the_same_columns_whatever_the_study_so_that_duckdb_reads_it_by_path(self, tmp_path):
+        for learner in (LAZY, {"rule": "Decay", "sigma": 1.0, "m": 3.0}, {"rule": "own:fragile", "c": 2.0, "k": 2}):
+            sweep(study(learners=[learner], record="curves"), tmp_path, jobs=1)
+        assert load_sweep(tmp_path).schema == pl.Schema(schema_of())
+        query = f"SELECT learner, count(*), avg(total_regret) FROM '{tmp_path}/*.parquet' GROUP BY learner ORDER BY learner"
+        assert [row[:2] for row in duckdb.execute(query).fetchall()] == [("Decay", 2), ("KLazyGD", 6), ("own:fragile", 2)]
+
+    def test_says_where_there_is_none(self, tmp_path):
+        with pytest.raises(ValueError, match=r"load_sweep needs the folder of a sweep, got folder=.*; run `klazy sweep"):
+            kl.load_sweep(tmp_path)
+        (tmp_path / "file").touch()
+        with pytest.raises(ValueError, match=r"sweep needs a folder to write to, got out=.*; File exists"):
+            sweep(study(), tmp_path / "file", jobs=1)
+
+
+class TestElsewhere:
+    def test_processes_of_this_machine_play_the_same(self, tmp_path):
+        of = Study(**MANY)
+        found = sweep(of, tmp_path, jobs=2)
+        assert found.computed == 480
+        assert_whole(tmp_path, of)
+
+    def test_a_dask_scheduler_with_two_workers_plays_the_same(self, tmp_path):
+        of, file = Study(**MANY), tmp_path / "scheduler.json"
+        dask = [sys.executable, "-m", "dask"]
+        quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        started = [
+            subprocess.Popen([*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file, "--no-dashboard"], **quiet),
+            *(subprocess.Popen([*dask, "worker", "--scheduler-file", file, "--nthreads", "1", "--no-dashboard"], **quiet) for _ in range(2)),
+        ]  # fmt: skip
+        try:
+            for _ in range(600):
+                if file.exists() and file.stat().st_size:
+                    break
+                time.sleep(0.1)
+            address = json.loads(file.read_text())["address"]
+            from dask.distributed import Client
+
+            with Client(address, set_as_default=False) as client:
+                client.wait_for_workers(2, timeout=60)
+                workers = client.scheduler_info()["workers"]
+                assert len({worker["id"] for worker in workers.values()}) == 2
+            found = sweep(of, tmp_path / "out", backend="dask", address=address)
+        finally:
+            for process in started:
+                process.terminate()
+            for process in started:
+                process.wait(30)
+        assert (found.computed, found.failed) == (480, 0)
+        assert_whole(tmp_path / "out", of)
+
+    @pytest.mark.parametrize(
+        ("options", "complaint"),
+        [
+            ({"backend": "slurm"}, "sweep needs backend to be one of 'local', 'dask', 'ray', 'spark', got backend='slurm'"),
+            (
+                {"address": "tcp://here:1"},
+                "sweep needs no address for local processes, got address=tcp://here:1; choose a backend",
+            ),
+            ({"backend": "dask"}, "sweep needs the scheduler's address for dask, got address=None; write --address"),
+            ({"backend": "ray"}, "sweep needs ray installed for this backend, got backend=ray; pip install 'ray'."),
+            ({"jobs": 0}, "sweep needs jobs >= 1, got jobs=0; leave it out for all cores."),
+        ],
+        ids=repr,
+    )
+    def test_what_is_missing_is_said(self, options, complaint):
+        with pytest.raises(ValueError, match=re.escape(complaint)):
+            sweep(study(), **options)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """A study with two learner parameters, two settings and four seeds."""
+    learners = [
+        {"rule": "GD", "sigma": {"logspace": [0.3, 30, 5]}},
+        {"rule": "KLazyGD", "sigma": {"logspace": [0.3, 30, 5]}, "k": {"powers": [2, 0, 4]}},
+        {"rule": "LazyGD", "sigma": 3.0},
+    ]
+    noisy = [{"recipe": "stochastic", "phases": 4, "length": [20, 50]}]
+    return sweep(study(scenarios=noisy, learners=learners, seeds=4, movement_weight=[0.3, 3.0]), jobs=1)
+
+
+class TestASummary:
+    @given(values=st.lists(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=9), min_size=1, max_size=4))
+    def test_has_students_interval_of_every_cell(self, values):
+        rows = [
+            dict.fromkeys(schema_of()) | {"k": k, "seed": i, "cost": value}
+            for k, some in enumerate(values)
+            for i, value in enumerate(some)
+        ]
+        cells = cells_of(pl.DataFrame(rows, schema=schema_of()), "cost")
+        for cell in cells.iter_rows(named=True):
+            some = np.array(values[cell["k"]])
+            assert (cell["runs"], cell["mean"]) == (len(some), pytest.approx(some.mean(), abs=1e-9))
+            half = stats.t.ppf(0.975, len(some) - 1) * stats.sem(some)
+            assert cell["half"] == pytest.approx(half, rel=1e-9, abs=1e-9)
+
+    def test_relative_to_a_learner_pairs_runs_of_one_sequence(self, drawn):
+        cells = drawn.cells(relative_to="GD").filter(pl.col("length") == 50, pl.col("movement_weight") == 3.0)
+        raw = drawn.rows.filter(pl.col("length") == 50, pl.col("movement_weight") == 3.0)
+        means = raw.filter(pl.col("learner") == "GD").group_by("sigma").agg(pl.col("total_regret").mean())
+        best = means.sort("total_regret")["sigma"][0]
+        base = raw.filter(pl.col("learner") == "GD", pl.col("sigma") == best).sort("seed")["total_regret"].to_numpy()
+        lazy = raw.filter(pl.col("learner") == "LazyGD").sort("seed")["total_regret"].to_numpy()
+        more = 100.0 * (lazy - base) / abs(base.mean())
+        (cell,) = cells.filter(pl.col("learner") == "LazyGD").to_dicts()
+        assert cell["mean"] == pytest.approx(more.mean())
+        assert cell["half"] == pytest.approx(stats.t.ppf(0.975, 3) * stats.sem(more))
+        assert cells.filter(pl.col("learner") == "GD", pl.col("sigma") == best)["half"].to_list() == [0.0]
+        with pytest.raises(ValueError, match=r"a learner of the study \(GD, KLazyGD, LazyGD\), got relative_to=gd"):
+            drawn.cells(relative_to="gd")
+
+    def test_held_out_chooses_by_even_seeds_and_shows_the_odd_ones(self, drawn):
+        cells = drawn.cells(held_out=True)
+        for cell in cells.sample(10, seed=0).iter_rows(named=True):
+            about = [pl.col(name).eq_missing(cell[name]) for name in ("learner", "sigma", "k", "length", "movement_weight")]
+            runs = drawn.rows.filter(*about)
+            even, odd = (runs.filter(pl.col("seed") % 2 == parity)["total_regret"].mean() for parity in (0, 1))
+            assert (cell["choice"], cell["mean"], cell["runs"]) == (pytest.approx(even), pytest.approx(odd), 2)
+        best = summary(cells, most=1)
+        assert [row["mean"] for row in best] != [row["mean"] for row in summary(drawn.cells(), most=1)]
+        group = cells.filter(pl.col("length") == 20, pl.col("movement_weight") == 0.3, pl.col("learner") == "KLazyGD")
+        chosen = next(row for row in best if (row["length"], row["movement_weight"], row["learner"]) == (20, 0.3, "KLazyGD"))
+        assert chosen["mean"] == group.sort("choice")["mean"][0]
+        with pytest.raises(ValueError, match="scenarios that are drawn, with several seeds, got held_out=True"):
+            sweep(study(), jobs=1).cells(held_out=True)
+
+    def test_shows_the_best_cell_of_each_learner_and_says_when_it_is_at_the_edge_of_its_grid(self, drawn):
+        cells = drawn.cells()
+        rows = summary(cells, most=10)
+        assert len(rows) == 2 * 2 * 3
+        for row in rows:
+            same = [row[name] for name in ("length", "movement_weight", "learner")]
+            group = cells.filter(
+                pl.col("length") == same[0], pl.col("movement_weight") == same[1], pl.col("learner") == same[2]
+            )
+            assert row["mean"] == group["mean"].min()
+            ends = {"sigma": (0.3, 30.0), "k": (1, 16)}
+            at = [name for name in ("sigma", "k") if same[2] != "LazyGD" and row[name] in ends[name]]
+            assert row["edge"] == ", ".join(at)
+        assert {row["edge"] for row in rows} > {""}
+        assert len(summary(cells, most=len(cells))) == len(cells)
+
+
+class TestAFigure:
+    def test_is_a_heat_map_of_two_parameters_with_the_best_cell_marked(self, drawn):
+        cells = drawn.cells()
+        made = dict(figures_of(cells, "total regret"))
+        assert set(made) == {"KLazyGD-k-sigma", "length", "movement_weight"}
+        panels = [ax for ax in made["KLazyGD-k-sigma"].axes if ax.get_title()]
+        lazy = cells.filter(pl.col("learner") == "KLazyGD")
+        assert len(panels) == 4
+        for ax, ((_, _), group) in zip(panels, lazy.group_by("length", "movement_weight", maintain_order=True), strict=True):
+            best = group.sort("mean").row(0, named=True)
+            ks, sigmas = sorted(set(group["k"])), sorted(set(group["sigma"]))
+            (ring,) = ax.lines
+            assert tuple(np.ravel(np.array(ring.get_data()))) == (ks.index(best["k"]) + 0.5, sigmas.index(best["sigma"]) + 0.5)
+            colours = np.reshape(np.array(ax.collections[0].get_array()), (len(sigmas), len(ks)))
+            assert colours.min() == colours[sigmas.index(best["sigma"]), ks.index(best["k"])] == best["mean"]
+
+    def test_is_lines_with_bands_of_what_is_best_for_each_learner(self, drawn):
+        cells = drawn.cells()
+        ((_, figure),) = figures_of(cells, "total regret", "movement_weight")
+        assert len(figure.axes) == 2  # one for each length
+        for ax, length in zip(figure.axes, (20, 50), strict=True):
+            lines = {line.get_label(): line for line in ax.lines}
+            assert set(lines) == {"GD", "KLazyGD", "LazyGD"}
+            assert len(ax.collections) == 3
+            for learner, line in lines.items():
+                group = cells.filter(pl.col("length") == length, pl.col("learner") == learner)
+                least = [group.filter(pl.col("movement_weight") == weight)["mean"].min() for weight in (0.3, 3.0)]
+                np.testing.assert_array_equal(line.get_ydata(), least)
+
+    def test_over_a_setting_compares_each_column_with_its_least(self, drawn):
+        ((name, figure), *_) = figures_of(drawn.cells(), "total regret", "length", "k")
+        assert name == "KLazyGD-length-k"
+        for ax in (ax for ax in figure.axes if ax.get_title()):
+            colours = np.reshape(np.array(ax.collections[0].get_array()), (5, 2))
+            np.testing.assert_array_equal(colours.min(axis=0), [1.0, 1.0])
+            assert len(ax.lines) == 2
+
+    def test_has_no_more_panels_than_can_be_read(self, drawn, monkeypatch):
+        monkeypatch.setattr(figures_module, "PANELS", 3)
+        names = [name for name, _ in figures_of(drawn.cells(), "total regret", "k", "sigma")]
+        assert names == ["KLazyGD-k-sigma-1", "KLazyGD-k-sigma-2"]
+
+    def test_of_what_does_not_vary_is_refused(self, drawn):
+        with pytest.raises(ValueError, match="several values, got axis=m; choose among k, sigma, length, movement_weight"):
+            list(figures_of(drawn.cells(), "total regret", "m"))
+
+
+class TestTheCommand:
+    TOML = """
+name = "slacks"
+seeds = 3
+[[scenarios]]
+recipe = "stochastic"
+phases = 4
+length = 50
+[[learners]]
+rule = "KLazyGD"
+sigma = { logspace = [1, 10, 3] }
+k = { powers = [2, 0, 3] }
+"""
+
+    @staticmethod
+    def klazy(*arguments, folder, status=0):
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+        command = [sys.executable, "-m", "klazy", "sweep", *map(str, arguments)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
+        assert done.returncode == status, done.stderr
+        return done.stdout if status == 0 else done.stderr
+
+    def test_plays_a_study_goes_on_where_it_was_and_draws_it(self, tmp_path):
+        (tmp_path / "slacks.toml").write_text(self.TOML)
+        text = self.klazy("slacks.toml", "--out", "here", "--jobs", 1, folder=tmp_path)
+        assert "36 runs: 36 computed, 0 reused, 0 failed" in text
+        assert "mean and 95 % interval" in text
+        assert "learner-rounds per second" in text
+        (tmp_path / "slacks.toml").write_text(self.TOML.replace("seeds = 3", "seeds = 4"))
+        counts = json.loads(self.klazy("slacks.toml", "--out", "here", "--jobs", 1, "--json", folder=tmp_path))
+        assert {name: counts[name] for name in ("runs", "computed", "reused", "failed")} == {
+            "runs": 48, "computed": 12, "reused": 36, "failed": 0,
+        }  # fmt: skip
+        assert counts["seconds"] > 0.0
+        drawn = json.loads(self.klazy("plot", "here", "--json", folder=tmp_path))["figures"]
+        assert drawn == [f"here/figures/{name}.png" for name in ("KLazyGD-k-sigma", "k", "sigma")]
+        assert all((tmp_path / file).stat().st_size > 10_000 for file in drawn)
+
+    def test_prints_a_study_to_begin_with(self, tmp_path):
+        assert self.klazy("--init", folder=tmp_path) == example()
+
+    def test_refuses_in_lines_that_name_the_file(self, tmp_path):
+        (tmp_path / "bad.toml").write_text(self.TOML.replace("seeds = 3", "seeds = -3"))
+        said = self.klazy("bad.toml", folder=tmp_path, status=2)
+        assert said == f"bad.toml needs seeds to be greater than or equal to 1, got seeds=-3; {REMEDY}\n"
+        assert "a study to read, got file=none.toml; No such file" in self.klazy("none.toml", folder=tmp_path, status=2)
+        (tmp_path / "bad.toml").write_text("seeds = = 3")
+        assert "a study in TOML, got file=bad.toml" in self.klazy("bad.toml", folder=tmp_path, status=2)
