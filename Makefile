@@ -1,5 +1,6 @@
 # make test: everything that must hold, in an environment made from nothing.  make reproduce: the paper, as reproduction/report.html.
-# make bench: the speed table.  make ensembles, make reproduction-page: the tables of docs/ensembles.md, docs/reproduction.md.
+# make bench: the speed table.  make ensembles, make reproduction-page, make studies: the tables of docs/ensembles.md,
+# docs/reproduction.md and docs/sweeps.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
@@ -10,7 +11,7 @@ export PYTHONHASHSEED := 0
 	$(BIN)/pip install --quiet --editable '.[cli,cluster,polytope,dev]'
 	touch $@
 
-.PHONY: test lint types layers browser tests reproduce reproduction-page bench ensembles clean
+.PHONY: test lint types layers browser tests reproduce reproduction-page bench ensembles studies clean
 test: lint types layers tests
 
 lint: .venv/ready
@@ -47,6 +48,9 @@ bench: .venv/ready
 
 ensembles: .venv/ready
 	$(BIN)/python benchmarks/ensembles.py --write docs/ensembles.md
+
+studies: .venv/ready
+	$(BIN)/python benchmarks/studies.py --write docs/sweeps.md
 
 clean:
 	rm -rf .venv build dist

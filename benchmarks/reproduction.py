@@ -1,21 +1,14 @@
 """The tables of docs/reproduction.md, from the parts that `klazy reproduce` makes: python benchmarks/reproduction.py."""
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 from klazy import report
 from klazy.experiments import PRESETS, Settings
 from klazy.experiments.reproduce import PARTS, jobs_of, run_jobs
+from pages import markdown, run
 
 HEADING = "## The tables"
-
-
-def markdown(rows: list[dict[str, Any]]) -> list[str]:
-    head = "| " + " | ".join(name.replace("_", " ") for name in rows[0]) + " |"
-    sides = "|" + "|".join("---" if isinstance(value, str) else "--:" for value in rows[0].values()) + "|"
-    texts = [[f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
-    return [head, sides, *("| " + " | ".join(text) + " |" for text in texts), ""]
 
 
 def side_by_side(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -41,7 +34,7 @@ def in_hindsight(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def tables(out: Path) -> str:
+def tables(out: Path, _: Path) -> str:
     jobs = jobs_of([], PRESETS, Settings(), out)
     list(run_jobs(jobs))
     stored = [(job, job.stored()) for job in jobs]
@@ -59,14 +52,4 @@ def tables(out: Path) -> str:
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--out", type=Path, default=Path("reproduction"), help="where the parts are kept")
-    arguments.add_argument("--write", type=Path, help=f"put the tables into this file, after its heading {HEADING!r}")
-    options = arguments.parse_args()
-    before, heading, _ = options.write.read_text().partition(HEADING) if options.write else ("", HEADING, "")
-    if not heading:
-        raise SystemExit(f"{options.write} has no heading {HEADING!r}.")
-    text = tables(options.out)
-    print(text)
-    if options.write:
-        options.write.write_text(f"{before}{HEADING}\n\n{text}")
+    run(__doc__, HEADING, "reproduction", tables)

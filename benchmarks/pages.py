@@ -1,0 +1,29 @@
+"""What the scripts share that write tables into pages of docs/."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def markdown(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows as the lines of a table; nothing where there is None."""
+    head = "| " + " | ".join(name.replace("_", " ") for name in rows[0]) + " |"
+    sides = "|" + "|".join("---" if isinstance(value, str) else "--:" for value in rows[0].values()) + "|"
+    texts = [[f"{v:.6g}" if isinstance(v, float) else "" if v is None else str(v) for v in row.values()] for row in rows]
+    return [head, sides, *("| " + " | ".join(text) + " |" for text in texts), ""]
+
+
+def run(about: str | None, heading: str, out: str, make: Callable[[Path, Path], str]) -> None:
+    """Print what ``make(out, folder of the page)`` gives; with ``--write`` put it into a page after its heading."""
+    arguments = argparse.ArgumentParser(description=about)
+    arguments.add_argument("--out", type=Path, default=Path(out), help="where results are kept")
+    arguments.add_argument("--write", type=Path, help=f"put the tables into this file, after its heading {heading!r}")
+    options = arguments.parse_args()
+    before, found, _ = options.write.read_text().partition(heading) if options.write else ("", heading, "")
+    if not found:
+        raise SystemExit(f"{options.write} has no heading {heading!r}.")
+    text = make(options.out, options.write.parent if options.write else options.out)
+    print(text)
+    if options.write:
+        options.write.write_text(f"{before}{heading}\n\n{text}")
