@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import klazy
+from klazy.kernels.codes import unrolled
 
 slow_ok = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=25, suppress_health_check=slow_ok)
@@ -17,13 +18,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests on sets of one kind and dimension, or of one cost family, share kernels: one worker compiles them for all."""
+    """Examples that share kernels go to one worker, which compiles them for all: those on sets of one kind and dimension, else
+    those of one test."""
     for item in items:
-        params = item.callspec.params if hasattr(item, "callspec") else {}
-        domain = params.get("domain")
-        shared = params.get("name") if domain is None else f"{type(domain).__name__}{domain.dim}"
-        if shared is not None:
-            item.add_marker(pytest.mark.xdist_group(str(shared)))
+        if hasattr(item, "callspec") and item.get_closest_marker("xdist_group") is None:
+            domain = item.callspec.params.get("domain")
+            item.add_marker(pytest.mark.xdist_group(item.originalname if domain is None else kernels_of(domain)))
+
+
+def kernels_of(domain):
+    """A name for the kernels on this set: beyond small dimensions one serves all."""
+    return f"{type(domain).__name__}{domain.dim if unrolled(domain.code, domain.dim) else ''}"
 
 
 @pytest.fixture(autouse=True)

@@ -159,10 +159,10 @@ def test_every_movement_cost_is_charged(movement):
     [
         ([kl.GD(TRIANGLE, 1.0), kl.LazyGD(TRIANGLE, 2.0)], np.ones((9, 2))),
         ([kl.GD(HalfBall(5), 1.0)], gradients(8, 9, 5)),
-        ([kl.GD(kl.Box(-np.ones(9), np.ones(9)), 1.0)], gradients(8, 9, 9)),
+        ([kl.LazyGD(kl.Box(-np.ones(9), np.ones(9)), 1.0)], gradients(8, 9, 9)),
         ([kl.LazyGD(kl.L2Ball(5, 1e200), 1.0), kl.MemoryGD(L2, 1.0, kl.Clip(1e200))], gradients(8, 9, 5)),
         ([kl.SAder([kl.GD(HalfBall(5), 1.0), kl.LazyGD(HalfBall(5), 2.0)], movement=kl.L2Movement(3.0))], gradients(8, 9, 5)),
-        ([kl.GD(kl.L2Ball(1), 1.0)], kl.QuadraticCosts(gradients(8, 9, 1))),
+        ([kl.LazyGD(kl.Simplex(5), 1.0)], kl.QuadraticCosts(gradients(8, 9, 5))),
     ],
     ids=["polytope", "subclass", "d=9", "too large to square", "ensemble", "quadratic"],
 )

@@ -284,7 +284,7 @@ class TestLaws:
         assert found.gap <= 1e-3
         assert domain.contains(found.u)
         assert found.cost == pytest.approx(paid(costs, movement, found.u), rel=1e-12, abs=1e-12)
-        trace = kl.run(kl.GD(domain, 2.0), costs, movement=movement)
+        trace = kl.run(kl.GD(domain, 2.0), costs, movement=movement, engine="step")
         for u in (feasible(domain, seed), np.tile(feasible(domain, seed, 1), (T, 1)), trace.x):
             assert paid(costs, movement, u) >= found.lower_bound
 
@@ -347,7 +347,7 @@ class TestFrontier:
         slopes = np.diff(curve.hitting) / np.diff(curve.path_length)
         assert (slopes < 0.0).all()
         assert (np.diff(slopes) > 0.0).all()
-        for u in (feasible(domain, seed, 60), kl.run(kl.GD(domain, 3.0), costs).x):
+        for u in (feasible(domain, seed, 60), kl.run(kl.GD(domain, 3.0), costs, engine="step").x):
             lower, _ = curve.best(kl.L2Movement().paid(u).sum())
             assert costs.values(u).sum() >= lower - 1e-9
         length = 0.3 * curve.path_length[-1]

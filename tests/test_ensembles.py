@@ -49,7 +49,7 @@ def test_an_ensemble_of_one_is_that_expert(beta, seed):
 
 @pytest.mark.parametrize("beta", RULES)
 def test_permuting_experts_permutes_weights(beta):
-    experts, prior, g = few_experts(kl.L2Ball(3), 5, n=6), np.arange(1.0, 7.0) / 21.0, gradients(1, 60, 3)
+    experts, prior, g = few_experts(kl.L2Ball(3), 5, n=6), np.arange(1.0, 7.0) / 21.0, gradients(1, 10 if JIT_OFF else 60, 3)
     order = np.random.default_rng(0).permutation(6)
     one = kl.run(kl.SAder(experts, beta, prior), g, record="experts")
     two = kl.run(kl.SAder([experts[i] for i in order], beta, prior[order]), g, record="experts")
@@ -86,7 +86,7 @@ PLACES = [kl.L2Ball(5), kl.L1Ball(5), kl.Simplex(5), kl.Box(np.zeros(5) - 1.0, n
 
 @pytest.mark.parametrize("beta", RULES)
 @pytest.mark.parametrize("domain", PLACES, ids=repr)
-@settings(max_examples=3 if JIT_OFF else 150)
+@settings(max_examples=1 if JIT_OFF else 60)
 @given(seed=seeds, movement=st.sampled_from(NORMS), n=st.integers(2, 6), T=st.integers(2, 120), scale=st.floats(0.01, 100.0))
 def test_no_certificate_is_ever_violated(domain, beta, seed, movement, n, T, scale):
     experts = few_experts(domain, seed, n)
@@ -111,18 +111,19 @@ def test_auto_ignores_the_unit_of_the_costs(seed, scale):
     np.testing.assert_allclose(z, x, atol=1e-10)  # a self-tuned rate hangs on the first rounds, digit by digit
 
 
+@pytest.mark.skipif(JIT_OFF, reason="a million rounds need compiled code")
 @pytest.mark.parametrize("beta", [3.0, "self-tuned", "self-tuned-keep", "self-tuned-restart"])
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 def test_weights_survive_a_million_rounds(beta, scale):
-    T = 3_000 if JIT_OFF else 1_000_000
-    g = scale * np.tile(np.random.default_rng(0).choice([-1.0, 1.0], (1000, 2)), (T // 1000, 1))
+    T = 1_000_000
+    g = scale * np.tile(np.random.default_rng(0).choice([-1.0, 1.0], (1000, 3)), (T // 1000, 1))
     g[:, 0] += scale
-    learner = kl.SAder([kl.GD(kl.L2Ball(2), s * scale) for s in (0.5, 5.0, 500.0)], beta)
+    learner = kl.SAder([kl.GD(kl.L2Ball(3), s * scale) for s in (0.5, 5.0, 500.0)], beta)
     trace = kl.run(learner, g, record="totals")
     w = learner.weights(trace.state)
     assert np.isfinite(trace.state.log_w).all()
     assert abs(w.sum() - 1.0) <= 1e-12
-    assert kl.L2Ball(2).contains(trace.state.x)
+    assert kl.L2Ball(3).contains(trace.state.x)
 
 
 class TestTheory:
@@ -262,7 +263,7 @@ class TestStronglyAdaptive:
 
 
 def test_movement_norm_and_weight_enter_the_losses():
-    experts, g = experts_of(kl.Simplex(4), 1.0), gradients(0, 40, 4)
+    experts, g = experts_of(kl.Simplex(5), 1.0), gradients(0, 40, 5)
     traces = [kl.run(kl.SAder(experts, movement=m), g) for m in (kl.L2Movement(1.0), kl.L2Movement(5.0), kl.L1Movement(1.0))]
     assert np.abs(traces[0].x - traces[1].x).max() > 1e-3
     assert np.abs(traces[0].x - traces[2].x).max() > 1e-3
@@ -329,7 +330,7 @@ def test_rounding_far_from_the_origin_teaches_no_rate(far):
 
 
 def test_a_far_point_beside_one_at_the_centre():
-    learner = kl.SAder([kl.KLazyGD(kl.L2Ball(2), 1.0, 1), kl.KLazyGD(kl.L2Ball(2), 1.0, 3)], 0.3)
-    g = np.array([[1e200, 0.0], [-1e200, 0.0], [0.0, 0.0]])
+    learner = kl.SAder([kl.KLazyGD(kl.L2Ball(3), 1.0, 1), kl.KLazyGD(kl.L2Ball(3), 1.0, 3)], 0.3)
+    g = np.array([[1e200, 0.0, 0.0], [-1e200, 0.0, 0.0], [0.0, 0.0, 0.0]])
     compiled, step = (kl.run(learner, g, engine=engine) for engine in ("compiled", "step"))
     np.testing.assert_allclose(compiled.x, step.x, atol=1e-12)

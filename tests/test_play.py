@@ -65,19 +65,22 @@ class TestWorkedFigures:
         assert r.path_length == 2 * (2 * blocks - 1)
 
 
-class TestTrace:
-    trace = kl.run(kl.KLazyGD(kl.Simplex(3), 2.0, 4), gradients(0, 50, 3))
+@pytest.fixture(scope="module")
+def trace():
+    return kl.run(kl.KLazyGD(kl.Simplex(3), 2.0, 4), gradients(0, 50, 3))
 
-    def test_knows_its_learner_and_engine_and_prints_a_table(self):
-        assert evaluated(self.trace.learner) == kl.KLazyGD(kl.Simplex(3), 2.0, 4)
-        lines = str(self.trace).splitlines()
-        assert lines[0] == self.trace.learner
+
+class TestTrace:
+    def test_knows_its_learner_and_engine_and_prints_a_table(self, trace):
+        assert evaluated(trace.learner) == kl.KLazyGD(kl.Simplex(3), 2.0, 4)
+        lines = str(trace).splitlines()
+        assert lines[0] == trace.learner
         assert lines[1] == "50 rounds in R^3, L2Movement(), engine: compiled"
         assert [line.split()[0] for line in lines[4:7]] == ["hitting", "switching", "cost"]
-        assert "cost=" in repr(self.trace)
+        assert "cost=" in repr(trace)
 
-    def test_adds_up(self):
-        t = self.trace
+    def test_adds_up(self, trace):
+        t = trace
         assert t.totals.cost == pytest.approx(t.hitting.sum() + t.switching.sum())
         assert t.switching[0] == 0.0
         np.testing.assert_allclose(t.switching[1:], np.linalg.norm(np.diff(t.x, axis=0), axis=1), atol=1e-14)
@@ -87,11 +90,11 @@ class TestTrace:
         trace = kl.run(learner, g, x0=[3.0, 4.0], movement=kl.L2Movement(2.0))
         assert trace.switching[0] == 10.0
 
-    def test_converts_to_a_data_frame(self):
-        frame = self.trace.to_frame()
+    def test_converts_to_a_data_frame(self, trace):
+        frame = trace.to_frame()
         assert frame.columns == ["t", "hitting", "switching", "x_1", "x_2", "x_3"]
         assert frame["t"].to_list() == list(range(1, 51))
-        np.testing.assert_array_equal(frame["x_2"].to_numpy(), self.trace.x[:, 1])
+        np.testing.assert_array_equal(frame["x_2"].to_numpy(), trace.x[:, 1])
 
     def test_says_what_was_not_recorded(self):
         lean = kl.run(kl.GD(kl.L2Ball(1), 1.0), np.ones((3, 1)), record="totals")
@@ -120,9 +123,9 @@ class TestTrace:
 
 class TestRegret:
     def test_totals_are_the_ends_of_the_curves(self):
-        g = gradients(3, 60, 4)
-        u = kl.L2Ball(4).argmin_linear(g)
-        r = kl.regret(kl.run(kl.GD(kl.L2Ball(4), 3.0), g, movement=kl.L1Movement(0.5)), u)
+        g = gradients(3, 60, 5)
+        u = kl.L2Ball(5).argmin_linear(g)
+        r = kl.regret(kl.run(kl.GD(kl.L2Ball(5), 3.0), g, movement=kl.L1Movement(0.5)), u)
         assert r.curves is not None
         for name in ("dynamic", "switching", "total", "path_length", "comparator_switching"):
             assert getattr(r.curves, name)[-1] == pytest.approx(getattr(r, name))

@@ -95,7 +95,7 @@ class Falling(kl.Schedule):
 
 REFUSED = {
     "certify needs a learner with a certificate, got learner=SAder; use certify_experts.": lambda t: certify(
-        kl.run(kl.SAder([kl.GD(kl.L2Ball(2), 1.0)]), np.ones((3, 2))), [0.0, 0.0]
+        kl.run(kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3))), np.zeros(3)
     ),
     "certify needs a comparator in L2Ball(dim=2), got u=a point outside; project it first.": lambda t: certify(t, [2.0, 0.0]),
     "certify needs a run from the start, got state.t=7; run it from the start.": lambda t: certify(
@@ -103,7 +103,7 @@ REFUSED = {
     ),
     "certify_experts needs a run of a SAder, got learner=GD(": lambda t: certify_experts(t),
     "diagnose needs a run of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=SAder;": lambda t: kl.run(
-        kl.SAder([kl.GD(kl.L2Ball(2), 1.0)]), np.ones((3, 2))
+        kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3))
     ).diagnose(),
     "theorem_5 needs shape (3,), got moves of shape=(2,); give one movement per round.": lambda t: theorem_5(
         3, 1.0, 1.0, 0.0, 1.0, 1, moves=[1.0, 1.0]

@@ -22,12 +22,14 @@ from numba.extending import intrinsic
 _SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
 
 _REORDERED = {"reassoc", "contract", "nsz"}
+# Only kernels call parts, and only Python calls kernels: entrances for anyone else would take a tenth of the time to compile.
+_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # Accumulations may be reordered, so that long sums vectorise ...
-fused = njit(forceinline=True, error_model="numpy", fastmath=_REORDERED)
+fused = njit(**_INNER, forceinline=True, error_model="numpy", fastmath=_REORDERED)
 # ... the arithmetic of single coordinates is kept as written. (A flag that is not set is inherited from the caller.)
-exact = njit(forceinline=True, error_model="numpy", fastmath=False)
+exact = njit(**_INNER, forceinline=True, error_model="numpy", fastmath=False)
 # Long functions that are called, not pasted into each kernel.
-called = njit(forceinline=False, error_model="numpy", fastmath=_REORDERED)
+called = njit(**_INNER, forceinline=False, error_model="numpy", fastmath=_REORDERED)
 
 
 def _address(context: Any, array: Any, at: Any):
@@ -110,7 +112,7 @@ def compiled(function: FunctionType, signature: Any, *key: int) -> Any:
     """``function`` compiled for one signature, cached under a name that carries ``key``."""
     name = "_".join(map(str, (function.__name__, *key)))
     function.__qualname__ = f"{name}_{_SOURCES:08x}"
-    kernel = njit(signature, nogil=True, cache=True, error_model="numpy", fastmath=_REORDERED)(function)
+    kernel = njit(signature, nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=_REORDERED)(function)
     if not config.DISABLE_JIT and kernel.stats.cache_misses:
         _forget_older(Path(kernel.stats.cache_path), name)
     return kernel

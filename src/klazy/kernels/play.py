@@ -186,6 +186,7 @@ def settling(set_code: int) -> Any:
     return fused(bind(_settle, coordinate=COORDINATES[set_code]))
 
 
+@once
 def _parts(set_code: int, rule: int, constant_d: int) -> dict[str, Any]:
     """What a template needs to know of set, rule and dimension."""
     common = {"D": constant_d, "HAS_MEMORY": rule == codes.MEMORY}
