@@ -86,7 +86,7 @@ PLACES = [kl.L2Ball(5), kl.L1Ball(5), kl.Simplex(5), kl.Box(np.zeros(5) - 1.0, n
 
 @pytest.mark.parametrize("beta", RULES)
 @pytest.mark.parametrize("domain", PLACES, ids=repr)
-@settings(max_examples=1 if JIT_OFF else 60)
+@settings(max_examples=1 if JIT_OFF else 150)
 @given(seed=seeds, movement=st.sampled_from(NORMS), n=st.integers(2, 6), T=st.integers(2, 120), scale=st.floats(0.01, 100.0))
 def test_no_certificate_is_ever_violated(domain, beta, seed, movement, n, T, scale):
     experts = few_experts(domain, seed, n)
