@@ -1,0 +1,128 @@
+"""Small real data with source and licence: flights, requests to a cache and to language models, stock prices.
+
+Every function returns a polars frame, its first column the time. What is missing at the source is null here; nothing is
+repaired. :data:`SOURCES` says where each set comes from (``print(SOURCES["flights"])``), README.md beside this file what its
+licence says and what was done, and scripts/make_datasets.py makes the files again from packages on PyPI.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from klazy.arrays import one_of, positive, refusal, whole
+from klazy.datasets.sources import SOURCES, Source
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["CARRIERS", "SOURCES", "Source", "cache_requests", "flights", "llm_requests", "stock_prices"]
+
+# All sixteen, by number of flights; the first nine have more than 10 000 each, the tenth half as many.
+CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX", "FL", "AS", "F9", "YV", "HA", "OO")
+AVERAGED = {"departure_delay": "departed", "arrival_delay": "arrived"}  # a mean, and the flights it is over
+
+
+def flights(measure: str = "departure_delay", hours: int = 1, carriers: Iterable[str] = CARRIERS[:9]) -> "polars.DataFrame":
+    """Flights from New York in 2013: a row per interval of ``hours``, a column per carrier, ``time`` the interval's beginning.
+
+    ``measure`` is ``"departure_delay"`` or ``"arrival_delay"``, the mean in minutes (early is negative), or ``"scheduled"`` or
+    ``"cancelled"``, a number of flights. A flight belongs to the hour in which it was scheduled to depart, local time. A mean
+    is null where a carrier had nothing to average: no flight scheduled, or all of them cancelled. Cancelled flights are in no
+    mean, nor, for arrivals, are those that departed but have no arrival delay (diverted, or not recorded). Intervals in which
+    none of all sixteen carriers had a flight scheduled, as at night, have no row.
+
+    >>> hourly = flights()
+    >>> hourly.shape, hourly["UA"].null_count()
+    ((6936, 10), 729)
+    """
+    measure = one_of(measure, "measure", "flights", (*AVERAGED, "scheduled", "cancelled"))
+    hours = whole(hours, "hours", "flights", "hours >= 1", "give the length of an interval")
+    if 24 % hours:
+        raise refusal("flights", "hours that divide a day", "hours", hours, "use 1, 2, 3, 4, 6, 8, 12 or 24")
+    carriers = [one_of(carrier, "carrier", "flights", CARRIERS) for carrier in carriers]
+    if not carriers or len(set(carriers)) < len(carriers):
+        raise refusal("flights", "one carrier or more, each once", "carriers", carriers, "leave it out for the nine largest")
+    pl = _polars("flights")
+    frame = _read(pl, "flights").with_columns(departed=pl.col("scheduled") - pl.col("cancelled"))
+    sums = [pl.col(measure).filter(pl.col("carrier") == carrier).sum().alias(carrier) for carrier in carriers]
+    if measure in AVERAGED:
+        flown = [pl.col(AVERAGED[measure]).filter(pl.col("carrier") == carrier).sum() for carrier in carriers]
+        sums = [pl.when(n > 0).then(total / n).alias(name) for name, total, n in zip(carriers, sums, flown, strict=True)]
+    return frame.group_by(pl.col("time").dt.truncate(f"{hours}h")).agg(sums).sort("time")
+
+
+def cache_requests() -> "polars.DataFrame":
+    """Requests to one of Twitter's caches over 88 minutes: ``time`` in seconds, ``object``, its ``size`` in bytes.
+
+    All requests for one object in 64 of the first ten million of a trace. Objects are numbered 0, 1, ... as they first appear,
+    so those with ``object % 4 == 0``, say, are again such a sample, of a quarter. Which requests are writes is not recorded.
+
+    >>> requests = cache_requests()
+    >>> requests.height, requests["object"].n_unique()
+    (112004, 14151)
+    """
+    return _read(_polars("cache_requests"), "cache_requests")
+
+
+def llm_requests(service: str = "conversation", seconds: float | None = None) -> "polars.DataFrame":
+    """Requests to a language-model service for an hour: ``time`` in seconds, ``prompt_tokens``, ``output_tokens``.
+
+    ``service`` is ``"conversation"`` or ``"code"``; time runs from its first request. With ``seconds`` a row is an interval of
+    that length, ``time`` its beginning, with the number of ``requests`` and the sums of tokens, zero where none came; requests
+    after the last whole interval are left out, for a part of one would look like a lull.
+
+    >>> llm_requests("code", seconds=60).select("requests", "prompt_tokens").max().row(0)
+    (632, 1327909)
+    """
+    service = one_of(service, "service", "llm_requests", ("conversation", "code"))
+    pl = _polars("llm_requests")
+    frame = _read(pl, "llm_requests").filter(pl.col("service") == service)
+    microseconds, tokens = frame["microseconds"].to_numpy(), pl.col("prompt_tokens", "output_tokens")
+    if seconds is None:  # NumPy divides; polars multiplies by 1e-6, which is off in the last digit
+        return frame.select(pl.Series("time", microseconds / 1e6), tokens)
+    length, last = round(1e6 * positive(seconds, "seconds", "llm_requests")), int(microseconds[-1])
+    if not 1000 <= length <= last:
+        allowed = f"intervals of 0.001 to {last // 10**6} seconds"
+        raise refusal("llm_requests", allowed, "seconds", seconds, "leave it out for single requests")
+    begins = np.arange(last // length) * length
+    grid = pl.DataFrame({"microseconds": begins, "time": begins / 1e6})
+    requests = pl.len().cast(pl.Int64).alias("requests")
+    sums = frame.group_by(pl.col("microseconds") // length * length).agg(requests, tokens.sum())
+    joined = grid.join(sums, on="microseconds", how="left", maintain_order="left")
+    return joined.drop("microseconds").fill_null(0)  # an interval without requests had none
+
+
+def stock_prices(measure: str = "price") -> "polars.DataFrame":
+    """Daily prices of 20 stocks of the S&P 500 from 1990 to 2022, a column per stock; needs skfolio, in which they come.
+
+    ``measure`` is ``"price"``, the adjusted closing price, or ``"relative"``, that price over the one of the day before, as
+    :class:`~klazy.LogWealthCosts` takes it; the first day has none. The companies were chosen in hindsight, and all lasted
+    33 years: every portfolio of them looks better than could have been known. Compare such portfolios with each other only.
+    """
+    measure = one_of(measure, "measure", "stock_prices", ("price", "relative"))
+    pl = _polars("stock_prices")
+    try:
+        from skfolio.datasets import load_sp500_dataset  # pyright: ignore[reportMissingImports]
+    except ImportError as missing:
+        raise ImportError("stock_prices needs skfolio, which is not installed; pip install 'klazy[datasets]'.") from missing
+    table = load_sp500_dataset()
+    stocks = {str(name): table[name].to_numpy() for name in table.columns}
+    dates = pl.Series(table.index.to_numpy()).cast(pl.Date)
+    prices = pl.DataFrame({"time": dates} | stocks, nan_to_null=True)
+    each = pl.exclude("time")
+    return prices if measure == "price" else prices.with_columns(each / each.shift(1)).slice(1)
+
+
+def _polars(owner: str) -> Any:
+    """The library, imported when a data set is first asked for."""
+    try:
+        import polars
+    except ImportError as missing:
+        raise ImportError(f"{owner} needs polars, which is not installed; pip install 'klazy[cli]'.") from missing
+    return polars
+
+
+def _read(pl: Any, name: str) -> "polars.DataFrame":
+    """The file of a data set, its small integers as wide ones, which do not overflow when they are added or multiplied."""
+    return pl.read_parquet(SOURCES[name].file).with_columns(pl.selectors.integer().cast(pl.Int64))
