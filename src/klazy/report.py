@@ -1,61 +1,31 @@
-"""The reproduction as one HTML page that needs nothing beside it: figures are inside, nothing is loaded, no script runs."""
+"""The reproduction as one HTML page."""
 
-import base64
 import os
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
-from string import Template
-from typing import Any
 
 from klazy.experiments.claims import CLAIMS
 from klazy.experiments.definitions import PRESETS
 from klazy.experiments.figures import RESULTS
 from klazy.experiments.reproduce import PARTS, Job
 from klazy.experiments.section import Row, Stored, versions
+from klazy.page import document, figure, paragraph, table
 
 MOST_ROWS = 60  # of a table on the page; longer ones are in their file
 COLUMNS = ("learner", "switching", "hitting", "dynamic_regret", "total_regret", "certified_bound", "distance_closed")
 QUICK = "A quick look: phases are ten times shorter, so that no number here is the paper's."
 PRESET_NAMES = {"paper": "as printed", "authors": "as the published curves were made"}
-PAGE = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>klazy: the paper reproduced</title>
-<link rel="icon" href="data:,">
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; }
-body { max-width: 72rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.7rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; } h3 { margin-top: 2rem; }
-p { max-width: 48rem; } .small { font-size: .8rem; color: #444; overflow-wrap: anywhere; }
-.warn { background: #fff3cd; padding: .5rem 1rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; margin: 1rem 0; }
-th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #ddd; } th { background: #f4f4f4; }
-.word { text-align: left; }
-.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1rem; }
-figure { margin: 0; } figure.broad { grid-column: 1 / -1; } img { width: 100%; height: auto; }
-figcaption { font-size: .8rem; color: #444; }
-nav ul { columns: 18rem; padding-left: 1.2rem; } code { background: #f4f4f4; padding: 0 .2rem; }
-</style>
-</head>
-<body>
-<h1>Partially lazy gradient descent, reproduced</h1>
+TITLE = "klazy: the paper reproduced"
+INTRODUCTION = """<h1>Partially lazy gradient descent, reproduced</h1>
 <p>Figures and tables of <em>Partially Lazy Gradient Descent for Smoothed Online Learning</em> (Mhaisen and Iosifidis), computed
 anew by klazy, and what an honest report must also show. Total regret is dynamic regret plus the learner's movement less the
 comparator's, with movement weight 1 unless it says otherwise; the certified bound is one on it, computed from the exact run,
 before any rounding that a preset measures with. The distance closed is the part of the way from the first learner's cost to
-that of the optimum in hindsight.</p>
-$warning
-<nav><ul>$contents</ul></nav>
-$body
-</body>
-</html>
-""")
+that of the optimum in hindsight.</p>"""
 
 
 def write(out: Path, jobs: Sequence[Job], command: str) -> Path:
@@ -73,8 +43,9 @@ def write(out: Path, jobs: Sequence[Job], command: str) -> Path:
     parts["made"] = ("How this page was made", _made(jobs, command))
     contents = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in parts.items())
     body = "".join(f'<section id="{name}"><h2>{escape(title)}</h2>{text}</section>\n' for name, (title, text) in parts.items())
-    warning = _paragraph(QUICK, "warn") if any(job.settings.quick for job in jobs) else ""
-    (out / ".report").write_text(PAGE.substitute(warning=warning, contents=contents, body=body), encoding="utf-8")
+    warning = paragraph(QUICK, "warn") if any(job.settings.quick for job in jobs) else ""
+    text = f"{INTRODUCTION}\n{warning}\n<nav><ul>{contents}</ul></nav>\n{body}"
+    (out / ".report").write_text(document(TITLE, text), encoding="utf-8")
     return (out / ".report").replace(out / "report.html")
 
 
@@ -108,7 +79,7 @@ def _claims(rows: Sequence[Row]) -> str:
     shown = [
         {key: round(value, 2) if isinstance(value, float) else value for key, value in row.items()} for row in claims_of(rows)
     ]
-    return _paragraph(about) + _table(shown)
+    return paragraph(about) + table(shown)
 
 
 def _part(out: Path, name: str, sections: dict[str, Stored]) -> str:
@@ -117,15 +88,15 @@ def _part(out: Path, name: str, sections: dict[str, Stored]) -> str:
     for preset, section in sections.items():
         if played:
             blocks.append(f"<h3>Preset {preset}: {PRESET_NAMES[preset]}</h3>")
-        blocks += [_paragraph(said) for said in section.text] + ([_paragraph(section.note, "small")] if section.note else [])
-        for table, rows in section.tables.items():
+        blocks += [paragraph(said) for said in section.text] + ([paragraph(section.note, "small")] if section.note else [])
+        for label, rows in section.tables.items():
             if len(rows) > MOST_ROWS:
-                file = (section.folder / f"{table}.parquet").relative_to(out)
-                blocks.append(_paragraph(f"All {len(rows)} rows are in {file}.", "small"))
+                file = (section.folder / f"{label}.parquet").relative_to(out)
+                blocks.append(paragraph(f"All {len(rows)} rows are in {file}.", "small"))
             else:
-                blocks.append(_table(_with_comparators(rows) if played else rows))
+                blocks.append(table(_with_comparators(rows) if played else rows))
         if section.captions:
-            blocks.append('<div class="figures">' + "".join(_figure(section, name) for name in section.captions) + "</div>")
+            blocks.append('<div class="figures">' + "".join(_figures(section)) + "</div>")
     return "".join(blocks)
 
 
@@ -146,30 +117,9 @@ def _with_comparators(rows: Sequence[Row]) -> list[Row]:
     return [shown(row) for row in (*rows, *others)]
 
 
-def _figure(section: Stored, name: str) -> str:
-    file, caption = section.figure(name), escape(section.captions[name])
-    data = base64.b64encode(file.read_bytes()).decode()
-    broad = ' class="broad"' if name in ("geometry", "phases") else ""
-    image = f'<img alt="{caption}" src="data:image/svg+xml;base64,{data}">'
-    return f"<figure{broad}>{image}<figcaption>{caption}</figcaption></figure>"
-
-
-def _table(rows: Sequence[Row]) -> str:
-    """Words to the left, numbers to the right."""
-    kinds = {name: ' class="word"' if isinstance(value, str) else "" for name, value in rows[0].items()}
-    head = "".join(f"<th scope=col{kind}>{escape(name.replace('_', ' '))}</th>" for name, kind in kinds.items())
-    body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{_cell(row[name])}</td>" for name, kind in kinds.items()) + "</tr>" for row in rows
-    )
-    return f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.7g}" if isinstance(value, float) else escape(str(value))
-
-
-def _paragraph(said: str, kind: str = "") -> str:
-    return f'<p class="{kind}">{escape(said)}</p>' if kind else f"<p>{escape(said)}</p>"
+def _figures(section: Stored) -> Iterator[str]:
+    for name, caption in section.captions.items():
+        yield figure(section.figure(name), caption, broad=name in ("geometry", "phases"))
 
 
 def _made(jobs: Sequence[Job], command: str) -> str:
@@ -182,7 +132,7 @@ def _made(jobs: Sequence[Job], command: str) -> str:
         {"what": "Python", "value": platform.python_version()},
         {"what": "machine", "value": f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores"},
     ]
-    return _table(rows)
+    return table(rows)
 
 
 def _processor() -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import klazy
-from klazy.cli import reproduce, sweep
+from klazy.cli import replay, reproduce, sweep
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -16,6 +16,7 @@ app = typer.Typer(
 app.command("list")(reproduce.list_parts)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(sweep.app, name="sweep")
+app.command("replay")(replay.replay)
 
 
 def _version(wanted: bool) -> None:

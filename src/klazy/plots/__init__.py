@@ -11,6 +11,7 @@ from klazy.plots.runs import certificate, figure, movement
 from klazy.plots.steps import step
 from klazy.plots.style import look
 from klazy.plots.timelines import phases, sequence, wave
+from klazy.plots.trade import decisions, pareto
 
 if TYPE_CHECKING:
     from klazy.plots.style import Figure
@@ -22,12 +23,14 @@ __all__ = [
     "bars",
     "certificate",
     "curves",
+    "decisions",
     "figure",
     "greedy_and_lazy",
     "heat",
     "look",
     "movement",
     "panels",
+    "pareto",
     "phases",
     "sequence",
     "snapshots",

@@ -1,0 +1,87 @@
+"""What contenders pay for deciding and for moving, and what they decide."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from klazy.arrays import Array
+from klazy.plots.style import COLOURS, GREY, OTHERS, RED, WIDE, frame, look, sheet, tiles
+from klazy.sets import Simplex
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FAR = 4.0  # times the median distance from the cheapest, beyond which a point is left out and said so
+LINES = 7  # coordinates that are drawn
+
+
+def pareto(switching: dict[str, float], hitting: dict[str, float], optimum: tuple[float, float] | None = None) -> "Figure":
+    """Hitting over switching cost of every contender, lines of equal cost, and those on the lower edge joined."""
+    made = sheet(3.2, 0.75 * WIDE)
+    ax, looks = made.subplots(), look(switching)
+    cost = {name: switching[name] + hitting[name] for name in switching}
+    least = min(cost.values())
+    gaps = np.array([cost[name] - least for name in cost])
+    near = [name for name in cost if cost[name] - least <= FAR * np.median(gaps) or not gaps.any()]
+    for name in near:
+        ax.plot(switching[name], hitting[name], linestyle="none", label=name, markersize=6.0, **looks[name])
+    edge = [name for name in near if not any(_beats(switching, hitting, other, name) for other in near)]
+    edge.sort(key=lambda name: switching[name])
+    ax.plot([switching[n] for n in edge], [hitting[n] for n in edge], color=GREY, linewidth=0.8, zorder=0.0)
+    if optimum is not None:
+        ax.plot(*np.transpose([optimum]), "*", color=RED, markersize=9.0, label="optimum in hindsight")
+    _levels(ax, min(near, key=cost.__getitem__), cost)
+    ax.set_xlabel("paid for moving", fontsize=8)
+    ax.set_ylabel("paid for the decisions", fontsize=8)
+    if len(near) < len(cost):
+        ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
+    frame(ax)
+    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return made
+
+
+def _beats(switching: dict[str, float], hitting: dict[str, float], one: str, other: str) -> bool:
+    """Whether one pays less for both."""
+    less = switching[one] <= switching[other] and hitting[one] <= hitting[other]
+    return less and (switching[one] < switching[other] or hitting[one] < hitting[other])
+
+
+def _levels(ax: "Axes", best: str, cost: dict[str, float]) -> None:
+    """The line of all that costs as much as the best."""
+    ax.margins(0.1)
+    ax.autoscale_view()
+    (left, right), height = ax.get_xlim(), ax.get_ylim()
+    ax.plot(
+        [left, right], [cost[best] - left, cost[best] - right], ":", color=GREY, linewidth=0.8, label="as cheap as the best"
+    )
+    ax.set_xlim(left, right)
+    ax.set_ylim(height)
+
+
+def decisions(rounds: NDArray[Any], points: dict[str, Array], names: Sequence[str]) -> "Figure":
+    """What some contenders decided over the rounds, a panel each: areas where decisions are shares, else lines."""
+    made, grid = tiles(len(points), 2.2)
+    d = next(iter(points.values())).shape[1]
+    sizes = np.sum([np.abs(x).mean(axis=0) for x in points.values()], axis=0)
+    shown = np.sort(np.argsort(-sizes, kind="stable")[:LINES])
+    for ax, (title, x) in zip(grid, points.items(), strict=True):
+        total = float(x[0].sum())
+        labels = [names[i] for i in shown]
+        if total > 0.0 and d > 1 and Simplex(d, total).contains(x):
+            rest = total - x[:, shown].sum(axis=1)
+            parts = [*x[:, shown].T, *([rest] if d > LINES else [])]
+            colours = [*COLOURS[: len(shown)], OTHERS]
+            ax.stackplot(rounds, parts, labels=[*labels, "others"][: len(parts)], colors=colours, linewidth=0.0, step="post")
+            ax.margins(0.0)
+        else:
+            for i, label, colour in zip(shown, labels, COLOURS, strict=False):
+                ax.plot(rounds, x[:, i], label=label, color=colour, linewidth=0.8, drawstyle="steps-post")
+        ax.set_title(title, fontsize=8)
+        ax.set_xlabel("round", fontsize=8)
+        frame(ax)
+    handles, labels = grid[0].get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside upper center", ncols=min(8, len(labels)), fontsize=7, frameon=False)
+    return made

@@ -1,0 +1,51 @@
+"""A replay as figures and as one HTML page."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from klazy import plots
+from klazy.page import document, figure, paragraph
+from klazy.page import table as in_html
+from klazy.replay.contenders import CANDIDATES
+from klazy.replay.score import Replay
+from klazy.replay.words import answer, table
+
+if TYPE_CHECKING:
+    from klazy.plots import Figure
+
+
+def figures(found: Replay) -> "Iterator[tuple[str, Figure, str]]":
+    """Each with a name and a caption."""
+    switching = {score.name: score.switching for score in found.scores}
+    hitting = {score.name: score.hitting for score in found.scores}
+    caption = "What each contender paid on the second part, for its decisions and for moving. Left and below is better."
+    yield "pareto", plots.pareto(switching, hitting), caption
+    first, second = found.rounds
+    shown = {score.name: score for score in (found.scores[0], found.best("lazy"), found.best("greedy"))}
+    rounds = first + 1 + np.arange(len(found.scores[0].points)) * -(-second // len(found.scores[0].points))
+    points = {name: score.points for name, score in shown.items()}
+    yield "decisions", plots.decisions(rounds, points, found.source.columns), "What was decided in the second part."
+
+
+def html(found: Replay, command: str) -> str:
+    """The whole report."""
+    parts = [f"<h1>What laziness would have saved on {found.source.path.name}</h1>"]
+    said, *others = answer(found)[1:]
+    parts += [paragraph(said, "answer"), *map(paragraph, others), "<h2>Contenders</h2>"]
+    about = (
+        f"{answer(found)[0]} Each contender that has parameters chose among {CANDIDATES} candidates, or as many as differ. "
+        f"The set is {found.game.domain!r}, a row costs {found.game.family}, moving {found.game.movement!r}."
+    )
+    if found.source.filled:
+        what = "rows were dropped" if found.source.fill == "drop" else f"missing cells were filled ({found.source.fill})"
+        about += f" {found.source.filled} {what}."
+    parts += [in_html(table(found)), paragraph(about, "small"), "<h2>Pictures</h2>"]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, drawn, caption in figures(found):
+            plots.write(drawn, Path(folder) / name)
+            parts.append(figure(Path(folder) / f"{name}.svg", caption, broad=True))
+    return document(f"klazy: {found.source.path.name}", "\n".join([*parts, paragraph(f"Made by {command}.", "small")]))

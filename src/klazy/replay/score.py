@@ -1,0 +1,153 @@
+"""Replaying a trace: everyone is tuned on the first part and scored on the second, beside the optimum in hindsight."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from klazy.arrays import Array, refusal
+from klazy.comparators import GapNotReached, offline_optimum
+from klazy.learners import KLazyGD
+from klazy.play import run
+from klazy.replay.contenders import Candidate, Contender, Learning, contenders
+from klazy.replay.game import Game
+from klazy.replay.source import Source
+
+TUNED = 100_000  # rounds at most, the last of the first part
+OPTIMUM = 5_000_000  # numbers at most, beyond which there is no search for the optimum
+BLOCKS = 20  # of the second part, whose differences make the interval
+SHOWN = 1000  # rounds of a contender's points that are kept
+DIAGNOSED = 50_000  # rounds of the second part in which it is seen how often the projection binds
+Progress = Callable[[float], object]
+
+
+@dataclass(eq=False)
+class Score:
+    """What a contender paid on the second part, with the parameters chosen on the first; ``blocks`` are parts of the cost.
+
+    ``edges`` names the parameters that are the least or the largest tried.
+    """
+
+    name: str
+    kind: str
+    parameters: dict[str, float]
+    edges: list[str]
+    hitting: float
+    switching: float
+    blocks: Array
+    points: Array
+    player: Any
+
+    @property
+    def cost(self) -> float:
+        return self.hitting + self.switching
+
+
+@dataclass(eq=False)
+class Replay:
+    """A trace replayed: ``scores`` in the order of their cost; ``rounds`` are those of the first and of the second part.
+
+    ``lower_bound`` is what any decisions must have paid on the second part, ``optimum`` what the best that were found did;
+    None where there was no search. ``binds`` is the share of rounds in which k-lazyGD's projection binds, ``repeats`` the
+    correlation of a row with the next.
+    """
+
+    source: Source
+    game: Game
+    rounds: tuple[int, int]
+    tuned: int
+    scores: list[Score]
+    optimum: float | None
+    lower_bound: float | None
+    binds: float
+    repeats: float
+
+    def best(self, *kinds: str) -> Score:
+        """The best of these kinds."""
+        return next(score for score in self.scores if score.kind in kinds)
+
+    def saved(self, score: Score, than: Score) -> tuple[float, float]:
+        """How much less one paid than the other, and half the width of its 95 % interval, from the differences by block."""
+        from scipy.special import stdtrit
+
+        gaps = than.blocks - score.blocks
+        return float(gaps.sum()), float(stdtrit(len(gaps) - 1, 0.975) * gaps.std(ddof=1) * np.sqrt(len(gaps)))
+
+
+def replay(source: Source, game: Game, train: float = 0.5, progress: Progress | None = None) -> Replay:
+    """Tune every contender on the first ``train`` of the rows, and score it on the others, on which it goes on."""
+    first = round(train * source.T)
+    if not 0.0 < train < 1.0 or first < BLOCKS or source.T - first < BLOCKS:
+        wanted = f"a share with {BLOCKS} rows on both sides"
+        raise refusal("replay", wanted, "train", f"{train} of {source.T} rows", "choose another, or give more rows")
+    begin = max(0, first - TUNED)
+    tuned = source.rows(begin, first)
+    tell = progress or (lambda share: None)
+    field = contenders(game, tuned, lambda: source.pieces(0, first), source.T)
+    chosen = []
+    for i, contender in enumerate(field):
+        chosen.append((contender, _chosen(contender, game, tuned)))
+        tell(0.5 * (i + 1) / len(field))
+    scores = _scored(chosen, source, game, first, tell)
+    test = source.rows(first, source.T) if (source.T - first) * source.dim <= OPTIMUM else None
+    optimum, bound = _optimum(game, test)
+    binds = _binding(scores, game, source.rows(first, min(first + DIAGNOSED, source.T)))
+    rounds = (first, source.T - first)
+    return Replay(source, game, rounds, len(tuned), scores, optimum, bound, binds, _repeats(tuned))
+
+
+def _chosen(contender: Contender, game: Game, rows: Array) -> Candidate:
+    """The candidate that paid least on these rows; each keeps the state in which they leave it."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda candidate: candidate.play(game, rows), contender.candidates))
+    return min(contender.candidates, key=lambda candidate: candidate.cost)
+
+
+def _scored(chosen: list[tuple[Contender, Candidate]], source: Source, game: Game, first: int, tell: Progress) -> list[Score]:
+    """What each pays on the second part, in blocks; some of its points are kept."""
+    edges = np.linspace(first, source.T, BLOCKS + 1).astype(int)
+    every = -(-(source.T - first) // SHOWN)
+    paid, points = np.zeros((len(chosen), BLOCKS, 2)), [[] for _ in chosen]
+    for block, (start, stop) in enumerate(pairwise(edges.tolist())):
+        at = start
+        for rows in source.pieces(start, stop):
+            for i, (_, candidate) in enumerate(chosen):
+                hitting, switching, played = candidate.play(game, rows)
+                paid[i, block] += hitting, switching
+                points[i].append(played[(first - at) % every :: every].copy())
+            at += len(rows)
+        tell(0.5 + 0.5 * (block + 1) / BLOCKS)
+    scores = []
+    for (contender, candidate), spent, shown in zip(chosen, paid, points, strict=True):
+        hitting, switching = spent.sum(axis=0).tolist()
+        about = contender.name, contender.kind, candidate.parameters, contender.edges(candidate)
+        scores.append(Score(*about, hitting, switching, spent.sum(axis=1), np.vstack(shown), candidate.player))
+    return sorted(scores, key=lambda score: score.cost)
+
+
+def _optimum(game: Game, rows: Array | None) -> tuple[float | None, float | None]:
+    if rows is None:
+        return None, None
+    try:
+        found = offline_optimum(game.costs(rows), game.domain, game.movement, gap=1e-3, iterations=5000)
+    except GapNotReached as short:
+        found = short.best
+    return found.cost, found.lower_bound
+
+
+def _binding(scores: list[Score], game: Game, rows: Array) -> float:
+    """The share of these rounds in which the projection of k-lazyGD, as it was tuned, has something to do."""
+    (score,) = (score for score in scores if isinstance(score.player, Learning) and isinstance(score.player.learner, KLazyGD))
+    return float(run(score.player.learner, game.costs(rows), movement=game.movement).diagnose().binds.mean())
+
+
+def _repeats(rows: Array) -> float:
+    """How much a row is like the one before it: the correlation of what differs from the column's mean."""
+    gaps = rows - rows.mean(axis=0)
+    size = float((gaps**2).sum())
+    return float((gaps[1:] * gaps[:-1]).sum()) / size if size > 0.0 else 0.0

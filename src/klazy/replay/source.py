@@ -1,0 +1,210 @@
+"""A trace from a file: every cell checked, repaired only if asked to, and spooled as numbers that are read piece by piece."""
+
+import csv
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+import numpy as np
+
+from klazy.arrays import Array, one_of, refusal
+
+if TYPE_CHECKING:
+    import polars
+
+FILLS = ("forward", "zero", "drop")
+TIMES = ("time", "date", "datetime", "timestamp")  # names that are taken for a time column
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "None")
+ROWS = 65_536  # at a time
+WAYS = "correct the file, or choose --fill forward, zero or drop"
+
+
+class Source:
+    """A trace of T rows and the numeric ``columns``; ``filled`` counts the cells that were filled, or the rows dropped.
+
+    Rows are kept in a file without a name, so that a trace may be larger than memory.
+    """
+
+    def __init__(self, path: Path | str, time: str | None = None, fill: str | None = None) -> None:
+        self.path, self.fill, self.filled, self.T = Path(path), fill, 0, 0
+        if fill is not None:
+            one_of(fill, "fill", "replay", FILLS)
+        names = _names(self.path)
+        self.time = _time_column(names, time)
+        self.columns = [name for name in names if name != self.time]
+        if not self.columns:
+            raise refusal("replay", "a column of numbers", "columns", names, "one column per coordinate")
+        self._spool = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as this object
+        finalize(self, self._spool.close)
+        self._last: tuple[Any, Any] | None = None  # the latest time stamp, as written and as read
+        row = 0
+        for batch in _batches(self.path):
+            self._take(batch, row)
+            row += len(batch)
+        if self.T == 0:
+            raise refusal("replay", "rows", "file", self.path, "it has none" + (" that are whole" if row else ""))
+        self._spool.flush()
+
+    @property
+    def dim(self) -> int:
+        return len(self.columns)
+
+    def rows(self, first: int, last: int) -> Array:
+        """Rows ``first`` to ``last - 1``, counted from 0."""
+        self._spool.seek(8 * self.dim * first)
+        return np.frombuffer(self._spool.read(8 * self.dim * (last - first))).reshape(-1, self.dim).copy()
+
+    def pieces(self, first: int, last: int, most: int = ROWS) -> Iterator[Array]:
+        """The rows from ``first`` to ``last - 1``, some at a time."""
+        return (self.rows(at, min(at + most, last)) for at in range(first, last, most))
+
+    def _take(self, batch: "polars.DataFrame", before: int) -> None:
+        """Check a batch of cells, the first of which is in row ``before + 1``, and keep its numbers."""
+        if self.time is not None:
+            self._check_time(batch[self.time], before)
+        values = np.empty((len(batch), self.dim))
+        gaps = np.zeros((len(batch), self.dim), dtype=bool)
+        wrong: list[tuple[int, int, str]] = []
+        for i, name in enumerate(self.columns):
+            values[:, i], gaps[:, i], bad = _numbers(batch[name])
+            wrong += [(at, i, "a number in every cell") for at in bad]
+            wrong += [(at, i, "finite numbers") for at in np.flatnonzero(np.isinf(values[:, i]))[:1].tolist()]
+        if gaps[:, -1].any() and self.path.suffix.lower() == ".csv":
+            _refuse_ragged(self.path)
+        if self.fill is None:
+            wrong += [(int(at), int(i), "no missing cell") for at, i in np.argwhere(gaps)[:1]]
+        if wrong:
+            at, i, condition = min(wrong)
+            name = self.columns[i]
+            raise refusal("replay", condition, f"row {before + at + 1}, column {name}", repr(batch[name][at]), WAYS)
+        self._keep(self._repaired(values, gaps, before))
+
+    def _repaired(self, values: Array, gaps: np.ndarray, before: int) -> Array:
+        if not gaps.any():
+            return values
+        if self.fill == "drop":
+            whole = ~gaps.any(axis=1)
+            self.filled += int((~whole).sum())
+            return values[whole]
+        self.filled += int(gaps.sum())
+        if self.fill == "zero":
+            return np.where(gaps, 0.0, values)
+        if self.T:
+            values, gaps = np.vstack((self.rows(self.T - 1, self.T), values)), np.vstack((np.zeros((1, self.dim), bool), gaps))
+        elif gaps[0].any():
+            where = f"row {before + 1}, column {self.columns[int(gaps[0].argmax())]}"
+            raise refusal(
+                "replay", "a first row to fill forward from", where, "missing", "correct it, or choose another --fill"
+            )
+        latest = np.maximum.accumulate(np.where(gaps, 0, np.arange(len(values))[:, None]), axis=0)
+        return np.take_along_axis(values, latest, axis=0)[1 if self.T else 0 :]
+
+    def _keep(self, values: Array) -> None:
+        self._spool.seek(0, 2)
+        self._spool.write(np.ascontiguousarray(values).tobytes())
+        self.T += len(values)
+
+    def _check_time(self, cells: "polars.Series", before: int) -> None:
+        """Time stamps must ascend."""
+        for at, cell in enumerate(cells.to_list(), before + 1):
+            stamp = _stamp(cell)
+            if stamp is None:
+                where = f"row {at}, column {self.time}"
+                raise refusal(
+                    "replay", "a number or an ISO date as time", where, repr(cell), "correct it, or name another --time"
+                )
+            if self._last is not None and type(stamp) is type(self._last[1]) and stamp <= self._last[1]:
+                said = "no time stamp twice" if stamp == self._last[1] else "time stamps that ascend"
+                where = f"row {at}, column {self.time}"
+                raise refusal("replay", said, where, f"{cell!r} after {self._last[0]!r}", "sort the file and merge such rows")
+            self._last = (cell, stamp)
+
+
+def _stamp(cell: Any) -> Any:
+    """A time stamp that can be compared with others."""
+    if isinstance(cell, str):
+        for read in (float, datetime.fromisoformat):
+            try:
+                return read(cell)
+            except ValueError:
+                continue
+        return None
+    return None if cell is None or cell != cell else cell
+
+
+def _numbers(cells: "polars.Series") -> tuple[Array, np.ndarray, list[int]]:
+    """The numbers of a column, where they are missing, and the first cell that is no number."""
+    import polars as pl
+
+    text = cells.dtype == pl.String
+    known = cells.is_in(MISSING).not_() & cells.is_not_null() if text else cells.is_not_null()
+    read = (
+        cells.cast(pl.Float64, strict=False)
+        if text or cells.dtype.is_numeric()
+        else pl.Series([None] * len(cells), dtype=pl.Float64)
+    )
+    bad = (known & read.is_null()).arg_true()[:1].to_list()
+    values = read.to_numpy().copy()
+    return (
+        values,
+        ~known.fill_null(False).to_numpy() | (np.isnan(values) & known.to_numpy() & ~np.isin(np.arange(len(values)), bad)),
+        bad,
+    )
+
+
+def _names(path: Path) -> list[str]:
+    """The columns of a file."""
+    import polars as pl
+
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise refusal("replay", "a .csv or .parquet file", "file", path, "convert it")
+    try:
+        if path.suffix.lower() == ".parquet":
+            return list(pl.read_parquet_schema(path))
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            names = next(csv.reader(file), [])
+    except FileNotFoundError as missing:
+        raise refusal("replay", "a file that is there", "file", path, "check the path") from missing
+    except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as failed:
+        raise refusal("replay", "a file that can be read", "file", path, str(failed).splitlines()[0]) from failed
+    if len(set(names)) < len(names) or "" in names:
+        raise refusal("replay", "a name for each column, each once", "first line", names, "name them")
+    if names and all(_stamp(name) is not None for name in names):
+        raise refusal("replay", "column names in the first line", "first line", names, "add a line of names")
+    return names
+
+
+def _time_column(names: list[str], wanted: str | None) -> str | None:
+    if wanted is not None and wanted not in names:
+        raise refusal("replay", f"a column of the file ({', '.join(names)})", "time", wanted, "choose one of these")
+    return wanted or next((name for name in names if name.lower() in TIMES), None)
+
+
+def _batches(path: Path) -> Iterator["polars.DataFrame"]:
+    """The file in pieces; the cells of a CSV file as text."""
+    import polars as pl
+
+    try:
+        scan = pl.scan_parquet(path) if path.suffix.lower() == ".parquet" else pl.scan_csv(path, infer_schema=False)
+        yield from scan.collect_batches(chunk_size=ROWS)
+    except pl.exceptions.NoDataError:
+        return
+    except pl.exceptions.PolarsError as failed:
+        if path.suffix.lower() == ".csv":
+            _refuse_ragged(path)
+        raise refusal("replay", "a file that can be read", "file", path, str(failed).splitlines()[0]) from failed
+
+
+def _refuse_ragged(path: Path) -> None:
+    """Refuse the first row that has not as many cells as there are names."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        count = len(next(reader))
+        for row, cells in enumerate(reader, 1):
+            if len(cells) != count and cells:
+                raise refusal(
+                    "replay", f"{count} cells in every row", f"row {row} with", f"{len(cells)} cells", "correct the file"
+                )

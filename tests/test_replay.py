@@ -1,0 +1,334 @@
+"""Replay: a trace is read as it stands or refused by row and column, rules are what a slow loop plays, nobody beats the optimum."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klazy as kl
+from klazy.arrays import Refused
+from klazy.replay import Source, game, replay
+from klazy.replay.contenders import CANDIDATES, Candidate, Learning, contenders
+from klazy.replay.pages import figures, html
+from klazy.replay.rules import Leader, Rule
+from klazy.replay.score import BLOCKS
+from klazy.replay.words import answer, as_object, helps, table
+
+pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
+
+
+def written(folder: Path, text: str, name: str = "trace.csv") -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def trace(folder: Path, values: np.ndarray, name: str = "trace.parquet") -> Source:
+    frame = pl.DataFrame({"time": np.arange(len(values))} | {f"c{i}": column for i, column in enumerate(values.T)})
+    (frame.write_parquet if name.endswith("parquet") else frame.write_csv)(folder / name)
+    return Source(folder / name)
+
+
+class TestATrace:
+    @pytest.mark.parametrize(
+        ("text", "complaint"),
+        [
+            ("a,b\n1,2\n3,x\n", "a number in every cell, got row 2, column b='x'; correct the file, or choose --fill"),
+            ("a,b\n1,2\n3,\n", "no missing cell, got row 2, column b=None"),
+            ("a,b\n1,nan\n", "no missing cell, got row 1, column b='nan'"),
+            ("a,b\n1,2\n\n3,4\n", "no missing cell, got row 2, column a=None"),
+            ("a,b\n1,2\n3\n", "2 cells in every row, got row 2 with=1 cells"),
+            ("a,b\n1,2\n3,4,5\n", "2 cells in every row, got row 2 with=3 cells"),
+            ("a,b\n1,-inf\n", "finite numbers, got row 1, column b='-inf'"),
+            ("date,a\n2013-01-01,1\n2013-01-01,2\n", "no time stamp twice, got row 2, column date='2013-01-01' after '2013-01-01'"),
+            ("time,a\n2,1\n10,1\n9,2\n", "time stamps that ascend, got row 3, column time='9' after '10'"),
+            ("time,a\nsoon,1\n", "a number or an ISO date as time, got row 1, column time='soon'"),
+            ("1,2\n3,4\n", "column names in the first line, got first line=['1', '2']; add a line of names"),
+            ("a,a\n1,2\n", "a name for each column, each once, got first line=['a', 'a']"),
+            ("a,b\n", "rows, got file="),
+            ("", "a column of numbers, got columns=[]"),
+            ("time\n1\n", "a column of numbers, got columns=['time']"),
+        ],
+        ids=repr,
+    )  # fmt: skip
+    def test_that_is_wrong_is_refused_by_row_and_column(self, tmp_path, text, complaint):
+        with pytest.raises(Refused, match=re.escape(f"replay needs {complaint}")):
+            Source(written(tmp_path, text))
+
+    @given(
+        values=st.lists(st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=3), min_size=1, max_size=30),
+        row=st.integers(0, 29),
+        column=st.integers(0, 2),
+        junk=st.sampled_from(["", "NA", "x", "inf", "1e999", "--", "NaN"]),
+        fill=st.sampled_from([None, "forward", "zero", "drop"]),
+    )
+    def test_is_read_as_it_stands_or_refused_at_the_cell_that_is_wrong(self, tmp_path_factory, values, row, column, junk, fill):
+        row, cells = row % len(values), [[repr(value) for value in row] for row in values]
+        folder = tmp_path_factory.mktemp("trace")
+        path = written(folder, "a,b,c\n" + "\n".join(map(",".join, cells)) + "\n")
+        source = Source(path)
+        np.testing.assert_array_equal(source.rows(0, source.T), values)
+        cells[row][column] = junk
+        path = written(folder, "a,b,c\n" + "\n".join(map(",".join, cells)) + "\n")
+        missing = junk in ("", "NA", "NaN")
+        if not missing or fill is None or (fill == "forward" and row == 0) or (fill == "drop" and len(values) == 1):
+            with pytest.raises(Refused, match=f"row {row + 1}, column {'abc'[column]}|it has none that are whole"):
+                Source(path, fill=fill)
+            return
+        repaired = [list(each) for each in values]
+        if fill == "drop":
+            del repaired[row]
+        else:
+            repaired[row][column] = 0.0 if fill == "zero" else values[row - 1][column]
+        source = Source(path, fill=fill)
+        assert source.filled == 1
+        np.testing.assert_array_equal(source.rows(0, source.T), repaired)
+
+    @pytest.mark.parametrize("name", ["trace.csv", "trace.parquet"])
+    def test_longer_than_a_piece_is_read_and_filled_across_pieces(self, tmp_path, name, monkeypatch):
+        monkeypatch.setattr("klazy.replay.source.ROWS", 7)
+        values = np.random.default_rng(0).normal(size=(100, 2)).round(3)
+        frame = pl.DataFrame({"a": values[:, 0], "b": values[:, 1]})
+        frame = frame.with_columns(
+            pl.when(pl.int_range(pl.len()) % 7 == 0, pl.int_range(pl.len()) > 0).then(None).otherwise("b").alias("b")
+        )
+        (frame.write_parquet if name.endswith("parquet") else frame.write_csv)(tmp_path / name)
+        source = Source(tmp_path / name, fill="forward")
+        expected = values.copy()
+        for i in range(7, 100, 7):
+            expected[i, 1] = expected[i - 1, 1]
+        np.testing.assert_array_equal(np.vstack(list(source.pieces(0, 100, 9))), expected)
+        assert source.filled == 14
+
+    def test_of_dates_and_with_a_column_named(self, tmp_path):
+        path = written(tmp_path, "when,a,b\n2013-01-01 05:00:00,1,2\n2013-01-01 06:00:00,3,4\n")
+        with pytest.raises(Refused, match="a number in every cell, got row 1, column when"):
+            Source(path)
+        assert Source(path, time="when").columns == ["a", "b"]
+        with pytest.raises(Refused, match=r"a column of the file \(when, a, b\), got time=nope"):
+            Source(path, time="nope")
+
+
+FAMILIES = [
+    ("linear", {"domain": "simplex"}),
+    ("quadratic", {"domain": "ball", "radius": 2.0}),
+    ("pinball", {"domain": "box", "upper": 3.0, "short": 4.0}),
+    ("log-wealth", {"domain": "simplex"}),
+]
+
+
+def rows_for(costs: str, n: int, seed: int = 0) -> np.ndarray:
+    rows = np.random.default_rng(seed).normal(1.0, 0.5, (n, 3))
+    return np.exp(0.1 * rows) if costs == "log-wealth" else rows
+
+
+class TestARule:
+    @pytest.mark.parametrize(("costs", "shape"), FAMILIES)
+    @given(
+        window=st.one_of(st.none(), st.integers(1, 9)), every=st.integers(1, 4), hold=st.integers(1, 5),
+        horizon=st.one_of(st.none(), st.floats(0.5, 20.0)), cuts=st.sets(st.integers(1, 39), max_size=3),
+    )  # fmt: skip
+    def test_is_what_a_slow_loop_plays_in_one_piece_or_in_many(self, costs, shape, window, every, hold, horizon, cuts):
+        of = game(3, costs=costs, move_cost=0.3, **shape)
+        every = 1 if hold > 1 else every  # no contender has both
+        hold, every = (1, 1) if horizon is not None else (hold, every)
+        rows = rows_for(costs, 40)
+        rule = Rule(of, window=window, every=every, hold=hold, horizon=horizon)
+        points = np.vstack([rule.play(part) for part in np.split(rows, sorted(cuts)) if len(part)])
+        np.testing.assert_allclose(points, slowly(of, rows, window, every, hold, horizon), rtol=0, atol=1e-9)
+
+    def test_sees_nothing_that_is_still_to_come(self):
+        of, rows = game(3, move_cost=0.3), rows_for("linear", 60)
+        changed = rows.copy()
+        changed[30:] = 9.0
+        for candidate, other in zip(*(everyone(of, data) for data in (rows, rows)), strict=True):
+            assert np.array_equal(candidate.player.play(rows)[:31], other.player.play(changed)[:31])
+
+
+def everyone(of, rows) -> list[Candidate]:
+    return [contender.candidates[-1] for contender in contenders(of, rows, lambda: iter([rows]), 2 * len(rows))]
+
+
+def slowly(of, rows, window, every, hold, horizon):
+    """The rules, round by round."""
+    leader, x, moved, points = Leader(of), of.domain.start, 0, []
+    for t in range(len(rows)):
+        if t:
+            past = rows[max(0, t - window) if window else 0 : t]
+            mean = leader.moments(past).mean(axis=0)
+            aim = leader.best(mean)
+            if horizon is not None:
+                gain = float(leader.cost(mean, x).item() - leader.cost(mean, aim).item())
+                may = horizon * gain > of.movement.weight * of.movement.distance(aim - x)
+            else:
+                may = t % every == 0 and (hold == 1 or (t >= moved + hold and (aim != x).any()))
+            if may:
+                x, moved = aim, t
+        points.append(x)
+    return np.array(points)
+
+
+@pytest.fixture
+def by_step(monkeypatch):
+    """Learners as plain NumPy: a few hundred rounds are played sooner than kernels are compiled for them."""
+    for module in ("contenders", "score"):
+        monkeypatch.setattr(f"klazy.replay.{module}.run", partial(kl.run, engine="step"))
+
+
+@pytest.fixture(scope="module")
+def phased(tmp_path_factory):
+    """Shares whose costs change every two hundred rounds, under noise."""
+    rng = np.random.default_rng(3)
+    g = 2.0 + np.repeat(rng.normal(size=(8, 5)), 100, axis=0) + rng.normal(scale=1.5, size=(800, 5))
+    source = trace(tmp_path_factory.mktemp("phased"), g)
+    return replay(source, game(5, move_cost=8.0)), g
+
+
+class TestAReplay:
+    @pytest.mark.parametrize(("costs", "shape"), FAMILIES)
+    def test_has_no_contender_that_beats_the_optimum(self, tmp_path, by_step, costs, shape):
+        found = replay(trace(tmp_path, rows_for(costs, 120)), game(3, costs=costs, move_cost=0.2, **shape))
+        assert found.lower_bound is not None
+        for score in found.scores:
+            assert score.cost >= found.lower_bound - 1e-9 * abs(found.lower_bound)
+        assert [score.cost for score in found.scores] == sorted(score.cost for score in found.scores)
+
+    def test_adds_up_what_a_slow_reference_adds_up(self, phased):
+        found, g = phased
+        first = found.rounds[0]
+        for score in found.scores:
+            if isinstance(score.player, Learning):
+                x = kl.run(score.player.learner, g, movement=found.game.movement, engine="step").x
+            elif score.name == "fixed":
+                x = np.broadcast_to(kl.best_fixed(g[:first], found.game.domain).x, g.shape)
+            else:
+                about = {"window": None, "every": 1, "hold": 1, "horizon": None} | score.parameters
+                x = slowly(found.game, g, about["window"], about["every"], about["hold"], about["horizon"])
+            hitting = sum(float(g[t] @ x[t]) for t in range(first, len(g)))
+            switching = sum(8.0 * 0.5 * float(np.abs(x[t] - x[t - 1]).sum()) for t in range(first, len(g)))
+            assert score.hitting == pytest.approx(hitting, rel=1e-9)
+            assert score.switching == pytest.approx(switching, rel=1e-7, abs=1e-6)
+            assert score.blocks.sum() == pytest.approx(score.cost, rel=1e-12)
+
+    def test_tunes_on_the_first_part_alone_each_on_as_many_candidates(self, phased, tmp_path):
+        found, g = phased
+        other = np.concatenate((g[:400], -3.0 * g[400:] + 1.0))
+        again = replay(trace(tmp_path, other), game(5, move_cost=8.0))
+        assert {score.name: score.parameters for score in again.scores} == {s.name: s.parameters for s in found.scores}
+        for contender in contenders(found.game, g[:400], lambda: iter([g[:400]]), 800):
+            assert len(contender.candidates) in {1, CANDIDATES} or contender.name in (
+                "moving average",
+                "dead band",
+                "minimum hold",
+                "periodic",
+            )
+            assert len(contender.candidates) <= CANDIDATES
+
+    def test_chooses_what_paid_least(self, phased):
+        found, g = phased
+        (score,) = (score for score in found.scores if score.name == "GD")
+        costs = {}
+        for contender in contenders(found.game, g[:400], lambda: iter([g[:400]]), 800):
+            if contender.name == "GD":
+                for candidate in contender.candidates:
+                    trace_ = kl.run(candidate.player.learner, g[:400], movement=found.game.movement)  # pyright: ignore[reportAttributeAccessIssue]
+                    costs[candidate.parameters["sigma"]] = trace_.totals.cost
+        assert score.parameters["sigma"] == min(costs, key=costs.__getitem__)
+
+    def test_is_the_same_in_pieces(self, phased, tmp_path, monkeypatch):
+        found, g = phased
+        monkeypatch.setattr("klazy.replay.source.ROWS", 13)
+        monkeypatch.setattr(Source.pieces, "__defaults__", (13,))
+        again = replay(trace(tmp_path, g), game(5, move_cost=8.0))
+        for one, other in zip(found.scores, again.scores, strict=True):
+            assert (one.name, one.parameters) == (other.name, other.parameters)
+            assert one.cost == pytest.approx(other.cost, rel=1e-9)
+            np.testing.assert_allclose(one.points, other.points, atol=1e-9)
+
+    def test_needs_rows_on_both_sides(self, tmp_path):
+        with pytest.raises(Refused, match=f"a share with {BLOCKS} rows on both sides, got train=0.5 of 30 rows"):
+            replay(trace(tmp_path, np.ones((30, 2))), game(2))
+
+
+class TestTheAnswer:
+    def test_names_who_saves_what_and_at_what_movement_where_laziness_helps(self, tmp_path):
+        rng = np.random.default_rng(0)
+        sign = np.repeat(np.tile([1.0, -1.0], 10), 300)[:, None]
+        g = sign + rng.normal(scale=3.0, size=(6000, 5))
+        found = replay(trace(tmp_path, g), game(5, "ball", move_cost=1.0))
+        said = " ".join(answer(found))
+        assert helps(found) == ("Use " in said) == (not re.search("does not help", said))
+        gain, half = found.saved(found.best("lazy"), found.best("simple", "greedy"))
+        assert helps(found) == (gain > half)
+        assert found.best("lazy").name in said
+
+    def test_says_that_it_does_not_help_and_why(self, tmp_path, by_step):
+        t = np.arange(400)
+        load = 50.0 + 20.0 * np.sin(t / 30.0) + np.random.default_rng(0).normal(size=400)
+        found = replay(trace(tmp_path, load[:, None]), game(1, "box", "pinball", upper=200.0, move_cost=0.5))
+        assert not helps(found)
+        said = answer(found)
+        assert said[1].startswith("Laziness does not help here: the best that is lazy, ")
+        assert (
+            said[2] == f"The projection binds in {found.binds:.1%} of rounds; where it does not, every k plays what GD plays."
+        )
+        assert found.binds < 0.02
+
+    def test_saved_is_the_sum_of_differences_with_students_interval(self, phased):
+        found, _ = phased
+        one, other = found.scores[0], found.scores[-1]
+        gain, half = found.saved(one, other)
+        gaps = other.blocks - one.blocks
+        assert gain == pytest.approx(other.cost - one.cost)
+        assert half == pytest.approx(BLOCKS * 2.093024 * gaps.std(ddof=1) / np.sqrt(BLOCKS), rel=1e-5)
+
+    def test_is_a_table_an_object_figures_and_a_page(self, phased):
+        found, _ = phased
+        rows = table(found)
+        assert [row["contender"] for row in rows] == [*(score.name for score in found.scores), "optimum in hindsight"]
+        plain = json.loads(json.dumps(as_object(found)))
+        assert plain["table"][0]["cost"] == found.scores[0].cost
+        assert [name for name, _, _ in figures(found)] == ["pareto", "decisions"]
+        page = html(found, "klazy replay trace.parquet")
+        assert page.count("<img") == 2
+        assert answer(found)[1].split(":")[0] in page
+        assert "http" not in re.sub(r"data:image/svg\+xml;base64,[^\"]*", "", page)
+
+
+class TestTheCommand:
+    @staticmethod
+    def klazy(*arguments, folder, status=0):
+        command = [sys.executable, "-m", "klazy", "replay", *map(str, arguments)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=dict(os.environ), timeout=300)
+        assert done.returncode == status, done.stderr
+        return done.stdout if status == 0 else done.stderr
+
+    def test_answers_first_then_shows_and_emits_an_agent_that_goes_on(self, phased, tmp_path):
+        found, g = phased
+        pl.DataFrame({f"c{i}": g[:, i] for i in range(5)}).write_csv(tmp_path / "t.csv")
+        text = self.klazy("t.csv", "--move-cost", 8, "--html", "report.html", "--emit", "agent.json", folder=tmp_path)
+        assert text.splitlines()[: len(answer(found))] == answer(found)
+        assert (tmp_path / "report.html").stat().st_size > 20_000
+        agent = kl.Agent.load(tmp_path / "agent.json")
+        best = next(score for score in found.scores if isinstance(score.player, Learning))
+        assert agent.t == 801
+        assert repr(agent.learner) == repr(best.player.learner)
+        np.testing.assert_allclose(agent.x, best.player.state.x, atol=1e-12)
+        plain = json.loads(self.klazy("t.csv", "--move-cost", 8, "--json", folder=tmp_path))
+        assert plain["best"] == found.scores[0].name
+
+    def test_refuses_in_one_line(self, tmp_path):
+        written(tmp_path, "a,b\n1,2\n3,x\n", "t.csv")
+        said = self.klazy("t.csv", folder=tmp_path, status=2)
+        assert said.splitlines() == [
+            "replay needs a number in every cell, got row 2, column b='x'; "
+            "correct the file, or choose --fill forward, zero or drop."
+        ]
