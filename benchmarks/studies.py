@@ -30,7 +30,7 @@ def resonance(found: Sweep) -> tuple[pl.DataFrame, str, str]:
     ]
     random = [f"{best[n, True, 'KLazyGD']['k']} for {n}, {percent(best[n, True, 'KLazyGD'])}" for n in lengths]
     decay = [f"{percent(best[n, True, 'Decay'])} for {n}" for n in lengths]
-    moved = [worst_of(cells, n) for n in lengths]
+    moved = [as_long_as_phases(cells, n) for n in lengths]
     said = (
         f"Where phases are equally long, the best slack is {'; '.join(equal)}. It is the length of the phase itself: the clock "
         "forgets just when there is something new to learn; at half that length it does so every other time. Draw the lengths "
@@ -42,10 +42,12 @@ def resonance(found: Sweep) -> tuple[pl.DataFrame, str, str]:
     return cells, "k", said
 
 
-def worst_of(cells: pl.DataFrame, length: int) -> str:
+def as_long_as_phases(cells: pl.DataFrame, length: int) -> str:
     """What the slack that is as long as the phases has on random phases, at the sigma that suits it there."""
     there = cells.filter(pl.col("length") == length, pl.col("random_phases"), pl.col("k") == length)
-    return percent(best_of(there, ("k",)).row(0, named=True))
+    best = best_of(there, ()).row(0, named=True)
+    still = best["sigma"] == cells["sigma"].max()
+    return percent(best) + (" (standing nearly still, at the largest sigma)" if still else "")
 
 
 def tuned(found: Sweep) -> tuple[pl.DataFrame, str, str]:

@@ -10,6 +10,7 @@ import time
 import tomllib
 from itertools import pairwise
 from pathlib import Path
+from threading import Timer
 from typing import Any, ClassVar
 
 import duckdb
@@ -26,6 +27,7 @@ from klazy.arrays import Refused
 from klazy.environments import Scenario
 from klazy.sweeps import Study, load_sweep, sweep
 from klazy.sweeps import figures as figures_module
+from klazy.sweeps import runs as runs_module
 from klazy.sweeps.blocks import RECIPES, RULES
 from klazy.sweeps.catalogue import scenario
 from klazy.sweeps.figures import figures_of
@@ -33,7 +35,7 @@ from klazy.sweeps.grids import expand
 from klazy.sweeps.play import play
 from klazy.sweeps.runs import dealt, tasks_of
 from klazy.sweeps.study import example
-from klazy.sweeps.table import cells_of, schema_of, summary
+from klazy.sweeps.table import best_of, cells_of, schema_of, summary
 
 WAVES = {"recipe": "phases_of_length", "length": [5, 10], "T": 100, "dim": 5}
 LAZY = {"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}
@@ -70,7 +72,7 @@ class TestAStudySays:
             ({"learners": [{"rule": "Decay", "sigma": 1.0, "m": [2, 0.5]}]}, "values that Decay accepts: Decay needs a memory m >= 1, got m=0.5"),
             ({"learners": [{"rule": "GD", "sigma": {"logspace": [0, 1, 4]}}]}, "needs sigma to be a grid: a value, "),
             ({"learners": [{"rule": "GD", "sigma": {"linspace": [0.1, 1, 1e9]}}]}, "needs sigma to be a grid: a value, "),
-            ({"learners": [{"rule": "nowhere:to_be_found"}]}, "needs rule to be a function that can be imported (No module named 'nowhere')"),
+            ({"learners": [{"rule": "nowhere:to_be_found"}]}, "needs rule to be a function that can be imported (ModuleNotFoundError: No module named 'nowhere')"),
             ({"learners": [{"rule": "own:fragile", "sigma": 1.0, "q": 1}]}, "needs no key q, got q=(1,) (keys are sigma, c, k)"),
             ({"scenarios": [WAVES | {"length": 2.5}]}, "scenarios[0] (phases_of_length) needs length to be a valid integer, got length=2.5"),
         ],
@@ -81,6 +83,13 @@ class TestAStudySays:
             study(**changes)
         assert complaint in str(refused.value)
         assert str(refused.value).endswith(REMEDY)
+
+    def test_that_it_is_too_large_before_anything_is_listed(self):
+        huge = study(learners=[LAZY | {"k": list(range(1, 3001)), "sigma": {"linspace": [1, 2, 3000]}}])
+        with pytest.raises(Refused, match="at most 20,000,000 runs, got runs=36,000,000"):
+            list(tasks_of(Study(**huge.to_dict() | {"movement_weight": [1.0, 2.0]})))
+        with pytest.raises(Refused, match="needs seed to be less than or equal to 9223372036854775807"):
+            study(seed=2**70)
 
     def test_all_that_is_wrong_at_once(self):
         with pytest.raises(ValueError, match="seeds") as refused:
@@ -227,6 +236,37 @@ def learner_of(row, place, movement):
     return getattr(kl, rule)(domain, sigma, *([] if row["k"] is None else [row["k"]]))
 
 
+class TestOnesOwn:
+    def test_keys_are_all_in_the_row_whatever_their_names(self):
+        recipes = [{"recipe": "own:clashing", "T": 20, "k": [1, 2], "label": "a"}]
+        rules = [{"rule": "own:far", "length": [1, 5]}, {"rule": "own:fragile", "c": 2.0, "k": 2}]
+        found = sweep(study(scenarios=recipes, learners=rules, seeds=3), jobs=1)
+        assert found.failed == 0
+        for row in found.rows.iter_rows(named=True):
+            where, what = (json.loads(row[name] or "{}") for name in ("scenario_options", "learner_options"))
+            assert (row["T"], where["sigma"], where["label"]) == (20, 1.0, "a")
+            assert where["k"] in (1, 2)
+            assert what == ({"length": what["length"]} if row["learner"] == "own:far" else {})
+            assert (row["sigma"], row["c"], row["k"]) == ((1.0, None, None) if what else (None, 2.0, 2))
+        assert set(found.cells()["runs"]) == {3}
+        assert len(found.cells()) == 2 * 3
+
+    def test_sequences_may_differ_in_length_by_seed(self):
+        found = sweep(study(scenarios=[{"recipe": "own:ragged", "mean": 0.5}], seeds=6), jobs=1)
+        assert found.cells()["runs"].to_list() == [6, 6, 6]
+        assert len(found.cells(held_out=True)) == 3
+
+    def test_values_count_by_what_they_are(self):
+        one = study(scenarios=[{"recipe": "own:coin", "T": 9}], learners=[{"rule": "sader_k", "beta": 1}])
+        other = study(scenarios=[{"recipe": "own:coin", "T": 9, "odds": 0.5}], learners=[{"rule": "sader_k", "beta": 1.0}])
+        assert keys(one) == keys(other)
+
+    def test_learners_are_told_no_gradient_where_it_depends_on_the_point(self):
+        found = sweep(study(scenarios=[{"recipe": "own:targets", "T": 30}], learners=[{"rule": "sader_k"}, LAZY]), jobs=1)
+        assert found.failed == 1
+        assert "sader_k needs linear costs, to be told G" in found.rows.filter(pl.col("error").is_not_null())["error"][0]
+
+
 class TestAFailure:
     STUDY: ClassVar = {
         "scenarios": [{"recipe": "own:coin", "T": 20, "odds": [0.2, 0.5]}],
@@ -255,6 +295,15 @@ class TestAFailure:
         assert found.failed == 3
         (error,) = set(found.rows.filter(pl.col("period") == 50)["error"])
         assert error == "Refused: square_wave needs T >= k=50, one block at least, got T=20; play longer."
+
+    def test_of_somebodys_recipe_is_that_of_its_runs_alone(self):
+        crooked = {"recipe": "own:crooked", "how": ["exit", "shape"]}
+        found = sweep(study(scenarios=[crooked, WAVES | {"length": 5}]), jobs=1)
+        assert (found.runs, found.failed) == (9, 6)
+        assert set(found.rows["error"].drop_nulls()) == {
+            "SystemExit: 3",
+            "Refused: own:crooked needs a comparator of shape (9, 1), got its shape=(8, 1); give a point per round.",
+        }
 
     def test_that_ends_the_process_is_found_among_the_others(self):
         deadly = {"rule": "own:deadly", "sigma": 1.0, "k": [4, 5]}
@@ -339,6 +388,32 @@ while killed:
         found = sweep(of, tmp_path, jobs=1)
         assert (found.reused, found.computed) == (reused, found.runs - reused)
         assert_whole(tmp_path, of)
+
+    def test_has_rows_soon_even_if_nothing_comes_after_them(self, tmp_path):
+        slow = [{"rule": "own:slow", "sigma": 1.0, "wait": 0.0}, {"rule": "own:slow", "sigma": 2.0, "wait": 3.0}]
+        of, seen = study(scenarios=[WAVES, WAVES | {"length": 7}], learners=slow), []
+        one = {"scenarios": [WAVES | {"length": 5}], "learners": slow[:1]}
+        watch = Timer(2.5, lambda: seen.append(len(load_sweep(tmp_path))))
+
+        def begin(done, total, learner_rounds):
+            if done == 1:
+                watch.start()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(runs_module, "SEVERAL", 1000)
+            patch.setattr(runs_module, "HEAVY", 1)
+            sweep(of, tmp_path, jobs=1, progress=begin)
+        watch.join()
+        assert seen
+        assert seen[0] >= 1
+        assert sweep(Study(**one), tmp_path, jobs=1).reused == 1
+
+    def test_names_a_file_that_is_not_its_own(self, tmp_path):
+        sweep(study(), tmp_path, jobs=1)
+        (tmp_path / "part-junk.parquet").write_bytes(b"junk")
+        for reads in (lambda: load_sweep(tmp_path), lambda: sweep(study(), tmp_path, jobs=1)):
+            with pytest.raises(Refused, match=r"files that klazy wrote, got file=.*part-junk.parquet; take it out"):
+                reads()
 
     def test_is_shared_by_two_sweeps_at_once(self, tmp_path):
         of = Study(**MANY)
@@ -488,6 +563,19 @@ class TestASummary:
         with pytest.raises(ValueError, match="scenarios that are drawn, with several seeds, got held_out=True"):
             sweep(study(), jobs=1).cells(held_out=True)
 
+    def test_has_no_best_cell_among_those_that_failed_on_some_seeds(self, drawn):
+        cells = drawn.cells()
+        spared = cells["mean"].arg_max()
+        fewer = pl.when(pl.int_range(pl.len()) == spared).then(1).otherwise("runs").alias("runs")
+        lucky = pl.when(pl.int_range(pl.len()) == spared).then(-1e9).otherwise("choice").alias("choice")
+        assert best_of(cells.with_columns(fewer, lucky), ())["choice"][0] > -1e9
+        assert best_of(cells.with_columns(lucky), ())["choice"][0] == -1e9
+
+    @pytest.mark.parametrize("metric", ["k", "seed", "regrets"])
+    def test_is_of_a_metric(self, drawn, metric):
+        with pytest.raises(Refused, match=f"metric to be one of .* got metric='{metric}'"):
+            drawn.cells(metric)
+
     def test_shows_the_best_cell_of_each_learner_and_says_when_it_is_at_the_edge_of_its_grid(self, drawn):
         cells = drawn.cells()
         rows = summary(cells, most=10)
@@ -533,6 +621,25 @@ class TestAFigure:
                 group = cells.filter(pl.col("length") == length, pl.col("learner") == learner)
                 least = [group.filter(pl.col("movement_weight") == weight)["mean"].min() for weight in (0.3, 3.0)]
                 np.testing.assert_array_equal(line.get_ydata(), least)
+
+    def test_marks_what_was_chosen_where_seeds_are_held_out(self, drawn):
+        cells = drawn.cells(held_out=True)
+        made = dict(figures_of(cells, "total regret"))
+        lazy = cells.filter(pl.col("learner") == "KLazyGD")
+        panels = [ax for ax in made["KLazyGD-k-sigma"].axes if ax.get_title()]
+        for ax, (_, group) in zip(panels, lazy.group_by("length", "movement_weight", maintain_order=True), strict=True):
+            best = group.sort("choice").row(0, named=True)
+            ks, sigmas = sorted(set(group["k"])), sorted(set(group["sigma"]))
+            at = tuple(np.ravel(np.array(ax.lines[0].get_data())))
+            assert at == (ks.index(best["k"]) + 0.5, sigmas.index(best["sigma"]) + 0.5)
+            assert f"at {best['k']}," in ax.get_title()
+
+    def test_has_a_line_and_a_level_for_a_learner_with_sigma_and_with_c(self):
+        rules = [{"rule": "GD", "sigma": [1, 2, 4]}, {"rule": "GD", "c": [1, 10]}]
+        ((_, figure),) = figures_of(
+            sweep(study(learners=rules, scenarios=[WAVES | {"length": 5}]), jobs=1).cells(), "cost", "sigma"
+        )
+        assert {line.get_label() for line in figure.axes[0].lines} >= {"GD", "GD, no sigma"}
 
     def test_over_a_setting_compares_each_column_with_its_least(self, drawn):
         ((name, figure), *_) = figures_of(drawn.cells(), "total regret", "length", "k")
@@ -589,6 +696,29 @@ k = { powers = [2, 0, 3] }
         drawn = json.loads(self.klazy("plot", "here", "--json", folder=tmp_path))["figures"]
         assert drawn == [f"here/figures/{name}.png" for name in ("KLazyGD-k-sigma", "k", "sigma")]
         assert all((tmp_path / file).stat().st_size > 10_000 for file in drawn)
+
+    def test_takes_functions_of_modules_in_the_current_folder(self, tmp_path):
+        (tmp_path / "mine.py").write_text(
+            "import klazy\n\ndef rule(domain, k: int):\n    return klazy.KLazyGD(domain, 1.0, k)\n"
+        )
+        (tmp_path / "mine.toml").write_text(self.TOML + '[[learners]]\nrule = "mine:rule"\nk = [1, 2]\n')
+        command = [str(Path(sys.executable).with_name("klazy")), "sweep", "mine.toml", "--out", "here", "--json"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["failed"] == 0
+
+    def test_says_why_when_all_fail(self, tmp_path):
+        (tmp_path / "none.toml").write_text(
+            self.TOML.replace('recipe = "stochastic"', 'recipe = "square_wave"\nperiod = 50').replace(
+                "phases = 4\nlength = 50", "T = 9"
+            )
+        )
+        text = self.klazy("none.toml", "--jobs", 1, folder=tmp_path)
+        assert "Refused: square_wave needs T >= k=50" in text
+        assert "12 runs: 12 computed, 0 reused, 12 failed" in text
+        assert "all 12 runs failed, the first with Refused: square_wave" in self.klazy(
+            "plot", "none", folder=tmp_path, status=2
+        )
 
     def test_prints_a_study_to_begin_with(self, tmp_path):
         assert self.klazy("--init", folder=tmp_path) == example()

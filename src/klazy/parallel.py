@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, cast
 
-from klazy.arrays import one_of, refusal
+from klazy.arrays import refusal
 
 BACKENDS = ("local", "dask", "ray", "spark")
 LOST = "the process that played it ended, was killed or ran out of memory"
@@ -22,7 +22,6 @@ def workers(backend: str = "local", address: str | None = None, jobs: int | None
     """Make these the workers of :func:`unordered`; how many there are."""
     from joblib import effective_n_jobs, parallel_config
 
-    one_of(backend, "backend", "sweep", BACKENDS)
     connect = {"local": _local, "dask": _dask, "ray": _ray, "spark": _spark}[backend]
     with connect(address) as options, parallel_config(**options, n_jobs=jobs or -1):
         yield effective_n_jobs(jobs or -1)

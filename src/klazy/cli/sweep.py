@@ -1,15 +1,17 @@
 """``klazy sweep``: play a study, draw it."""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.progress import TextColumn
 from typer.core import TyperGroup
 
-from klazy.arrays import refusal
+from klazy.arrays import one_of, refusal
 from klazy.cli.show import Json, print_table, progress
 
 if TYPE_CHECKING:
@@ -44,11 +46,15 @@ def sweep() -> None:
 @app.command()
 def play(
     study: Annotated[Path | None, typer.Argument(help="A TOML file, see --init.", show_default=False)] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the runs are kept.", show_default="the study's name")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the runs are kept.", show_default="the study's file, without .toml")
+    ] = None,
     init: Annotated[bool, typer.Option("--init", help="Print a study with every key explained, which runs as it is.")] = False,
     backend: Annotated[str, typer.Option(help="local, dask, ray or spark.")] = "local",
     address: Annotated[str | None, typer.Option(help="Of the cluster's scheduler.", show_default=False)] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="as many as cores")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; 1 plays in this one.", show_default="as many as cores")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="In place of the study's.", show_default=False)] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play runs again that failed before.")] = False,
     relative_to: RelativeTo = None,
@@ -73,17 +79,34 @@ def play(
         return
     if study is None:
         raise refusal("sweep", "a study", "study", None, "`klazy sweep --init > study.toml` makes one")
+    _make_importable()
     chosen = Study.read(study)
+    names = tuple(block.name for block in chosen.learners)
+    if relative_to is not None:
+        one_of(relative_to, "relative_to", "sweep", names)
+    if held_out and chosen.seeds < 2:
+        raise refusal("sweep", "several seeds to hold some out", "seeds", chosen.seeds, "raise it, or leave --held-out away")
     chosen = chosen if seed is None else Study(**chosen.to_dict() | {"seed": seed})
     folder = out or study.with_suffix("")
     found = _play(chosen, folder, backend=backend, address=address, jobs=jobs, retry_failed=retry_failed)
     print(json.dumps(found.counts())) if as_json else _print_sweep(found, folder, relative_to, held_out)
 
 
+def _make_importable() -> None:
+    """Let a study name functions of modules in the current folder."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def _stop(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
 def _play(study: Any, folder: Path, **options: Any) -> "Sweep":
     """Play it, with a bar on a terminal."""
     from klazy.sweeps import sweep
 
+    signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C does, so that no worker is left behind
     with progress(TextColumn("{task.fields[rate]}")) as bar:
         task = bar.add_task("sweeping", total=None, rate="")
 
@@ -107,15 +130,15 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
     from klazy.sweeps.table import summary
 
     metric = found.study.metrics[0]
-    cells = found.cells(relative_to=relative_to, held_out=held_out)
-    cells.write_csv(folder / "cells.csv")
-    table = summary(cells, CELLS)
-    less = f", in per cent more than {relative_to}'s" if relative_to else ""
-    chosen = " on the odd seeds, best cells chosen by the even ones" if held_out else ""
-    print(f"{found.study.name}: {metric.replace('_', ' ')}{less}, mean and 95 % interval of each cell's runs{chosen}")
-    if len(table) < len(cells):
-        print(f"The best cell of each learner and setting, of {len(cells)}; all are in {folder / 'cells.csv'}")
-    if len(table):
+    if found.failed < found.runs:
+        cells = found.cells(relative_to=relative_to, held_out=held_out)
+        cells.write_csv(folder / "cells.csv")
+        table = summary(cells, CELLS)
+        less = f", in per cent more than {relative_to}'s" if relative_to else ""
+        chosen = " on the odd seeds, best cells chosen by the even ones" if held_out else ""
+        print(f"{found.study.name}: {metric.replace('_', ' ')}{less}, mean and 95 % interval of each cell's runs{chosen}")
+        if len(table) < len(cells):
+            print(f"The best cell of each learner and setting, of {len(cells)}; all are in {folder / 'cells.csv'}")
         print_table(table)
     for key, error in found.rows.filter(found.rows["error"].is_not_null()).select("key", "error").head(3).iter_rows():
         print(f"failed: {key[:8]} {error}")
@@ -149,12 +172,16 @@ def plot(
     from klazy.sweeps.figures import figures_of
     from klazy.sweeps.table import cells_of
 
+    _make_importable()
     study, rows = stored(folder)
     shown = metric or study.metrics[0]
     cells = cells_of(rows, shown, relative_to, held_out)
     label = shown.replace("_", " ") + (f", % more than {relative_to}'s" if relative_to else "")
     into = out or folder / "figures"
-    into.mkdir(parents=True, exist_ok=True)
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+    except OSError as failed:
+        raise refusal("sweep plot", "a folder to write to", "out", into, failed.strerror or "choose another") from failed
     files = []
     for name, figure in figures_of(cells, label, x, y):
         plots.write(figure, into / name)

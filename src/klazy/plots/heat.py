@@ -62,4 +62,4 @@ def _ticks(ax: "Axes", axis: str, values: Sequence[float]) -> None:
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000.0 or value == int(value) else f"{value:.3g}"
+    return f"{value:.0f}" if 1000.0 <= abs(value) < 1e9 or value % 1.0 == 0.0 else f"{value:.3g}"

@@ -5,16 +5,15 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Tag, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Tag, TypeAdapter, ValidationError, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from klazy.arrays import Refused
 from klazy.sweeps import catalogue
 from klazy.sweeps.catalogue import RECIPES, RULES, Entry, Point
-from klazy.sweeps.grids import Flags, Numbers, Scalars, Wholes
+from klazy.sweeps.grids import GRIDS, Scalars
 
 OWN = "own"
-GRIDS: dict[Any, Any] = {int: Wholes, float: Numbers, bool: Flags}
 
 
 def wrong(message: str, **values: Any) -> PydanticCustomError:
@@ -75,8 +74,8 @@ class Block(BaseModel):
     @property
     def grids(self) -> dict[str, tuple[Any, ...]]:
         """The values of every key that has any."""
-        keys = {**dict(self), **(self.model_extra or {})}
-        return {key: values for key, values in keys.items() if key != self.kind and values is not None}
+        given = {key: values for key, values in self if key != self.kind and values is not None}
+        return given if self.model_extra is None else _typed(given, catalogue.entry(self.name, self.kind))
 
     def points(self) -> Iterator[Point]:
         """Every combination of values."""
@@ -86,11 +85,17 @@ class Block(BaseModel):
     @model_validator(mode="after")
     def _values(self) -> "Block":
         """Own keys must be in the signature; a learner's values must be such that there is a learner with them."""
-        grids = self.grids
         try:
             keys = catalogue.entry(self.name, self.kind).keys
         except Refused as unknown:
             raise wrong("{kind} to be {what}", kind=self.kind, what=str(unknown)) from None
+        refuse_unknown(self.model_extra or {}, list(keys), [])
+        try:
+            grids = self.grids
+        except ValidationError as found:
+            error = found.errors()[0]
+            said = error["msg"].removeprefix("Input should be ")
+            raise wrong("{key} to be {said}, got {value}", key=found.title, said=said, value=repr(error["input"])) from None
         refuse_unknown(grids, list(keys), [key for key, value in keys.items() if value.required])
         if {"sigma", "c"} <= set(keys) and len({"sigma", "c"} & set(grids)) != 1:
             raise wrong("either sigma, for a constant one, or c, for sigma_t = sqrt(t / c)")
@@ -107,6 +112,20 @@ class Block(BaseModel):
                 catalogue.check(self.name, point)
             except Refused as refused:
                 raise wrong("values that {name} accepts: {why}", name=self.name, why=str(refused).rstrip(".")) from None
+
+
+def _typed(given: dict[str, tuple[Any, ...]], entry: Entry) -> dict[str, tuple[Any, ...]]:
+    """The values of somebody's own keys in the types of the signature, with its defaults."""
+    typed: dict[str, tuple[Any, ...]] = {}
+    for key, (kind, default) in entry.keys.items():
+        if key in given:
+            try:
+                typed[key] = TypeAdapter(GRIDS.get(kind, Scalars)).validate_python(list(given[key]))
+            except ValidationError as found:
+                raise ValidationError.from_exception_data(key, found.errors()) from None  # pyright: ignore[reportArgumentType]
+        elif not entry.keys[key].required and isinstance(default, bool | int | float | str):
+            typed[key] = (default,)
+    return typed
 
 
 def _model(kind: str, name: str, entry: Entry) -> Any:

@@ -10,16 +10,15 @@ from importlib import import_module
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from klazy import learners as of
-from klazy.arrays import Refused
-from klazy.costs import LinearCosts
+from klazy.arrays import Refused, refusal
+from klazy.costs import Costs, LinearCosts
 from klazy.environments import Scenario, alternating, corrupted, phases_of_length, rotating, square_wave, stochastic
 from klazy.learners import Learner, MemoryGD
 from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
 from klazy.schedules import Sqrt
-from klazy.sets import L2Ball
+from klazy.sets import ConvexSet, L2Ball
 
 Point = dict[str, Any]  # the value of every key
 TOLD = ("seed", "domain", "T", "G", "movement", "movement_weight", "start", "prior")
@@ -46,19 +45,27 @@ class Entry(NamedTuple):
 
 
 def _entry(make: Callable[..., Any], *keys_of: Callable[..., Any], told: tuple[str, ...] = TOLD) -> Entry:
-    """Keys come from the signatures of ``keys_of``, or of ``make`` itself; a rule may have its sigma as ``c`` too."""
+    """Keys come from the signatures of ``keys_of``, or of ``make`` itself; a rule that needs a sigma may have ``c`` instead."""
     keys: dict[str, Key] = {}
     heard: list[str] = []
     for function in keys_of or (make,):
-        hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
+        hints = _hints(function)
         for name, parameter in inspect.signature(function).parameters.items():
             if name in told:
                 heard.append(name)
-            else:
+            elif parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 keys[name] = Key(hints.get(name, Any), parameter.default)
-    if "sigma" in keys:
+    if told is TOLD and "sigma" in keys and keys["sigma"].required:
         keys = {"sigma": Key(float, None), "c": Key(float, None)} | {name: key for name, key in keys.items() if name != "sigma"}
     return Entry(make, keys, tuple(dict.fromkeys(heard)))
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of a function's arguments, where they can be found."""
+    try:
+        return get_type_hints(function.__init__ if inspect.isclass(function) else function)
+    except (NameError, TypeError):
+        return {}
 
 
 def _remembering(memory: type[of.Memory]) -> Entry:
@@ -93,8 +100,10 @@ def entry(name: str, kind: str) -> Entry:
         raise Refused(f"one of {', '.join(known)}, or module:function for one's own")
     try:
         found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as missing:
-        raise Refused(f"a function that can be imported ({missing})") from missing
+    except Exception as failed:  # whatever a module of somebody else's does when it is imported
+        raise Refused(f"a function that can be imported ({type(failed).__name__}: {failed})") from failed
+    if not callable(found):
+        raise Refused(f"a function ({found!r} is none)")
     return _entry(found, told=("seed",) if kind == "recipe" else TOLD)
 
 
@@ -107,8 +116,11 @@ def scenario(recipe: str, point: Point, seed: Any) -> Scenario:
     """The sequence of a recipe at one point of its grid."""
     found = entry(recipe, "recipe")
     made = found.make(**({"seed": seed} if "seed" in found.told else {}), **point)
-    if not isinstance(made, Scenario):
-        raise Refused(f"{recipe} needs to return a Scenario, got {type(made).__name__}.")
+    if not isinstance(made, Scenario) or not isinstance(made.costs, Costs):
+        raise refusal(recipe, "to return a Scenario with costs", "it", type(made).__name__, "see klazy.environments")
+    if np.shape(made.comparator) != (made.costs.T, made.costs.dim):
+        wanted = f"a comparator of shape {(made.costs.T, made.costs.dim)}"
+        raise refusal(recipe, wanted, "its shape", np.shape(made.comparator), "give a point per round")
     return made
 
 
@@ -117,31 +129,32 @@ def heeds_price(rule: str) -> bool:
     return not {"movement", "movement_weight"}.isdisjoint(entry(rule, "rule").told)
 
 
-def learner(rule: str, point: Point, domain: Any, movement: Movement, g: NDArray[np.float64] | None) -> Learner[Any]:
+def learner(rule: str, point: Point, domain: ConvexSet, movement: Movement, costs: Costs) -> Learner[Any]:
     """The learner of a rule at one point of its grid, told of its surroundings what its signature asks for.
 
     T and G, the largest norm of a gradient, are those of the sequence: a generous hint, which theory's ensembles are given.
     """
     found = entry(rule, "rule")
-    rows = np.ones((1, 1)) if g is None else g
-    facts = {"domain": lambda: domain, "T": lambda: len(rows), "G": lambda: float(np.linalg.norm(rows, axis=1).max())}
+    facts: dict[str, Callable[[], Any]] = {"domain": lambda: domain, "T": lambda: costs.T, "G": lambda: _largest(rule, costs)}
     facts |= {"movement": lambda: movement, "movement_weight": lambda: movement.weight}
     told = {name: facts[name]() for name in found.told if name in facts}
     point = dict(point)
-    c = point.pop("c", None)
+    c = point.pop("c", None) if "c" in found.keys and "sigma" in found.keys else None
     if c is not None:
         point["sigma"] = Sqrt(c)
     made = found.make(**told, **point)
     if not isinstance(made, Learner):
-        raise Refused(f"{rule} needs to return a Learner, got {type(made).__name__}.")
+        raise refusal(rule, "to return a Learner", "it", type(made).__name__, "derive it from klazy.Learner")
     return made
+
+
+def _largest(rule: str, costs: Costs) -> float:
+    """The largest norm of a gradient; gradients of other than linear costs depend on the point."""
+    if not isinstance(costs, LinearCosts):
+        raise refusal(rule, "linear costs, to be told G", "costs", costs, "give G as a key of your own rule")
+    return float(np.linalg.norm(costs.arrays()[0], axis=1).max())
 
 
 def check(rule: str, point: Point) -> None:
     """Refuse values that the learner would refuse on any set."""
-    learner(rule, point, L2Ball(1), L2Movement(), None)
-
-
-def gradients(costs: Any) -> NDArray[np.float64] | None:
-    """The rows of linear costs; nothing for other families, whose gradients depend on the point."""
-    return costs.arrays()[0] if isinstance(costs, LinearCosts) else None
+    learner(rule, point, L2Ball(1), L2Movement(), LinearCosts([[1.0]]))

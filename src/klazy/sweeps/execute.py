@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock, Timer
 from typing import TYPE_CHECKING
 
-from klazy.arrays import refusal, whole
-from klazy.parallel import WorkerLost, unordered, workers
+from klazy.arrays import one_of, refusal, whole
+from klazy.parallel import BACKENDS, WorkerLost, unordered, workers
 from klazy.sweeps.play import Outcome, failure, play
 from klazy.sweeps.runs import Task, dealt, halved, tasks_of
 from klazy.sweeps.store import Store, load_sweep
@@ -75,7 +76,8 @@ def sweep(
 
     Rows are on the disk half a second after they are computed (later in a long sweep, by a hundredth of its time), so that a
     sweep can be killed at any moment and started again. Runs that failed are kept with their error, and played again only
-    with ``retry_failed``. ``backend`` may be ``"dask"``, ``"ray"`` or ``"spark"``, at ``address``, where klazy is installed.
+    with ``retry_failed``. With ``jobs=1`` runs are played in this process. ``backend`` may be ``"dask"``, ``"ray"`` or
+    ``"spark"``, at ``address``, where klazy is installed.
 
     >>> found = sweep(Study(scenarios=[{"recipe": "phases_of_length", "length": 5, "T": 100}],
     ...                     learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}]), jobs=1)
@@ -84,6 +86,7 @@ def sweep(
     """
     if jobs is not None:
         jobs = whole(jobs, "jobs", "sweep", "jobs >= 1", "leave it out for all cores")
+    one_of(backend, "backend", "sweep", BACKENDS)
     started, tasks = time.perf_counter(), list(tasks_of(study))
     keys = [run.key for task in tasks for run in task.runs]
     store = None if out is None else Store(Path(out))
@@ -100,8 +103,8 @@ def sweep(
                 for task, outcome in _outcomes(dealt(todo, count)):
                     keeper.take(task, outcome)
             finally:
-                keeper.write()
-    rows = keeper.rows() if store is None else rows_of(store.folder, keys)
+                keeper.close()
+    rows = in_order(frame_of(keeper.waiting) if store is None else load_sweep(store.folder), keys)
     return Sweep(study, rows, pending, len(keys) - pending, keeper.learner_rounds, time.perf_counter() - started)
 
 
@@ -128,38 +131,55 @@ class _Keeper:
         self.waiting: list[tuple[Task, Outcome]] = []
         self.done = self.learner_rounds = 0
         self.started = self.written = time.perf_counter()
+        self.turn, self.timer = Lock(), Timer(0.0, self.write)
 
     def take(self, task: Task, outcome: Outcome) -> None:
-        self.waiting.append((task, outcome))
+        """Keep it now if something was kept long ago, else when its time has come, whether or not there is more by then."""
+        with self.turn:
+            self.waiting.append((task, outcome))
         self.done += len(task.runs)
         self.learner_rounds += outcome.learner_rounds
         now = time.perf_counter()
-        if now - self.written >= max(PATIENCE, SHARE * (now - self.started)):
+        left = max(PATIENCE, SHARE * (now - self.started)) - (now - self.written)
+        if self.store is not None and left <= 0.0:
             self.write()
+        elif self.store is not None and not self.timer.is_alive():
+            self.timer = Timer(left, self.write)
+            self.timer.daemon = True
+            self.timer.start()
         if self.progress is not None:
             self.progress(self.done, self.pending, self.learner_rounds)
 
     def write(self) -> None:
-        if self.store is not None and self.waiting:
-            self.store.add(frame_of(self.waiting))
-            self.waiting = []
-            self.written = time.perf_counter()
+        with self.turn:
+            if self.store is not None and self.waiting:
+                self.store.add(frame_of(self.waiting))
+                self.waiting = []
+                self.written = time.perf_counter()
 
-    def rows(self) -> "polars.DataFrame":
-        return frame_of(self.waiting)
+    def close(self) -> None:
+        self.timer.cancel()
+        self.write()
 
 
-def rows_of(folder: Path, keys: Collection[str]) -> "polars.DataFrame":
-    """The runs with these keys, in the order of the keys."""
+def in_order(rows: "polars.DataFrame", keys: Collection[str]) -> "polars.DataFrame":
+    """The rows with these keys, in the order of the keys."""
     import polars as pl
 
-    return pl.DataFrame({"key": list(keys)}).join(load_sweep(folder), on="key", how="inner", maintain_order="left")
+    return pl.DataFrame({"key": list(keys)}).join(rows, on="key", how="inner", maintain_order="left")
 
 
 def stored(folder: Path) -> "tuple[Study, polars.DataFrame]":
     """The study that was played last into a folder, and its runs that are there."""
     try:
         study = Study(**json.loads((folder / STUDY).read_text(encoding="utf-8")))
-    except FileNotFoundError as missing:
-        raise refusal("sweep plot", "the folder of a sweep", "folder", folder, "play a study first") from missing
-    return study, rows_of(folder, [run.key for task in tasks_of(study) for run in task.runs])
+    except (OSError, ValueError, TypeError) as failed:
+        raise refusal("sweep plot", "the folder of a sweep", "folder", folder, f"play a study into it ({failed})") from failed
+    rows = load_sweep(folder)
+    found = in_order(rows, [run.key for task in tasks_of(study) for run in task.runs])
+    if not len(found):
+        versions = ", ".join(rows["version"].unique().sort())
+        raise refusal(
+            "sweep plot", "runs of its study", "runs", f"{len(rows)} others of klazy {versions}", "play the study again"
+        )
+    return study, found

@@ -30,6 +30,8 @@ def figures_of(cells: "polars.DataFrame", label: str, x: str | None = None, y: s
         if name is not None and name not in free:
             remedy = f"choose among {', '.join(free)}" if free else "there is nothing to draw"
             raise refusal("sweep plot", "a parameter with several values", "axis", name, remedy)
+    if y is not None and x is None:
+        raise refusal("sweep plot", "x beside y", "y", y, "name both for a heat map, x alone for lines")
     own, given = ([name for name in free if name in group] for group in (LEARNER, SETTING))
     pairs, over = [*itertools.combinations(own, 2)] or [*itertools.product(given, own)], given or own
     if x is not None:
@@ -38,7 +40,7 @@ def figures_of(cells: "polars.DataFrame", label: str, x: str | None = None, y: s
         for learner, group in cells.drop_nulls((across, up)).group_by("learner", maintain_order=True):
             shown, ratio = label, bool((group["mean"] > 0.0).all())
             if across in SETTING and up in LEARNER:
-                shown = f"{label} {'/' if ratio else '-'} the least of its column"
+                shown = f"{label} {'/' if ratio else '-'} the best of its column"
             parts = {said: _heat(some, across, up, ratio) for said, some in _settings(group, (across, up))}
             parts = {said: part for said, part in parts.items() if min(part.values.shape) > 1}
             for name, some in _sheets(parts, f"{learner[0]}-{across}-{up}".replace(":", "-")):
@@ -54,35 +56,36 @@ def figures_of(cells: "polars.DataFrame", label: str, x: str | None = None, y: s
 
 
 def _heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> plots.Heat:
-    """The best cell is marked; where the setting goes across, each column is compared with its least, which is marked."""
+    """The best cell is marked; where the setting goes across, each column is compared with its best, which is marked."""
     xs, ys = cells[x].unique().sort().to_list(), cells[y].unique().sort().to_list()
     values = np.full((len(ys), len(xs)), np.nan)
     for across, up, mean in best_of(cells, (x, y)).select(x, y, "mean").iter_rows():
         values[ys.index(up), xs.index(across)] = mean
-    lowest = np.where(np.isnan(values), np.inf, values)
-    if x in SETTING and y in LEARNER:
-        least = lowest.min(axis=0)
-        marked = [(int(row), column) for column, row in enumerate(lowest.argmin(axis=0))]
-        return plots.Heat(xs, ys, values / least if ratio else values - least, marked)
-    row, column = np.unravel_index(lowest.argmin(), lowest.shape)
-    return plots.Heat(xs, ys, values, [(int(row), int(column))])
+    compared = x in SETTING and y in LEARNER
+    best = best_of(cells, (x,) if compared else ()).select(x, y, "mean").rows()
+    marked = [(ys.index(up), xs.index(across)) for across, up, _ in best]
+    if compared:
+        least = np.array([{across: mean for across, _, mean in best}[across] for across in xs])
+        values = values / least if ratio else values - least
+    return plots.Heat(xs, ys, values, marked)
 
 
 def _lines(cells: "polars.DataFrame", x: str) -> plots.Lines:
     """A line for each learner that has this parameter, its best point marked, and a level for each that has not."""
     xs = cells[x].drop_nulls().unique().sort().to_list()
     part = plots.Lines(np.array(xs), {}, {}, {}, {})
-    for (learner, *_), group in cells.group_by("learner", maintain_order=True):
-        best = best_of(group, (x,)).sort(x)
-        if best[x].null_count():
-            part.levels[str(learner)] = best["mean"][0]
+    for (name, *_), group in cells.group_by("learner", maintain_order=True):
+        learner, without, best = str(name), group.filter(group[x].is_null()), best_of(group.drop_nulls(x), (x,)).sort(x)
+        if len(without):
+            part.levels[f"{learner}, no {x}" if len(best) else learner] = best_of(without, ())["mean"][0]
+        if not len(best):
             continue
         mean, half = (np.full(len(xs), np.nan) for _ in range(2))
         at = [xs.index(value) for value in best[x]]
         mean[at], half[at] = best["mean"].to_numpy(), best["half"].fill_null(0.0).to_numpy()
-        part.lines[str(learner)], part.bands[str(learner)] = mean, (mean - half, mean + half)
+        part.lines[learner], part.bands[learner] = mean, (mean - half, mean + half)
         if x in LEARNER:
-            part.marked[str(learner)] = (xs[int(np.nanargmin(mean))], float(np.nanmin(mean)))
+            part.marked[learner] = best_of(best, ()).select(x, "mean").row(0)
     return part
 
 
@@ -100,7 +103,7 @@ def _settings(cells: "polars.DataFrame", shown: Sequence[str]) -> Iterator[tuple
 def _said(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    return f"{_words(name)} {value:.3g}" if isinstance(value, float) else f"{_words(name)} {value}"
+    return f"{_words(name)} {value:.6g}" if isinstance(value, float) else f"{_words(name)} {value}"
 
 
 def _sheets(parts: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:

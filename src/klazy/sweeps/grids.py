@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, FiniteFloat, Strict
 from pydantic_core import PydanticCustomError
 
 MOST = 100_000  # values
+LARGEST = 2**63 - 1  # whole number that a column holds
 SPACES: dict[str, Callable[..., Any]] = {
     "linspace": lambda first, last, count: np.linspace(first, last, _whole(count, 1, MOST)),
     "logspace": lambda first, last, count: np.geomspace(first, last, _whole(count, 1, MOST)),
@@ -67,6 +68,9 @@ def _expand_whole(value: Any) -> list[Any]:
 
 Numbers = Annotated[tuple[Annotated[FiniteFloat, Strict()], ...], BeforeValidator(expand)]
 Weights = Annotated[tuple[Annotated[FiniteFloat, Strict(), Field(ge=0)], ...], BeforeValidator(expand)]
-Wholes = Annotated[tuple[Annotated[int, Strict(), Field(ge=1)], ...], BeforeValidator(_expand_whole)]
+Wholes = Annotated[tuple[Annotated[int, Strict(), Field(ge=1, le=LARGEST)], ...], BeforeValidator(_expand_whole)]
 Flags = Annotated[tuple[Annotated[bool, Strict()], ...], BeforeValidator(expand)]
-Scalars = Annotated[tuple[bool | int | float | str, ...], BeforeValidator(expand)]
+Words = Annotated[tuple[Annotated[FiniteFloat, Strict()] | Annotated[str, Strict()], ...], BeforeValidator(expand)]
+Scalar = bool | Annotated[int, Strict(), Field(ge=-LARGEST, le=LARGEST)] | Annotated[FiniteFloat, Strict()] | str
+Scalars = Annotated[tuple[Scalar, ...], BeforeValidator(expand)]
+GRIDS: dict[Any, Any] = {int: Wholes, float: Numbers, bool: Flags, float | str: Words}  # by the type of an argument

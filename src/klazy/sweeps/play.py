@@ -43,24 +43,27 @@ def play(task: Task) -> Outcome:
     """Play a task on one thread: as many of them are played at once as there are cores. What fails is said in the outcome."""
     from threadpoolctl import threadpool_limits
 
+    try:
+        with threadpool_limits(1):
+            return _play(task, _place(json.dumps(task.sequence)))
+    except (Exception, SystemExit) as failed:  # whatever somebody else's recipe does, the other tasks go on
+        return failure(task, failed)
+
+
+def _play(task: Task, place: "_Place") -> Outcome:
     outcome = Outcome(task)
-    with threadpool_limits(1):
-        try:
-            place = _place(json.dumps(task.sequence))
-        except Exception as failed:
-            return failure(task, failed)
-        outcome.T, outcome.dim = place.costs.T, place.costs.dim
-        for price, cells in _cells(task.runs).items():
-            movement = MOVEMENTS[task.movement](1.0 if price is None else price)
-            for members, result in _played(place, list(cells.values()), task, movement):
-                outcome.learner_rounds += outcome.T
-                for i in members:
-                    _note(outcome, i, result, 1.0 if price is not None else task.runs[i].weight)
-        _compare(outcome, task, place)
+    outcome.T, outcome.dim = place.costs.T, place.costs.dim
+    for price, cells in _cells(task.runs).items():
+        movement = MOVEMENTS[task.movement](1.0 if price is None else price)
+        for members, result in _played(place, list(cells.values()), task, movement):
+            outcome.learner_rounds += 0 if isinstance(result, str) else outcome.T
+            for i in members:
+                _note(outcome, i, result, 1.0 if price is not None else task.runs[i].weight)
+    _compare(outcome, task, place)
     return outcome
 
 
-def failure(task: Task, why: Exception) -> Outcome:
+def failure(task: Task, why: BaseException) -> Outcome:
     """All runs failed."""
     outcome = Outcome(task)
     outcome.errors = [_said(why)] * len(task.runs)
@@ -118,11 +121,10 @@ def _played(
 ) -> Iterator[tuple[list[int], tuple[Batch, int] | str]]:
     """For every learner its runs, with its place in a batch, or with what went wrong."""
     ready: list[tuple[list[int], Learner[Any]]] = []
-    g = catalogue.gradients(place.costs)
     for members in cells:
         _, rule, point, _ = task.runs[members[0]]
         try:
-            ready.append((members, catalogue.learner(rule, point, place.domain, movement, g)))
+            ready.append((members, catalogue.learner(rule, point, place.domain, movement, place.costs)))
         except Exception as failed:
             yield members, _said(failed)
     results = _batched([learner for _, learner in ready], place.costs, movement, task.checkpoints)
@@ -174,5 +176,5 @@ def _compare(outcome: Outcome, task: Task, place: _Place) -> None:
                 outcome.errors[i] = outcome.errors[i] or _said(failed)
 
 
-def _said(failed: Exception) -> str:
+def _said(failed: BaseException) -> str:
     return f"{type(failed).__name__}: {failed}"

@@ -2,15 +2,19 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import klazy
+from klazy.arrays import refusal
 from klazy.sweeps import catalogue
 from klazy.sweeps.blocks import Block
 from klazy.sweeps.catalogue import Point
 from klazy.sweeps.study import LABORIOUS, POINTS, Study
 
+SEVERAL = 4  # sequences per worker, from which on none is split
+MOST = 20_000_000  # runs of a study
 HEAVY = 64  # plain runs take about as long as one of an ensemble
 
 
@@ -47,6 +51,7 @@ def tasks_of(study: Study) -> Iterator[Task]:
 
     The key of a run is a hash of its sequence, learner and price, of what is kept of it, and of klazy's version.
     """
+    _refuse_too_many(study)
     checkpoints = POINTS if study.record == "curves" else 0
     metrics = tuple(metric for metric in LABORIOUS if metric in study.metrics)
     played = [
@@ -71,6 +76,16 @@ def tasks_of(study: Study) -> Iterator[Task]:
                 yield Task(Drawn(block.name, point, seed), study.movement, checkpoints, metrics, runs)
 
 
+def _refuse_too_many(study: Study) -> None:
+    """Count before anything is listed."""
+    scenarios, learners = (
+        sum(math.prod(map(len, block.grids.values())) for block in blocks) for blocks in (study.scenarios, study.learners)
+    )
+    count = scenarios * learners * study.seeds * len(study.movement_weight)
+    if count > MOST:
+        raise refusal("sweep", f"at most {MOST:,} runs", "runs", f"{count:,}", "make a grid coarser, or several studies of it")
+
+
 def _points(blocks: Iterable[Block]) -> Iterator[tuple[Block, Point]]:
     return ((block, point) for block in blocks for point in block.points())
 
@@ -80,9 +95,14 @@ def _text(*parts: Any) -> str:
 
 
 def dealt(tasks: Sequence[Task], workers: int) -> list[Task]:
-    """The tasks in pieces with numbers, small enough that all workers have some to the end, and large enough to be worth it."""
+    """The tasks in pieces, small enough that all workers have some to the end, and large enough to be worth it.
+
+    Where there are many sequences, or much is found for each, none is split: each would be made again for every piece.
+    """
     whole = sum(_work(run) for task in tasks for run in task.runs)
     most = max(HEAVY, min(16 * HEAVY, whole // (8 * workers)))
+    if len(tasks) >= SEVERAL * workers or any(task.metrics for task in tasks):
+        most = whole + 1
     pieces: list[Task] = []
     for task in tasks:
         work = most

@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 from uuid import uuid4
 
 from klazy.arrays import refusal
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import polars
 
 PARTS = "part-*.parquet"
+RETRIES = 20  # of a reader beside a sweep that takes out failures
 
 
 class Store:
@@ -30,17 +31,15 @@ class Store:
             with self._turn():
                 for left in folder.glob(".*.partial"):
                     left.unlink()  # of a writer that was killed: others wait for their turn
+                self.look()
         except OSError as failed:
             raise refusal("sweep", "a folder to write to", "out", folder, failed.strerror or "choose another") from failed
-        self.look()
 
     def look(self) -> None:
         """Learn of the runs that have been added since."""
-        import polars as pl
-
         new = [file for file in self.folder.glob(PARTS) if file.name not in self._read]
         if new:
-            self._know(pl.read_parquet(new, columns=["key", "error"]), new)
+            self._know(_read(new, ["key", "error"]), new)
 
     def _know(self, rows: "polars.DataFrame", files: list[Path]) -> None:
         self.keys |= dict(zip(rows["key"], rows["error"].is_not_null(), strict=True))
@@ -103,13 +102,33 @@ class Store:
 
 
 def load_sweep(folder: Path | str) -> "polars.DataFrame":
-    """The runs of a sweep as a polars frame, one row each; of all studies that were played into this folder.
+    """The runs of a sweep as a polars frame, one row each; of all studies, and versions of klazy, that were played into it.
 
     DuckDB reads them by path: ``SELECT k, avg(total_regret) FROM 'folder/*.parquet' GROUP BY k``.
     """
+    for _ in range(RETRIES):
+        files = sorted(Path(folder).glob(PARTS))
+        try:
+            return _read(files) if files else _none(folder)
+        except FileNotFoundError:
+            continue  # a sweep that tries failed runs again has taken it out: there is a new one
+    return _read(sorted(Path(folder).glob(PARTS)))
+
+
+def _none(folder: Path | str) -> NoReturn:
+    raise refusal("load_sweep", "the folder of a sweep", "folder", folder, "run `klazy sweep study.toml --out FOLDER`")
+
+
+def _read(files: list[Path], columns: list[str] | None = None) -> "polars.DataFrame":
+    """The rows of files that klazy wrote; another is refused by name."""
     import polars as pl
 
-    files: list[Any] = sorted(Path(folder).glob(PARTS))
-    if not files:
-        raise refusal("load_sweep", "the folder of a sweep", "folder", folder, "run `klazy sweep study.toml --out FOLDER`")
-    return pl.read_parquet(files)
+    try:
+        return pl.read_parquet(files, columns=columns)
+    except pl.exceptions.PolarsError as failed:
+        for file in files:
+            try:
+                pl.read_parquet(file, columns=columns or ["key", "error"])
+            except pl.exceptions.PolarsError:
+                raise refusal("sweep", "files that klazy wrote", "file", file, "take it out of the folder") from failed
+        raise

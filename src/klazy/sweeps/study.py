@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, Strict, ValidationError
 
 from klazy.arrays import Refused, refusal
 from klazy.sweeps.blocks import OWN, Keys, Recipe, Rule, some
-from klazy.sweeps.grids import Weights
+from klazy.sweeps.grids import LARGEST, Weights
 
 POINTS = 200  # of a curve
 REMEDY = "`klazy sweep --init` shows a study with every key"
@@ -38,7 +38,7 @@ class Study(Keys):
     movement: Literal["l2", "l1", "tv"] = "l2"
     movement_weight: Weights = (1.0,)
     seeds: Annotated[Whole, Field(ge=1)] = 1
-    seed: Annotated[Whole, Field(ge=0)] = 0
+    seed: Annotated[Whole, Field(ge=0, le=LARGEST)] = 0
     metrics: Annotated[tuple[Metric, ...], BeforeValidator(some)] = ("total_regret",)
     record: Literal["totals", "curves"] = "totals"
 

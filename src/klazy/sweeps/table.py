@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import klazy
-from klazy.arrays import refusal
-from klazy.sweeps.catalogue import Point
+from klazy.arrays import one_of, refusal
+from klazy.sweeps.catalogue import RECIPES, Point
 from klazy.sweeps.play import SUMS, Outcome
 from klazy.sweeps.runs import Task
 
@@ -26,6 +26,7 @@ PRICE = ("movement", "movement_weight")
 SETTING = (*SCENARIO, *PRICE)  # what a learner cannot choose
 CELL = (*SCENARIO, *LEARNER, *PRICE)
 METRICS = (*SUMS[:2], "cost", *SUMS[2:])
+NAME_IT = "name it among the study's metrics and play it"
 CURVES = ("hitting_curve", "switching_curve")
 
 
@@ -45,12 +46,15 @@ def frame_of(played: Sequence[tuple[Task, Outcome]]) -> "polars.DataFrame":
 def _values(task: Task, outcome: Outcome, read: dict[int, Row]) -> dict[str, list[Any]]:
     """The rows of a task, by column."""
     runs, curves = task.runs, [outcome.curves.get(i) for i in range(len(task.runs))]
-    (recipe, point, seed), size = task.sequence, {"T": outcome.T, "dim": outcome.dim} if outcome.T else {}
-    where = _columns(point, SCENARIO[-1]) | size | {"scenario": recipe, "movement": task.movement}
+    (recipe, point, seed), known = task.sequence, outcome.T and task.sequence.recipe in RECIPES
+    size = (
+        {"T": outcome.T, "dim": outcome.dim} if known else {}
+    )  # another recipe may draw them, and they would tell cells apart
+    where = size | _columns(point, SCENARIO) | {"scenario": recipe, "movement": task.movement}
     where |= {"version": klazy.__version__, "root": seed and seed[0], "seed": seed and seed[1]}
     for run in runs:
         if id(run.point) not in read:
-            read[id(run.point)] = _columns(run.point, LEARNER[-1])
+            read[id(run.point)] = _columns(run.point, LEARNER)
     what = [read[id(run.point)] for run in runs]
     return {
         **{name: [where.get(name)] * len(runs) for name in ("version", *SCENARIO, "movement", "root", "seed")},
@@ -77,11 +81,11 @@ def schema_of() -> dict[str, Any]:
     return columns | {"rounds": pl.List(pl.Int64())} | {name: pl.List(pl.Float64()) for name in CURVES} | {"error": pl.String()}
 
 
-def _columns(point: Point, options: str) -> Row:
-    """The values that have a column, and the others as text in the column ``options``."""
-    own = {key: value for key, value in point.items() if key in KEYS and _fits(value, KEYS[key])}
+def _columns(point: Point, among: Sequence[str]) -> Row:
+    """The values that have a column ``among`` these, and the others as text in the last of them, the options."""
+    own = {key: value for key, value in point.items() if key in among and key in KEYS and _fits(value, KEYS[key])}
     others = {key: value for key, value in point.items() if key not in own}
-    return own | ({options: json.dumps(others, sort_keys=True)} if others else {})
+    return own | ({among[-1]: json.dumps(others, sort_keys=True)} if others else {})
 
 
 def _fits(value: Any, kind: type) -> bool:
@@ -100,9 +104,14 @@ def cells_of(
     """
     import polars as pl
 
+    one_of(metric, "metric", "sweep", METRICS)
     known = rows.filter(pl.col(metric).is_not_null())
     if not len(known):
-        raise refusal("sweep", f"runs with {metric}", "metric", metric, "name it among the study's metrics and play it")
+        failed = rows["error"].drop_nulls()
+        remedy = (
+            f"all {len(rows)} runs failed, the first with {failed[0]}" if len(rows) and len(failed) == len(rows) else NAME_IT
+        )
+        raise refusal("sweep", f"runs with {metric}", "runs", 0, remedy)
     if held_out and (known["seed"].null_count() or known["seed"].max() == 0):
         raise refusal("sweep", "scenarios that are drawn, with several seeds", "held_out", held_out, "leave it out")
     if relative_to is not None:
@@ -135,14 +144,22 @@ def _relative(rows: "polars.DataFrame", metric: str, learner: str, held_out: boo
         raise refusal("sweep", f"a learner of the study ({known})", "relative_to", learner, "choose one of these")
     best = best_of(cells_of(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
     base = theirs.join(best, on=CELL, nulls_equal=True).select(*SETTING, "seed", pl.col(metric).alias("base"), "mean")
+    if (best["mean"] == 0.0).any():
+        raise refusal(
+            "sweep", f"a learner whose {metric} is not zero", "relative_to", learner, "choose another, or leave it out"
+        )
     joined = rows.join(base, on=(*SETTING, "seed"), nulls_equal=True, maintain_order="left")
     more = 100.0 * (pl.col(metric) - pl.col("base")) / pl.col("mean").abs()
     return joined.with_columns(more.alias(metric)).drop("base", "mean")
 
 
 def best_of(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFrame":
-    """Of the cells that agree in these columns the best."""
-    return cells.sort("choice").group_by(by, maintain_order=True).first()
+    """Of the cells that agree in these columns the best; one with fewer runs than others, as when some failed, is none."""
+    import polars as pl
+
+    most = pl.col("runs").max().over(list(by)) if by else pl.col("runs").max()
+    ordered = cells.sort(pl.col("runs") < most, "choice")
+    return ordered.group_by(by, maintain_order=True).first() if by else ordered.head(1)
 
 
 def varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list[str]:
