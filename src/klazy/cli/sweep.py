@@ -106,7 +106,7 @@ def _play(study: Any, folder: Path, **options: Any) -> "Sweep":
     """Play it, with a bar on a terminal."""
     from klazy.sweeps import sweep
 
-    signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C does, so that no worker is left behind
+    before = signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C does, so that no worker is left behind
     with progress(TextColumn("{task.fields[rate]}")) as bar:
         task = bar.add_task("sweeping", total=None, rate="")
 
@@ -123,6 +123,8 @@ def _play(study: Any, folder: Path, **options: Any) -> "Sweep":
             bar.stop()
             print(f"stopped; what was played is in {folder}, and the same command goes on", file=sys.stderr)
             raise typer.Exit(130) from None
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out: bool) -> None:
