@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import klazy as kl
+from durable import updates
 from optimum import against_clarabel, against_loops
 
 HERE = Path(__file__).parent
@@ -297,6 +298,11 @@ def table() -> str:
             "## The offline optimum",
             *against_clarabel(),
             *against_loops(),
+            "## A durable agent, d = 5",
+            'Rounds a second of `Agent.update`: in memory, opened with `sync="batch"`, which survives SIGKILL, and with '
+            '`sync="always"`, which survives power loss; beside an agent in memory, and beside the same writes with nothing '
+            "around them. The last is what the disk allows.",
+            "\n".join(updates()),
             "## Cores, start-up and memory",
             *in_parallel(),
             *cold_start(folder),

@@ -1,5 +1,8 @@
 """Smoothed online learning: decisions that should hold still, because changing one's mind costs something."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from klazy.actions import sample_actions
 from klazy.agent import Agent
 from klazy.batch import Batch, run_batch
@@ -50,6 +53,7 @@ from klazy.learners import (
     scream,
     sigma_grid,
 )
+from klazy.live import Guards, TornJournal
 from klazy.lookahead import OBD, ROBD, AveragingHorizon, LookAhead, LookAheadSAder, RecedingHorizon, run_ahead
 from klazy.movement import (
     AsymmetricMovement,
@@ -79,3 +83,22 @@ from klazy.theory import certify, certify_experts
 from klazy.trace import Totals, Trace
 
 __version__ = "0.1.0"
+
+if _TYPE_CHECKING:
+    from klazy.sweeps import Study, Sweep, load_sweep, sweep
+
+_OF_SWEEPS = ("Study", "Sweep", "load_sweep", "sweep")  # which need pydantic: they are imported when they are asked for
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _OF_SWEEPS:
+        raise AttributeError(f"module 'klazy' has no attribute {name!r}")
+    try:
+        from klazy import sweeps
+    except ModuleNotFoundError as missing:
+        raise ImportError(f"{name} needs {missing.name}, which is not installed; pip install 'klazy[cli]'.") from missing
+    return getattr(sweeps, name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_OF_SWEEPS]

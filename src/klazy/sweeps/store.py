@@ -1,13 +1,13 @@
 """Where runs are kept: one row each, in Parquet files that are written whole and never changed, but for failures forgotten."""
 
-import os
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 from klazy.arrays import refusal
+from klazy.files import locked, write_durably
 
 if TYPE_CHECKING:
     import polars
@@ -29,7 +29,7 @@ class Store:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with self._turn():
-                for left in folder.glob(".*.partial"):
+                for left in folder.glob("*.partial"):
                     left.unlink()  # of a writer that was killed: others wait for their turn
                 self.look()
         except OSError as failed:
@@ -73,32 +73,18 @@ class Store:
             self.look()
 
     def put(self, name: str, text: str) -> None:
-        """A file beside the runs, whole."""
-        with self._turn(), self._whole(self.folder / name) as partial:
-            partial.write_text(text, encoding="utf-8")
+        """A file beside the runs."""
+        with self._turn():
+            write_durably(self.folder / name, text.encode())
 
     def _write(self, rows: "polars.DataFrame", file: Path) -> None:
-        with self._whole(file) as partial:
-            rows.write_parquet(partial)
+        data = BytesIO()
+        rows.write_parquet(data)
+        write_durably(file, data.getvalue())
 
-    @contextmanager
-    def _whole(self, file: Path) -> Iterator[Path]:
-        """A name to write under; what was written is on the disk before it has its own name."""
-        partial = file.with_name(f".{file.name}.partial")
-        yield partial
-        for path, then in ((partial, lambda: partial.replace(file)), (self.folder, lambda: None)):
-            at = os.open(path, os.O_RDONLY)
-            os.fsync(at)
-            os.close(at)
-            then()
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        import fcntl
-
-        with (self.folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def _turn(self) -> Any:
+        """The lock, which waits for whoever has it."""
+        return locked(self.folder / ".lock", "sweep", wait=True)
 
 
 def load_sweep(folder: Path | str) -> "polars.DataFrame":

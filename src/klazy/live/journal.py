@@ -1,0 +1,145 @@
+"""The files of a durable agent: a snapshot, and a journal of every record since, which its one writer holds locked.
+
+The order of writing makes a crash harmless at any point. A snapshot is complete and on disk before it takes the place of the
+last one, and only then is the journal emptied; records that a snapshot already holds are skipped by their numbers.
+"""
+
+import json
+import os
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from zlib import crc32
+
+from klazy.arrays import one_of, refusal
+from klazy.files import locked, sync_folder, write_durably
+from klazy.live.records import FIRST, FORMAT, Found, Record, damage, encoded, header, length_of, newer, read
+
+PAUSES = {"always": 0.0, "batch": 1.0}  # seconds that may pass between two fsyncs
+LIMIT = 2**23  # bytes; a longer journal goes into a snapshot
+_TITLE = b"klazy agent"
+
+
+class Journal:
+    """The files of one agent, locked: what they hold, and the place for what comes next.
+
+    ``about`` is the snapshot, None for a new agent. ``records`` are those after it; ``torn`` is the byte from which on the
+    journal was dropped, or None. ``n`` is the number of the record that comes next.
+    """
+
+    def __init__(self, folder: str | Path, sync: str = "always") -> None:
+        self._pause = PAUSES[one_of(sync, "sync", "Agent.open", tuple(PAUSES))]
+        self.folder, self._pid, self._synced = Path(folder), os.getpid(), monotonic()
+        if self.folder.exists() and not self.folder.is_dir():
+            raise refusal("Agent.open", "a folder", "path", self.folder, "Agent.load reads a file of Agent.save")
+        self.folder.mkdir(exist_ok=True)
+        self._file = _taken(self.folder / "journal", self.folder)
+        try:
+            self._read(self._file.readall())
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _read(self, data: bytes) -> None:
+        self.about: dict[str, Any] | None = None
+        self.records: list[Record] = []
+        self.torn: int | None = None
+        snapshot, self.n, self._length = self.folder / "snapshot", 0, 0
+        if snapshot.exists():
+            self.about = _read_snapshot(snapshot)
+            first, key = self.about["n"], _key(self.about["learner"])
+            self._length, self.records, self.torn = read(data, key, first, self.folder / "journal")
+            self.n = first + len(self.records)
+        elif len(data) > FIRST:
+            raise damage(self.folder, "a snapshot beside the journal", "snapshot", None)
+        self._first = self._durable = self.n
+        self._doubtful = True  # until a snapshot was taken: nothing may follow a journal that was just read
+
+    def begin(self, learner: dict[str, Any], width: int) -> None:
+        """Start the journal of a new agent, of records of up to ``width`` numbers; its first snapshot comes after this."""
+        self._length = length_of(width)
+        os.ftruncate(self._file.fileno(), 0)
+        _write(self._file.fileno(), header(self._length, _key(learner)), 0)
+        os.fsync(self._file.fileno())
+        sync_folder(self.folder)
+        sync_folder(self.folder.absolute().parent)
+
+    @property
+    def due(self) -> bool:
+        """Whether a snapshot must come before the next record."""
+        return self._doubtful or (self.n - self._first) * self._length > LIMIT
+
+    def compact(self, n: int, about: dict[str, Any]) -> None:
+        """Take a snapshot of everything before record ``n``, then empty the journal."""
+        self._require_writer(n)
+        self._doubtful = True  # until all of this is done
+        text = json.dumps({"n": n, **about}).encode() + b"\n"
+        write_durably(self.folder / "snapshot", b"%s %d %08x\n%s" % (_TITLE, FORMAT, crc32(text), text))
+        os.ftruncate(self._file.fileno(), FIRST)
+        self._first = self._durable = n
+        self._force()
+        self._doubtful = False
+
+    def append(self, n: int, record: Record) -> None:
+        """Write record ``n``, over whatever a failed attempt left; with ``sync="always"`` it is on disk when this returns."""
+        self._require_writer(n)
+        place = FIRST + (n - self._first) * self._length
+        _write(self._file.fileno(), encoded(Found(n, self._durable, record), self._length), place)
+        if monotonic() - self._synced >= self._pause:
+            self._force()
+            self._durable = n + 1
+        self.n = n + 1
+
+    def _force(self) -> None:
+        try:
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._doubtful = True  # what was not written may count as written now, so that a second fsync would not do
+            raise
+        self._synced = monotonic()
+
+    def _require_writer(self, n: int) -> None:
+        if self._file.closed:
+            raise refusal("Agent", "an open journal", "path", self.folder, "it was closed; open the agent again")
+        if os.getpid() != self._pid:
+            raise refusal("Agent", "the process that opened it", "path", self.folder, "this one was forked from that")
+        if n != self.n:
+            raise refusal(
+                "Agent", "the rounds of its journal", "path", self.folder, "one was interrupted; open the agent again"
+            )
+
+    def close(self) -> None:
+        """Force everything to disk, and let others open the agent."""
+        if not self._file.closed:
+            with self._file:
+                os.fsync(self._file.fileno())
+
+
+def _read_snapshot(path: Path) -> dict[str, Any]:
+    first, _, text = path.read_bytes().partition(b"\n")
+    title, _, rest = first.rpartition(b" ")[0].rpartition(b" ")
+    if title != _TITLE or not rest.isdigit():
+        raise damage(path, "a first line with format and checksum", "line", first[:80])
+    if int(rest) > FORMAT:
+        raise newer(path, int(rest))
+    if first != b"%s %d %08x" % (_TITLE, FORMAT, crc32(text)):
+        raise damage(path, "the text that was written", "its checksum", f"{crc32(text):08x}")
+    return json.loads(text)
+
+
+def _key(learner: dict[str, Any]) -> int:
+    return crc32(json.dumps(learner).encode())
+
+
+def _taken(path: Path, folder: Path) -> Any:
+    """The journal, for this process alone."""
+    try:
+        return locked(path, "Agent.open", wait=False)
+    except BlockingIOError:
+        raise refusal("Agent.open", "an agent that nobody has open", "path", folder, "close it there first") from None
+
+
+def _write(descriptor: int, data: bytes, place: int) -> None:
+    while data:
+        written = os.pwrite(descriptor, data, place)
+        data, place = data[written:], place + written

@@ -1,0 +1,47 @@
+"""An agent from its files: opened, replayed, and put in order for what comes next."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from klazy.arrays import refusal
+from klazy.learners import Learner
+from klazy.live.guards import Guards
+from klazy.live.journal import Journal
+from klazy.live.records import TornJournal
+from klazy.live.state import Live
+
+
+def opened(
+    path: str | Path, learner: Learner[Any] | None, engine: str, guards: Guards | None, sync: str
+) -> tuple[Live, Journal]:
+    """The agent of a folder as it was after its last whole record, or a new one, with its journal, empty after a snapshot."""
+    if learner is None and not (Path(path) / "snapshot").exists():
+        raise refusal("Agent.open", "a learner for a new agent", "path", path, "give one, or the path of an agent")
+    journal = Journal(path, sync)
+    try:
+        live = Live(learner, engine, None, guards) if journal.about is None else _replayed(journal, learner, engine)
+        live.guard_by(guards)
+        if journal.about is None:
+            journal.begin(live.learner.to_dict(), live.width)
+        if journal.torn is not None:
+            text = f"{path}: the journal ends in a torn record, dropped from byte {journal.torn} on; go on in round t={live.t}."
+            warnings.warn(text, TornJournal, stacklevel=3)
+        journal.compact(journal.n, live.about())
+    except BaseException:
+        journal.close()
+        raise
+    return live, journal
+
+
+def _replayed(journal: Journal, learner: Learner[Any] | None, engine: str) -> Live:
+    live = Live.rebuilt(journal.about or {})
+    if learner is not None and learner != live.learner:
+        wanted = f"the learner of {journal.folder}, {live.learner!r}"
+        raise refusal("Agent.open", wanted, "learner", repr(learner), "leave it out, or choose another folder")
+    if engine not in ("auto", live.engine):
+        wanted = f"the engine of {journal.folder}, {live.engine!r}"
+        raise refusal("Agent.open", wanted, "engine", repr(engine), "leave it out")
+    for record in journal.records:
+        live.show(record, *live.after(record))
+    return live

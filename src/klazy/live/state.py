@@ -1,0 +1,153 @@
+"""What an agent is between two rounds: all that follows from the records it has taken, and that a journal can rebuild."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.arrays import Array, one_of, refusal, vector
+from klazy.kernels import codes
+from klazy.learners import Learner
+from klazy.learners.base import plain_state, rebuilt_state
+from klazy.live.guards import Guards, GuardState
+from klazy.live.records import FREEZE, HINTED, RESUME, ROUND, Record
+
+REMEMBERED = 4096  # ids of rounds, the latest
+
+
+class Live:
+    """A learner's state in the form of its engine, the point that guards let it play, and the ids of its latest rounds."""
+
+    def __init__(self, learner: Learner[Any] | None, engine: str, state: Any, guards: Guards | None) -> None:
+        if not isinstance(learner, Learner):
+            raise refusal("Agent", "a learner", "learner", repr(learner), "write Agent(GD(L2Ball(5), 1.0))")
+        missing = learner.part_without_kernel()
+        if one_of(engine, "engine", "Agent", ("auto", "compiled", "step")) == "compiled" and missing:
+            raise refusal("Agent", "a kernel for every part", "engine", f"'compiled' with {missing}", "use engine='auto'")
+        self.learner: Any = learner
+        self.engine = "step" if missing or engine == "step" else "compiled"
+        self._hold(learner.init() if state is None else learner.checked_state(state, "Agent"))
+        self.guards: Guards | None = None
+        self.guarded: GuardState | None = None
+        self.ids: dict[str, None] = {}
+        self.guard_by(guards)
+
+    def _hold(self, state: Any) -> None:
+        if self.engine == "step":
+            self._state = state
+            return
+        packed = self.learner.pack(state)
+        self.kernel, self._packed = self.learner.update_kernel(), len(packed)
+        self.flat = np.concatenate((packed, self.learner.program()))
+
+    def guard_by(self, guards: Guards | None) -> None:
+        """Play within these limits from now on; None leaves them as they are."""
+        if guards is None:
+            return
+        if not isinstance(guards, Guards):
+            raise refusal("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
+        self.guards = guards.fitted(self.learner)
+        self.guarded = self.guarded or self.guards.init(self.learner.domain, self.own, self.t)
+
+    @property
+    def state(self) -> Any:
+        """The learner's state, which ``learner.step`` would take."""
+        return self._state if self.engine == "step" else self.learner.unpack(self.flat[: self._packed])
+
+    @property
+    def t(self) -> int:
+        """The round about to be played."""
+        return self._state.t if self.engine == "step" else int(self.flat[codes.T_SLOT])
+
+    @property
+    def own(self) -> Array:
+        """The learner's own point, as it stands in the state."""
+        return self._point(self._state if self.engine == "step" else self.flat)
+
+    @property
+    def x(self) -> Array:
+        """The point to play, a copy."""
+        return (self.own if self.guarded is None else self.guarded.x).copy()
+
+    def _point(self, form: Any) -> Array:
+        return form.x if self.engine == "step" else form[codes.HEAD : codes.HEAD + self.learner.domain.dim]
+
+    @property
+    def width(self) -> int:
+        """How many numbers a record may have."""
+        return self.learner.domain.dim * (2 if self.learner.accepts_hints else 1)
+
+    def checked_round(self, g: ArrayLike, hint: ArrayLike | None, id: str) -> Record:
+        """The record of a round, with numbers of its own; refused if the learner or the guards cannot take it."""
+        d = self.learner.domain.dim
+        g = vector(g, "g", "Agent.update", d).copy()
+        if (size := float(np.abs(g).max())) > codes.LARGEST_GRADIENT:
+            raise refusal("Agent.update", f"|g| <= {codes.LARGEST_GRADIENT}", "max |g|", size, "rescale the costs")
+        hint = None if hint is None else vector(hint, "hint", "Agent.update", d)
+        if hint is not None and not self.learner.accepts_hints:
+            raise refusal("Agent.update", "a learner that accepts hints", "learner", repr(self.learner), "use MemoryGD")
+        if self.guards is not None:
+            self.guards.admit(g, hint)
+        return Record(ROUND, g, id) if hint is None else Record(HINTED, np.concatenate((g, hint)), id)
+
+    def after(self, record: Record) -> tuple[Any, GuardState | None]:
+        """What :meth:`show` will show once the record is taken: the learner's state, in its engine's form, and the guards'."""
+        if record.kind in (FREEZE, RESUME):
+            return None, self.require_guards("freeze")._replace(frozen=record.kind == FREEZE)
+        d = self.learner.domain.dim
+        g, hint = record.numbers[:d], record.numbers[d:] if record.kind == HINTED else None
+        if self.guards is None or self.guarded is None:
+            return self._step(g, hint), None
+        g, hint, clip = self.guards.clipped(g, hint)
+        form = self._step(g, hint)
+        return form, self.guards.step(self.guarded, self.learner.domain, self._point(form), self.t + 1, clip)
+
+    def _step(self, g: Array, hint: Array | None) -> Any:
+        """The state after a round; the present one does not change."""
+        if self.engine == "step":
+            return self.learner.step(self._state, g, *(() if hint is None else (hint,)))
+        flat, at = self.flat.copy(), codes.HEAD + 3 * g.size  # where the hint for the next round lies
+        if hint is not None:
+            flat[at : at + g.size] = hint
+        self.kernel(flat, g)
+        if hint is not None:
+            flat[at : at + g.size] = 0.0
+        return flat
+
+    def show(self, record: Record, form: Any, guarded: GuardState | None) -> None:
+        """Take the record, of which :meth:`after` told what comes after it."""
+        self.guarded = guarded
+        if form is not None and self.engine == "step":
+            self._state = form
+        elif form is not None:
+            self.flat[:] = form
+        if record.id:
+            self.ids[record.id] = None
+            if len(self.ids) > REMEMBERED:
+                del self.ids[next(iter(self.ids))]
+
+    def require_guards(self, name: str) -> GuardState:
+        """What the guards hold, or the refusal of something that needs them."""
+        if self.guarded is None:
+            raise refusal("Agent", f"guards for {name}", "guards", None, "build it with guards=Guards()")
+        return self.guarded
+
+    def about(self) -> dict[str, Any]:
+        """All of this as plain JSON values."""
+        about = {"engine": self.engine, "learner": self.learner.to_dict(), "state": plain_state(self.state)}
+        if self.guards is not None:
+            about |= {"guards": self.guards.to_dict(), "guarded": plain_state(self.guarded)}
+        return about | ({"ids": list(self.ids)} if self.ids else {})
+
+    @classmethod
+    def rebuilt(cls, about: dict[str, Any]) -> Self:
+        """What :meth:`about` described."""
+        learner = Learner.from_dict(about["learner"])
+        state = rebuilt_state(learner.init(), about["state"])
+        if state is None:
+            held = sorted(about["state"]) if isinstance(about["state"], dict) else about["state"]
+            raise ValueError(f"Agent needs the state of a {type(learner).__name__}, got {held}; the file is damaged.")
+        live = cls(learner, about["engine"], state, Guards.from_dict(about["guards"]) if "guards" in about else None)
+        live.guarded = rebuilt_state(live.guarded, about.get("guarded"))
+        live.ids = dict.fromkeys(about.get("ids", ()))
+        return live

@@ -1,0 +1,537 @@
+"""An agent that lives on disk: it survives kills, torn and damaged files, full disks and lost power, bit for bit."""
+
+import copy
+import errno
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klazy as kl
+from cases import EVERY_LEARNER, gradients
+from klazy.live import journal as files
+from klazy.live import records
+from klazy.live.state import REMEMBERED, Live
+from nursery import GRADIENTS, GUARDS, LEARNER, LENGTH, before, open_step, play, seen
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch):
+    """Nothing but a loss of power can tell whether fsync did something; the tests about that look at it themselves."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "agent"
+
+
+def in_memory(rounds, **options):
+    agent = kl.Agent(LEARNER, engine="step", **options)
+    for t in range(1, rounds + 1):
+        play(agent, t, GRADIENTS[t - 1])
+    return agent
+
+
+def on_disk(path, rounds, **options):
+    """The files that a kill leaves after some rounds."""
+    with open_step(path, **options) as agent:
+        for t in range(1, rounds + 1):
+            play(agent, t, GRADIENTS[t - 1])
+        return {name: (path / name).read_bytes() for name in ("snapshot", "journal")}
+
+
+def write(path, content):
+    path.mkdir(exist_ok=True)
+    for name, data in content.items():
+        (path / name).write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)
+@pytest.mark.parametrize("guards", [None, GUARDS], ids=["free", "guarded"])
+def test_it_goes_on_bit_for_bit_from_the_files_of_any_round(make, guards, tmp_path, monkeypatch):
+    learner, g = make(kl.L1Ball(5, 2.0, [0.1, 0.2, 0.3, 0.0, 0.0]), kl.ScaleFree(2.0)), gradients(1, 24, 5)
+    monkeypatch.setattr(files, "LIMIT", 5 * records.length_of(5))
+    for engine in ("step",) if learner.part_without_kernel() else ("step", "compiled"):
+        straight, at = kl.Agent(learner, engine=engine, guards=guards), tmp_path / engine
+        agent = kl.Agent.open(at, learner, engine=engine, guards=guards)
+        for t, row in enumerate(g, start=1):
+            assert np.array_equal(play(agent, t, row), play(straight, t, row))
+            if t % 3 == 0:  # what is there now is what a kill would leave
+                at = shutil.copytree(at, tmp_path / f"{engine}-{t}")
+                agent.close()
+                agent = kl.Agent.open(at, learner if t % 2 else None)
+            assert seen(agent) == seen(straight)
+        agent.close()
+
+
+@given(stops=st.lists(st.integers(1, 9), max_size=8), seed=st.integers(0, 2**16), hinted=st.booleans())
+def test_hints_and_ids_are_replayed_too(stops, seed, hinted):
+    learner, g = kl.MemoryGD(kl.L2Ball(3), kl.Sqrt(3.0), kl.Clip(0.8)), gradients(seed, 9, 3)
+    straight = kl.Agent(learner, engine="step")
+    with tempfile.TemporaryDirectory() as path:
+        agent = kl.Agent.open(path, learner, engine="step")
+        for t, row in enumerate(g, start=1):
+            for each in (agent, straight):
+                each.update(row, hint=0.5 * row if hinted and t % 2 else None, id=t)
+            for _ in range(stops.count(t)):
+                agent.close()
+                agent = kl.Agent.open(path)
+            assert np.array_equal(agent.update(row, id=max(1, t - 3)), straight.x)
+            assert seen(agent) == seen(straight)
+        agent.close()
+
+
+def test_ids_are_remembered_for_4096_rounds_whatever_happens(folder, monkeypatch):
+    monkeypatch.setattr(files, "LIMIT", 100 * LENGTH)
+    g = np.ones(2)
+    with open_step(folder) as agent:
+        for t in range(1, REMEMBERED + 2):
+            agent.update(g, id=t)
+    with open_step(folder) as agent:
+        assert agent.t == REMEMBERED + 2
+        for t in (2, 77, REMEMBERED + 1):
+            agent.update(g, id=str(t))
+        assert agent.t == REMEMBERED + 2
+        agent.update(g, id=1)  # forgotten: taken again, and now the second is forgotten
+        agent.update(g, id=2)
+        assert agent.t == REMEMBERED + 4
+
+
+class TestDamage:
+    ROUNDS = 6
+    START = records.FIRST + (ROUNDS - 1) * LENGTH  # of the last record
+
+    def after_a_torn_end(self, path, content):
+        """Opening drops the last round and says so; delivered again, it is as if nothing had happened."""
+        with pytest.warns(kl.TornJournal, match=f"dropped from byte {self.START} on; go on in round t={self.ROUNDS}"):
+            agent = open_step(write(path, content))
+        with agent:
+            assert seen(agent) == seen(in_memory(self.ROUNDS - 1))
+            play(agent, self.ROUNDS, GRADIENTS[self.ROUNDS - 1])
+            assert seen(agent) == seen(in_memory(self.ROUNDS))
+
+    def test_the_last_record_cut_at_every_byte(self, folder):
+        content = on_disk(folder, self.ROUNDS)
+        assert len(content["journal"]) == self.START + LENGTH
+        for kept in range(1, LENGTH):
+            self.after_a_torn_end(folder, content | {"journal": content["journal"][: self.START + kept]})
+        with open_step(write(folder, content | {"journal": content["journal"][: self.START]})) as agent:
+            assert agent.t == self.ROUNDS  # a record that is not there at all is no torn one
+
+    @pytest.mark.parametrize("flip", [1, 0x80, 0xFF])
+    def test_the_last_record_damaged_at_every_byte(self, folder, flip):
+        content = on_disk(folder, self.ROUNDS)
+        for at in range(self.START, self.START + LENGTH):
+            self.after_a_torn_end(folder, content | {"journal": flipped(content["journal"], at, flip)})
+
+    def test_zeros_where_the_last_record_should_be(self, folder):
+        """A file system may lengthen a file before it writes what belongs there."""
+        content = on_disk(folder, self.ROUNDS)
+        self.after_a_torn_end(folder, content | {"journal": content["journal"][: self.START] + bytes(LENGTH)})
+
+    def test_every_byte_before_the_last_record(self, folder):
+        content = on_disk(folder, self.ROUNDS)
+        for at in range(records.FIRST, self.START):
+            begin = at - (at - records.FIRST) % LENGTH
+            damaged = content | {"journal": flipped(content["journal"], at, 1 << at % 8)}
+            with pytest.raises(
+                ValueError, match=rf"needs whole records in .*journal, got a damaged one at byte={begin}; restore"
+            ):
+                open_step(write(folder, damaged))
+            assert {name: (folder / name).read_bytes() for name in damaged} == damaged  # nothing was touched
+
+    def test_every_byte_of_the_header_and_of_the_snapshot(self, folder):
+        content = on_disk(folder, self.ROUNDS)
+        for name, size in (("journal", records.FIRST), ("snapshot", len(content["snapshot"]))):
+            for at in range(size):
+                damaged = content | {name: flipped(content[name], at, 1 << at % 8)}
+                with pytest.raises(ValueError, match=rf"Agent.open needs .*{name}.* got "):
+                    open_step(write(folder, damaged))
+
+    def test_records_that_are_missing(self, folder):
+        content = on_disk(folder, self.ROUNDS)
+        journal = content["journal"]
+        without_first = journal[: records.FIRST] + journal[records.FIRST + LENGTH :]
+        without_third = journal[: records.FIRST + 2 * LENGTH] + journal[records.FIRST + 3 * LENGTH :]
+        with pytest.raises(ValueError, match=r"needs records from number 0 on in .*, got number 1 at byte=24; restore"):
+            open_step(write(folder, content | {"journal": without_first}))
+        with pytest.raises(ValueError, match=f"got number 3 at byte={records.FIRST + 2 * LENGTH}; restore"):
+            open_step(write(folder, content | {"journal": without_third}))
+
+    def test_files_that_do_not_belong_together(self, folder, tmp_path):
+        content = on_disk(folder, self.ROUNDS)
+        with kl.Agent.open(tmp_path / "other", LEARNER.replace(k=5), engine="step"):
+            pass
+        with pytest.raises(ValueError, match=r"the snapshot's learner in .*journal, got key="):
+            open_step(write(folder, content | {"journal": (tmp_path / "other" / "journal").read_bytes()}))
+        (folder / "snapshot").unlink()
+        with pytest.raises(ValueError, match=r"needs a snapshot beside the journal in .*, got snapshot=None; restore"):
+            open_step(write(folder, {"journal": content["journal"]}))
+        shutil.rmtree(folder)
+        with pytest.raises(ValueError, match=r"needs a header in .*journal, got a damaged one at byte=0; restore"):
+            open_step(write(folder, {"snapshot": content["snapshot"]}))
+
+    def test_a_journal_that_its_snapshot_already_holds(self, folder):
+        """A crash between the two leaves it; so may a lost tail of such a journal."""
+        old = on_disk(folder, self.ROUNDS)["journal"]
+        with open_step(folder):
+            new = (folder / "snapshot").read_bytes()
+        for journal in (old, old[:-LENGTH], old[: -LENGTH - 1], old[: records.FIRST]):
+            with open_step(write(folder, {"snapshot": new, "journal": journal})) as agent:
+                assert seen(agent) == seen(in_memory(self.ROUNDS))
+
+
+def flipped(data, at, bits):
+    return data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :]
+
+
+def test_in_batches_only_what_was_not_forced_to_disk_may_be_lost(folder, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(files, "monotonic", lambda: clock[0])
+    with open_step(folder, sync="batch") as agent:
+        for t, row in enumerate(GRADIENTS[:9], start=1):
+            clock[0] += 1.0 if t == 5 else 0.1  # records 0 to 4 are forced to disk with the fifth
+            play(agent, t, row)
+        content = {name: (folder / name).read_bytes() for name in ("snapshot", "journal")}
+    for lost in range(9):
+        damaged = content | {"journal": flipped(content["journal"], records.FIRST + lost * LENGTH + 50, 1)}
+        if lost < 5:
+            with pytest.raises(ValueError, match=f"a damaged one at byte={records.FIRST + lost * LENGTH}"):
+                open_step(write(folder, damaged))
+        else:
+            with pytest.warns(kl.TornJournal, match=f"t={lost + 1}"):
+                agent = open_step(write(folder, damaged))
+            with agent:
+                assert seen(agent) == seen(in_memory(lost))
+
+
+class TestOneWriter:
+    def test_an_open_agent_cannot_be_opened_again(self, folder):
+        message = r"Agent.open needs an agent that nobody has open, got path=.*agent; close it there first"
+        with open_step(folder) as agent:
+            with pytest.raises(ValueError, match=message):
+                open_step(folder)
+            script = f"import klazy as kl; kl.Agent.open({str(folder)!r})"
+            ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+            assert "needs an agent that nobody has open" in ran.stderr
+            agent.update(np.ones(2))
+        with open_step(folder) as agent:
+            assert agent.t == 2
+
+    def test_a_closed_agent_takes_no_rounds(self, folder):
+        with open_step(folder, guards=kl.Guards()) as agent:
+            agent.update(np.ones(2))
+        agent.close()
+        before = seen(agent)
+        for change in (lambda: agent.update(np.ones(2)), agent.freeze):
+            with pytest.raises(
+                ValueError, match=r"Agent needs an open journal, got path=.*; it was closed; open the agent again"
+            ):
+                change()
+        assert seen(agent) == before
+
+    def test_a_forked_process_takes_no_rounds(self, folder, monkeypatch):
+        with open_step(folder) as agent:
+            monkeypatch.setattr(os, "getpid", lambda: -1)
+            with pytest.raises(ValueError, match="Agent needs the process that opened it"):
+                agent.update(np.ones(2))
+            monkeypatch.undo()
+            assert agent.t == 1
+
+    def test_a_copy_of_an_open_agent_lives_in_memory(self, folder):
+        with open_step(folder) as agent:
+            agent.update(np.ones(2))
+            twin = copy.deepcopy(agent)
+            twin.update(np.ones(2))
+            assert (agent.t, twin.t) == (2, 3)
+        with open_step(folder) as agent:
+            assert agent.t == 2
+
+
+class TestOpening:
+    def test_the_learner_and_the_engine_are_those_on_file(self, folder):
+        on_disk(folder, 3)
+        other = LEARNER.replace(k=5)
+        options: dict[str, dict[str, Any]] = {
+            f"needs the learner of {folder}, {LEARNER!r}, got learner={other!r}; leave it out": {"learner": other},
+            f"needs the engine of {folder}, 'step', got engine='compiled'; leave it out": {"engine": "compiled"},
+            "needs sync to be one of 'always', 'batch', got sync='never'; choose one of these": {"sync": "never"},
+        }
+        for message, option in options.items():
+            with pytest.raises(ValueError, match=re.escape(f"Agent.open {message}")):
+                kl.Agent.open(folder, **option)
+        with kl.Agent.open(folder) as agent:
+            assert (agent.t, agent.learner, agent.engine) == (4, LEARNER, "step")
+
+    def test_a_path_without_an_agent(self, tmp_path):
+        with pytest.raises(ValueError, match=r"Agent.open needs a learner for a new agent, got path=.*nowhere; give one"):
+            kl.Agent.open(tmp_path / "nowhere")
+        assert not (tmp_path / "nowhere").exists()
+        kl.Agent(LEARNER, engine="step").save(tmp_path / "agent.json")
+        with pytest.raises(ValueError, match=r"Agent.open needs a folder, got path=.*agent.json; Agent.load reads"):
+            kl.Agent.open(tmp_path / "agent.json", LEARNER)
+
+    def test_files_of_a_newer_klazy(self, folder):
+        content = on_disk(folder, 3)
+        snapshot = content["snapshot"].replace(b"klazy agent 1 ", b"klazy agent 2 ")
+        journal = content["journal"][:8] + struct.pack("<I", 2) + content["journal"][12:]
+        for change in ({"snapshot": snapshot}, {"journal": journal}):
+            with pytest.raises(
+                ValueError, match=rf"needs .*{next(iter(change))} in format 1, got format=2; install a newer klazy."
+            ):
+                open_step(write(folder, content | change))
+
+    def test_new_guards_hold_from_the_round_of_opening(self, folder):
+        write(folder, on_disk(folder, 7, guards=GUARDS))
+        tighter = GUARDS.replace(per_round=0.01, hold=1)
+        with open_step(folder, guards=tighter) as agent:  # its journal is replayed with the old ones
+            assert agent.switching == in_memory(7, guards=GUARDS).switching
+            before = agent.x
+            play(agent, 8, GRADIENTS[7])
+            assert 0.0 < 0.7 * np.abs(agent.x - before).sum() <= 0.01
+        with kl.Agent.open(folder) as agent:
+            assert agent.guards == tighter
+
+    def test_guards_may_come_later(self, folder):
+        on_disk(folder, 5)
+        with open_step(folder, guards=kl.Guards()) as agent:
+            assert np.array_equal(agent.x, in_memory(5).x)
+            assert agent.switching == 0.0
+
+    def test_a_system_without_file_locks(self, folder, monkeypatch):
+        monkeypatch.setitem(sys.modules, "fcntl", None)
+        with pytest.raises(ValueError, match=r"Agent.open needs the file locks of POSIX systems, got path=.*; use it on Linux"):
+            open_step(folder)
+
+    @pytest.mark.parametrize("id", ["", "x" * 65, 1.5, b"x", ["x"]])
+    def test_ids_that_a_record_cannot_hold(self, folder, id):
+        with (
+            open_step(folder) as agent,
+            pytest.raises(ValueError, match=r"Agent.update needs an id, text of 1 to 64 bytes or a"),
+        ):
+            agent.update(np.ones(2), id=id)
+
+
+@contextmanager
+def failing(monkeypatch, name, after=0, size=0):
+    """The system refuses a call, after some that it took; of a write once it has written a few bytes."""
+    real, calls = getattr(os, name), iter(range(10**6))
+
+    def fail(*arguments):
+        if next(calls) < after:
+            return real(*arguments)
+        if size:
+            real(arguments[0], arguments[1][:size], arguments[2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, name, fail)
+        yield
+
+
+FAULTS = {  # the call that fails, whether a snapshot is due, and whether the round's record is whole by then
+    "nothing written": ({"name": "pwrite"}, False, False),
+    "a record written in part": ({"name": "pwrite", "size": 40}, False, False),
+    "a record written": ({"name": "pwrite", "size": LENGTH}, False, True),
+    "a record not forced": ({"name": "fsync"}, False, True),
+    "a snapshot not forced": ({"name": "fsync"}, True, False),
+    "its folder not forced": ({"name": "fsync", "after": 1}, True, False),
+    "the cut not forced": ({"name": "fsync", "after": 2}, True, False),
+    "the record after a snapshot not forced": ({"name": "fsync", "after": 3}, True, True),
+    "a snapshot not renamed": ({"name": "replace"}, True, False),
+    "a journal not cut": ({"name": "ftruncate"}, True, False),
+}
+
+
+@pytest.mark.parametrize("engine", ["step", "compiled"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_failed_write_leaves_memory_behind_the_journal_and_can_be_repeated(folder, monkeypatch, engine, fault):
+    call, snapshot, whole = FAULTS[fault]
+    straight = kl.Agent(LEARNER, engine=engine, guards=GUARDS)
+    monkeypatch.setattr(files, "LIMIT", 0 if snapshot else files.LIMIT)
+    with kl.Agent.open(folder, LEARNER, engine=engine, guards=GUARDS) as agent:
+        for t, row in enumerate(GRADIENTS[:9], start=1):
+            if t == 5:
+                untouched = seen(agent)
+                with failing(monkeypatch, **call), pytest.raises(OSError, match="No space left"):
+                    agent.update(row, id=f"round {t}")
+                assert seen(agent) == untouched
+                with warnings.catch_warnings(action="ignore", category=kl.TornJournal):
+                    killed = kl.Agent.open(shutil.copytree(folder, f"{folder}-killed"), LEARNER)
+                with killed:  # instead of going on
+                    assert killed.t == t + whole
+            assert np.array_equal(play(agent, t, row), play(straight, t, row))
+    with kl.Agent.open(folder) as agent:
+        assert seen(agent) == seen(straight)
+
+
+def test_after_a_failed_fsync_everything_is_written_anew(folder, monkeypatch):
+    """The system may count pages as written that it could not write, so that to call fsync again would not do."""
+    with open_step(folder, sync="batch") as agent:
+        agent.update(np.ones(2))
+        monkeypatch.setattr(files, "monotonic", lambda: time.monotonic() + 2.0)
+        with failing(monkeypatch, "fsync"), pytest.raises(OSError, match="No space left"):
+            agent.update(np.ones(2))
+        disk = Disk(monkeypatch, folder)
+        agent.update(np.ones(2))
+        assert disk.log == [*SNAPSHOT, "pwrite journal"]
+
+
+def test_an_interrupted_round_must_be_read_from_the_journal(folder, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    g = GRADIENTS
+    with open_step(folder) as agent:
+        play(agent, 1, g[0])
+        with monkeypatch.context() as patched:
+            patched.setattr(Live, "show", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                play(agent, 2, g[1])
+        with pytest.raises(
+            ValueError, match=r"Agent needs the rounds of its journal, got path=.* was interrupted; open the agent again"
+        ):
+            play(agent, 2, g[1])
+    with open_step(folder) as agent:
+        for t in (2, 3, 4):
+            play(agent, t, g[t - 1])
+        assert seen(agent) == seen(in_memory(4))
+
+
+def test_an_interrupted_snapshot_is_taken_again(folder, monkeypatch):
+    cut = os.ftruncate
+
+    def interrupt(*arguments):
+        cut(*arguments)
+        raise KeyboardInterrupt
+
+    with open_step(folder) as agent:
+        play(agent, 1, GRADIENTS[0])
+        with monkeypatch.context() as patched:
+            patched.setattr(files, "LIMIT", 0)
+            patched.setattr(os, "ftruncate", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                play(agent, 2, GRADIENTS[1])
+        for t in (2, 3):
+            play(agent, t, GRADIENTS[t - 1])
+    with open_step(folder) as agent:
+        assert seen(agent) == seen(in_memory(3))
+
+
+def test_a_round_that_the_learner_cannot_take_is_not_written(folder):
+    class Broken(kl.GD):
+        def step(self, state, g):
+            if state.t == 2:
+                raise ArithmeticError
+            return super().step(state, g)
+
+    with kl.Agent.open(folder, Broken(kl.L2Ball(2), 1.0)) as agent:
+        agent.update(np.ones(2))
+        with pytest.raises(ArithmeticError):
+            agent.update(np.ones(2))
+    with kl.Agent.open(folder) as agent:
+        assert agent.t == 2
+
+
+SNAPSHOT = ["fsync snapshot.partial", "replace snapshot.partial", "fsync agent", "ftruncate journal", "fsync journal"]
+
+
+class Disk:
+    """A disk that keeps only what was forced to it: the bytes of files at their last fsync, names at that of their folder."""
+
+    def __init__(self, monkeypatch, folder):
+        self.log, self.bytes, self.names, self.cuts, self.folder = [], {}, {}, [], folder
+        for call in ("pwrite", "fsync", "replace", "ftruncate"):
+            monkeypatch.setattr(os, call, self.watched(call, getattr(os, call)))
+
+    def watched(self, call, real):
+        def watch(*arguments):
+            result = real(*arguments)
+            path = Path(os.readlink(f"/proc/self/fd/{arguments[0]}")) if isinstance(arguments[0], int) else Path(arguments[0])
+            self.log.append(f"{call} {path.name}")
+            if call == "fsync" and path.is_dir():
+                self.names[path] = {entry.name: entry.stat().st_ino for entry in path.iterdir() if entry.is_file()}
+            elif call == "fsync":
+                self.bytes[path.stat().st_ino] = path.read_bytes()
+            self.cuts.append(self.content())
+            return result
+
+        return watch
+
+    def content(self):
+        return {name: self.bytes.get(inode, b"") for name, inode in self.names.get(self.folder, {}).items()}
+
+
+def test_after_an_update_has_returned_power_may_fail(folder, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # by which the disk below is told
+    monkeypatch.setattr(files, "LIMIT", 3 * LENGTH)
+    disk, g, taken, cuts = Disk(monkeypatch, folder), GRADIENTS[:14], 0, []
+    with open_step(folder, guards=GUARDS) as agent:
+        for t, row in enumerate(g, start=1):
+            play(agent, t, row)
+            cuts += [(taken, content) for content in disk.cuts[len(cuts) :]]
+            taken = t
+    assert len(cuts) > 40
+    for taken, content in cuts:
+        with open_step(write(Path(tempfile.mkdtemp(dir=tmp_path)), content), guards=GUARDS) as agent:
+            assert agent.t in (taken + 1, taken + 2)
+            twin = in_memory(agent.t - 1, guards=GUARDS)
+            assert seen(agent) in (seen(twin), seen(before(twin, twin.t)))
+
+
+def test_what_is_forced_to_disk_and_in_which_order(folder, monkeypatch):
+    disk = Disk(monkeypatch, folder)
+    with open_step(folder) as agent:
+        parent = folder.parent.name
+        begun = ["ftruncate journal", "pwrite journal", "fsync journal", "fsync agent", f"fsync {parent}"]
+        assert disk.log == begun + SNAPSHOT
+        disk.log.clear()
+        agent.update(np.ones(2))
+        assert disk.log == ["pwrite journal", "fsync journal"]
+        monkeypatch.setattr(files, "LIMIT", 0)
+        disk.log.clear()
+        agent.update(np.ones(2))
+        assert disk.log == [*SNAPSHOT, "pwrite journal", "fsync journal"]
+    with open_step(folder, sync="batch") as agent:
+        monkeypatch.setattr(files, "LIMIT", 2**20)
+        disk.log.clear()
+        for _ in range(3):
+            agent.update(np.ones(2))
+        assert disk.log == ["pwrite journal"] * 3
+        disk.log.clear()
+    assert disk.log == ["fsync journal"]
+
+
+def in_a_process_of_its_own(call):
+    """What it prints: forks should start where there are no threads."""
+    script = f"import nursery; nursery.{call}"
+    ran = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parent, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_killed_two_hundred_times_at_random_it_loses_no_round(folder):
+    found = in_a_process_of_its_own(f"killed_at_random({str(folder)!r})")
+    assert found["lives"] == 200
+    assert found["rounds"] >= 150  # three of four are let live until they have taken one
+
+
+def test_killed_at_every_call_that_changes_files_it_loses_no_round(folder):
+    assert in_a_process_of_its_own(f"killed_at_every_call({str(folder)!r})")["deaths"] > 60  # 37 calls
