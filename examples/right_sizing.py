@@ -1,0 +1,64 @@
+"""How many servers next? A fleet for requests to a language model, decided every ten seconds: laziness does not help.
+
+Decided is a number of servers between none and the fleet; parts of one count, as slices of machines that others use too. A
+round costs 1 for each server that is idle, and 10 for each that is missing, for then people wait. To start or stop one costs
+``boot`` = 6, since it stands idle for a minute meanwhile. Ten servers carry the highest load of the first half; the fleet has
+twice as many, ``room`` = 2, or just as many, ``room`` = 1.
+
+The first half of the hour chooses, for each rule from 64 candidates; the second is scored, per round. ``binds`` is the share of
+its rounds in which the step leads out of the set, and ``greedy`` what GD pays with the very same sigma: look at these two.
+Inside the set every k plays GD's points, and the load, which wanders, leaves the rules inside; where they seem to differ, it is
+their sigmas that do. Only a fleet without room makes laziness act, and then there is little to be had.
+"""
+
+import numpy as np
+import polars as pl
+
+import klazy as kl
+from klazy.datasets import llm_requests
+
+SIGMAS, FEW, SLACKS = np.geomspace(0.1, 1e3, 64), np.geomspace(0.1, 1e3, 8), [2**i for i in range(1, 9)]
+
+
+def main(rooms=(2.0, 1.0), boot: float = 6.0) -> pl.DataFrame:
+    """What everyone chose on the first half of the hour and pays on the second, a round, for both services."""
+    rows, movement = [], kl.L1Movement(boot)
+    for service, room in [(service, room) for service in ("conversation", "code") for room in rooms]:
+        load = llm_requests(service, seconds=10)["requests"].to_numpy()[:, None]
+        T, half = len(load), len(load) // 2
+        domain, costs = kl.Box(0.0, 10.0 * room), kl.PinballCosts(load * 10.0 / load[:half].max(), short=10.0, excess=1.0)
+        first, second = costs.window(1, half), costs.window(half + 1, T)
+        rules = {
+            "GD": [kl.GD(domain, s) for s in SIGMAS],
+            "LazyGD": [kl.LazyGD(domain, s) for s in SIGMAS],
+            "KLazyGD": [kl.KLazyGD(domain, s, k) for s in FEW for k in SLACKS],
+        }
+        for name, candidates in rules.items():
+            best = candidates[kl.run_batch(candidates, first, movement=movement).cost.argmin()]
+            trace, greedy = (kl.run(rule, costs, movement=movement) for rule in (best, kl.GD(domain, best.sigma)))
+            seen = trace.diagnose().binds[half:].mean(), (greedy.hitting + greedy.switching)[half:].mean()
+            chosen = f"sigma={best.sigma.s:.3g}" + (f", k={best.k}" if isinstance(best, kl.KLazyGD) else "")
+            rows.append((service, room, name, chosen, trace.hitting[half:].mean(), trace.switching[half:].mean(), *seen))
+        levels = np.linspace(0.0, 10.0 * room, 64)
+        level = levels[np.argmin([first.values(np.full((half, 1), level)).sum() for level in levels])]
+        held = second.values(np.full((T - half, 1), level)).mean()
+        rows.append((service, room, "hold", f"{level:.3g} servers", held, 0.0, None, None))
+        best = kl.offline_optimum(second, domain, movement)
+        paid = np.array((best.hitting, best.switching)) / (T - half)
+        rows.append((service, room, "optimum", f"nobody below {best.lower_bound / (T - half):.3f}", *paid, None, None))
+    columns = ["service", "room", "contender", "chosen", "hitting", "switching", "binds", "greedy"]
+    table = pl.DataFrame(rows, columns, orient="row")
+    return table.insert_column(6, (table["hitting"] + table["switching"]).alias("total"))
+
+
+if __name__ == "__main__":
+    pl.Config(tbl_formatting="ASCII_MARKDOWN", tbl_hide_column_data_types=True, tbl_rows=-1, tbl_cols=-1)
+    pl.Config(tbl_hide_dataframe_shape=True, tbl_width_chars=120, float_precision=3)
+    print(table := main())
+    for (service, room), rows in table.group_by("service", "room", maintain_order=True):
+        online = rows.filter(pl.col("contender") != "optimum")
+        least = online.filter(pl.col("total") < pl.col("total").min() + 0.0005)["contender"]
+        paid, lazy = dict(rows.select("contender", "total").rows()), rows.row(2, named=True)
+        print(f"{service}, room {room:g}: least is paid by {', '.join(least)}. KLazyGD's steps leave the set in", end=" ")
+        print(f"{lazy['binds']:.0%} of rounds; it pays {100 * (lazy['total'] / paid['GD'] - 1.0):+.1f} % against GD,", end=" ")
+        print(f"{100 * (lazy['total'] / lazy['greedy'] - 1.0):+.1f} % against GD with its own sigma.")
