@@ -314,6 +314,20 @@ class TestOpening:
             assert np.array_equal(agent.x, in_memory(5).x)
             assert agent.switching == 0.0
 
+    def test_a_state_begins_a_new_agent_and_no_other(self, folder):
+        learner, g = kl.KLazyGD(kl.Simplex(3), 2.0, 4), np.random.default_rng(0).normal(size=(9, 3))
+        trained = kl.Agent(learner)
+        for row in g[:5]:
+            trained.update(row)
+        with kl.Agent.open(folder, learner, state=trained.state) as agent:
+            assert agent.t == 6
+            for row in g[5:]:
+                assert np.array_equal(agent.update(row), trained.update(row))
+        with pytest.raises(
+            ValueError, match=r"Agent.open needs a state for a new agent only, got path=.*; it is there already"
+        ):
+            kl.Agent.open(folder, learner, state=trained.state)
+
     def test_a_system_without_file_locks(self, folder, monkeypatch):
         monkeypatch.setitem(sys.modules, "fcntl", None)
         with pytest.raises(ValueError, match=r"Agent.open needs the file locks of POSIX systems, got path=.*; use it on Linux"):

@@ -147,6 +147,7 @@ class Agent:
         learner: Learner[Any] | None = None,
         *,
         engine: str = "auto",
+        state: Any = None,
         guards: Guards | None = None,
         sync: str = "always",
     ) -> Self:
@@ -154,9 +155,10 @@ class Agent:
 
         When :meth:`update` returns, the round is in the journal, and survives SIGKILL; with ``sync="always"`` also a loss of
         power, which with the faster ``"batch"`` takes the rounds since the last fsync. One comes with the first round after
-        each second. Where there is an agent, ``learner`` may be left out, and must not differ; ``guards`` hold from now on;
-        None keeps those it has. One process at a time can have it open. A torn last record is dropped, and reported by a
-        :class:`~klazy.TornJournal` warning; damage elsewhere is refused with its place.
+        each second. A new agent may begin with a ``state``, that of one in memory, say. Where there is an agent, ``learner``
+        may be left out, and must not differ; ``guards`` hold from now on; None keeps those it has. One process at a time can
+        have it open. A torn last record is dropped, and reported by a :class:`~klazy.TornJournal` warning; damage elsewhere
+        is refused with its place.
 
         >>> import tempfile
         >>> folder = tempfile.mkdtemp()
@@ -168,7 +170,7 @@ class Agent:
         """
         from klazy.live.opening import opened
 
-        return cls.__new__(cls)._serve(*opened(path, learner, engine, guards, sync))
+        return cls.__new__(cls)._serve(*opened(path, learner, engine, state, guards, sync))
 
     def close(self) -> None:
         """Force what an opened agent wrote to disk, and let others open it; it takes no more rounds."""

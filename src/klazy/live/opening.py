@@ -13,14 +13,18 @@ from klazy.live.state import Live
 
 
 def opened(
-    path: str | Path, learner: Learner[Any] | None, engine: str, guards: Guards | None, sync: str
+    path: str | Path, learner: Learner[Any] | None, engine: str, state: Any, guards: Guards | None, sync: str
 ) -> tuple[Live, Journal]:
     """The agent of a folder as it was after its last whole record, or a new one, with its journal, empty after a snapshot."""
     if learner is None and not (Path(path) / "snapshot").exists():
         raise refusal("Agent.open", "a learner for a new agent", "path", path, "give one, or the path of an agent")
     journal = Journal(path, sync)
     try:
-        live = Live(learner, engine, None, guards) if journal.about is None else _replayed(journal, learner, engine)
+        if journal.about is not None and state is not None:
+            raise refusal(
+                "Agent.open", "a state for a new agent only", "path", path, "it is there already; leave the state out"
+            )
+        live = Live(learner, engine, state, guards) if journal.about is None else _replayed(journal, learner, engine)
         live.guard_by(guards)
         if journal.about is None:
             journal.begin(live.learner.to_dict(), live.width)
