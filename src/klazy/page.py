@@ -25,6 +25,7 @@ th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #ddd;
 .word { text-align: left; }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1rem; }
 figure { margin: 0; } figure.broad { grid-column: 1 / -1; } img { width: 100%; height: auto; }
+figure.broad { overflow-x: auto; } figure.broad img { min-width: 36rem; }
 figcaption { font-size: .8rem; color: #444; }
 nav ul { columns: 18rem; padding-left: 1.2rem; } code { background: #f4f4f4; padding: 0 .2rem; }
 </style>

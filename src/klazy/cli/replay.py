@@ -1,6 +1,7 @@
 """``klazy replay``: what laziness would have saved on one's own trace."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ import typer
 from klazy.agent import Agent
 from klazy.arrays import refusal
 from klazy.cli.show import Json, print_table, progress
+from klazy.files import write_durably
 
 if TYPE_CHECKING:
     from klazy.replay import Replay
@@ -23,14 +25,18 @@ def replay(
     train: Annotated[float, typer.Option(help="The share of the rows to tune on.")] = 0.5,
     time: Annotated[str | None, typer.Option(help="The column of time stamps.", show_default="one called time or date")] = None,
     fill: Annotated[str | None, typer.Option(help="Missing cells: forward, zero or drop.", show_default="refuse them")] = None,
-    total: Annotated[float, typer.Option(help="What a simplex adds up to.")] = 1.0,
-    cap: Annotated[float, typer.Option(help="The most of each coordinate of a capped simplex.")] = 1.0,
-    lower: Annotated[float, typer.Option(help="Of a box.")] = 0.0,
-    upper: Annotated[float, typer.Option(help="Of a box.")] = 1.0,
-    radius: Annotated[float, typer.Option(help="Of a ball.")] = 1.0,
+    total: Annotated[float | None, typer.Option(help="What a simplex adds up to.", show_default="1")] = None,
+    cap: Annotated[
+        float | None, typer.Option(help="The most of each coordinate of a capped simplex.", show_default="1")
+    ] = None,
+    lower: Annotated[float | None, typer.Option(help="Of a box.", show_default="0")] = None,
+    upper: Annotated[float | None, typer.Option(help="Of a box.", show_default="1")] = None,
+    radius: Annotated[float | None, typer.Option(help="Of a ball.", show_default="1")] = None,
     polytope: Annotated[Path | None, typer.Option(help="A JSON file with A and b, for A x <= b.", show_default=False)] = None,
-    short: Annotated[float, typer.Option(help="What pinball costs charge for a unit too little.")] = 1.0,
-    excess: Annotated[float, typer.Option(help="What they charge for a unit too much.")] = 1.0,
+    short: Annotated[
+        float | None, typer.Option(help="What pinball costs charge for a unit too little.", show_default="1")
+    ] = None,
+    excess: Annotated[float | None, typer.Option(help="What they charge for a unit too much.", show_default="1")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report with figures here.", show_default=False)] = None,
     emit: Annotated[
         Path | None, typer.Option(help="Write the best learner here, ready for klazy.Agent.load.", show_default=False)
@@ -51,36 +57,45 @@ def replay(
     from klazy import replay as of
     from klazy.replay import words
 
-    source = of.Source(trace, time, fill)
+    for file in (html, emit):
+        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+            raise refusal("replay", "a file in a folder that is there", "file", file, "choose another")
+    source = of.Source(trace, time, fill, positive=costs == "log-wealth")
     shape = {"total": total, "cap": cap, "lower": lower, "upper": upper, "radius": radius, "polytope": polytope}
     played = of.game(source.dim, domain, costs, movement, move_cost, **shape, short=short, excess=excess)
     with progress() as bar:
         task = bar.add_task("replaying", total=1.0)
         found = of.replay(source, played, train, lambda share: bar.update(task, completed=share))
+    if not as_json:
+        print("\n".join(words.answer(found)))
+        if source.filled:
+            print(f"{source.filled} {'rows were dropped' if fill == 'drop' else f'missing cells were filled: {fill}'}.")
+        print()
+        print_table(words.table(found))
     if html is not None:
-        _write_page(found, html)
+        page = _page(found).encode()
+        _written(html, lambda: write_durably(html, page))
     emitted = None if emit is None else _emit(found, emit)
     if as_json:
         print(json.dumps(words.as_object(found) | {"emitted": emitted}))
         return
-    print("\n".join(words.answer(found)))
-    if source.filled:
-        print(f"{source.filled} {'rows were dropped' if fill == 'drop' else f'missing cells were filled: {fill}'}.")
-    print()
-    print_table(words.table(found))
     for said in (html and f"{html}", emitted and f"{emit}: {emitted}"):
         if said:
             print(said)
 
 
-def _write_page(found: "Replay", file: Path) -> None:
+def _page(found: "Replay") -> str:
     from klazy.replay.pages import html
     from klazy.report import command_line
 
+    return html(found, command_line())
+
+
+def _written(file: Path, write: Callable[[], None]) -> None:
     try:
-        file.write_text(html(found, command_line()), encoding="utf-8")
+        write()
     except OSError as failed:
-        raise refusal("replay", "a file to write to", "html", file, failed.strerror or "choose another") from failed
+        raise refusal("replay", "a file to write to", "file", file, failed.strerror or "choose another") from failed
 
 
 def _emit(found: "Replay", file: Path) -> str:
@@ -89,5 +104,5 @@ def _emit(found: "Replay", file: Path) -> str:
     from klazy.replay.words import named
 
     score = next(score for score in found.scores if isinstance(score.player, Learning))
-    Agent(score.player.learner, state=score.player.state).save(file)
+    _written(file, lambda: Agent(score.player.learner, state=score.player.state).save(file))
     return named(score)

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from klazy.arrays import Array
 from klazy.plots.style import COLOURS, GREY, OTHERS, RED, WIDE, frame, look, sheet, tiles
-from klazy.sets import Simplex
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
 FAR = 4.0  # times the median distance from the cheapest, beyond which a point is left out and said so
 LINES = 7  # coordinates that are drawn
+LETTERS = 20  # of a name
 
 
 def pareto(switching: dict[str, float], hitting: dict[str, float], optimum: tuple[float, float] | None = None) -> "Figure":
@@ -61,27 +61,33 @@ def _levels(ax: "Axes", best: str, cost: dict[str, float]) -> None:
     ax.set_ylim(height)
 
 
-def decisions(rounds: NDArray[Any], points: dict[str, Array], names: Sequence[str]) -> "Figure":
-    """What some contenders decided over the rounds, a panel each: areas where decisions are shares, else lines."""
+def decisions(rounds: NDArray[Any], points: dict[str, Array], names: Sequence[str], shares: bool) -> "Figure":
+    """What some contenders decided over the rounds, a panel each: areas where decisions are ``shares``, else lines."""
     made, grid = tiles(len(points), 2.2)
     d = next(iter(points.values())).shape[1]
     sizes = np.sum([np.abs(x).mean(axis=0) for x in points.values()], axis=0)
-    shown = np.sort(np.argsort(-sizes, kind="stable")[:LINES])
+    shown: list[int] = np.sort(np.argsort(-sizes, kind="stable")[:LINES]).tolist()
+    labels = [_label(names[i]) for i in shown]
+    handles: list[Any] = []
     for ax, (title, x) in zip(grid, points.items(), strict=True):
-        total = float(x[0].sum())
-        labels = [names[i] for i in shown]
-        if total > 0.0 and d > 1 and Simplex(d, total).contains(x):
-            rest = total - x[:, shown].sum(axis=1)
-            parts = [*x[:, shown].T, *([rest] if d > LINES else [])]
-            colours = [*COLOURS[: len(shown)], OTHERS]
-            ax.stackplot(rounds, parts, labels=[*labels, "others"][: len(parts)], colors=colours, linewidth=0.0, step="post")
+        if shares:
+            rest = x.sum(axis=1) - x[:, shown].sum(axis=1)
+            parts, colours = [*x[:, shown].T, *([rest] if d > LINES else [])], [*COLOURS[: len(shown)], OTHERS]
+            handles = ax.stackplot(rounds, parts, colors=colours, linewidth=0.0, step="post")
             ax.margins(0.0)
         else:
-            for i, label, colour in zip(shown, labels, COLOURS, strict=False):
-                ax.plot(rounds, x[:, i], label=label, color=colour, linewidth=0.8, drawstyle="steps-post")
+            style: dict[str, Any] = {"linewidth": 0.8, "drawstyle": "steps-post"}
+            handles = [ax.plot(rounds, x[:, i], color=colour, **style)[0] for i, colour in zip(shown, COLOURS, strict=False)]
+            ax.sharey(grid[0]) if ax is not grid[0] else None
         ax.set_title(title, fontsize=8)
         ax.set_xlabel("round", fontsize=8)
         frame(ax)
-    handles, labels = grid[0].get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside upper center", ncols=min(8, len(labels)), fontsize=7, frameon=False)
+    labels = [*labels, "others"][: len(handles)]
+    room = int(made.get_figwidth() / (0.5 + 0.055 * max(map(len, labels))))  # inches of a handle and of a letter
+    made.legend(handles, labels, loc="outside upper center", ncols=max(1, min(8, room)), fontsize=7, frameon=False)
     return made
+
+
+def _label(name: str) -> str:
+    """A column's name as text, not too long; matplotlib would take dollars for formulas."""
+    return (name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…").replace("$", r"\$")

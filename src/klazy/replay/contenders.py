@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,8 +16,8 @@ from klazy.replay.game import Game
 from klazy.replay.rules import Leader, Rule, Still
 from klazy.sets import CappedSimplex, Simplex
 
-CANDIDATES = 60  # of each contender that has parameters, or so many as differ
-WIDE, FEW = 12, 5  # of the first and of the second of two parameters
+CANDIDATES = 120  # of each contender that has parameters, or so many as differ: half of them round the best of the others
+WIDE, FEW = 12, 5  # of the first and of the second of two parameters, in each half
 SPAN = (1e-2, 1e2)  # of sigma, about the scale of theory
 SAMPLE = 2000  # rows from which that scale is found
 LARGE = 10**6  # numbers of a trace, beyond which the best fixed point is that for the average row
@@ -63,73 +65,74 @@ class Candidate:
 
 
 class Contender(NamedTuple):
-    """A name, what kind it is (``simple``, ``greedy`` or ``lazy``), and the candidates that are tried for it."""
+    """A name, what kind it is (``simple``, ``greedy`` or ``lazy``), how it is made, and the values of its parameters to try."""
 
     name: str
     kind: str
-    candidates: list[Candidate]
+    make: Callable[..., Player]
+    grids: dict[str, list[float]]
 
-    def edges(self, chosen: Candidate) -> list[str]:
-        """The parameters of a candidate that are the least or the largest tried."""
-        tried = {name: [other.parameters[name] for other in self.candidates] for name in chosen.parameters}
-        several = {name: values for name, values in tried.items() if min(values) < max(values)}
-        return [name for name, values in several.items() if chosen.parameters[name] in (min(values), max(values))]
+    def candidates(self, grids: dict[str, list[float]] | None = None) -> list[Candidate]:
+        """One for every combination of values."""
+        grids = self.grids if grids is None else grids
+        points = (dict(zip(grids, values, strict=True)) for values in product(*grids.values()))
+        return [Candidate(self.make(**point), point) for point in points]
+
+    def closer(self, best: Candidate) -> list[Candidate]:
+        """As many candidates again, between the best and its neighbours."""
+        finer = {name: _between(values, best.parameters[name]) for name, values in self.grids.items()}
+        return self.candidates(finer) if finer else []
+
+
+def _between(values: list[float], best: float) -> list[float]:
+    """As many values as there are, from the one before the best to the one after it; whole numbers stay whole."""
+    at = values.index(best)
+    low, high = values[max(at - 1, 0)], values[min(at + 1, len(values) - 1)]
+    finer = np.geomspace(low, high, len(values))
+    return sorted({round(value) for value in finer}) if isinstance(best, int) else finer.tolist()
 
 
 def contenders(game: Game, tuned: Array, before: Callable[[], Iterator[Array]], T: int) -> list[Contender]:
     """All of them. ``tuned`` are the rows they are tuned on, ``before()`` all rows of the first part, T the whole length."""
-    n, domain = len(tuned), game.domain
-    sample = tuned[:: max(1, n // SAMPLE)]
-    g = game.gradients(sample, domain.start)
+    n, domain, leader = len(tuned), game.domain, Leader(game, tuned)
+    g = game.gradients(tuned[:: max(1, n // SAMPLE)], domain.start)
     if isinstance(domain, Simplex | CappedSimplex):
         g = g - g.mean(axis=1, keepdims=True)  # what all coordinates have in common decides nothing there
     sizes = np.linalg.norm(g, axis=1)
     scale = (float(np.sqrt((sizes**2).mean())) or 1.0) * np.sqrt(n) / domain.scale
-    sigmas, lags = scale * np.geomspace(*SPAN, CANDIDATES), _lags(n, CANDIDATES)
-    few_sigmas, few_lags, many_lags = scale * np.geomspace(*SPAN, WIDE), _lags(n, FEW), _lags(n, WIDE)
+    one, two = CANDIDATES // 2, WIDE
+    sigmas, few_sigmas = ((scale * np.geomspace(*SPAN, count)).tolist() for count in (one, two))
+    lags, many_lags, few_lags = (_lags(n, count) for count in (one, two, FEW))
 
-    def learning(make: Callable[..., Learner[Any]], **grids: Any) -> list[Candidate]:
-        return [Candidate(Learning(make(domain, **point), game), point) for point in _points(grids)]
-
-    def thumb(**grids: Any) -> list[Candidate]:
-        return [Candidate(Rule(game, **point), point) for point in _points(grids)]
+    def learning(make: Callable[..., Learner[Any]]) -> Callable[..., Player]:
+        return lambda **point: Learning(make(domain, **point), game)
 
     def decay(domain: Any, sigma: float, m: float) -> Learner[Any]:
         return MemoryGD(domain, sigma, Decay(m))
 
-    G = float(sizes.max()) or 1.0
-    theory = sader_k(domain, T, G, float(np.max(game.movement.weight)))
+    theory = partial(sader_k, T=T, G=float(sizes.max()) or 1.0, movement_weight=float(np.max(game.movement.weight)))
+    rule = partial(Rule, leader)
+    still = _fixed(game, before)
     return [
-        Contender("fixed", "simple", [Candidate(Still(_fixed(game, before)), {})]),
-        Contender("follow the leader", "simple", thumb()),
-        Contender("last value", "simple", thumb(window=[1])),
-        Contender("moving average", "simple", thumb(window=lags)),
-        Contender("dead band", "simple", thumb(window=many_lags, horizon=few_lags)),
-        Contender("minimum hold", "simple", thumb(window=many_lags, hold=few_lags)),
-        Contender("periodic", "simple", thumb(window=many_lags, every=few_lags)),
-        Contender("GD", "greedy", learning(GD, sigma=sigmas)),
-        Contender("LazyGD", "lazy", learning(LazyGD, sigma=sigmas)),
-        Contender("k-lazyGD", "lazy", learning(KLazyGD, sigma=few_sigmas, k=few_lags)),
-        Contender("Decay", "lazy", learning(decay, sigma=few_sigmas, m=few_lags)),
-        Contender("SAder-k", "lazy", [Candidate(Learning(theory, game), {})]),
-        Contender("auto", "lazy", [Candidate(Learning(auto(domain, game.movement), game), {})]),
+        Contender("fixed", "simple", lambda: Still(still), {}),
+        Contender("follow the leader", "simple", rule, {}),
+        Contender("last value", "simple", partial(rule, window=1), {}),
+        Contender("moving average", "simple", rule, {"window": lags}),
+        Contender("dead band", "simple", rule, {"window": many_lags, "horizon": few_lags}),
+        Contender("minimum hold", "simple", rule, {"window": many_lags, "hold": few_lags}),
+        Contender("periodic", "simple", rule, {"window": many_lags, "every": few_lags}),
+        Contender("GD", "greedy", learning(GD), {"sigma": sigmas}),
+        Contender("LazyGD", "lazy", learning(LazyGD), {"sigma": sigmas}),
+        Contender("k-lazyGD", "lazy", learning(KLazyGD), {"sigma": few_sigmas, "k": few_lags}),
+        Contender("Decay", "lazy", learning(decay), {"sigma": few_sigmas, "m": few_lags}),
+        Contender("SAder-k", "lazy", learning(theory), {}),
+        Contender("auto", "lazy", learning(partial(auto, movement=game.movement)), {}),
     ]
 
 
-def _lags(n: int, count: int) -> list[int]:
+def _lags(n: int, count: int) -> list[float]:
     """Numbers of rounds from 2 to half of what there is."""
     return sorted({round(lag) for lag in np.geomspace(2, max(2, n / 2), count)})
-
-
-def _points(grids: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of values."""
-    if not grids:
-        yield {}
-        return
-    ((name, values), *others) = grids.items()
-    for value in values:
-        for rest in _points(dict(others)):
-            yield {name: value.item() if hasattr(value, "item") else value, **rest}
 
 
 def _fixed(game: Game, before: Callable[[], Iterator[Array]]) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.arrays import Array, one_of, refusal
+from klazy.arrays import Array, one_of, positive, refusal
 from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
 from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
@@ -42,25 +42,44 @@ class Game:
         return rows if self.family == "linear" else np.array([costs.subgradient(t, x) for t in range(1, costs.T + 1)])
 
 
+SHAPES: dict[str, dict[str, float]] = {  # what each set takes, and what it is by default
+    "simplex": {"total": 1.0},
+    "capped-simplex": {"total": 1.0, "cap": 1.0},
+    "box": {"lower": 0.0, "upper": 1.0},
+    "ball": {"radius": 1.0},
+    "polytope": {"polytope": 0.0},
+}
+
+
 def game(
     dim: int, domain: str = "simplex", costs: str = "linear", movement: str | None = None, move_cost: float = 1.0, *,
-    total: float = 1.0, cap: float = 1.0, lower: float = 0.0, upper: float = 1.0, radius: float = 1.0,
-    polytope: Path | None = None, short: float = 1.0, excess: float = 1.0,
+    short: float | None = None, excess: float | None = None, **shape: Any,
 ) -> Game:  # fmt: skip
-    """The game that the command's words describe, for a trace with ``dim`` columns."""
+    """The game that the command's words describe, for a trace with ``dim`` columns; ``shape`` is what the set takes."""
     one_of(costs, "costs", "replay", COSTS)
+    takes = SHAPES[one_of(domain, "domain", "replay", DOMAINS)]
+    for name, value in shape.items():
+        if value is not None and name not in takes:
+            owners = [owner for owner, names in SHAPES.items() if name in names]
+            raise refusal("replay", f"--domain {' or '.join(owners)} for --{name}", "domain", domain, "leave one of them out")
+    of = takes | {name: value for name, value in shape.items() if value is not None}
     made: dict[str, Any] = {
-        "simplex": lambda: Simplex(dim, total),
-        "capped-simplex": lambda: CappedSimplex(dim, total, cap),
-        "box": lambda: Box(np.full(dim, lower), np.full(dim, upper)),
-        "ball": lambda: L2Ball(dim, radius),
-        "polytope": lambda: _polytope(polytope, dim),
+        "simplex": lambda: Simplex(dim, of["total"]),
+        "capped-simplex": lambda: CappedSimplex(dim, of["total"], of["cap"]),
+        "box": lambda: Box(np.full(dim, of["lower"]), np.full(dim, of["upper"])),
+        "ball": lambda: L2Ball(dim, of["radius"]),
+        "polytope": lambda: _polytope(shape.get("polytope"), dim),
     }
-    place = made[one_of(domain, "domain", "replay", DOMAINS)]()
+    place = made[domain]()
     kind = one_of(movement or USUAL[domain], "movement", "replay", tuple(MOVEMENTS))
     if costs == "log-wealth" and domain not in ("simplex", "capped-simplex"):
         raise refusal("replay", "a simplex for log-wealth", "domain", domain, "leave it out")
-    return Game(place, costs, MOVEMENTS[kind](move_cost), short, excess)
+    if costs != "pinball" and (short is not None or excess is not None):
+        raise refusal("replay", "--costs pinball for --short and --excess", "costs", costs, "leave one of them out")
+    prices = [
+        1.0 if price is None else positive(price, name, "replay") for name, price in (("short", short), ("excess", excess))
+    ]
+    return Game(place, costs, MOVEMENTS[kind](move_cost), *prices)
 
 
 def _polytope(file: Path | None, dim: int) -> Polytope:

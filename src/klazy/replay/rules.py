@@ -4,54 +4,89 @@ They are as causal as learners: the point of round t is made from rows before t.
 would have been best for the average of some past rows.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from klazy.arrays import Array
+from klazy.costs import QuadraticCosts
 from klazy.replay.game import Game
 
 ROUNDING = 1e-10  # of a mean square, below which a variance is nothing but the rounding of sums
+KEPT = 4  # windows whose averages are kept for the next candidate
+ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 BLOCK = 512  # rounds in which a dead band is looked through at a time
 
 
 class Leader:
-    """What is best for an average of rows, and how good another point is for it."""
+    """What is best for an average of rows, and how good another point is for it.
 
-    def __init__(self, game: Game) -> None:
-        from scipy.special import ndtri
+    For pinball costs the average has the rows' squares too, and stands for a normal demand with these moments. ``shared`` are
+    rows that many rules play: what is best for their averages is found once.
+    """
 
-        self.game = game
-        self.quantile = float(ndtri(game.short / (game.short + game.excess))) if game.family == "pinball" else 0.0
+    def __init__(self, game: Game, shared: Array | None = None) -> None:
+        self.game, self.shared = game, shared
+        self._linear, self._pinball = game.family in ("linear", "log-wealth"), game.family == "pinball"
+        self._share = game.short / (game.short + game.excess)  # of rounds in which the best point is enough
+        self.remembered = lru_cache(maxsize=KEPT)(self._remembered)
 
     def moments(self, rows: Array) -> Array:
-        """What is averaged: the row (its logarithm for wealth), and for pinball costs its square too."""
-        first = -np.log(rows) if self.game.family == "log-wealth" else rows
-        return np.hstack((first, rows**2)) if self.quantile else first
+        """What is averaged: the row, its logarithm for wealth, and for pinball costs its square too."""
+        if self._pinball:
+            return np.hstack((rows, rows**2))
+        return -np.log(rows) if self.game.family == "log-wealth" else rows
 
-    def aim(self, means: Array) -> Array:
-        """The row that the average stands for: itself, or the demand that is met often enough if it is normal."""
-        if not self.quantile:
-            return means
+    def _normal(self, means: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of a demand."""
         mean, square = np.split(means, 2, axis=-1)
         variance = square - mean**2
-        return mean + self.quantile * np.sqrt(np.where(variance > ROUNDING * square, variance, 0.0))
+        return mean, np.sqrt(np.where(variance > ROUNDING * square, variance, 0.0))
 
     def best(self, means: Array) -> Array:
         """The points that are best for these averages."""
-        aims, domain = self.aim(means), self.game.domain
-        return domain.argmin_linear(aims) if self._linear else domain.project(aims)
+        from scipy.special import ndtri
+
+        if self._linear:
+            return self.game.domain.argmin_linear(means)
+        mean, spread = self._normal(means) if self._pinball else (means, 0.0)
+        return self.game.domain.project(mean + ndtri(self._share) * spread)
 
     def cost(self, means: Array, x: Array) -> Array:
         """What x costs a round, if the rounds are as on average."""
-        aims = self.aim(means)
-        return (
-            np.vecdot(aims, x) if self._linear else self.game.costs(np.atleast_2d(aims)).values(np.broadcast_to(x, aims.shape))
-        )
+        if self._linear:
+            return np.vecdot(means, x)
+        if not self._pinball:
+            return QuadraticCosts(np.atleast_2d(means)).values(np.broadcast_to(x, np.atleast_2d(means).shape))
+        from scipy.special import ndtr
 
-    @property
-    def _linear(self) -> bool:
-        return self.game.family in ("linear", "log-wealth")
+        (mean, spread), (short, excess) = self._normal(means), (self.game.short, self.game.excess)
+        z = (x - mean) / np.where(spread > 0.0, spread, 1.0)
+        missed = np.where(spread > 0.0, spread * (np.exp(-0.5 * z**2) / ROOT_2_PI - z * ndtr(-z)), np.maximum(mean - x, 0.0))
+        return (excess * (x - mean) + (short + excess) * missed).sum(axis=-1)
+
+    def averages(self, before: Any, t: int, moments: Array, window: int | None) -> tuple[Array, Any]:
+        """For each round the average of what came before it, ``before`` that of the last call; what to hand in next."""
+        n, width = moments.shape
+        if window is None:
+            sums = (0.0 if before is None else before) + np.vstack((np.zeros(width), np.cumsum(moments, axis=0)))
+            return sums[:-1] / np.maximum(t + np.arange(n), 1)[:, None], sums[-1].copy()
+        tail = moments[:0] if before is None else before
+        both = np.vstack((tail, moments))
+        later = both[-window:].copy()  # not a view, which would keep all rows
+        if window == 1:
+            return both[:-1] if len(tail) else np.vstack((np.zeros((1, width)), both[:-1])), later
+        sums = np.vstack((np.zeros(width), np.cumsum(both, axis=0)))
+        ends = len(tail) + np.arange(n)
+        starts = np.maximum(ends - window, 0)
+        return (sums[ends] - sums[starts]) / np.maximum(ends - starts, 1)[:, None], later
+
+    def _remembered(self, window: int | None) -> tuple[Array, Array, Any]:
+        """The averages of the shared rows, the points that are best for them, and what to go on from."""
+        assert self.shared is not None
+        means, later = self.averages(None, 0, self.moments(self.shared), window)
+        return means, self.best(means), later
 
 
 class Rule:
@@ -62,39 +97,27 @@ class Rule:
     """
 
     def __init__(
-        self, game: Game, *, window: int | None = None, every: int = 1, hold: int = 1, horizon: float | None = None
+        self, leader: Leader, *, window: int | None = None, every: int = 1, hold: int = 1, horizon: float | None = None
     ) -> None:
-        self.leader, self.movement, self.domain = Leader(game), game.movement, game.domain
+        self.leader, self.movement = leader, leader.game.movement
         self.window, self.every, self.hold, self.horizon = window, every, hold, horizon
-        self.x = game.domain.start
+        self.x = leader.game.domain.start
         self.t, self.moved = 0, 0  # rounds so far, and the one it moved in
         self.seen: Any = None  # the sum of all moments, or the latest of them
 
     def play(self, rows: Array) -> Array:
         """What it plays while these rows come, of shape (n, d)."""
-        means = self._means(self.leader.moments(rows))
-        known = np.arange(len(rows)) + self.t > 0  # before the first row there is nothing to follow
-        aims = np.where(known[:, None], self.leader.best(means), self.x)
+        if rows is self.leader.shared and self.t == 0:
+            means, aims, self.seen = self.leader.remembered(self.window)
+        else:
+            means, self.seen = self.leader.averages(self.seen, self.t, self.leader.moments(rows), self.window)
+            aims = self.leader.best(means)
+        if self.t == 0:
+            aims = np.vstack((self.x, aims[1:]))  # before the first row there is nothing to follow
         points = self._banded(aims, means) if self.horizon is not None else self._held(aims)
         self.t += len(rows)
         self.x = points[-1].copy()
         return points
-
-    def _means(self, moments: Array) -> Array:
-        """For each round the average of what came before it."""
-        n, width = moments.shape
-        if self.window is None:
-            before = np.zeros(width) if self.seen is None else self.seen
-            sums = before + np.vstack((np.zeros(width), np.cumsum(moments, axis=0)))
-            self.seen = sums[-1].copy()
-            return sums[:-1] / np.maximum(self.t + np.arange(n), 1)[:, None]
-        tail = np.empty((0, width)) if self.seen is None else self.seen
-        both = np.vstack((tail, moments))
-        self.seen = both[-self.window :].copy()  # not a view, which would keep all rows
-        sums = np.vstack((np.zeros(width), np.cumsum(both, axis=0)))
-        ends = len(tail) + np.arange(n)
-        starts = np.maximum(ends - self.window, 0)
-        return (sums[ends] - sums[starts]) / np.maximum(ends - starts, 1)[:, None]
 
     def _held(self, aims: Array) -> Array:
         """Follow the aims in the rounds in which it may move."""

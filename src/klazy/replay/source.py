@@ -3,7 +3,9 @@
 import csv
 import tempfile
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
@@ -19,17 +21,19 @@ FILLS = ("forward", "zero", "drop")
 TIMES = ("time", "date", "datetime", "timestamp")  # names that are taken for a time column
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "None")
 ROWS = 65_536  # at a time
+FARTHEST = 1e100  # so that squares and sums of them are finite
+SHOWN = 60  # letters of a cell in a message
 WAYS = "correct the file, or choose --fill forward, zero or drop"
 
 
 class Source:
     """A trace of T rows and the numeric ``columns``; ``filled`` counts the cells that were filled, or the rows dropped.
 
-    Rows are kept in a file without a name, so that a trace may be larger than memory.
+    Rows are kept in a file without a name, so that a trace may be larger than memory. ``positive`` refuses other numbers.
     """
 
-    def __init__(self, path: Path | str, time: str | None = None, fill: str | None = None) -> None:
-        self.path, self.fill, self.filled, self.T = Path(path), fill, 0, 0
+    def __init__(self, path: Path | str, time: str | None = None, fill: str | None = None, *, positive: bool = False) -> None:
+        self.path, self.fill, self.filled, self.T, self._positive = Path(path), fill, 0, 0, positive
         if fill is not None:
             one_of(fill, "fill", "replay", FILLS)
         names = _names(self.path)
@@ -39,7 +43,8 @@ class Source:
             raise refusal("replay", "a column of numbers", "columns", names, "one column per coordinate")
         self._spool = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as this object
         finalize(self, self._spool.close)
-        self._last: tuple[Any, Any] | None = None  # the latest time stamp, as written and as read
+        self._last: tuple[Any, str, Any] | None = None  # the latest time stamp: as written, its kind, as read
+        self._even = False  # whether all rows are known to have as many cells
         row = 0
         for batch in _batches(self.path):
             self._take(batch, row)
@@ -57,9 +62,9 @@ class Source:
         self._spool.seek(8 * self.dim * first)
         return np.frombuffer(self._spool.read(8 * self.dim * (last - first))).reshape(-1, self.dim).copy()
 
-    def pieces(self, first: int, last: int, most: int = ROWS) -> Iterator[Array]:
+    def pieces(self, first: int, last: int) -> Iterator[Array]:
         """The rows from ``first`` to ``last - 1``, some at a time."""
-        return (self.rows(at, min(at + most, last)) for at in range(first, last, most))
+        return (self.rows(at, min(at + ROWS, last)) for at in range(first, last, ROWS))
 
     def _take(self, batch: "polars.DataFrame", before: int) -> None:
         """Check a batch of cells, the first of which is in row ``before + 1``, and keep its numbers."""
@@ -71,15 +76,22 @@ class Source:
         for i, name in enumerate(self.columns):
             values[:, i], gaps[:, i], bad = _numbers(batch[name])
             wrong += [(at, i, "a number in every cell") for at in bad]
-            wrong += [(at, i, "finite numbers") for at in np.flatnonzero(np.isinf(values[:, i]))[:1].tolist()]
-        if gaps[:, -1].any() and self.path.suffix.lower() == ".csv":
+            wrong += [
+                (at, i, f"numbers within +-{FARTHEST:g}") for at in np.flatnonzero(np.abs(values[:, i]) > FARTHEST)[:1].tolist()
+            ]
+            if self._positive:
+                wrong += [(at, i, "numbers above zero") for at in np.flatnonzero(values[:, i] <= 0.0)[:1].tolist()]
+        if gaps[:, -1].any() and self.path.suffix.lower() == ".csv" and not self._even:
             _refuse_ragged(self.path)
+            self._even = True
         if self.fill is None:
             wrong += [(int(at), int(i), "no missing cell") for at, i in np.argwhere(gaps)[:1]]
         if wrong:
             at, i, condition = min(wrong)
-            name = self.columns[i]
-            raise refusal("replay", condition, f"row {before + at + 1}, column {name}", repr(batch[name][at]), WAYS)
+            cell, remedy = batch[self.columns[i]][at], WAYS if condition == "no missing cell" else "correct the file"
+            if self.dim == 1 and isinstance(cell, str) and {";", "\t"} & set(cell):
+                remedy = "separate cells by commas"
+            raise refusal("replay", condition, f"row {before + at + 1}, column {self.columns[i]}", _short(cell), remedy)
         self._keep(self._repaired(values, gaps, before))
 
     def _repaired(self, values: Array, gaps: np.ndarray, before: int) -> Array:
@@ -108,31 +120,46 @@ class Source:
         self.T += len(values)
 
     def _check_time(self, cells: "polars.Series", before: int) -> None:
-        """Time stamps must ascend."""
+        """Time stamps must be of one kind and ascend."""
         for at, cell in enumerate(cells.to_list(), before + 1):
-            stamp = _stamp(cell)
-            if stamp is None:
-                where = f"row {at}, column {self.time}"
+            found, where = _stamp(cell), f"row {at}, column {self.time}"
+            if found is None:
                 raise refusal(
-                    "replay", "a number or an ISO date as time", where, repr(cell), "correct it, or name another --time"
+                    "replay", "a number or an ISO date as time", where, _short(cell), "correct it, or name another --time"
                 )
-            if self._last is not None and type(stamp) is type(self._last[1]) and stamp <= self._last[1]:
-                said = "no time stamp twice" if stamp == self._last[1] else "time stamps that ascend"
-                where = f"row {at}, column {self.time}"
-                raise refusal("replay", said, where, f"{cell!r} after {self._last[0]!r}", "sort the file and merge such rows")
-            self._last = (cell, stamp)
+            kind, stamp = found
+            if self._last is not None:
+                last, kind_before, earlier = self._last
+                after = f"{_short(cell)} after {_short(last)}"
+                if kind != kind_before:
+                    raise refusal("replay", f"time stamps of one kind, {kind_before}", where, after, "write all the same way")
+                if stamp <= earlier:
+                    said = "no time stamp twice" if stamp == earlier else "time stamps that ascend"
+                    raise refusal("replay", said, where, after, "sort the file and merge such rows")
+            self._last = (cell, kind, stamp)
 
 
-def _stamp(cell: Any) -> Any:
-    """A time stamp that can be compared with others."""
+def _stamp(cell: Any) -> tuple[str, Any] | None:
+    """What kind of time stamp this is, and a value that can be compared with others of its kind."""
     if isinstance(cell, str):
-        for read in (float, datetime.fromisoformat):
+        for read in (int, float, datetime.fromisoformat):
             try:
-                return read(cell)
+                return _stamp(read(cell.strip()))
             except ValueError:
                 continue
         return None
-    return None if cell is None or cell != cell else cell
+    if isinstance(cell, datetime):
+        return "dates without a zone" if cell.tzinfo is None else "dates with a zone", cell
+    if isinstance(cell, date | time | timedelta):
+        return type(cell).__name__, cell
+    if isinstance(cell, bool) or not isinstance(cell, int | float | Decimal) or cell != cell or abs(cell) == inf:
+        return None
+    return "numbers", cell
+
+
+def _short(cell: Any) -> str:
+    text = repr(cell)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def _numbers(cells: "polars.Series") -> tuple[Array, np.ndarray, list[int]]:
@@ -168,7 +195,7 @@ def _names(path: Path) -> list[str]:
             names = next(csv.reader(file), [])
     except FileNotFoundError as missing:
         raise refusal("replay", "a file that is there", "file", path, "check the path") from missing
-    except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as failed:
+    except (OSError, UnicodeDecodeError, csv.Error, pl.exceptions.PolarsError) as failed:
         raise refusal("replay", "a file that can be read", "file", path, str(failed).splitlines()[0]) from failed
     if len(set(names)) < len(names) or "" in names:
         raise refusal("replay", "a name for each column, each once", "first line", names, "name them")
@@ -188,7 +215,10 @@ def _batches(path: Path) -> Iterator["polars.DataFrame"]:
     import polars as pl
 
     try:
-        scan = pl.scan_parquet(path) if path.suffix.lower() == ".parquet" else pl.scan_csv(path, infer_schema=False)
+        if path.suffix.lower() == ".parquet":
+            scan = pl.scan_parquet(path)
+        else:
+            scan = pl.scan_csv(path, infer_schema=False, new_columns=_names(path))
         yield from scan.collect_batches(chunk_size=ROWS)
     except pl.exceptions.NoDataError:
         return
@@ -203,8 +233,15 @@ def _refuse_ragged(path: Path) -> None:
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
         count = len(next(reader))
-        for row, cells in enumerate(reader, 1):
+        for row, cells in enumerate(_lines(reader, path), 1):
             if len(cells) != count and cells:
                 raise refusal(
                     "replay", f"{count} cells in every row", f"row {row} with", f"{len(cells)} cells", "correct the file"
                 )
+
+
+def _lines(reader: Any, path: Path) -> Iterator[list[str]]:
+    try:
+        yield from reader
+    except csv.Error as failed:
+        raise refusal("replay", "a file that can be read", "file", path, str(failed)) from failed

@@ -2,65 +2,74 @@
 
 from typing import Any
 
-from klazy.replay.contenders import CANDIDATES
 from klazy.replay.score import Replay, Score
 
 SELDOM = 0.02  # of the rounds in which the projection binds, below which laziness has nothing to act on
+SHORT = 50  # rounds that a rule averages, up to which it has a short memory
 ALIKE = 0.5  # the correlation of a row with the next from which on costs drift
 STEADY = 0.01  # relative to its cost, how near the fixed point is to the best where nothing lasting changes
 
 
-def helps(found: Replay) -> bool:
-    """Whether something lazy paid less than every simple rule and GD, by more than chance."""
-    gain, half = found.saved(found.best("lazy"), found.best("simple", "greedy"))
-    return gain > half
+def verdict(found: Replay) -> str:
+    """``"helps"`` if something lazy paid less than every simple rule and GD, by more than chance; ``"perhaps"`` if it paid
+    less, but within chance; else ``"does not help"``."""
+    lazy, other = found.best("lazy"), found.best("simple", "greedy")
+    gain, half = found.saved(lazy, other)
+    if gain <= 0.0 or found.tied(lazy, other):
+        return "does not help"
+    return "helps" if gain > half else "perhaps"
 
 
 def answer(found: Replay) -> list[str]:
     """Which contender, what it saves and at what movement; or that laziness does not help here, and why."""
-    lazy, simple, greedy = found.best("lazy"), found.best("simple"), found.best("greedy")
+    lazy, simple, greedy, other = (found.best(*kinds) for kinds in (("lazy",), ("simple",), ("greedy",), ("simple", "greedy")))
     first, second = found.rounds
     said = [f"Scored on the last {second} of {first + second} rounds, everyone tuned on {found.tuned} rounds before them."]
-    if helps(found):
-        said += [
-            f"Use {named(lazy)}: it paid {lazy.cost:.6g}, {_less(found, lazy, simple)} than the best simple rule, "
-            f"{named(simple)}, and {_less(found, lazy, greedy)} than {named(greedy)}.",
-            f"It paid {lazy.switching:.6g} for moving; {simple.name} {simple.switching:.6g}, GD {greedy.switching:.6g}.",
-        ]
-    else:
-        other = found.best("simple", "greedy")
+    if verdict(found) == "does not help":
         said += [
             f"Laziness does not help here: the best that is lazy, {named(lazy)}, paid {lazy.cost:.6g}, "
             f"{_less(found, lazy, other)} than {named(other)} with {other.cost:.6g}.",
-            _reason(found),
+            _reason(found, other),
         ]
-    if found.lower_bound is not None:
-        said.append(f"In hindsight {found.optimum:.6g} would have done; nothing less than {found.lower_bound:.6g} could.")
     else:
-        said.append("The trace is too long to search for the optimum in hindsight.")
-    return said
+        use = f"Use {named(lazy)}:" if verdict(found) == "helps" else f"Perhaps {named(lazy)}, but within chance:"
+        said += [
+            f"{use} it paid {lazy.cost:.6g}, {_less(found, lazy, simple)} than the best simple rule, "
+            f"{named(simple)}, and {_less(found, lazy, greedy)} than {named(greedy)}.",
+            f"It paid {lazy.switching:.6g} for moving; {simple.name} {simple.switching:.6g}, GD {greedy.switching:.6g}.",
+        ]
+        if lazy.name == "k-lazyGD":
+            decay = next(score for score in found.scores if score.name == "Decay")
+            said.append(
+                "It forgets by a clock: where costs change in step with it, that is luck that need not last; "
+                f"Decay, which has no clock, paid {decay.cost:.6g}."
+            )
+    if found.optimum is None:
+        return [*said, "The trace is too long to search for the optimum in hindsight."]
+    least = min(found.optimum.cost, found.scores[0].cost)
+    return [*said, f"In hindsight {least:.6g} would have done; nothing less than {found.optimum.lower_bound:.6g} could."]
 
 
-def _reason(found: Replay) -> str:
-    """Why not."""
+def _reason(found: Replay, other: Score) -> str:
+    """Why not: what beat the lazy says what they lack."""
+    fixed = next(score for score in found.scores if score.name == "fixed")
+    if fixed.cost - other.cost <= STEADY * abs(other.cost):
+        return "One fixed decision is as good as any: nothing that lasts has changed, so there is nothing to follow."
+    binds = f"The projection binds in {found.binds:.1%} of rounds"
     if found.binds < SELDOM:
-        return f"The projection binds in {found.binds:.1%} of rounds; where it does not, every k plays what GD plays."
-    if found.repeats > ALIKE:
+        return f"{binds}; where it does not, every k plays what GD plays."
+    if found.repeats > ALIKE and min(other.parameters.get("window", 1), other.parameters.get("k", 1)) < SHORT:
         said = "The costs drift faster than they repeat: a row is much like the one before it"
         return f"{said} (correlation {found.repeats:.2f}), and what is longer ago misleads."
-    best, fixed = found.scores[0], next(score for score in found.scores if score.name == "fixed")
-    if fixed.cost - best.cost <= STEADY * abs(best.cost):
-        return "One fixed decision is as good as any: nothing that lasts has changed, so there is nothing to follow."
-    said = f"The projection binds in {found.binds:.1%} of rounds, and a row is like the one before it with correlation"
-    return f"{said} {found.repeats:.2f}: laziness could act, but the gain is within chance, or eaten up by what it misses."
+    return f"{binds}, and a row is like the one before it with correlation {found.repeats:.2f}: laziness acts, but misses more."
 
 
 def _less(found: Replay, score: Score, than: Score) -> str:
     """How much less, with its interval, and in per cent where that means something."""
     gain, half = found.saved(score, than)
-    share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
-    if gain == 0.0:
+    if found.tied(score, than):
         return "neither less nor more"
+    share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
     return f"{abs(gain):.6g}{share} +- {half:.3g} {'less' if gain > 0.0 else 'more'}"
 
 
@@ -72,43 +81,48 @@ def named(score: Score) -> str:
 
 def table(found: Replay) -> list[dict[str, Any]]:
     """One row per contender, the best first, and the optimum at the end."""
+    bound = None if found.optimum is None else found.optimum.lower_bound
     rows = [
-        {
-            "contender": score.name,
-            "chosen": named(score).removeprefix(score.name).strip(" ()"),
-            "hitting": score.hitting,
-            "switching": score.switching,
-            "cost": score.cost,
-            "edge": ", ".join(score.edges),
-            "above_the_optimum": None if found.lower_bound is None else score.cost - found.lower_bound,
-        }
+        _row(score.name, named(score).removeprefix(score.name).strip(" ()"), score.hitting, score.switching, bound)
+        | {"candidates": score.candidates, "edge": ", ".join(score.edges)}
         for score in found.scores
     ]
-    if found.optimum is not None and found.lower_bound is not None:
-        blank: dict[str, Any] = dict.fromkeys(rows[0])
-        gap = found.optimum - found.lower_bound
+    if found.optimum is not None:
+        best = found.optimum
         rows.append(
-            blank
-            | {"contender": "optimum in hindsight", "chosen": "", "edge": "", "cost": found.optimum, "above_the_optimum": gap}
+            _row("optimum in hindsight", "", best.hitting, best.cost - best.hitting, bound) | {"candidates": None, "edge": ""}
         )
     return rows
+
+
+def _row(name: str, chosen: str, hitting: float, switching: float, bound: float | None) -> dict[str, Any]:
+    cost = hitting + switching
+    above = None if bound is None else max(cost - bound, 0.0)
+    return {
+        "contender": name,
+        "chosen": chosen,
+        "hitting": hitting,
+        "switching": switching,
+        "cost": cost,
+        "above_the_bound": above,
+    }
 
 
 def as_object(found: Replay) -> dict[str, Any]:
     """All of it as plain values."""
     lazy, simple, greedy = found.best("lazy"), found.best("simple"), found.best("greedy")
     gains = {"simple": found.saved(lazy, simple), "GD": found.saved(lazy, greedy)}
+    best = found.optimum
     return {
-        "helps": helps(found),
+        "verdict": verdict(found),
         "best": found.scores[0].name,
         "best_lazy": lazy.name,
         "best_simple": simple.name,
         "saved": {than: {"cost": gain, "half": half} for than, (gain, half) in gains.items()},
         "rounds": {"first": found.rounds[0], "tuned": found.tuned, "second": found.rounds[1]},
-        "candidates": CANDIDATES,
         "filled": found.source.filled,
-        "optimum": found.optimum,
-        "lower_bound": found.lower_bound,
+        "optimum": None if best is None else best.cost,
+        "lower_bound": None if best is None else best.lower_bound,
         "binds": found.binds,
         "repeats": found.repeats,
         "answer": answer(found),
