@@ -104,7 +104,7 @@ def sweep(
                     keeper.take(task, outcome)
             finally:
                 keeper.close()
-    rows = in_order(frame_of(keeper.waiting) if store is None else load_sweep(store.folder), keys)
+    rows = in_order(load_sweep(store.folder) if store is not None and pending < len(keys) else keeper.rows(), keys)
     return Sweep(study, rows, pending, len(keys) - pending, keeper.learner_rounds, time.perf_counter() - started)
 
 
@@ -129,6 +129,7 @@ class _Keeper:
     def __init__(self, store: Store | None, pending: int, progress: Progress | None) -> None:
         self.store, self.pending, self.progress = store, pending, progress
         self.waiting: list[tuple[Task, Outcome]] = []
+        self.frames: list[polars.DataFrame] = []
         self.done = self.learner_rounds = 0
         self.started = self.written = time.perf_counter()
         self.turn, self.timer = Lock(), Timer(0.0, self.write)
@@ -153,13 +154,20 @@ class _Keeper:
     def write(self) -> None:
         with self.turn:
             if self.store is not None and self.waiting:
-                self.store.add(frame_of(self.waiting))
+                self.frames.append(frame_of(self.waiting))
+                self.store.add(self.frames[-1])
                 self.waiting = []
                 self.written = time.perf_counter()
 
     def close(self) -> None:
         self.timer.cancel()
         self.write()
+
+    def rows(self) -> "polars.DataFrame":
+        """All that was played."""
+        import polars as pl
+
+        return pl.concat([*self.frames, frame_of(self.waiting)])
 
 
 def in_order(rows: "polars.DataFrame", keys: Collection[str]) -> "polars.DataFrame":

@@ -42,14 +42,14 @@ class Store:
             self._know(_read(new, ["key", "error"]), new)
 
     def _know(self, rows: "polars.DataFrame", files: list[Path]) -> None:
-        self.keys |= dict(zip(rows["key"], rows["error"].is_not_null(), strict=True))
+        self.keys.update(zip(rows["key"].to_list(), rows["error"].is_not_null().to_list(), strict=True))
         self._read |= {file.name for file in files}
 
     def add(self, rows: "polars.DataFrame") -> None:
         """Keep these runs, but for those that are there by now."""
         with self._turn():
             self.look()
-            new = rows.filter([key not in self.keys for key in rows["key"]])
+            new = rows.filter([key not in self.keys for key in rows["key"].to_list()])
             if len(new):
                 file = self.folder / f"part-{uuid4().hex}.parquet"
                 self._write(new, file)
@@ -75,11 +75,12 @@ class Store:
     def put(self, name: str, text: str) -> None:
         """A file beside the runs."""
         with self._turn():
-            write_durably(self.folder / name, text.encode())
+            (self.folder / f"{name}.partial").write_text(text, encoding="utf-8")
+            (self.folder / f"{name}.partial").replace(self.folder / name)
 
     def _write(self, rows: "polars.DataFrame", file: Path) -> None:
         data = BytesIO()
-        rows.write_parquet(data)
+        rows.write_parquet(data, compression="lz4")  # keys do not compress, and zstd takes twice as long
         write_durably(file, data.getvalue())
 
     def _turn(self) -> Any:
