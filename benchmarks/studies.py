@@ -25,6 +25,8 @@ def resonance(found: Sweep) -> tuple[pl.DataFrame, str, str]:
     rows = best_of(cells, ("length", "random_phases", "learner")).to_dicts()
     best = {(row["length"], row["random_phases"], row["learner"]): row for row in rows}
     lengths = sorted({length for length, _, _ in best})
+    if any(best[n, False, "KLazyGD"]["k"] != n for n in lengths):
+        raise SystemExit("The best slack is no longer the length of the phases: the words below must change.")
     equal = [
         f"{best[n, False, 'KLazyGD']['k']} for phases of {n}, {percent(best[n, False, 'KLazyGD'])} than GD" for n in lengths
     ]
@@ -61,27 +63,34 @@ def tuned(found: Sweep) -> tuple[pl.DataFrame, str, str]:
                 continue
             clear = line.filter(pl.col("mean").abs() > pl.col("half"))
             wins, losses = clear.filter(pl.col("mean") < -0.05), clear.filter(pl.col("mean") > 0.05)
-            parts.append(f"{learner} {span(wins, 'wins')}, {span(losses, 'loses')}")
+            parts.append(f"{learner} {span(wins, 'wins', len(line))}, {span(losses, 'loses', len(line))}")
         said.append(f"On the {scenario} sequence, against GD: " + "; ".join(parts) + ".")
     greedy = best.filter(pl.col("scenario") == "stochastic", pl.col("learner") == "GD")
     still = greedy.filter(pl.col("sigma") == found.rows["sigma"].max())["movement_weight"]
+    costly = best.filter(pl.col("scenario") == "corrupted", pl.col("learner") == "Decay", pl.col("movement_weight") > 5.0)
+    cheap = best.filter(pl.col("scenario") == "corrupted", pl.col("learner") != "GD", pl.col("movement_weight") < 5.0)
+    if (costly["mean"] > 0.0).any() or (cheap["mean"] < 0.0).any():
+        raise SystemExit("It is no longer lambda = 5 that parts the winners: the words below must change.")
+    memory = ", ".join(f"{m:g}" for m in costly["m"].unique().sort())
     said.append(
         f"From lambda = {still.min():.3g} on the best sigma on the stochastic sequence is the largest there is: who is tuned "
         "does not move, and all pay the same but auto, which has to find that out. On the corrupted sequence ten rounds on the "
         "wrong side cost 20 / sqrt(5), and to go over and come back lambda 4 / sqrt(5): below lambda = 5 every stretch is "
-        "worth following, which greedy descent does best, and above it is worth sitting out, which a memory of some sixteen "
-        "rounds does."
+        "worth following, which greedy descent does best, and above it is worth sitting out, which Decay does with a "
+        f"memory of {memory} rounds."
     )
     return cells, "movement_weight", " ".join(said)
 
 
-def span(line: pl.DataFrame, verb: str) -> str:
+def span(line: pl.DataFrame, verb: str, prices: int) -> str:
     """At which prices a learner wins or loses, and how much at most."""
     if not len(line):
         return f"{verb} nowhere"
     weights = line["movement_weight"]
     most = line.sort(pl.col("mean").abs())["mean"][-1]
-    return f"{verb} at {len(line)} of 11 prices, from {weights.min():.2g} to {weights.max():.2g}, by up to {abs(most):.1f} %"
+    return (
+        f"{verb} at {len(line)} of {prices} prices, from {weights.min():.2g} to {weights.max():.2g}, by up to {abs(most):.1f} %"
+    )
 
 
 STUDIES = {"resonance": resonance, "tuned": tuned}

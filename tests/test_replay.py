@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,7 @@ from klazy.replay.contenders import CANDIDATES, Candidate, Learning, contenders
 from klazy.replay.pages import figures, html
 from klazy.replay.rules import Leader, Rule
 from klazy.replay.score import BLOCKS
-from klazy.replay.words import answer, as_object, table, verdict
+from klazy.replay.words import _reason, answer, as_object, table, verdict
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
 
@@ -319,6 +320,17 @@ class TestTheAnswer:
             said[2] == f"The projection binds in {found.binds:.1%} of rounds; where it does not, every k plays what GD plays."
         )
         assert found.binds < 0.02
+
+    @pytest.mark.parametrize(
+        ("name", "parameters", "drifts"),
+        [("moving average", {"window": 5}, True), ("dead band", {"window": 400, "horizon": 2}, False), ("GD", {}, True),
+         ("follow the leader", {}, False)],
+        ids=repr,
+    )  # fmt: skip
+    def test_blames_drift_only_where_a_short_memory_won(self, phased, name, parameters, drifts):
+        found = replace(phased[0], repeats=0.9, binds=1.0)
+        score = replace(found.scores[0], name=name, parameters=parameters)
+        assert ("drift faster than they repeat" in _reason(found, score)) == drifts
 
     def test_takes_rounding_for_a_tie(self, tmp_path, by_step):
         found = replay(trace(tmp_path, np.tile([0.92, 0.76, 0.5], (60, 1))), game(3, move_cost=1.0))

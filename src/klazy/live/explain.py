@@ -105,7 +105,7 @@ class _Everywhere(ConvexSet):
         return y
 
     def _argmin_linear(self, g: Array) -> Array:
-        raise NotImplementedError
+        raise ArithmeticError("a linear function has no least point on all of R^d")
 
     def _violation(self, x: Array) -> Array:
         return np.zeros(x.shape[:-1])

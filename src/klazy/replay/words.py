@@ -58,7 +58,8 @@ def _reason(found: Replay, other: Score) -> str:
     binds = f"The projection binds in {found.binds:.1%} of rounds"
     if found.binds < SELDOM:
         return f"{binds}; where it does not, every k plays what GD plays."
-    if found.repeats > ALIKE and min(other.parameters.get("window", 1), other.parameters.get("k", 1)) < SHORT:
+    forgetful = other.name not in ("fixed", "follow the leader") and other.parameters.get("window", 1) < SHORT
+    if found.repeats > ALIKE and forgetful:
         said = "The costs drift faster than they repeat: a row is much like the one before it"
         return f"{said} (correlation {found.repeats:.2f}), and what is longer ago misleads."
     return f"{binds}, and a row is like the one before it with correlation {found.repeats:.2f}: laziness acts, but misses more."
