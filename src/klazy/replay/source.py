@@ -167,19 +167,11 @@ def _numbers(cells: "polars.Series") -> tuple[Array, np.ndarray, list[int]]:
     import polars as pl
 
     text = cells.dtype == pl.String
-    known = cells.is_in(MISSING).not_() & cells.is_not_null() if text else cells.is_not_null()
-    read = (
-        cells.cast(pl.Float64, strict=False)
-        if text or cells.dtype.is_numeric()
-        else pl.Series([None] * len(cells), dtype=pl.Float64)
-    )
-    bad = (known & read.is_null()).arg_true()[:1].to_list()
-    values = read.to_numpy().copy()
-    return (
-        values,
-        ~known.fill_null(False).to_numpy() | (np.isnan(values) & known.to_numpy() & ~np.isin(np.arange(len(values)), bad)),
-        bad,
-    )
+    known = cells.is_not_null() & ~cells.is_in(MISSING) if text else cells.is_not_null()
+    nothing = pl.Series([None] * len(cells), dtype=pl.Float64)  # as of dates
+    read = cells.cast(pl.Float64, strict=False) if text or cells.dtype.is_numeric() else nothing
+    missing = ~known.fill_null(False) | read.is_nan().fill_null(False)
+    return read.to_numpy(), missing.to_numpy(), (known & read.is_null()).arg_true()[:1].to_list()
 
 
 def _names(path: Path) -> list[str]:
