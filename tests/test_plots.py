@@ -1,9 +1,14 @@
 """What is shown: figures of a trace, a certificate, a diagnosis, one step and the paper; a trace's table; experts."""
 
+import ast
+import importlib
+import inspect
 import io
+import pkgutil
 import subprocess
 import sys
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -18,8 +23,10 @@ import klazy as kl
 from cases import TRIANGLE
 from klazy import plots
 from klazy.environments import alternating, rotating, square_wave, stochastic
+from klazy.plots.style import sheet
 from klazy.theory import step_picture
 from klazy.theory.geometry import normal_cone, outline
+from klazy.theory.resonance import Resonance
 
 
 def noise(seed, T, d):
@@ -120,46 +127,110 @@ class TestPlot:
         np.testing.assert_allclose(low, np.concatenate(([0.0], tops[:, :-1].min(axis=0))))
 
 
+SHORT = lazy(kl.L2Ball(2), noise(0, 9, 2))
+LINE, CORNERS = np.arange(1.0, 6.0), np.array([[-5.0, -5.0], [5.0, 5.0]])
 FIGURES = {
-    "trace": lambda: EXPERTS.plot(),
-    "certificate": lambda: kl.certify(lazy(kl.L2Ball(2), noise(0, 9, 2)), [0.0, 0.0]).plot(),
-    "diagnosis": lambda: lazy(kl.L2Ball(2), noise(0, 9, 2)).diagnose().plot(),
-    "step": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
-    "curves": lambda: plots.curves({"GD": np.arange(5.0)}, "cost"),
-    "sweep": lambda: plots.sweep(np.arange(1.0, 6.0), {"GD": np.arange(5.0)}, "k", "cost"),
+    "Trace.plot": lambda: EXPERTS.plot(),
+    "Regret.plot": lambda: kl.regret(SHORT, [0.0, 0.0]).plot(),
+    "Certificate.plot": lambda: kl.certify(SHORT, [0.0, 0.0]).plot(),
+    "Diagnosis.plot": lambda: SHORT.diagnose().plot(),
+    "Optimum.plot": lambda: kl.offline_optimum([[1.0], [-1.0]], kl.Box(-1, 1)).plot(),
+    "Frontier.plot": lambda: kl.Frontier(LINE, -LINE, LINE, -LINE).plot({"GD": (2.0, 3.0)}),
+    "Resonance.plot": lambda: Resonance(np.array([10, 30, 20]), LINE[:3], LINE[:3]).plot(),
+    "step_picture": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
     "bars": lambda: plots.bars({"one": {"GD": 1.0}}, "cost"),
-    "snapshots": lambda: plots.snapshots(outline(kl.L1Ball(2)), {"GD": noise(0, 3, 2)}),
-    "sequence": lambda: plots.sequence(np.ones(4), np.ones(4)),
+    "certificate": lambda: plots.certificate(LINE, LINE, LINE, dict.fromkeys("abc", LINE)),
+    "curves": lambda: plots.curves({"GD": LINE}, "cost"),
+    "decisions": lambda: plots.decisions(LINE, {"GD": noise(0, 5, 2)}, ["a", "b"], shares=False),
+    "figure": lambda: plots.figure(LINE, LINE),
+    "greedy_and_lazy": lambda: two_steps(),
+    "heat": lambda: plots.heat({"": plots.Heat([1.0, 2.0], [1.0, 2.0], noise(0, 2, 2))}, "x", "y", "cost"),
+    "movement": lambda: plots.movement(LINE, LINE, {"greedy": LINE}),
+    "panels": lambda: plots.panels({"one": plots.Lines(LINE, {"GD": LINE}, {}, {}, {})}, "k", "cost"),
+    "pareto": lambda: plots.pareto({"GD": 1.0}, {"GD": 2.0}),
     "phases": lambda: plots.phases(2, 5),
-    "two steps": lambda: two_steps(),
+    "points": lambda: plots.points(noise(0, 5, 2)),
+    "sequence": lambda: plots.sequence(np.ones(4), np.ones(4)),
+    "snapshots": lambda: plots.snapshots(outline(kl.L1Ball(2)), {"GD": noise(0, 3, 2)}),
+    "step": lambda: plots.step(outline(kl.L2Ball(2)), noise(0, 4, 2), LINE[:2], LINE[2:4], LINE[:0, None], CORNERS),
+    "sweep": lambda: plots.sweep(LINE, {"GD": LINE}, "k", "cost", log="xy"),
     "wave": lambda: plots.wave(*np.zeros((4, 8)), k=4),
+    "sheet": lambda: sheet(2.0),
 }
 
 
+def drawing():
+    """The public functions and methods of klazy that say they return a figure, by name."""
+    for about in pkgutil.walk_packages(kl.__path__, "klazy."):
+        for holder in (module := importlib.import_module(about.name), *vars(module).values()):
+            if holder is module or (inspect.isclass(holder) and holder.__module__ == module.__name__):
+                for name, member in vars(holder).items():
+                    told = inspect.isfunction(member) and member.__module__ == module.__name__ and not name.startswith("_")
+                    if told and member.__annotations__.get("return") in ("Figure", "plots.Figure"):
+                        yield member.__qualname__
+
+
+def test_every_function_that_draws_has_an_example():
+    assert set(drawing()) == set(FIGURES)
+
+
 def test_no_figure_uses_pyplot_or_a_display():
-    script = """
-import sys, numpy as np, klazy as kl
-learner, g = kl.GD(kl.L2Ball(2), 1.0), np.ones((9, 2))
-trace = kl.run(learner, g, engine="step")
-trace.plot(), kl.certify(trace, [0.0, 0.0]).plot(), trace.diagnose().plot()
-from klazy.theory import step_picture
-step_picture(learner, g, 5)
-from klazy import plots
-line = np.arange(1.0, 10.0)
-plots.curves({"GD": line}, "cost"), plots.sweep(line, {"GD": line}, "k", "cost", log="xy")
-plots.bars({"a": {"GD": 1.0}}, "cost")
-plots.snapshots(g, {"GD": g}), plots.sequence(line, line), plots.phases(2, 5), plots.wave(line, line, line, line, 4)
-plots.greedy_and_lazy({"a": g}, {"a": g[:5]}, {"a": g[:5]}, {"a": g[:0]})
-print("matplotlib.pyplot" in sys.modules, "matplotlib.figure" in sys.modules)
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import test_plots
+from matplotlib.figure import Figure
+drawn = [draw() for draw in test_plots.FIGURES.values()]
+print(len(drawn), all(isinstance(figure, Figure) for figure in drawn), "matplotlib.pyplot" in sys.modules)
 """
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.split() == ["False", "True"]
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.stdout.split() == [str(len(FIGURES)), "True", "False"], run.stderr
+
+
+def test_no_source_imports_pyplot_or_shows_a_figure():
+    """Those of plt and of figures take no arguments; agents show records."""
+    for file in sorted(Path(str(kl.__file__)).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                named = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+                assert not any("pyplot" in name or "pylab" in name for name in named), file
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                assert node.func.attr != "show" or node.args, (file, node.lineno)
 
 
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 def test_every_figure_says_that_matplotlib_is_missing(draw, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.delitem(sys.modules, "klazy.plots.shown", raising=False)
     with pytest.raises(ImportError, match=r"plot needs matplotlib, which is not installed; pip install 'klazy\[cli\]'"):
         draw()
+
+
+def test_the_worst_phase_length_is_marked_on_lengths_in_any_order():
+    (ax,) = Resonance(np.array([30, 10, 20]), np.array([3.0, 1.0, 5.0]), np.ones(3)).plot().axes
+    lazily, greedily, mark = (np.asarray(line.get_xydata()).tolist() for line in ax.lines)
+    assert lazily == [[10, 1], [20, 5], [30, 3]]
+    assert greedily == [[10, 1], [20, 1], [30, 1]]
+    assert mark == [[20, 5]]
+
+
+def test_regret_is_drawn_up_to_its_numbers_and_only_where_it_was_kept():
+    found = kl.regret(SHORT, [0.1, 0.2])
+    drawn = curves(found.plot().axes[0])
+    assert {name: line[-1].tolist() for name, line in drawn.items()} == {
+        name: [9.0, pytest.approx(getattr(found, name))] for name in ("dynamic", "switching", "total")
+    }
+    lean = kl.run(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), record="totals", engine="step")
+    with pytest.raises(
+        ValueError, match=r"^Regret.plot needs running sums, got a run that kept totals; run it with record='costs'"
+    ):
+        kl.regret(lean, [0.0, 0.0]).plot()
+
+
+def test_an_optimum_is_drawn_as_what_it_plays():
+    found = kl.offline_optimum(noise(0, 30, 3), kl.L2Ball(3), kl.L2Movement(0.3))
+    for i, line in enumerate(found.plot().axes[0].lines):
+        np.testing.assert_array_equal(line.get_ydata(), found.u[:, i])
 
 
 class TestCertificate:

@@ -19,7 +19,7 @@ def sample_actions(trace: Trace, seed: Any) -> NDArray[np.int64]:
 
     This is the maximal coupling of neighbouring rounds: the expected number of switches is the sum of the total variations,
     which is what :class:`TVMovement` charges on ``Simplex(d)``, and no way to draw the actions has fewer. ``seed`` is
-    whatever :func:`numpy.random.default_rng` takes.
+    whatever ``numpy.random.default_rng`` takes.
 
     >>> g = np.random.default_rng(0).uniform(size=(200, 3))
     >>> trace = run(KLazyGD(Simplex(3), sigma=4.0, k=20), g, movement=TVMovement())

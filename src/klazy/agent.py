@@ -22,7 +22,7 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 class Agent:
-    """A learner in service: play ``agent.x``, then tell it the gradient there with :meth:`update`.
+    """A learner in service: play ``agent.x``, then tell it the gradient there with :meth:`~klazy.Agent.update`.
 
     ``agent.t`` is the round about to be played. ``engine`` is as in :func:`~klazy.run`. ``guards`` are limits on what it plays;
     without them it plays the learner's points. A saved agent, once loaded, goes on bit for bit as if it had never stopped;

@@ -5,14 +5,19 @@ Nothing else identifies it, so text, equality and files all come from the constr
 """
 
 from functools import cache
+from html import escape
 from inspect import signature
+from textwrap import shorten
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from klazy.arrays import frozen
+from klazy.markup import card, code, faint, folded, named
+from klazy.page import paragraph, table
 
 _SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
+_LINE = 80  # letters that notebooks show of a part before they fold it
 
 
 class Config:
@@ -41,6 +46,14 @@ class Config:
         default = _defaults(type(self))
         shown = [f"{name}={_text(value)}" for name, value in self._arguments().items() if not _same(value, default[name])]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: every argument, those at their default fainter."""
+        return card(type(self).__name__, faint(escape(_summary(type(self)))), self._shown(_table(self)))
+
+    def _shown(self, arguments: str) -> str:
+        """The table of the arguments with what else there is to say."""
+        return arguments
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self) or not isinstance(other, Config):
@@ -85,6 +98,43 @@ def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return repr(value.tolist()) if value.size <= _SHOWN else f"<array of shape {value.shape}>"
     return repr(value)
+
+
+def _summary(cls: type) -> str:
+    """What a class says of itself first, unless that is a formula."""
+    said = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
+    return "" if "`" in said else said
+
+
+def _table(config: Config) -> str:
+    default, shown = _defaults(type(config)), {}
+    for name, value in config._arguments().items():
+        shown[name] = faint(code(_text(value))) if _same(value, default[name]) else _cell(name, value)
+    return named(shown)
+
+
+def _cell(name: str, value: Any) -> str:
+    """A value in HTML: what is long is folded, a list of configurations a table of its own."""
+    text = _text(value)
+    if isinstance(value, tuple) and value and all(isinstance(member, Config) for member in value):
+        return folded(f"{len(value)} {name}", _members(value), len(value))
+    if isinstance(value, Config) and len(text) > _LINE:
+        return folded(type(value).__name__, _table(value))
+    return code(text)
+
+
+def _members(configs: tuple[Config, ...]) -> str:
+    """What they have in common, and a row for each with the rest."""
+    given = [{name: _text(value) for name, value in config._arguments().items()} for config in configs]
+    names = list(dict.fromkeys(name for arguments in given for name in arguments))
+    common = [name for name in names if len({arguments.get(name) for arguments in given}) == 1] if len(given) > 1 else []
+    rows = [
+        {"": i, "class": type(config).__name__}
+        | {name: shorten(arguments.get(name, ""), _LINE, placeholder=" ...") for name in names if name not in common}
+        for i, (config, arguments) in enumerate(zip(configs, given, strict=True))
+    ]
+    shared = ", ".join(f"{name}={given[0][name]}" for name in common)
+    return table(rows) + (paragraph(f"Each has {shared}.", "faint") if shared else "")
 
 
 def _plain(value: Any) -> Any:

@@ -58,7 +58,12 @@ class Diagnosis:
     __repr__ = __str__
 
     def plot(self) -> "Figure":
-        """How far each step went, below those of the three bounds that are defined somewhere: a matplotlib figure."""
+        """How far each step went, below those of the three bounds that are defined somewhere: a matplotlib figure.
+
+        >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)), engine="step")
+        >>> trace.diagnose().plot().axes[0].get_yscale()
+        'log'
+        """
         bounds = {"greedy": self.greedy_bound, "stability": self.stability_bound, "variance": self.variance_bound}
         return plots.movement(self.moved, self.stale, bounds)
 

@@ -42,18 +42,18 @@ def document(title: str, body: str) -> str:
     return PAGE.substitute(title=escape(title), body=body)
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
+def table(rows: Sequence[dict[str, Any]], digits: int = 7) -> str:
     """Words to the left, numbers to the right."""
     kinds = {name: ' class="word"' if isinstance(value, str) else "" for name, value in rows[0].items()}
     head = "".join(f"<th scope=col{kind}>{escape(name.replace('_', ' '))}</th>" for name, kind in kinds.items())
     body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{_cell(row[name])}</td>" for name, kind in kinds.items()) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td{kind}>{_cell(row[name], digits)}</td>" for name, kind in kinds.items()) + "</tr>" for row in rows
     )
     return f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.7g}" if isinstance(value, float) else escape(str(value))
+def _cell(value: Any, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}g}" if isinstance(value, float) else escape(str(value))
 
 
 def paragraph(said: str, kind: str = "") -> str:

@@ -1,16 +1,24 @@
 """Regret of a run against a comparator."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from klazy import plots
 from klazy.arrays import Array, real_array, refusal, rows, vector
 from klazy.comparators import Optimum
 from klazy.costs import Costs, as_costs
+from klazy.markup import card, row, sparkline
 from klazy.movement import L2Movement
+from klazy.page import table
 from klazy.trace import Trace
+
+if TYPE_CHECKING:
+    from klazy.plots import Figure
+
+NUMBERS = ("dynamic", "switching", "comparator_switching", "smoothed", "total", "path_length")
 
 
 class Curves(NamedTuple):
@@ -48,8 +56,27 @@ class Regret:
         return self.smoothed - self.comparator_switching
 
     def __str__(self) -> str:
-        names = ("dynamic", "switching", "comparator_switching", "smoothed", "total", "path_length")
-        return "\n".join(f"{name:22}{getattr(self, name):14.7g}" for name in names)
+        return "\n".join(f"{name:22}{getattr(self, name):14.7g}" for name in NUMBERS)
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, with a small picture of the running sums."""
+        rows = [{"": name, "value": getattr(self, name)} for name in NUMBERS]
+        return card("Regret", "", row(table(rows), sparkline(self._running) if self.curves else ""))
+
+    @property
+    def _running(self) -> dict[str, Array]:
+        if self.curves is None:
+            raise ValueError("Regret.plot needs running sums, got a run that kept totals; run it with record='costs'.")
+        return {name: getattr(self.curves, name) for name in ("dynamic", "switching", "total")}
+
+    def plot(self) -> "Figure":
+        """Dynamic regret, the movement paid and total regret over the rounds: a matplotlib figure.
+
+        >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]], engine="step")
+        >>> [line.get_ydata()[-1].item() for line in regret(trace, [-1.0]).plot().axes[0].lines]
+        [1.5, 1.0, 2.5]
+        """
+        return plots.curves(self._running, "regret so far")
 
 
 def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:

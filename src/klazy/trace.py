@@ -11,7 +11,9 @@ import numpy as np
 from klazy.arrays import Array, refusal
 from klazy.costs import Costs
 from klazy.diagnostics import Diagnosis, diagnose
+from klazy.markup import card, code, row, sparkline
 from klazy.movement import Movement
+from klazy.page import paragraph, table
 from klazy.plots import figure
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from klazy.plots import Figure
 
 FORMAT = 1  # of the file that Trace.save writes
+STILL = 1e-12  # a coordinate that changes by no more has not moved
+BLOCK = 4096  # rounds that are looked at together: they stay in the processor's cache
 
 
 class Totals(NamedTuple):
@@ -113,14 +117,36 @@ class Trace:
         return shorten(self.learner, 120, placeholder=" ...")  # an ensemble's would fill pages
 
     def __str__(self) -> str:
-        lines = [self._title, f"{self.T} rounds in R^{self.dim}, {self.movement!r}, engine: {self.engine}", ""]
-        lines.append(f"{'':10}{'total':>14}{'per round':>14}")
-        named = {"hitting": self.totals.hitting, "switching": self.totals.switching, "cost": self.totals.cost}
-        lines += [f"{name:10}{total:14.6g}{total / self.T:14.6g}" for name, total in named.items()]
-        if "x" in self.kept:
-            moved = int((np.abs(np.diff(self.x, axis=0)) > 1e-12).any(axis=1).sum())
-            lines.append(f"moved in {moved} of {self.T - 1} rounds")
-        return "\n".join(lines)
+        lines = [self._title, self._game, "", f"{'':10}{'total':>14}{'per round':>14}"]
+        lines += [f"{name:10}{total:14.6g}{total / self.T:14.6g}" for name, total in self._named.items()]
+        return "\n".join([*lines, *self._moves])
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, with a small picture of what was paid so far."""
+        rows = [{"": name, "total": total, "per round": total / self.T} for name, total in self._named.items()]
+        curves = ""
+        if "hitting" in self.kept:
+            hit, moved = np.cumsum(self.hitting), np.cumsum(self.switching)
+            curves = sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
+        return card("Trace", code(self._title), *map(paragraph, (self._game, *self._moves)), row(table(rows, 6), curves))
+
+    @property
+    def _game(self) -> str:
+        return f"{self.T} rounds in R^{self.dim}, {self.movement!r}, engine: {self.engine}"
+
+    @property
+    def _named(self) -> dict[str, float]:
+        return {"hitting": self.totals.hitting, "switching": self.totals.switching, "cost": self.totals.cost}
+
+    @property
+    def _moves(self) -> list[str]:
+        """How often it moved, in words, if its points are known."""
+        if "x" not in self.kept:
+            return []
+        blocks = (np.diff(self.x[i : i + BLOCK + 1], axis=0) for i in range(0, self.T - 1, BLOCK))
+        # Copied across, because NumPy looks along short rows slowly.
+        moved = sum(np.count_nonzero((np.abs(block) > STILL).T.copy().any(axis=0)) for block in blocks)
+        return [f"moved in {moved} of {self.T - 1} rounds"]
 
     def to_frame(self) -> "polars.DataFrame":
         """One row per round as a polars frame: t, hitting, switching and, if recorded, x_1 to x_d."""
@@ -133,7 +159,13 @@ class Trace:
         return polars.DataFrame(columns | points)
 
     def plot(self) -> "Figure":
-        """What it paid so far, what it played and how it weighed its experts, as far as recorded: a matplotlib figure."""
+        """What it paid so far, what it played and how it weighed its experts, as far as recorded: a matplotlib figure.
+
+        It is shown where a notebook's cell ends with it, never before.
+
+        >>> [ax.get_ylabel() for ax in run(GD(Box(-1, 1), 2.0), [[1.0], [-1.0]], engine="step").plot().axes]
+        ['cost so far', 'decision']
+        """
         return figure(self.hitting, self.switching, self.kept.get("x"), self.kept.get("weights"))
 
     def gradients(self) -> Array:

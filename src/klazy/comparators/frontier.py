@@ -65,7 +65,12 @@ class Frontier:
 
     def plot(self, places: Mapping[str, tuple[float, float]] | None = None) -> "Figure":
         """Best hitting cost against path length, uncertain where shaded, as a matplotlib figure; ``places`` are (path length,
-        hitting cost) of a comparator or of learners, by label."""
+        hitting cost) of a comparator or of learners, by label.
+
+        >>> curve = frontier([[1.0], [-1.0], [1.0]], Box(-1, 1))
+        >>> curve.plot({"greedy": (1.0, -1.2)}).axes[0].get_xlabel()
+        'path length'
+        """
         named = dict(places or {})
         lengths = [P for P, _ in named.values() if P > 0.0] + self.path_length[self.path_length > 0.0].tolist() or [1.0]
         P = np.geomspace(min(lengths) / 2.0, max(lengths), 200)

@@ -1,12 +1,16 @@
 """What a comparator is: a sequence, what it pays, and a certificate of how much less any other could pay."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from klazy import plots
 from klazy.arrays import Array
 from klazy.movement import Movement
+
+if TYPE_CHECKING:
+    from klazy.plots import Figure
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -50,6 +54,14 @@ class Optimum:
             f"offline optimum of {T} rounds in R^{d}, by {self.method}{effort}\n{table}\n"
             f"relative gap{self.gap:18.1e}\nmoves in {moved} of {T - 1} rounds"
         )
+
+    def plot(self) -> "Figure":
+        """What it plays over the rounds: a matplotlib figure.
+
+        >>> offline_optimum([[1.0], [-1.0]], Box(-1, 1)).plot().axes[0].get_ylabel()
+        'decision'
+        """
+        return plots.points(self.u)
 
 
 class GapNotReached(ArithmeticError):

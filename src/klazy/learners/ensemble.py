@@ -39,7 +39,7 @@ class SAderState(NamedTuple):
 
 
 class SAder(Learner[SAderState]):
-    r"""The ensemble of smoothed online learning (Alg. 3 of the paper), over any learners on one set.
+    r"""The ensemble of smoothed online learning (the paper's Algorithm 3), over any learners on one set.
 
     .. math:: x_t = \sum_i w_{i,t}\, x^i_t, \qquad
               \ell_{i,t} = \langle g_t, x^i_t - x_t\rangle + \lambda\, m(x^i_t - x^i_{t-1}), \qquad
@@ -162,7 +162,7 @@ class SAder(Learner[SAderState]):
 
     @cached_property
     def noise(self) -> tuple[float, float]:
-        """Spreads up to the first times |g| plus the second are rounding errors, from which no rate must be learnt."""
+        """Spreads up to the first times the norm of g plus the second are rounding errors; no rate must be learnt from them."""
         reach = _RESOLUTION * (self.domain.scale + float(np.linalg.norm(self.domain.start)))
         return reach, reach * float(self.movement.weight) * self.movement.lipschitz(self.domain.dim)
 

@@ -25,7 +25,7 @@ class FTRLState(NamedTuple):
 
 
 class KLazyFTRL(Descent[FTRLState]):
-    r"""Partially lazy gradient descent, FTRL form (Alg. 2 of the paper), in the version that holds for schedules too.
+    r"""Partially lazy gradient descent, FTRL form (the paper's Algorithm 2), in the version that holds for schedules too.
 
     .. math:: y_{t+1} = -p_t / \sigma_t, \qquad x_{t+1} = \Pi(y_{t+1}), \qquad
               p_t = p_{t-1} + g^I_t + g_t - (\sigma_t - \sigma_{t-1})\, x_\tau

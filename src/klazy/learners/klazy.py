@@ -13,7 +13,7 @@ from klazy.sets import ConvexSet
 
 
 class KLazyGD(Descent[AnchoredState]):
-    r"""Partially lazy gradient descent, projection form (Alg. 1 of the paper).
+    r"""Partially lazy gradient descent, projection form (the paper's Algorithm 1).
 
     .. math:: x_{t+1} = \Pi\bigl(x_\tau - g_{\tau:t} / \sigma_t\bigr), \qquad \tau = t - (t - 1) \bmod k
 

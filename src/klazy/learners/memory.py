@@ -83,7 +83,7 @@ class Decay(Memory):
 
 
 class Clip(Memory):
-    """theta = min(1, kappa / |raw|): the normal is kept, but no longer than kappa."""
+    """theta = min(1, kappa / size of raw): the normal is kept, but no longer than kappa."""
 
     kappa: float
     code: ClassVar[int | None] = codes.CLIP

@@ -7,7 +7,7 @@ from klazy.plots.files import write
 from klazy.plots.grouped import bars
 from klazy.plots.heat import Heat, heat
 from klazy.plots.plane import greedy_and_lazy, snapshots
-from klazy.plots.runs import certificate, figure, movement
+from klazy.plots.runs import certificate, figure, movement, points
 from klazy.plots.steps import step
 from klazy.plots.style import look
 from klazy.plots.timelines import phases, sequence, wave
@@ -32,6 +32,7 @@ __all__ = [
     "panels",
     "pareto",
     "phases",
+    "points",
     "sequence",
     "snapshots",
     "step",

@@ -39,6 +39,16 @@ def figure(hitting: Array, switching: Array, x: Array | None = None, weights: Ar
     return made
 
 
+def points(x: Array) -> "Figure":
+    """The points of shape (T, d) alone, drawn as :func:`figure` draws them."""
+    made = sheet(0.3 + HEIGHT)
+    ax = made.subplots()
+    _points(ax, drawn(len(x)), x)
+    tidy(ax)
+    ax.set_xlabel("round", fontsize=8)
+    return made
+
+
 def certificate(regret: Array, realised: Array, worst_case: Array, terms: dict[str, Array]) -> "Figure":
     """Running regret below its certificate and its bound; below them the terms that the certificate adds up."""
     made, t = sheet(0.3 + 2.0 * HEIGHT), drawn(len(regret))

@@ -84,7 +84,7 @@ def spots(x: NDArray[Any], y: Array, line: int, lines: int) -> list[int]:
 def sheet(height: float, width: float = WIDTH) -> "Figure":
     """An empty figure, in inches."""
     try:
-        from matplotlib.figure import Figure
+        from klazy.plots.shown import Figure
     except ImportError as missing:
         raise ImportError("plot needs matplotlib, which is not installed; pip install 'klazy[cli]'.") from missing
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")

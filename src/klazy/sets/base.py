@@ -9,8 +9,11 @@ from numpy.typing import ArrayLike
 
 from klazy.arrays import Array, frozen, real_array, refusal, vector
 from klazy.config import Config
+from klazy.markup import outlined, row
+from klazy.page import paragraph
 
 TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
+TURNS = 180  # directions in which a small picture of a set is drawn
 
 
 class ConvexSet(Config, ABC):
@@ -93,3 +96,21 @@ class ConvexSet(Config, ABC):
         if not self.contains(x):
             raise refusal(owner, f"a start point in {self!r}", "start", x.tolist(), "project it onto the set first")
         return frozen(x)
+
+    def _shown(self, arguments: str) -> str:
+        facts = f"In R^{self.dim}, diameter {self.diameter:.4g}"
+        try:
+            start = np.array2string(self.start, precision=4, threshold=8)
+        except ImportError:  # the projection's, which comes with an extra
+            return arguments + paragraph(f"{facts}.")
+        return row(arguments, self._picture()) + paragraph(f"{facts}, start {start}.", "faint")
+
+    def _picture(self) -> str:
+        """The set in the plane, with its start."""
+        return outlined(outline(self, TURNS), self.start) if self.dim == 2 else ""
+
+
+def outline(domain: ConvexSet, turns: int = 720) -> Array:
+    """Points around the boundary of a set in the plane, its vertices among them: a circle about the set, projected."""
+    angle = np.linspace(0.0, 2.0 * np.pi, turns, endpoint=False)
+    return domain.project(domain.start + 2.0 * domain.scale * np.column_stack((np.cos(angle), np.sin(angle))))

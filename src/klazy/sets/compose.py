@@ -124,6 +124,9 @@ class Intersection(ConvexSet):
         )
         return x
 
+    def _picture(self) -> str:
+        return ""  # where members hardly meet, their projections would take seconds
+
     def _argmin_linear(self, g: Array) -> Array:
         """Proximal point steps x' = Proj(x - s g) with growing s, to within 1e-7 |g| diameter of the minimum: x' is no further
         from it than |x - x'| diameter / s."""

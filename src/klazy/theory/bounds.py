@@ -66,7 +66,7 @@ def theorem_5(
 
 
 def theorem_5_tuned(T: int, G: float, R: float, P: float, movement_weight: float = 1.0, c: float = 1.0) -> float:
-    r"""Theorem 5 at :func:`sigma_star` and :func:`k_star`:
+    r"""Theorem 5 at :func:`~klazy.theory.sigma_star` and :func:`~klazy.theory.k_star`:
     :math:`\sqrt{T (G^2 + 2 \lambda G)(R^2 + 4 R P)} + c\, G \sqrt{2 R T P}`.
 
     The printed form of the second term lacks the factor :math:`c \sqrt{2R}`. It is an upper bound of :func:`theorem_5`

@@ -51,7 +51,12 @@ class Certificate:
         return "\n".join(f"{name:32}{curve[-1]:14.6g}" for name, curve in named.items())
 
     def plot(self) -> "Figure":
-        """Regret, certificate and bound over the rounds, and below them the three terms: a matplotlib figure."""
+        """Regret, certificate and bound over the rounds, and below them the three terms: a matplotlib figure.
+
+        >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)), engine="step")
+        >>> [ax.get_ylabel() for ax in certify(trace, [-1.0, 0.0]).plot().axes]
+        ['regret so far', "the certificate's terms"]
+        """
         return plots.certificate(self.regret, self.realised, self.worst_case, self.terms)
 
 

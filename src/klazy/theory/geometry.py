@@ -11,6 +11,7 @@ from klazy.arrays import Array, refusal, rows, whole
 from klazy.diagnostics import phases_of, sigmas_of
 from klazy.learners import GD, KLazyFTRL, KLazyGD, LazyGD, Learner
 from klazy.sets import ConvexSet
+from klazy.sets.base import outline
 
 if TYPE_CHECKING:
     from klazy.plots import Figure
@@ -51,12 +52,6 @@ def _checked(learner: Learner[Any], g: ArrayLike, t: int) -> Array:
     if t > len(g):
         raise refusal("step_picture", f"one of the {len(g)} rounds of g", "t", t, "give more gradients or an earlier round")
     return g[:t]
-
-
-def outline(domain: ConvexSet) -> Array:
-    """Points around the boundary of a set in the plane, its vertices among them: a circle about the set, projected."""
-    turns = np.linspace(0.0, 2.0 * np.pi, TURNS, endpoint=False)
-    return domain.project(domain.start + 2.0 * domain.scale * _unit(turns))
 
 
 def normal_cone(domain: ConvexSet, x: Array, guess: Array) -> Array:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from klazy import plots
 from klazy.arrays import Array, refusal, whole
 from klazy.environments import phases_of_length
 from klazy.learners import GD
@@ -13,6 +14,11 @@ from klazy.learners.base import Descent
 from klazy.play import run_many
 from klazy.regret import regret
 from klazy.sets import L2Ball
+
+if TYPE_CHECKING:
+    from klazy.plots import Figure
+
+WIDE = 100.0  # the ratio of the longest phase to the shortest from which on a figure's axis is logarithmic
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +48,18 @@ class Resonance:
         return "\n".join(texts)
 
     __repr__ = __str__
+
+    def plot(self) -> "Figure":
+        """Both over the phase length, marked where laziness costs most: a matplotlib figure.
+
+        >>> resonance(KLazyGD(L2Ball(1), 5.0, k=200), [100, 200, 400]).plot().axes[0].get_xlabel()
+        'phase length'
+        """
+        order, worst = np.argsort(self.lengths), int(np.argmax(self.lazy - self.greedy))
+        lines = {"lazy": self.lazy[order], "greedy": self.greedy[order]}
+        marked = {"lazy": (float(self.lengths[worst]), float(self.lazy[worst]))}
+        x, log = self.lengths[order], "x" * bool(self.lengths.max() >= WIDE * self.lengths.min())
+        return plots.sweep(x, lines, "phase length", "smoothed regret per round", marked=marked, log=log)
 
 
 def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips: int = 20) -> Resonance:
