@@ -1,0 +1,53 @@
+"""
+Where laziness acts, and where it cannot
+========================================
+
+Laziness is a memory of what the projection cut off. Where the projection cuts nothing off, because the point stays inside the
+set, there is nothing to remember: every k plays the same points. ``Trace.diagnose`` counts the rounds in which it can matter.
+"""
+
+import numpy as np
+
+import klazy as kl
+from klazy import plots
+
+rng = np.random.default_rng(0)
+g = np.array([-1.0, 0.5]) + rng.normal(scale=1.5, size=(250, 2))
+slacks = {"GD": 1, "k=20": 20, "k=250": 250}
+
+
+def play(domain):
+    """All three on this set."""
+    return {name: kl.run(kl.KLazyGD(domain, 10.0, k), g) for name, k in slacks.items()}
+
+
+def moved(runs):
+    """How far each has moved so far."""
+    return {name: trace.switching.cumsum() for name, trace in runs.items()}
+
+
+# %%
+# On the unit l1 ball the projection binds in nearly all rounds, and the lazier the learner, the less it moves.
+small = play(kl.L1Ball(2))
+for name, trace in small.items():
+    still = trace.diagnose().stale.mean()
+    print(f"{name:6} moved {trace.totals.switching:5.1f}, stood still in {still:.0%} of rounds")
+assert moved(small)["GD"][-1] > moved(small)["k=20"][-1] > moved(small)["k=250"][-1]
+on_the_edge = plots.curves(moved(small), "moved so far")
+
+# %%
+# The steps of k = 20, one by one. Ticks at the bottom are rounds in which the point stood still though there was a gradient;
+# black dots are the lengths of the other steps, and coloured ones the bounds that theory has for each of them.
+diagnosis = small["k=20"].diagnose()
+print(diagnosis)
+assert diagnosis.binds.mean() > 0.9
+steps = diagnosis.plot()
+
+# %%
+# On a ball a hundred times as large, with the same costs, the point does not reach the edge. Greedy, lazy or between, all
+# play the same points: three lines in one (sigma is 10 in all). Who sees them differ has given them different sigmas.
+large = play(kl.L1Ball(2, radius=100.0))
+for trace in large.values():
+    assert np.allclose(trace.x, large["GD"].x, rtol=0.0, atol=1e-10)
+    assert not trace.diagnose().binds.any()
+inside = plots.curves(moved(large), "moved so far")

@@ -1,0 +1,59 @@
+"""
+Resonance: where a clock hurts, and where it wins
+=================================================
+
+k-lazyGD forgets by a clock, every k rounds. If the costs have a rhythm of their own, the two are in step or out of step, and
+that can matter more than anything else. ``klazy.theory.resonance`` plays phases of many lengths against a learner, the sign of
+the costs changing from one to the next, and greedy descent with the same sigma beside it.
+"""
+
+import numpy as np
+
+import klazy as kl
+from klazy import plots
+from klazy.environments import stochastic
+from klazy.theory import resonance
+
+lengths = range(10, 421, 10)
+clock = resonance(kl.KLazyGD(kl.L2Ball(1), sigma=5.0, k=200), lengths)
+decay = resonance(kl.MemoryGD(kl.L2Ball(1), sigma=5.0, memory=kl.Decay(50)), lengths)
+print(clock)
+assert clock.worst == 100
+in_step = clock.lengths % 200 == 0
+assert np.allclose(clock.lazy[in_step], clock.greedy[in_step])
+assert (np.diff(decay.lazy) < 0.0).all()
+
+# %%
+# These costs have no noise, so that there is little to gain. The clock is hurt most by phases half as long as its own: what
+# it has gathered in one it must undo in the next, and then it forgets. Where its own length divides a phase's, it is in step
+# and as good as greedy descent. ``Decay``, which forgets a little in every round, has neither the peak nor the dips.
+lines = {"GD": clock.greedy, "k=200": clock.lazy, "Decay": decay.lazy}
+by_length = plots.sweep(clock.lengths, lines, "length of a phase", "regret per round")
+
+
+# %%
+# With noise there is something to gain. Now phases have 800 rounds and k varies: the regret dips where a clock fits into a
+# phase once, twice, three times. With phases of random length those very slacks lose, and the best of all, picked on the same
+# draws, gains little.
+def total_regret(seed, random):
+    """Of every slack, on one draw of the sequence."""
+    drawn = stochastic(seed, phases=5, length=800, random_phases=random)
+    u = drawn.comparator
+    theirs = drawn.costs.values(u).sum() + kl.L2Movement().paid(u).sum()
+    return kl.run_batch(learners, drawn.costs).cost - theirs
+
+
+learners = [kl.KLazyGD(kl.L2Ball(5), sigma=20.0, k=k) for k in range(1, 901)]
+equal = total_regret(0, random=False)
+random = np.mean([total_regret(seed, random=True) for seed in range(8)], axis=0)
+for k in (800, int(random.argmin()) + 1):
+    on_equal, on_random = (curve[k - 1] / curve[0] - 1 for curve in (equal, random))
+    print(f"k = {k} against GD: {on_equal:+.0%} on equal phases, {on_random:+.0%} on random ones")
+assert equal.argmin() + 1 == 800
+assert equal[399] < equal[0] < equal[499]
+assert random[[399, 799]].min() > random[0]
+assert random.argmin() + 1 < 200
+
+curves, level = {"equal phases": equal, "random phases": random}, {"GD": equal[0]}
+by_slack = plots.sweep(np.arange(1.0, 901.0), curves, "slack k", "total regret", levels=level)
+# sphinx_gallery_thumbnail_number = 2

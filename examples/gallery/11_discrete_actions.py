@@ -1,0 +1,51 @@
+"""
+One action at a time
+====================
+
+A point of the simplex is a mixture; often one thing must be done, this server or that one. ``sample_actions`` draws an action
+in every round, with just the probabilities that were played, and changes it as seldom as any way to draw them can: the expected
+number of switches is the total variation of the points. What a learner saves by moving less is saved in switches, too.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import klazy as kl
+from klazy import plots
+
+rng = np.random.default_rng(0)
+favourite = np.repeat([0, 3, 1], 100)  # the cheapest action on average
+g = rng.uniform(size=(300, 5)) - 0.4 * np.eye(5)[favourite]
+learners = {"GD": kl.GD(kl.Simplex(5), 3.0), "k=50": kl.KLazyGD(kl.Simplex(5), 3.0, 50)}
+tv = kl.TVMovement(1.0)
+runs = {name: kl.run(learner, g, movement=tv) for name, learner in learners.items()}
+
+# %%
+# The points, as shares, and below them one draw of actions from each.
+rounds, names = np.arange(1, 301), [f"action {i}" for i in range(5)]
+points = {name: trace.x for name, trace in runs.items()}
+drawn = {name: np.eye(5)[kl.sample_actions(trace, seed=1)] for name, trace in runs.items()}
+shares = plots.decisions(rounds, points, names, shares=True)
+actions = plots.decisions(rounds, drawn, names, shares=True)
+
+# %%
+# Four hundred draws: their number of switches varies, its mean is what ``TVMovement`` charged, and so is the mean of their
+# costs.
+histogram, ax = plt.subplots(figsize=(3.5, 2.3), layout="constrained")
+for name, trace in runs.items():
+    draws = np.array([kl.sample_actions(trace, seed) for seed in range(400)])
+    switches = np.count_nonzero(np.diff(draws, axis=1), axis=1)
+    costs = g[np.arange(300), draws].sum(axis=1)
+    measured = {"cost": costs, "switches": switches}
+    for (what, sums), expected in zip(measured.items(), trace.totals, strict=True):
+        print(f"{name:5}{what:8} {sums.mean():4.1f} on average, {expected:4.1f} expected")
+        assert abs(sums.mean() - expected) < 4.0 * sums.std() / 20.0  # standard errors
+    colour = plots.look([name])[name]["color"]
+    ax.hist(switches, bins=range(45), color=colour, label=name)
+    ax.axvline(trace.totals.switching, color="black", linewidth=0.8)
+ax.set_xlabel("switches; a line is the total variation", fontsize=8)
+ax.set_ylabel("draws", fontsize=8)
+ax.tick_params(labelsize=7)
+ax.legend(frameon=False, fontsize=7)
+assert runs["k=50"].totals.switching < runs["GD"].totals.switching
+# sphinx_gallery_thumbnail_number = 3

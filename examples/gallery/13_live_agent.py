@@ -1,0 +1,52 @@
+"""
+A live agent with guards
+========================
+
+In service a decision has limits that no learner knows of: not so far at once, not so often, not on a night like this.
+``Guards`` hold an agent's point back while its learner goes on learning behind them, and ``explain`` says why the agent plays
+what it plays.
+"""
+
+import numpy as np
+
+import klazy as kl
+from klazy import plots
+
+rng = np.random.default_rng(0)
+means = np.repeat([[0.2, 0.5, 0.5], [0.5, 0.5, 0.2]], 60, axis=0)  # they change halfway
+delays = means + rng.normal(scale=0.2, size=means.shape)
+
+movement = kl.TVMovement(1.0)
+guards = kl.Guards(per_round=0.1, hold=5, movement=movement)
+agent = kl.Agent(kl.KLazyGD(kl.Simplex(3), sigma=3.0, k=30), guards=guards)
+own, played = [], []
+for t, delay in enumerate(delays, start=1):
+    if t == 80:
+        agent.freeze()  # somebody is at work there; the learner goes on
+    if t == 95:
+        agent.resume()
+    own.append(agent.state.x)
+    played.append(agent.x)
+    agent.update(delay)
+    if t in (70, 85):
+        print(agent.explain(), end="\n\n")
+
+# %%
+# Left the learner's own point, right what was played: steps of at most a tenth of the mass, one in five rounds, and none
+# while the agent is frozen.
+names = ["first", "second", "third"]
+points = {"the learner's own point": np.array(own), "played": np.array(played)}
+shares = plots.decisions(np.arange(1, 121), points, names, shares=True)
+
+moved = movement.paid(np.array(played))
+print(f"moved {np.count_nonzero(moved)} times, by {moved.max():.3f} at most")
+assert moved.max() <= 0.1
+assert np.diff(np.flatnonzero(moved)).min() >= 5
+assert not moved[80:95].any()
+
+# %%
+# What the guards cost: the agent moves less, and follows later.
+paid = {name: np.vecdot(delays, x) + movement.paid(x) for name, x in points.items()}
+costs = plots.curves({name: cost.cumsum() for name, cost in paid.items()}, "cost so far")
+assert paid["played"].sum() > paid["the learner's own point"].sum()
+assert moved.sum() < movement.paid(np.array(own)).sum()
