@@ -1,4 +1,5 @@
-# make test: everything that must hold, in an environment made from nothing.  make reproduce: the paper, as reproduction/report.html.
+# make test: everything that must hold, in an environment made from nothing.  make docs: the site, as build/site/index.html.
+# make reproduce: the paper, as reproduction/report.html.
 # make bench: the speed table.  make ensembles, make reproduction-page, make studies: the tables of docs/ensembles.md,
 # docs/reproduction.md and docs/sweeps.md.
 PYTHON ?= python3
@@ -7,11 +8,11 @@ export PYTHONHASHSEED := 0
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[cli,cluster,polytope,dev]'
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,polytope,docs,dev]'
 	touch $@
 
-.PHONY: test lint types layers browser tests reproduce reproduction-page bench ensembles studies clean
+.PHONY: test lint types layers browser tests docs reproduce reproduction-page bench ensembles studies clean
 test: lint types layers tests
 
 lint: .venv/ready
@@ -33,9 +34,19 @@ browser:
 
 # The whole suite with compiled kernels; what exercises kernels once more as plain Python, with compilation off.
 KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_play.py tests/test_ensembles.py tests/test_batch.py tests/test_bad_input.py
-tests: .venv/ready browser
+tests: .venv/ready browser docs/node_modules
 	$(BIN)/pytest -q -n auto --dist loadgroup --durations=12
 	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist loadgroup $(KERNELS)
+
+# Mathematics in the site is drawn by MathJax, from npm.
+docs/node_modules: docs/package.json
+	@command -v npm >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends npm >/dev/null; }
+	npm install --prefix docs --no-package-lock --no-audit --no-fund --silent
+	touch $@
+
+docs: .venv/ready docs/node_modules
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/site
+	@echo build/site/index.html
 
 reproduce: .venv/ready
 	$(BIN)/klazy reproduce
@@ -53,5 +64,5 @@ studies: .venv/ready
 	$(BIN)/python benchmarks/studies.py --write docs/sweeps.md
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist docs/node_modules docs/api docs/gallery
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

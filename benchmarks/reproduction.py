@@ -1,11 +1,13 @@
 """The tables of docs/reproduction.md, from the parts that `klazy reproduce` makes: python benchmarks/reproduction.py."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 from klazy import report
 from klazy.experiments import PRESETS, Settings
 from klazy.experiments.reproduce import PARTS, jobs_of, run_jobs
+from klazy.experiments.section import Stored
 from pages import markdown, run
 
 HEADING = "## The tables"
@@ -34,11 +36,20 @@ def in_hindsight(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def tables(out: Path, _: Path) -> str:
+def picture(section: Stored, name: str, file: Path) -> list[str]:
+    """The lines that show one of a part's figures, put beside the page."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(section.figure(name, "png"), file)
+    return [f"![{section.captions[name]}](figures/{file.name})", ""]
+
+
+def tables(out: Path, page: Path) -> str:
     jobs = jobs_of([], PRESETS, Settings(), out)
     list(run_jobs(jobs))
     stored = [(job, job.stored()) for job in jobs]
     rows = report.results_of(jobs)
+    parts = {job.name: section for job, section in stored if section}
+    picture(parts["geometry"], "geometry", page / "figures" / "geometry.png")  # of the README
     lines = ["### The printed gains, in per cent", "", *markdown(report.claims_of(rows))]
     extras = {job.name: section for job, section in stored if PARTS[job.name].kind == "extra"}
     lines += ["### What each difference does to them", "", *markdown(extras["presets"].tables["presets"])]
@@ -48,6 +59,8 @@ def tables(out: Path, _: Path) -> str:
         if name != "presets":
             lines += [f"### {section.title} (`klazy reproduce {name}`)", ""]
             lines += [line for said in section.text for line in (said, "")]
+        if name == "best-sigma":
+            lines += picture(section, "stochastic", page / "figures" / "best-sigma.png")
     return "\n".join(lines)
 
 

@@ -13,10 +13,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("list")(reproduce.list_parts)
-app.command("reproduce")(reproduce.reproduce)
-app.add_typer(sweep.app, name="sweep")
-app.command("replay")(replay.replay)
+app.command("reproduce", short_help="Make the paper's figures and tables, and an honest report.")(reproduce.reproduce)
+app.command("list", short_help="Name every part of the reproduction.")(reproduce.list_parts)
+app.command("replay", short_help="Tell what laziness would have saved on your own trace.")(replay.replay)
+app.add_typer(sweep.app, name="sweep", short_help="Play a study of many runs, here or on a cluster.")
 
 
 def _version(wanted: bool) -> None:

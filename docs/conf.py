@@ -1,0 +1,73 @@
+"""How the site is made: ``make docs``, where a warning is an error. The pages' own code is in reference.py and scraper.py."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from explorer.assemble import assembled  # noqa: E402
+from scraper import FigureScraper  # noqa: E402
+
+import klazy  # noqa: E402
+
+project, author = "klazy", "the klazy developers"
+release = version = klazy.__version__
+project_copyright = f"2026, {author}"
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+    "numpydoc",
+    "myst_nb",
+    "reference",
+]
+exclude_patterns = ["node_modules", "explorer", "gallery/*.ipynb", "gallery/*.py"]
+
+html_theme = "furo"
+html_title = "klazy"
+html_static_path = ["site.css", "node_modules/mathjax/es5/tex-svg-full.js"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+mathjax_path = "tex-svg-full.js"  # from an npm package, and SVG, which needs no fonts: the site works without a network
+
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+
+autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False  # a step is explained once, where it is required
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_validation_checks = {"GL08"}  # a public object without words
+nitpicky = True  # every reference leads somewhere
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "image_scrapers": (FigureScraper(),),
+    "within_subsection_order": "FileNameSortKey",
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 1e9,
+    "write_computation_times": False,
+    "show_signature": False,
+}
+
+
+def write_explorer(app: Any, failed: Exception | None) -> None:
+    """The explorer beside the pages: it is one file, and none of Sphinx's."""
+    if failed is None and app.builder.format == "html":
+        (Path(app.outdir) / "explore.html").write_text(assembled(), encoding="utf-8")
+
+
+def setup(app: Any) -> None:
+    app.connect("build-finished", write_explorer)

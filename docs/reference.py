@@ -1,0 +1,93 @@
+"""The API reference: a page for each part of the library, made from its public names, and a warning for any that is missing."""
+
+import inspect
+from collections.abc import Container
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sphinx.util import logging
+
+import klazy
+
+PARTS = {  # a page each: its title, and the modules whose names it has
+    "running": ("Playing and regret", ("play", "batch", "trace", "regret", "actions")),
+    "learners": ("Learners", ("learners",)),
+    "sets": ("Sets", ("sets",)),
+    "costs": ("Costs", ("costs",)),
+    "movement": ("What moving costs", ("movement",)),
+    "schedules": ("Schedules of sigma", ("schedules",)),
+    "live": ("Live agents", ("agent", "live")),
+    "comparators": ("Hindsight", ("comparators",)),
+    "lookahead": ("Baselines that look ahead", ("lookahead",)),
+    "theory": ("Theory", ("theory",)),
+    "environments": ("Sequences", ("environments",)),
+    "sweeps": ("Sweeps", ("sweeps",)),
+    "replay": ("Replay", ("replay",)),
+    "datasets": ("Data", ("datasets",)),
+    "experiments": ("The paper's experiments", ("experiments",)),
+    "plots": ("Figures", ("plots",)),
+}
+log = logging.getLogger(__name__)
+
+
+def public() -> dict[str, Any]:
+    """Every public object by its full name: those of klazy itself, then those that only a part of it exports."""
+    named = {f"klazy.{name}": getattr(klazy, name) for name in dir(klazy) if not name.startswith("_")}
+    found = {name: value for name, value in named.items() if not isinstance(value, ModuleType)}
+    for module in (import_module(f"klazy.{name}") for _, names in PARTS.values() for name in names):
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name, None)  # None: a name for type checkers only
+            if value is not None and getattr(klazy, name, None) is not value:
+                found[f"{module.__name__}.{name}"] = value
+    return found
+
+
+def home(name: str, value: Any) -> str:
+    """The part of klazy that an object comes from; data has no module but the one it is named in."""
+    return getattr(value, "__module__", name).split(".")[1]
+
+
+def directive(name: str, value: Any) -> str:
+    """What documents one object."""
+    if not inspect.isclass(value):
+        return f".. autofunction:: {name}\n" if callable(value) else f".. autodata:: {name}\n   :no-value:\n"
+    fields = ", ".join(getattr(value, "_fields", ()))  # of a named tuple, whose own words for them are empty
+    return f".. autoclass:: {name}\n   :members:\n" + (f"   :exclude-members: {fields}\n" if fields else "")
+
+
+def page(title: str, modules: tuple[str, ...]) -> str:
+    """One part: what it is, its names in a table, and each in full."""
+    words = inspect.getdoc(import_module(f"klazy.{modules[0]}")) or ""
+    objects = {name: value for name, value in public().items() if home(name, value) in modules}
+    scope = min((name.rpartition(".")[0] for name in objects), key=len)
+    table = "".join(f"   ~{name.removeprefix(f'{scope}.')}\n" for name in objects)
+    body = "\n".join(directive(name, value) for name, value in objects.items())
+    head = f"{title}\n{'=' * len(title)}\n\n.. currentmodule:: {scope}\n\n{words}"
+    return f"{head}\n\n.. autosummary::\n   :nosignatures:\n\n{table}\n{body}"
+
+
+def write_pages(app: Any) -> None:
+    folder = Path(app.srcdir) / "api"
+    folder.mkdir(exist_ok=True)
+    for name, part in PARTS.items():
+        file, text = folder / f"{name}.rst", page(*part)
+        if not file.exists() or file.read_text(encoding="utf-8") != text:  # what has not changed is not read again
+            file.write_text(text, encoding="utf-8")
+
+
+def missing(known: Container[str]) -> list[str]:
+    """The public names that are not among those documented."""
+    return [name for name in public() if name not in known]
+
+
+def check_names(app: Any, env: Any) -> None:
+    for name in missing(env.get_domain("py").objects):
+        log.warning("%s is public and in no page of the reference; give its module a page in docs/reference.py", name)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("builder-inited", write_pages)
+    app.connect("env-check-consistency", check_names)
+    return {"parallel_read_safe": True}

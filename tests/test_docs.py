@@ -1,0 +1,107 @@
+"""README and docs: every code block runs, every number has its source, the command and the algorithms are all there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import klazy as kl
+from cases import concrete
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))]
+SHOWS = {"{toctree}", "{eval-rst}", "{literalinclude}", "{include}"}  # directives, which are no code
+FENCE = re.compile(r"^(?P<mark>```+|~~~+|:::+)[ ]?(?P<kind>\S*)[^\n]*\n(?P<body>.*?)^(?P=mark)[ ]*$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    kind: str
+    body: str
+
+
+def blocks(page: Path) -> list[Block]:
+    return [Block(found["kind"], found["body"]) for found in FENCE.finditer(page.read_text(encoding="utf-8"))]
+
+
+def test_a_block_is_what_stands_between_two_fences(tmp_path):
+    page = tmp_path / "a.md"
+    page.write_text("```sh\nls\n```\nwords\n```{code-cell} python\nx = 1\n```\n````text\n```\n````\n```\n")
+    assert blocks(page) == [("sh", "ls\n"), ("{code-cell}", "x = 1\n"), ("text", "```\n")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_code_block_is_of_a_kind_that_is_run(page):
+    """pytest runs doctests (pyproject.toml), Sphinx cells (tests/test_site.py), the next test commands; there is no other."""
+    for block in blocks(page):
+        if block.kind == "python":
+            assert block.body.startswith(">>> ")
+        else:
+            assert block.kind in {"sh", "{code-cell}"} | SHOWS
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=pytest.mark.xdist_group(page.stem))
+        for page in PAGES
+        if any(block.kind == "sh" for block in blocks(page))
+    ],
+)
+def test_the_commands_of_a_page_run(page, tmp_path):
+    """In a folder of their own, one block after the other."""
+    script = "set -e\n" + "".join(block.body for block in blocks(page) if block.kind == "sh")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_lists_the_commands_as_help_does():
+    printed = subprocess.run(
+        [sys.executable, "-m", "klazy", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"COLUMNS": "80"},
+    ).stdout
+    told = dict(re.findall(r"^  (\w+) +(\S.*)$", printed.partition("Commands:")[2], re.MULTILINE))
+    listed = dict(re.findall(r"^\| `klazy (\w+)` \| (.*) \|$", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE))
+    assert listed == told != {}
+    assert list(listed) == list(told)
+
+
+def test_the_readmes_gains_are_those_of_the_reproduction_and_the_studies():
+    """Its table rounds what the two pages have, which commands print."""
+    rows = PAGES[0].read_text(encoding="utf-8").partition("| on | lazy | beside GD |")[2].partition("\n\n")[0].splitlines()[2:]
+    source = "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("reproduction", "sweeps"))
+    printed = set(re.findall(r"\d+(?:\.\d+)?", source))
+    told = [number for row in rows for number in re.findall(r"\d+\.\d+", row.split("|")[3])]
+    assert len(told) >= 10
+    assert set(told) <= printed
+
+
+@pytest.mark.parametrize("name", ["choose", "algorithms"])
+def test_every_learner_is_chosen_from_and_explained(name):
+    text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    learners = [learner.__name__ for learner in concrete(kl.Learner)]
+    assert len(learners) >= 8
+    assert [learner for learner in learners if f"`{learner}`" not in text and f"klazy.{learner}\n" not in text] == []
+    if name == "algorithms":
+        assert [learner for learner in learners if f":pyobject: {learner}.step\n" not in text] == []
+    else:
+        rules = [rule.__name__ for rule in concrete(kl.Memory)]
+        assert [rule for rule in rules if f"{rule}(" not in text] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+def test_links_lead_to_files_that_are_there(page):
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    made = {"api", "gallery"}  # by the build, which looks at these itself
+    assert [
+        link for link in links if "://" not in link and link.split("/")[0] not in made and not (page.parent / link).exists()
+    ] == []

@@ -1,0 +1,78 @@
+"""The site: built without a warning, and looked at in a real browser, without a network, at a desk's and a phone's width."""
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+import klazy as kl
+
+ROOT = Path(__file__).parents[1]
+WIDTHS = (1280, 390)
+pytestmark = pytest.mark.xdist_group("site")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Built from a copy of the sources, as ``make docs`` does; but tests/test_gallery.py runs the gallery."""
+    folder = tmp_path_factory.mktemp("site")
+    made = shutil.ignore_patterns("api", "gallery", "jupyter_execute", "node_modules")
+    shutil.copytree(ROOT / "docs", folder / "docs", ignore=made)
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    for name in ("src", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "docs/node_modules"):
+        (folder / name).symlink_to(ROOT / name)
+    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-D", "plot_gallery=0"]
+    built = subprocess.run([*command, folder / "docs", folder / "site"], capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+def test_every_page_fits_its_window_is_whole_and_needs_no_network(site, browser):
+    files = sorted(file for file in site.rglob("*.html") if "_static" not in file.parts)
+    assert len(files) > 40
+    page, wrong = browser.new_page(), []
+    page.on("request", lambda request: None if request.url.startswith(("file:", "data:")) else wrong.append(request.url))
+    page.on("requestfailed", lambda request: wrong.append(request.url))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    for file in files:
+        page.goto(file.as_uri())
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+                wrong.append(f"{file.relative_to(site)} is wider than {width}")
+    page.close()
+    assert wrong == []
+
+
+def test_mathematics_is_typeset(site, browser):
+    page = browser.new_page()
+    page.goto((site / "choose.html").as_uri())
+    page.wait_for_selector("mjx-container svg")
+    page.evaluate("MathJax.startup.promise")
+    assert page.locator("mjx-container").count() == page.locator(".math").count() > 5
+    assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+
+
+def test_a_public_name_without_a_page_stops_the_build(site, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    reference = importlib.import_module("reference")
+    inventory = subprocess.run(
+        [sys.executable, "-m", "sphinx.ext.intersphinx", site / "objects.inv"], capture_output=True, text=True
+    )
+    known = set(re.findall(r"^ +(klazy\.\S+)", inventory.stdout, re.MULTILINE))
+    assert reference.missing(known) == []
+    monkeypatch.setattr(kl, "Stray", type("Stray", (), {"__module__": "klazy.stray"}), raising=False)
+    assert reference.missing(known) == ["klazy.Stray"]
