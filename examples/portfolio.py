@@ -10,7 +10,7 @@ how much less than buy-and-hold one pays, exactly, and ``+-`` its 95 % interval,
 first, then at the largest holding. The stocks were chosen in hindsight, and all lasted 33 years: compare contenders, but do not
 believe them. Prices are rounded to a thousandth, much for the small ones of the nineties, which any rule that buys what fell
 takes for profit: hence the late start. The optimum is that of what klazy charges, and shows what hindsight is worth.
-Needs skfolio, in which the prices come: pip install 'klazy[datasets]'.
+Needs skfolio, in which the prices come: pip install '.[datasets]'.
 """
 
 from typing import Any

@@ -40,7 +40,7 @@ def test_every_code_block_is_of_a_kind_that_is_run(page):
         if block.kind == "python":
             assert block.body.startswith(">>> ")
         else:
-            assert block.kind in {"sh", "{code-cell}"} | SHOWS
+            assert block.kind in {"sh", "{code-cell}", "bibtex"} | SHOWS
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,17 @@ def test_the_commands_of_a_page_run(page, tmp_path):
         ["bash", "-c", script], cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_what_to_cite_is_what_the_citation_file_says():
+    (block,) = (block.body for block in blocks(ROOT / "docs" / "cite.md") if block.kind == "bibtex")
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    told = dict(re.findall(r"(version|eprint|year) = {(.*)}", block))
+    titles = re.findall(r"^  title = {(.*)}", block, re.MULTILINE)
+    assert titles == re.findall(r'title: "(.*)"', cited) != []
+    assert f"version: {told['version']}\n" in cited
+    assert f'"arXiv:{told["eprint"]}"' in cited
+    assert f"year: {told['year']}\n" in cited
 
 
 def test_the_readme_lists_the_commands_as_help_does():

@@ -39,8 +39,8 @@ corner_lazy = step_picture(lazy, g, t=6)
 # A round set
 # -----------
 #
-# On the l2 ball every cone is a ray, so that any gradient moves the point; but the farther outside :math:`y_{t+1}` lies, the
-# less. Full laziness, whose anchor is the very first point, moves least here.
+# On the l2 ball every cone is a ray, so that any gradient moves the point that is not along it; but the farther outside
+# :math:`y_{t+1}` lies, the less. Full laziness, whose anchor is the very first point, moves least here.
 domain = kl.L2Ball(2)
 greedy, between = kl.GD(domain, sigma=2.0), kl.KLazyGD(domain, sigma=2.0, k=3)
 lazy = kl.LazyGD(domain, sigma=2.0)

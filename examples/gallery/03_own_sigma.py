@@ -2,9 +2,9 @@
 To each its own sigma: the gain shrinks
 =======================================
 
-Small steps are a kind of restraint, too. Who compares greedy and lazy descent at one sigma compares a learner that has two
-kinds of it with one that has one. So let every learner have the sigma that suits it best in hindsight; and let the phases be
-of random length as well, so that no clock can be in step with them. See what is left of the gain.
+A large sigma makes small steps, which is restraint as well: at one sigma for both, a lazy learner is restrained twice and a
+greedy one once. So let every learner have the sigma that suits it best in hindsight; and let the phases be of random length
+as well, so that no clock can be in step with them. See what is left of the gain.
 """
 
 import numpy as np

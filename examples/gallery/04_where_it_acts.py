@@ -2,8 +2,9 @@
 Where laziness acts, and where it cannot
 ========================================
 
-Laziness is a memory of what the projection cut off. Where the projection cuts nothing off, because the point stays inside the
-set, there is nothing to remember: every k plays the same points. ``Trace.diagnose`` counts the rounds in which it can matter.
+Laziness is a memory of what the projection cut off. Where it cuts nothing off, because the point stays inside the set, there
+is nothing to remember: at a constant sigma every k plays the same points. ``Trace.diagnose`` counts the rounds in which it
+can matter.
 """
 
 import numpy as np

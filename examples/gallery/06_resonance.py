@@ -33,7 +33,7 @@ by_length = plots.sweep(clock.lengths, lines, "length of a phase", "regret per r
 
 # %%
 # With noise there is something to gain. Now phases have 800 rounds and k varies: the regret dips where a clock fits into a
-# phase once, twice, three times. With phases of random length those very slacks lose, and the best of all, picked on the same
+# phase once or twice. With phases of random length those very slacks lose, and the best of all, picked on the same
 # draws, gains little.
 def total_regret(seed, random):
     """Of every slack, on one draw of the sequence."""

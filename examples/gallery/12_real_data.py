@@ -47,8 +47,8 @@ trade = plots.pareto(
 )
 
 # %%
-# What three of them decided. The k-lazyGD that the first half chose changes its mind more often in the second than greedy
-# descent, and pays more.
+# What three of them decided. The k-lazyGD that the first half chose pays more for moving in the second than greedy
+# descent, and more in all.
 shown = {name: everyone[name].points for name in (simple.name, "k-lazyGD", "GD")}
 shares = plots.decisions(np.arange(len(greedy.points)), shown, carriers, shares=True)
 assert everyone["k-lazyGD"].switching > greedy.switching

@@ -44,7 +44,7 @@ class LazyGD(Descent[AnchoredState]):
 
     .. math:: x_{t+1} = \Pi\bigl(x_1 - g_{1:t} / \sigma_t\bigr)
 
-    It moves little, but its dynamic regret is linear in T as soon as the comparator moves at all.
+    It moves little, but its dynamic regret can be linear in T as soon as the comparator moves at all.
     """
 
     code: ClassVar[int | None] = codes.K_LAZY
