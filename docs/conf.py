@@ -32,6 +32,8 @@ html_title = "klazy"
 html_static_path = ["site.css", "node_modules/mathjax/es5/tex-svg-full.js"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_favicon = "figures/icon.svg"
+highlight_options = {name: {"stripnl": True} for name in ("default", "python", "pycon")}  # doctests end in an empty line
 mathjax_path = "tex-svg-full.js"  # from an npm package, and SVG, which needs no fonts: the site works without a network
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]

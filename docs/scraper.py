@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 from weakref import WeakSet
 
 from matplotlib.figure import Figure
 
+WIDE = 5.0  # inches: panels side by side, which a phone must scroll rather than shrink (site.css)
 _drawn: WeakSet[Figure] = WeakSet()  # not the scraper's own, which Sphinx pickles and compares
 
 
@@ -32,7 +34,10 @@ class FigureScraper:
             figure.savefig(path, dpi=self.dpi)
             figure.savefig(sharp, dpi=self.sharp * self.dpi)
             sources: Any = [{0: path, float(self.sharp): sharp}]
-            directives.append(figure_rst([path], gallery_conf["src_dir"], said(name, figure), sources))
+            rst = figure_rst([path], gallery_conf["src_dir"], said(name, figure), sources)
+            directives.append(
+                f".. container:: wide\n\n{indent(rst.strip(), '   ')}\n\n" if figure.get_size_inches()[0] > WIDE else rst
+            )
         return "".join(directives)
 
 

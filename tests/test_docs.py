@@ -99,13 +99,13 @@ def test_the_readmes_gains_are_those_of_the_reproduction_and_the_studies():
 @pytest.mark.parametrize("name", ["choose", "algorithms"])
 def test_every_learner_is_chosen_from_and_explained(name):
     text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    learners = [learner.__name__ for learner in concrete(kl.Learner)]
+    learners, rules = ([kind.__name__ for kind in concrete(base)] for base in (kl.Learner, kl.Memory))
     assert len(learners) >= 8
     assert [learner for learner in learners if f"`{learner}`" not in text and f"klazy.{learner}\n" not in text] == []
     if name == "algorithms":
         assert [learner for learner in learners if f":pyobject: {learner}.step\n" not in text] == []
+        assert [rule for rule in rules if f":pyobject: {rule}.theta\n" not in text] == []
     else:
-        rules = [rule.__name__ for rule in concrete(kl.Memory)]
         assert [rule for rule in rules if f"{rule}(" not in text] == []
 
 

@@ -52,5 +52,5 @@ ax.scatter(greedy[more], lazy[more], 8, "#D55E00", label="k=2 moved more")
 ax.set_xlabel("greedy descent moved", fontsize=8)
 ax.set_ylabel("k-lazyGD with k = 2 moved", fontsize=8)
 ax.tick_params(labelsize=7)
-ax.legend(frameon=False, fontsize=7)
+_ = ax.legend(frameon=False, fontsize=7)
 # sphinx_gallery_thumbnail_number = 2

@@ -63,10 +63,15 @@ def run_batch(
 
     Parameters
     ----------
-    movement : what moving costs, as in :func:`~klazy.run`.
-    checkpoints : how many points of each run's curve to keep, evenly spaced, the last after round T; T if there are fewer.
-    jobs : threads; all cores by default.
+    movement
+        what moving costs, as in :func:`~klazy.run`.
+    checkpoints
+        how many points of each run's curve to keep, evenly spaced, the last after round T; T if there are fewer.
+    jobs
+        threads; all cores by default.
 
+    Examples
+    --------
     >>> batch = run_batch([KLazyGD(L2Ball(3), 2.0, k) for k in (1, 5, 25)], np.ones((100, 3)), checkpoints=4)
     >>> batch.hitting.round(3).tolist(), batch.rounds.tolist(), batch.engine
     ([-171.241, -171.241, -171.241], [25, 50, 75, 100], 'lanes')

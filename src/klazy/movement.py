@@ -116,7 +116,10 @@ class TVMovement(Movement):
 
 
 class AsymmetricMovement(Movement):
-    r""":math:`\lambda \sum_i (up_i \delta_i^+ + down_i \delta_i^-)`: raising and lowering have their own prices."""
+    r""":math:`\lambda \sum_i (\mathrm{up}_i\, \delta_i^+ + \mathrm{down}_i\, \delta_i^-)`.
+
+    Raising and lowering have their own prices.
+    """
 
     up: float | Array
     down: float | Array

@@ -68,7 +68,7 @@ class Constant(Schedule):
 
 
 class Sqrt(Schedule):
-    r"""sigma_t = :math:`\sqrt{(t + offset) / c}`.
+    r""":math:`\sigma_t = \sqrt{(t + \mathrm{offset}) / c}`.
 
     >>> Sqrt(4)(36)
     3.0
@@ -93,7 +93,7 @@ class Sqrt(Schedule):
 
 
 class Doubling(Schedule):
-    r"""sigma_t = :math:`\sqrt{2^e / c}` in epoch e, the :math:`2^e` rounds from :math:`t = 2^e` on.
+    r""":math:`\sigma_t = \sqrt{2^e / c}` in epoch e, the :math:`2^e` rounds from :math:`t = 2^e` on.
 
     Constant within an epoch and tuned to its length, so no horizon is needed; x carries over from epoch to epoch.
 
@@ -116,7 +116,7 @@ class Doubling(Schedule):
 
 
 class ScaleFree(Schedule):
-    r"""sigma_t = :math:`\sqrt{\sum_{s \le t} (\|g_s\|^2 + 2 \lambda \|g_s\|) / (D^2 + 2 D P)}`, for unknown G and T.
+    r""":math:`\sigma_t = \sqrt{\sum_{s \le t} (\|g_s\|^2 + 2 \lambda \|g_s\|) / (D^2 + 2 D P)}`, for unknown G and T.
 
     D is the diameter of the set, P a guess of the comparator's path length, lambda the movement weight. It never
     decreases. Before the first nonzero gradient there is no scale: sigma is infinite and the learner stays put.

@@ -81,7 +81,10 @@ class Trace:
 
     @property
     def expert_hitting(self) -> Array:
-        """f_t(x_t) + <g_t, x^i_t - x_t>, of shape (T, N): f_t(x^i_t) itself if costs are linear, else a lower bound."""
+        r""":math:`f_t(x_t) + \langle g_t, x^i_t - x_t\rangle`, of shape (T, N).
+
+        It is :math:`f_t(x^i_t)` itself if costs are linear, else a lower bound.
+        """
         return self._recorded("expert_hitting", "experts")
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CARRIERS", "SOURCES", "Source", "cache_requests", "flights", "llm_requests", "stock_prices"]
 
-# All sixteen, by number of flights; the first nine have more than 10 000 each, the tenth half as many.
+#: All sixteen, by number of flights; the first nine have more than 10 000 each, the tenth half as many.
 CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX", "FL", "AS", "F9", "YV", "HA", "OO")
 AVERAGED = {"departure_delay": "departed", "arrival_delay": "arrived"}  # a mean, and the flights it is over
 

@@ -26,6 +26,7 @@ def _file(name: str) -> Path:
     return Path(__file__).with_name(f"{name}.parquet")
 
 
+#: Where each data set comes from, by its name.
 SOURCES = {
     "flights": Source(
         title="Flights from New York (EWR, JFK, LGA) in 2013, summed by hour and carrier",

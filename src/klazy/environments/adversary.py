@@ -31,8 +31,9 @@ def square_wave(k: int, T: int, active: int | None = None) -> Scenario:
 
 
 def square_wave_regret(k: int, T: int, sigma: float, active: int | None = None) -> float:
-    r"""The dynamic regret of k-lazyGD with a constant sigma on :func:`square_wave`, exactly:
-    :math:`A k_e + \lfloor T/k \rfloor \min(1, k_e / (2 \sigma))`, with :math:`k_e` the even part of k.
+    r"""The dynamic regret of k-lazyGD with a constant sigma on :func:`square_wave`, exactly.
+
+    It is :math:`A k_e + \lfloor T/k \rfloor \min(1, k_e / (2 \sigma))`, with :math:`k_e` the even part of k.
 
     >>> square_wave_regret(k=4, T=40, sigma=3.0)
     46.66...

@@ -17,6 +17,7 @@ from klazy.learners import GD, KLazyGD, LazyGD, Learner, SAder, meta_rate
 from klazy.schedules import Sqrt
 from klazy.sets import L1Ball
 
+#: The settings as printed, and those with which the published curves were made.
 PRESETS = ("paper", "authors")
 ENSEMBLES = "Five steps, weighed online: greedy experts (SAder) against lazy ones (SAder-k)."
 STEPS = (1.0, 2.0, 4.0, 8.0, 16.0)  # of the ensembles' experts, over sqrt(T)
@@ -138,6 +139,7 @@ def _ensembles(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
     return {"SAder": SAder([GD(domain, sigma) for sigma in sigmas], *rate), "SAder-k": SAder(lazy, *rate)}
 
 
+#: The paper's experiments, by name.
 EXPERIMENTS: dict[str, Recipe] = {
     "example-i": Recipe(
         "Example (i): staleness on the l1 ball",

@@ -33,7 +33,7 @@ class StronglyAdaptive(Learner[CoverState]):
     weight grows by :math:`1 + \rho r_t`, from :math:`\rho = \min(1/2, 2^{-j/2})`, where :math:`r_t` is what it saved this
     round over the ensemble, movement included, as a share of :math:`(G + \lambda) D`. Without movement cost the regret on
     *every* interval I is then :math:`O(\sqrt{|I|} \log T)`; what reweighting moves is not bounded. ``levels`` ends the cover at
-    intervals of :math:`2^{levels - 1}` rounds.
+    intervals of :math:`2^{\mathrm{levels} - 1}` rounds.
     """
 
     G: float

@@ -54,7 +54,7 @@ class SAder(Learner[SAderState]):
     ``"self-tuned"``
         :math:`\beta_t = \ln N / \Delta_{t-1}` on all losses so far, where :math:`\Delta` sums what the weights really lost:
         each round's mixability gap, and :math:`\lambda m` of what reweighting moved. This is AdaHedge (de Rooij, van Erven,
-        Grünwald and Koolen, 2014) with movement. A bound is proved in docs/ensembles.md.
+        Grünwald and Koolen, 2014) with movement. A bound is proved on the page Ensembles.
     ``"self-tuned-keep"``
         :math:`\beta_t = \sqrt{(\ln N + 1) / V_{t-1}}` on all losses so far, :math:`V = \sum v_t`. The bound holds for it too.
     ``"self-tuned-restart"``
@@ -104,7 +104,7 @@ class SAder(Learner[SAderState]):
 
     @cached_property
     def log_prior(self) -> Array:
-        """ln pi."""
+        r""":math:`\ln \pi`."""
         N = len(self.experts)
         i = np.arange(1.0, N + 1.0)
         named = {"harmonic": (1.0 + 1.0 / N) / (i * (i + 1.0)), "uniform": np.full(N, 1.0 / N)}

@@ -153,7 +153,7 @@ def auto(domain: ConvexSet, movement: Movement | None = None, *, start: ArrayLik
     Forty experts: :class:`ScaleFree` sigmas in eight scales, each with a memory of no, about 16, 128, 1024, and all rounds.
     The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default the Euclidean distance.
 
-    *Proved:* a bound on what it costs more than any of its experts, in docs/ensembles.md; and of the experts with a finite
+    *Proved:* a bound on what it costs more than any of its experts, on the page Ensembles; and of the experts with a finite
     memory the regret of :class:`MemoryGD` with a scale-free sigma. *Measured:* how near it comes to learners tuned in
     hindsight, on the same page, with the cases where it does not.
 

@@ -53,8 +53,10 @@ class RecedingHorizon(_Planner):
 
 
 class AveragingHorizon(_Planner):
-    """Averaging fixed horizon control: the mean of w + 1 planners, each of which plans w + 1 rounds, follows its plan to the
-    end and plans anew; they plan in different rounds."""
+    """Averaging fixed horizon control: the mean of w + 1 planners.
+
+    Each of them plans w + 1 rounds, follows its plan to the end and plans anew; they plan in different rounds.
+    """
 
     def __init__(self, domain: ConvexSet, window: int = 1) -> None:
         super().__init__(domain, window)

@@ -100,7 +100,7 @@ class L1Ball(_Ball):
 
 
 class Box(ConvexSet):
-    r"""The box :math:`\{x : lower \le x \le upper\}`; numbers stand for one coordinate.
+    r"""The box :math:`\{x : \mathrm{lower} \le x \le \mathrm{upper}\}`; numbers stand for one coordinate.
 
     >>> Box([-1, 0], [1, 2]).project([3.0, -3.0])
     array([1., 0.])

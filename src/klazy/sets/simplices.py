@@ -13,7 +13,7 @@ from klazy.sets.threshold import capped_part, simplex_part
 
 
 class Simplex(ConvexSet):
-    r"""The simplex :math:`\{x \ge 0 : \sum_i x_i = total\}`.
+    r"""The simplex :math:`\{x \ge 0 : \sum_i x_i = \mathrm{total}\}`.
 
     >>> Simplex(3).project([0.9, 0.5, -1.0])
     array([0.7, 0.3, 0. ])
@@ -49,7 +49,9 @@ class Simplex(ConvexSet):
 
 
 class CappedSimplex(ConvexSet):
-    r"""The capped simplex :math:`\{x : floor \le x \le cap, \sum_i x_i = total\}`; cap and floor per coordinate or shared.
+    r"""The capped simplex :math:`\{x : \mathrm{floor} \le x \le \mathrm{cap}, \sum_i x_i = \mathrm{total}\}`.
+
+    ``cap`` and ``floor`` are shared, or one per coordinate.
 
     ``radius`` and ``diameter`` are upper bounds, exact when caps and floors are shared and divide the total evenly:
     the exact values would need the solution of a knapsack problem.

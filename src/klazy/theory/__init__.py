@@ -1,4 +1,4 @@
-"""The paper's statements as code that runs beside every experiment; docs/theory.md lists them."""
+"""The paper's statements as code that runs beside every experiment, listed on the page Theory."""
 
 from klazy.learners.grids import meta_rate, sigma_grid
 from klazy.theory.bounds import (

@@ -46,7 +46,7 @@ def theorem_5(
     movement_weight: float = 1.0,
     moves: ArrayLike | None = None,
 ) -> float:
-    r"""Theorem 5 for k-lazyGD with a constant sigma:
+    r"""Theorem 5, for k-lazyGD with a constant sigma.
 
     .. math:: R_T \le \sum_t \min\bigl(G \delta_t, \tfrac{G^2}{2\sigma}\bigr) + (2 R \sigma + k G) P + \tfrac{\sigma R^2}{2}
               + \lambda \sum_t \min\bigl(\delta_t, \tfrac{G}{\sigma}\bigr)
@@ -94,8 +94,9 @@ def theorem_8(T: int, G: float, R: float, P: float, movement_weight: float = 1.0
 
 
 def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: float = 1.0) -> float:
-    r"""What an ensemble costs more than an expert of this prior, at most, with the rate ``"lemma"`` (Zhang et al., 2021):
-    :math:`(2G + \lambda)\, 2R\, (\ln(1/\pi) + 1) \sqrt{5T/8}`.
+    r"""What an ensemble with the rate ``"lemma"`` costs more than an expert of this prior, at most (Zhang et al., 2021).
+
+    It is :math:`(2G + \lambda)\, 2R\, (\ln(1/\pi) + 1) \sqrt{5T/8}`.
     """
     T, G, R, _, weight = _known("ensemble_lemma", T, G, R, 0.0, movement_weight)
     share = positive(prior, "prior", "ensemble_lemma")

@@ -166,7 +166,7 @@ def _learner(trace: Trace) -> Learner[Any]:
 class ExpertCertificate:
     """For every expert of an ensemble, of shape (N,): what it cost, the bound on what the ensemble cost more, and its slack.
 
-    ``cost`` is the ensemble's; ``bound`` is Theorem 8's live form with the run's own losses (docs/ensembles.md).
+    ``cost`` is the ensemble's; ``bound`` is Theorem 8's live form with the run's own losses (see the page Ensembles).
     """
 
     cost: float
@@ -182,7 +182,7 @@ class ExpertCertificate:
 def certify_experts(trace: Trace) -> ExpertCertificate:
     r"""What an ensemble's run cost beside every expert's, with the bound on the difference (Theorem 8, live).
 
-    For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; docs/ensembles.md has it for the self-tuned ones.
+    For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned ones.
     """
     learner: Any = trace.source
     if learner is None:
