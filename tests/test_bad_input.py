@@ -153,6 +153,27 @@ REFUSED = {
     "CallableCosts needs shape (3,), got subgradient(1) of shape=(2,); give one number per coordinate.": (
         lambda: kl.run(GD, kl.CallableCosts(2, 3, lambda t, x: 0.0, lambda t, x: [0.0, 0.0]))
     ),
+    "CallableCosts needs one number, got value(1) of shape=(3,); return f_t(x) as a float.": (
+        lambda: kl.run(GD, kl.CallableCosts(2, 3, lambda t, x: x, lambda t, x: x))  # pyright: ignore
+    ),
+    "CallableCosts needs one number, got value(1) of shape=(1,); return f_t(x) as a float.": (
+        lambda: kl.CallableCosts(2, 3, lambda t, x: x[:1], lambda t, x: x).values(G[:2])  # pyright: ignore
+    ),
+    "CallableCosts needs one number, got value(2)=None; return f_t(x) as a float.": (
+        lambda: kl.run(GD, kl.CallableCosts(2, 3, lambda t, x: 0.0 if t < 2 else None, lambda t, x: x))  # pyright: ignore
+    ),
+    "Mine needs shape (3,), got subgradient(1) of shape=(1,); give one number per coordinate.": (
+        lambda: kl.run(GD, Mine(subgradient=lambda t: np.ones(1)))
+    ),
+    "Mine needs shape (3,), got subgradient(4) of shape=(); give one number per coordinate.": (
+        lambda: kl.run(GD, Mine(subgradient=lambda t: np.ones(3) if t < 4 else 1.0))
+    ),
+    "Mine needs real numbers, got subgradient(1)=an array of dtype complex128; convert it to float64.": (
+        lambda: kl.run(GD, Mine(subgradient=lambda t: 1j * np.ones(3)))
+    ),
+    "Mine needs one number, got value(1) of shape=(1,); return f_t(x) as a float.": (
+        lambda: kl.run(GD, Mine(value=lambda t: np.ones(1)))
+    ),
     # movement
     "L2Movement needs weights >= 0, one or one per round, got weight=-1; give a number or a vector.": lambda: kl.L2Movement(-1),
     "L2Movement needs one weight or T=4 of them, got weights=2; give one per round.": (
@@ -202,6 +223,24 @@ REFUSED = {
     "KLazyGD needs a finite number k, got k=1": lambda: kl.KLazyGD(BALL, 1.0, 10**400),
     "Agent needs a learner, got learner='GD'; write Agent(GD(L2Ball(5), 1.0)).": lambda: kl.Agent("GD"),  # pyright: ignore
 }
+
+
+class Mine(kl.Costs):
+    """Costs of one's own, whose rounds say what they are told to say."""
+
+    T, dim = 4, 3
+
+    def __init__(self, value=lambda t: 0.0, subgradient=lambda t: np.ones(3)):
+        self._value, self._subgradient = value, subgradient
+
+    def value(self, t, x):
+        return self._value(t)
+
+    def subgradient(self, t, x):
+        return self._subgradient(t)
+
+    def window(self, first, last):
+        raise NotImplementedError
 
 
 class Falling(kl.Schedule):

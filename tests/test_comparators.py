@@ -387,6 +387,13 @@ class TestFrontier:
         assert curve.best(3.0)[1] == pytest.approx(-10.0 * 3**0.5)
 
 
+class LongestMovement(kl.Movement):
+    """A norm that the solver knows no step of."""
+
+    def distance(self, delta):
+        return np.abs(delta).max(axis=-1)
+
+
 G = np.ones((4, 3))
 REFUSED = {
     "offline_optimum needs a set to play on, got domain=3; write offline_optimum(costs, L2Ball(5)).": (
@@ -396,9 +403,14 @@ REFUSED = {
         lambda: offline_optimum(G, kl.L2Ball(2))
     ),
     "LinearCosts needs finite numbers, got g[0, 0]=nan; remove or fill NaN and inf.": lambda: offline_optimum(G * np.nan, BALL),
-    "offline_optimum needs a movement cost that is a norm or a price, got movement=SwitchFee(); use L2Movement().": (
-        lambda: offline_optimum(G, BALL, kl.SwitchFee())
+    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
+    "got movement=SwitchFee(); state it as one of these.": lambda: offline_optimum(G, BALL, kl.SwitchFee()),
+    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
+    "got movement=LongestMovement(weight=2.0); state it as one of these.": (
+        lambda: offline_optimum(G, BALL, LongestMovement(2.0))
     ),
+    "frontier needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
+    "got movement=3; state it as one of these.": lambda: frontier(G, BALL, 3),  # pyright: ignore
     "offline_optimum needs costs of a known family (LinearCosts, QuadraticCosts, PinballCosts, LogWealthCosts, HingeCosts, "
     "LogisticCosts), got costs=CallableCosts(T=1, dim=3); state them as one of these.": (
         lambda: offline_optimum(kl.CallableCosts(1, 3, lambda t, x: 0.0, lambda t, x: x), BALL)

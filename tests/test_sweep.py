@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
-from threading import Timer
-from typing import Any, ClassVar
+from threading import Thread, Timer
+from typing import Any, ClassVar, NamedTuple
 
 import duckdb
 import numpy as np
@@ -23,6 +26,7 @@ from scipy import stats
 
 import klazy as kl
 import own
+from klazy import parallel
 from klazy.arrays import Refused
 from klazy.environments import Scenario
 from klazy.sweeps import Study, load_sweep, sweep
@@ -451,6 +455,82 @@ while killed:
             sweep(study(), tmp_path / "file", jobs=1)
 
 
+QUIET: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+DASK = [sys.executable, "-m", "dask"]
+
+
+@contextmanager
+def process(*command, **options):
+    """A process that ends with the block."""
+    started = subprocess.Popen(list(map(str, command)), **QUIET, **options)
+    try:
+        yield started
+    finally:
+        started.terminate()
+        started.wait(30)
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait for at most a minute."""
+    for _ in range(600):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError("a minute has gone by")
+
+
+class Scheduler(NamedTuple):
+    """A dask scheduler in a process of its own."""
+
+    file: Path
+
+    @property
+    def address(self) -> str:
+        return json.loads(self.file.read_text())["address"]
+
+    @contextmanager
+    def worker(self, threads: int = 1, path: Path | str = "", wait: bool = True):
+        """A worker in a process of its own, where modules in the folder ``path`` are found."""
+        options = ("--scheduler-file", self.file, "--nthreads", threads, "--no-nanny", "--no-dashboard", "--death-timeout", 60)
+        before = self.workers() if wait else 0
+        with process(*DASK, "worker", *options, env=os.environ | {"PYTHONPATH": str(path)}) as started:
+            if wait:
+                until(lambda: self.workers() > before)
+            yield started
+
+    def workers(self) -> int:
+        from dask.distributed import Client
+
+        with Client(self.address, set_as_default=False) as client:
+            return len(client.scheduler_info()["workers"])
+
+
+@pytest.fixture(scope="class")
+def dask(tmp_path_factory):
+    """A scheduler without workers, which tries no task again that has ended one."""
+    file = tmp_path_factory.mktemp("dask") / "scheduler.json"
+    where = ("--host", "127.0.0.1", "--port", "0", "--scheduler-file", file, "--no-dashboard")
+    with process(*DASK, "scheduler", *where, env=os.environ | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}):
+        until(lambda: file.exists() and file.stat().st_size)
+        yield Scheduler(file)
+
+
+# A recipe whose sequences are made only when so many threads have come to make one, or it is too late.
+TOGETHER = """
+import os, threading, time
+from pathlib import Path
+import numpy as np
+import klazy as kl
+from klazy.environments import Scenario
+
+def together(seed, folder: str, threads: int, late: float) -> Scenario:
+    Path(folder, f"{os.getpid()}-{threading.get_ident()}").touch()
+    while len(os.listdir(folder)) < threads and time.time() < late:
+        time.sleep(0.1)
+    return Scenario("together", kl.Box(-1.0, 1.0), kl.LinearCosts(np.ones((9, 1))), np.zeros((9, 1)))
+"""
+
+
 class TestElsewhere:
     def test_processes_of_this_machine_play_the_same(self, tmp_path):
         of = Study(**MANY)
@@ -458,34 +538,45 @@ class TestElsewhere:
         assert found.computed == 480
         assert_whole(tmp_path, of)
 
-    def test_a_dask_scheduler_with_two_workers_plays_the_same(self, tmp_path):
-        of, file = Study(**MANY), tmp_path / "scheduler.json"
-        dask = [sys.executable, "-m", "dask"]
-        quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        started = [
-            subprocess.Popen([*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file, "--no-dashboard"], **quiet),
-            *(subprocess.Popen([*dask, "worker", "--scheduler-file", file, "--nthreads", "1", "--no-dashboard"], **quiet) for _ in range(2)),
-        ]  # fmt: skip
-        try:
-            for _ in range(600):
-                if file.exists() and file.stat().st_size:
-                    break
-                time.sleep(0.1)
-            address = json.loads(file.read_text())["address"]
-            from dask.distributed import Client
-
-            with Client(address, set_as_default=False) as client:
-                client.wait_for_workers(2, timeout=60)
-                workers = client.scheduler_info()["workers"]
-                assert len({worker["id"] for worker in workers.values()}) == 2
-            found = sweep(of, tmp_path / "out", backend="dask", address=address)
-        finally:
-            for process in started:
-                process.terminate()
-            for process in started:
-                process.wait(30)
+    def test_a_dask_scheduler_with_two_workers_plays_the_same(self, dask, tmp_path):
+        of = Study(**MANY)
+        with dask.worker(wait=False), dask.worker(wait=False):
+            until(lambda: dask.workers() == 2)
+            found = sweep(of, tmp_path, backend="dask", address=dask.address)
         assert (found.computed, found.failed) == (480, 0)
-        assert_whole(tmp_path / "out", of)
+        assert_whole(tmp_path, of)
+
+    def test_a_single_dask_worker_is_used_and_so_are_those_that_come_later(self, dask, tmp_path, monkeypatch):
+        (tmp_path / "togetherness.py").write_text(TOGETHER)
+        monkeypatch.syspath_prepend(tmp_path)
+        folder, threads = tmp_path / "folder", 8
+        folder.mkdir()
+        place = {"recipe": "togetherness:together", "folder": str(folder), "threads": threads, "late": time.time() + 60.0}
+        with ExitStack() as stack, ThreadPoolExecutor() as pool:
+            first = stack.enter_context(dask.worker(path=tmp_path))
+            of = study(scenarios=[place], learners=[LAZY | {"k": 1}], seeds=4 * threads)
+            found = pool.submit(sweep, of, backend="dask", address=dask.address)
+            until(lambda: os.listdir(folder))
+            second = stack.enter_context(dask.worker(threads - 1, path=tmp_path, wait=False))
+            assert found.result(60).failed == 0
+        assert {int(name.partition("-")[0]) for name in os.listdir(folder)} == {first.pid, second.pid}
+        assert len(os.listdir(folder)) == threads
+
+    def test_a_run_that_ends_its_dask_worker_has_that_as_its_error(self, dask):
+        deadly = {"rule": "own:deadly", "sigma": 1.0, "k": 5}
+        of, errors = study(scenarios=[WAVES | {"length": 5}], learners=[deadly]), []
+        with dask.worker(path=Path(__file__).parent):
+            playing = Thread(target=lambda: errors.extend(sweep(of, backend="dask", address=dask.address).rows["error"]))
+            playing.daemon = True  # joblib's own backend would wait for ever
+            playing.start()
+            playing.join(60)
+        assert errors == ["WorkerLost: the process that played it ended, was killed or ran out of memory"]
+
+    def test_a_dask_scheduler_without_workers_is_refused(self, dask, monkeypatch):
+        monkeypatch.setattr(parallel, "_SECONDS", 1)
+        complaint = f"sweep needs a dask scheduler with workers, got address={dask.address}; start one, none came in 1 seconds."
+        with pytest.raises(Refused, match=re.escape(complaint)):
+            sweep(study(), backend="dask", address=dask.address)
 
     @pytest.mark.parametrize(
         ("options", "complaint"),
@@ -719,6 +810,29 @@ k = { powers = [2, 0, 3] }
         assert "all 12 runs failed, the first with Refused: square_wave" in self.klazy(
             "plot", "none", folder=tmp_path, status=2
         )
+
+    @pytest.mark.parametrize(
+        ("fixed", "complaint"),
+        [
+            ("", "sweep needs several seeds to hold some out, got seeds=1; raise it, or leave --held-out away."),
+            (
+                '[[scenarios]]\nrecipe = "square_wave"\nperiod = 5\nT = 20\n',
+                "sweep needs scenarios that are drawn, to hold seeds out, got recipe=square_wave; draw it, take it out, or leave "
+                "--held-out away.",
+            ),
+            (
+                '[[scenarios]]\nrecipe = "corrupted"\nrandom_phases = [true, false]\n',
+                "sweep needs scenarios that are drawn, to hold seeds out, got recipe=corrupted; draw it, take it out, or leave "
+                "--held-out away.",
+            ),
+        ],
+        ids=["one seed", "no seed", "no seed at some values"],
+    )
+    def test_plays_nothing_where_no_seeds_can_be_held_out(self, tmp_path, fixed, complaint):
+        (tmp_path / "slacks.toml").write_text((self.TOML if fixed else self.TOML.replace("seeds = 3", "seeds = 1")) + fixed)
+        said = self.klazy("slacks.toml", "--held-out", "--jobs", 1, folder=tmp_path, status=2)
+        assert said == complaint + "\n"
+        assert not (tmp_path / "slacks").exists()
 
     def test_prints_a_study_to_begin_with(self, tmp_path):
         assert self.klazy("--init", folder=tmp_path) == example()

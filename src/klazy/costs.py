@@ -7,7 +7,7 @@ function instead and runs through ``step``. Rounds are t = 1, ..., T.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +37,7 @@ class Costs(ABC):
 
     @abstractmethod
     def window(self, first: int, last: int) -> "Costs":
-        """The costs of rounds ``first`` to ``last`` alone, which become rounds 1, 2, ... ."""
+        """The costs of rounds ``first`` to ``last`` alone, which become rounds 1, 2 and so on."""
 
     def check_finite(self) -> None:
         """Refuse data with NaN or inf, saying where; costs without data have nothing to refuse."""
@@ -95,7 +95,7 @@ class _Rows(Costs):
 
 
 class LinearCosts(_Rows):
-    r"""f_t(x) = :math:`\langle g_t, x \rangle`, g of shape (T, d).
+    r""":math:`f_t(x) = \langle g_t, x \rangle`, g of shape (T, d).
 
     ``check=False`` leaves the search for NaN and inf to :func:`~klazy.run`, which finds them on the way at no cost and
     refuses them as well; it is what a bare array gets.
@@ -114,7 +114,7 @@ class LinearCosts(_Rows):
 
 
 class QuadraticCosts(_Rows):
-    r"""Tracking, f_t(x) = :math:`\tfrac{w_t}{2} \|x - c_t\|^2`; ``weight`` is one number or one per round."""
+    r"""Tracking, :math:`f_t(x) = \tfrac{w_t}{2} \|x - c_t\|^2`; ``weight`` is one number or one per round."""
 
     code: ClassVar[int | None] = codes.QUADRATIC
 
@@ -133,7 +133,10 @@ class QuadraticCosts(_Rows):
 
 
 class PinballCosts(_Rows):
-    r"""Newsvendor, f_t(x) = :math:`\sum_i short_i (c_{t,i} - x_i)^+ + excess_i (x_i - c_{t,i})^+` for demands c."""
+    r"""Newsvendor, :math:`f_t(x) = \sum_i s_i (c_{t,i} - x_i)^+ + e_i (x_i - c_{t,i})^+` for demands c.
+
+    s is ``short`` and e is ``excess``: what a unit too little or too much costs.
+    """
 
     code: ClassVar[int | None] = codes.PINBALL
 
@@ -156,7 +159,7 @@ class PinballCosts(_Rows):
 
 
 class LogWealthCosts(_Rows):
-    r"""Portfolio growth, f_t(x) = :math:`-\log \langle r_t, x \rangle` for price relatives r > 0."""
+    r"""Portfolio growth, :math:`f_t(x) = -\log \langle r_t, x \rangle` for price relatives r > 0."""
 
     code: ClassVar[int | None] = codes.LOG_WEALTH
 
@@ -187,7 +190,7 @@ class _Labelled(_Rows):
 
 
 class HingeCosts(_Labelled):
-    r"""f_t(x) = :math:`\max(0, 1 - y_t \langle a_t, x \rangle)`."""
+    r""":math:`f_t(x) = \max(0, 1 - y_t \langle a_t, x \rangle)`."""
 
     code: ClassVar[int | None] = codes.HINGE
 
@@ -199,7 +202,7 @@ class HingeCosts(_Labelled):
 
 
 class LogisticCosts(_Labelled):
-    r"""f_t(x) = :math:`\log(1 + \exp(-y_t \langle a_t, x \rangle))`."""
+    r""":math:`f_t(x) = \log(1 + \exp(-y_t \langle a_t, x \rangle))`."""
 
     code: ClassVar[int | None] = codes.LOGISTIC
 
@@ -226,7 +229,7 @@ class CallableCosts(Costs):
         self._value, self._subgradient = value, subgradient
 
     def value(self, t: int, x: Array) -> float:
-        return float(self._value(t, x.copy()))
+        return _number(self._value(t, x.copy()), t, "CallableCosts")
 
     def subgradient(self, t: int, x: Array) -> Array:
         return vector(self._subgradient(t, x.copy()), f"subgradient({t})", "CallableCosts", self.dim).copy()
@@ -239,6 +242,38 @@ class CallableCosts(Costs):
             return self._subgradient(first - 1 + t, x)
 
         return CallableCosts(last - first + 1, self.dim, value, subgradient)
+
+
+def rounds_of(costs: Costs) -> tuple[Callable[[int, Array], float], Callable[[int, Array], Array]]:
+    """Value and subgradient of these costs, looked at as they come where nobody has: a wrong shape would broadcast.
+
+    A float and an array of the right shape and type are let through at a glance: NaN in them is seen in the next round.
+    """
+    if codes.code_of(costs) is not None or type(costs) is CallableCosts:
+        return costs.value, costs.subgradient
+    owner, shape, kind = type(costs).__name__, (costs.dim,), np.dtype(np.float64)
+
+    def value(t: int, x: Array) -> float:
+        found = costs.value(t, x)
+        return float(found) if isinstance(found, float) else _number(found, t, owner)
+
+    def subgradient(t: int, x: Array) -> Array:
+        found = costs.subgradient(t, x)
+        fits = type(found) is np.ndarray and found.shape == shape and found.dtype is kind
+        return found if fits else vector(found, f"subgradient({t})", owner, costs.dim)
+
+    return value, subgradient
+
+
+def _number(value: Any, t: int, owner: str) -> float:
+    """What somebody's function gave for f_t(x), as a float; it may be infinite."""
+    remedy = "return f_t(x) as a float"
+    if isinstance(value, np.ndarray) and value.ndim > 0:
+        raise refusal(owner, "one number", f"value({t}) of shape", value.shape, remedy)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise refusal(owner, "one number", f"value({t})", repr(value), remedy) from None
 
 
 def as_costs(costs: Costs | ArrayLike) -> Costs:

@@ -11,6 +11,7 @@ BACKENDS = ("local", "dask", "ray", "spark")
 LOST = "the process that played it ended, was killed or ran out of memory"
 _WAVE = 4  # calls per worker at a time, for a cluster that gives its answers back all at once
 _SECONDS = 30  # to wait for a cluster
+_LEAST = 8  # workers that a cluster is taken to have: others may come, and a single one joblib would not use
 
 
 class WorkerLost(RuntimeError):
@@ -19,7 +20,7 @@ class WorkerLost(RuntimeError):
 
 @contextmanager
 def workers(backend: str = "local", address: str | None = None, jobs: int | None = None) -> Iterator[int]:
-    """Make these the workers of :func:`unordered`; how many there are."""
+    """Make these the workers of :func:`unordered`; for how many there should be work."""
     from joblib import effective_n_jobs, parallel_config
 
     connect = {"local": _local, "dask": _dask, "ray": _ray, "spark": _spark}[backend]
@@ -75,7 +76,32 @@ def _dask(address: str | None) -> Iterator[dict[str, Any]]:
     except (OSError, ValueError) as failed:
         raise refusal("sweep", "a dask scheduler that answers", "address", address, f"start one there ({failed})") from failed
     with client:
-        yield {"backend": "dask", "client": client, "wait_for_workers_timeout": _SECONDS}
+        yield {"backend": _on_dask(client, address)}
+
+
+def _on_dask(client: Any, address: str) -> Any:
+    """joblib's backend, which by itself plays here if there is a single worker, and waits for ever for a call that kills it."""
+    from joblib._dask import DaskDistributedBackend
+
+    class OnDask(DaskDistributedBackend):
+        def effective_n_jobs(self, n_jobs: int) -> int:
+            try:
+                return max(_LEAST, super().effective_n_jobs(n_jobs))
+            except TimeoutError as none:
+                remedy = f"start one, none came in {_SECONDS} seconds"
+                raise refusal("sweep", "a dask scheduler with workers", "address", address, remedy) from none
+
+        def submit(self, func: Any, callback: Any = None) -> Any:
+            future = super().submit(func, callback)
+            future.add_done_callback(lambda done: done.exception() and callback(done.exception()))
+            return future
+
+        def retrieve_result_callback(self, out: Any) -> Any:
+            if isinstance(out, BaseException):
+                raise out
+            return super().retrieve_result_callback(out)
+
+    return OnDask(client=client, wait_for_workers_timeout=_SECONDS)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.arrays import Array, one_of, refusal, rows, vector, whole
-from klazy.costs import Costs, as_costs
+from klazy.costs import Costs, as_costs, rounds_of
 from klazy.kernels import codes
 from klazy.learners import Learner, SAder
 from klazy.movement import L2Movement, Movement
@@ -34,16 +34,24 @@ def run(
 
     Parameters
     ----------
-    movement : what moving costs; by default what a :class:`SAder` charges its experts, else :class:`~klazy.L2Movement` with
+    movement
+        what moving costs; by default what a :class:`SAder` charges its experts, else :class:`~klazy.L2Movement` with
         weight 1.
-    engine : ``"compiled"`` runs the whole sequence in one kernel and raises, naming the part that has none;
+    engine
+        ``"compiled"`` runs the whole sequence in one kernel and raises, naming the part that has none;
         ``"step"`` runs the NumPy specification; ``"auto"`` takes the kernel where there is one. ``trace.engine`` says which.
-    record : ``"actions"`` keeps x and the costs of every round, ``"costs"`` only the costs, ``"totals"`` only the sums,
+    record
+        ``"actions"`` keeps x and the costs of every round, ``"costs"`` only the costs, ``"totals"`` only the sums,
         in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
-    hints : guesses of shape (T, d) for learners that accept them; row t, made after round t, guesses the gradient of t + 1.
-    x0 : the position before the first round; without it the first round's movement is free.
-    state : where to go on from, a ``trace.state``; the learner's own start by default.
+    hints
+        guesses of shape (T, d) for learners that accept them; row t, made after round t, guesses the gradient of t + 1.
+    x0
+        the position before the first round; without it the first round's movement is free.
+    state
+        where to go on from, a ``trace.state``; the learner's own start by default.
 
+    Examples
+    --------
     >>> print(run(KLazyGD(L2Ball(2), sigma=1.0, k=2), [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], engine="step"))
     KLazyGD(domain=L2Ball(dim=2), sigma=Constant(s=1.0), k=2)
     3 rounds in R^2, L2Movement(), engine: step
@@ -197,10 +205,11 @@ class _Game:
         learner, costs, state, pending = self.learner, self.costs, self.state, self._moved_at_first()
         weights = np.broadcast_to(self.weights, costs.T)
         step: Any = learner.step
+        value_of, subgradient_of = rounds_of(costs)
         points, hitting, switching, log = [], [], [], []
         hit = moved = 0.0
         for t in range(1, costs.T + 1):
-            value, paid = costs.value(t, state.x), float(weights[t - 1] * pending)
+            value, paid = value_of(t, state.x), float(weights[t - 1] * pending)
             if not np.isfinite(value):
                 raise _not_finite(costs, self.state.t + t - 1)
             hit, moved = hit + value, moved + paid
@@ -209,7 +218,7 @@ class _Game:
                 switching.append(paid)
             if self.record in ("experts", "actions"):
                 points.append(state.x)
-            g, previous = costs.subgradient(t, state.x), state.x
+            g, previous = subgradient_of(t, state.x), state.x
             if self.record == "experts":
                 log.append(learner.account(state, g))
             state = step(state, g) if self.hints is None else step(state, g, self.hints[t - 1])

@@ -72,6 +72,7 @@ def play(
       klazy sweep study.toml --out results --backend dask --address tcp://scheduler:8786
       klazy sweep plot results
     """  # fmt: skip
+    from klazy.sweeps.runs import refuse_held_out
     from klazy.sweeps.study import Study, example
 
     if init:
@@ -84,8 +85,8 @@ def play(
     names = tuple(block.name for block in chosen.learners)
     if relative_to is not None:
         one_of(relative_to, "relative_to", "sweep", names)
-    if held_out and chosen.seeds < 2:
-        raise refusal("sweep", "several seeds to hold some out", "seeds", chosen.seeds, "raise it, or leave --held-out away")
+    if held_out:
+        refuse_held_out(chosen)
     chosen = chosen if seed is None else Study(**chosen.to_dict() | {"seed": seed})
     folder = out or study.with_suffix("")
     found = _play(chosen, folder, backend=backend, address=address, jobs=jobs, retry_failed=retry_failed)

@@ -11,8 +11,10 @@ from klazy.comparators.families import Minorant, family_of
 from klazy.comparators.optimum import EPS
 from klazy.costs import Costs, as_costs
 from klazy.kernels import codes
-from klazy.movement import Movement
+from klazy.movement import AsymmetricMovement, L1Movement, L2Movement, Movement, TVMovement, WeightedL2Movement
 from klazy.sets import ConvexSet, Intersection, Polytope, Product
+
+MOVEMENTS = (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement)  # whose proximal step is known
 
 
 class Problem:
@@ -30,9 +32,7 @@ class Problem:
         self.domain, self.costs = checked(costs, domain, owner)
         self.family = family_of(self.costs, owner)
         self.T, self.dim = self.costs.T, self.costs.dim
-        code = codes.code_of(movement) if isinstance(movement, Movement) else None
-        if code not in (codes.MOVE_L2, codes.MOVE_WEIGHTED, codes.MOVE_ABSOLUTE):
-            raise refusal(owner, "a movement cost that is a norm or a price", "movement", repr(movement), "use L2Movement()")
+        code = _code_of(movement, owner)
         movement.check(self.dim)
         self.movement, self.grouped = movement, code != codes.MOVE_ABSOLUTE
         self.prices = movement.prices(self.dim)
@@ -103,6 +103,15 @@ class Problem:
         round adds d products of sums of three terms, 64 rounds may be added one by one, and such blocks are added pairwise."""
         reach = self._reach + float(np.linalg.norm(self.origin))
         return (self.dim + 100) * EPS * (slopes + 2.0 * multipliers) * reach
+
+
+def _code_of(movement: Movement, owner: str) -> int:
+    """The code of a movement cost; a class that is not one of the library's, or is not convex, has no proximal step here."""
+    code = codes.code_of(movement) if isinstance(movement, Movement) else None
+    if code is None or code not in {kind.code for kind in MOVEMENTS}:
+        kinds = ", ".join(kind.__name__ for kind in MOVEMENTS)
+        raise refusal(owner, f"a known movement cost ({kinds})", "movement", repr(movement), "state it as one of these")
+    return code
 
 
 def norms(rows: Array) -> float:

@@ -86,6 +86,16 @@ def _refuse_too_many(study: Study) -> None:
         raise refusal("sweep", f"at most {MOST:,} runs", "runs", f"{count:,}", "make a grid coarser, or several studies of it")
 
 
+def refuse_held_out(study: Study) -> None:
+    """Refuse to hold seeds out where a scenario has fewer than two, before anything is played."""
+    if study.seeds < 2:
+        raise refusal("sweep", "several seeds to hold some out", "seeds", study.seeds, "raise it, or leave --held-out away")
+    for block, point in _points(study.scenarios):
+        if not catalogue.drawn(block.name, point):
+            condition, remedy = "scenarios that are drawn, to hold seeds out", "draw it, take it out, or leave --held-out away"
+            raise refusal("sweep", condition, "recipe", block.name, remedy)
+
+
 def _points(blocks: Iterable[Block]) -> Iterator[tuple[Block, Point]]:
     return ((block, point) for block in blocks for point in block.points())
 
