@@ -1,6 +1,7 @@
 """Settings shared by all tests: reproducible property tests, and klazy's names in every doctest."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -29,6 +30,17 @@ def pytest_collection_modifyitems(items):
 def kernels_of(domain):
     """A name for the kernels on this set: beyond small dimensions one serves all."""
     return f"{type(domain).__name__}{domain.dim if unrolled(domain.code, domain.dim) else ''}"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """The system's Chromium, in which pages are looked at."""
+    from playwright.sync_api import sync_playwright
+
+    found = shutil.which("chromium")
+    assert found, "pages are looked at in Chromium; `make browser` installs it"
+    with sync_playwright() as play, play.chromium.launch(executable_path=found, args=["--no-sandbox"]) as chromium:
+        yield chromium
 
 
 @pytest.fixture(autouse=True)

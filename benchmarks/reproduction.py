@@ -30,7 +30,8 @@ def in_hindsight(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     first = {(row["experiment"], row["preset"]): row for row in reversed(rows)}
     return [
         {"experiment": name, "preset": preset, "optimum": row["optimum"], "its gap": f"{row['optimum_gap']:.1e}",
-         "comparator": row["comparator_hitting"] + row["comparator_switching"], "best fixed point": row["best_fixed"],
+         "comparator": row["comparator_hitting"] + row["comparator_switching"],
+         "best fixed point": row["best_fixed"] + row["best_fixed_switching"],
          "first learner": f"{row['learner']} {row['hitting'] + row['switching']:.6g}"}
         for (name, preset), row in sorted(first.items())
     ]  # fmt: skip

@@ -73,7 +73,6 @@ LEARNERS: dict[str, Maker] = {
         for memory in MEMORIES
     },
 }
-examples_of(kl.Descent, [make(kl.L2Ball(2), 1.0) for make in LEARNERS.values()])
 
 
 def experts_of(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[kl.Learner[Any]]:

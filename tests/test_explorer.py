@@ -2,14 +2,12 @@
 
 import re
 import runpy
-import shutil
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import sync_playwright
 
 import klazy as kl
 from klazy.environments import alternating, corrupted, rotating, square_wave, stochastic
@@ -68,14 +66,6 @@ def numbered(domain, sigma, k):
     rules[f"event,kappa{k}"] = kl.Event(k)
     memory = {word: kl.MemoryGD(domain, sigma, rule) for word, rule in rules.items()}
     return {f"klazy,k{k}": kl.KLazyGD(domain, sigma, k)} | memory
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = shutil.which("chromium")
-    assert found, "the explorer is tested in Chromium; `make browser` installs it"
-    with sync_playwright() as play, play.chromium.launch(executable_path=found, args=["--no-sandbox"]) as chromium:
-        yield chromium
 
 
 @pytest.fixture(scope="module")
@@ -387,6 +377,54 @@ class TestLinks:
         assert not page.is_visible("#notice")
         assert "k = 20" in page.inner_text("#look")
 
+    def test_long_numbers_are_read_to_their_end(self, page):
+        link = "set=l1&seq=rotating&T=101&lambda=0.00012345678901234567&l=decay,m1.0000000000000002,s1&show=1&t=0"
+        assert page.evaluate("(link) => klazy.linkOf(klazy.stateFrom(link).state)", link) == link
+        assert page.evaluate("klazy.stateFrom('lambda=1.000000000000000000e2').state.lambda") == 100.0
+
+    def test_the_way_back_restores_also_the_field_that_has_the_focus(self, opened):
+        page = opened()
+        page.click("text=noise")
+        page.fill("#T", "500")
+        page.wait_for_timeout(500)  # until the address has followed
+        page.go_back()
+        page.wait_for_function("() => klazy.page.state.seq === 'rotating'")
+        assert page.input_value("#T") == "101"
+        page.keyboard.press("Tab")
+        assert page.evaluate("klazy.page.state.T") == 101
+
+    def test_a_preset_is_opened_again_while_it_plays_and_the_way_back_leads_to_the_round(self, opened):
+        page = opened()
+        page.click("text=bursts")
+        for title, t in (("bursts", 106), ("noise", 240)):
+            page.click("#play")
+            page.wait_for_function("() => klazy.page.state.t > 108")
+            page.click(f"text={title}")
+            page.wait_for_function(f"() => klazy.page.state.t === {t}")
+            assert page.get_attribute("#play", "aria-label") == "Play"
+        page.go_back()
+        page.wait_for_function("() => klazy.page.state.seq === 'corrupted'")
+        assert page.evaluate("klazy.page.state.t") > 108
+
+    def test_a_link_that_comes_while_drawing_ends_the_stroke(self, opened):
+        page = opened("set=l2&seq=draw&l=gd,s4&show=1&t=0")
+        box = page.locator("#plane").bounding_box()
+        page.mouse.move(box["x"] + 200, box["y"] + 150)
+        page.mouse.down()
+        opened("set=l1&seq=rotating&T=50&l=gd,s4&show=1&t=3")
+        page.mouse.up()
+        state = page.evaluate("klazy.page.state")
+        assert (state["drawn"], state["t"]) == ([], 3)
+
+    def test_where_nothing_can_be_copied_the_link_is_shown(self, browser, file):
+        page = browser.new_page()
+        page.add_init_script("navigator.clipboard.writeText = () => Promise.reject()")
+        page.goto(file)
+        page.click("#copy")
+        page.wait_for_selector("#notice:visible")
+        assert page.inner_text("#notice").endswith(page.url)
+        page.close()
+
     def test_it_can_be_copied(self, browser, file):
         context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
         page = context.new_page()
@@ -502,6 +540,18 @@ class TestForms:
         assert not page.is_visible("#problem-1")
         assert page.get_attribute(f"#{field}-1", "aria-invalid") is None
 
+    def test_a_field_whose_refusal_is_gone_shows_the_state(self, opened):
+        page = opened("set=l1&seq=rotating&T=50&l=klazy,k5,s4&show=1&t=9")
+        for first, second, usual in (("T", "lambda", "50"), ("sigma-0", "number-0", "4")):
+            for typed in ("2", "-1"):  # the second is right, or wrong too
+                page.fill(f"#{first}", "0")
+                page.press(f"#{first}", "Tab")
+                assert page.get_attribute(f"#{first}", "aria-invalid") == "true"
+                page.fill(f"#{second}", typed)
+                page.dispatch_event(f"#{second}", "change")
+                assert (page.get_attribute(f"#{first}", "aria-invalid"), page.input_value(f"#{first}")) == (None, usual)
+                assert page.input_value(f"#{second}") == typed
+
     def test_a_link_takes_refusals_away(self, opened):
         page = opened("l=gd,s4;gd,s4&t=9")
         page.fill("#sigma-0", "0")
@@ -539,7 +589,42 @@ class TestForms:
         page.press("#lasts", "Enter")
         assert page.inner_text("#drawing-problem").startswith("a drawn gradient needs a whole number of rounds, got rounds=0")
         page.click("#clear")
+        assert not page.is_visible("#drawing-problem")
         assert page.inner_text("#counter") == "0 / 0"
+
+    def test_the_field_that_is_wrong_is_marked(self, opened):
+        page = opened("set=l2&seq=draw&l=gd,s4&show=1&t=0", afresh=True)
+        for field, typed, usual in (("g1", "", "1"), ("g2", "99", "0"), ("lasts", "0", "5")):
+            page.fill(f"#{field}", typed)
+            page.press(f"#{field}", "Enter")
+            assert page.evaluate("[...document.querySelectorAll('[aria-invalid]')].map((each) => each.id)") == [field]
+            page.fill(f"#{field}", usual)
+
+    def test_typing_the_rounds_keeps_the_round(self, opened):
+        page = opened("set=l1&seq=rotating&T=101&l=gd,s4&show=1&t=60")
+        page.focus("#T")
+        page.keyboard.press("Control+a")
+        page.keyboard.type("200")
+        assert page.inner_text("#counter") == "60 / 200"
+        page.click("#forward")
+        page.fill("#T", "150")
+        assert page.inner_text("#counter") == "61 / 150"
+        page.fill("#T", "30")
+        assert page.inner_text("#counter") == "30 / 30"
+
+    def test_the_adversary_of_a_large_slack_can_be_chosen(self, opened):
+        page = opened("set=l1&seq=rotating&T=101&l=klazy,k600,s4&show=1&t=0")
+        page.select_option("#seq", "adversary")
+        assert not page.is_visible("#game-problem")
+        assert page.inner_text("#counter") == "0 / 600"
+
+    def test_the_focus_stays_among_the_learners_when_the_last_is_added(self, opened):
+        page = opened("l=gd,s4;gd,s4;gd,s4&t=9")
+        page.focus("#add-learner")
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.dataset.learner") == "3"
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == "rule-3"
 
     def test_one_to_four_learners(self, opened):
         page = opened("l=gd,s4&t=9")
@@ -574,6 +659,14 @@ class TestPlaying:
         assert page.evaluate("klazy.page.state.t") < 2000
         page.click("#back")
         assert page.get_attribute("#play", "aria-label") == "Play"  # a hand on the controls stops it
+
+    def test_it_waits_while_nobody_sees_it(self, opened):
+        page = opened("set=l1&seq=rotating&T=2000&l=gd,s4&show=1&t=0&speed=30")
+        page.click("#play")
+        page.evaluate("player.since -= 60000; document.dispatchEvent(new Event('visibilitychange'))")  # a minute in another tab
+        page.wait_for_function("() => klazy.page.state.t > 2")
+        page.click("#play")
+        assert page.evaluate("klazy.page.state.t") < 1000
 
     def test_buttons_and_slider_step(self, opened):
         page = opened("set=l1&seq=rotating&T=60&l=gd,s4&show=1&t=10")
@@ -658,6 +751,33 @@ class TestReading:
             for width in (360, 390, 800, 1100, 1280):  # the last is the other tests'
                 page.set_viewport_size({"width": width, "height": 800})
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, link
+
+    def test_the_largest_and_the_smallest_numbers_have_room(self, opened):
+        rules = "gd,s0.1;event,kappa999999.123,s0.1;klazy,k999999,s0.1;decay,m123456.789,s0.1"
+        for link in (f"lambda=1000&T=2000&l={rules}&t=1900", "l=gd,s1000000;lazy,s1000000&t=20", "lambda=0.0003&l=gd,s20&t=9"):
+            page = opened(link)
+            for width in (360, 1280):
+                page.set_viewport_size({"width": width, "height": 800})
+                page.wait_for_timeout(50)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, link
+                cut = page.evaluate("""[...document.querySelectorAll('.chart text')].filter((each) => each.getBBox().x < 0)
+                    .map((each) => each.textContent)""")
+                assert cut == [], link
+
+    def test_the_whole_picture_is_in_a_small_window_or_a_large_zoom(self, opened):
+        page = opened(STATES[0])
+        page.set_viewport_size({"width": 640, "height": 400})  # 1280 by 800, twice as large
+        high = page.locator("#plane").bounding_box()["height"] + page.locator(".transport").bounding_box()["height"]
+        page.set_viewport_size({"width": 1280, "height": 800})
+        assert high < 400
+
+    def test_the_chosen_learner_is_seen_where_the_reader_chooses_the_colours(self, opened):
+        page = opened(STATES[0])
+        page.emulate_media(forced_colors="active")
+        chips = "[...document.querySelectorAll('.chips label')]"
+        frames = page.evaluate(f"{chips}.map((chip) => getComputedStyle(chip).borderTopColor)")
+        page.emulate_media(forced_colors="none")
+        assert frames[0] == frames[1] != frames[2]
 
     def test_fingers_find_what_they_touch_on_a_phone(self, opened):
         page = opened(STATES[1])

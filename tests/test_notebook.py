@@ -275,3 +275,17 @@ class TestKernel:
         (output,) = outputs["both"]
         assert [kind for kind in output.data if kind.startswith("image")] == ["image/png"]
         assert not outputs["after"]
+
+
+@pytest.mark.xdist_group("notebook")
+def test_a_card_is_laid_out_as_it_should_be_under_the_rules_that_notebooks_have(browser):
+    """JupyterLab lets the names of a list float and gives them a fifth of the room, which in a narrow list is a letter."""
+    theirs = ".out dl { width: 100% } .out dt { float: left; width: 20% } .out dd { float: left; width: 80% }"
+    page = browser.new_page(viewport={"width": 700, "height": 600})
+    page.set_content(f'<style>{theirs}</style><div class="out">{kl.KLazyGD(kl.Simplex(3), 4.0, 5)._repr_html_()}</div>')
+    rows = page.eval_on_selector_all(
+        "dt", "names => names.map((name) => [name.scrollHeight, name.nextSibling.offsetTop - name.offsetTop])"
+    )
+    page.close()
+    assert len(rows) == 4
+    assert all(height < 40 and shift == 0 for height, shift in rows)

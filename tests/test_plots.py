@@ -902,3 +902,11 @@ class TestExperts:
         assert len(first) <= 120
         assert EXPERTS.learner.startswith(first.removesuffix(" ..."))
         assert second == "60 rounds in R^3, L2Movement(), engine: step"
+
+
+def test_contenders_that_pay_the_same_push_nobody_off_the_picture():
+    """Most of them tie with the cheapest, up to rounding; who is farther away is measured by the others."""
+    hitting = {"a": 10.0, "b": 10.0, "c": 10.0 + 1e-14, "d": 11.0, "e": 12.0, "f": 90.0}
+    ax = plots.pareto(dict.fromkeys(hitting, 1.0), hitting).axes[0]
+    assert ax.get_title() == "farther away: f"
+    assert plots.pareto(dict.fromkeys("ab", 1.0), dict.fromkeys("ab", 2.0)).axes[0].get_title() == ""

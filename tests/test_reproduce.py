@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import time
 import numpy as np
 import polars as pl
 import pytest
-from playwright.sync_api import sync_playwright
 
 from klazy import report
 from klazy.experiments import EXPERIMENTS, PRESETS
@@ -221,16 +219,13 @@ def test_a_claim_is_recomputed_from_rows():
 
 
 @pytest.fixture(scope="module")
-def page(made):
-    browser = shutil.which("chromium")
-    assert browser, "the report is tested in Chromium; `make browser` installs it"
-    with sync_playwright() as play, play.chromium.launch(executable_path=browser, args=["--no-sandbox"]) as chromium:
-        page, heard, asked = chromium.new_page(), [], []
-        page.on("console", lambda message: heard.append(message.text))
-        page.on("pageerror", lambda error: heard.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(made[2].as_uri())
-        yield page, heard, asked
+def page(made, browser):
+    page, heard, asked = browser.new_page(), [], []
+    page.on("console", lambda message: heard.append(message.text))
+    page.on("pageerror", lambda error: heard.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(made[2].as_uri())
+    return page, heard, asked
 
 
 @IN_ONE_WORKER

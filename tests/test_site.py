@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 import klazy as kl
 
@@ -30,14 +29,6 @@ def site(tmp_path_factory):
     built = subprocess.run([*command, folder / "docs", folder / "site"], capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return folder / "site"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 def test_every_page_fits_its_window_is_whole_and_needs_no_network(site, browser):

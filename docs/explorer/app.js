@@ -44,9 +44,8 @@ function showLegend() {
 
 function showAll() {
   const { state } = page;
-  showGame(state);
+  showFields(state);
   showDrawing(state);
-  showLearners(state.learners);
   showChips(state);
   showLegend();
   byId("look").textContent = lookOf(page);
@@ -91,7 +90,8 @@ function restore() {
   pause();
   const { state, problems } = stateFrom(location.hash.length > 1 ? location.hash : OPENING);
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
-  forgetProblems();
+  forgetTyping();
+  page.stroke = null;
   notice(problems.length ? `Not all of this link could be used: ${problems[0]}${more}` : "");
   adopt(state);
 }
@@ -103,12 +103,17 @@ async function copyLink() {
     byId("copy").textContent = "Copied";
     setTimeout(() => (byId("copy").textContent = "Copy link"), 1500);
   } catch {
-    notice("The browser lets no page copy here: copy the address from its own line, it holds everything.");
+    notice(`The browser lets no page copy here. This is the link: ${location.href}`); // inside a page, no address line has it
   }
 }
 
 function setUp() {
   byId("presets").innerHTML = PRESETS.map(({ title, link }) => `<li><a href="#${link}">${title}</a></li>`).join("");
+  // The way back leads to what is shown now, and a preset that is left by playing is a place to go to again.
+  byId("presets").addEventListener("click", () => {
+    pause();
+    writeLink();
+  });
   setUpGame();
   setUpLearners();
   setUpDrawing();

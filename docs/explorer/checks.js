@@ -1,21 +1,26 @@
 "use strict";
 // What a form or a link may say. A refusal has klazy's form and, where klazy would refuse the same, klazy's words.
 
-class Refused extends Error {}
+class Refused extends Error {
+  constructor(message, about) {
+    super(message);
+    this.about = about; // the name of what was refused
+  }
+}
 
 const refusal = (owner, condition, name, value, remedy) =>
-  new Refused(`${owner} needs ${condition}, got ${name}=${value === "" ? "nothing" : value}; ${remedy}.`);
+  new Refused(`${owner} needs ${condition}, got ${name}=${value === "" ? "nothing" : value}; ${remedy}.`, name);
 
 const MOST = { T: 2000, learners: 4, strokes: 200, number: 1e6, lambda: 1000, gradient: 10 };
 const LEAST_SIGMA = 1e-3; // below it every unconstrained point lies far outside any picture
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i; // Number() would take "", " " and "0x10" as well
 
 function finite(text, name, owner) {
-  const shown = String(text).trim().slice(0, 20);
-  if (!NUMBER.test(shown) || !Number.isFinite(Number(shown))) {
-    throw refusal(owner, `a finite number ${name}`, name, shown, "give a number");
+  const word = String(text).trim();
+  if (!NUMBER.test(word) || !Number.isFinite(Number(word))) {
+    throw refusal(owner, `a finite number ${name}`, name, word.slice(0, 20), "give a number");
   }
-  return Number(shown);
+  return Number(word);
 }
 
 function within(value, low, high, name, owner) {

@@ -3,7 +3,7 @@
 // moves the line at which the thick part, which is past, ends.
 
 const CURVES = { hitting: "hitting", switching: "switching, \u03bb included", total: "total" };
-const PAD = { left: 46, right: 18, top: 20, bottom: 18 };
+const PAD = { left: 52, right: 18, top: 20, bottom: 18 };
 const MARKS = 6; // markers on a line
 
 // A round step for ticks: 1, 2 or 5 times a power of ten.
@@ -17,6 +17,9 @@ function ticks(low, high, count) {
   const first = Math.ceil(low / step - 1e-9);
   return rounds(Math.floor(high / step + 1e-9) - first + 1).map((i) => Number(((first + i) * step).toPrecision(12)));
 }
+
+// A number that would hang over the left edge is written as 2e6.
+const tickText = (value) => (String(value).length <= 6 ? String(value) : value.toExponential().replace("e+", "e"));
 
 // Where there are more rounds than pixels, the lowest and the highest of each pixel, so that no swing is lost.
 function thinned(values, most) {
@@ -47,7 +50,7 @@ function frameOf(size, runs, name) {
 
 function drawAxes({ low, high, last, across, up }, size, title) {
   const levels = ticks(low, high, 4).map((value) => line("grid", [PAD.left, up(value)], [size[0] - PAD.right, up(value)]) +
-    tag("text", { x: PAD.left - 6, y: short(up(value) + 4), "text-anchor": "end" }, value));
+    tag("text", { x: PAD.left - 6, y: short(up(value) + 4), "text-anchor": "end" }, tickText(value)));
   const dates = ticks(0, last, 5).filter(Number.isInteger).map((t) =>
     tag("text", { x: short(across(t)), y: size[1] - 3, "text-anchor": "middle" }, t));
   return levels.join("") + dates.join("") + line("zero", [PAD.left, up(0)], [size[0] - PAD.right, up(0)]) +

@@ -14,7 +14,7 @@ function tryStroke(first, second) {
     refused(byId("lasts"), byId("drawing-problem"), "");
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    refused(byId("lasts"), byId("drawing-problem"), error.message);
+    refused(byId(["g1", "g2"].includes(error.about) ? error.about : "lasts"), byId("drawing-problem"), error.message);
   }
 }
 
@@ -45,8 +45,12 @@ function setUpDrawing() {
     event.preventDefault();
     tryStroke(byId("g1").value, byId("g2").value);
   });
-  byId("undo").addEventListener("click", () => change((state) => state.drawn.pop()));
-  byId("clear").addEventListener("click", () => change((state) => (state.drawn = [])));
+  const less = (edit) => {
+    change(edit);
+    refused(null, byId("drawing-problem"), ""); // it may have been too much
+  };
+  byId("undo").addEventListener("click", () => less((state) => state.drawn.pop()));
+  byId("clear").addEventListener("click", () => less((state) => (state.drawn = [])));
 }
 
 function showDrawing({ seq, drawn }) {

@@ -86,6 +86,7 @@ function setUpPlayer() {
     rewind();
     remember();
   });
+  document.addEventListener("visibilitychange", rewind); // it goes on where it was left, not where it would be by now
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || byId("keys").open || !Object.hasOwn(KEYS, event.key)) return;
     if (ownKeys(event.target).includes(event.key)) return;

@@ -19,9 +19,13 @@ function refused(field, place, message) {
   }
 }
 
+// The field that is being typed in, and the round that was looked at when the rounds began to be typed.
+const typing = { field: null, t: null };
+
 // While a number is being typed it may be wrong for a moment: only when it is done is a refusal said.
 function edited(event, place, edit) {
   const field = event.target;
+  if (event.type === "input") typing.field = field;
   try {
     change(edit);
     refused(field, place, "");
@@ -29,12 +33,24 @@ function edited(event, place, edit) {
     if (!(error instanceof Refused)) throw error;
     if (event.type === "change") refused(field, place, error.message);
   }
+  showFields(page.state); // also those whose refusal is gone
+}
+
+function showFields(state) {
+  showGame(state);
+  showLearners(state.learners);
 }
 
 const GAME = {
   set: (text, state) => (state.set = text),
-  seq: (text, state) => Object.assign(state, { seq: text, t: 0 }, defaultsOf(text)),
-  T: (text, state) => (state.T = horizon(text)),
+  seq: (text, state) => {
+    Object.assign(state, { seq: text, t: 0 }, defaultsOf(text));
+    if (text === "adversary") state.T = Math.min(Math.max(state.T, slackOf(state.learners)), MOST.T); // one block at least
+  },
+  T: (text, state) => {
+    typing.t ??= state.t; // which the 2 of a 200 must not lose
+    Object.assign(state, { T: horizon(text), t: typing.t });
+  },
   length: (text, state) => (state.length = phaseLength(text)),
   seed: (text, state) => (state.seed = seedNumber(text)),
   lambda: (text, state) => (state.lambda = movementWeight(text)),
@@ -48,17 +64,19 @@ function setUpGame() {
       edited(event, byId("game-problem"), (state) => GAME[event.target.id](event.target.value, state));
     });
   }
+  byId("T").addEventListener("focus", () => (typing.t = null));
   byId("game").addEventListener("submit", (event) => event.preventDefault());
 }
 
 // A field keeps what is being typed, and what was refused stays beside its refusal; all others show the state.
 function put(id, value) {
   const field = byId(id);
-  const typing = document.activeElement === field && field.tagName !== "SELECT";
-  if (!typing && !field.hasAttribute("aria-invalid")) field.value = value;
+  const typed = document.activeElement === field && typing.field === field && field.tagName !== "SELECT";
+  if (!typed && !field.hasAttribute("aria-invalid")) field.value = value;
 }
 
-function forgetProblems() {
+function forgetTyping() {
+  Object.assign(typing, { field: null, t: null });
   for (const place of document.querySelectorAll(".problem")) refused(null, place, "");
 }
 
@@ -82,7 +100,8 @@ function card({ rule }, i, only) {
   const choice = (part, options) => `<select id="${part}-${i}" data-part="${part}">${options}</select>`;
   const unseen = (words) => `<span class="hidden">${words} of learner ${LETTERS[i]}</span>`;
   const number = letter ? `<label>${letter === "kappa" ? "\u03ba" : letter} ${field("number")}</label>` : "";
-  return `<fieldset class="panel card" data-learner="${i}"><legend class="hidden">Learner ${LETTERS[i]}</legend>${swatch(i)}
+  return `<fieldset class="panel card" data-learner="${i}" tabindex="-1">
+    <legend class="hidden">Learner ${LETTERS[i]}</legend>${swatch(i)}
     <label class="rule">${unseen("rule")}${choice("rule", ruleOptions())}</label>
     ${number}
     <label class="sigma">${unseen("schedule")}${choice("schedule", optionsOf(SCHEDULES))}</label>
@@ -120,6 +139,7 @@ function setUpLearners() {
       const rule = OFFERED.find((each) => !learners.some((learner) => learner.rule === each));
       learners.push({ ...learners[learners.length - 1], rule, number: USUAL[RULES[rule].letter] ?? 0 });
     });
+    if (byId("add-learner").hidden) byId("learners").lastElementChild.focus(); // the button that had it is gone
   });
 }
 

@@ -77,7 +77,8 @@ function lookOf({ state, runs, gradients }) {
   return [LOOKS[state.seq](state), preset?.words, equal ? idle : ""].filter(Boolean).join(" ");
 }
 
-const decimals = (value) => (Math.abs(value) < 5e-5 ? "0" : value.toFixed(Math.abs(value) < 10 ? 3 : 2));
+const places = (size) => (size < 10 ? 3 : size < 1e4 ? 2 : 0);
+const decimals = (value) => (Math.abs(value) < 5e-5 ? "0" : value.toFixed(places(Math.abs(value))));
 const plainly = (value) => String(Math.round(value * 1000) / 1000);
 
 function captionOf({ state, runs, gradients }) {

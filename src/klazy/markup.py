@@ -21,7 +21,8 @@ STYLE = """<style>
 & .row { display: flex; flex-wrap: wrap; gap: .5em 2em; align-items: center; } & .row > * { min-width: 0; max-width: 100%; }
 & dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); width: fit-content; max-width: 100%; margin: .3em 0; }
 & dt, & dd, & th, & td { margin: 0; padding: .15em .6em; border: 0; border-bottom: 1px solid #8886; }
-& dt { font-weight: 600; padding-left: 0; } & th, & td { text-align: right; } & .word { text-align: left; }
+& dt, & dd { float: none; width: auto; } & dt { font-weight: 600; padding-left: 0; }
+& th, & td { text-align: right; } & .word { text-align: left; }
 & table { border-collapse: collapse; table-layout: auto; margin: .3em 0; font-size: inherit; }
 & .wide { overflow-x: auto; } & .wide * { white-space: nowrap; }
 & svg { display: block; max-width: 100%; height: auto; } & i { font-style: normal; font-weight: bold; }

@@ -31,7 +31,7 @@ class Curves(NamedTuple):
     path_length: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Regret:
     """A run against a comparator u.
 
@@ -54,6 +54,9 @@ class Regret:
     @property
     def total(self) -> float:
         return self.smoothed - self.comparator_switching
+
+    def __repr__(self) -> str:
+        return f"Regret(total={self.total:.6g}, dynamic={self.dynamic:.6g}, switching={self.switching:.6g})"
 
     def __str__(self) -> str:
         return "\n".join(f"{name:22}{getattr(self, name):14.7g}" for name in NUMBERS)

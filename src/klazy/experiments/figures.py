@@ -34,10 +34,10 @@ def _with_hindsight(outcome: Outcome, best: Hindsight) -> list[Row]:
     """The rows with each learner's certified bound, and how much of the way from the first learner to the optimum it goes."""
     bounds, rows, optimum = certified(outcome), outcome.rows(), best.optimum
     first = rows[0]["hitting"] + rows[0]["switching"]
+    fixed, moved = _fixed(best, outcome.experiment.rounded)
     shared = {
         "optimum": optimum.cost, "optimum_hitting": optimum.hitting, "optimum_lower_bound": optimum.lower_bound,
-        "optimum_gap": optimum.gap, "best_fixed": best.fixed.cost,
-        "best_fixed_switching": float(np.linalg.norm(best.fixed.x)) if outcome.experiment.rounded else 0.0,
+        "optimum_gap": optimum.gap, "best_fixed": fixed, "best_fixed_switching": moved,
     }  # fmt: skip
     for row in rows:
         row["certified_bound"] = bounds[row["learner"]]
@@ -45,13 +45,20 @@ def _with_hindsight(outcome: Outcome, best: Hindsight) -> list[Row]:
     return [row | shared for row in rows]
 
 
+def _fixed(best: Hindsight, from_origin: bool) -> tuple[float, float]:
+    """What the best fixed point pays for hitting, and for getting there if all start at the origin, where costs are zero."""
+    moved = float(np.linalg.norm(best.fixed.x)) if from_origin else 0.0
+    return (best.fixed.cost, moved) if best.fixed.cost + moved < 0.0 else (0.0, 0.0)
+
+
 def _hindsight_in_words(rows: list[Row]) -> str:
     row, first = rows[0], rows[0]["learner"]
     paid, theirs = row["hitting"] + row["switching"], row["comparator_hitting"] + row["comparator_switching"]
+    fixed = row["best_fixed"] + row["best_fixed_switching"]
     closed = ", ".join(f"{row['learner']} {100.0 * row['distance_closed']:.1f} %" for row in rows[1:])
     return (
         f"In hindsight the optimum with movement pays {row['optimum']:.6g} (none pays less than "
-        f"{row['optimum_lower_bound']:.6g}), the comparator {theirs:.6g}, the best fixed point {row['best_fixed']:.6g}, "
+        f"{row['optimum_lower_bound']:.6g}), the comparator {theirs:.6g}, the best fixed point {fixed:.6g}, "
         f"{first} {paid:.6g}. Of the way from {first} to the optimum go: {closed}."
     )
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FAR = 4.0  # times the median distance from the cheapest, beyond which a point is left out and said so
+TIE = 1e-9  # of the least cost: who pays no more than this above it is no distance away
 LINES = 7  # coordinates that are drawn
 LETTERS = 20  # of a name
 
@@ -24,8 +25,8 @@ def pareto(switching: dict[str, float], hitting: dict[str, float], optimum: tupl
     ax, looks = made.subplots(), look(switching)
     cost = {name: switching[name] + hitting[name] for name in switching}
     least = min(cost.values())
-    gaps = np.array([cost[name] - least for name in cost])
-    near = [name for name in cost if cost[name] - least <= FAR * np.median(gaps) or not gaps.any()]
+    apart = [gap for gap in (each - least for each in cost.values()) if gap > TIE * abs(least)]
+    near = [name for name in cost if not apart or cost[name] - least <= FAR * np.median(apart)]
     for name in near:
         ax.plot(switching[name], hitting[name], linestyle="none", label=name, markersize=6.0, **looks[name])
     edge = [name for name in near if not any(_beats(switching, hitting, other, name) for other in near)]

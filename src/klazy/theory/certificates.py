@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from klazy.plots import Figure
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """Running sums of shape (T,): regret is dynamic regret plus the movement paid; each bound is one on it.
 
@@ -49,6 +49,8 @@ class Certificate:
     def __str__(self) -> str:
         named = {"regret": self.regret, **self.terms, "realised certificate": self.realised, "Theorem 5": self.worst_case}
         return "\n".join(f"{name:32}{curve[-1]:14.6g}" for name, curve in named.items())
+
+    __repr__ = __str__
 
     def plot(self) -> "Figure":
         """Regret, certificate and bound over the rounds, and below them the three terms: a matplotlib figure.

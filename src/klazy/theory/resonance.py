@@ -42,7 +42,7 @@ class Resonance:
     def __str__(self) -> str:
         named = {"most": int(np.argmax(self.lazy - self.greedy)), "least": int(np.argmin(self.lazy - self.greedy))}
         texts = [
-            f"Phases of {self.lengths[i]} rounds hurt {how}: {self.lazy[i]:.3g} a round, {self.greedy[i]:.3g} if greedy."
+            f"Beside greedy, phases of {self.lengths[i]} hurt {how}: {self.lazy[i]:.3g} a round against {self.greedy[i]:.3g}."
             for how, i in named.items()
         ]
         return "\n".join(texts)
@@ -71,8 +71,8 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     otherwise: a gain at one phase length says little about another.
 
     >>> resonance(KLazyGD(L2Ball(1), 5.0, k=200), range(20, 401, 20))
-    Phases of 100 rounds hurt most: ...
-    Phases of 200 rounds hurt least: ...
+    Beside greedy, phases of 100 hurt most: ...
+    Beside greedy, phases of 200 hurt least: ...
     """
     if not isinstance(learner, Descent) or learner.domain != L2Ball(learner.domain.dim):
         raise refusal("resonance", "a learner with a sigma on a unit l2 ball", "learner", repr(learner), "use L2Ball(d)")
