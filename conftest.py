@@ -11,8 +11,12 @@ import klazy
 from klazy.kernels.codes import unrolled
 
 slow_ok = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=25, suppress_health_check=slow_ok)
-settings.register_profile("few", deadline=None, derandomize=True, max_examples=5, suppress_health_check=slow_ok)
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, max_examples=25, suppress_health_check=slow_ok
+)
+settings.register_profile(
+    "few", deadline=None, derandomize=True, max_examples=5, suppress_health_check=slow_ok
+)
 settings.register_profile("explore", deadline=None, max_examples=500, suppress_health_check=slow_ok)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
@@ -24,7 +28,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if hasattr(item, "callspec") and item.get_closest_marker("xdist_group") is None:
             domain = item.callspec.params.get("domain")
-            item.add_marker(pytest.mark.xdist_group(item.originalname if domain is None else kernels_of(domain)))
+            item.add_marker(
+                pytest.mark.xdist_group(item.originalname if domain is None else kernels_of(domain))
+            )
 
 
 def kernels_of(domain):
@@ -39,10 +45,15 @@ def browser():
 
     found = shutil.which("chromium")
     assert found, "pages are looked at in Chromium; `make browser` installs it"
-    with sync_playwright() as play, play.chromium.launch(executable_path=found, args=["--no-sandbox"]) as chromium:
+    with (
+        sync_playwright() as play,
+        play.chromium.launch(executable_path=found, args=["--no-sandbox"]) as chromium,
+    ):
         yield chromium
 
 
 @pytest.fixture(autouse=True)
 def names_in_doctests(doctest_namespace):
-    doctest_namespace.update({name: getattr(klazy, name) for name in dir(klazy) if not name.startswith("_")}, np=np, kl=klazy)
+    doctest_namespace.update(
+        {name: getattr(klazy, name) for name in dir(klazy) if not name.startswith("_")}, np=np, kl=klazy
+    )

@@ -22,12 +22,18 @@ import numpy as np
 
 import klazy as kl
 from durable import updates
-from klazy.sweeps.store import Store
+from klazy.studies.sweep.store import Store
 from optimum import against_clarabel, against_loops
 
 HERE = Path(__file__).parent
 SLACKS = (1, 65, 1500)
-ROUNDS = {1: 200_000, 5: 200_000, 50: 40_000, 1000: 2_000, 100_000: 60}  # by dimension: a few to tens of milliseconds
+ROUNDS = {
+    1: 200_000,
+    5: 200_000,
+    50: 40_000,
+    1000: 2_000,
+    100_000: 60,
+}  # by dimension: a few to tens of milliseconds
 C = 60.0  # of sigma_t = sqrt(t / C)
 EXPERTS = 11
 SETS: dict[str, Callable[[int], kl.ConvexSet]] = {
@@ -44,7 +50,9 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def paired(ours: Callable[[], object], theirs: Callable[[], object], repeats: int = 15) -> tuple[float, float]:
+def paired(
+    ours: Callable[[], object], theirs: Callable[[], object], repeats: int = 15
+) -> tuple[float, float]:
     """The median of ours / theirs, and our best time in seconds."""
     ours()
     theirs()
@@ -66,14 +74,29 @@ def compiled_c(d: int, number: int, folder: str) -> ctypes.CDLL:
     library = ctypes.CDLL(target)
     address, whole, real = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
     library.play.argtypes = [address, whole, address, whole, real, address, address]
-    library.ensemble.argtypes = [address, whole, address, address, address, address, real, real, address, address]
+    library.ensemble.argtypes = [
+        address,
+        whole,
+        address,
+        address,
+        address,
+        address,
+        real,
+        real,
+        address,
+        address,
+    ]
     library.read_all.argtypes, library.read_all.restype = [address, whole], ctypes.c_double
     return library
 
 
 def against_c(folder: str) -> list[str]:
     """Whole sequences against the plain C loop; for large d also against the time it takes to read the input."""
-    lines = ["| d | set | " + " | ".join(f"k = {k}" for k in SLACKS) + " | ns per round, k = 65 | share of bandwidth |"]
+    lines = [
+        "| d | set | "
+        + " | ".join(f"k = {k}" for k in SLACKS)
+        + " | ns per round, k = 65 | share of bandwidth |"
+    ]
     lines.append("|--:|---|--:|--:|--:|--:|--:|")
     for d, T in ROUNDS.items():
         g = noisy_phases(T, d)
@@ -88,12 +111,17 @@ def against_c(folder: str) -> list[str]:
                     x = domain.start.copy()
                     plain.play(g.ctypes.data, T, p.ctypes.data, k, C, x.ctypes.data, totals.ctypes.data)
 
-                ratio, fastest = paired(lambda learner=learner, g=g: kl.run(learner, g, record="totals"), by_c)
+                ratio, fastest = paired(
+                    lambda learner=learner, g=g: kl.run(learner, g, record="totals"), by_c
+                )
                 np.testing.assert_allclose(kl.run(learner, g, record="totals").totals, totals, rtol=1e-8)
                 ratios.append(ratio)
                 best = fastest if k == 65 else best
                 if k == 65 and d >= 1000:
-                    reading = min(seconds(lambda g=g, plain=plain: plain.read_all(g.ctypes.data, g.size)) for _ in range(15))
+                    reading = min(
+                        seconds(lambda g=g, plain=plain: plain.read_all(g.ctypes.data, g.size))
+                        for _ in range(15)
+                    )
                     share = f"{reading / fastest:.0%}"
             cells = " | ".join(f"{ratio:.2f}" for ratio in ratios)
             lines.append(f"| {d} | {name} | {cells} | {best / T * 1e9:.0f} | {share} |")
@@ -134,10 +162,14 @@ def of_ensembles(folder: str) -> list[str]:
         domain, totals = make(d), np.zeros(2)
         sigma = kl.sigma_grid(T, 1.0, 1.0)[:EXPERTS]
         k = np.maximum(1, (2 * sigma).astype(np.int64))
-        learner = kl.SAder([kl.KLazyGD(domain, float(s), int(n)) for s, n in zip(sigma, k, strict=True)], 0.01)
+        learner = kl.SAder(
+            [kl.KLazyGD(domain, float(s), int(n)) for s, n in zip(sigma, k, strict=True)], 0.01
+        )
         plain, p, log_prior = compiled_c(d, number, folder), domain.parameters(), np.array(learner.log_prior)
 
-        def by_c(plain=plain, p=p, sigma=sigma, k=k, log_prior=log_prior, totals=totals, domain=domain) -> None:
+        def by_c(
+            plain=plain, p=p, sigma=sigma, k=k, log_prior=log_prior, totals=totals, domain=domain
+        ) -> None:
             x, data = domain.start.copy(), [a.ctypes.data for a in (p, sigma, k, log_prior)]
             plain.ensemble(g.ctypes.data, T, *data, 0.01, 1.0, x.ctypes.data, totals.ctypes.data)
 
@@ -146,7 +178,9 @@ def of_ensembles(folder: str) -> list[str]:
 
         ratio, best = paired(ours, by_c)
         np.testing.assert_allclose(ours().totals, totals, rtol=1e-8)
-        np.testing.assert_allclose(numpy_ensemble(learner, g[:few]), kl.run(learner, g[:few]).totals, rtol=1e-8)
+        np.testing.assert_allclose(
+            numpy_ensemble(learner, g[:few]), kl.run(learner, g[:few]).totals, rtol=1e-8
+        )
         slower, _ = paired(lambda learner=learner: numpy_ensemble(learner, g[:few]), ours, repeats=9)
         everything = kl.auto(domain)
         _, whole = paired(lambda learner=everything: kl.run(learner, g, record="totals"), ours, repeats=5)
@@ -170,7 +204,9 @@ def against_step() -> list[str]:
                 state = learner.step(state, row)
 
         ratio, _ = paired(by_step, lambda learner=learner: kl.run(learner, long, record="totals"), repeats=7)
-        lines.append(f"| whole sequence, `run` against a loop over `step` | {name} | {ratio * len(long) / len(g):.0f} |")
+        lines.append(
+            f"| whole sequence, `run` against a loop over `step` | {name} | {ratio * len(long) / len(g):.0f} |"
+        )
         agent = kl.Agent(learner)
 
         def by_agent(agent=agent) -> None:
@@ -186,18 +222,26 @@ def in_parallel() -> list[str]:
     learners = [kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(C), k) for k in range(1, 17)]
     g = noisy_phases(200_000, 5)
     one, _ = paired(
-        lambda: kl.run_many(learners, g, record="totals", jobs=1), lambda: kl.run_many(learners, g, record="totals")
+        lambda: kl.run_many(learners, g, record="totals", jobs=1),
+        lambda: kl.run_many(learners, g, record="totals"),
     )
     return [f"`run_many` of 16 learners on {os.cpu_count()} cores: {one:.2f} times one core."]
 
 
 def in_batches() -> list[str]:
     """1000 runs of k-lazyGD over one sequence, on a grid of k and sigma."""
-    lines = ["| set | times `run_many` | times itself on one core | million learner-rounds a second |", "|---|--:|--:|--:|"]
+    lines = [
+        "| set | times `run_many` | times itself on one core | million learner-rounds a second |",
+        "|---|--:|--:|--:|",
+    ]
     g = noisy_phases(60_000, 5)
     for name in ("l2 ball", "l1 ball"):
         domain = SETS[name](5)
-        grid = [kl.KLazyGD(domain, kl.Sqrt(float(c)), k) for c in np.geomspace(1, 1000, 25) for k in range(1, 1001, 25)]
+        grid = [
+            kl.KLazyGD(domain, kl.Sqrt(float(c)), k)
+            for c in np.geomspace(1, 1000, 25)
+            for k in range(1, 1001, 25)
+        ]
         batch, many = (lambda: kl.run_batch(grid, g)), (lambda: kl.run_many(grid, g, record="totals"))  # noqa: B023
         against, best = paired(many, batch, 5)[0], paired(batch, batch, 3)[1]
         cores = paired(lambda: kl.run_batch(grid, g, jobs=1), batch, 5)[0]  # noqa: B023
@@ -209,7 +253,7 @@ def of_sweeps(folder: str) -> list[str]:
     """Peak memory of a batch of 1000 runs; what the store adds to a sweep of 10 000 short ones."""
     script = """
 import numpy as np, klazy as kl
-from klazy.environments import stochastic
+from klazy.sequences import stochastic
 g = stochastic(0).costs
 grid = [kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(float(c)), k) for c in np.geomspace(1, 1000, 25) for k in range(1, 1001, 25)]
 kl.run_batch(grid, g)
@@ -252,7 +296,9 @@ def in_store(sweep: Callable[[], object]) -> float:
 def child(script: str, **environment: str) -> str:
     """What a fresh Python prints."""
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"} | environment
-    return subprocess.run([sys.executable, "-c", script], env=env, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", script], env=env, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def cold_start(folder: str) -> list[str]:
@@ -282,14 +328,20 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 kl.run(learner, g, record="totals")
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-    return [f'Peak memory beyond the input, T = 10^7, d = 5, `record="totals"`: {int(child(script)) / 1024:.1f} MB.']
+    return [
+        f'Peak memory beyond the input, T = 10^7, d = 5, `record="totals"`: {int(child(script)) / 1024:.1f} MB.'
+    ]
 
 
 def machine() -> str:
-    gcc = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    gcc = subprocess.run(
+        ["gcc", "--version"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[0]
     cpu = Path("/proc/cpuinfo")
     models = (
-        [line.split(":")[1].strip() for line in cpu.read_text().splitlines() if "model name" in line] if cpu.exists() else []
+        [line.split(":")[1].strip() for line in cpu.read_text().splitlines() if "model name" in line]
+        if cpu.exists()
+        else []
     )
     return f"{os.cpu_count()} cores of {models[0] if models else platform.machine()}; {gcc}; Python {platform.python_version()}"
 

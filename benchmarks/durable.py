@@ -31,7 +31,11 @@ def per_round(update: Callable[[np.ndarray], object], g: np.ndarray) -> float:
 
 def bare_writes(path: Path, sync: bool) -> Callable[[np.ndarray], object]:
     """As many bytes as a record has, written and perhaps forced to disk, with nothing around it."""
-    file, data, place = os.open(path, os.O_RDWR | os.O_CREAT), bytes(length_of(D)), iter(range(0, 2**62, length_of(D)))
+    file, data, place = (
+        os.open(path, os.O_RDWR | os.O_CREAT),
+        bytes(length_of(D)),
+        iter(range(0, 2**62, length_of(D))),
+    )
 
     def write(_: np.ndarray) -> None:
         os.pwrite(file, data, next(place))
@@ -49,9 +53,16 @@ def updates(repeats: int = 9) -> list[str]:
         agents = {"memory": kl.Agent(learner), "memory, guarded": kl.Agent(learner, guards=GUARDS)}
         for sync in ("batch", "always"):
             agents[sync] = kl.Agent.open(folder / sync, learner, sync=sync)
-            agents[f"{sync}, guarded"] = kl.Agent.open(folder / f"{sync}-guarded", learner, sync=sync, guards=GUARDS)
-        calls: dict[str, Callable[[np.ndarray], object]] = {name: agent.update for name, agent in agents.items()}
-        calls |= {f"{sync}, writes": bare_writes(folder / f"{sync}-writes", sync == "always") for sync in ("batch", "always")}
+            agents[f"{sync}, guarded"] = kl.Agent.open(
+                folder / f"{sync}-guarded", learner, sync=sync, guards=GUARDS
+            )
+        calls: dict[str, Callable[[np.ndarray], object]] = {
+            name: agent.update for name, agent in agents.items()
+        }
+        calls |= {
+            f"{sync}, writes": bare_writes(folder / f"{sync}-writes", sync == "always")
+            for sync in ("batch", "always")
+        }
         times: dict[str, list[float]] = {name: [] for name in calls}
         for _ in range(repeats):
             for name, call in calls.items():
@@ -69,7 +80,9 @@ def _table(times: dict[str, list[float]]) -> list[str]:
             statistics.median(a / b for a, b in zip(own, times[base], strict=True)) if base in times else None
             for base in ("memory", f"{mode}, writes")
         ]
-        cells = " | ".join("" if ratio is None else f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}" for ratio in over)
+        cells = " | ".join(
+            "" if ratio is None else f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}" for ratio in over
+        )
         if not name.endswith("writes"):
             lines.append(f"| {name} | {1.0 / statistics.median(own):.0f} | {cells} |")
     return lines

@@ -18,7 +18,7 @@ SCRIPT = """
 import json, sys, time
 from pathlib import Path
 import numpy as np, klazy as kl
-from klazy.environments import stochastic
+from klazy.sequences import stochastic
 scenario = stochastic(42)
 g, T = scenario.costs.arrays()[0], scenario.costs.T
 
@@ -79,7 +79,9 @@ def in_loops(g: np.ndarray, weight: float) -> tuple[float, list[int]]:
         enter = least + weight
         cheapest.append(values.index(least))
         stays.append([value <= enter for value in values])
-        values = [cost + (value if value <= enter else enter) for cost, value in zip(row, values, strict=True)]
+        values = [
+            cost + (value if value <= enter else enter) for cost, value in zip(row, values, strict=True)
+        ]
     at = values.index(min(values))
     played = [at]
     for t in range(len(rows) - 1, 0, -1):

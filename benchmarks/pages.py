@@ -12,7 +12,10 @@ def markdown(rows: list[dict[str, Any]]) -> list[str]:
     head = "| " + " | ".join(name.replace("_", " ") for name in rows[0]) + " |"
     words = (isinstance(value, str) and not re.fullmatch(r"[-+.e\d]+", value) for value in rows[0].values())
     sides = "|" + "|".join("---" if word else "--:" for word in words) + "|"
-    texts = [[f"{v:.6g}" if isinstance(v, float) else "" if v is None else str(v) for v in row.values()] for row in rows]
+    texts = [
+        [f"{v:.6g}" if isinstance(v, float) else "" if v is None else str(v) for v in row.values()]
+        for row in rows
+    ]
     return [head, sides, *("| " + " | ".join(text) + " |" for text in texts), ""]
 
 
@@ -20,7 +23,9 @@ def run(about: str | None, heading: str, out: str, make: Callable[[Path, Path], 
     """Print what ``make(out, folder of the page)`` gives; with ``--write`` put it into a page after its heading."""
     arguments = argparse.ArgumentParser(description=about)
     arguments.add_argument("--out", type=Path, default=Path(out), help="where results are kept")
-    arguments.add_argument("--write", type=Path, help=f"put the tables into this file, after its heading {heading!r}")
+    arguments.add_argument(
+        "--write", type=Path, help=f"put the tables into this file, after its heading {heading!r}"
+    )
     options = arguments.parse_args()
     before, found, _ = options.write.read_text().partition(heading) if options.write else ("", heading, "")
     if not found:

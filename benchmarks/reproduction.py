@@ -4,10 +4,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from klazy import report
-from klazy.experiments import PRESETS, Settings
-from klazy.experiments.reproduce import PARTS, jobs_of, run_jobs
-from klazy.experiments.section import Stored
+from klazy.studies.paper import PRESETS, Settings, report
+from klazy.studies.paper.reproduce import PARTS, jobs_of, run_jobs
+from klazy.studies.paper.section import Stored
 from pages import markdown, run
 
 HEADING = "## The tables"

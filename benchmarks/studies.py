@@ -4,10 +4,10 @@ from pathlib import Path
 
 import polars as pl
 
-from klazy import plots
-from klazy.sweeps import Study, Sweep, sweep
-from klazy.sweeps.figures import figures_of
-from klazy.sweeps.table import best_of, summary
+from klazy import show
+from klazy.studies.sweep import Study, Sweep, sweep
+from klazy.studies.sweep.figures import figures_of
+from klazy.studies.sweep.table import best_of, summary
 from pages import markdown, run
 
 HEADING = "## Two studies"
@@ -28,9 +28,12 @@ def resonance(found: Sweep) -> tuple[pl.DataFrame, str, str]:
     if any(best[n, False, "KLazyGD"]["k"] != n for n in lengths):
         raise SystemExit("The best slack is no longer the length of the phases: the words below must change.")
     equal = [
-        f"{best[n, False, 'KLazyGD']['k']} for phases of {n}, {percent(best[n, False, 'KLazyGD'])} than GD" for n in lengths
+        f"{best[n, False, 'KLazyGD']['k']} for phases of {n}, {percent(best[n, False, 'KLazyGD'])} than GD"
+        for n in lengths
     ]
-    random = [f"{best[n, True, 'KLazyGD']['k']} for {n}, {percent(best[n, True, 'KLazyGD'])}" for n in lengths]
+    random = [
+        f"{best[n, True, 'KLazyGD']['k']} for {n}, {percent(best[n, True, 'KLazyGD'])}" for n in lengths
+    ]
     decay = [f"{percent(best[n, True, 'Decay'])} for {n}" for n in lengths]
     moved = [as_long_as_phases(cells, n) for n in lengths]
     said = (
@@ -67,8 +70,12 @@ def tuned(found: Sweep) -> tuple[pl.DataFrame, str, str]:
         said.append(f"On the {scenario} sequence, against GD: " + "; ".join(parts) + ".")
     greedy = best.filter(pl.col("scenario") == "stochastic", pl.col("learner") == "GD")
     still = greedy.filter(pl.col("sigma") == found.rows["sigma"].max())["movement_weight"]
-    costly = best.filter(pl.col("scenario") == "corrupted", pl.col("learner") == "Decay", pl.col("movement_weight") > 5.0)
-    cheap = best.filter(pl.col("scenario") == "corrupted", pl.col("learner") != "GD", pl.col("movement_weight") < 5.0)
+    costly = best.filter(
+        pl.col("scenario") == "corrupted", pl.col("learner") == "Decay", pl.col("movement_weight") > 5.0
+    )
+    cheap = best.filter(
+        pl.col("scenario") == "corrupted", pl.col("learner") != "GD", pl.col("movement_weight") < 5.0
+    )
     if (costly["mean"] > 0.0).any() or (cheap["mean"] < 0.0).any():
         raise SystemExit("It is no longer lambda = 5 that parts the winners: the words below must change.")
     memory = ", ".join(f"{m:g}" for m in costly["m"].unique().sort())
@@ -88,9 +95,8 @@ def span(line: pl.DataFrame, verb: str, prices: int) -> str:
         return f"{verb} nowhere"
     weights = line["movement_weight"]
     most = line.sort(pl.col("mean").abs())["mean"][-1]
-    return (
-        f"{verb} at {len(line)} of {prices} prices, from {weights.min():.2g} to {weights.max():.2g}, by up to {abs(most):.1f} %"
-    )
+    span = f"from {weights.min():.2g} to {weights.max():.2g}"
+    return f"{verb} at {len(line)} of {prices} prices, {span}, by up to {abs(most):.1f} %"
 
 
 STUDIES = {"resonance": resonance, "tuned": tuned}
@@ -103,11 +109,13 @@ def section(name: str, out: Path, figures: Path) -> list[str]:
     cells, x, said = STUDIES[name](found)
     label = f"{study.metrics[0].replace('_', ' ')}, {MORE}"
     ((_, figure),) = figures_of(cells, label, x)
-    plots.write(figure, figures / name)
+    show.write(figure, figures / name)
     (figures / f"{name}.svg").unlink()  # the page shows the other
     best = summary(cells, 0)
     prices = sorted(set(cells["movement_weight"]))[::3]
-    shown = [row for row in best if row["learner"] != "GD" and row.get("movement_weight", prices[0]) in prices]
+    shown = [
+        row for row in best if row["learner"] != "GD" and row.get("movement_weight", prices[0]) in prices
+    ]
     return [
         f"### {study.name[0].upper()}{study.name[1:]}", "",
         f"`klazy sweep examples/{name}.toml --out {name} --relative-to GD --held-out`, "

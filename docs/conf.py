@@ -33,8 +33,12 @@ html_static_path = ["site.css", "node_modules/mathjax/es5/tex-svg-full.js"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_favicon = "figures/icon.svg"
-highlight_options = {name: {"stripnl": True} for name in ("default", "python", "pycon")}  # doctests end in an empty line
-mathjax_path = "tex-svg-full.js"  # from an npm package, and SVG, which needs no fonts: the site works without a network
+highlight_options = {
+    name: {"stripnl": True} for name in ("default", "python", "pycon")
+}  # doctests end in an empty line
+mathjax_path = (
+    "tex-svg-full.js"  # from an npm package, and SVG, which needs no fonts: the site works without a network
+)
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3

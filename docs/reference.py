@@ -11,23 +11,23 @@ from sphinx.util import logging
 
 import klazy
 
-PARTS = {  # a page each: its title, and the modules whose names it has
-    "running": ("Playing and regret", ("play", "batch", "trace", "regret", "actions")),
-    "learners": ("Learners", ("learners",)),
-    "sets": ("Sets", ("sets",)),
-    "costs": ("Costs", ("costs",)),
-    "movement": ("What moving costs", ("movement",)),
-    "schedules": ("Schedules of sigma", ("schedules",)),
-    "live": ("Live agents", ("agent", "live")),
-    "comparators": ("Hindsight", ("comparators",)),
-    "lookahead": ("Baselines that look ahead", ("lookahead",)),
-    "theory": ("Theory", ("theory",)),
-    "environments": ("Sequences", ("environments",)),
-    "sweeps": ("Sweeps", ("sweeps",)),
-    "replay": ("Replay", ("replay",)),
-    "datasets": ("Data", ("datasets",)),
-    "experiments": ("The paper's experiments", ("experiments",)),
-    "plots": ("Figures", ("plots",)),
+PARTS = {  # a page each: its title, and the module whose names it has
+    "game": ("Playing and regret", "game"),
+    "learners": ("Learners", "learners"),
+    "sets": ("Sets", "sets"),
+    "costs": ("Costs", "costs"),
+    "movement": ("What moving costs", "movement"),
+    "schedules": ("Schedules of sigma", "schedules"),
+    "live": ("Live agents", "live"),
+    "hindsight": ("Hindsight", "hindsight"),
+    "lookahead": ("Baselines that look ahead", "hindsight.lookahead"),
+    "theory": ("Theory", "theory"),
+    "sequences": ("Sequences", "sequences"),
+    "sweep": ("Sweeps", "studies.sweep"),
+    "replay": ("Replay", "studies.replay"),
+    "datasets": ("Data", "datasets"),
+    "paper": ("The paper's experiments", "studies.paper"),
+    "show": ("Figures", "show"),
 }
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def public() -> dict[str, Any]:
     """Every public object by its full name: those of klazy itself, then those that only a part of it exports."""
     named = {f"klazy.{name}": getattr(klazy, name) for name in dir(klazy) if not name.startswith("_")}
     found = {name: value for name, value in named.items() if not isinstance(value, ModuleType)}
-    for module in (import_module(f"klazy.{name}") for _, names in PARTS.values() for name in names):
+    for module in (import_module(f"klazy.{name}") for _, name in PARTS.values()):
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name, None)  # None: a name for type checkers only
             if value is not None and getattr(klazy, name, None) is not value:
@@ -46,7 +46,9 @@ def public() -> dict[str, Any]:
 
 def home(name: str, value: Any) -> str:
     """The part of klazy that an object comes from; data has no module but the one it is named in."""
-    return getattr(value, "__module__", name).split(".")[1]
+    module = f"{getattr(value, '__module__', name)}."
+    parts = [part for _, part in PARTS.values() if module.startswith(f"klazy.{part}.")]
+    return max(parts, key=len, default="")
 
 
 def directive(name: str, value: Any) -> str:
@@ -57,10 +59,10 @@ def directive(name: str, value: Any) -> str:
     return f".. autoclass:: {name}\n   :members:\n" + (f"   :exclude-members: {fields}\n" if fields else "")
 
 
-def page(title: str, modules: tuple[str, ...]) -> str:
+def page(title: str, part: str) -> str:
     """One part: what it is, its names in a table, and each in full."""
-    words = inspect.getdoc(import_module(f"klazy.{modules[0]}")) or ""
-    objects = {name: value for name, value in public().items() if home(name, value) in modules}
+    words = inspect.getdoc(import_module(f"klazy.{part}")) or ""
+    objects = {name: value for name, value in public().items() if home(name, value) == part}
     scope = min((name.rpartition(".")[0] for name in objects), key=len)
     table = "".join(f"   ~{name.removeprefix(f'{scope}.')}\n" for name in objects)
     body = "\n".join(directive(name, value) for name, value in objects.items())
@@ -72,8 +74,10 @@ def write_pages(app: Any) -> None:
     folder = Path(app.srcdir) / "api"
     folder.mkdir(exist_ok=True)
     for name, part in PARTS.items():
-        file, text = folder / f"{name}.rst", page(*part)
-        if not file.exists() or file.read_text(encoding="utf-8") != text:  # what has not changed is not read again
+        file = folder / f"{name}.rst"
+        text = page(*part)
+        changed = not file.exists() or file.read_text(encoding="utf-8") != text
+        if changed:  # a page that has not changed is not read again
             file.write_text(text, encoding="utf-8")
 
 
@@ -84,7 +88,9 @@ def missing(known: Container[str]) -> list[str]:
 
 def check_names(app: Any, env: Any) -> None:
     for name in missing(env.get_domain("py").objects):
-        log.warning("%s is public and in no page of the reference; give its module a page in docs/reference.py", name)
+        log.warning(
+            "%s is public and in no page of the reference; give its module a page in docs/reference.py", name
+        )
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -36,7 +36,9 @@ class FigureScraper:
             sources: Any = [{0: path, float(self.sharp): sharp}]
             rst = figure_rst([path], gallery_conf["src_dir"], said(name, figure), sources)
             directives.append(
-                f".. container:: wide\n\n{indent(rst.strip(), '   ')}\n\n" if figure.get_size_inches()[0] > WIDE else rst
+                f".. container:: wide\n\n{indent(rst.strip(), '   ')}\n\n"
+                if figure.get_size_inches()[0] > WIDE
+                else rst
             )
         return "".join(directives)
 
@@ -69,6 +71,12 @@ def said(name: str, figure: Figure) -> str:
     >>> said("by_sigma", figure)
     'by sigma: total regret over sigma'
     """
-    shown = [f"{ax.get_ylabel()} over {ax.get_xlabel()}" for ax in figure.axes if ax.get_ylabel() and ax.get_xlabel()]
-    words = ": ".join([name.strip("_").replace("_", " ") or "figure", *(["; ".join(dict.fromkeys(shown))] if shown else [])])
+    shown = [
+        f"{ax.get_ylabel()} over {ax.get_xlabel()}"
+        for ax in figure.axes
+        if ax.get_ylabel() and ax.get_xlabel()
+    ]
+    words = ": ".join(
+        [name.strip("_").replace("_", " ") or "figure", *(["; ".join(dict.fromkeys(shown))] if shown else [])]
+    )
     return re.sub(r"[$\\{}]", "", words)

@@ -22,7 +22,11 @@ import klazy as kl
 from klazy.datasets import cache_requests
 
 SLACKS = [6**i for i in range(1, 6)]
-MEMORIES = {"GD": [kl.Forget()], "KLazyGD": [kl.Clock(k) for k in SLACKS], "Decay": [kl.Decay(m) for m in SLACKS]}
+MEMORIES = {
+    "GD": [kl.Forget()],
+    "KLazyGD": [kl.Clock(k) for k in SLACKS],
+    "Decay": [kl.Decay(m) for m in SLACKS],
+}
 
 
 def lru(requests, capacity):
@@ -63,22 +67,30 @@ def main(every: int = 16, part: int = 0, shares=(0.01, 0.1), prices=(0.1, 1.0)) 
     requests = cache_requests().filter(pl.col("object") % every == part)["object"].to_numpy() // every
     N, half, rows = int(requests.max()) + 1, len(requests) // 2, []
     g = -np.eye(N)[requests]
-    needed = g[half:, g[half:].any(axis=0)]  # of the second half; the optimum gains nothing by holding anything else
+    needed = g[
+        half:, g[half:].any(axis=0)
+    ]  # of the second half; the optimum gains nothing by holding anything else
     for capacity, price in [(round(share * N), price) for share in shares for price in prices]:
         domain, movement = kl.CappedSimplex(N, capacity, 1.0), kl.AsymmetricMovement(price, up=1.0, down=0.0)
         for name, rule in (("LRU", lru), ("S3-FIFO", s3_fifo)):
             missed = rule(requests, capacity)[half:].mean()
             rows.append((capacity, price, name, "", missed, price * missed))
         for name, memories in MEMORIES.items():
-            candidates: Any = kl.product_grid(domain, np.geomspace(0.02, 200, 25 // len(memories)).tolist(), memories)
+            candidates: Any = kl.product_grid(
+                domain, np.geomspace(0.02, 200, 25 // len(memories)).tolist(), memories
+            )
             best = candidates[kl.run_batch(candidates, g[:half], movement=movement).cost.argmin()]
             trace = kl.run(best, g, movement=movement, record="costs")
             paid = 1.0 + trace.hitting[half:].mean(), trace.switching[half:].mean()
             rows.append((capacity, price, name, f"sigma={best.sigma.s:.3g}, {best.memory}", *paid))
-        best = kl.offline_optimum(needed, kl.CappedSimplex(needed.shape[1], capacity, 1.0), movement, gap=0.03)
+        best = kl.offline_optimum(
+            needed, kl.CappedSimplex(needed.shape[1], capacity, 1.0), movement, gap=0.03
+        )
         hitting, switching, bound = np.array((best.hitting, best.switching, best.lower_bound)) / len(needed)
         rows.append((capacity, price, "optimum", f"nobody below {1.0 + bound:.3f}", 1.0 + hitting, switching))
-    table = pl.DataFrame(rows, ["capacity", "price", "contender", "chosen", "hitting", "switching"], orient="row")
+    table = pl.DataFrame(
+        rows, ["capacity", "price", "contender", "chosen", "hitting", "switching"], orient="row"
+    )
     return table.with_columns(total=pl.col("hitting") + pl.col("switching"))
 
 
@@ -87,6 +99,11 @@ if __name__ == "__main__":
     pl.Config(tbl_hide_dataframe_shape=True, float_precision=3)
     print(table := main())
     for (capacity, price), rows in table.group_by("capacity", "price", maintain_order=True):
-        paid = dict(rows.sort("total").select("contender", "total").filter(pl.col("contender") != "optimum").rows())
+        paid = dict(
+            rows.sort("total").select("contender", "total").filter(pl.col("contender") != "optimum").rows()
+        )
         against = {name: f"{paid['KLazyGD'] / paid[name] - 1.0:+.0%}" for name in ("GD", "LRU", "S3-FIFO")}
-        print(f"{capacity} objects at {price}: {next(iter(paid))} pays least. KLazyGD pays, against others,", against)
+        print(
+            f"{capacity} objects at {price}: {next(iter(paid))} pays least. KLazyGD pays, against others,",
+            against,
+        )

@@ -31,12 +31,18 @@ def rivals(g, half, names, movement):
     """Every contender: its name, what it chose on the first part, and the points it plays."""
     domain, corners = kl.Simplex(len(names)), np.eye(len(names))
     for name, memories in MEMORIES.items():
-        candidates: Any = kl.product_grid(domain, np.geomspace(0.1, 1e4, 64 // len(memories)).tolist(), memories)
+        candidates: Any = kl.product_grid(
+            domain, np.geomspace(0.1, 1e4, 64 // len(memories)).tolist(), memories
+        )
         best = candidates[kl.run_batch(candidates, g[:half], movement=movement).cost.argmin()]
         yield name, f"sigma={best.sigma.s:.3g}, {best.memory}", kl.run(best, g, movement=movement).x
         if name == "KLazyGD":
             late = best.init()._replace(t=1 + best.memory.k // 2)
-            yield "out of step", "the same, half a phase off", kl.run(best, g, movement=movement, state=late).x
+            yield (
+                "out of step",
+                "the same, half a phase off",
+                kl.run(best, g, movement=movement, state=late).x,
+            )
     yield "auto", "", kl.run(kl.auto(domain, movement), g).x
     leader = g[:half].mean(axis=0).argmin()
     yield "hold", names[leader], np.tile(corners[leader], (len(g), 1))
@@ -55,7 +61,12 @@ def main(prices=(1.0, 10.0), days: int = 365) -> pl.DataFrame:
             paid = np.stack((np.vecdot(g, x), movement.paid(x)), axis=1)[half:]
             greedy = paid if greedy is None else greedy
             apart = (paid - greedy).sum(axis=1)
-            sums = (*paid.mean(axis=0), paid.sum(axis=1).mean(), apart.mean(), 1.96 * apart.std() / len(apart) ** 0.5)
+            sums = (
+                *paid.mean(axis=0),
+                paid.sum(axis=1).mean(),
+                apart.mean(),
+                1.96 * apart.std() / len(apart) ** 0.5,
+            )
             rows.append((carriers, price, name, chosen, *map(float, sums)))
     columns = ["carriers", "price", "contender", "chosen", "hitting", "switching", "total", "vs GD", "+-"]
     return pl.DataFrame(rows, columns, orient="row")
@@ -66,11 +77,17 @@ if __name__ == "__main__":
     pl.Config(tbl_hide_dataframe_shape=True, tbl_width_chars=120, float_precision=2)
     print(table := main())
     for (carriers, price), rows in table.group_by("carriers", "price", maintain_order=True):
-        online, lazy = rows.filter(pl.col("contender") != "optimum"), rows.filter(pl.col("contender").is_in([*MEMORIES][1:]))
+        online, lazy = (
+            rows.filter(pl.col("contender") != "optimum"),
+            rows.filter(pl.col("contender").is_in([*MEMORIES][1:])),
+        )
         least = online.filter(pl.col("total") < pl.col("total").min() + 0.005)["contender"]
         less = lazy.filter(pl.col("vs GD") < -pl.col("+-"))["contender"]
         more = lazy.filter(pl.col("vs GD") > 0.0)["contender"]
         gain = dict(rows.select("contender", "vs GD").rows())
         print(f"{carriers}, {price:g} min: least is paid by {', '.join(least)}.", end=" ")
-        print(f"Of the lazy, clearly below GD: {', '.join(less) or 'none'}; above it: {', '.join(more) or 'none'}.", end=" ")
+        print(
+            f"Of the lazy, clearly below GD: {', '.join(less) or 'none'}; above it: {', '.join(more) or 'none'}.",
+            end=" ",
+        )
         print(f"k-lazyGD to GD: {gain['KLazyGD']:+.2f}, out of step {gain['out of step']:+.2f}.")

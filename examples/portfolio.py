@@ -45,9 +45,15 @@ def rivals(r, half, movement):
     yield "rebalanced", "equal parts", np.full((T - half, d), 1.0 / d)
     yield "first's best", "all in one", np.tile(np.eye(d)[r[:half].prod(axis=0).argmax()], (T - half, 1))
     for name, memories in MEMORIES.items():
-        candidates: Any = kl.product_grid(domain, np.geomspace(1e-3, 1e3, 64 // len(memories)).tolist(), memories)
+        candidates: Any = kl.product_grid(
+            domain, np.geomspace(1e-3, 1e3, 64 // len(memories)).tolist(), memories
+        )
         best = candidates[kl.run_batch(candidates, costs.window(1, half), movement=movement).cost.argmin()]
-        yield name, f"sigma={best.sigma.s:.3g}, {best.memory}", kl.run(best, costs, movement=movement).x[half:]
+        yield (
+            name,
+            f"sigma={best.sigma.s:.3g}, {best.memory}",
+            kl.run(best, costs, movement=movement).x[half:],
+        )
     best = kl.offline_optimum(costs.window(half + 1, T), domain, movement, gap=0.03)
     yield "optimum", f"nobody below {best.lower_bound:.3f}", best.u
 
@@ -58,11 +64,17 @@ def main(since: int = 2000, fee: float = 0.001) -> pl.DataFrame:
     r, movement, held, rows = prices.to_numpy(), kl.L1Movement(fee), None, []
     half = len(r) // 2
     for name, chosen, x in rivals(r, half, movement):
-        hitting, switching, paid = -np.log(np.vecdot(r[half:], x)).sum(), movement.paid(x).sum(), exact(x, r[half:], fee)
+        hitting, switching, paid = (
+            -np.log(np.vecdot(r[half:], x)).sum(),
+            movement.paid(x).sum(),
+            exact(x, r[half:], fee),
+        )
         held = paid if held is None else held
         sums = hitting, switching, hitting + switching, paid.sum(), (held - paid).sum()
         largest = f"{prices.columns[x.mean(axis=0).argmax()]} {x.mean(axis=0).max():.0%}"
-        rows.append((name, chosen, largest, *map(float, sums), float(1.96 * (held - paid).std() * len(x) ** 0.5)))
+        rows.append(
+            (name, chosen, largest, *map(float, sums), float(1.96 * (held - paid).std() * len(x) ** 0.5))
+        )
     columns = ["contender", "chosen", "largest", "hitting", "switching", "total", "exact", "ahead", "+-"]
     return pl.DataFrame(rows, columns, orient="row")
 
@@ -73,7 +85,9 @@ if __name__ == "__main__":
     print(table := main())
     online = table.filter(pl.col("contender") != "optimum")
     clear = online.filter(pl.col("ahead") > pl.col("+-"))["contender"]
-    lazy = online.filter(pl.col("contender").is_in([*MEMORIES][1:]), pl.col("exact") > online.row(3, named=True)["exact"])
+    lazy = online.filter(
+        pl.col("contender").is_in([*MEMORIES][1:]), pl.col("exact") > online.row(3, named=True)["exact"]
+    )
     off = (online["total"] - online["exact"]).abs().max()
     print(f"Clearly ahead of buy-and-hold: {', '.join(clear) or 'nobody'}.", end=" ")
     print(f"Lazy, and poorer than GD: {', '.join(lazy['contender']) or 'nobody'}.")

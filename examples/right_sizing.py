@@ -26,7 +26,10 @@ def main(rooms=(2.0, 1.0), boot: float = 6.0) -> pl.DataFrame:
     for service, room in [(service, room) for service in ("conversation", "code") for room in rooms]:
         load = llm_requests(service, seconds=10)["requests"].to_numpy()[:, None]
         T, half = len(load), len(load) // 2
-        domain, costs = kl.Box(0.0, 10.0 * room), kl.PinballCosts(load * 10.0 / load[:half].max(), short=10.0, excess=1.0)
+        domain, costs = (
+            kl.Box(0.0, 10.0 * room),
+            kl.PinballCosts(load * 10.0 / load[:half].max(), short=10.0, excess=1.0),
+        )
         first, second = costs.window(1, half), costs.window(half + 1, T)
         rules = {
             "GD": [kl.GD(domain, s) for s in SIGMAS],
@@ -35,17 +38,31 @@ def main(rooms=(2.0, 1.0), boot: float = 6.0) -> pl.DataFrame:
         }
         for name, candidates in rules.items():
             best = candidates[kl.run_batch(candidates, first, movement=movement).cost.argmin()]
-            trace, greedy = (kl.run(rule, costs, movement=movement) for rule in (best, kl.GD(domain, best.sigma)))
+            trace, greedy = (
+                kl.run(rule, costs, movement=movement) for rule in (best, kl.GD(domain, best.sigma))
+            )
             seen = trace.diagnose().binds[half:].mean(), (greedy.hitting + greedy.switching)[half:].mean()
             chosen = f"sigma={best.sigma.s:.3g}" + (f", k={best.k}" if isinstance(best, kl.KLazyGD) else "")
-            rows.append((service, room, name, chosen, trace.hitting[half:].mean(), trace.switching[half:].mean(), *seen))
+            rows.append(
+                (
+                    service,
+                    room,
+                    name,
+                    chosen,
+                    trace.hitting[half:].mean(),
+                    trace.switching[half:].mean(),
+                    *seen,
+                )
+            )
         levels = np.linspace(0.0, 10.0 * room, 64)
         level = levels[np.argmin([first.values(np.full((half, 1), level)).sum() for level in levels])]
         held = second.values(np.full((T - half, 1), level)).mean()
         rows.append((service, room, "hold", f"{level:.3g} servers", held, 0.0, None, None))
         best = kl.offline_optimum(second, domain, movement)
         paid = np.array((best.hitting, best.switching)) / (T - half)
-        rows.append((service, room, "optimum", f"nobody below {best.lower_bound / (T - half):.3f}", *paid, None, None))
+        rows.append(
+            (service, room, "optimum", f"nobody below {best.lower_bound / (T - half):.3f}", *paid, None, None)
+        )
     columns = ["service", "room", "contender", "chosen", "hitting", "switching", "binds", "greedy"]
     table = pl.DataFrame(rows, columns, orient="row")
     return table.insert_column(6, (table["hitting"] + table["switching"]).alias("total"))
@@ -59,6 +76,12 @@ if __name__ == "__main__":
         online = rows.filter(pl.col("contender") != "optimum")
         least = online.filter(pl.col("total") < pl.col("total").min() + 0.0005)["contender"]
         paid, lazy = dict(rows.select("contender", "total").rows()), rows.row(2, named=True)
-        print(f"{service}, room {room:g}: least is paid by {', '.join(least)}. KLazyGD's steps leave the set in", end=" ")
-        print(f"{lazy['binds']:.0%} of rounds; it pays {100 * (lazy['total'] / paid['GD'] - 1.0):+.1f} % against GD,", end=" ")
+        print(
+            f"{service}, room {room:g}: least is paid by {', '.join(least)}. KLazyGD's steps leave the set in",
+            end=" ",
+        )
+        print(
+            f"{lazy['binds']:.0%} of rounds; it pays {100 * (lazy['total'] / paid['GD'] - 1.0):+.1f} % against GD,",
+            end=" ",
+        )
         print(f"{100 * (lazy['total'] / lazy['greedy'] - 1.0):+.1f} % against GD with its own sigma.")

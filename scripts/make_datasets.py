@@ -49,7 +49,9 @@ def member(package: Path, name: str) -> Path:
     """A file of the package, if it is the one that was read when this script was written."""
     digest = hashlib.sha256((package / name).read_bytes()).hexdigest()
     if digest != DIGESTS[name]:
-        raise SystemExit(f"{name} of {package.name} has another digest, {digest}; look at what changed in it.")
+        raise SystemExit(
+            f"{name} of {package.name} has another digest, {digest}; look at what changed in it."
+        )
     return package / name
 
 
@@ -64,7 +66,9 @@ def flights(package: Path) -> pl.DataFrame:
     utc = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
     local = pl.datetime("year", "month", "day", "hour")
     # So that local time says all: it is unique unless the clock was set back during a scheduled hour.
-    assert raw.select((utc.dt.convert_time_zone("America/New_York").dt.replace_time_zone(None) == local).all()).item()
+    assert raw.select(
+        (utc.dt.convert_time_zone("America/New_York").dt.replace_time_zone(None) == local).all()
+    ).item()
     assert raw.select(utc.n_unique() == local.n_unique()).item()
     return (
         raw.group_by(local.alias("time"), "carrier")
@@ -81,7 +85,12 @@ def flights(package: Path) -> pl.DataFrame:
 
 def cache_requests(package: Path) -> pl.DataFrame:
     """All requests for one object in ``SAMPLED``, in their order; objects are numbered as they appear."""
-    columns = {"time": pl.String, "id": pl.String, "size": pl.String, "next": pl.String}  # as text: blanks follow the commas
+    columns = {
+        "time": pl.String,
+        "id": pl.String,
+        "size": pl.String,
+        "next": pl.String,
+    }  # as text: blanks follow the commas
     sampled = (
         pl.scan_csv(member(package, CACHE), has_header=False, comment_prefix="#", schema=columns)
         .select(pl.col("time", "id", "size").str.strip_chars())
@@ -97,7 +106,9 @@ def cache_requests(package: Path) -> pl.DataFrame:
 def llm_requests(package: Path) -> pl.DataFrame:
     """Both services, one below the other; times since the service's first request, in microseconds."""
     services = {"code": "code", "conversation": "conv"}
-    return pl.concat([_service(member(package, LLM.format(short)), service) for service, short in services.items()])
+    return pl.concat(
+        [_service(member(package, LLM.format(short)), service) for service, short in services.items()]
+    )
 
 
 def _service(file: Path, name: str) -> pl.DataFrame:
@@ -122,7 +133,9 @@ MAKERS: dict[str, Callable[[Path], pl.DataFrame]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare with the files there are, write nothing")
+    parser.add_argument(
+        "--check", action="store_true", help="compare with the files there are, write nothing"
+    )
     check = parser.parse_args().check
     for name, make in MAKERS.items():
         file = SOURCES[name].file

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import klazy as kl
-from klazy.arrays import Array
+from klazy.base.checks import Array
 
 
 def concrete(base: type) -> list[type]:
     """Every public class of the package below ``base`` that can be built."""
     members = (value for value in vars(kl).values() if inspect.isclass(value))
-    return sorted((c for c in members if issubclass(c, base) and not inspect.isabstract(c)), key=lambda c: c.__name__)
+    return sorted(
+        (c for c in members if issubclass(c, base) and not inspect.isabstract(c)), key=lambda c: c.__name__
+    )
 
 
 T = TypeVar("T")
@@ -48,17 +50,21 @@ SETS = examples_of(
         kl.CappedSimplex(3, 3.0, 1.0),
         TRIANGLE,
         kl.Product([kl.L2Ball(2), kl.Simplex(3), kl.Box(-1.0, 1.0)]),
-        kl.Product([kl.L1Ball(3, 1.0, [1.0, 1.0, 1.0]), kl.Product([kl.CappedSimplex(3, 1.5, 1.0), kl.L2Ball(2)])]),
+        kl.Product(
+            [kl.L1Ball(3, 1.0, [1.0, 1.0, 1.0]), kl.Product([kl.CappedSimplex(3, 1.5, 1.0), kl.L2Ball(2)])]
+        ),
         kl.Intersection([kl.L2Ball(3), kl.Box([0.0, -1.0, -1.0], [1.0, 1.0, 0.2])]),
     ],
 )
 COMPILED_SETS = [s for s in SETS if s.code is not None]
 
 SCHEDULES = examples_of(
-    kl.Schedule, [kl.Constant(1.7), kl.Sqrt(3.0), kl.Sqrt(0.5, offset=2.0), kl.Doubling(2.0), kl.ScaleFree(2.0, 0.5, 0.8)]
+    kl.Schedule,
+    [kl.Constant(1.7), kl.Sqrt(3.0), kl.Sqrt(0.5, offset=2.0), kl.Doubling(2.0), kl.ScaleFree(2.0, 0.5, 0.8)],
 )
 MEMORIES = examples_of(
-    kl.Memory, [kl.Forget(), kl.Full(), kl.Clock(4), kl.Decay(5.0), kl.Decay(1.0), kl.Clip(0.8), kl.Event(1.5)]
+    kl.Memory,
+    [kl.Forget(), kl.Full(), kl.Clock(4), kl.Decay(5.0), kl.Decay(1.0), kl.Clip(0.8), kl.Event(1.5)],
 )
 
 Maker = Callable[..., kl.Learner[Any]]  # (domain, sigma, start=None) -> learner
@@ -69,7 +75,9 @@ LEARNERS: dict[str, Maker] = {
     "KLazyFTRL": lambda domain, sigma, **options: kl.KLazyFTRL(domain, sigma, 4, **options),
     "CentredOMD": kl.CentredOMD,
     **{
-        f"MemoryGD-{memory!r}": lambda domain, sigma, memory=memory, **options: kl.MemoryGD(domain, sigma, memory, **options)
+        f"MemoryGD-{memory!r}": lambda domain, sigma, memory=memory, **options: kl.MemoryGD(
+            domain, sigma, memory, **options
+        )
         for memory in MEMORIES
     },
 }
@@ -98,7 +106,9 @@ ENSEMBLES: dict[str, Maker] = {
 }  # fmt: skip
 UNCOMPILED: dict[str, Maker] = {
     "nested SAder": _nested,
-    "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(domain, 3.0, levels=5, **options),
+    "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(
+        domain, 3.0, levels=5, **options
+    ),
 }
 COMPILED = LEARNERS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
@@ -118,7 +128,11 @@ examples_of(kl.Movement, [make(3) for make in MOVEMENTS.values()])
 
 def flattened(state: Any) -> list[Array]:
     """The arrays and numbers of a state, those of the states within it included."""
-    return [leaf for field in state for leaf in (flattened(field) if isinstance(field, tuple) else [np.copy(field)])]
+    return [
+        leaf
+        for field in state
+        for leaf in (flattened(field) if isinstance(field, tuple) else [np.copy(field)])
+    ]
 
 
 def evaluated(text: str) -> Any:
@@ -138,7 +152,10 @@ def costs_of(name: str, T: int, d: int, seed: int) -> kl.Costs:
         "HingeCosts": lambda: kl.HingeCosts(data, labels),
         "LogisticCosts": lambda: kl.LogisticCosts(3.0 * data, labels),
         "CallableCosts": lambda: kl.CallableCosts(
-            T, d, lambda t, x: float(np.abs(x - data[t - 1]).max()), lambda t, x: _max_norm_gradient(x - data[t - 1])
+            T,
+            d,
+            lambda t, x: float(np.abs(x - data[t - 1]).max()),
+            lambda t, x: _max_norm_gradient(x - data[t - 1]),
         ),
     }
     return families[name]()

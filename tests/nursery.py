@@ -44,7 +44,14 @@ def play(agent, t, g):
 def seen(agent):
     """Everything that can be seen of an agent, to the bit."""
     state = [leaf.tobytes() for leaf in flattened(agent.state)]
-    return agent.t, agent.x.tobytes(), state, repr(agent.guards), agent.guards and agent.switching, repr(agent.explain())
+    return (
+        agent.t,
+        agent.x.tobytes(),
+        state,
+        repr(agent.guards),
+        agent.guards and agent.switching,
+        repr(agent.explain()),
+    )
 
 
 class Nursery:
@@ -88,7 +95,9 @@ class Nursery:
             while self.twin.t < agent.t:
                 play(self.twin, self.twin.t, GRADIENTS[self.twin.t % 40])
             assert seen(agent) in (seen(self.twin), seen(before(copy.copy(self.twin), self.twin.t)))
-            assert agent.t == 1 or np.array_equal(agent.update(np.ones(2), id=f"round {agent.t - 1}"), self.twin.x)
+            assert agent.t == 1 or np.array_equal(
+                agent.update(np.ones(2), id=f"round {agent.t - 1}"), self.twin.x
+            )
         return status
 
 

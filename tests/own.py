@@ -8,7 +8,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 import klazy as kl
-from klazy.environments import Scenario
+from klazy.sequences import Scenario
 
 broken = {3}  # slacks that do not work at the moment
 threads: list[int] = []

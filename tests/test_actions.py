@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import klazy as kl
-from klazy.actions import sample_actions
+from klazy.game.discrete import sample_actions
 
 SEEDS = 2000
 seeds = st.integers(0, 2**32)

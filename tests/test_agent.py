@@ -22,7 +22,9 @@ def drive(agent, g, hints=None):
 
 @pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)
 class TestEveryLearner:
-    @pytest.mark.parametrize("domain", [s for s in COMPILED_SETS if s in (kl.L2Ball(5), kl.Simplex(5)) or s.dim == 6], ids=repr)
+    @pytest.mark.parametrize(
+        "domain", [s for s in COMPILED_SETS if s in (kl.L2Ball(5), kl.Simplex(5)) or s.dim == 6], ids=repr
+    )
     def test_plays_what_run_plays(self, make, domain):
         learner, g = make(domain, kl.Sqrt(3.0)), gradients(0, 40, domain.dim)
         agent, x = kl.Agent(learner), kl.run(learner, g, engine="step").x
@@ -35,7 +37,10 @@ class TestEveryLearner:
     @pytest.mark.xdist_group("Product")  # in such a dimension one kernel of ensembles serves all sets
     @pytest.mark.parametrize("sigma", [kl.Constant(0.7), kl.ScaleFree(2.0)], ids=repr)
     def test_goes_on_bit_for_bit_after_a_file(self, make, sigma, tmp_path):
-        learner, g = make(kl.L1Ball(12, 2.0, np.linspace(0.0, 0.3, 12)), sigma), gradients(1, 6 if JIT_OFF else 30, 12)
+        learner, g = (
+            make(kl.L1Ball(12, 2.0, np.linspace(0.0, 0.3, 12)), sigma),
+            gradients(1, 6 if JIT_OFF else 30, 12),
+        )
         for engine in ("step",) if learner.part_without_kernel() else ("step", "compiled"):
             straight, stopped = kl.Agent(learner, engine=engine), kl.Agent(learner, engine=engine)
             for row in g:
@@ -69,7 +74,9 @@ def test_a_set_without_kernel_runs_through_step(tmp_path):
     agent.save(tmp_path / "a.json")
     assert agent.engine == "step"
     assert np.array_equal(kl.Agent.load(tmp_path / "a.json").x, agent.x)
-    with pytest.raises(ValueError, match="Agent needs a kernel for every part, got engine='compiled' with Polytope"):
+    with pytest.raises(
+        ValueError, match="Agent needs a kernel for every part, got engine='compiled' with Polytope"
+    ):
         kl.Agent(kl.GD(TRIANGLE, 1.0), engine="compiled")
 
 
@@ -77,13 +84,25 @@ def test_a_set_without_kernel_runs_through_step(tmp_path):
 @pytest.mark.parametrize(
     ("g", "message"),
     [
-        ([1.0, np.nan, 0.0], r"Agent.update needs finite numbers, got g\[1\]=nan; remove or fill NaN and inf."),
+        (
+            [1.0, np.nan, 0.0],
+            r"Agent.update needs finite numbers, got g\[1\]=nan; remove or fill NaN and inf.",
+        ),
         (np.array([1.0, 0.0, np.inf]), r"Agent.update needs finite numbers, got g\[2\]=inf"),
-        (np.ones(4), r"Agent.update needs shape \(3,\), got g of shape=\(4,\); give one number per coordinate."),
+        (
+            np.ones(4),
+            r"Agent.update needs shape \(3,\), got g of shape=\(4,\); give one number per coordinate.",
+        ),
         (np.ones((1, 3)), r"Agent.update needs shape \(3,\), got g of shape=\(1, 3\)"),
         (1.0, r"Agent.update needs shape \(3,\), got g of shape=\(\)"),
-        (["a", "b", "c"], r"Agent.update needs real numbers, got g=an array of dtype <U1; convert it to float64."),
-        (np.array([0.0, -1e200, 0.0]), r"Agent.update needs \|g\| <= 1e\+150, got max \|g\|=1e\+200; rescale the costs."),
+        (
+            ["a", "b", "c"],
+            r"Agent.update needs real numbers, got g=an array of dtype <U1; convert it to float64.",
+        ),
+        (
+            np.array([0.0, -1e200, 0.0]),
+            r"Agent.update needs \|g\| <= 1e\+150, got max \|g\|=1e\+200; rescale the costs.",
+        ),
         (np.ones(3) * 1j, r"Agent.update needs real numbers, got g=an array of dtype complex128"),
     ],
 )
@@ -116,7 +135,9 @@ def test_x_is_a_copy():
 
 
 @pytest.mark.parametrize("engine", ["compiled", "step"])
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))]
+)
 def test_a_copy_lives_its_own_life(copied, engine):
     agent, g = kl.Agent(kl.KLazyGD(kl.L2Ball(3), 2.0, 4), engine=engine), gradients(3, 9, 3)
     twin = copied(drive(agent, g[:5]))
@@ -135,7 +156,10 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
         ({"state": about["state"] | {"x": [0.0]}}, r"Agent needs shape \(3,\), got state.x of shape=\(1,\)"),
         ({"state": about["state"] | {"x": [9.0, 0.0, 0.0]}}, "Agent needs a state whose x lies in L2Ball"),
         ({"state": about["state"] | {"t": 0}}, "Agent needs a round t >= 1, got state.t=0"),
-        ({"state": {"t": 1, "x": [0.0, 0.0, 0.0]}}, "Agent needs the state of a KLazyGD, got .* the file is damaged"),
+        (
+            {"state": {"t": 1, "x": [0.0, 0.0, 0.0]}},
+            "Agent needs the state of a KLazyGD, got .* the file is damaged",
+        ),
         ({"more": 1}, "Agent needs a file that Agent.save wrote, got .*agent.json; check the path."),
     ):
         path.write_text(json.dumps(about | change))
@@ -144,4 +168,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
 
 
 def test_repr():
-    assert repr(kl.Agent(kl.GD(kl.L2Ball(3), 9.0))) == "Agent(GD(domain=L2Ball(dim=3), sigma=Constant(s=9.0)), t=1)"
+    assert (
+        repr(kl.Agent(kl.GD(kl.L2Ball(3), 9.0)))
+        == "Agent(GD(domain=L2Ball(dim=3), sigma=Constant(s=9.0)), t=1)"
+    )

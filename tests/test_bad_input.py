@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from klazy.environments import corrupted
+from klazy.sequences import corrupted
 
 BALL, G = kl.L2Ball(3), np.ones((4, 3))
 GD, MEMORY = kl.GD(BALL, 1.0), kl.MemoryGD(BALL, 1.0, kl.Full())
@@ -24,9 +24,15 @@ REFUSED = {
     "L2Ball needs a dimension dim >= 1, got dim=2.5; give the number of coordinates.": lambda: kl.L2Ball(2.5),  # pyright: ignore
     "L2Ball needs radius > 0, got radius=-1; give a number above zero.": lambda: kl.L2Ball(2, -1),
     "L1Ball needs a finite number radius, got radius=nan; give a float.": lambda: kl.L1Ball(2, float("nan")),
-    "L1Ball needs shape (2,), got center of shape=(3,); give one number per coordinate.": lambda: kl.L1Ball(2, 1.0, [0, 0, 0]),
-    "Box needs lower <= upper, 0.0 here, got lower[1]=1.0; swap the two or widen the box.": lambda: kl.Box([0, 1], [1, 0]),
-    "Box needs finite numbers, got upper[0]=inf; remove or fill NaN and inf.": lambda: kl.Box([0.0], [np.inf]),
+    "L1Ball needs shape (2,), got center of shape=(3,); give one number per coordinate.": lambda: kl.L1Ball(
+        2, 1.0, [0, 0, 0]
+    ),
+    "Box needs lower <= upper, 0.0 here, got lower[1]=1.0; swap the two or widen the box.": lambda: kl.Box(
+        [0, 1], [1, 0]
+    ),
+    "Box needs finite numbers, got upper[0]=inf; remove or fill NaN and inf.": lambda: kl.Box(
+        [0.0], [np.inf]
+    ),
     "Simplex needs total > 0, got total=0; give a number above zero.": lambda: kl.Simplex(3, 0),
     "CappedSimplex needs total between the floors' sum 0.0 and the caps' sum 1.5, got total=2.0; the set is empty otherwise.": (
         lambda: kl.CappedSimplex(3, 2.0, 0.5)
@@ -37,8 +43,12 @@ REFUSED = {
     "Polytope needs at least one point with A x <= b, got b=[-1.0, -1.0]; the set is empty otherwise.": (
         lambda: kl.Polytope([[1.0], [-1.0]], [-1.0, -1.0])
     ),
-    "Polytope needs a bounded set, got A of shape=(1, 2); add bounds on every direction.": lambda: kl.Polytope([[1, 0]], [1]),
-    "Product needs a list of sets, got sets=[]; write Product([Box(0, 1), Simplex(3)]).": lambda: kl.Product([]),  # pyright: ignore
+    "Polytope needs a bounded set, got A of shape=(1, 2); add bounds on every direction.": lambda: (
+        kl.Polytope([[1, 0]], [1])
+    ),
+    "Product needs a list of sets, got sets=[]; write Product([Box(0, 1), Simplex(3)]).": lambda: kl.Product(
+        []
+    ),  # pyright: ignore
     "Intersection needs sets of one dimension, got dims=[2, 3]; use Product for different coordinates.": (
         lambda: kl.Intersection((kl.L2Ball(2), kl.L2Ball(3)))
     ),
@@ -51,12 +61,22 @@ REFUSED = {
     "L2Ball.project needs finite numbers, got y[0]=nan; remove or fill NaN and inf.": (
         lambda: BALL.project(np.array([np.nan, 0.0, 0.0]))
     ),
-    "Box needs real numbers, got lower=an array of dtype bool; convert it to float64.": lambda: kl.Box(False, True),
+    "Box needs real numbers, got lower=an array of dtype bool; convert it to float64.": lambda: kl.Box(
+        False, True
+    ),
     # schedules
-    "Constant needs sigma > 0, got sigma=0; give a regularisation above zero, 1 / learning rate.": lambda: kl.GD(BALL, 0),  # pyright: ignore
-    "Sqrt needs offset > -1, so that sigma > 0 at every round, got offset=-1.0; use offset=0.": lambda: kl.Sqrt(1, -1),
-    "Constant needs sigma > 0 (1e-150 at least) at every round, got sigma(1)=1e-310; raise it.": lambda: kl.GD(BALL, 1e-310),
-    "Sqrt needs sigma > 0 (1e-150 at least) at every round, got sigma(1)=": lambda: kl.Sqrt(1e308, -1 + 2**-53),
+    "Constant needs sigma > 0, got sigma=0; give a regularisation above zero, 1 / learning rate.": lambda: (
+        kl.GD(BALL, 0)
+    ),  # pyright: ignore
+    "Sqrt needs offset > -1, so that sigma > 0 at every round, got offset=-1.0; use offset=0.": lambda: (
+        kl.Sqrt(1, -1)
+    ),
+    "Constant needs sigma > 0 (1e-150 at least) at every round, got sigma(1)=1e-310; raise it.": lambda: (
+        kl.GD(BALL, 1e-310)
+    ),
+    "Sqrt needs sigma > 0 (1e-150 at least) at every round, got sigma(1)=": lambda: kl.Sqrt(
+        1e308, -1 + 2**-53
+    ),
     "ScaleFree needs diameter > 0, got diameter=0; use domain.diameter.": lambda: kl.ScaleFree(0),
     "Falling needs sigma > 0 (1e-150 at least) at every round, got sigma(3)=0.0; raise it.": lambda: kl.run(
         kl.GD(BALL, Falling()), G
@@ -67,14 +87,20 @@ REFUSED = {
     "Clock needs a slack k >= 1, got k=-3; use k=1 for greedy GD.": lambda: kl.Clock(-3),
     "Decay needs a memory m >= 1, got m=0.5; use m=1 for greedy GD.": lambda: kl.Decay(0.5),
     "Clip needs kappa > 0, got kappa=0; use Forget() to keep nothing.": lambda: kl.Clip(0),
-    "MemoryGD needs a memory rule, got memory=32; write Decay(32) or Clock(65).": lambda: kl.MemoryGD(BALL, 1.0, 32),  # pyright: ignore
+    "MemoryGD needs a memory rule, got memory=32; write Decay(32) or Clock(65).": (
+        lambda: kl.MemoryGD(BALL, 1.0, 32)  # pyright: ignore
+    ),
     "GD needs a set to play on, got domain=3; write GD(L2Ball(5), ...).": lambda: kl.GD(3, 1.0),  # pyright: ignore
     "GD needs a start point in L2Ball(dim=3), got start=[1.0, 1.0, 1.0]; project it onto the set first.": (
         lambda: kl.GD(BALL, 1.0, start=[1, 1, 1])  # pyright: ignore
     ),
-    "GD needs shape (3,), got start of shape=(2,); give one number per coordinate.": lambda: kl.GD(BALL, 1.0, start=[0, 0]),  # pyright: ignore
+    "GD needs shape (3,), got start of shape=(2,); give one number per coordinate.": lambda: kl.GD(
+        BALL, 1.0, start=[0, 0]
+    ),  # pyright: ignore
     # ensembles
-    "SAder needs a list of learners, got experts=[]; write SAder([GD(ball, 1.0), GD(ball, 2.0)]).": lambda: kl.SAder([]),
+    "SAder needs a list of learners, got experts=[]; write SAder([GD(ball, 1.0), GD(ball, 2.0)]).": lambda: (
+        kl.SAder([])
+    ),
     "SAder needs experts on one set, L2Ball(dim=3), got experts[1].domain=L2Ball(dim=2); build every expert on the same set.": (
         lambda: kl.SAder([GD, kl.GD(kl.L2Ball(2), 1.0)])
     ),
@@ -88,8 +114,8 @@ REFUSED = {
     "SAder needs shape (1,), got prior of shape=(2,); give one number per coordinate.": lambda: kl.SAder(
         [GD], prior=[0.5, 0.5]
     ),
-    "SAder needs prior to be one of 'harmonic', 'uniform', got prior='flat'; choose one of these.": lambda: kl.SAder(
-        [GD], prior="flat"
+    "SAder needs prior to be one of 'harmonic', 'uniform', got prior='flat'; choose one of these.": lambda: (
+        kl.SAder([GD], prior="flat")
     ),
     "SAder needs a norm with one weight, got movement=SwitchFee(); an average moves whenever an expert does:": (
         lambda: kl.SAder([GD], movement=kl.SwitchFee())
@@ -112,14 +138,20 @@ REFUSED = {
     "AsymmetricMovement needs shape (3,), got up of shape=(2,); give one number per coordinate.": (
         lambda: kl.auto(BALL, kl.AsymmetricMovement(up=[1.0, 2.0]))
     ),
-    "corrupted needs a seed for random phases, got seed=None; give a number.": lambda: corrupted(random_phases=True),
+    "corrupted needs a seed for random phases, got seed=None; give a number.": lambda: corrupted(
+        random_phases=True
+    ),
     "run needs experts without hints, got experts[0].hint=[1. 1. 1.]; an ensemble takes none.": (
         lambda: kl.run(
-            kl.SAder([MEMORY]), G, state=kl.SAder([MEMORY]).init()._replace(experts=(MEMORY.init()._replace(hint=np.ones(3)),))
+            kl.SAder([MEMORY]),
+            G,
+            state=kl.SAder([MEMORY]).init()._replace(experts=(MEMORY.init()._replace(hint=np.ones(3)),)),
         )
     ),
     "run needs experts in round t=1, got experts[0].t=2; go on from a trace.": (
-        lambda: kl.run(kl.SAder([GD]), G, state=kl.SAder([GD]).init()._replace(experts=(GD.init()._replace(t=2),)))
+        lambda: kl.run(
+            kl.SAder([GD]), G, state=kl.SAder([GD]).init()._replace(experts=(GD.init()._replace(t=2),))
+        )
     ),
     "StronglyAdaptive needs levels >= 1, got levels=0; give the number of interval lengths.": (
         lambda: kl.StronglyAdaptive(BALL, 1.0, levels=0)
@@ -129,10 +161,18 @@ REFUSED = {
         lambda: kl.run(kl.SAder([GD]), G, state=kl.SAder([GD]).init()._replace(experts=()))
     ),
     # costs
-    "LinearCosts needs finite numbers, got g[2, 1]=nan; remove or fill NaN and inf.": lambda: kl.run(GD, holes(np.nan)),
-    "LinearCosts needs finite numbers, got g[2, 1]=-inf; remove or fill NaN and inf.": lambda: kl.run(GD, holes(-np.inf)),
-    "LinearCosts needs shape (T, d), got g of shape=(3,); give one row per round.": lambda: kl.run(GD, [1.0, 2.0, 3.0]),
-    "LinearCosts needs shape (T, d), got g of shape=(0, 3); give one row per round.": lambda: kl.run(GD, np.ones((0, 3))),
+    "LinearCosts needs finite numbers, got g[2, 1]=nan; remove or fill NaN and inf.": lambda: kl.run(
+        GD, holes(np.nan)
+    ),
+    "LinearCosts needs finite numbers, got g[2, 1]=-inf; remove or fill NaN and inf.": lambda: kl.run(
+        GD, holes(-np.inf)
+    ),
+    "LinearCosts needs shape (T, d), got g of shape=(3,); give one row per round.": lambda: kl.run(
+        GD, [1.0, 2.0, 3.0]
+    ),
+    "LinearCosts needs shape (T, d), got g of shape=(0, 3); give one row per round.": lambda: kl.run(
+        GD, np.ones((0, 3))
+    ),
     "LinearCosts needs rows of equal length, got g=a ragged list; give every row the same length.": (
         lambda: kl.run(GD, [[1.0], [2.0, 3.0]])
     ),
@@ -142,13 +182,17 @@ REFUSED = {
     "LogWealthCosts needs price relatives > 0, got relatives=0.0; divide prices by the last.": (
         lambda: kl.LogWealthCosts([[1.0, 0.0]])
     ),
-    "QuadraticCosts needs weight >= 0, got weight=-1.0; a negative one is not convex.": lambda: kl.QuadraticCosts(G, -1.0),
+    "QuadraticCosts needs weight >= 0, got weight=-1.0; a negative one is not convex.": lambda: (
+        kl.QuadraticCosts(G, -1.0)
+    ),
     "QuadraticCosts needs shape (4,), got weight of shape=(3,); give one number per coordinate.": (
         lambda: kl.QuadraticCosts(G, [1.0, 1.0, 1.0])
     ),
-    "PinballCosts needs prices >= 0, got price=-2.0; a negative one is not convex.": lambda: kl.PinballCosts(G, -2.0),
-    "HingeCosts needs T=4 labels -1 or +1, got labels=[0, 1, 0, 1]; recode the classes.": lambda: kl.HingeCosts(
-        G, [0, 1, 0, 1]
+    "PinballCosts needs prices >= 0, got price=-2.0; a negative one is not convex.": lambda: kl.PinballCosts(
+        G, -2.0
+    ),
+    "HingeCosts needs T=4 labels -1 or +1, got labels=[0, 1, 0, 1]; recode the classes.": lambda: (
+        kl.HingeCosts(G, [0, 1, 0, 1])
     ),
     "CallableCosts needs shape (3,), got subgradient(1) of shape=(2,); give one number per coordinate.": (
         lambda: kl.run(GD, kl.CallableCosts(2, 3, lambda t, x: 0.0, lambda t, x: [0.0, 0.0]))
@@ -175,7 +219,9 @@ REFUSED = {
         lambda: kl.run(GD, Mine(value=lambda t: np.ones(1)))
     ),
     # movement
-    "L2Movement needs weights >= 0, one or one per round, got weight=-1; give a number or a vector.": lambda: kl.L2Movement(-1),
+    "L2Movement needs weights >= 0, one or one per round, got weight=-1; give a number or a vector.": lambda: (
+        kl.L2Movement(-1)
+    ),
     "L2Movement needs one weight or T=4 of them, got weights=2; give one per round.": (
         lambda: kl.run(GD, G, movement=kl.L2Movement(np.ones(2)))
     ),
@@ -187,7 +233,9 @@ REFUSED = {
     ),
     # run
     "run needs a learner, got learner=3; write run(GD(L2Ball(5), 1.0), costs).": lambda: kl.run(3, G),  # pyright: ignore
-    "run needs costs on R^3, the set's space, got costs.dim=2; match the dimensions.": lambda: kl.run(GD, np.ones((4, 2))),
+    "run needs costs on R^3, the set's space, got costs.dim=2; match the dimensions.": lambda: kl.run(
+        GD, np.ones((4, 2))
+    ),
     "run needs engine to be one of 'auto', 'compiled', 'step', got engine='fast'; choose one of these.": (
         lambda: kl.run(GD, G, engine="fast")
     ),
@@ -201,9 +249,15 @@ REFUSED = {
     "run needs shape (4, 3), got hints of shape=(3, 3); give one row per round.": (
         lambda: kl.run(kl.MemoryGD(BALL, 1.0, kl.Full()), G, hints=G[:3])  # pyright: ignore
     ),
-    "run needs shape (3,), got x0 of shape=(1,); give one number per coordinate.": lambda: kl.run(GD, G, x0=[0.0]),
-    "regret needs shape (4, 3), got u of shape=(2, 3); give one row per round.": lambda: kl.regret(kl.run(GD, G), G[:2]),
-    "run needs a state of KLazyGD, got state=GDState(": lambda: kl.run(kl.KLazyGD(BALL, 1.0, 2), G, state=GD.init()),
+    "run needs shape (3,), got x0 of shape=(1,); give one number per coordinate.": lambda: kl.run(
+        GD, G, x0=[0.0]
+    ),
+    "regret needs shape (4, 3), got u of shape=(2, 3); give one row per round.": lambda: kl.regret(
+        kl.run(GD, G), G[:2]
+    ),
+    "run needs a state of KLazyGD, got state=GDState(": lambda: kl.run(
+        kl.KLazyGD(BALL, 1.0, 2), G, state=GD.init()
+    ),
     "run needs shape (3,), got state.x of shape=(2,); give one number per coordinate.": (
         lambda: kl.run(GD, G, state=kl.GD(kl.L2Ball(2), 1.0).init())
     ),
@@ -259,8 +313,14 @@ def test_refused_with_a_sentence_that_helps(message):
 @pytest.mark.parametrize("sigma", [kl.Constant(1.0), kl.ScaleFree(2.0)], ids=repr)
 def test_a_kernel_finds_what_is_not_finite_by_itself(value, engine, sigma):
     """Bare arrays are not searched before the run: the costs show every NaN and inf, even where x is zero."""
-    for learner in (kl.GD(BALL, sigma), kl.MemoryGD(BALL, sigma, kl.Full()), kl.KLazyFTRL(kl.Simplex(3), sigma, 2)):
-        with pytest.raises(ValueError, match=re.escape(f"LinearCosts needs finite numbers, got g[2, 1]={value};")):
+    for learner in (
+        kl.GD(BALL, sigma),
+        kl.MemoryGD(BALL, sigma, kl.Full()),
+        kl.KLazyFTRL(kl.Simplex(3), sigma, 2),
+    ):
+        with pytest.raises(
+            ValueError, match=re.escape(f"LinearCosts needs finite numbers, got g[2, 1]={value};")
+        ):
             kl.run(learner, holes(value), engine=engine)
     g = np.zeros((3, 3))
     g[0, 0] = value

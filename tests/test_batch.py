@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import TRIANGLE, gradients
-from klazy.batch import run_batch
+from klazy.game.batch import run_batch
 from klazy.kernels.codes import LANES
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -32,7 +32,11 @@ class HalfBall(kl.L2Ball):
 
 def family(domain, sigma):
     """Every learner that has lanes."""
-    lazy = [kl.GD(domain, sigma), kl.LazyGD(domain, sigma), *(kl.KLazyGD(domain, sigma, k) for k in (1, 4, 64, 1000))]
+    lazy = [
+        kl.GD(domain, sigma),
+        kl.LazyGD(domain, sigma),
+        *(kl.KLazyGD(domain, sigma, k) for k in (1, 4, 64, 1000)),
+    ]
     others = [kl.KLazyFTRL(domain, sigma, 5), kl.CentredOMD(domain, sigma)]
     return lazy + [kl.MemoryGD(domain, sigma, memory) for memory in MEMORIES] + others
 
@@ -41,7 +45,9 @@ def assert_agrees(batch, learners, g, **options):
     assert len(batch.hitting) == len(batch.switching) == len(learners)
     for i, learner in enumerate(learners):
         trace = kl.run(learner, g, record="costs", **options)
-        assert batch.hitting[i] == pytest.approx(trace.totals.hitting, rel=0, abs=AGREE * np.abs(trace.hitting).sum())
+        assert batch.hitting[i] == pytest.approx(
+            trace.totals.hitting, rel=0, abs=AGREE * np.abs(trace.hitting).sum()
+        )
         assert batch.switching[i] == pytest.approx(trace.totals.switching, rel=AGREE, abs=AGREE)
         assert batch.cost[i] == batch.hitting[i] + batch.switching[i]
 
@@ -61,17 +67,26 @@ def test_every_learner_under_every_schedule_pays_what_it_pays_alone(domain):
 
 
 RUNS = st.tuples(
-    st.sampled_from(["lazy", "memory"]), st.integers(1, 200), st.floats(0.01, 100.0), st.sampled_from([None, 0.0, -0.5, 30.0])
+    st.sampled_from(["lazy", "memory"]),
+    st.integers(1, 200),
+    st.floats(0.01, 100.0),
+    st.sampled_from([None, 0.0, -0.5, 30.0]),
 )
 
 
 @pytest.mark.parametrize("domain", [L2, L1], ids=repr)
-@given(runs=st.lists(RUNS, min_size=1, max_size=3 * LANES + 1), seed=st.integers(0, 2**16), scale=st.sampled_from([1e-3, 1.0]))
+@given(
+    runs=st.lists(RUNS, min_size=1, max_size=3 * LANES + 1),
+    seed=st.integers(0, 2**16),
+    scale=st.sampled_from([1e-3, 1.0]),
+)
 def test_any_number_of_runs_with_any_slack_memory_and_sigma(domain, runs, seed, scale):
     learners = []
     for rule, k, c, offset in runs:
         sigma = kl.Constant(c) if offset is None else kl.Sqrt(c, offset)
-        learners.append(kl.KLazyGD(domain, sigma, k) if rule == "lazy" else kl.MemoryGD(domain, sigma, kl.Decay(k)))
+        learners.append(
+            kl.KLazyGD(domain, sigma, k) if rule == "lazy" else kl.MemoryGD(domain, sigma, kl.Decay(k))
+        )
     g = gradients(seed, 40 if JIT_OFF else T, domain.dim, scale)
     assert_agrees(run_batch(learners, g, jobs=1), learners, g, engine="step")
 
@@ -80,7 +95,11 @@ def test_any_number_of_runs_with_any_slack_memory_and_sigma(domain, runs, seed, 
 @pytest.mark.parametrize("domain", [kl.L2Ball(5), kl.L1Ball(5)], ids=repr)
 def test_a_grid_of_long_runs_agrees(domain):
     """Rounding does not build up: a projection brings no two points further apart."""
-    learners = [kl.KLazyGD(domain, sigma, k) for sigma in (0.5, kl.Sqrt(60.0), kl.Sqrt(2.0)) for k in (1, 65, 3000, 10**9)]
+    learners = [
+        kl.KLazyGD(domain, sigma, k)
+        for sigma in (0.5, kl.Sqrt(60.0), kl.Sqrt(2.0))
+        for k in (1, 65, 3000, 10**9)
+    ]
     g = gradients(2, 20_000, 5)
     assert_agrees(run_batch(learners, g), learners, g)
 
@@ -88,7 +107,9 @@ def test_a_grid_of_long_runs_agrees(domain):
 @pytest.mark.parametrize("domain", [kl.L2Ball(1), kl.L1Ball(8)], ids=repr)
 def test_the_smallest_and_the_largest_dimension_with_lanes(domain):
     learners = [kl.KLazyGD(domain, kl.Sqrt(4.0), k, start=domain.start + 0.05) for k in (2, 3, 50)]
-    g = np.random.default_rng(3).choice([-1.0, 0.0, 1.0], (T, domain.dim))  # with ties, on which sorting must not stumble
+    g = np.random.default_rng(3).choice(
+        [-1.0, 0.0, 1.0], (T, domain.dim)
+    )  # with ties, on which sorting must not stumble
     batch = run_batch(learners, g)
     assert batch.engine == "lanes"
     assert_agrees(batch, learners, g, engine="step")
@@ -118,7 +139,12 @@ def test_without_checkpoints_no_curve_is_kept():
 
 
 def test_results_come_in_the_order_of_the_learners_whatever_the_jobs():
-    learners = [learner for domain in (L2, L1, kl.L2Ball(5)) for sigma in GIVEN for learner in family(domain, sigma)[:7]]
+    learners = [
+        learner
+        for domain in (L2, L1, kl.L2Ball(5))
+        for sigma in GIVEN
+        for learner in family(domain, sigma)[:7]
+    ]
     g, order = gradients(5, 20 if JIT_OFF else T, 5), np.random.default_rng(0).permutation(len(learners))
     batch = run_batch(learners, g, jobs=1)
     assert len(set(batch.hitting)) > 20
@@ -161,7 +187,10 @@ def test_every_movement_cost_is_charged(movement):
         ([kl.GD(HalfBall(5), 1.0)], gradients(8, 9, 5)),
         ([kl.LazyGD(kl.Box(-np.ones(9), np.ones(9)), 1.0)], gradients(8, 9, 9)),
         ([kl.LazyGD(kl.L2Ball(5, 1e200), 1.0), kl.MemoryGD(L2, 1.0, kl.Clip(1e200))], gradients(8, 9, 5)),
-        ([kl.SAder([kl.GD(HalfBall(5), 1.0), kl.LazyGD(HalfBall(5), 2.0)], movement=kl.L2Movement(3.0))], gradients(8, 9, 5)),
+        (
+            [kl.SAder([kl.GD(HalfBall(5), 1.0), kl.LazyGD(HalfBall(5), 2.0)], movement=kl.L2Movement(3.0))],
+            gradients(8, 9, 5),
+        ),
         ([kl.LazyGD(kl.Simplex(5), 1.0)], kl.QuadraticCosts(gradients(8, 9, 5))),
     ],
     ids=["polytope", "subclass", "d=9", "too large to square", "ensemble", "quadratic"],
@@ -183,7 +212,9 @@ def test_the_farthest_points_are_projected_too(size):
     g[1] = 1.0  # which makes the second point, where that projection led, cost something
     batch = run_batch(learners, g)
     assert batch.engine == "lanes"
-    np.testing.assert_allclose(batch.hitting, [kl.run(learner, g).totals.hitting for learner in learners], rtol=AGREE)
+    np.testing.assert_allclose(
+        batch.hitting, [kl.run(learner, g).totals.hitting for learner in learners], rtol=AGREE
+    )
     np.testing.assert_allclose(batch.switching, 1.0, rtol=AGREE)
 
 
@@ -211,7 +242,10 @@ def test_costs_that_overflow_on_the_set_are_refused_as_run_does():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda g: run_batch([], g), "a list of learners, got learners=[]; write run_batch([GD(L2Ball(5), 1.0)], costs)."),
+        (
+            lambda g: run_batch([], g),
+            "a list of learners, got learners=[]; write run_batch([GD(L2Ball(5), 1.0)], costs).",
+        ),
         (
             lambda g: run_batch(kl.GD(kl.L1Ball(5), 1.0), g),  # pyright: ignore
             "a list of learners, got learners=GD(domain=L1Ball(dim=5), sigma=Constant(s=1.0)); write run_batch([",
@@ -221,13 +255,19 @@ def test_costs_that_overflow_on_the_set_are_refused_as_run_does():
             lambda g: run_batch([*TWO, kl.GD(kl.L2Ball(4), 1.0)], g),
             "learners on R^5, the costs' space, got learners[2].domain=L2Ball(dim=4); match the dimensions.",
         ),
-        (lambda g: run_batch(TWO, g, movement=2.0), "a movement cost, got movement=2.0; write L2Movement(2.0)."),  # pyright: ignore
+        (
+            lambda g: run_batch(TWO, g, movement=2.0),  # pyright: ignore
+            "a movement cost, got movement=2.0; write L2Movement(2.0).",
+        ),
         (
             lambda g: run_batch(TWO, g, checkpoints=-1),
             "checkpoints >= 0, got checkpoints=-1; use 200 for a curve, 0 for totals.",
         ),
         (lambda g: run_batch(TWO, g, checkpoints=2.5), "checkpoints >= 0, got checkpoints=2.5; use 200 for"),  # pyright: ignore
-        (lambda g: run_batch(TWO, g, checkpoints=False), "a finite number checkpoints, got checkpoints=False; give a float."),
+        (
+            lambda g: run_batch(TWO, g, checkpoints=False),
+            "a finite number checkpoints, got checkpoints=False; give a float.",
+        ),
         (lambda g: run_batch(TWO, g, jobs=0), "jobs >= 1, got jobs=0; leave it out for all cores."),
     ],
 )

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import TRIANGLE, concrete, costs_of, gradients
-from klazy.arrays import Array
-from klazy.comparators import (
+from klazy.base.checks import Array
+from klazy.hindsight import (
     Frontier,
     GapNotReached,
     Optimum,
@@ -22,10 +22,10 @@ from klazy.comparators import (
     frontier,
     offline_optimum,
 )
-from klazy.comparators.families import Ridge, Separate, family_of
-from klazy.comparators.problem import Problem
-from klazy.comparators.search import Vertex, _hull
-from klazy.comparators.splitting import Splitting
+from klazy.hindsight.families import Ridge, Separate, family_of
+from klazy.hindsight.problem import Problem
+from klazy.hindsight.search import Vertex, _hull
+from klazy.hindsight.splitting import Splitting
 from test_sets import constraints
 
 BALL, SIMPLEX = kl.L2Ball(3), kl.Simplex(3)
@@ -50,7 +50,11 @@ MOVEMENTS: list[kl.Movement] = [
     kl.TVMovement(np.linspace(1.0, 0.0, T)),
     kl.AsymmetricMovement(0.5, up=[0.1, 0.2, 1.0], down=2.0),
 ]
-PRICES = [kl.L1Movement, kl.TVMovement, lambda w: kl.AsymmetricMovement(w, up=[0.1, 0.6, 1.0], down=[0.9, 0.0, 0.4])]
+PRICES = [
+    kl.L1Movement,
+    kl.TVMovement,
+    lambda w: kl.AsymmetricMovement(w, up=[0.1, 0.6, 1.0], down=[0.9, 0.0, 0.4]),
+]
 
 
 SOLVER = 1e-7  # ten times the gap at which Clarabel stops
@@ -142,7 +146,9 @@ class TestAgainstAConicSolver:
     @pytest.mark.parametrize("movement", MOVEMENTS, ids=repr)
     def test_every_movement_from_a_point_outside_the_set(self, movement, name):
         costs, x0 = costs_of(name, T, 3, 2), np.array([0.7, -0.4, 0.2])
-        assert agrees(offline_optimum(costs, SIMPLEX, movement, x0=x0, gap=1e-7), conic(costs, SIMPLEX, movement, x0))
+        assert agrees(
+            offline_optimum(costs, SIMPLEX, movement, x0=x0, gap=1e-7), conic(costs, SIMPLEX, movement, x0)
+        )
 
     @pytest.mark.parametrize("name", FAMILIES)
     @pytest.mark.parametrize("domain", [SIMPLEX, SETS[4], TRIANGLE, SETS[7]], ids=repr)
@@ -150,7 +156,11 @@ class TestAgainstAConicSolver:
         if has_domain(name, domain):
             costs, x = costs_of(name, T, domain.dim, 3), cp.Variable(domain.dim)
             found = best_fixed(costs, domain, gap=1e-5)
-            value = solved(cp.Problem(cp.Minimize(sum(stated_cost(costs, t, x) for t in range(T))), constraints(domain, x)))
+            value = solved(
+                cp.Problem(
+                    cp.Minimize(sum(stated_cost(costs, t, x) for t in range(T))), constraints(domain, x)
+                )
+            )
             scale = 1.0 + abs(value)  # a gap of 1e-5, which the slowest of these families reaches in a second
             assert abs(found.cost - value) <= 1e-5 * scale
             assert found.lower_bound <= value + SOLVER * scale
@@ -193,7 +203,9 @@ class TestExactProgrammes:
         start = BOX.lower if x0 is None else BOX.project(x0)
         levels = np.array([BOX.lower, start, BOX.upper])
         best = 0.0
-        for i in range(3):  # coordinates are independent: the others are held at their start, where they pay the same
+        for i in range(
+            3
+        ):  # coordinates are independent: the others are held at their start, where they pay the same
             paths = (levels[list(path), i] for path in itertools.product(range(3), repeat=5))
             costs = []
             for path in paths:
@@ -209,7 +221,9 @@ class TestExactProgrammes:
         assert found.cost == pytest.approx(paid(kl.LinearCosts(g), movement, found.u, x0), abs=1e-12)
         assert found.gap <= 1e-10  # (d + 100) eps times how much more the terms sum to than the cost
 
-    @pytest.mark.parametrize("domain", [SIMPLEX, BOX, kl.Simplex(11), kl.Box(np.zeros(11), np.ones(11))], ids=repr)
+    @pytest.mark.parametrize(
+        "domain", [SIMPLEX, BOX, kl.Simplex(11), kl.Box(np.zeros(11), np.ones(11))], ids=repr
+    )
     @given(seed=st.integers(0, 2**16), weight=st.floats(0.0, 20.0))
     def test_their_gap_is_rounding_from_any_start_in_the_set(self, domain, seed, weight):
         g = gradients(seed, 200, domain.dim)
@@ -217,7 +231,9 @@ class TestExactProgrammes:
         for start in (None, x0):
             found = offline_optimum(g, domain, kl.TVMovement(weight), x0=start)
             assert found.gap <= 1e-10  # (d + 100) eps times how much more the terms sum to than the cost
-            assert found.cost == pytest.approx(paid(kl.LinearCosts(g), kl.TVMovement(weight), found.u, start), rel=1e-11)
+            assert found.cost == pytest.approx(
+                paid(kl.LinearCosts(g), kl.TVMovement(weight), found.u, start), rel=1e-11
+            )
             assert domain.contains(found.u)
 
     def test_splitting_finds_what_they_find(self):
@@ -241,7 +257,9 @@ class TestFamilies:
         v = family.prox(a, r) if isinstance(family, Separate) else a
         e, h = family.minorant(v, r * (a - v))
         size = 1.0 + np.abs(e) + np.linalg.norm(h, axis=1) * (1.0 + np.linalg.norm(a, axis=1))
-        assert (costs.values(v) - (e + np.vecdot(h, v)) <= 1e-9 * size * (1.0 + r)).all()  # h = r (a - v) loses r |a| eps
+        assert (
+            costs.values(v) - (e + np.vecdot(h, v)) <= 1e-9 * size * (1.0 + r)
+        ).all()  # h = r (a - v) loses r |a| eps
         for x in rng.normal(scale=5.0, size=(20, T, 3)):
             x = np.abs(x) if name == "LogWealthCosts" else x
             assert (e + np.vecdot(h, x) <= costs.values(x) + 1e-12 * size * (1.0 + np.linalg.norm(x))).all()
@@ -259,7 +277,10 @@ class TestFamilies:
 
             for size in (1.0, 0.1, 0.1, 1e-2, 1e-3):
                 other = objective(v + size * rng.normal(size=(T, 3)))
-                assert (objective(v) <= np.nan_to_num(other, nan=np.inf) + 1e-12 * (1.0 + r) * (1.0 + np.abs(a).sum())).all()
+                assert (
+                    objective(v)
+                    <= np.nan_to_num(other, nan=np.inf) + 1e-12 * (1.0 + r) * (1.0 + np.abs(a).sum())
+                ).all()
 
 
 def test_the_logistic_step_solves_its_equation_from_wherever():
@@ -269,7 +290,9 @@ def test_the_logistic_step_solves_its_equation_from_wherever():
     family = family_of(kl.LogisticCosts(np.ones((1, 1)), [1.0]), "test")
     assert isinstance(family, Ridge)
     q = margin + k * family.slope(margin, k)
-    np.testing.assert_allclose(q - margin, k / (1.0 + np.exp(q)), rtol=1e-9, atol=1e-12 * (np.abs(margin) + k).max())
+    np.testing.assert_allclose(
+        q - margin, k / (1.0 + np.exp(q)), rtol=1e-9, atol=1e-12 * (np.abs(margin) + k).max()
+    )
 
 
 class TestLaws:
@@ -309,7 +332,9 @@ class TestLaws:
     @pytest.mark.parametrize("domain", [BALL, SIMPLEX, BOX], ids=repr)
     @settings(max_examples=10)
     @given(seed=st.integers(0, 2**16))
-    def test_free_movement_gives_every_rounds_minimum_and_dear_movement_the_best_fixed_point(self, domain, seed):
+    def test_free_movement_gives_every_rounds_minimum_and_dear_movement_the_best_fixed_point(
+        self, domain, seed
+    ):
         g = gradients(seed, 12, 3)
         free = offline_optimum(g, domain, kl.L2Movement(0.0), gap=1e-8)
         assert free.cost == pytest.approx(np.vecdot(g, domain.argmin_linear(g)).sum(), rel=1e-7)
@@ -322,7 +347,9 @@ class TestLaws:
     def test_a_start_from_a_coarser_problem_saves_iterations_and_changes_no_bound(self):
         g = gradients(1, 3000, 3) + np.repeat([1.0, -1.0, 1.0], 1000)[:, None]
         costs, movement, steps = kl.LinearCosts(g), kl.L2Movement(50.0), []
-        found = offline_optimum(costs, BALL, movement, progress=lambda iteration, gap: steps.append((iteration, gap)))
+        found = offline_optimum(
+            costs, BALL, movement, progress=lambda iteration, gap: steps.append((iteration, gap))
+        )
         problem = Problem(costs, BALL, movement, None, "test")
         cold = Splitting(problem)
         cold.advance(2 * found.iterations)
@@ -376,7 +403,12 @@ class TestFrontier:
 
     def test_points_above_a_chord_are_no_corners(self):
         ends = [(0.0, 4.0), (1.0, 2.0), (4.0, 0.0)]
-        inner = [(0.5, 3.0), (2.0, 1.9), (3.0, 3.0), (5.0, 0.0)]  # on a chord, above one, above all, longer in vain
+        inner = [
+            (0.5, 3.0),
+            (2.0, 1.9),
+            (3.0, 3.0),
+            (5.0, 0.0),
+        ]  # on a chord, above one, above all, longer in vain
         found = _hull([Vertex(1.0, P, hitting, 0.0, G, None) for P, hitting in inner + ends])
         assert [(v.path_length, v.hitting) for v in found] == ends
 
@@ -402,7 +434,9 @@ REFUSED = {
     "offline_optimum needs costs in the set's dimension 2, got dim=3; match the dimensions.": (
         lambda: offline_optimum(G, kl.L2Ball(2))
     ),
-    "LinearCosts needs finite numbers, got g[0, 0]=nan; remove or fill NaN and inf.": lambda: offline_optimum(G * np.nan, BALL),
+    "LinearCosts needs finite numbers, got g[0, 0]=nan; remove or fill NaN and inf.": lambda: offline_optimum(
+        G * np.nan, BALL
+    ),
     "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
     "got movement=SwitchFee(); state it as one of these.": lambda: offline_optimum(G, BALL, kl.SwitchFee()),
     "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
@@ -415,8 +449,12 @@ REFUSED = {
     "LogisticCosts), got costs=CallableCosts(T=1, dim=3); state them as one of these.": (
         lambda: offline_optimum(kl.CallableCosts(1, 3, lambda t, x: 0.0, lambda t, x: x), BALL)
     ),
-    "offline_optimum needs gap > 0, got gap=0; give a number above zero.": lambda: offline_optimum(G, BALL, gap=0),
-    "offline_optimum needs iterations >= 1, got iterations=0; give a number.": lambda: offline_optimum(G, BALL, iterations=0),
+    "offline_optimum needs gap > 0, got gap=0; give a number above zero.": lambda: offline_optimum(
+        G, BALL, gap=0
+    ),
+    "offline_optimum needs iterations >= 1, got iterations=0; give a number.": lambda: offline_optimum(
+        G, BALL, iterations=0
+    ),
     "offline_optimum needs shape (3,), got x0 of shape=(2,); give one number per coordinate.": (
         lambda: offline_optimum(G, BALL, x0=[0.0, 0.0])
     ),
@@ -440,7 +478,10 @@ def test_bad_input_is_refused(message):
 
 
 def test_a_budget_that_ends_says_how_far_it_came_and_hands_over_what_it_found():
-    with pytest.raises(GapNotReached, match=r"^offline_optimum needs more than 3 iterations for gap=1\.0e-12, got gap=.*e.*; "):
+    with pytest.raises(
+        GapNotReached,
+        match=r"^offline_optimum needs more than 3 iterations for gap=1\.0e-12, got gap=.*e.*; ",
+    ):
         offline_optimum(gradients(0, 50, 3), BALL, gap=1e-12, iterations=3)
     with pytest.raises(GapNotReached, match=r"^best_fixed needs more than 2 iterations") as stopped:
         best_fixed(costs_of("PinballCosts", T, 3, 0), SIMPLEX, gap=1e-12, iterations=2)
@@ -458,7 +499,11 @@ def test_an_optimum_reads_well():
     assert re.fullmatch(r"Optimum\(cost=-3, lower_bound=-3, gap=\d\.\de-14, T=3\)", repr(found))
     lines = str(found).splitlines()
     assert lines[0] == "offline optimum of 3 rounds in R^1, by dynamic programme"
-    assert lines[1:4] == ["hitting                     -5", "switching                    2", "cost                        -3"]
+    assert lines[1:4] == [
+        "hitting                     -5",
+        "switching                    2",
+        "cost                        -3",
+    ]
     assert lines[-1] == "moves in 2 of 2 rounds"
 
 
@@ -490,7 +535,9 @@ class TestEdges:
         g = np.random.default_rng(0).normal(size=(1000, 3))
         box = kl.Box(-np.ones(3), np.ones(3))
         found = kl.offline_optimum(g, box, kl.L1Movement(1e12))
-        assert found.gap <= 1e-8  # an allowance for the rounding of a thousand multipliers, each a sum of up to all gradients
+        assert (
+            found.gap <= 1e-8
+        )  # an allowance for the rounding of a thousand multipliers, each a sum of up to all gradients
         assert found.cost == pytest.approx(kl.best_fixed(g, box).cost)
 
     def test_a_small_saving_beside_a_large_cost_is_still_certified(self):
@@ -504,7 +551,10 @@ class TestEdges:
             lens = kl.Intersection([kl.L2Ball(2, s), kl.L2Ball(2, s, [0.7 * s, 0.2 * s])])
             return kl.offline_optimum(g, lens, kl.L2Movement(0.3))
 
-        assert optimum(1e-8).lower_bound <= 1e-8 * optimum(1.0).cost * (1.0 - 1e-7 * np.sign(optimum(1.0).cost)) + 1e-15
+        assert (
+            optimum(1e-8).lower_bound
+            <= 1e-8 * optimum(1.0).cost * (1.0 - 1e-7 * np.sign(optimum(1.0).cost)) + 1e-15
+        )
 
     def test_negative_lengths_are_refused(self):
         with pytest.raises(ValueError, match=r"Frontier.best needs path lengths P >= 0, got P=-5.0"):

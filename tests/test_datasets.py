@@ -11,22 +11,31 @@ import pytest
 
 import klazy.datasets
 from klazy import LogWealthCosts
-from klazy.arrays import Refused
+from klazy.base.checks import Refused
 from klazy.datasets import CARRIERS, SOURCES, cache_requests, flights, llm_requests, stock_prices
 
 README = Path(klazy.datasets.__file__).with_name("README.md")
 COPIED = [name for name, source in SOURCES.items() if source.file]
-MEASURES = [("departure_delay", pl.Float64), ("arrival_delay", pl.Float64), ("scheduled", pl.Int64), ("cancelled", pl.Int64)]
+MEASURES = [
+    ("departure_delay", pl.Float64),
+    ("arrival_delay", pl.Float64),
+    ("scheduled", pl.Int64),
+    ("cancelled", pl.Int64),
+]
 
 
 def test_importing_loads_no_polars():
     script = "import sys, klazy.datasets; print([name for name in ('polars', 'skfolio', 'pandas') if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
+    )
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_set_has_a_function_and_its_source_and_licence_in_the_readme(name):
-    (entry,) = [part for part in README.read_text(encoding="utf-8").split("\n## ") if part.startswith(f"`{name}`")]
+    (entry,) = [
+        part for part in README.read_text(encoding="utf-8").split("\n## ") if part.startswith(f"`{name}`")
+    ]
     package, version = SOURCES[name].package.split("==")
     assert f"{package} {version}" in entry
     assert "**Licence** " + SOURCES[name].licence.split(" (")[0] in entry
@@ -60,32 +69,58 @@ def test_flights_have_a_row_per_hour_and_a_column_per_carrier(measure, dtype):
 
 
 def test_carriers_are_ordered_by_their_flights():
-    counted = [58665, 54635, 54173, 48110, 32729, 26397, 20536, 18460, 12275, 5162, 3260, 714, 685, 601, 342, 32]
+    counted = [
+        58665,
+        54635,
+        54173,
+        48110,
+        32729,
+        26397,
+        20536,
+        18460,
+        12275,
+        5162,
+        3260,
+        714,
+        685,
+        601,
+        342,
+        32,
+    ]
     assert flights("scheduled", 24, CARRIERS).drop("time").sum().row(0) == tuple(counted)
 
 
 def test_cancelled_flights_are_counted_on_their_day():
     days = flights("cancelled", 24, CARRIERS).select("time", cancelled=pl.sum_horizontal(CARRIERS))
     assert days["cancelled"].sum() == 8255
-    assert days.sort("cancelled").tail(2).rows() == [(datetime(2013, 2, 9), 393), (datetime(2013, 2, 8), 472)]  # a blizzard
+    assert days.sort("cancelled").tail(2).rows() == [
+        (datetime(2013, 2, 9), 393),
+        (datetime(2013, 2, 8), 472),
+    ]  # a blizzard
 
 
 @pytest.mark.parametrize("hours", [1, 3, 24])
 def test_weighted_by_their_flights_the_mean_delays_give_the_sum_of_all_delays(hours):
-    flown = flights("scheduled", hours, CARRIERS).drop("time") - flights("cancelled", hours, CARRIERS).drop("time")
+    flown = flights("scheduled", hours, CARRIERS).drop("time") - flights("cancelled", hours, CARRIERS).drop(
+        "time"
+    )
     minutes = (flights("departure_delay", hours, CARRIERS).drop("time") * flown).sum().sum_horizontal().item()
     assert minutes == pytest.approx(4_152_200, rel=1e-12)  # 1e5 roundings of 1e-16 each
 
 
 def test_arrival_delays_leave_out_flights_without_one():
-    hour = flights("arrival_delay").filter(time=datetime(2013, 7, 10, 17))  # ten flights of DL, all of which arrived
+    hour = flights("arrival_delay").filter(
+        time=datetime(2013, 7, 10, 17)
+    )  # ten flights of DL, all of which arrived
     assert hour["DL"].item() == pytest.approx(np.mean([93, 62, 101, 93, 24, 89, 59, -2, 218, 217]))
     assert hour["WN"].item() == (197 + 251) / 2  # and one that was cancelled
 
 
 @pytest.mark.parametrize("hours", [1, 6, 24])
 def test_a_mean_is_null_exactly_where_no_flight_departed(hours):
-    flown = flights("scheduled", hours, CARRIERS).drop("time") - flights("cancelled", hours, CARRIERS).drop("time")
+    flown = flights("scheduled", hours, CARRIERS).drop("time") - flights("cancelled", hours, CARRIERS).drop(
+        "time"
+    )
     delays = flights("departure_delay", hours, CARRIERS).drop("time")
     assert delays.select(pl.all().is_null()).equals(flown.select(pl.all() == 0))
     assert not delays.select(pl.any_horizontal(pl.all().is_nan().any())).item()
@@ -103,7 +138,12 @@ def test_cache_requests_are_those_of_the_sampled_objects():
     frame = cache_requests()
     assert frame.schema == {"time": pl.Int64, "object": pl.Int64, "size": pl.Int64}
     assert frame["time"].is_sorted()
-    assert (frame.height, frame["size"].sum(), frame["time"].max(), frame["time"].min()) == (112_004, 27_330_962, 5293, 0)
+    assert (frame.height, frame["size"].sum(), frame["time"].max(), frame["time"].min()) == (
+        112_004,
+        27_330_962,
+        5293,
+        0,
+    )
     assert frame["object"].value_counts(sort=True)["count"][:3].to_list() == [4860, 4699, 3728]
 
 
@@ -115,19 +155,29 @@ def test_objects_of_the_cache_are_numbered_as_they_appear_and_keep_their_size():
 
 @pytest.mark.parametrize(
     ("service", "requests", "prompt", "output", "last"),
-    [("conversation", 19_366, 22_361_870, 4_088_665, 3501.721937), ("code", 8_819, 18_059_974, 245_896, 3435.948056)],
+    [
+        ("conversation", 19_366, 22_361_870, 4_088_665, 3501.721937),
+        ("code", 8_819, 18_059_974, 245_896, 3435.948056),
+    ],
 )
 def test_llm_requests_are_all_of_a_service(service, requests, prompt, output, last):
     frame = llm_requests(service)
     assert frame.schema == {"time": pl.Float64, "prompt_tokens": pl.Int64, "output_tokens": pl.Int64}
     assert frame["time"].is_sorted()
     assert (frame["time"][0], frame["time"][-1]) == (0.0, last)
-    assert (frame.height, frame["prompt_tokens"].sum(), frame["output_tokens"].sum()) == (requests, prompt, output)
+    assert (frame.height, frame["prompt_tokens"].sum(), frame["output_tokens"].sum()) == (
+        requests,
+        prompt,
+        output,
+    )
 
 
 def test_llm_requests_have_the_medians_of_the_paper():
     """Splitwise, section III: 1020 and 129 tokens for conversation, 1500 and 13 for code (in round numbers)."""
-    median = {of: llm_requests(of).select("prompt_tokens", "output_tokens").median().row(0) for of in ("conversation", "code")}
+    median = {
+        of: llm_requests(of).select("prompt_tokens", "output_tokens").median().row(0)
+        for of in ("conversation", "code")
+    }
     assert median == {"conversation": (1020.0, 129.0), "code": (1469.0, 13.0)}
 
 
@@ -174,9 +224,11 @@ REFUSED = {
     "flights needs measure to be one of 'departure_delay', 'arrival_delay', 'scheduled', 'cancelled', "
     "got measure='delay'; choose one of these.": lambda: flights("delay"),
     "flights needs hours >= 1, got hours=0; give the length of an interval.": lambda: flights(hours=0),
-    "flights needs hours that divide a day, got hours=5; use 1, 2, 3, 4, 6, 8, 12 or 24.": lambda: flights(hours=5),
-    "flights needs one carrier or more, each once, got carriers=[]; leave it out for the nine largest.": lambda: flights(
-        carriers=[]
+    "flights needs hours that divide a day, got hours=5; use 1, 2, 3, 4, 6, 8, 12 or 24.": lambda: flights(
+        hours=5
+    ),
+    "flights needs one carrier or more, each once, got carriers=[]; leave it out for the nine largest.": lambda: (
+        flights(carriers=[])
     ),
     "flights needs one carrier or more, each once, got carriers=['UA', 'UA']; leave it out for the nine largest.": lambda: (
         flights(carriers=["UA", "UA"])
@@ -184,7 +236,9 @@ REFUSED = {
     "llm_requests needs service to be one of 'conversation', 'code', got service='chat'; choose one of these.": lambda: (
         llm_requests("chat")
     ),
-    "llm_requests needs seconds > 0, got seconds=-1; give a number above zero.": lambda: llm_requests(seconds=-1),
+    "llm_requests needs seconds > 0, got seconds=-1; give a number above zero.": lambda: llm_requests(
+        seconds=-1
+    ),
     "llm_requests needs intervals of 0.001 to 3501 seconds, got seconds=7200; leave it out for single requests.": lambda: (
         llm_requests(seconds=7200)
     ),
@@ -203,7 +257,8 @@ def test_wrong_arguments_are_refused_in_one_sentence(message):
 
 def test_an_unknown_carrier_is_refused_with_those_there_are():
     with pytest.raises(
-        Refused, match=r"^flights needs carrier to be one of 'UA', .*'OO', got carrier='LH'; choose one of these\.$"
+        Refused,
+        match=r"^flights needs carrier to be one of 'UA', .*'OO', got carrier='LH'; choose one of these\.$",
     ):
         flights(carriers=["UA", "LH"])
 
@@ -220,4 +275,7 @@ def test_without_skfolio_one_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "skfolio.datasets", None)
     with pytest.raises(ImportError) as missing:
         stock_prices()
-    assert str(missing.value) == "stock_prices needs skfolio, which is not installed; pip install 'klazy[datasets]'."
+    assert (
+        str(missing.value)
+        == "stock_prices needs skfolio, which is not installed; pip install 'klazy[datasets]'."
+    )

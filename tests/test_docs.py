@@ -13,9 +13,16 @@ import klazy as kl
 from cases import concrete
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "howto").glob("*.md")),
+]
 SHOWS = {"{toctree}", "{eval-rst}", "{literalinclude}", "{include}"}  # directives, which are no code
-FENCE = re.compile(r"^(?P<mark>```+|~~~+|:::+)[ ]?(?P<kind>\S*)[^\n]*\n(?P<body>.*?)^(?P=mark)[ ]*$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^(?P<mark>```+|~~~+|:::+)[ ]?(?P<kind>\S*)[^\n]*\n(?P<body>.*?)^(?P=mark)[ ]*$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 class Block(NamedTuple):
@@ -56,7 +63,12 @@ def test_the_commands_of_a_page_run(page, tmp_path):
     script = "set -e\n" + "".join(block.body for block in blocks(page) if block.kind == "sh")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=300
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
 
@@ -81,15 +93,25 @@ def test_the_readme_lists_the_commands_as_help_does():
         env=os.environ | {"COLUMNS": "80"},
     ).stdout
     told = dict(re.findall(r"^  (\w+) +(\S.*)$", printed.partition("Commands:")[2], re.MULTILINE))
-    listed = dict(re.findall(r"^\| `klazy (\w+)` \| (.*) \|$", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE))
+    listed = dict(
+        re.findall(r"^\| `klazy (\w+)` \| (.*) \|$", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE)
+    )
     assert listed == told != {}
     assert list(listed) == list(told)
 
 
 def test_the_readmes_gains_are_those_of_the_reproduction_and_the_studies():
     """Its table rounds what the two pages have, which commands print."""
-    rows = PAGES[0].read_text(encoding="utf-8").partition("| on | lazy | beside GD |")[2].partition("\n\n")[0].splitlines()[2:]
-    source = "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("reproduction", "sweeps"))
+    rows = (
+        PAGES[0]
+        .read_text(encoding="utf-8")
+        .partition("| on | lazy | beside GD |")[2]
+        .partition("\n\n")[0]
+        .splitlines()[2:]
+    )
+    source = "".join(
+        (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("reproduction", "sweeps")
+    )
     printed = set(re.findall(r"\d+(?:\.\d+)?", source))
     told = [number for row in rows for number in re.findall(r"\d+\.\d+", row.split("|")[3])]
     assert len(told) >= 10
@@ -101,7 +123,9 @@ def test_every_learner_is_chosen_from_and_explained(name):
     text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     learners, rules = ([kind.__name__ for kind in concrete(base)] for base in (kl.Learner, kl.Memory))
     assert len(learners) >= 8
-    assert [learner for learner in learners if f"`{learner}`" not in text and f"klazy.{learner}\n" not in text] == []
+    assert [
+        learner for learner in learners if f"`{learner}`" not in text and f"klazy.{learner}\n" not in text
+    ] == []
     if name == "algorithms":
         assert [learner for learner in learners if f":pyobject: {learner}.step\n" not in text] == []
         assert [rule for rule in rules if f":pyobject: {rule}.theta\n" not in text] == []
@@ -114,5 +138,7 @@ def test_links_lead_to_files_that_are_there(page):
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     made = {"api", "gallery"}  # by the build, which looks at these itself
     assert [
-        link for link in links if "://" not in link and link.split("/")[0] not in made and not (page.parent / link).exists()
+        link
+        for link in links
+        if "://" not in link and link.split("/")[0] not in made and not (page.parent / link).exists()
     ] == []

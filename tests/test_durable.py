@@ -119,7 +119,9 @@ class TestDamage:
 
     def after_a_torn_end(self, path, content):
         """Opening drops the last round and says so; delivered again, it is as if nothing had happened."""
-        with pytest.warns(kl.TornJournal, match=f"dropped from byte {self.START} on; go on in round t={self.ROUNDS}"):
+        with pytest.warns(
+            kl.TornJournal, match=f"dropped from byte {self.START} on; go on in round t={self.ROUNDS}"
+        ):
             agent = open_step(write(path, content))
         with agent:
             assert seen(agent) == seen(in_memory(self.ROUNDS - 1))
@@ -151,7 +153,8 @@ class TestDamage:
             begin = at - (at - records.FIRST) % LENGTH
             damaged = content | {"journal": flipped(content["journal"], at, 1 << at % 8)}
             with pytest.raises(
-                ValueError, match=rf"needs whole records in .*journal, got a damaged one at byte={begin}; restore"
+                ValueError,
+                match=rf"needs whole records in .*journal, got a damaged one at byte={begin}; restore",
             ):
                 open_step(write(folder, damaged))
             assert {name: (folder / name).read_bytes() for name in damaged} == damaged  # nothing was touched
@@ -169,7 +172,9 @@ class TestDamage:
         journal = content["journal"]
         without_first = journal[: records.FIRST] + journal[records.FIRST + LENGTH :]
         without_third = journal[: records.FIRST + 2 * LENGTH] + journal[records.FIRST + 3 * LENGTH :]
-        with pytest.raises(ValueError, match=r"needs records from number 0 on in .*, got number 1 at byte=24; restore"):
+        with pytest.raises(
+            ValueError, match=r"needs records from number 0 on in .*, got number 1 at byte=24; restore"
+        ):
             open_step(write(folder, content | {"journal": without_first}))
         with pytest.raises(ValueError, match=f"got number 3 at byte={records.FIRST + 2 * LENGTH}; restore"):
             open_step(write(folder, content | {"journal": without_third}))
@@ -181,10 +186,14 @@ class TestDamage:
         with pytest.raises(ValueError, match=r"the snapshot's learner in .*journal, got key="):
             open_step(write(folder, content | {"journal": (tmp_path / "other" / "journal").read_bytes()}))
         (folder / "snapshot").unlink()
-        with pytest.raises(ValueError, match=r"needs a snapshot beside the journal in .*, got snapshot=None; restore"):
+        with pytest.raises(
+            ValueError, match=r"needs a snapshot beside the journal in .*, got snapshot=None; restore"
+        ):
             open_step(write(folder, {"journal": content["journal"]}))
         shutil.rmtree(folder)
-        with pytest.raises(ValueError, match=r"needs a header in .*journal, got a damaged one at byte=0; restore"):
+        with pytest.raises(
+            ValueError, match=r"needs a header in .*journal, got a damaged one at byte=0; restore"
+        ):
             open_step(write(folder, {"snapshot": content["snapshot"]}))
 
     def test_a_journal_that_its_snapshot_already_holds(self, folder):
@@ -241,7 +250,8 @@ class TestOneWriter:
         before = seen(agent)
         for change in (lambda: agent.update(np.ones(2)), agent.freeze):
             with pytest.raises(
-                ValueError, match=r"Agent needs an open journal, got path=.*; it was closed; open the agent again"
+                ValueError,
+                match=r"Agent needs an open journal, got path=.*; it was closed; open the agent again",
             ):
                 change()
         assert seen(agent) == before
@@ -269,9 +279,15 @@ class TestOpening:
         on_disk(folder, 3)
         other = LEARNER.replace(k=5)
         options: dict[str, dict[str, Any]] = {
-            f"needs the learner of {folder}, {LEARNER!r}, got learner={other!r}; leave it out": {"learner": other},
-            f"needs the engine of {folder}, 'step', got engine='compiled'; leave it out": {"engine": "compiled"},
-            "needs sync to be one of 'always', 'batch', got sync='never'; choose one of these": {"sync": "never"},
+            f"needs the learner of {folder}, {LEARNER!r}, got learner={other!r}; leave it out": {
+                "learner": other
+            },
+            f"needs the engine of {folder}, 'step', got engine='compiled'; leave it out": {
+                "engine": "compiled"
+            },
+            "needs sync to be one of 'always', 'batch', got sync='never'; choose one of these": {
+                "sync": "never"
+            },
         }
         for message, option in options.items():
             with pytest.raises(ValueError, match=re.escape(f"Agent.open {message}")):
@@ -280,11 +296,15 @@ class TestOpening:
             assert (agent.t, agent.learner, agent.engine) == (4, LEARNER, "step")
 
     def test_a_path_without_an_agent(self, tmp_path):
-        with pytest.raises(ValueError, match=r"Agent.open needs a learner for a new agent, got path=.*nowhere; give one"):
+        with pytest.raises(
+            ValueError, match=r"Agent.open needs a learner for a new agent, got path=.*nowhere; give one"
+        ):
             kl.Agent.open(tmp_path / "nowhere")
         assert not (tmp_path / "nowhere").exists()
         kl.Agent(LEARNER, engine="step").save(tmp_path / "agent.json")
-        with pytest.raises(ValueError, match=r"Agent.open needs a folder, got path=.*agent.json; Agent.load reads"):
+        with pytest.raises(
+            ValueError, match=r"Agent.open needs a folder, got path=.*agent.json; Agent.load reads"
+        ):
             kl.Agent.open(tmp_path / "agent.json", LEARNER)
 
     def test_files_of_a_newer_klazy(self, folder):
@@ -293,7 +313,8 @@ class TestOpening:
         journal = content["journal"][:8] + struct.pack("<I", 2) + content["journal"][12:]
         for change in ({"snapshot": snapshot}, {"journal": journal}):
             with pytest.raises(
-                ValueError, match=rf"needs .*{next(iter(change))} in format 1, got format=2; install a newer klazy."
+                ValueError,
+                match=rf"needs .*{next(iter(change))} in format 1, got format=2; install a newer klazy.",
             ):
                 open_step(write(folder, content | change))
 
@@ -324,13 +345,17 @@ class TestOpening:
             for row in g[5:]:
                 assert np.array_equal(agent.update(row), trained.update(row))
         with pytest.raises(
-            ValueError, match=r"Agent.open needs a state for a new agent only, got path=.*; it is there already"
+            ValueError,
+            match=r"Agent.open needs a state for a new agent only, got path=.*; it is there already",
         ):
             kl.Agent.open(folder, learner, state=trained.state)
 
     def test_a_system_without_file_locks(self, folder, monkeypatch):
         monkeypatch.setitem(sys.modules, "fcntl", None)
-        with pytest.raises(ValueError, match=r"Agent.open needs the file locks of POSIX systems, got path=.*; use it on Linux"):
+        with pytest.raises(
+            ValueError,
+            match=r"Agent.open needs the file locks of POSIX systems, got path=.*; use it on Linux",
+        ):
             open_step(folder)
 
     @pytest.mark.parametrize("id", ["", "x" * 65, 1.5, b"x", ["x"]])
@@ -375,7 +400,9 @@ FAULTS = {  # the call that fails, whether a snapshot is due, and whether the ro
 
 @pytest.mark.parametrize("engine", ["step", "compiled"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_failed_write_leaves_memory_behind_the_journal_and_can_be_repeated(folder, monkeypatch, engine, fault):
+def test_a_failed_write_leaves_memory_behind_the_journal_and_can_be_repeated(
+    folder, monkeypatch, engine, fault
+):
     call, snapshot, whole = FAULTS[fault]
     straight = kl.Agent(LEARNER, engine=engine, guards=GUARDS)
     monkeypatch.setattr(files, "LIMIT", 0 if snapshot else files.LIMIT)
@@ -419,7 +446,8 @@ def test_an_interrupted_round_must_be_read_from_the_journal(folder, monkeypatch)
             with pytest.raises(KeyboardInterrupt):
                 play(agent, 2, g[1])
         with pytest.raises(
-            ValueError, match=r"Agent needs the rounds of its journal, got path=.* was interrupted; open the agent again"
+            ValueError,
+            match=r"Agent needs the rounds of its journal, got path=.* was interrupted; open the agent again",
         ):
             play(agent, 2, g[1])
     with open_step(folder) as agent:
@@ -463,7 +491,13 @@ def test_a_round_that_the_learner_cannot_take_is_not_written(folder):
         assert agent.t == 2
 
 
-SNAPSHOT = ["fsync snapshot.partial", "replace snapshot.partial", "fsync agent", "ftruncate journal", "fsync journal"]
+SNAPSHOT = [
+    "fsync snapshot.partial",
+    "replace snapshot.partial",
+    "fsync agent",
+    "ftruncate journal",
+    "fsync journal",
+]
 
 
 class Disk:
@@ -477,10 +511,16 @@ class Disk:
     def watched(self, call, real):
         def watch(*arguments):
             result = real(*arguments)
-            path = Path(os.readlink(f"/proc/self/fd/{arguments[0]}")) if isinstance(arguments[0], int) else Path(arguments[0])
+            path = (
+                Path(os.readlink(f"/proc/self/fd/{arguments[0]}"))
+                if isinstance(arguments[0], int)
+                else Path(arguments[0])
+            )
             self.log.append(f"{call} {path.name}")
             if call == "fsync" and path.is_dir():
-                self.names[path] = {entry.name: entry.stat().st_ino for entry in path.iterdir() if entry.is_file()}
+                self.names[path] = {
+                    entry.name: entry.stat().st_ino for entry in path.iterdir() if entry.is_file()
+                }
             elif call == "fsync":
                 self.bytes[path.stat().st_ino] = path.read_bytes()
             self.cuts.append(self.content())
@@ -536,7 +576,9 @@ def test_what_is_forced_to_disk_and_in_which_order(folder, monkeypatch):
 def in_a_process_of_its_own(call):
     """What it prints: forks should start where there are no threads."""
     script = f"import nursery; nursery.{call}"
-    ran = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parent, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=Path(__file__).parent, capture_output=True, text=True
+    )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 

@@ -26,7 +26,11 @@ def few_experts(domain, seed, n=4) -> list[kl.Learner[Any]]:
     return [makers[i](domain, float(s), start=start if far else None) for i, s, start, far in chosen]
 
 
-@given(seed=seeds, beta=st.floats(0.01, 3.0), prior=st.sampled_from(["harmonic", "uniform", [0.1, 0.2, 0.3, 0.4]]))
+@given(
+    seed=seeds,
+    beta=st.floats(0.01, 3.0),
+    prior=st.sampled_from(["harmonic", "uniform", [0.1, 0.2, 0.3, 0.4]]),
+)
 def test_weights_are_the_product_formula(seed, beta, prior):
     learner, g = kl.SAder(few_experts(kl.L1Ball(3), seed), beta, prior), gradients(seed, 25, 3)
     trace = kl.run(learner, g, record="experts", engine="step")
@@ -49,7 +53,11 @@ def test_an_ensemble_of_one_is_that_expert(beta, seed):
 
 @pytest.mark.parametrize("beta", RULES)
 def test_permuting_experts_permutes_weights(beta):
-    experts, prior, g = few_experts(kl.L2Ball(3), 5, n=6), np.arange(1.0, 7.0) / 21.0, gradients(1, 10 if JIT_OFF else 60, 3)
+    experts, prior, g = (
+        few_experts(kl.L2Ball(3), 5, n=6),
+        np.arange(1.0, 7.0) / 21.0,
+        gradients(1, 10 if JIT_OFF else 60, 3),
+    )
     order = np.random.default_rng(0).permutation(6)
     one = kl.run(kl.SAder(experts, beta, prior), g, record="experts")
     two = kl.run(kl.SAder([experts[i] for i in order], beta, prior[order]), g, record="experts")
@@ -87,7 +95,13 @@ PLACES = [kl.L2Ball(5), kl.L1Ball(5), kl.Simplex(5), kl.Box(np.zeros(5) - 1.0, n
 @pytest.mark.parametrize("beta", RULES)
 @pytest.mark.parametrize("domain", PLACES, ids=repr)
 @settings(max_examples=1 if JIT_OFF else 150)
-@given(seed=seeds, movement=st.sampled_from(NORMS), n=st.integers(2, 6), T=st.integers(2, 120), scale=st.floats(0.01, 100.0))
+@given(
+    seed=seeds,
+    movement=st.sampled_from(NORMS),
+    n=st.integers(2, 6),
+    T=st.integers(2, 120),
+    scale=st.floats(0.01, 100.0),
+)
 def test_no_certificate_is_ever_violated(domain, beta, seed, movement, n, T, scale):
     experts = few_experts(domain, seed, n)
     learner = kl.SAder(experts, beta, "uniform" if seed % 2 else "harmonic", movement=movement)
@@ -96,7 +110,9 @@ def test_no_certificate_is_ever_violated(domain, beta, seed, movement, n, T, sca
 
 
 @settings(max_examples=2 if JIT_OFF else 150)
-@given(domain=st.sampled_from(PLACES), seed=seeds, movement=st.sampled_from(NORMS), scale=st.floats(1e-6, 1e6))
+@given(
+    domain=st.sampled_from(PLACES), seed=seeds, movement=st.sampled_from(NORMS), scale=st.floats(1e-6, 1e6)
+)
 def test_no_certificate_of_auto_is_ever_violated(domain, seed, movement, scale):
     learner = kl.auto(domain, movement)
     trace = kl.run(learner, gradients(seed, 60, domain.dim, scale), record="experts")
@@ -108,7 +124,9 @@ def test_auto_ignores_the_unit_of_the_costs(seed, scale):
     """Costs and movement weight in another currency: the same points."""
     g = gradients(seed, 60, 3)
     x, z = (kl.run(kl.auto(kl.L2Ball(3), kl.L2Movement(2.0 * s)), s * g).x for s in (1.0, scale))
-    np.testing.assert_allclose(z, x, atol=1e-10)  # a self-tuned rate hangs on the first rounds, digit by digit
+    np.testing.assert_allclose(
+        z, x, atol=1e-10
+    )  # a self-tuned rate hangs on the first rounds, digit by digit
 
 
 @pytest.mark.skipif(JIT_OFF, reason="a million rounds need compiled code")
@@ -163,13 +181,19 @@ class TestTheory:
     def test_the_rates(self):
         assert kl.meta_rate("lemma", 90, 1.5, 2.0, 0.5) == pytest.approx(2 / (3.5 * 4) * math.sqrt(2 / 450))
         assert kl.meta_rate("tight", 90, 1.5, 2.0, 0.5) == pytest.approx(math.sqrt(8 / (3.5 * 4.5 * 90)) / 4)
-        assert kl.meta_rate("authors", 90, 1.5, 2.0, 0.5) == pytest.approx(10 * kl.meta_rate("lemma", 90, 1.0, 1.0, 1.0))
+        assert kl.meta_rate("authors", 90, 1.5, 2.0, 0.5) == pytest.approx(
+            10 * kl.meta_rate("lemma", 90, 1.0, 1.0, 1.0)
+        )
         assert kl.sader(kl.L2Ball(2), 90, 1.0, beta="self-tuned").beta == "self-tuned"
 
     @given(T=st.integers(1, 10**7), G=st.floats(0.01, 100), R=st.floats(0.01, 100), weight=st.floats(0, 100))
     def test_tight_is_at_least_lemma_and_keeps_within_the_worst_case(self, T, G, R, weight):
         """r_t <= (2G + lambda) D' and d_t <= D' with D' = 2R: the bound ln(1/pi)/beta + beta sum v_t at ln(1/pi) = 1."""
-        D, lemma, tight = 2 * R, kl.meta_rate("lemma", T, G, R, weight), kl.meta_rate("tight", T, G, R, weight)
+        D, lemma, tight = (
+            2 * R,
+            kl.meta_rate("lemma", T, G, R, weight),
+            kl.meta_rate("tight", T, G, R, weight),
+        )
         assert tight >= lemma * (1 - 1e-12)
         r = (2 * G + weight) * D
         v = T * (r * r / 8 + weight * D * r / 4)
@@ -194,7 +218,9 @@ def test_ader_keeps_its_dynamic_regret_bound(seed, blocks):
     r = kl.regret(kl.run(kl.ader(domain, T, 1.0), g), moving_comparator(g, domain, blocks))
     D, P = domain.diameter, r.path_length
     k = math.floor(math.log2(1 + 4 * P / (7 * D)) / 2) + 1
-    bound = 0.75 * math.sqrt(2 * T * (7 * D * D + 4 * D * P)) + D * math.sqrt(2 * T) / 2 * (1 + 2 * math.log(k + 1))
+    bound = 0.75 * math.sqrt(2 * T * (7 * D * D + 4 * D * P)) + D * math.sqrt(2 * T) / 2 * (
+        1 + 2 * math.log(k + 1)
+    )
     assert r.dynamic <= bound
 
 
@@ -264,7 +290,10 @@ class TestStronglyAdaptive:
 
 def test_movement_norm_and_weight_enter_the_losses():
     experts, g = experts_of(kl.Simplex(5), 1.0), gradients(0, 40, 5)
-    traces = [kl.run(kl.SAder(experts, movement=m), g) for m in (kl.L2Movement(1.0), kl.L2Movement(5.0), kl.L1Movement(1.0))]
+    traces = [
+        kl.run(kl.SAder(experts, movement=m), g)
+        for m in (kl.L2Movement(1.0), kl.L2Movement(5.0), kl.L1Movement(1.0))
+    ]
     assert np.abs(traces[0].x - traces[1].x).max() > 1e-3
     assert np.abs(traces[0].x - traces[2].x).max() > 1e-3
 
@@ -294,12 +323,16 @@ def test_a_movement_without_kernel_inside_an_ensemble_goes_through_step():
     assert kl.run(learner, np.ones((3, 2))).engine == "step"
 
 
-@pytest.mark.parametrize("make", [lambda: kl.auto(kl.L2Ball(5)), lambda: kl.sader_k(kl.L1Ball(5), 300, 3.0, lazy=True)])
+@pytest.mark.parametrize(
+    "make", [lambda: kl.auto(kl.L2Ball(5)), lambda: kl.sader_k(kl.L1Ball(5), 300, 3.0, lazy=True)]
+)
 @pytest.mark.parametrize("weights", [2.0, np.linspace(0.0, 3.0, 40)])
 def test_kernel_and_step_agree_with_partly_filled_blocks_and_any_price_in_run(make, weights):
     learner, g = make(), gradients(4, 40, 5)
     for movement in (kl.L2Movement(weights), kl.TVMovement(weights), kl.SwitchFee(weights, tol=1e-6)):
-        compiled, step = (kl.run(learner, g, movement=movement, x0=np.full(5, 0.2), engine=e) for e in ("compiled", "step"))
+        compiled, step = (
+            kl.run(learner, g, movement=movement, x0=np.full(5, 0.2), engine=e) for e in ("compiled", "step")
+        )
         np.testing.assert_allclose(compiled.x, step.x, atol=1e-12)
         np.testing.assert_allclose(compiled.switching, step.switching, atol=1e-12)
 
@@ -314,18 +347,24 @@ def test_records_of_costs_that_are_not_linear_hold_the_linearisation(domain):
         np.testing.assert_allclose(compiled.kept[key], step.kept[key], rtol=1e-10, atol=1e-12, err_msg=key)
     g = step.x - targets
     first = np.array([expert.init().x for expert in learner.experts])
-    np.testing.assert_allclose(step.expert_hitting[0], step.hitting[0] + (first - step.x[0]) @ g[0], atol=1e-12)
+    np.testing.assert_allclose(
+        step.expert_hitting[0], step.hitting[0] + (first - step.x[0]) @ g[0], atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("far", [1e6, -7e5, -3e7])
 def test_rounding_far_from_the_origin_teaches_no_rate(far):
     """Experts pinned at one boundary point differ by rounding errors only, which are those of the coordinates."""
     domain = kl.L2Ball(3, 1.0, np.full(3, far))
-    learner = kl.SAder([kl.GD(domain, s, start=np.full(3, far)) for s in (0.11, 0.23, 0.31, 0.47)], prior="uniform")
+    learner = kl.SAder(
+        [kl.GD(domain, s, start=np.full(3, far)) for s in (0.11, 0.23, 0.31, 0.47)], prior="uniform"
+    )
     g = np.tile([0.1, 0.7, -0.3], (30, 1))
     for engine in ("compiled", "step"):
         trace = kl.run(learner, g, record="experts", engine=engine)
-        assert (0.0 if far > -1e7 else -1.0) < trace.spread.max() < 1e-5  # so far out all experts round to one point
+        assert (
+            (0.0 if far > -1e7 else -1.0) < trace.spread.max() < 1e-5
+        )  # so far out all experts round to one point
         assert not trace.beta.any()
 
 

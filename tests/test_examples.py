@@ -23,10 +23,19 @@ SMALL = {
     "portfolio": {"since": 2020},
     "right_sizing": {},
 }
-LOADERS = {"caching": "cache_requests", "carriers": "flights", "portfolio": "stock_prices", "right_sizing": "llm_requests"}
+LOADERS = {
+    "caching": "cache_requests",
+    "carriers": "flights",
+    "portfolio": "stock_prices",
+    "right_sizing": "llm_requests",
+}
 ROUNDED = 0.0005  # the bounds are printed with three digits
 every_example = pytest.mark.parametrize(
-    "name", [pytest.param(path.stem, marks=pytest.mark.xdist_group(path.stem)) for path in sorted(FOLDER.glob("*.py"))]
+    "name",
+    [
+        pytest.param(path.stem, marks=pytest.mark.xdist_group(path.stem))
+        for path in sorted(FOLDER.glob("*.py"))
+    ],
 )
 
 
@@ -59,16 +68,31 @@ def cases(name):
 
 def code_lines(source):
     """The lines that hold code: no comments, no docstrings, no blanks."""
-    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    words = [token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in silent]
-    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)]
+    silent = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
+    words = [
+        token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in silent
+    ]
+    nodes = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+    ]
     said = [node.body[0] for node in nodes if ast.get_docstring(node) is not None]
     texts = {line for text in said for line in range(text.lineno, (text.end_lineno or 0) + 1)}
     return {line for word in words for line in range(word.start[0], word.end[0] + 1)} - texts
 
 
 def test_lines_of_code_are_counted_without_words():
-    assert code_lines('"""Says\nwhat."""\n\n# why\nx = (\n    1\n)  # here\n\n\ndef f():\n    """What."""\n') == {5, 6, 7, 10}
+    assert code_lines(
+        '"""Says\nwhat."""\n\n# why\nx = (\n    1\n)  # here\n\n\ndef f():\n    """What."""\n'
+    ) == {5, 6, 7, 10}
 
 
 def test_every_example_is_looked_at_here():
@@ -81,7 +105,13 @@ def test_every_example_has_less_than_60_lines_of_code_and_says_what_moving_costs
     assert len(code_lines(source)) < 60
     about = ast.get_docstring(ast.parse(source)) or ""
     assert all(
-        word in about for word in ("Decided is", "costs", "ook at", "first half" if name != "carriers" else "January to June")
+        word in about
+        for word in (
+            "Decided is",
+            "costs",
+            "ook at",
+            "first half" if name != "carriers" else "January to June",
+        )
     )
 
 
@@ -124,7 +154,10 @@ def test_the_script_prints_its_table_and_says_who_wins(name, capsys):
     block = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8")).body[-1]
     assert isinstance(block, ast.If)
     with pl.Config():
-        exec(compile(ast.Module(block.body, []), name, "exec"), {**vars(example(name)), "main": lambda: table(name)})
+        exec(
+            compile(ast.Module(block.body, []), name, "exec"),
+            {**vars(example(name)), "main": lambda: table(name)},
+        )
     printed = capsys.readouterr().out
     assert all(contender in printed for contender in table(name)["contender"])
     assert max(map(len, printed.splitlines()[: table(name).height])) <= 140
@@ -175,7 +208,9 @@ def plain_s3_fifo(requests, capacity):
     return before
 
 
-POLICIES = pytest.mark.parametrize(("rule", "plain"), [("lru", plain_lru), ("s3_fifo", plain_s3_fifo)], ids=["LRU", "S3-FIFO"])
+POLICIES = pytest.mark.parametrize(
+    ("rule", "plain"), [("lru", plain_lru), ("s3_fifo", plain_s3_fifo)], ids=["LRU", "S3-FIFO"]
+)
 requested = st.lists(st.integers(0, 12), min_size=1, max_size=120)
 
 
@@ -228,7 +263,9 @@ def test_exact_is_what_a_simulation_of_wealth_pays(seed, fee):
         logs.append(-np.log(after.sum() / wealth))
         wealth, before = after.sum(), after / after.sum()
     # Six steps that each leave at most two fees of the error, which is two fees at first; bisection leaves 1e-18.
-    np.testing.assert_allclose(example("portfolio").exact(x, r, fee), logs, atol=(2 * fee) ** 7 + 1e-14, rtol=0.0)
+    np.testing.assert_allclose(
+        example("portfolio").exact(x, r, fee), logs, atol=(2 * fee) ** 7 + 1e-14, rtol=0.0
+    )
 
 
 def test_buy_and_hold_pays_no_fee_and_constant_rebalancing_does():
@@ -253,5 +290,7 @@ def test_us_airways_is_the_most_punctual_of_the_eight_in_every_month_and_no_day_
 def test_where_there_is_room_right_sizing_is_greedy_with_the_same_sigma():
     rows = table("right_sizing").filter(pl.col("room") == 2.0, pl.col("binds").is_not_null())
     assert rows["binds"].max() == 0.0
-    np.testing.assert_allclose(rows["total"], rows["greedy"], rtol=1e-9)  # sums of 175 rounds, in another order
+    np.testing.assert_allclose(
+        rows["total"], rows["greedy"], rtol=1e-9
+    )  # sums of 175 rounds, in another order
     assert (table("right_sizing").filter(pl.col("binds") > 0.0)["room"] == 1.0).all()

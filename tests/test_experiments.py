@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from klazy.experiments import EXPERIMENTS, PRESETS, experiment, play
+from klazy.studies.paper import EXPERIMENTS, PRESETS, experiment, play
 
 CHECKED = {  # (switching, dynamic regret, total regret), None where no value is given
     ("paper", "worst-case", "GD"): (4.0249224, 17.369705, 17.816919),
@@ -26,7 +26,9 @@ CHECKED = {  # (switching, dynamic regret, total regret), None where no value is
 @pytest.mark.parametrize(("preset", "name", "label"), CHECKED, ids=[" ".join(key) for key in CHECKED])
 def test_check_values(preset, name, label):
     row = play(experiment(name, preset)).table()[label]
-    for key, wanted in zip(("switching", "dynamic_regret", "total_regret"), CHECKED[preset, name, label], strict=True):
+    for key, wanted in zip(
+        ("switching", "dynamic_regret", "total_regret"), CHECKED[preset, name, label], strict=True
+    ):
         digits = 5e-5 if preset == "authors" else 5e-8 * abs(wanted or 0.0)  # as printed
         assert wanted is None or row[key] == pytest.approx(wanted, abs=digits, rel=0.0)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from klazy.environments import alternating, corrupted, rotating, square_wave, stochastic
+from klazy.sequences import alternating, corrupted, rotating, square_wave, stochastic
 from klazy.theory.geometry import normal_cone
 
 pytestmark = pytest.mark.xdist_group("explorer")  # one browser, one page
@@ -86,7 +86,10 @@ def page(browser, file, heard):
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.on("console", lambda message: heard.append(message.text))
     page.on("pageerror", lambda error: heard.append(str(error)))
-    page.on("request", lambda request: heard.append(request.url) if not request.url.startswith(("file:", "data:")) else None)
+    page.on(
+        "request",
+        lambda request: heard.append(request.url) if not request.url.startswith(("file:", "data:")) else None,
+    )
     page.goto(file)
     return page
 
@@ -111,7 +114,9 @@ def steps_of_all_sizes(seed, T, dim):
     """Gradients that push one way for a while, hard or hardly, and then another; a few rounds without cost."""
     rng = np.random.default_rng(seed)
     pushes = np.repeat(rng.normal(size=(T // 20, dim)), 20, axis=0)
-    g = (pushes + rng.normal(scale=0.7, size=(T, dim))) * np.repeat(10.0 ** rng.uniform(-2, 0.5, T // 20), 20)[:, None]
+    g = (pushes + rng.normal(scale=0.7, size=(T, dim))) * np.repeat(
+        10.0 ** rng.uniform(-2, 0.5, T // 20), 20
+    )[:, None]
     g[rng.random(T) < 0.05] = 0.0
     return g
 
@@ -143,9 +148,15 @@ def agree(learner, found, g, weight):
     if isinstance(learner, kl.MemoryGD) and isinstance(learner.memory, kl.Event):
         gap = np.abs(np.array(found["length"]) - learner.memory.kappa)
         T = int(np.append(np.flatnonzero((gap > 0.0) & (gap < 1e-12)), T)[0]) or 1
-    parts = {"x": trace.x[:T], "hitting": np.cumsum(trace.hitting)[:T], "switching": np.cumsum(trace.switching)[:T]}
+    parts = {
+        "x": trace.x[:T],
+        "hitting": np.cumsum(trace.hitting)[:T],
+        "switching": np.cumsum(trace.switching)[:T],
+    }
     rows = {"x": slice(0, T), "hitting": slice(1, T + 1), "switching": slice(1, T + 1)}
-    near = {part: 1e-12 if part == "x" else 1e-12 * max(1.0, float(np.abs(parts[part]).max())) for part in parts}
+    near = {
+        part: 1e-12 if part == "x" else 1e-12 * max(1.0, float(np.abs(parts[part]).max())) for part in parts
+    }
     return all(np.abs(np.array(found[part])[rows[part]] - parts[part]).max() <= near[part] for part in parts)
 
 
@@ -164,14 +175,18 @@ class TestLearners:
         for seq in ("rotating", "alternating", "corrupted", "adversary"):
             g = np.array(page.evaluate(LIFTED, [name, f"set={name}&seq={seq}&T=120&l=klazy,k8,s4"]))
             learners = plain(SETS[name], 4.0) | numbered(SETS[name], 4.0, 5)
-            assert differing(page, name, {f"{rule},s4": each for rule, each in learners.items()}, g, 1.0) == []
+            assert (
+                differing(page, name, {f"{rule},s4": each for rule, each in learners.items()}, g, 1.0) == []
+            )
 
 
 class TestSequences:
     def test_the_examples_are_those_of_klazy(self, page):
         for T in (5, 101, 300):
             assert np.array_equal(page.evaluate(GRADIENTS, f"seq=rotating&T={T}"), rotating(T).costs.data)
-            assert np.array_equal(page.evaluate(GRADIENTS, f"seq=alternating&T={T}"), alternating(T).costs.data)
+            assert np.array_equal(
+                page.evaluate(GRADIENTS, f"seq=alternating&T={T}"), alternating(T).costs.data
+            )
 
     @pytest.mark.parametrize("length", [7, 110, 220, 250])
     def test_the_corrupted_sequence_is_that_of_klazy(self, page, length):
@@ -180,7 +195,9 @@ class TestSequences:
 
     @pytest.mark.parametrize("k", [2, 5, 9, 20])
     def test_the_adversary_is_the_square_wave_against_the_first_slack(self, page, k):
-        found = np.array(page.evaluate(GRADIENTS, f"seq=adversary&T=103&l=gd,s1;klazy,k1,s1;clock,k{k},s1;klazy,k30,s1"))
+        found = np.array(
+            page.evaluate(GRADIENTS, f"seq=adversary&T=103&l=gd,s1;klazy,k1,s1;clock,k{k},s1;klazy,k30,s1")
+        )
         assert np.array_equal(found[:, :1], square_wave(k, 103).costs.data)
         assert not found[:, 1].any()
 
@@ -190,16 +207,22 @@ class TestSequences:
         drawn = stochastic(0, phases=40, length=500, dim=2).costs.data.reshape(20, 1000, 2)
         mean = (drawn[:, :500] - drawn[:, 500:]).mean(axis=(0, 1)) / 2.0
         for phase, sign in zip(found.reshape(4, 500, 2), (1, -1, 1, -1), strict=True):
-            assert np.abs(phase.mean(axis=0) - sign * mean).max() < 5.0 * (0.5 / 500) ** 0.5  # five standard errors
+            assert (
+                np.abs(phase.mean(axis=0) - sign * mean).max() < 5.0 * (0.5 / 500) ** 0.5
+            )  # five standard errors
 
     def test_noise_is_drawn_from_its_seed(self, page):
-        first, again, other = (page.evaluate(GRADIENTS, f"seq=stochastic&T=50&seed={seed}") for seed in (1, 1, 2))
+        first, again, other = (
+            page.evaluate(GRADIENTS, f"seq=stochastic&T=50&seed={seed}") for seed in (1, 1, 2)
+        )
         assert first == again
         assert first != other
 
     def test_gradients_are_lifted_into_the_plane_of_the_triangle(self, page):
         g = np.array([[1.0, 0.0], [0.0, 1.0], [0.3, -0.8]])
-        lifted = np.array([page.evaluate("([set, g]) => klazy.lift(set, g)", ["simplex", each]) for each in g.tolist()])
+        lifted = np.array(
+            [page.evaluate("([set, g]) => klazy.lift(set, g)", ["simplex", each]) for each in g.tolist()]
+        )
         assert np.abs(lifted - g @ AXES).max() < 1e-15
 
 
@@ -213,7 +236,10 @@ class TestPicture:
         flat = IN_PLANE[name]
         for y in np.vstack((2.0 * rng.normal(size=(30, 2)), 0.2 * rng.normal(size=(5, 2)))):
             x = flat.project(y)
-            cone, fan = page.evaluate("([set, x]) => klazy.cone(set, x)", [name, x.tolist()]), normal_cone(flat, x, y - x)
+            cone, fan = (
+                page.evaluate("([set, x]) => klazy.cone(set, x)", [name, x.tolist()]),
+                normal_cone(flat, x, y - x),
+            )
             assert (
                 len(cone) == 0 if len(fan) == 0 else np.abs(np.array(cone) - fan[[0, -1]]).max() < 2e-6
             )  # a ray's width there
@@ -223,11 +249,17 @@ class TestPicture:
     def test_it_shows_the_step_that_klazy_takes(self, opened, name, close):
         domain, rules = SETS[name], "gd,s6;lazy,s6;klazy,k5,s6;decay,m9,s6"
         memory = kl.MemoryGD(domain, 6.0, kl.Decay(9))
-        for show, learner in enumerate([kl.GD(domain, 6.0), kl.LazyGD(domain, 6.0), kl.KLazyGD(domain, 6.0, 5), memory]):
+        for show, learner in enumerate(
+            [kl.GD(domain, 6.0), kl.LazyGD(domain, 6.0), kl.KLazyGD(domain, 6.0, 5), memory]
+        ):
             for t in (12, 17):
                 page = opened(f"set={name}&seq=rotating&T=101&l={rules}&show={show + 1}&t={t}{close}")
                 g = np.array(page.evaluate(LIFTED, [name, f"seq=rotating&T={t}"]))
-                shows_step(page.evaluate(DRAWN), IN_PLANE[name], *(in_plane(name, each) for each in last_step(learner, g)))
+                shows_step(
+                    page.evaluate(DRAWN),
+                    IN_PLANE[name],
+                    *(in_plane(name, each) for each in last_step(learner, g)),
+                )
 
     def test_a_far_point_is_named_with_its_distance(self, opened):
         page = opened("set=l1&seq=rotating&T=101&l=lazy,s1&t=12")
@@ -246,14 +278,21 @@ class TestPicture:
             marks = page.evaluate(
                 f"[...document.querySelectorAll('#curve-{chart} .dots path')].map((m) => m.getAttribute('d'))"
             )
-            assert len({colour for colour, _ in looks}) == len({dash for _, dash in looks}) == len(set(marks)) == 4
+            assert (
+                len({colour for colour, _ in looks})
+                == len({dash for _, dash in looks})
+                == len(set(marks))
+                == 4
+            )
 
     def test_the_table_holds_the_sums_of_klazys_costs(self, opened):
         page = opened("set=l1&seq=rotating&T=101&lambda=2&l=gd,s6;klazy,k5,s6&t=60")
         cells = page.evaluate(
             "[...document.querySelectorAll('#numbers tr')].map((r) => [...r.cells].slice(1).map((c) => +c.innerText))"
         )
-        for learner, row in zip([kl.GD(kl.L1Ball(2), 6.0), kl.KLazyGD(kl.L1Ball(2), 6.0, 5)], cells, strict=True):
+        for learner, row in zip(
+            [kl.GD(kl.L1Ball(2), 6.0), kl.KLazyGD(kl.L1Ball(2), 6.0, 5)], cells, strict=True
+        ):
             paid = kl.run(learner, rotating(60).costs, movement=kl.L2Movement(2.0), engine="step").totals
             assert row == pytest.approx([paid.hitting, paid.switching, paid.cost], abs=6e-3)
         assert page.inner_text("#after") == "After round 60 of 101"
@@ -280,8 +319,13 @@ def shows_step(drawn, flat, anchor, y, x):
     assert bool(drawn["cone"]) == bool(len(fan))
     if len(fan):
         first, apex, last = (placed(drawn, corner) for corner in drawn["cone"])
-        edges = np.array([first - apex, last - apex]) / np.linalg.norm([first - apex, last - apex], axis=1)[:, None]
-        assert np.abs(edges - fan[[0, -1]]).max() < 1e-4  # a hundredth of a pixel over a thousand, and the width of a ray
+        edges = (
+            np.array([first - apex, last - apex])
+            / np.linalg.norm([first - apex, last - apex], axis=1)[:, None]
+        )
+        assert (
+            np.abs(edges - fan[[0, -1]]).max() < 1e-4
+        )  # a hundredth of a pixel over a thousand, and the width of a ray
         assert within(y - x, *edges)
 
 
@@ -325,7 +369,9 @@ class TestLinks:
             "set=simplex&seq=draw&draw=-1,0*12;0.25,-0.5*3&l=lazy,s8&show=1&t=15",
             "set=simplex&seq=draw&l=lazy,s8&show=1&t=0",
         ]
-        links += page.evaluate("[...document.querySelectorAll('#presets a')].map((a) => a.getAttribute('href').slice(1))")
+        links += page.evaluate(
+            "[...document.querySelectorAll('#presets a')].map((a) => a.getAttribute('href').slice(1))"
+        )
         for link in links:
             assert page.evaluate("(link) => klazy.linkOf(klazy.stateFrom(link).state)", link) == link
             assert page.evaluate("(link) => klazy.stateFrom(link).problems", link) == []
@@ -352,7 +398,13 @@ class TestLinks:
         assert [count for *_, count in state["drawn"]] == [5, 5]
         assert state["drawn"][0][0] > 0 > state["drawn"][0][1]  # to the right and, on a screen, down
         assert state["learners"][1] == {"rule": "event", "number": 1.5, "schedule": "sqrt", "sigma": 30}
-        assert (state["set"], state["lambda"], state["close"], state["show"], state["t"]) == ("box", 2.5, True, 1, 9)
+        assert (state["set"], state["lambda"], state["close"], state["show"], state["t"]) == (
+            "box",
+            2.5,
+            True,
+            1,
+            9,
+        )
         page.wait_for_timeout(600)  # the address follows when things have settled
         link = page.evaluate("location.hash.slice(1)")
         assert opened(link, afresh=True).evaluate("klazy.page.state") == state
@@ -549,7 +601,10 @@ class TestForms:
                 assert page.get_attribute(f"#{first}", "aria-invalid") == "true"
                 page.fill(f"#{second}", typed)
                 page.dispatch_event(f"#{second}", "change")
-                assert (page.get_attribute(f"#{first}", "aria-invalid"), page.input_value(f"#{first}")) == (None, usual)
+                assert (page.get_attribute(f"#{first}", "aria-invalid"), page.input_value(f"#{first}")) == (
+                    None,
+                    usual,
+                )
                 assert page.input_value(f"#{second}") == typed
 
     def test_a_link_takes_refusals_away(self, opened):
@@ -565,8 +620,16 @@ class TestForms:
         page = opened("set=l1&seq=rotating&T=50&l=gd,s4&show=1&t=9")
         for field, typed, message in (
             ("T", "", "a sequence needs a finite number T, got T=nothing; give a number."),
-            ("T", "5000", "a sequence needs T from 1 to 2000, got T=5000; choose one that a picture can show."),
-            ("lambda", "-1", "L2Movement needs a weight lambda >= 0, got lambda=-1; use 0 where moving is free."),
+            (
+                "T",
+                "5000",
+                "a sequence needs T from 1 to 2000, got T=5000; choose one that a picture can show.",
+            ),
+            (
+                "lambda",
+                "-1",
+                "L2Movement needs a weight lambda >= 0, got lambda=-1; use 0 where moving is free.",
+            ),
         ):
             page.fill(f"#{field}", typed)
             page.keyboard.press("Tab")
@@ -587,7 +650,9 @@ class TestForms:
         assert page.inner_text("#counter") == "3 / 3"
         page.fill("#lasts", "0")
         page.press("#lasts", "Enter")
-        assert page.inner_text("#drawing-problem").startswith("a drawn gradient needs a whole number of rounds, got rounds=0")
+        assert page.inner_text("#drawing-problem").startswith(
+            "a drawn gradient needs a whole number of rounds, got rounds=0"
+        )
         page.click("#clear")
         assert not page.is_visible("#drawing-problem")
         assert page.inner_text("#counter") == "0 / 0"
@@ -597,7 +662,9 @@ class TestForms:
         for field, typed, usual in (("g1", "", "1"), ("g2", "99", "0"), ("lasts", "0", "5")):
             page.fill(f"#{field}", typed)
             page.press(f"#{field}", "Enter")
-            assert page.evaluate("[...document.querySelectorAll('[aria-invalid]')].map((each) => each.id)") == [field]
+            assert page.evaluate(
+                "[...document.querySelectorAll('[aria-invalid]')].map((each) => each.id)"
+            ) == [field]
             page.fill(f"#{field}", usual)
 
     def test_typing_the_rounds_keeps_the_round(self, opened):
@@ -634,7 +701,11 @@ class TestForms:
         assert not page.is_visible("#add-learner")
         page.keyboard.press("3")
         page.click(".remove >> nth=0")
-        assert [each["rule"] for each in page.evaluate("klazy.page.state.learners")] == ["klazy", "lazy", "decay"]
+        assert [each["rule"] for each in page.evaluate("klazy.page.state.learners")] == [
+            "klazy",
+            "lazy",
+            "decay",
+        ]
         assert page.evaluate("klazy.page.state.show") == 1  # still the one that was shown
 
 
@@ -649,7 +720,9 @@ class TestPlaying:
         assert page.text_content("#said") == said  # nothing is read out while it plays
         page.click("#play")
         at = page.evaluate("klazy.page.state.t")
-        page.wait_for_function("() => document.getElementById('said').textContent.startsWith(`Round ${klazy.page.state.t}:`)")
+        page.wait_for_function(
+            "() => document.getElementById('said').textContent.startsWith(`Round ${klazy.page.state.t}:`)"
+        )
         assert page.evaluate("klazy.page.state.t") == at < 2000
         page.fill("#round", "1990")
         page.click("#play")
@@ -663,14 +736,23 @@ class TestPlaying:
     def test_it_waits_while_nobody_sees_it(self, opened):
         page = opened("set=l1&seq=rotating&T=2000&l=gd,s4&show=1&t=0&speed=30")
         page.click("#play")
-        page.evaluate("player.since -= 60000; document.dispatchEvent(new Event('visibilitychange'))")  # a minute in another tab
+        page.evaluate(
+            "player.since -= 60000; document.dispatchEvent(new Event('visibilitychange'))"
+        )  # a minute in another tab
         page.wait_for_function("() => klazy.page.state.t > 2")
         page.click("#play")
         assert page.evaluate("klazy.page.state.t") < 1000
 
     def test_buttons_and_slider_step(self, opened):
         page = opened("set=l1&seq=rotating&T=60&l=gd,s4&show=1&t=10")
-        for button, t in (("forward", 11), ("back", 10), ("to-end", 60), ("forward", 60), ("to-start", 0), ("back", 0)):
+        for button, t in (
+            ("forward", 11),
+            ("back", 10),
+            ("to-end", 60),
+            ("forward", 60),
+            ("to-start", 0),
+            ("back", 0),
+        ):
             page.click(f"#{button}")
             assert page.inner_text("#counter") == f"{t} / 60"
         page.fill("#round", "33")
@@ -678,7 +760,13 @@ class TestPlaying:
 
     def test_keys_do_the_same(self, opened):
         page = opened("set=l1&seq=rotating&T=60&l=gd,s4;lazy,s4&show=1&t=10")
-        for key, t in (("ArrowRight", 11), ("ArrowLeft", 10), ("Shift+ArrowRight", 20), ("End", 60), ("Home", 0)):
+        for key, t in (
+            ("ArrowRight", 11),
+            ("ArrowLeft", 10),
+            ("Shift+ArrowRight", 20),
+            ("End", 60),
+            ("Home", 0),
+        ):
             page.keyboard.press(key)
             assert page.inner_text("#counter") == f"{t} / 60"
         page.keyboard.press("2")
@@ -754,7 +842,11 @@ class TestReading:
 
     def test_the_largest_and_the_smallest_numbers_have_room(self, opened):
         rules = "gd,s0.1;event,kappa999999.123,s0.1;klazy,k999999,s0.1;decay,m123456.789,s0.1"
-        for link in (f"lambda=1000&T=2000&l={rules}&t=1900", "l=gd,s1000000;lazy,s1000000&t=20", "lambda=0.0003&l=gd,s20&t=9"):
+        for link in (
+            f"lambda=1000&T=2000&l={rules}&t=1900",
+            "l=gd,s1000000;lazy,s1000000&t=20",
+            "lambda=0.0003&l=gd,s20&t=9",
+        ):
             page = opened(link)
             for width in (360, 1280):
                 page.set_viewport_size({"width": width, "height": 800})
@@ -767,7 +859,10 @@ class TestReading:
     def test_the_whole_picture_is_in_a_small_window_or_a_large_zoom(self, opened):
         page = opened(STATES[0])
         page.set_viewport_size({"width": 640, "height": 400})  # 1280 by 800, twice as large
-        high = page.locator("#plane").bounding_box()["height"] + page.locator(".transport").bounding_box()["height"]
+        high = (
+            page.locator("#plane").bounding_box()["height"]
+            + page.locator(".transport").bounding_box()["height"]
+        )
         page.set_viewport_size({"width": 1280, "height": 800})
         assert high < 400
 
@@ -792,7 +887,9 @@ class TestReading:
         for link in STATES[:3]:
             page = opened(link)
             page.wait_for_timeout(50)
-            left, right, table = (page.locator(each).bounding_box() for each in ("#plane", "#curves", "table"))
+            left, right, table = (
+                page.locator(each).bounding_box() for each in ("#plane", "#curves", "table")
+            )
             assert left["x"] + left["width"] < right["x"]
             assert max(each["y"] + each["height"] for each in (left, right, table)) < 800
 
@@ -809,7 +906,13 @@ class TestReading:
             for line in (*(f"of-{i}" for i in range(4)), "ink", "cone-edge")
             for ground in ("paper", "set", "panel")
         }
-        lines |= {("set-edge", "paper"), ("edge", "paper"), ("edge", "panel"), ("link", "paper"), ("main", "paper")}
+        lines |= {
+            ("set-edge", "paper"),
+            ("edge", "paper"),
+            ("edge", "panel"),
+            ("link", "paper"),
+            ("main", "paper"),
+        }
         words = {(word, ground) for word in ("ink", "soft", "link") for ground in ("paper", "panel")}
         words |= {("warn-ink", "warn"), ("on-main", "main"), ("ink", "faint"), ("soft", "set")}
         assert {pair for pair in lines if contrast(*(colours[name] for name in pair)) < 3.0} == set()
@@ -848,7 +951,11 @@ def contrast(*colours):
 
     def luminance(colour):
         parts = np.array([float(part) for part in re.findall(r"[\d.]+", colour)[:3]]) / 255.0
-        return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+        return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ [
+            0.2126,
+            0.7152,
+            0.0722,
+        ]
 
     low, high = sorted(map(luminance, colours))
     return (high + 0.05) / (low + 0.05)

@@ -20,7 +20,14 @@ import klazy
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "gallery"
 # Scripts whose kernels other tests compile, too, go to the worker that has them (conftest.py).
-KERNELS = {"04": "L1Ball2", "05": "L1Ball2", "10": "L1Ball5", "11": "Simplex5", "12": "Simplex5", "13": "Simplex3"}
+KERNELS = {
+    "04": "L1Ball2",
+    "05": "L1Ball2",
+    "10": "L1Ball5",
+    "11": "Simplex5",
+    "12": "Simplex5",
+    "13": "Simplex3",
+}
 KERNELS |= dict.fromkeys(("02", "03", "06", "08", "09"), "L2Ball5")
 SCRIPTS = [
     pytest.param(path, marks=pytest.mark.xdist_group(KERNELS.get(path.stem[:2], path.stem)), id=path.stem)
@@ -101,7 +108,9 @@ def _draws(call):
         return False
     owner, name = call.func.value.id, call.func.attr
     return (
-        (owner == "plots" and name not in ("look", "Lines", "Heat")) or name == "subplots" or (name == "plot" and owner != "ax")
+        (owner == "plots" and name not in ("look", "Lines", "Heat"))
+        or name == "subplots"
+        or (name == "plot" and owner != "ax")
     )
 
 
@@ -110,13 +119,15 @@ def test_no_script_shows_a_window_or_uses_a_private_name(path):
     assert "show(" not in path.read_text(encoding="utf-8")
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("klazy."):
-            assert {alias.name for alias in node.names} <= set(importlib.import_module(node.module or "").__all__)
+            assert {alias.name for alias in node.names} <= set(
+                importlib.import_module(node.module or "").__all__
+            )
         if isinstance(node, ast.Attribute):
             assert not re.match("_[^_]", node.attr)
             if isinstance(node.value, ast.Name) and node.value.id == "kl":
                 assert node.attr in dir(klazy)
             if isinstance(node.value, ast.Name) and node.value.id == "plots":
-                assert node.attr in klazy.plots.__all__
+                assert node.attr in klazy.show.__all__
 
 
 @every_script

@@ -79,14 +79,18 @@ def test_budgets_are_hard_and_the_point_stays_in_the_set(domain, movement, per_r
     budget=st.floats(1e-3, 3.0),
     seed=seeds,
 )
-def test_a_move_that_costs_too_much_goes_straight_and_as_far_as_the_budget_reaches(movement, limit, budget, seed):
+def test_a_move_that_costs_too_much_goes_straight_and_as_far_as_the_budget_reaches(
+    movement, limit, budget, seed
+):
     cost = NORMS[movement](3)
     guards = kl.Guards(movement=cost, **{limit: budget})
     agent = kl.Agent(kl.GD(kl.L2Ball(3), 1.0), engine="step", guards=guards)
     x, own, prices = played(agent, gradients(seed, 3, 3))
     left = budget - (0.0 if limit == "per_round" else np.concatenate(([0.0], np.cumsum(prices)[:-1])))
     wanted = cost.weight * cost.distance(own[1:] - x[:-1])
-    np.testing.assert_allclose(prices, np.minimum(left, wanted), atol=4e-6)  # the last resort against rounding spares 1e-6
+    np.testing.assert_allclose(
+        prices, np.minimum(left, wanted), atol=4e-6
+    )  # the last resort against rounding spares 1e-6
     share = np.divide(prices, wanted, out=np.ones(3), where=wanted > 0)[:, None]
     np.testing.assert_allclose(x[1:], x[:-1] + share * (own[1:] - x[:-1]), atol=1e-9)
 
@@ -105,7 +109,9 @@ def test_a_point_is_held_no_longer_than_it_must(hold, seed):
 @given(fees=st.integers(1, 3), seed=seeds)
 def test_a_total_of_switch_fees_is_a_number_of_changes(fees, seed):
     guards = kl.Guards(total=0.3 * fees + 0.1, movement=kl.SwitchFee(0.3))
-    x, own, _ = played(kl.Agent(kl.GD(kl.L2Ball(3), 1.0), guards=guards, engine="step"), gradients(seed, 20, 3) + 0.1)
+    x, own, _ = played(
+        kl.Agent(kl.GD(kl.L2Ball(3), 1.0), guards=guards, engine="step"), gradients(seed, 20, 3) + 0.1
+    )
     changes = np.flatnonzero((np.diff(x, axis=0) != 0.0).any(axis=1))
     assert len(changes) == fees
     assert np.array_equal(x[changes + 1], own[changes + 1])
@@ -132,9 +138,13 @@ def test_clipping_is_what_clipped_gradients_would_do(engine, G, seed):
     learner, g = kl.MemoryGD(kl.Simplex(3), 2.0, kl.Decay(4.0)), gradients(seed, 8, 3)
     size = np.linalg.norm(g, axis=1, keepdims=True)
     short = np.where(size > G, g * (G / np.maximum(size, G)), g)
-    agent, bare = (kl.Agent(learner, engine=engine, guards=guards) for guards in (kl.Guards(G=G, above="clip"), None))
+    agent, bare = (
+        kl.Agent(learner, engine=engine, guards=guards) for guards in (kl.Guards(G=G, above="clip"), None)
+    )
     for t in range(7):
-        np.testing.assert_allclose(agent.update(g[t], g[t + 1]), bare.update(short[t], short[t + 1]), atol=1e-15)
+        np.testing.assert_allclose(
+            agent.update(g[t], g[t + 1]), bare.update(short[t], short[t + 1]), atol=1e-15
+        )
         assert ("clipped" in str(agent.explain())) == (max(size[t], size[t + 1]) > G)
 
 
@@ -146,7 +156,8 @@ def test_a_refused_gradient_or_hint_changes_nothing(engine):
     before = repr(agent.explain())
     for arguments, name in ((([3.0, 4.0],), "g"), (([0.0, 1.0], [3.0, 4.0]), "hint")):
         with pytest.raises(
-            ValueError, match=rf"Agent.update needs \|{name}\| <= G=1.0, got \|{name}\|=5.0; leave the round out"
+            ValueError,
+            match=rf"Agent.update needs \|{name}\| <= G=1.0, got \|{name}\|=5.0; leave the round out",
         ):
             agent.update(*arguments)
         assert (agent.t, repr(agent.explain())) == (2, before)
@@ -169,11 +180,18 @@ def test_rounding_gives_a_nearest_whole_point(domain):
 
 
 @pytest.mark.parametrize("domain", WHOLE, ids=repr)
-@given(movement=st.sampled_from(sorted(PRICES)), per_round=st.floats(0.3, 6.0), total=st.floats(1.0, 30.0), seed=seeds)
+@given(
+    movement=st.sampled_from(sorted(PRICES)),
+    per_round=st.floats(0.3, 6.0),
+    total=st.floats(1.0, 30.0),
+    seed=seeds,
+)
 def test_whole_points_within_budgets(domain, movement, per_round, total, seed):
     cost = PRICES[movement](domain.dim)
     guards = kl.Guards(integers=True, per_round=per_round, total=total, movement=cost)
-    x, _, _ = played(agent := kl.Agent(kl.GD(domain, 0.5), engine="step", guards=guards), gradients(seed, 12, domain.dim))
+    x, _, _ = played(
+        agent := kl.Agent(kl.GD(domain, 0.5), engine="step", guards=guards), gradients(seed, 12, domain.dim)
+    )
     prices = cost.weight * cost.distance(np.diff(x, axis=0))
     assert np.array_equal(x, np.rint(x))
     assert domain.contains(x)
@@ -232,13 +250,22 @@ def test_the_margin_is_the_least_gradient_that_moves_the_point(domain, name, sig
     for row in gradients(seed, T, domain.dim):
         agent.update(row - 1.0)
     x, margin, drift = agent.x, agent.explain().margin, agent.explain().drift
-    assert np.linalg.norm(copy.copy(agent).update(np.zeros(domain.dim)) - x) == pytest.approx(drift, abs=1e-11)
+    assert np.linalg.norm(copy.copy(agent).update(np.zeros(domain.dim)) - x) == pytest.approx(
+        drift, abs=1e-11
+    )
     axes = np.eye(domain.dim)
-    worst = [*axes, *(a + b for a, b in itertools.permutations(np.vstack((axes, -axes)), 2))]  # what moves vertices first
-    around = [*(sign * g for g in worst for sign in (1.0, -1.0)), *np.random.default_rng(seed).normal(size=(5, domain.dim))]
+    worst = [
+        *axes,
+        *(a + b for a, b in itertools.permutations(np.vstack((axes, -axes)), 2)),
+    ]  # what moves vertices first
+    around = [
+        *(sign * g for g in worst for sign in (1.0, -1.0)),
+        *np.random.default_rng(seed).normal(size=(5, domain.dim)),
+    ]
     around = np.array([g / np.linalg.norm(g) for g in around if g.any()])
     below, above = (
-        max(np.abs(copy.copy(agent).update(share * min(margin, 1e6) * g) - x).max() for g in around) for share in (0.999, 1.001)
+        max(np.abs(copy.copy(agent).update(share * min(margin, 1e6) * g) - x).max() for g in around)
+        for share in (0.999, 1.001)
     )
     assert below <= 1e-9 or margin == 0.0
     assert above > 0.0 or margin < 1e-9 or margin == np.inf  # a thousandth of less is lost in rounding
@@ -306,12 +333,18 @@ def test_guards_and_ids_survive_a_copy(copied, engine, tmp_path):
         for row in g[6:]:
             each.update(row)
     assert np.array_equal(agent.x, twin.x)
-    assert (repr(agent), agent.switching, repr(agent.explain())) == (repr(twin), twin.switching, repr(twin.explain()))
+    assert (repr(agent), agent.switching, repr(agent.explain())) == (
+        repr(twin),
+        twin.switching,
+        repr(twin.explain()),
+    )
 
 
 GD = kl.GD(kl.L2Ball(3), 1.0)
 REFUSED = {
-    "Guards needs G > 0, got G=0.0; give a number above zero, or leave it out for no limit.": lambda: kl.Guards(G=0.0),
+    "Guards needs G > 0, got G=0.0; give a number above zero, or leave it out for no limit.": lambda: (
+        kl.Guards(G=0.0)
+    ),
     "Guards needs per_round > 0, got per_round=-1; give a number above zero": lambda: kl.Guards(per_round=-1),
     "Guards needs a finite number total, got total=inf": lambda: kl.Guards(total=np.inf),
     "Guards needs hold >= 1, got hold=0; use hold=1 for a change in any round.": lambda: kl.Guards(hold=0),
@@ -335,7 +368,9 @@ REFUSED = {
         lambda: in_whole_numbers(kl.Box(0.2, 0.8))
     ),
     "Agent needs guards, got guards=3; write Guards(per_round=0.1).": lambda: kl.Agent(GD, guards=3),  # pyright: ignore
-    "Agent needs guards for freeze, got guards=None; build it with guards=Guards().": lambda: kl.Agent(GD).freeze(),
+    "Agent needs guards for freeze, got guards=None; build it with guards=Guards().": lambda: kl.Agent(
+        GD
+    ).freeze(),
     "Agent needs guards for switching, got guards=None": lambda: kl.Agent(GD).switching,
     "AsymmetricMovement needs shape (3,), got up of shape=(2,)": (
         lambda: kl.Agent(GD, guards=kl.Guards(movement=kl.AsymmetricMovement(up=[1.0, 2.0])))

@@ -15,7 +15,17 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from cases import COMPILED, COMPILED_SETS, COSTS, ENSEMBLES, MOVEMENTS, SCHEDULES, costs_of, flattened, gradients
+from cases import (
+    COMPILED,
+    COMPILED_SETS,
+    COSTS,
+    ENSEMBLES,
+    MOVEMENTS,
+    SCHEDULES,
+    costs_of,
+    flattened,
+    gradients,
+)
 from klazy.kernels import binding, codes
 from klazy.kernels.binding import once
 
@@ -34,7 +44,9 @@ def both(learner, costs, **options):
 
 def assert_same(compiled, step):
     np.testing.assert_allclose(compiled.x, step.x, rtol=AGREE, atol=AGREE)
-    np.testing.assert_allclose(compiled.hitting, step.hitting, rtol=AGREE, atol=AGREE * (1 + np.abs(step.x).max()))
+    np.testing.assert_allclose(
+        compiled.hitting, step.hitting, rtol=AGREE, atol=AGREE * (1 + np.abs(step.x).max())
+    )
     np.testing.assert_allclose(compiled.switching, step.switching, rtol=AGREE, atol=AGREE)
     for ours, theirs in zip(flattened(compiled.state), flattened(step.state), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
@@ -53,7 +65,9 @@ PAIRS = [
 
 @pytest.mark.parametrize(("domain", "make"), PAIRS)
 def test_every_learner_on_every_set_under_every_schedule(domain, make):
-    rounds = (8 if JIT_OFF else 30) if make in ENSEMBLES.values() else ROUNDS  # dozens of experts, whose steps are plain Python
+    rounds = (
+        (8 if JIT_OFF else 30) if make in ENSEMBLES.values() else ROUNDS
+    )  # dozens of experts, whose steps are plain Python
     for seed, sigma in enumerate(SCHEDULES):
         g = gradients(seed, rounds, domain.dim)
         g[:3] = 0.0  # a scale-free schedule has nothing to go by at first
@@ -77,12 +91,16 @@ def test_costs_that_are_not_linear_beyond_the_unrolled_dimensions():
 def test_every_movement_cost(name):
     for domain in (kl.L1Ball(5), kl.Product([kl.Simplex(3), kl.Box([0, 0], [1, 1])])):
         movement = MOVEMENTS[name](5)
-        compiled, step = both(kl.GD(domain, kl.Sqrt(4.0)), gradients(2, T, 5), movement=movement, x0=np.full(5, 0.3))
+        compiled, step = both(
+            kl.GD(domain, kl.Sqrt(4.0)), gradients(2, T, 5), movement=movement, x0=np.full(5, 0.3)
+        )
         assert_same(compiled, step)
         np.testing.assert_allclose(step.switching, movement.paid(step.x, np.full(5, 0.3)), atol=1e-14)
 
 
-@pytest.mark.parametrize("domain", [kl.L2Ball(9), kl.L1Ball(40), kl.Simplex(300), kl.Box(-np.ones(9), np.ones(9))], ids=repr)
+@pytest.mark.parametrize(
+    "domain", [kl.L2Ball(9), kl.L1Ball(40), kl.Simplex(300), kl.Box(-np.ones(9), np.ones(9))], ids=repr
+)
 def test_dimensions_beyond_the_unrolled_ones(domain):
     g = gradients(3, 200, domain.dim)
     for learner in (kl.KLazyGD(domain, kl.Sqrt(2.0), 17), kl.LazyGD(domain, 5.0)):
@@ -109,7 +127,9 @@ def test_costs_with_a_common_offset_lose_no_precision(domain, offset):
         assert domain.contains(compiled.x, tol=1e-14)
 
 
-@pytest.mark.parametrize("domain", [kl.Simplex(3), kl.Simplex(12), kl.L1Ball(3), kl.L1Ball(12), kl.L2Ball(3)], ids=repr)
+@pytest.mark.parametrize(
+    "domain", [kl.Simplex(3), kl.Simplex(12), kl.L1Ball(3), kl.L1Ball(12), kl.L2Ball(3)], ids=repr
+)
 def test_the_farthest_points_are_projected_too(domain):
     g = np.zeros((2, domain.dim))
     for size in (1e16, 1e200):
@@ -154,7 +174,12 @@ def test_read_only_strided_and_integer_input():
     learner, x = kl.GD(kl.L2Ball(5), 4.0), None
     frozen = np.ascontiguousarray(g[:, ::2].astype(float))
     frozen.setflags(write=False)
-    for version in (g[:, ::2], g[:, ::2].astype(np.float32), np.asfortranarray(g[:, ::2].astype(float)), frozen):
+    for version in (
+        g[:, ::2],
+        g[:, ::2].astype(np.float32),
+        np.asfortranarray(g[:, ::2].astype(float)),
+        frozen,
+    ):
         trace = kl.run(learner, version, engine="compiled")
         assert x is None or np.array_equal(trace.x, x)
         x = trace.x
@@ -181,7 +206,11 @@ class Custom(kl.Schedule):
         ("Intersection", kl.GD(kl.Intersection([kl.Box(0, 1), kl.L2Ball(1)]), 1.0), np.ones((3, 1))),
         ("Product", kl.GD(kl.Product([kl.Polytope([[1.0], [-1.0]], [1.0, 1.0])]), 1.0), np.ones((3, 1))),
         ("Product", kl.GD(kl.Product([HalfBall(1)]), 1.0), np.ones((3, 1))),
-        ("CallableCosts", kl.GD(kl.Box(0, 1), 1.0), kl.CallableCosts(3, 1, lambda t, x: x[0], lambda t, x: [1.0])),
+        (
+            "CallableCosts",
+            kl.GD(kl.Box(0, 1), 1.0),
+            kl.CallableCosts(3, 1, lambda t, x: x[0], lambda t, x: [1.0]),
+        ),
         ("SteepBall", kl.GD(SteepBall(1), 1.0), np.ones((3, 1))),
         ("Custom", kl.GD(kl.L2Ball(1), Custom()), np.ones((3, 1))),
     ],
@@ -209,7 +238,9 @@ class TestCompiling:
         kind = (codes.L2_BALL, codes.LINEAR, codes.K_LAZY)
         kernel = play_kernel(*kind, 5)
         for sigma in SCHEDULES:
-            kl.run(kl.KLazyGD(kl.L2Ball(5), sigma, 3), np.ones((4, 5)), record="totals", movement=kl.TVMovement())
+            kl.run(
+                kl.KLazyGD(kl.L2Ball(5), sigma, 3), np.ones((4, 5)), record="totals", movement=kl.TVMovement()
+            )
         assert play_kernel(*kind, 5) is kernel
         assert len(kernel.signatures) == 1
         assert play_kernel(*kind, 50) is play_kernel(*kind, 51)
@@ -224,7 +255,10 @@ class TestCompiling:
             "print(json.dumps([[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]))\n"
         )
         env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-        answers = [subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True) for _ in range(2)]
+        answers = [
+            subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True)
+            for _ in range(2)
+        ]
         assert [json.loads(a.stdout) for a in answers] == [[[0, 1], [0, 1]], [[1, 0], [1, 0]]]
 
     def test_kernels_of_older_sources_are_removed_from_the_cache(self, tmp_path):
@@ -237,7 +271,9 @@ class TestCompiling:
             "print(f'{binding._SOURCES:08x}')\n"
         )
         env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-        answer = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True, text=True)
+        answer = subprocess.run(
+            [sys.executable, "-c", script], env=env, capture_output=True, check=True, text=True
+        )
         files = [path.name for path in tmp_path.rglob("*.nb?")]
         assert len(files) == 2
         assert all(answer.stdout.strip() in name for name in files)
@@ -266,7 +302,11 @@ def arrays_made(function):
     for node in ast.walk(function):
         if isinstance(node, ast.Assign):
             made = ast.unparse(node.value)
-            yield from re.findall(r"\w+", ast.unparse(node.targets[0])) if "np.empty(" in made or "np.zeros(" in made else ()
+            yield from (
+                re.findall(r"\w+", ast.unparse(node.targets[0]))
+                if "np.empty(" in made or "np.zeros(" in made
+                else ()
+            )
 
 
 def test_every_array_that_a_kernel_makes_is_held_while_pointers_lead_to_it():

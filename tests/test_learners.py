@@ -79,7 +79,9 @@ class TestEveryLearner:
 @pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
 class TestEveryDescent:
     def test_replace_changes_what_it_is_told(self, make):
-        assert make(kl.L2Ball(3), 2.0).replace(sigma=5.0) == make(kl.L2Ball(3), 5.0) != make(kl.L2Ball(3), 2.0)
+        assert (
+            make(kl.L2Ball(3), 2.0).replace(sigma=5.0) == make(kl.L2Ball(3), 5.0) != make(kl.L2Ball(3), 2.0)
+        )
 
     @given(domain=cheap_sets, s=st.floats(0.1, 20.0), seed=seeds)
     def test_a_step_is_at_most_the_gradient_over_sigma(self, make, domain, s, seed):
@@ -153,20 +155,27 @@ def test_clock_memory_is_k_lazy_gd_for_constant_sigma(domain, s, k, seed):
 
 def test_clock_memory_is_its_own_algorithm_for_schedules():
     g, domain = gradients(1, T, 5), kl.L1Ball(5)
-    x, z = played(kl.MemoryGD(domain, kl.Sqrt(8.0), kl.Clock(6)), g), played(kl.KLazyGD(domain, kl.Sqrt(8.0), 6), g)
+    x, z = (
+        played(kl.MemoryGD(domain, kl.Sqrt(8.0), kl.Clock(6)), g),
+        played(kl.KLazyGD(domain, kl.Sqrt(8.0), 6), g),
+    )
     assert np.abs(x - z).max() > 1e-3
 
 
 @given(domain=cheap_sets, sigma=schedules, seed=seeds)
 def test_forgetting_memory_is_gd(domain, sigma, seed):
     g = gradients(seed, T, domain.dim)
-    np.testing.assert_allclose(played(kl.MemoryGD(domain, sigma, kl.Forget()), g), played(kl.GD(domain, sigma), g), atol=1e-12)
+    np.testing.assert_allclose(
+        played(kl.MemoryGD(domain, sigma, kl.Forget()), g), played(kl.GD(domain, sigma), g), atol=1e-12
+    )
 
 
 @given(domain=cheap_sets, s=st.floats(0.2, 10.0), seed=seeds)
 def test_full_memory_is_lazy_gd_for_constant_sigma(domain, s, seed):
     g = gradients(seed, T, domain.dim)
-    np.testing.assert_allclose(played(kl.MemoryGD(domain, s, kl.Full()), g), played(kl.LazyGD(domain, s), g), atol=1e-11)
+    np.testing.assert_allclose(
+        played(kl.MemoryGD(domain, s, kl.Full()), g), played(kl.LazyGD(domain, s), g), atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("memory", MEMORIES, ids=repr)
@@ -181,7 +190,9 @@ def test_memory_stays_in_the_normal_cone_and_moves_at_most_g_over_sigma_t(memory
         assert reach <= 1e-9 * (1.0 + np.linalg.norm(following.n))
 
 
-@pytest.mark.parametrize(("kappa", "memory"), [(3 * 2.0, kl.Clock(4)), (4 * 2.0, kl.Decay(5.0)), (0.8, kl.Clip(0.8))])
+@pytest.mark.parametrize(
+    ("kappa", "memory"), [(3 * 2.0, kl.Clock(4)), (4 * 2.0, kl.Decay(5.0)), (0.8, kl.Clip(0.8))]
+)
 def test_the_normal_never_outgrows_its_bound(kappa, memory):
     g = gradients(5, 400, 4)
     g *= 2.0 / np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 2.0)
@@ -194,7 +205,10 @@ def test_regret_of_memory_is_within_its_bound(memory):
     """R_T <= sum (|g|^2/2 + lambda |g|)/sigma + sigma D^2/2 + sum (D sigma + |n|) |u' - u|, with the realised |n|."""
     g, domain, sigma = gradients(7, 300, 4), kl.L2Ball(4), kl.Sqrt(5.0)
     learner = kl.MemoryGD(domain, sigma, memory)
-    states, u = play(learner, g), domain.argmin_linear(np.add.reduceat(g, range(0, 300, 50))).repeat(50, axis=0)
+    states, u = (
+        play(learner, g),
+        domain.argmin_linear(np.add.reduceat(g, range(0, 300, 50))).repeat(50, axis=0),
+    )
     result = kl.regret(kl.run(learner, g, engine="step"), u)
     size, s = np.linalg.norm(g, axis=1), sigma.values(300)
     kappa = np.array([np.linalg.norm(state.n) for state in states[1:300]])
@@ -230,7 +244,11 @@ def test_centred_descent_is_gd_for_constant_sigma():
     np.testing.assert_allclose(x[1:], z[1:], atol=1e-12)
 
 
-@given(seed=seeds, sigma=st.sampled_from([kl.Sqrt(5.0), kl.Doubling(3.0), kl.Constant(4.0)]), size=st.floats(0.1, 3.0))
+@given(
+    seed=seeds,
+    sigma=st.sampled_from([kl.Sqrt(5.0), kl.Doubling(3.0), kl.Constant(4.0)]),
+    size=st.floats(0.1, 3.0),
+)
 def test_centred_descent_pays_for_the_distance_of_the_comparator_and_not_for_the_diameter(seed, sigma, size):
     domain, g = kl.L2Ball(3, 1e4), gradients(seed, 200, 3)
     x, s = played(kl.CentredOMD(domain, sigma), g)[:-1], sigma.values(200)

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from klazy.lookahead import OBD, ROBD, AveragingHorizon, Foreseen, LookAheadSAder, RecedingHorizon, run_ahead
+from klazy.hindsight.lookahead import (
+    OBD,
+    ROBD,
+    AveragingHorizon,
+    Foreseen,
+    LookAheadSAder,
+    RecedingHorizon,
+    run_ahead,
+)
 
 
 def games(seed, T=8):
@@ -21,8 +29,16 @@ def games(seed, T=8):
         "linear, box": (box, kl.LinearCosts(rng.normal(size=(T, 3))), kl.L1Movement(rng.random(T) + 0.1)),
         "quadratic, box": (box, kl.QuadraticCosts(2.0 * rng.random((T, 3))), kl.L2Movement(0.5)),
         "pinball, box": (box, kl.PinballCosts(2.0 * rng.random((T, 3)), 2.0, 1.0), kl.L1Movement(0.5)),
-        "pinball, simplex": (kl.Simplex(3), kl.PinballCosts(rng.random((T, 3)), 2.0, 1.0), kl.L2Movement(0.3)),
-        "wealth, simplex": (kl.Simplex(3), kl.LogWealthCosts(np.exp(0.5 * rng.normal(size=(T, 3)))), kl.L2Movement(0.1)),
+        "pinball, simplex": (
+            kl.Simplex(3),
+            kl.PinballCosts(rng.random((T, 3)), 2.0, 1.0),
+            kl.L2Movement(0.3),
+        ),
+        "wealth, simplex": (
+            kl.Simplex(3),
+            kl.LogWealthCosts(np.exp(0.5 * rng.normal(size=(T, 3)))),
+            kl.L2Movement(0.1),
+        ),
     }
 
 
@@ -41,7 +57,9 @@ NAMES = ["greedy", "receding", "averaging", "OBD", "ROBD", "ROBD that follows", 
 
 def anywhere(domain, rng, n=200):
     """Points of the set, many of them on its boundary."""
-    return domain.project(domain.start + domain.scale * rng.normal(size=(n, domain.dim)) * rng.random((n, 1)) ** 2)
+    return domain.project(
+        domain.start + domain.scale * rng.normal(size=(n, domain.dim)) * rng.random((n, 1)) ** 2
+    )
 
 
 @pytest.mark.parametrize("make", PLAYERS, ids=NAMES)
@@ -53,7 +71,9 @@ def test_points_lie_in_the_set_and_the_optimum_is_never_beaten(make, game):
     assert trace.engine == "look-ahead"
     optimum = kl.offline_optimum(costs, domain, movement, x0=domain.start)
     assert trace.totals.cost >= optimum.lower_bound - 1e-9
-    assert trace.totals.cost == pytest.approx(costs.values(trace.x).sum() + movement.paid(trace.x, domain.start).sum())
+    assert trace.totals.cost == pytest.approx(
+        costs.values(trace.x).sum() + movement.paid(trace.x, domain.start).sum()
+    )
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -69,7 +89,9 @@ def test_greedy_with_movement_minimises_cost_and_movement_round_by_round(game):
 
         rivals = min(price(y) for y in [before, *anywhere(domain, rng)])
         swing = np.linalg.norm(costs.subgradient(t, domain.start)) * domain.diameter
-        assert price(x[t - 1]) <= rivals + 1e-4 * max(abs(rivals), swing / 100.0)  # the plan's gap, and what it is relative to
+        assert price(x[t - 1]) <= rivals + 1e-4 * max(
+            abs(rivals), swing / 100.0
+        )  # the plan's gap, and what it is relative to
         before = x[t - 1]
 
 
@@ -94,7 +116,9 @@ def test_a_ratio_needs_the_optimum_of_the_same_game():
     costs, box = kl.QuadraticCosts([[0.0], [1.0], [0.0]]), kl.Box(0.0, 1.0)
     trace = kl.run(kl.GD(box, 2.0), costs, movement=kl.L1Movement(0.1), x0=[0.0])
     other = kl.offline_optimum(costs, box, kl.L1Movement(5.0), x0=[0.0])
-    with pytest.raises(ValueError, match="competitive_ratio needs the optimum of the run's costs, movement and start"):
+    with pytest.raises(
+        ValueError, match="competitive_ratio needs the optimum of the run's costs, movement and start"
+    ):
         kl.competitive_ratio(trace, other)
 
 
@@ -106,7 +130,9 @@ def test_averaging_is_the_mean_of_planners_that_keep_their_plans():
     def follow(cuts):
         at, played = start, []
         for a, b in pairwise(cuts):
-            plan = kl.offline_optimum(costs.window(a, b - 1), domain, kl.L1Movement(weights[a - 1 : b - 1]), x0=at).u
+            plan = kl.offline_optimum(
+                costs.window(a, b - 1), domain, kl.L1Movement(weights[a - 1 : b - 1]), x0=at
+            ).u
             played.append(plan)
             at = plan[-1]
         return np.concatenate(played)
@@ -115,7 +141,9 @@ def test_averaging_is_the_mean_of_planners_that_keep_their_plans():
     np.testing.assert_allclose(run_ahead(player, costs, movement=movement, x0=start).x, both, atol=1e-12)
 
 
-@pytest.mark.parametrize("game", [game for game in GAMES if "linear" in game or "quadratic" in game or "box" in game])
+@pytest.mark.parametrize(
+    "game", [game for game in GAMES if "linear" in game or "quadratic" in game or "box" in game]
+)
 @given(seed=st.integers(0, 2**16), balance=st.floats(0.1, 10.0))
 def test_obd_balances_movement_and_level(game, seed, balance):
     domain, costs, movement = games(seed, 3)[game]
@@ -125,8 +153,14 @@ def test_obd_balances_movement_and_level(game, seed, balance):
         best = kl.best_fixed(costs.window(t, t), domain, gap=1e-9)
         level = costs.value(t, x[t - 1]) - min(0.0, best.cost)
         moved = weights[t - 1] * movement.distance(x[t - 1] - before)
-        least = costs.value(t, x[t - 1]) <= best.cost + 1e-5 * max(1.0, abs(best.cost))  # a minimiser is found to a millionth
-        assert moved <= balance * level + 1e-5 if least else moved == pytest.approx(balance * level, rel=1e-4, abs=1e-5)
+        least = costs.value(t, x[t - 1]) <= best.cost + 1e-5 * max(
+            1.0, abs(best.cost)
+        )  # a minimiser is found to a millionth
+        assert (
+            moved <= balance * level + 1e-5
+            if least
+            else moved == pytest.approx(balance * level, rel=1e-4, abs=1e-5)
+        )
         before = x[t - 1]
 
 
@@ -161,7 +195,9 @@ def test_look_ahead_sader_keeps_its_promises(game, seed):
     assert (cost <= paid[:, -1] + np.log(1.0 / prior) / beta + beta * weight**2 * D**2 * T / 8.0 + 1e-9).all()
     u = np.repeat(anywhere(domain, np.random.default_rng(seed), 3), 10, axis=0)
     theirs, path = costs.values(u).sum(), np.linalg.norm(np.diff(u, axis=0), axis=1).sum()
-    assert (paid[:, -1] <= theirs + sigmas * (D**2 + 2.0 * D * path) / 2.0 + weight**2 * T / (2.0 * sigmas) + 1e-9).all()
+    assert (
+        paid[:, -1] <= theirs + sigmas * (D**2 + 2.0 * D * path) / 2.0 + weight**2 * T / (2.0 * sigmas) + 1e-9
+    ).all()
 
 
 def test_looking_ahead_is_a_type_of_its_own():
@@ -179,7 +215,10 @@ def test_looking_ahead_is_a_type_of_its_own():
     [
         (lambda: OBD(None), "OBD needs a set to play on, got domain=None; write OBD(L2Ball(5))."),  # pyright: ignore[reportArgumentType]
         (lambda: OBD(kl.L2Ball(2), 0.0), "OBD needs balance > 0, got balance=0.0; give a number above zero."),
-        (lambda: ROBD(kl.L2Ball(2), 1.0, -1), "ROBD needs follow >= 0, got follow=-1; give zero or a positive number."),
+        (
+            lambda: ROBD(kl.L2Ball(2), 1.0, -1),
+            "ROBD needs follow >= 0, got follow=-1; give zero or a positive number.",
+        ),
         (
             lambda: RecedingHorizon(kl.L2Ball(2), -1),
             "RecedingHorizon needs a window of 0, 1, 2, ... future rounds, got window=-1; use 0 to see f_t alone.",

@@ -10,9 +10,19 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from cases import EVERY_LEARNER, MEMORIES, MOVEMENTS, SCHEDULES, SETS, TRIANGLE, evaluated, examples_of, gradients
-from klazy.config import Config, _text
-from klazy.markup import HEIGHT, SIDE, WIDTH
+from cases import (
+    EVERY_LEARNER,
+    MEMORIES,
+    MOVEMENTS,
+    SCHEDULES,
+    SETS,
+    TRIANGLE,
+    evaluated,
+    examples_of,
+    gradients,
+)
+from klazy.base.config import Config, _text
+from klazy.base.html import HEIGHT, SIDE, WIDTH
 
 LOOKAHEADS = (kl.OBD, kl.ROBD, kl.RecedingHorizon, kl.AveragingHorizon, kl.LookAheadSAder)
 CONFIGS = examples_of(
@@ -68,7 +78,9 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
     def points(self, tag):
-        return [np.array([xy.split(",") for xy in a["points"].split()], dtype=float) for a in self.attributes(tag)]
+        return [
+            np.array([xy.split(",") for xy in a["points"].split()], dtype=float) for a in self.attributes(tag)
+        ]
 
 
 class Odd(kl.Schedule):
@@ -97,12 +109,22 @@ class TestConfigurations:
                 assert len(_text(value)) > 80
                 assert shown.startswith(type(value).__name__ + next(iter(value._arguments())))
 
-    @pytest.mark.parametrize("shown", [*CONFIGS, RUN, LEAN, kl.regret(RUN, [0.0] * 3)], ids=lambda shown: type(shown).__name__)
+    @pytest.mark.parametrize(
+        "shown", [*CONFIGS, RUN, LEAN, kl.regret(RUN, [0.0] * 3)], ids=lambda shown: type(shown).__name__
+    )
     def test_nothing_is_loaded_run_or_coloured_for_one_theme(self, shown):
         html = shown._repr_html_()
-        assert not any(word in html.lower() for word in ("<script", "http", "url(", "@import", "background", "nan,"))
-        assert not [name for _, attributes in Page(shown).tags for name in attributes if name.startswith("on")]
-        colours = [line for line in html.split("color:")[1:] if not line.startswith(("#0072B2", "#D55E00", "currentColor"))]
+        assert not any(
+            word in html.lower() for word in ("<script", "http", "url(", "@import", "background", "nan,")
+        )
+        assert not [
+            name for _, attributes in Page(shown).tags for name in attributes if name.startswith("on")
+        ]
+        colours = [
+            line
+            for line in html.split("color:")[1:]
+            if not line.startswith(("#0072B2", "#D55E00", "currentColor"))
+        ]
         assert not colours
         assert len(html) < 20_000
 
@@ -124,7 +146,10 @@ class TestConfigurations:
         assert faint == ["1.0"]
 
     def test_many_experts_are_folded_into_a_table_and_few_are_not(self):
-        forty, two = kl.auto(kl.L2Ball(5), kl.L2Movement()), kl.SAder([kl.GD(TRIANGLE, 1.0), kl.LazyGD(TRIANGLE, 3.0)])
+        forty, two = (
+            kl.auto(kl.L2Ball(5), kl.L2Movement()),
+            kl.SAder([kl.GD(TRIANGLE, 1.0), kl.LazyGD(TRIANGLE, 3.0)]),
+        )
         for ensemble in (forty, two):
             page, N = Page(ensemble), len(ensemble.experts)
             assert [("open" in attributes) for attributes in page.attributes("details")] == [N <= 6]
@@ -163,7 +188,9 @@ class TestConfigurations:
         tenth = 0.11 / scale  # of a pixel, to which places are rounded
         assert np.linalg.norm(domain.project(x) - x, axis=1).max() < tenth
         np.testing.assert_allclose(x[-1], domain.start, atol=tenth)
-        np.testing.assert_allclose([x[:-1].max(axis=0), -x[:-1].min(axis=0)], [[right, up], [left, down]], atol=tenth)
+        np.testing.assert_allclose(
+            [x[:-1].max(axis=0), -x[:-1].min(axis=0)], [[right, up], [left, down]], atol=tenth
+        )
 
     def test_a_polytope_is_shown_where_its_projection_is_not_installed(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "daqp", None)
@@ -205,9 +232,13 @@ class TestRuns:
 
     @pytest.mark.parametrize("T", [1, 2, 4096, 4097, 4098, 9000])
     def test_moves_are_counted_across_blocks(self, T):
-        x = np.cumsum(np.random.default_rng(0).random((T, 2)) * (np.random.default_rng(1).random((T, 1)) < 0.3), axis=0)
+        x = np.cumsum(
+            np.random.default_rng(0).random((T, 2)) * (np.random.default_rng(1).random((T, 1)) < 0.3), axis=0
+        )
         trace = replace(RUN, T=T, kept={"x": x})
-        assert trace._moves == [f"moved in {np.count_nonzero(np.diff(x, axis=0).any(axis=1))} of {T - 1} rounds"]
+        assert trace._moves == [
+            f"moved in {np.count_nonzero(np.diff(x, axis=0).any(axis=1))} of {T - 1} rounds"
+        ]
 
     @pytest.mark.parametrize("T", [1, 2, 1_000_000])
     def test_any_run_is_shown_at_once_and_in_few_bytes(self, T):
@@ -227,7 +258,10 @@ import numpy as np, klazy as kl
 trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((9, 2)), engine="step")
 print(len([shown._repr_html_() for shown in (trace, kl.regret(trace, [0.0, 0.0]), trace.source, kl.L2Ball(2))]))
 """
-        assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "4"
+        assert (
+            subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip()
+            == "4"
+        )
 
 
 CELLS = {
@@ -282,7 +316,9 @@ def test_a_card_is_laid_out_as_it_should_be_under_the_rules_that_notebooks_have(
     """JupyterLab lets the names of a list float and gives them a fifth of the room, which in a narrow list is a letter."""
     theirs = ".out dl { width: 100% } .out dt { float: left; width: 20% } .out dd { float: left; width: 80% }"
     page = browser.new_page(viewport={"width": 700, "height": 600})
-    page.set_content(f'<style>{theirs}</style><div class="out">{kl.KLazyGD(kl.Simplex(3), 4.0, 5)._repr_html_()}</div>')
+    page.set_content(
+        f'<style>{theirs}</style><div class="out">{kl.KLazyGD(kl.Simplex(3), 4.0, 5)._repr_html_()}</div>'
+    )
     rows = page.eval_on_selector_all(
         "dt", "names => names.map((name) => [name.scrollHeight, name.nextSibling.offsetTop - name.offsetTop])"
     )

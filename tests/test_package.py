@@ -17,7 +17,9 @@ ROOT = Path(__file__).parent.parent
 def test_importing_loads_no_heavy_library():
     heavy = ("numba", "scipy", "matplotlib", "polars", "daqp")
     script = f"import sys, klazy; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
+    )
 
 
 def test_totals_need_no_memory_that_grows_with_the_horizon():
@@ -39,7 +41,11 @@ print(peak() - before)
 
 
 def test_every_public_name_has_a_docstring():
-    public = [value for name, value in vars(kl).items() if not name.startswith("_") and not hasattr(value, "__path__")]
+    public = [
+        value
+        for name, value in vars(kl).items()
+        if not name.startswith("_") and not hasattr(value, "__path__")
+    ]
     assert not [value for value in public if callable(value) and not value.__doc__]
 
 

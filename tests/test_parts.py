@@ -17,7 +17,9 @@ class TestEveryCostFamily:
     def test_subgradient_inequality(self, name, data, seed, t):
         """f(z) >= f(x) + <g, z - x> makes g a subgradient and f convex."""
         costs = costs_of(name, T, D, seed)
-        x, z = (np.abs(data.draw(points(D, size=5.0))) + 0.01 for _ in range(2))  # positive, so that wealth is
+        x, z = (
+            np.abs(data.draw(points(D, size=5.0))) + 0.01 for _ in range(2)
+        )  # positive, so that wealth is
         g = costs.subgradient(t, x)
         assert costs.value(t, z) >= costs.value(t, x) + g @ (z - x) - 1e-9
 

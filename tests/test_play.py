@@ -98,7 +98,9 @@ class TestTrace:
 
     def test_says_what_was_not_recorded(self):
         lean = kl.run(kl.GD(kl.L2Ball(1), 1.0), np.ones((3, 1)), record="totals")
-        with pytest.raises(AttributeError, match=r"Trace\.hitting needs record='costs', got record='totals'; run it again so"):
+        with pytest.raises(
+            AttributeError, match=r"Trace\.hitting needs record='costs', got record='totals'; run it again so"
+        ):
             lean.to_frame()
         with pytest.raises(AttributeError, match=r"Trace\.x needs record='actions', got record='totals'"):
             _ = lean.x
@@ -106,7 +108,9 @@ class TestTrace:
     @pytest.mark.parametrize("record", ["actions", "costs", "totals"])
     def test_saves_and_loads(self, record, tmp_path):
         g = gradients(1, 50, 3)
-        trace = kl.run(kl.GD(kl.Simplex(3), kl.Sqrt(2)), g, record=record, movement=kl.L1Movement(3.0), x0=np.zeros(3))
+        trace = kl.run(
+            kl.GD(kl.Simplex(3), kl.Sqrt(2)), g, record=record, movement=kl.L1Movement(3.0), x0=np.zeros(3)
+        )
         trace.save(tmp_path / "trace.npz")
         back = kl.Trace.load(tmp_path / "trace.npz")
         assert (back.learner, back.engine, back.totals, back.movement, back.record, back.T) == (
@@ -117,7 +121,9 @@ class TestTrace:
         assert back.x0 is not None
         assert back.x0.tolist() == [0.0, 0.0, 0.0]
         assert kl.regret(back, np.zeros(3), costs=g).total == kl.regret(trace, np.zeros(3)).total
-        with pytest.raises(ValueError, match="regret needs the run's costs, got a trace loaded from a file; pass costs="):
+        with pytest.raises(
+            ValueError, match="regret needs the run's costs, got a trace loaded from a file; pass costs="
+        ):
             kl.regret(back, np.zeros(3))
 
 
@@ -208,5 +214,7 @@ def test_a_comparator_leaves_the_given_x0_too():
 def test_costs_without_a_finite_value_stop_the_run_at_their_round():
     costs = kl.LogWealthCosts([[1.0, 1.0], [5.0, 1.0], [1.0, 1.0]])
     for engine in ("compiled", "step"):
-        with pytest.raises(ValueError, match=r"run needs finite costs on the set, got f_2\(x_2\)=a value that is not finite"):
+        with pytest.raises(
+            ValueError, match=r"run needs finite costs on the set, got f_2\(x_2\)=a value that is not finite"
+        ):
             kl.run(kl.GD(kl.Box([-1, -1], [-0.5, 1]), 0.1, start=[-0.5, 1.0]), costs, engine=engine)

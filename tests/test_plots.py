@@ -21,9 +21,9 @@ from matplotlib.text import Annotation
 
 import klazy as kl
 from cases import TRIANGLE
-from klazy import plots
-from klazy.environments import alternating, rotating, square_wave, stochastic
-from klazy.plots.style import sheet
+from klazy import show
+from klazy.sequences import alternating, rotating, square_wave, stochastic
+from klazy.show.style import sheet
 from klazy.theory import step_picture
 from klazy.theory.geometry import normal_cone, outline
 from klazy.theory.resonance import Resonance
@@ -83,7 +83,9 @@ class TestPlot:
     def test_draws_at_most_2000_rounds_and_ends_at_the_totals(self, T):
         trace = kl.run(kl.GD(kl.L2Ball(2), 5.0), noise(0, T, 2), engine="step")
         lines = curves(trace.plot().axes[0])
-        for name, total in zip(("hitting", "movement", "sum"), (*trace.totals, trace.totals.cost), strict=True):
+        for name, total in zip(
+            ("hitting", "movement", "sum"), (*trace.totals, trace.totals.cost), strict=True
+        ):
             assert len(lines[name]) == min(T, 2000)
             assert lines[name][[0, -1], 0].tolist() == [1, T]
             assert lines[name][-1, 1] == pytest.approx(total)
@@ -91,7 +93,8 @@ class TestPlot:
     def test_stacks_shares_of_one_total_and_draws_other_points_as_lines(self):
         g = noise(0, 30, 3)
         shares, free = (
-            kl.run(kl.GD(domain, 2.0), g, engine="step") for domain in (kl.Simplex(3, 2.5), kl.Box([0.1] * 3, [1] * 3))
+            kl.run(kl.GD(domain, 2.0), g, engine="step")
+            for domain in (kl.Simplex(3, 2.5), kl.Box([0.1] * 3, [1] * 3))
         )
         panel = shares.plot().axes[1]
         assert not panel.lines
@@ -138,23 +141,25 @@ FIGURES = {
     "Frontier.plot": lambda: kl.Frontier(LINE, -LINE, LINE, -LINE).plot({"GD": (2.0, 3.0)}),
     "Resonance.plot": lambda: Resonance(np.array([10, 30, 20]), LINE[:3], LINE[:3]).plot(),
     "step_picture": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
-    "bars": lambda: plots.bars({"one": {"GD": 1.0}}, "cost"),
-    "certificate": lambda: plots.certificate(LINE, LINE, LINE, dict.fromkeys("abc", LINE)),
-    "curves": lambda: plots.curves({"GD": LINE}, "cost"),
-    "decisions": lambda: plots.decisions(LINE, {"GD": noise(0, 5, 2)}, ["a", "b"], shares=False),
-    "figure": lambda: plots.figure(LINE, LINE),
+    "bars": lambda: show.bars({"one": {"GD": 1.0}}, "cost"),
+    "certificate": lambda: show.certificate(LINE, LINE, LINE, dict.fromkeys("abc", LINE)),
+    "curves": lambda: show.curves({"GD": LINE}, "cost"),
+    "decisions": lambda: show.decisions(LINE, {"GD": noise(0, 5, 2)}, ["a", "b"], shares=False),
+    "figure": lambda: show.figure(LINE, LINE),
     "greedy_and_lazy": lambda: two_steps(),
-    "heat": lambda: plots.heat({"": plots.Heat([1.0, 2.0], [1.0, 2.0], noise(0, 2, 2))}, "x", "y", "cost"),
-    "movement": lambda: plots.movement(LINE, LINE, {"greedy": LINE}),
-    "panels": lambda: plots.panels({"one": plots.Lines(LINE, {"GD": LINE}, {}, {}, {})}, "k", "cost"),
-    "pareto": lambda: plots.pareto({"GD": 1.0}, {"GD": 2.0}),
-    "phases": lambda: plots.phases(2, 5),
-    "points": lambda: plots.points(noise(0, 5, 2)),
-    "sequence": lambda: plots.sequence(np.ones(4), np.ones(4)),
-    "snapshots": lambda: plots.snapshots(outline(kl.L1Ball(2)), {"GD": noise(0, 3, 2)}),
-    "step": lambda: plots.step(outline(kl.L2Ball(2)), noise(0, 4, 2), LINE[:2], LINE[2:4], LINE[:0, None], CORNERS),
-    "sweep": lambda: plots.sweep(LINE, {"GD": LINE}, "k", "cost", log="xy"),
-    "wave": lambda: plots.wave(*np.zeros((4, 8)), k=4),
+    "heat": lambda: show.heat({"": show.Heat([1.0, 2.0], [1.0, 2.0], noise(0, 2, 2))}, "x", "y", "cost"),
+    "movement": lambda: show.movement(LINE, LINE, {"greedy": LINE}),
+    "panels": lambda: show.panels({"one": show.Lines(LINE, {"GD": LINE}, {}, {}, {})}, "k", "cost"),
+    "pareto": lambda: show.pareto({"GD": 1.0}, {"GD": 2.0}),
+    "phases": lambda: show.phases(2, 5),
+    "points": lambda: show.points(noise(0, 5, 2)),
+    "sequence": lambda: show.sequence(np.ones(4), np.ones(4)),
+    "snapshots": lambda: show.snapshots(outline(kl.L1Ball(2)), {"GD": noise(0, 3, 2)}),
+    "step": lambda: show.step(
+        outline(kl.L2Ball(2)), noise(0, 4, 2), LINE[:2], LINE[2:4], LINE[:0, None], CORNERS
+    ),
+    "sweep": lambda: show.sweep(LINE, {"GD": LINE}, "k", "cost", log="xy"),
+    "wave": lambda: show.wave(*np.zeros((4, 8)), k=4),
     "sheet": lambda: sheet(2.0),
 }
 
@@ -165,8 +170,12 @@ def drawing():
         for holder in (module := importlib.import_module(about.name), *vars(module).values()):
             if holder is module or (inspect.isclass(holder) and holder.__module__ == module.__name__):
                 for name, member in vars(holder).items():
-                    told = inspect.isfunction(member) and member.__module__ == module.__name__ and not name.startswith("_")
-                    if told and member.__annotations__.get("return") in ("Figure", "plots.Figure"):
+                    told = (
+                        inspect.isfunction(member)
+                        and member.__module__ == module.__name__
+                        and not name.startswith("_")
+                    )
+                    if told and member.__annotations__.get("return") in ("Figure", "show.Figure"):
                         yield member.__qualname__
 
 
@@ -201,8 +210,10 @@ def test_no_source_imports_pyplot_or_shows_a_figure():
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 def test_every_figure_says_that_matplotlib_is_missing(draw, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    monkeypatch.delitem(sys.modules, "klazy.plots.shown", raising=False)
-    with pytest.raises(ImportError, match=r"plot needs matplotlib, which is not installed; pip install 'klazy\[cli\]'"):
+    monkeypatch.delitem(sys.modules, "klazy.show.shown", raising=False)
+    with pytest.raises(
+        ImportError, match=r"plot needs matplotlib, which is not installed; pip install 'klazy\[cli\]'"
+    ):
         draw()
 
 
@@ -222,7 +233,8 @@ def test_regret_is_drawn_up_to_its_numbers_and_only_where_it_was_kept():
     }
     lean = kl.run(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), record="totals", engine="step")
     with pytest.raises(
-        ValueError, match=r"^Regret.plot needs running sums, got a run that kept totals; run it with record='costs'"
+        ValueError,
+        match=r"^Regret.plot needs running sums, got a run that kept totals; run it with record='costs'",
     ):
         kl.regret(lean, [0.0, 0.0]).plot()
 
@@ -256,7 +268,7 @@ class TestCertificate:
         T = np.arange(1.0, 50.0)
 
         def draw(regret, bound):
-            return plots.certificate(regret, regret + 1.0, bound, dict.fromkeys("abc", T)).axes[0]
+            return show.certificate(regret, regret + 1.0, bound, dict.fromkeys("abc", T)).axes[0]
 
         assert draw(T, 5.0 * T).get_yscale() == draw(-T, 5.0 * T).get_yscale() == "linear"
         ax = draw(-T, 200.0 * T)
@@ -267,13 +279,15 @@ class TestCertificate:
     @pytest.mark.parametrize("rate", [1.0, -1.0])
     def test_the_names_of_the_terms_stand_where_no_curve_is(self, rate):
         T = np.arange(1.0, 50.0)
-        made = plots.certificate(
+        made = show.certificate(
             T, T, T, {name: factor * rate * T for name, factor in zip("abc", (1.0, 2.0, 0.1), strict=True)}
         )
         made.draw_without_rendering()
         ax = made.axes[1]
         box = ax.get_legend().get_window_extent()  # pyright: ignore[reportOptionalMemberAccess]
-        assert not any(box.contains(*point) for curve in curves(ax).values() for point in ax.transData.transform(curve))
+        assert not any(
+            box.contains(*point) for curve in curves(ax).values() for point in ax.transData.transform(curve)
+        )
 
     @pytest.mark.parametrize("T", [1, 2, 30])
     @pytest.mark.parametrize("scale", [0.0, 1.0])
@@ -309,7 +323,9 @@ class TestDiagnosis:
     )
     def test_a_bound_that_is_nan_everywhere_is_not_drawn(self, learner, bounds):
         diagnosis = kl.run(learner, noise(0, 50, 2) + 1.0, engine="step").diagnose()
-        assert {name for name in legend(diagnosis.plot().axes[0]) if name not in ("moved", "stale")} == set(bounds)
+        assert {name for name in legend(diagnosis.plot().axes[0]) if name not in ("moved", "stale")} == set(
+            bounds
+        )
 
     def test_a_bound_in_every_second_round_is_seen(self):
         """With k=2 no two neighbours have one: a line without dots would be empty."""
@@ -328,7 +344,7 @@ class TestDiagnosis:
 
     def test_rounding_does_not_stretch_the_axis(self):
         moved = np.array([0.1, 1e-17, 0.0, 0.2])
-        ax = plots.movement(moved, np.array([0, 1, 1, 0]), {"greedy": np.array([0.3, 0.3, 0.3, 0.3])}).axes[0]
+        ax = show.movement(moved, np.array([0, 1, 1, 0]), {"greedy": np.array([0.3, 0.3, 0.3, 0.3])}).axes[0]
         assert ax.get_ylim()[0] > 0.01
         assert np.isnan(curves(ax)["moved"][:, 1]).tolist() == [False, True, True, False]
 
@@ -360,7 +376,9 @@ def within(fan, v):
 def drawn_cone(ax):
     """Apex and fan of the cone that was drawn."""
     corners = next(np.asarray(patch.get_xy()) for patch in ax.patches if patch.get_label() == CONE)
-    return corners[0], (corners[1:-1] - corners[0]) / np.linalg.norm(corners[1:-1] - corners[0], axis=1, keepdims=True)
+    return corners[0], (corners[1:-1] - corners[0]) / np.linalg.norm(
+        corners[1:-1] - corners[0], axis=1, keepdims=True
+    )
 
 
 class TestStepPicture:
@@ -386,10 +404,16 @@ class TestStepPicture:
         np.testing.assert_array_equal(points[r"x_\tau"], x[tau - 1])
         np.testing.assert_array_equal(points["x_t"], x[t - 1])
         np.testing.assert_array_equal(points["x_{t+1}"], x[t])
-        np.testing.assert_allclose(domain.project(points["y_{t+1}"]), x[t], atol=1e-9)  # the reach of rounding and of daqp
+        np.testing.assert_allclose(
+            domain.project(points["y_{t+1}"]), x[t], atol=1e-9
+        )  # the reach of rounding and of daqp
         steps = tails - heads  # g_s / sigma_t, all with one sigma
-        np.testing.assert_allclose(steps * (g[t - 1] @ g[t - 1]) / (steps[-1] @ g[t - 1]), g[tau - 1 : t], rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(np.vstack((points[r"x_\tau"], heads)), np.vstack((tails, points["y_{t+1}"])), atol=1e-12)
+        np.testing.assert_allclose(
+            steps * (g[t - 1] @ g[t - 1]) / (steps[-1] @ g[t - 1]), g[tau - 1 : t], rtol=1e-9, atol=1e-9
+        )
+        np.testing.assert_allclose(
+            np.vstack((points[r"x_\tau"], heads)), np.vstack((tails, points["y_{t+1}"])), atol=1e-12
+        )
         if np.linalg.norm(points["y_{t+1}"] - x[t]) > 1e-6:  # the projection binds
             np.testing.assert_array_equal(drawn_cone(ax)[0], x[t])
 
@@ -414,7 +438,9 @@ class TestStepPicture:
             ax = step_picture(learner, g, int(t)).axes[0]
             apex, fan = drawn_cone(ax)
             y = named(ax)["y_{t+1}"]
-            assert "x_t=x_{t+1}" in [text.get_text().strip("$").removeprefix(r"x_\tau=")[:11] for text in ax.texts]
+            assert "x_t=x_{t+1}" in [
+                text.get_text().strip("$").removeprefix(r"x_\tau=")[:11] for text in ax.texts
+            ]
             np.testing.assert_allclose(apex, x[t], atol=1e-9)
             assert fan[0] @ fan[-1] < 0.99  # a wedge
             assert within(fan, y - apex)
@@ -447,7 +473,9 @@ class TestStepPicture:
     def test_the_normal_cone_is_found_from_no_more_than_projections(self, domain, x, edges):
         fan = normal_cone(domain, np.array(x), np.zeros(2))
         wanted = np.column_stack((np.cos(np.radians(edges)), np.sin(np.radians(edges))))
-        np.testing.assert_allclose(fan[[0, -1]], wanted, atol=1e-6)  # its search takes a miss of 1e-8 for none
+        np.testing.assert_allclose(
+            fan[[0, -1]], wanted, atol=1e-6
+        )  # its search takes a miss of 1e-8 for none
 
     def test_inside_there_is_no_cone_and_across_a_segment_it_is_a_line(self):
         for domain in (kl.L2Ball(2), kl.L1Ball(2), SQUARE):
@@ -464,14 +492,20 @@ class TestStepPicture:
         around, extreme = outline(domain), domain.argmin_linear(-directions)
         assert domain.contains(around)
         reached, support = (around @ directions.T).max(axis=0), np.vecdot(directions, extreme)
-        np.testing.assert_allclose(reached, support, rtol=1e-4, atol=1e-9)  # of a circle, chords of half a degree
+        np.testing.assert_allclose(
+            reached, support, rtol=1e-4, atol=1e-9
+        )  # of a circle, chords of half a degree
 
-    def test_a_small_step_is_drawn_from_near_with_a_sketch_of_the_set_and_a_large_one_with_the_set_around_it(self):
+    def test_a_small_step_is_drawn_from_near_with_a_sketch_of_the_set_and_a_large_one_with_the_set_around_it(
+        self,
+    ):
         g = rotating().costs.data
         near, sketch = step_picture(kl.KLazyGD(kl.L1Ball(2), 10.0, 5), g, 17).axes
         assert np.ptp(near.get_xlim()) < 0.5 < 2.0 < np.ptp(sketch.get_xlim())
         (window,) = (np.asarray(line.get_xydata()) for line in sketch.lines)
-        np.testing.assert_allclose((window.min(axis=0), window.max(axis=0)), np.transpose((near.get_xlim(), near.get_ylim())))
+        np.testing.assert_allclose(
+            (window.min(axis=0), window.max(axis=0)), np.transpose((near.get_xlim(), near.get_ylim()))
+        )
         (whole,) = step_picture(kl.LazyGD(kl.L2Ball(2), 10.0), alternating().costs.data, 20).axes
         assert np.array([whole.get_xlim(), whole.get_ylim()])[:, 0].max() < -1.0
         assert np.array([whole.get_xlim(), whole.get_ylim()])[:, 1].min() > 1.0
@@ -483,7 +517,9 @@ class TestStepPicture:
     @pytest.mark.parametrize("scale", [0.0, 30.0])
     def test_draws_any_step_without_complaint(self, domain, scale):
         for t in (1, 4):
-            step_picture(kl.LazyGD(domain, kl.ScaleFree(1.0)), scale * noise(0, 4, 2), t).savefig(io.BytesIO(), dpi=20)
+            step_picture(kl.LazyGD(domain, kl.ScaleFree(1.0)), scale * noise(0, 4, 2), t).savefig(
+                io.BytesIO(), dpi=20
+            )
 
     @pytest.mark.parametrize(
         ("learner", "T", "t", "message"),
@@ -494,9 +530,24 @@ class TestStepPicture:
                 1,
                 "step_picture needs one of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=Cent",
             ),
-            (kl.GD(kl.L2Ball(3), 1.0), 5, 1, "step_picture needs a set in the plane, got dim=3; choose a set with dim=2."),
-            (kl.GD(kl.L2Ball(2), 1.0), 5, 0, "step_picture needs a round t >= 1, got t=0; rounds are counted from one."),
-            (kl.GD(kl.L2Ball(2), 1.0), 5, 6, "step_picture needs one of the 5 rounds of g, got t=6; give more gradients or"),
+            (
+                kl.GD(kl.L2Ball(3), 1.0),
+                5,
+                1,
+                "step_picture needs a set in the plane, got dim=3; choose a set with dim=2.",
+            ),
+            (
+                kl.GD(kl.L2Ball(2), 1.0),
+                5,
+                0,
+                "step_picture needs a round t >= 1, got t=0; rounds are counted from one.",
+            ),
+            (
+                kl.GD(kl.L2Ball(2), 1.0),
+                5,
+                6,
+                "step_picture needs one of the 5 rounds of g, got t=6; give more gradients or",
+            ),
         ],
     )
     def test_refuses_what_it_cannot_draw(self, learner, T, t, message):
@@ -530,18 +581,21 @@ def saved(made, form="png"):
 
 class TestLook:
     def test_learners_have_the_markers_of_the_papers_figures(self):
-        looks = plots.look([*LEARNERS, "comparator"])
+        looks = show.look([*LEARNERS, "comparator"])
         assert [looks[label]["marker"] for label in looks] == ["o", "s", "d", "v", "^", "<", "x"]
-        ensembles = plots.look(["SAder", "SAder-k", "comparator"])
+        ensembles = show.look(["SAder", "SAder-k", "comparator"])
         assert [ensembles[label]["marker"] for label in ensembles] == ["o", "s", "x"]
         assert looks["comparator"] == ensembles["comparator"] == {"color": "black", "marker": "x"}
         assert looks["GD"]["color"] == ensembles["SAder"]["color"] == "#0072B2"
 
     @given(
-        st.lists(st.sampled_from([*LEARNERS, "SAder", "SAder-k", "comparator", "auto", "Decay(300)", "a", "b"]), unique=True)
+        st.lists(
+            st.sampled_from([*LEARNERS, "SAder", "SAder-k", "comparator", "auto", "Decay(300)", "a", "b"]),
+            unique=True,
+        )
     )
     def test_no_two_learners_share_a_look(self, labels):
-        looks = plots.look(labels)
+        looks = show.look(labels)
         assert list(looks) == labels
         assert len({each["marker"] for each in looks.values()}) == len(labels)
         if len(labels) <= 8:
@@ -549,26 +603,30 @@ class TestLook:
 
     @given(st.permutations(LEARNERS), st.sets(st.sampled_from(["SAder", "comparator", "auto", "Decay(300)"])))
     def test_company_changes_no_ones_look(self, labels, company):
-        alone, together = plots.look(labels), plots.look([*labels, *sorted(company)])
+        alone, together = show.look(labels), show.look([*labels, *sorted(company)])
         assert {label: together[label] for label in labels} == alone
 
     def test_all_figures_give_one_learner_one_look(self):
         shown = paid(LEARNERS, 9)
-        looks = plots.look(LEARNERS)
-        drawn = [plots.curves(shown, "cost"), plots.sweep(np.arange(1.0, 10.0), shown, "k", "cost")]
-        drawn.append(plots.snapshots(outline(kl.L2Ball(2)), {label: noise(0, 3, 2) for label in LEARNERS}))
+        looks = show.look(LEARNERS)
+        drawn = [show.curves(shown, "cost"), show.sweep(np.arange(1.0, 10.0), shown, "k", "cost")]
+        drawn.append(show.snapshots(outline(kl.L2Ball(2)), {label: noise(0, 3, 2) for label in LEARNERS}))
         for made in drawn:
             for line in made.axes[0].lines[: len(LEARNERS)]:
-                assert {"color": line.get_color(), "marker": line.get_marker()} == looks[str(line.get_label())]
-        columns = plots.bars({"group": dict.fromkeys(LEARNERS, 1.0)}, "cost").axes[0].containers
-        assert [bar[0].get_facecolor() for bar in columns] == [to_rgba(looks[label]["color"]) for label in LEARNERS]
+                assert {"color": line.get_color(), "marker": line.get_marker()} == looks[
+                    str(line.get_label())
+                ]
+        columns = show.bars({"group": dict.fromkeys(LEARNERS, 1.0)}, "cost").axes[0].containers
+        assert [bar[0].get_facecolor() for bar in columns] == [
+            to_rgba(looks[label]["color"]) for label in LEARNERS
+        ]
 
 
 class TestCurves:
     @pytest.mark.parametrize("T", [1, 2, 101, 400, 401, 60000])
     def test_the_curves_drawn_are_the_sums_and_end_at_the_last_round(self, T):
         shown = paid(LEARNERS, T)
-        made = plots.curves(shown, "cost so far", -np.arange(1.0, T + 1))
+        made = show.curves(shown, "cost so far", -np.arange(1.0, T + 1))
         (ax,) = made.axes
         drawn = curves(ax)
         assert list(drawn) == names(made) == [*LEARNERS, "comparator"]
@@ -581,13 +639,13 @@ class TestCurves:
         saved(made)
 
     def test_thousands_are_counted_on_the_axis_only(self):
-        made = plots.curves(paid(["GD"], 60000), "cost")
+        made = show.curves(paid(["GD"], 60000), "cost")
         made.draw_without_rendering()
         ticks = made.axes[0].get_xticklabels()
         assert {tick.get_text() for tick in ticks} >= {"0", "20", "60"}
 
     def test_markers_are_even_and_beside_those_of_other_curves(self):
-        lines = plots.curves(dict.fromkeys(LEARNERS, np.arange(60000.0)), "cost").axes[0].lines
+        lines = show.curves(dict.fromkeys(LEARNERS, np.arange(60000.0)), "cost").axes[0].lines
         places = [marks(line)[:, 0] for line in lines]
         for place in places:
             assert len(place) == 12
@@ -595,7 +653,7 @@ class TestCurves:
         assert np.diff(np.sort(np.concatenate(places))).min() > 500.0
 
     def test_a_long_run_is_a_small_file(self):
-        assert len(saved(plots.curves(paid([*LEARNERS, "auto", "SAder"], 60000), "cost"), "svg")) < 150_000
+        assert len(saved(show.curves(paid([*LEARNERS, "auto", "SAder"], 60000), "cost"), "svg")) < 150_000
 
 
 class TestSweep:
@@ -605,7 +663,7 @@ class TestSweep:
     def test_of_many_values_the_extremes_the_ends_and_the_gaps_are_kept(self, log):
         line = 2.0 + noise(0, 2000, 1)[:, 0].clip(-1.5, 1.5)
         line[[777, 1234]], line[1500:1700] = (0.01, 99.0), np.nan
-        made = plots.sweep(self.x, {"k=65": line}, "slack", "cost", log=log)
+        made = show.sweep(self.x, {"k=65": line}, "slack", "cost", log=log)
         (ax,) = made.axes
         drawn = curves(ax)["k=65"]
         assert len(drawn) <= 602
@@ -615,30 +673,37 @@ class TestSweep:
         gap = np.isnan(drawn[(drawn[:, 0] > 1500) & (drawn[:, 0] <= 1700), 1])
         assert gap.all()
         assert len(gap)
-        assert (ax.get_xscale(), ax.get_yscale()) == ("log" if "x" in log else "linear", "log" if "y" in log else "linear")
+        assert (ax.get_xscale(), ax.get_yscale()) == (
+            "log" if "x" in log else "linear",
+            "log" if "y" in log else "linear",
+        )
         assert np.isfinite(marks(ax.lines[0])).all()
         assert len(saved(made, "svg")) < 60_000
 
     def test_markers_are_even_on_the_axis_that_is_shown(self):
         x = self.x[:400]
         for log, place in (("", x), ("x", np.log(x))):
-            at = marks(plots.sweep(x, {"GD": x}, "k", "cost", log=log).axes[0].lines[0])[:, 0].astype(int) - 1
+            at = marks(show.sweep(x, {"GD": x}, "k", "cost", log=log).axes[0].lines[0])[:, 0].astype(int) - 1
             assert np.diff(place[at], prepend=place[0]).max() < 0.15 * np.ptp(place)
             assert len(at) in ((12,) if not log else (10, 11, 12))  # near k = 1 the axis has wide gaps
 
     def test_a_dense_line_has_no_markers(self):
-        assert plots.sweep(self.x, {"GD": self.x}, "k", "cost").axes[0].lines[0].get_markevery() == []
+        assert show.sweep(self.x, {"GD": self.x}, "k", "cost").axes[0].lines[0].get_markevery() == []
 
     def test_few_values_are_all_marked_and_those_of_nan_left_out(self):
         line = np.array([1.0, np.nan, 3.0, 2.0])
-        (drawn,) = plots.sweep(np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line}, "k", "cost").axes[0].lines
+        (drawn,) = show.sweep(np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line}, "k", "cost").axes[0].lines
         assert marks(drawn)[:, 0].tolist() == [0.0, 2.0, 4.0]
-        saved(plots.sweep(np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line, "none": line * np.nan}, "k", "cost", log="xy"))
+        saved(
+            show.sweep(
+                np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line, "none": line * np.nan}, "k", "cost", log="xy"
+            )
+        )
 
     def test_bands_levels_and_marks_are_where_they_were_said_to_be(self):
         x = np.arange(1.0, 21.0)
         lines = {"k=5": x, "auto": 2.0 * x}
-        made = plots.sweep(
+        made = show.sweep(
             x,
             lines,
             "k",
@@ -648,7 +713,7 @@ class TestSweep:
             marked={"k=5": (3.0, 3.0), "auto": (15.0, 30.0)},
         )
         (ax,) = made.axes
-        looks = plots.look(["k=5", "auto", "GD", "LazyGD"])
+        looks = show.look(["k=5", "auto", "GD", "LazyGD"])
         assert names(made) == ["k=5", "auto", "GD", "LazyGD"]
         (band,) = ax.collections
         assert np.asarray(band.get_paths()[0].get_extents().extents).tolist() == [1.0, 1.0, 20.0, 60.0]
@@ -667,11 +732,18 @@ class TestSweep:
     def test_no_number_lies_on_another_or_on_a_mark(self, points):
         labels = "abcdef"[: len(points)]
         x = np.linspace(1.0, 20.0, 5)
-        made = plots.sweep(x, dict.fromkeys(labels, x), "k", "cost", marked=dict(zip(labels, points, strict=True)))
+        made = show.sweep(
+            x, dict.fromkeys(labels, x), "k", "cost", marked=dict(zip(labels, points, strict=True))
+        )
         (ax,) = made.axes
-        offsets = np.array([np.array(text.xyann) for text in ax.texts if isinstance(text, Annotation)]).reshape(-1, 2)
+        offsets = np.array(
+            [np.array(text.xyann) for text in ax.texts if isinstance(text, Annotation)]
+        ).reshape(-1, 2)
         at = np.array([text.xy for text in ax.texts if isinstance(text, Annotation)]).reshape(-1, 2)
-        where, all_marks = ax.transData.transform(at) * 0.36 + offsets, ax.transData.transform(points) * 0.36  # 72 / 200
+        where, all_marks = (
+            ax.transData.transform(at) * 0.36 + offsets,
+            ax.transData.transform(points) * 0.36,
+        )  # 72 / 200
         apart = np.abs(where[:, None] - np.vstack((where, all_marks))[None]) / [18.0, 7.0]
         apart[np.arange(len(where)), np.arange(len(where))] = 1.0
         assert apart.max(axis=2).min(initial=1.0) > 0.9  # the axes are laid out a little smaller after all
@@ -681,7 +753,7 @@ class TestBars:
     groups: ClassVar = {"stochastic": {"GD": 2.0, "k=65": -1.5}, "corrupted": {"k=65": 12345.6, "auto": 0.25}}
 
     def test_every_bar_stands_in_its_group_with_its_value(self):
-        made = plots.bars(self.groups, "regret")
+        made = show.bars(self.groups, "regret")
         (ax,) = made.axes
         assert names(made) == ["GD", "k=65", "auto"]
         assert [text.get_text() for text in ax.get_xticklabels()] == ["stochastic", "corrupted"]
@@ -691,21 +763,25 @@ class TestBars:
                 group = list(self.groups)[round(part.get_x() + part.get_width() / 2.0)]
                 heights.setdefault(group, {})[bar.get_label()] = part.get_height()
         assert heights == self.groups
-        assert sorted(text.get_text() for text in ax.texts) == sorted(["2", "\N{MINUS SIGN}1.5", "12,346", "0.25"])
+        assert sorted(text.get_text() for text in ax.texts) == sorted(
+            ["2", "\N{MINUS SIGN}1.5", "12,346", "0.25"]
+        )
         assert len({bar[0].get_hatch() for bar in ax.containers}) == 3
 
     def test_bars_do_not_overlap(self):
-        (ax,) = plots.bars({name: dict.fromkeys(LEARNERS, 1.0) for name in "abc"}, "cost").axes
-        sides = sorted((part.get_x(), part.get_x() + part.get_width()) for bar in ax.containers for part in bar)
+        (ax,) = show.bars({name: dict.fromkeys(LEARNERS, 1.0) for name in "abc"}, "cost").axes
+        sides = sorted(
+            (part.get_x(), part.get_x() + part.get_width()) for bar in ax.containers for part in bar
+        )
         assert all(right <= left for (_, right), (left, _) in pairwise(sides))
 
     @pytest.mark.parametrize(("count", "written"), [(12, 12), (13, 0)])
     def test_values_are_written_on_up_to_twelve_bars(self, count, written):
-        (ax,) = plots.bars({f"group {i}": {"GD": float(i)} for i in range(count)}, "cost").axes
+        (ax,) = show.bars({f"group {i}": {"GD": float(i)} for i in range(count)}, "cost").axes
         assert len(ax.texts) == written
 
     def test_an_interval_goes_from_end_to_end_even_if_the_value_lies_outside(self):
-        (ax,) = plots.bars({"a": {"GD": 5.0, "auto": 1.0}}, "cost", {"a": {"GD": (6.0, 8.0)}}).axes
+        (ax,) = show.bars({"a": {"GD": 5.0, "auto": 1.0}}, "cost", {"a": {"GD": (6.0, 8.0)}}).axes
         (interval,) = (part.get_paths()[0].get_extents() for part in ax.collections)
         assert (interval.y0, interval.y1) == (6.0, 8.0)
         number = next(text for text in ax.texts if text.get_text() == "5")
@@ -713,12 +789,12 @@ class TestBars:
         assert number.xy[1] == 8.0
 
     def test_a_logarithmic_axis_also_shows_what_is_not_positive(self):
-        assert plots.bars({"a": {"GD": 5.0}}, "cost", log=True).axes[0].get_yscale() == "log"
+        assert show.bars({"a": {"GD": 5.0}}, "cost", log=True).axes[0].get_yscale() == "log"
         for value in (0.0, -3.0):
-            made = plots.bars({"a": {"GD": value, "auto": 100.0}}, "cost", log=True)
+            made = show.bars({"a": {"GD": value, "auto": 100.0}}, "cost", log=True)
             assert made.axes[0].get_yscale() == "symlog"
             saved(made)
-        saved(plots.bars({"a": {"GD": 0.0}}, "cost", log=True))
+        saved(show.bars({"a": {"GD": 0.0}}, "cost", log=True))
 
 
 def last(scenario, learner, rounds):
@@ -734,7 +810,7 @@ class TestSnapshots:
             "LazyGD": last(scenario, kl.LazyGD(around, 10.0), four),
             "k=5": last(scenario, kl.KLazyGD(around, 10.0, 5), four),
         }
-        made = plots.snapshots(outline(around), points)
+        made = show.snapshots(outline(around), points)
         ax, sketch = made.axes
         drawn = curves(ax)
         assert list(drawn) == names(made) == list(points)
@@ -757,21 +833,21 @@ class TestSnapshots:
             label: last(scenario, family(scenario.domain, sigma), slice(88, 90))
             for label, family in (("GD", kl.GD), ("LazyGD", kl.LazyGD))
         }
-        drawn = curves(plots.snapshots(outline(scenario.domain), two).axes[0])
+        drawn = curves(show.snapshots(outline(scenario.domain), two).axes[0])
         moved = {label: np.linalg.norm(np.diff(path, axis=0)) for label, path in drawn.items()}
         assert moved["LazyGD"] < moved["GD"] / 4.0
 
     @pytest.mark.parametrize("points", [np.zeros((1, 2)), np.ones((3, 2)), noise(0, 5, 2)])
     def test_draws_any_points_without_complaint(self, points):
         for label in ("GD", "comparator"):
-            saved(plots.snapshots(outline(kl.L2Ball(2)), {label: points}))
+            saved(show.snapshots(outline(kl.L2Ball(2)), {label: points}))
 
 
 class TestTimelines:
     def test_a_cross_is_where_the_sign_is_not_the_phases(self):
         scenario = stochastic(3, phases=4, length=20)
         g, sign = scenario.costs.data[:, 0], -np.sign(scenario.comparator[:, 0])
-        made = plots.sequence(g, sign)
+        made = show.sequence(g, sign)
         drawn = curves(made.axes[0])
         wrong = np.flatnonzero(g * sign < 0.0) + 1
         assert 0 < len(wrong) < 40
@@ -779,12 +855,16 @@ class TestTimelines:
         seen = np.vstack([drawn[name] for name in names(made)])
         assert np.array_equal(seen[seen[:, 0].argsort()], np.column_stack((np.arange(1, 81), g)))
         assert (drawn["phase of sign +"][:, 1] > 0.0).all()
-        ends = [float(np.asarray(line.get_xdata())[0]) for line in made.axes[0].lines if line.get_linestyle() == "--"]
+        ends = [
+            float(np.asarray(line.get_xdata())[0])
+            for line in made.axes[0].lines
+            if line.get_linestyle() == "--"
+        ]
         assert ends == [20.5, 40.5, 60.5]
 
     @pytest.mark.parametrize("T", [1, 150, 151, 3000])
     def test_draws_any_sequence_without_complaint(self, T):
-        made = plots.sequence(noise(0, T, 1)[:, 0], np.ones(T))
+        made = show.sequence(noise(0, T, 1)[:, 0], np.ones(T))
         assert bool(made.axes[0].collections) == (T <= 150)  # stems
         saved(made)
 
@@ -792,11 +872,15 @@ class TestTimelines:
     @settings(max_examples=15, deadline=None)
     def test_the_bars_cover_the_gradients_that_each_learner_adds_up(self, k, T):
         """Measured on the learners themselves: with one unit gradient per round, in a coordinate of its own, they show in y."""
-        made = plots.phases(k, T)
+        made = show.phases(k, T)
         domain, g = kl.Box(-9.0 * np.ones(T), 9.0 * np.ones(T)), -np.eye(T)
         for ax, slack in zip(made.axes, (1, T, k), strict=True):
             anchors = curves(ax)["anchor, from which the step starts"]
-            states = list(accumulate(g, kl.KLazyGD(domain, 1.0, slack).step, initial=kl.KLazyGD(domain, 1.0, slack).init()))
+            states = list(
+                accumulate(
+                    g, kl.KLazyGD(domain, 1.0, slack).step, initial=kl.KLazyGD(domain, 1.0, slack).init()
+                )
+            )
             bars = [part for part in ax.patches if isinstance(part, Rectangle)]
             for t, (bar, anchor, state) in enumerate(zip(bars, anchors, states[1:], strict=True), 1):
                 covered = [s for s in range(1, T + 1) if bar.get_x() < s < bar.get_x() + bar.get_width()]
@@ -806,7 +890,7 @@ class TestTimelines:
                 assert bar.get_y() < t < bar.get_y() + bar.get_height()
 
     def test_one_round_is_spelt_out(self):
-        words = [ax.get_xlabel().splitlines()[1] for ax in plots.phases(8, 24).axes]
+        words = [ax.get_xlabel().splitlines()[1] for ax in show.phases(8, 24).axes]
         assert words == [
             r"$x_{13}=\Pi(x_{12}-g_{12}/\sigma)$",
             r"$x_{13}=\Pi(x_{1}-(g_{1}+\dots+g_{12})/\sigma)$",
@@ -818,7 +902,7 @@ class TestTimelines:
         g, u = scenario.costs.data[:, 0], scenario.comparator[:, 0]
         x = kl.run(kl.KLazyGD(scenario.domain, 1.0, 4), scenario.costs, engine="step").x[:, 0]
         y = -(np.cumsum(g) - g)  # over all rounds: each block's gradients cancel
-        made = plots.wave(g, y, x, u, 4)
+        made = show.wave(g, y, x, u, 4)
         (ax,) = made.axes
         drawn = curves(ax)
         wanted = {"gradient $g_t$": g, "comparator $u_t$": u, "unconstrained $y_t$": y, "played $x_t$": x}
@@ -841,7 +925,7 @@ def two_steps():
         greedy[title] = np.vstack((start, eager, domain.project(eager)))
         lazy[title] = np.vstack((start, held, domain.project(held)))
         outlines[title], cones[title] = outline(domain), normal_cone(domain, start[2], y - start[2])
-    return plots.greedy_and_lazy(outlines, greedy, lazy, cones)
+    return show.greedy_and_lazy(outlines, greedy, lazy, cones)
 
 
 class TestGreedyAndLazy:
@@ -850,7 +934,8 @@ class TestGreedyAndLazy:
         saved(made)
         assert [ax.get_title() for ax in made.axes] == ["l1", "l2"]
         moved = [
-            [np.linalg.norm(np.diff(curves(ax)[f"{rule} moved"], axis=0)) for rule in ("greedy", "lazy")] for ax in made.axes
+            [np.linalg.norm(np.diff(curves(ax)[f"{rule} moved"], axis=0)) for rule in ("greedy", "lazy")]
+            for ax in made.axes
         ]
         assert moved[0][1] == 0.0 < moved[0][0]
         assert 0.0 < moved[1][1] < 0.75 * moved[1][0]
@@ -858,7 +943,12 @@ class TestGreedyAndLazy:
     def test_every_point_has_its_name_within_the_picture(self):
         for ax in two_steps().axes:
             points = named(ax)
-            assert set(points) == {"x_1", "y_2", "x_2", *(rf"{a}_3^\mathrm{{{b}}}" for a in "xy" for b in ("greedy", "lazy"))}
+            assert set(points) == {
+                "x_1",
+                "y_2",
+                "x_2",
+                *(rf"{a}_3^\mathrm{{{b}}}" for a in "xy" for b in ("greedy", "lazy")),
+            }
             assert all(ax.viewLim.contains(*point) for point in points.values())
             assert all(ax.viewLim.contains(*text.get_position()) for text in ax.texts)
 
@@ -882,7 +972,9 @@ class TestExperts:
     def test_the_record_of_the_experts_adds_up_to_the_ensembles_own(self):
         """On linear costs, where an expert's linearised cost is its cost, the weights average them to the ensemble's."""
         np.testing.assert_allclose(EXPERTS.weights.sum(axis=1), 1.0, rtol=1e-12)
-        np.testing.assert_allclose((EXPERTS.weights * EXPERTS.expert_hitting).sum(axis=1), EXPERTS.hitting, atol=1e-12)
+        np.testing.assert_allclose(
+            (EXPERTS.weights * EXPERTS.expert_hitting).sum(axis=1), EXPERTS.hitting, atol=1e-12
+        )
         losses = EXPERTS.expert_hitting + EXPERTS.expert_switching
         np.testing.assert_allclose(EXPERTS.spread, np.ptp(losses, axis=1), atol=1e-12)
         assert (EXPERTS.diameter <= 2.0).all()
@@ -890,10 +982,14 @@ class TestExperts:
         assert 0 < len(learnt) < EXPERTS.T
         assert (np.diff(learnt) <= 0.0).all()
 
-    @pytest.mark.parametrize("name", ["weights", "expert_hitting", "expert_switching", "spread", "diameter", "beta"])
+    @pytest.mark.parametrize(
+        "name", ["weights", "expert_hitting", "expert_switching", "spread", "diameter", "beta"]
+    )
     def test_other_runs_say_what_was_not_recorded(self, name):
         trace = kl.run(kl.GD(kl.L2Ball(1), 1.0), np.ones((3, 1)), engine="step")
-        with pytest.raises(AttributeError, match=rf"Trace\.{name} needs record='experts', got record='actions'"):
+        with pytest.raises(
+            AttributeError, match=rf"Trace\.{name} needs record='experts', got record='actions'"
+        ):
             getattr(trace, name)
 
     def test_the_table_begins_with_one_short_line(self):
@@ -907,6 +1003,6 @@ class TestExperts:
 def test_contenders_that_pay_the_same_push_nobody_off_the_picture():
     """Most of them tie with the cheapest, up to rounding; who is farther away is measured by the others."""
     hitting = {"a": 10.0, "b": 10.0, "c": 10.0 + 1e-14, "d": 11.0, "e": 12.0, "f": 90.0}
-    ax = plots.pareto(dict.fromkeys(hitting, 1.0), hitting).axes[0]
+    ax = show.pareto(dict.fromkeys(hitting, 1.0), hitting).axes[0]
     assert ax.get_title() == "farther away: f"
-    assert plots.pareto(dict.fromkeys("ab", 1.0), dict.fromkeys("ab", 2.0)).axes[0].get_title() == ""
+    assert show.pareto(dict.fromkeys("ab", 1.0), dict.fromkeys("ab", 2.0)).axes[0].get_title() == ""

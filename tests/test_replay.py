@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from klazy.arrays import Refused
-from klazy.replay import Source, game, replay
-from klazy.replay.contenders import CANDIDATES, Candidate, Learning, contenders
-from klazy.replay.pages import figures, html
-from klazy.replay.rules import Leader, Rule
-from klazy.replay.score import BLOCKS
-from klazy.replay.words import _reason, answer, as_object, table, verdict
+from klazy.base.checks import Refused
+from klazy.studies.replay import Source, game, replay
+from klazy.studies.replay.contenders import CANDIDATES, Candidate, Learning, contenders
+from klazy.studies.replay.pages import figures, html
+from klazy.studies.replay.rules import Leader, Rule
+from klazy.studies.replay.score import BLOCKS
+from klazy.studies.replay.words import _reason, answer, as_object, table, verdict
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
 
@@ -34,7 +34,9 @@ def written(folder: Path, text: str, name: str = "trace.csv") -> Path:
 
 
 def trace(folder: Path, values: np.ndarray, name: str = "trace.parquet") -> Source:
-    frame = pl.DataFrame({"time": np.arange(len(values))} | {f"c{i}": column for i, column in enumerate(values.T)})
+    frame = pl.DataFrame(
+        {"time": np.arange(len(values))} | {f"c{i}": column for i, column in enumerate(values.T)}
+    )
     (frame.write_parquet if name.endswith("parquet") else frame.write_csv)(folder / name)
     return Source(folder / name)
 
@@ -77,7 +79,9 @@ class TestATrace:
         junk=st.sampled_from(["", "NA", "x", "inf", "1e999", "--", "NaN"]),
         fill=st.sampled_from([None, "forward", "zero", "drop"]),
     )
-    def test_is_read_as_it_stands_or_refused_at_the_cell_that_is_wrong(self, tmp_path_factory, values, row, column, junk, fill):
+    def test_is_read_as_it_stands_or_refused_at_the_cell_that_is_wrong(
+        self, tmp_path_factory, values, row, column, junk, fill
+    ):
         row, cells = row % len(values), [[repr(value) for value in row] for row in values]
         folder = tmp_path_factory.mktemp("trace")
         path = written(folder, "a,b,c\n" + "\n".join(map(",".join, cells)) + "\n")
@@ -86,8 +90,15 @@ class TestATrace:
         cells[row][column] = junk
         path = written(folder, "a,b,c\n" + "\n".join(map(",".join, cells)) + "\n")
         missing = junk in ("", "NA", "NaN")
-        if not missing or fill is None or (fill == "forward" and row == 0) or (fill == "drop" and len(values) == 1):
-            with pytest.raises(Refused, match=f"row {row + 1}, column {'abc'[column]}|it has none that are whole"):
+        if (
+            not missing
+            or fill is None
+            or (fill == "forward" and row == 0)
+            or (fill == "drop" and len(values) == 1)
+        ):
+            with pytest.raises(
+                Refused, match=f"row {row + 1}, column {'abc'[column]}|it has none that are whole"
+            ):
                 Source(path, fill=fill)
             return
         repaired = [list(each) for each in values]
@@ -101,11 +112,14 @@ class TestATrace:
 
     @pytest.mark.parametrize("name", ["trace.csv", "trace.parquet"])
     def test_longer_than_a_piece_is_read_and_filled_across_pieces(self, tmp_path, name, monkeypatch):
-        monkeypatch.setattr("klazy.replay.source.ROWS", 7)
+        monkeypatch.setattr("klazy.studies.replay.source.ROWS", 7)
         values = np.random.default_rng(0).normal(size=(100, 2)).round(3)
         frame = pl.DataFrame({"a": values[:, 0], "b": values[:, 1]})
         frame = frame.with_columns(
-            pl.when(pl.int_range(pl.len()) % 7 == 0, pl.int_range(pl.len()) > 0).then(None).otherwise("b").alias("b")
+            pl.when(pl.int_range(pl.len()) % 7 == 0, pl.int_range(pl.len()) > 0)
+            .then(None)
+            .otherwise("b")
+            .alias("b")
         )
         (frame.write_parquet if name.endswith("parquet") else frame.write_csv)(tmp_path / name)
         source = Source(tmp_path / name, fill="forward")
@@ -151,7 +165,9 @@ class TestARule:
         window=st.one_of(st.none(), st.integers(1, 9)), every=st.integers(1, 4), hold=st.integers(1, 5),
         horizon=st.one_of(st.none(), st.floats(0.5, 20.0)), cuts=st.sets(st.integers(1, 39), max_size=3),
     )  # fmt: skip
-    def test_is_what_a_slow_loop_plays_in_one_piece_or_in_many(self, costs, shape, window, every, hold, horizon, cuts):
+    def test_is_what_a_slow_loop_plays_in_one_piece_or_in_many(
+        self, costs, shape, window, every, hold, horizon, cuts
+    ):
         of = game(3, costs=costs, move_cost=0.3, **shape)
         every = 1 if hold > 1 else every  # no contender has both
         hold, every = (1, 1) if horizon is not None else (hold, every)
@@ -169,7 +185,9 @@ class TestARule:
 
 
 def everyone(of, rows) -> list[Candidate]:
-    return [contender.candidates()[-1] for contender in contenders(of, rows, lambda: iter([rows]), 2 * len(rows))]
+    return [
+        contender.candidates()[-1] for contender in contenders(of, rows, lambda: iter([rows]), 2 * len(rows))
+    ]
 
 
 def slowly(of, rows, window, every, hold, horizon):
@@ -195,7 +213,7 @@ def slowly(of, rows, window, every, hold, horizon):
 def by_step(monkeypatch):
     """Learners as plain NumPy: a few hundred rounds are played sooner than kernels are compiled for them."""
     for module in ("contenders", "score"):
-        monkeypatch.setattr(f"klazy.replay.{module}.run", partial(kl.run, engine="step"))
+        monkeypatch.setattr(f"klazy.studies.replay.{module}.run", partial(kl.run, engine="step"))
 
 
 @pytest.fixture(scope="module")
@@ -215,12 +233,20 @@ class TestALeader:
         leader = Leader(of)
         means = leader.moments(demand).mean(axis=0)
         paid = of.costs(demand).values(np.full(demand.shape, x)).mean()
-        assert leader.cost(means, np.array([x])) == pytest.approx(paid, rel=0.02, abs=0.01 * short)  # it is a sample
+        assert leader.cost(means, np.array([x])) == pytest.approx(
+            paid, rel=0.02, abs=0.01 * short
+        )  # it is a sample
         assert leader.cost(means, leader.best(means)) <= leader.cost(means, np.array([x])) + 1e-12
 
     def test_is_the_same_whether_rows_are_shared_or_not(self):
         of, rows = game(3, move_cost=0.3), rows_for("linear", 50)
-        for about in ({"window": 1}, {"window": 7}, {}, {"window": 5, "horizon": 4.0}, {"window": 5, "hold": 3}):
+        for about in (
+            {"window": 1},
+            {"window": 7},
+            {},
+            {"window": 5, "horizon": 4.0},
+            {"window": 5, "hold": 3},
+        ):
             one, other = Rule(Leader(of, rows), **about), Rule(Leader(of), **about)
             assert np.array_equal(one.play(rows), other.play(rows))
             assert np.array_equal(one.play(rows[::-1].copy()), other.play(rows[::-1].copy()))
@@ -258,27 +284,39 @@ class TestAReplay:
         found, g = phased
         other = np.concatenate((g[:400], -3.0 * g[400:] + 1.0))
         again = replay(trace(tmp_path, other), game(5, move_cost=8.0))
-        assert {score.name: score.parameters for score in again.scores} == {s.name: s.parameters for s in found.scores}
+        assert {score.name: score.parameters for score in again.scores} == {
+            s.name: s.parameters for s in found.scores
+        }
         for score in found.scores:
-            assert score.candidates == 1 if not score.parameters else CANDIDATES // 3 < score.candidates <= CANDIDATES
+            assert (
+                score.candidates == 1
+                if not score.parameters
+                else CANDIDATES // 3 < score.candidates <= CANDIDATES
+            )
 
     def test_chooses_what_paid_least_of_what_it_tried_at_first_and_round_that(self, phased):
         found, g = phased
         (score,) = (score for score in found.scores if score.name == "GD")
-        (greedy,) = (each for each in contenders(found.game, g[:400], lambda: iter([g[:400]]), 800) if each.name == "GD")
+        (greedy,) = (
+            each
+            for each in contenders(found.game, g[:400], lambda: iter([g[:400]]), 800)
+            if each.name == "GD"
+        )
 
         def cost(sigma):
             return kl.run(kl.GD(found.game.domain, sigma), g[:400], movement=found.game.movement).totals.cost
 
         first = min(greedy.grids["sigma"], key=cost)
         at = greedy.grids["sigma"].index(first)
-        finer = np.geomspace(greedy.grids["sigma"][at - 1], greedy.grids["sigma"][at + 1], len(greedy.grids["sigma"])).tolist()
+        finer = np.geomspace(
+            greedy.grids["sigma"][at - 1], greedy.grids["sigma"][at + 1], len(greedy.grids["sigma"])
+        ).tolist()
         assert score.parameters["sigma"] == min([*greedy.grids["sigma"], *finer], key=cost)
         assert score.edges == []
 
     def test_is_the_same_in_pieces(self, phased, tmp_path, monkeypatch):
         found, g = phased
-        monkeypatch.setattr("klazy.replay.source.ROWS", 13)
+        monkeypatch.setattr("klazy.studies.replay.source.ROWS", 13)
         again = replay(trace(tmp_path, g), game(5, move_cost=8.0))
         for one, other in zip(found.scores, again.scores, strict=True):
             assert (one.name, one.parameters) == (other.name, other.parameters)
@@ -286,7 +324,9 @@ class TestAReplay:
             np.testing.assert_allclose(one.points, other.points, atol=1e-9)
 
     def test_needs_rows_on_both_sides(self, tmp_path):
-        with pytest.raises(Refused, match=f"a share with {BLOCKS} rows on both sides, got train=0.5 of 30 rows"):
+        with pytest.raises(
+            Refused, match=f"a share with {BLOCKS} rows on both sides, got train=0.5 of 30 rows"
+        ):
             replay(trace(tmp_path, np.ones((30, 2))), game(2))
 
 
@@ -317,7 +357,8 @@ class TestTheAnswer:
         said = answer(found)
         assert said[1].startswith("Laziness does not help here: the best that is lazy, ")
         assert (
-            said[2] == f"The projection binds in {found.binds:.1%} of rounds; where it does not, every k plays what GD plays."
+            said[2]
+            == f"The projection binds in {found.binds:.1%} of rounds; where it does not, every k plays what GD plays."
         )
         assert found.binds < 0.02
 
@@ -357,7 +398,10 @@ class TestTheAnswer:
     def test_is_a_table_an_object_figures_and_a_page(self, phased):
         found, _ = phased
         rows = table(found)
-        assert [row["contender"] for row in rows] == [*(score.name for score in found.scores), "optimum in hindsight"]
+        assert [row["contender"] for row in rows] == [
+            *(score.name for score in found.scores),
+            "optimum in hindsight",
+        ]
         plain = json.loads(json.dumps(as_object(found)))
         assert plain["table"][0]["cost"] == found.scores[0].cost
         assert [name for name, _, _ in figures(found)] == ["pareto", "decisions"]
@@ -371,14 +415,18 @@ class TestTheCommand:
     @staticmethod
     def klazy(*arguments, folder, status=0):
         command = [sys.executable, "-m", "klazy", "replay", *map(str, arguments)]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=dict(os.environ), timeout=300)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, env=dict(os.environ), timeout=300
+        )
         assert done.returncode == status, done.stderr
         return done.stdout if status == 0 else done.stderr
 
     def test_answers_first_then_shows_and_emits_an_agent_that_goes_on(self, phased, tmp_path):
         found, g = phased
         pl.DataFrame({f"c{i}": g[:, i] for i in range(5)}).write_csv(tmp_path / "t.csv")
-        text = self.klazy("t.csv", "--move-cost", 8, "--html", "report.html", "--emit", "agent.json", folder=tmp_path)
+        text = self.klazy(
+            "t.csv", "--move-cost", 8, "--html", "report.html", "--emit", "agent.json", folder=tmp_path
+        )
         assert text.splitlines()[: len(answer(found))] == answer(found)
         assert (tmp_path / "report.html").stat().st_size > 20_000
         agent = kl.Agent.load(tmp_path / "agent.json")
@@ -392,19 +440,32 @@ class TestTheCommand:
     def test_refuses_in_one_line(self, tmp_path):
         written(tmp_path, "a,b\n1,2\n3,x\n", "t.csv")
         said = self.klazy("t.csv", folder=tmp_path, status=2)
-        assert said.splitlines() == ["replay needs a number in every cell, got row 2, column b='x'; correct the file."]
+        assert said.splitlines() == [
+            "replay needs a number in every cell, got row 2, column b='x'; correct the file."
+        ]
 
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
             (("--cap", 0.3), "--domain capped-simplex for --cap, got domain=simplex; leave one of them out."),
-            (("--short", 2), "--costs pinball for --short and --excess, got costs=linear; leave one of them out."),
-            (("--emit", "none/agent.json"), "a file in a folder that is there, got file=none/agent.json; choose another."),
+            (
+                ("--short", 2),
+                "--costs pinball for --short and --excess, got costs=linear; leave one of them out.",
+            ),
+            (
+                ("--emit", "none/agent.json"),
+                "a file in a folder that is there, got file=none/agent.json; choose another.",
+            ),
             (("--train", "nan"), "a share with 20 rows on both sides, got train=nan of 40 rows"),
-            (("--costs", "pinball", "--domain", "box", "--short", 0), "short > 0, got short=0.0; give a number above zero."),
+            (
+                ("--costs", "pinball", "--domain", "box", "--short", 0),
+                "short > 0, got short=0.0; give a number above zero.",
+            ),
         ],
         ids=repr,
     )
     def test_refuses_what_does_not_fit_together(self, tmp_path, options, complaint):
         pl.DataFrame({"a": np.arange(40.0), "b": np.ones(40)}).write_csv(tmp_path / "t.csv")
-        assert self.klazy("t.csv", *options, folder=tmp_path, status=2).startswith(f"replay needs {complaint}")
+        assert self.klazy("t.csv", *options, folder=tmp_path, status=2).startswith(
+            f"replay needs {complaint}"
+        )

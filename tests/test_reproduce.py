@@ -12,12 +12,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from klazy import report
-from klazy.experiments import EXPERIMENTS, PRESETS
-from klazy.experiments.claims import CLAIMS
-from klazy.experiments.definitions import Settings
-from klazy.experiments.reproduce import PARTS, as_object, checked, jobs_of, results, run_jobs
-from klazy.experiments.section import Section, fresh, load, save
+from klazy.studies.paper import EXPERIMENTS, PRESETS, report
+from klazy.studies.paper.claims import CLAIMS
+from klazy.studies.paper.definitions import Settings
+from klazy.studies.paper.reproduce import PARTS, as_object, checked, jobs_of, results, run_jobs
+from klazy.studies.paper.section import Section, fresh, load, save
 
 QUICK = Settings(quick=True, seeds=3)
 FEW = ["example-i", "worst-case", "geometry"]
@@ -32,7 +31,9 @@ def klazy(*arguments, **options):
 def made(tmp_path_factory):
     """Every part in small, and its report."""
     out = tmp_path_factory.mktemp("reproduction")
-    rounded = jobs_of(["worst-case", "ensemble-corrupted"], ["authors"], QUICK, out)  # the others take as long and show no more
+    rounded = jobs_of(
+        ["worst-case", "ensemble-corrupted"], ["authors"], QUICK, out
+    )  # the others take as long and show no more
     jobs = jobs_of([], ["paper"], QUICK, out) + rounded
     assert set(run_jobs(jobs, 1)) == set(jobs)
     return out, jobs, report.write(out, jobs, "klazy reproduce --quick")
@@ -60,7 +61,9 @@ class TestParts:
             if PARTS[job.name].kind == "experiment":
                 assert {"switching", "dynamic-regret", "total-regret"} <= set(stored.captions)
             for row in stored.tables.get("results", []):
-                rounded = 2e-5 * row["T"] if row["preset"] == "authors" else 0.0  # points are off by up to 5e-6 a coordinate
+                rounded = (
+                    2e-5 * row["T"] if row["preset"] == "authors" else 0.0
+                )  # points are off by up to 5e-6 a coordinate
                 assert row["total_regret"] <= row["certified_bound"] + rounded
 
     def test_the_examples_show_actions(self, made):
@@ -78,12 +81,16 @@ class TestParts:
 
     def test_numbers_in_the_words_come_from_the_run(self, made):
         words = " ".join(load(made[0] / "extras" / "seeds").text)
-        row = next(row for row in load(made[0] / "extras" / "seeds").tables["seeds"] if row["learner"] == "k=65")
+        row = next(
+            row for row in load(made[0] / "extras" / "seeds").tables["seeds"] if row["learner"] == "k=65"
+        )
         assert f"k=65 {row['gain']:.1f} % ({row['gain_low']:.1f} to {row['gain_high']:.1f})" in words
 
     def test_the_slack_of_one_is_greedy_and_the_seeds_are_those_of_the_experiment(self, made):
         first = load(made[0] / "extras" / "resonance").tables["slacks"][0]
-        greedy = next(r for r in load(made[0] / "paper" / "stochastic").tables["results"] if r["learner"] == "GD")
+        greedy = next(
+            r for r in load(made[0] / "paper" / "stochastic").tables["results"] if r["learner"] == "GD"
+        )
         assert (first["sequence"], first["k"]) == ("stochastic", 1)
         assert first["equal_phases"] == pytest.approx(greedy["total_regret"])
 
@@ -111,7 +118,17 @@ class TestStore:
         assert all(job.done() for job in jobs)
 
     def test_a_killed_run_leaves_finished_parts_intact(self, tmp_path):
-        command = [sys.executable, "-m", "klazy", "reproduce", "--quick", "--jobs", "1", "--out", str(tmp_path)]
+        command = [
+            sys.executable,
+            "-m",
+            "klazy",
+            "reproduce",
+            "--quick",
+            "--jobs",
+            "1",
+            "--out",
+            str(tmp_path),
+        ]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
             deadline = time.monotonic() + 240
             while not list(tmp_path.glob("*/[a-z]*/section.json")) and time.monotonic() < deadline:
@@ -147,7 +164,14 @@ class TestCommand:
             for learner in experiment["learners"].values():
                 assert list(learner) == ["switching", "hitting", "dynamic_regret", "total_regret"]
                 assert all(math.isfinite(value) for value in learner.values())
-        assert list(found["experiments"]["stochastic"]["learners"]) == ["GD", "LazyGD", "k=65", "k=150", "k=300", "k=1500"]
+        assert list(found["experiments"]["stochastic"]["learners"]) == [
+            "GD",
+            "LazyGD",
+            "k=65",
+            "k=150",
+            "k=300",
+            "k=1500",
+        ]
         assert list(found["experiments"]["ensemble-corrupted"]["learners"]) == ["SAder", "SAder-k"]
 
     def test_json_with_out_prints_the_same_and_keeps_the_figures(self, tmp_path):
@@ -197,7 +221,10 @@ class TestCommand:
     def test_help_has_an_example_that_runs(self):
         said = klazy("reproduce", "--help").stdout
         assert "klazy reproduce worst-case --preset authors --json" in said
-        assert json.loads(klazy("reproduce", "worst-case", "--preset", "authors", "--json").stdout)["preset"] == "authors"
+        assert (
+            json.loads(klazy("reproduce", "worst-case", "--preset", "authors", "--json").stdout)["preset"]
+            == "authors"
+        )
 
     def test_version(self):
         assert re.fullmatch(r"klazy \d+\.\d+\.\d+\n", klazy("--version").stdout)
@@ -247,7 +274,9 @@ class TestReport:
             assert word in words
 
     def test_it_shows_the_claims_beside_the_printed_values(self, page):
-        cells = page[0].evaluate("[...document.querySelectorAll('#claims tr')].map(r => [...r.cells].map(c => c.innerText))")
+        cells = page[0].evaluate(
+            "[...document.querySelectorAll('#claims tr')].map(r => [...r.cells].map(c => c.innerText))"
+        )
         assert cells[0] == ["claim", "printed", "paper", "authors", "as printed in"]
         assert [row[1] for row in cells[1:]] == [claim.printed for claim in CLAIMS]
 

@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import SETS, TRIANGLE, evaluated, points
-from klazy.arrays import Array
+from klazy.base.checks import Array
 
 TOL = 1e-9  # of the sets' own notion of inside, times the size of what was projected
 
 
 def nearly(domain: kl.ConvexSet) -> float:
     """How near to a minimum argmin_linear must come, relative to |g| and the size of the set."""
-    return 1e-6 if isinstance(domain, kl.Intersection) else 1e-9  # Intersection iterates, and says that it stops at 1e-7
+    return (
+        1e-6 if isinstance(domain, kl.Intersection) else 1e-9
+    )  # Intersection iterates, and says that it stops at 1e-7
 
 
 def scale(*values: Array) -> float:
@@ -77,7 +79,9 @@ class TestEverySet:
         for a, b in ((x, z), (far, other), (far, x)):
             assert np.linalg.norm(a - b) <= domain.diameter + 1e-7 * scale(a)
             assert np.linalg.norm(a - center) <= domain.radius(center) + 1e-7 * scale(a, center)
-        assert domain.radius() <= domain.diameter + TOL or not isinstance(domain, kl.L2Ball | kl.L1Ball | kl.Box | kl.Simplex)
+        assert domain.radius() <= domain.diameter + TOL or not isinstance(
+            domain, kl.L2Ball | kl.L1Ball | kl.Box | kl.Simplex
+        )
 
     def test_start_is_the_point_nearest_to_the_origin(self, domain):
         np.testing.assert_allclose(domain.start, domain.project(np.zeros(domain.dim)), atol=TOL)
@@ -96,12 +100,16 @@ class TestEverySet:
     def test_agrees_with_a_conic_solver(self, domain, seed):
         y = np.random.default_rng(seed).normal(scale=2.0, size=domain.dim)
         x = cp.Variable(domain.dim)
-        best = cp.Problem(cp.Minimize(cp.sum_squares(x - y)), constraints(domain, x)).solve(solver=cp.CLARABEL)
+        best = cp.Problem(cp.Minimize(cp.sum_squares(x - y)), constraints(domain, x)).solve(
+            solver=cp.CLARABEL
+        )
         assert x.value is not None
         ours = domain.project(y)
         gap = 1e-7 * (1.0 + y @ y)  # ten times the gap at which Clarabel stops
         assert abs((ours - y) @ (ours - y) - best) <= gap
-        assert np.linalg.norm(ours - x.value) <= gap**0.5  # the objective grows by at least the squared distance
+        assert (
+            np.linalg.norm(ours - x.value) <= gap**0.5
+        )  # the objective grows by at least the squared distance
 
 
 def constraints(domain: kl.ConvexSet, x: cp.Expression) -> list[Any]:
@@ -149,13 +157,17 @@ def test_agrees_with_optax(seed):
 def test_points_far_away_lose_no_precision(domain):
     """Without the shift by the largest entry, x would inherit the rounding of y: 1e-2 at this distance."""
     y = 1e14 + np.array([0.25, 0.5, 0.75, 0.0, 1.0, -3.0])
-    np.testing.assert_allclose(np.abs(domain.project(y)).sum(), domain.project(np.zeros(6)).sum() or 1.0, atol=1e-12)
+    np.testing.assert_allclose(
+        np.abs(domain.project(y)).sum(), domain.project(np.zeros(6)).sum() or 1.0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("far", [1e3, 1e6, 1e9, 1e15])
 def test_one_entry_far_away_does_not_blur_the_others(far):
     """The rest of the total, 0.5, is shared by two entries 0.1 apart, wherever the third one lies."""
-    np.testing.assert_allclose(kl.CappedSimplex(3, 1.0, 0.5).project([far, 1.125, 1.25]), [0.5, 0.1875, 0.3125], atol=1e-15)
+    np.testing.assert_allclose(
+        kl.CappedSimplex(3, 1.0, 0.5).project([far, 1.125, 1.25]), [0.5, 0.1875, 0.3125], atol=1e-15
+    )
 
 
 def test_points_whose_squares_overflow():
@@ -205,7 +217,9 @@ def test_thresholds_need_a_handful_of_passes_whatever_the_dimension(d, monkeypat
 
 def test_dykstra_reports_that_it_has_not_converged():
     thin = kl.Intersection([kl.L2Ball(2), kl.L2Ball(2, 1.0, [1.9, 0.0])], budget=3)
-    with pytest.warns(kl.NotConverged, match=r"after 3 cycles: this is not the projection yet, .*changed it by .*violates"):
+    with pytest.warns(
+        kl.NotConverged, match=r"after 3 cycles: this is not the projection yet, .*changed it by .*violates"
+    ):
         thin.project([1.0, 5.0])
 
 

@@ -25,7 +25,16 @@ def site(tmp_path_factory):
     shutil.copytree(ROOT / "examples", folder / "examples")
     for name in ("src", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "docs/node_modules"):
         (folder / name).symlink_to(ROOT / name)
-    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-D", "plot_gallery=0"]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "-D",
+        "plot_gallery=0",
+    ]
     built = subprocess.run([*command, folder / "docs", folder / "site"], capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return folder / "site"
@@ -35,7 +44,10 @@ def test_every_page_fits_its_window_is_whole_and_needs_no_network(site, browser)
     files = sorted(file for file in site.rglob("*.html") if "_static" not in file.parts)
     assert len(files) > 40
     page, wrong = browser.new_page(), []
-    page.on("request", lambda request: None if request.url.startswith(("file:", "data:")) else wrong.append(request.url))
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith(("file:", "data:")) else wrong.append(request.url),
+    )
     page.on("requestfailed", lambda request: wrong.append(request.url))
     page.on("pageerror", lambda error: wrong.append(str(error)))
     for file in files:

@@ -26,20 +26,20 @@ from scipy import stats
 
 import klazy as kl
 import own
-from klazy import parallel
-from klazy.arrays import Refused
-from klazy.environments import Scenario
-from klazy.sweeps import Study, load_sweep, sweep
-from klazy.sweeps import figures as figures_module
-from klazy.sweeps import runs as runs_module
-from klazy.sweeps.blocks import RECIPES, RULES
-from klazy.sweeps.catalogue import scenario
-from klazy.sweeps.figures import figures_of
-from klazy.sweeps.grids import expand
-from klazy.sweeps.play import play
-from klazy.sweeps.runs import dealt, tasks_of
-from klazy.sweeps.study import example
-from klazy.sweeps.table import best_of, cells_of, schema_of, summary
+from klazy.base import parallel
+from klazy.base.checks import Refused
+from klazy.sequences import Scenario
+from klazy.studies.sweep import Study, load_sweep, sweep
+from klazy.studies.sweep import figures as figures_module
+from klazy.studies.sweep import runs as runs_module
+from klazy.studies.sweep.blocks import RECIPES, RULES
+from klazy.studies.sweep.catalogue import scenario
+from klazy.studies.sweep.figures import figures_of
+from klazy.studies.sweep.grids import expand
+from klazy.studies.sweep.play import play
+from klazy.studies.sweep.runs import dealt, tasks_of
+from klazy.studies.sweep.study import example
+from klazy.studies.sweep.table import best_of, cells_of, schema_of, summary
 
 WAVES = {"recipe": "phases_of_length", "length": [5, 10], "T": 100, "dim": 5}
 LAZY = {"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}
@@ -102,7 +102,11 @@ class TestAStudySays:
 
     def test_the_same_after_a_way_through_a_file(self):
         once = study(
-            learners=[LAZY, {"rule": "GD", "c": {"logspace": [1, 100, 3]}}, {"rule": "sader_k", "beta": ["lemma", 0.1]}]
+            learners=[
+                LAZY,
+                {"rule": "GD", "c": {"logspace": [1, 100, 3]}},
+                {"rule": "sader_k", "beta": ["lemma", 0.1]},
+            ]
         )
         assert Study(**json.loads(json.dumps(once.to_dict()))) == once
 
@@ -117,24 +121,40 @@ class TestAStudySays:
     @given(first=st.floats(0.01, 10), ratio=st.floats(1.5, 100), count=st.integers(2, 40))
     def test_spaces_are_numpys(self, first, ratio, count):
         last = first * ratio
-        np.testing.assert_array_equal(expand({"linspace": [first, last, count]}), np.linspace(first, last, count))
-        np.testing.assert_array_equal(expand({"logspace": [first, last, count]}), np.geomspace(first, last, count))
+        np.testing.assert_array_equal(
+            expand({"linspace": [first, last, count]}), np.linspace(first, last, count)
+        )
+        np.testing.assert_array_equal(
+            expand({"logspace": [first, last, count]}), np.geomspace(first, last, count)
+        )
         whole = study(learners=[LAZY | {"k": {"logspace": [1, 10 * ratio, count]}}]).learners[0].grids["k"]
         assert list(whole) == sorted({round(k) for k in np.geomspace(1, 10 * ratio, count)})
 
 
 class TestAKey:
     def test_tells_runs_apart_and_nothing_else(self):
-        base = study(movement_weight=[1.0, 2.0], scenarios=[WAVES, {"recipe": "stochastic", "length": 10}], seeds=3)
+        base = study(
+            movement_weight=[1.0, 2.0], scenarios=[WAVES, {"recipe": "stochastic", "length": 10}], seeds=3
+        )
         found = keys(base)
         assert len(set(found)) == len(found) == 3 * 2 * (2 + 3)
-        same = {"name": "other", "metrics": ["cost", "switching"], "learners": [LAZY | {"k": [10, 5]}, LAZY | {"k": [1, 10]}]}
+        same = {
+            "name": "other",
+            "metrics": ["cost", "switching"],
+            "learners": [LAZY | {"k": [10, 5]}, LAZY | {"k": [1, 10]}],
+        }
         assert set(keys(Study(**base.to_dict() | same))) == set(found)
         assert set(keys(Study(**base.to_dict() | {"seeds": 4}))) > set(found)
 
     @pytest.mark.parametrize(
         "change",
-        [{"record": "curves"}, {"metrics": ["optimum_regret"]}, {"movement": "l1"}, {"movement_weight": 3.0}, {"seed": 1}],
+        [
+            {"record": "curves"},
+            {"metrics": ["optimum_regret"]},
+            {"movement": "l1"},
+            {"movement_weight": 3.0},
+            {"seed": 1},
+        ],
         ids=repr,
     )
     def test_changes_with_what_the_run_is(self, change):
@@ -161,8 +181,13 @@ def everything():
     learners = [
         block | ({"sigma": [1.0, 8.0]} if "sigma" in RULES[block["rule"]].keys else {}) for block in plain
     ] + [{"rule": "GD", "c": 16.0}]  # fmt: skip
-    scenarios = [{"recipe": "stochastic", "phases": 3, "length": 40, "random_phases": [False, True]}, WAVES | {"length": 7}]
-    return sweep(study(scenarios=scenarios, learners=learners, seeds=2, seed=5, movement_weight=[0.5, 3.0]), jobs=1)
+    scenarios = [
+        {"recipe": "stochastic", "phases": 3, "length": 40, "random_phases": [False, True]},
+        WAVES | {"length": 7},
+    ]
+    return sweep(
+        study(scenarios=scenarios, learners=learners, seeds=2, seed=5, movement_weight=[0.5, 3.0]), jobs=1
+    )
 
 
 class TestARun:
@@ -172,7 +197,9 @@ class TestARun:
         assert set(rows["learner"]) == set(RULES)
         per_sequence = rows.group_by("scenario", "random_phases", "seed", "movement_weight").len()["len"]
         assert per_sequence.n_unique() == 1
-        assert rows.filter(pl.col("scenario") == "phases_of_length")["seed"].null_count() == 2 * per_sequence[0]
+        assert (
+            rows.filter(pl.col("scenario") == "phases_of_length")["seed"].null_count() == 2 * per_sequence[0]
+        )
 
     def test_pays_what_run_pays_and_has_the_regret_that_regret_finds(self, everything):
         sequences: dict[object, Scenario] = {}
@@ -189,12 +216,16 @@ class TestARun:
             assert row["hitting"] == pytest.approx(trace.totals.hitting, rel=0, abs=1e-12 * size)
             assert row["switching"] == pytest.approx(trace.totals.switching, rel=0, abs=1e-12 * size)
             found = kl.regret(trace, place.comparator)
-            assert row["dynamic_regret"] == pytest.approx(found.dynamic, rel=0, abs=1e-11 * size)  # a difference of sums
+            assert row["dynamic_regret"] == pytest.approx(
+                found.dynamic, rel=0, abs=1e-11 * size
+            )  # a difference of sums
             assert row["total_regret"] == pytest.approx(found.total, rel=0, abs=1e-11 * size)
             assert row["cost"] == row["hitting"] + row["switching"]
 
     def test_has_a_curve_that_ends_in_its_totals(self):
-        rows = sweep(study(record="curves", movement_weight=[2.0], scenarios=[WAVES | {"T": 1000}]), jobs=1).rows
+        rows = sweep(
+            study(record="curves", movement_weight=[2.0], scenarios=[WAVES | {"T": 1000}]), jobs=1
+        ).rows
         for row in rows.iter_rows(named=True):
             assert len(row["rounds"]) == len(row["hitting_curve"]) == 200
             assert (row["rounds"][-1], row["hitting_curve"][-1], row["switching_curve"][-1]) == (
@@ -202,20 +233,30 @@ class TestARun:
             )  # fmt: skip
 
     def test_can_be_held_against_the_best_fixed_point_and_the_optimum(self):
-        rows = sweep(study(metrics=["optimum_regret", "static_regret"], movement_weight=[0.1, 5.0]), jobs=1).rows
+        rows = sweep(
+            study(metrics=["optimum_regret", "static_regret"], movement_weight=[0.1, 5.0]), jobs=1
+        ).rows
         for row in rows.iter_rows(named=True):
             place = scenario("phases_of_length", {name: row[name] for name in ("length", "T", "dim")}, None)
             best = kl.offline_optimum(place.costs, place.domain, kl.L2Movement(row["movement_weight"]))
             assert row["optimum_regret"] == pytest.approx(row["cost"] - best.lower_bound, abs=1e-9)
             assert row["optimum_regret"] > 0.0
-            assert row["static_regret"] == pytest.approx(row["cost"] - kl.best_fixed(place.costs, place.domain).cost, abs=1e-9)
+            assert row["static_regret"] == pytest.approx(
+                row["cost"] - kl.best_fixed(place.costs, place.domain).cost, abs=1e-9
+            )
         assert sweep(study(), jobs=1).rows["optimum_regret"].null_count() == 6
 
     def test_is_sent_without_its_sequence_and_comes_back_small(self):
-        wide = study(scenarios=[{"recipe": "stochastic", "length": 4000}], learners=[LAZY | {"k": list(range(1, 101))}])
+        wide = study(
+            scenarios=[{"recipe": "stochastic", "length": 4000}], learners=[LAZY | {"k": list(range(1, 101))}]
+        )
         (task,) = dealt(list(tasks_of(wide)), workers=1)[:1]
         assert len(pickle.dumps(task)) < 200 * len(task.runs)
-        assert len(pickle.dumps(play(task))) < 200 * len(task.runs) < task.sequence.point["length"] * 15 * 5 * 8 / 100
+        assert (
+            len(pickle.dumps(play(task)))
+            < 200 * len(task.runs)
+            < task.sequence.point["length"] * 15 * 5 * 8 / 100
+        )
 
     def test_is_played_on_one_thread(self):
         own.threads.clear()
@@ -262,13 +303,22 @@ class TestOnesOwn:
 
     def test_values_count_by_what_they_are(self):
         one = study(scenarios=[{"recipe": "own:coin", "T": 9}], learners=[{"rule": "sader_k", "beta": 1}])
-        other = study(scenarios=[{"recipe": "own:coin", "T": 9, "odds": 0.5}], learners=[{"rule": "sader_k", "beta": 1.0}])
+        other = study(
+            scenarios=[{"recipe": "own:coin", "T": 9, "odds": 0.5}],
+            learners=[{"rule": "sader_k", "beta": 1.0}],
+        )
         assert keys(one) == keys(other)
 
     def test_learners_are_told_no_gradient_where_it_depends_on_the_point(self):
-        found = sweep(study(scenarios=[{"recipe": "own:targets", "T": 30}], learners=[{"rule": "sader_k"}, LAZY]), jobs=1)
+        found = sweep(
+            study(scenarios=[{"recipe": "own:targets", "T": 30}], learners=[{"rule": "sader_k"}, LAZY]),
+            jobs=1,
+        )
         assert found.failed == 1
-        assert "sader_k needs linear costs, to be told G" in found.rows.filter(pl.col("error").is_not_null())["error"][0]
+        assert (
+            "sader_k needs linear costs, to be told G"
+            in found.rows.filter(pl.col("error").is_not_null())["error"][0]
+        )
 
 
 class TestAFailure:
@@ -292,7 +342,9 @@ class TestAFailure:
         assert (mended.runs, mended.computed, mended.failed) == (24, 16, 8)
         rows = load_sweep(tmp_path)
         assert len(rows) == rows["key"].n_unique() == 24
-        assert rows.filter(pl.col("k") == 2).sort("key").equals(first.rows.filter(pl.col("k") == 2).sort("key"))
+        assert (
+            rows.filter(pl.col("k") == 2).sort("key").equals(first.rows.filter(pl.col("k") == 2).sort("key"))
+        )
 
     def test_of_a_sequence_is_that_of_its_runs(self):
         found = sweep(study(scenarios=[{"recipe": "square_wave", "period": [4, 50], "T": 20}]), jobs=1)
@@ -314,16 +366,18 @@ class TestAFailure:
         found = sweep(study(scenarios=[WAVES | {"length": 5}], learners=[deadly]), jobs=2)
         assert (found.runs, found.failed) == (2, 1)
         assert set(found.rows.filter(pl.col("error").is_not_null())["k"]) == {5}
-        assert "WorkerLost: the process that played it ended" in found.rows.filter(pl.col("k") == 5)["error"][0]
+        assert (
+            "WorkerLost: the process that played it ended" in found.rows.filter(pl.col("k") == 5)["error"][0]
+        )
 
 
 # Children are forked before polars has threads, and play in the process itself, so that hundreds can be killed in seconds.
 SERVER = """
 import json, os, random, signal, sys, time
 sys.path.insert(0, {tests!r})
-from klazy.sweeps import Study, execute
-from klazy.sweeps.play import play
-from klazy.sweeps.runs import dealt, tasks_of
+from klazy.studies.sweep import Study, execute
+from klazy.studies.sweep.play import play
+from klazy.studies.sweep.runs import dealt, tasks_of
 execute.PATIENCE = execute.SHARE = 0.0  # a file for every task
 study, out = Study(**json.loads({study!r})), {out!r}
 for task in tasks_of(study):
@@ -394,7 +448,10 @@ while killed:
         assert_whole(tmp_path, of)
 
     def test_has_rows_soon_even_if_nothing_comes_after_them(self, tmp_path):
-        slow = [{"rule": "own:slow", "sigma": 1.0, "wait": 0.0}, {"rule": "own:slow", "sigma": 2.0, "wait": 3.0}]
+        slow = [
+            {"rule": "own:slow", "sigma": 1.0, "wait": 0.0},
+            {"rule": "own:slow", "sigma": 2.0, "wait": 3.0},
+        ]
         of, seen = study(scenarios=[WAVES, WAVES | {"length": 7}], learners=slow), []
         one = {"scenarios": [WAVES | {"length": 5}], "learners": slow[:1]}
         watch = Timer(2.5, lambda: seen.append(len(load_sweep(tmp_path))))
@@ -416,7 +473,9 @@ while killed:
         sweep(study(), tmp_path, jobs=1)
         (tmp_path / "part-junk.parquet").write_bytes(b"junk")
         for reads in (lambda: load_sweep(tmp_path), lambda: sweep(study(), tmp_path, jobs=1)):
-            with pytest.raises(Refused, match=r"files that klazy wrote, got file=.*part-junk.parquet; take it out"):
+            with pytest.raises(
+                Refused, match=r"files that klazy wrote, got file=.*part-junk.parquet; take it out"
+            ):
                 reads()
 
     def test_is_shared_by_two_sweeps_at_once(self, tmp_path):
@@ -441,14 +500,24 @@ while killed:
         assert_whole(tmp_path, of)
 
     def test_has_the_same_columns_whatever_the_study_so_that_duckdb_reads_it_by_path(self, tmp_path):
-        for learner in (LAZY, {"rule": "Decay", "sigma": 1.0, "m": 3.0}, {"rule": "own:fragile", "c": 2.0, "k": 2}):
+        for learner in (
+            LAZY,
+            {"rule": "Decay", "sigma": 1.0, "m": 3.0},
+            {"rule": "own:fragile", "c": 2.0, "k": 2},
+        ):
             sweep(study(learners=[learner], record="curves"), tmp_path, jobs=1)
         assert load_sweep(tmp_path).schema == pl.Schema(schema_of())
         query = f"SELECT learner, count(*), avg(total_regret) FROM '{tmp_path}/*.parquet' GROUP BY learner ORDER BY learner"
-        assert [row[:2] for row in duckdb.execute(query).fetchall()] == [("Decay", 2), ("KLazyGD", 6), ("own:fragile", 2)]
+        assert [row[:2] for row in duckdb.execute(query).fetchall()] == [
+            ("Decay", 2),
+            ("KLazyGD", 6),
+            ("own:fragile", 2),
+        ]
 
     def test_says_where_there_is_none(self, tmp_path):
-        with pytest.raises(ValueError, match=r"load_sweep needs the folder of a sweep, got folder=.*; run `klazy sweep"):
+        with pytest.raises(
+            ValueError, match=r"load_sweep needs the folder of a sweep, got folder=.*; run `klazy sweep"
+        ):
             kl.load_sweep(tmp_path)
         (tmp_path / "file").touch()
         with pytest.raises(ValueError, match=r"sweep needs a folder to write to, got out=.*; File exists"):
@@ -491,7 +560,16 @@ class Scheduler(NamedTuple):
     @contextmanager
     def worker(self, threads: int = 1, path: Path | str = "", wait: bool = True):
         """A worker in a process of its own, where modules in the folder ``path`` are found."""
-        options = ("--scheduler-file", self.file, "--nthreads", threads, "--no-nanny", "--no-dashboard", "--death-timeout", 60)
+        options = (
+            "--scheduler-file",
+            self.file,
+            "--nthreads",
+            threads,
+            "--no-nanny",
+            "--no-dashboard",
+            "--death-timeout",
+            60,
+        )
         before = self.workers() if wait else 0
         with process(*DASK, "worker", *options, env=os.environ | {"PYTHONPATH": str(path)}) as started:
             if wait:
@@ -510,7 +588,9 @@ def dask(tmp_path_factory):
     """A scheduler without workers, which tries no task again that has ended one."""
     file = tmp_path_factory.mktemp("dask") / "scheduler.json"
     where = ("--host", "127.0.0.1", "--port", "0", "--scheduler-file", file, "--no-dashboard")
-    with process(*DASK, "scheduler", *where, env=os.environ | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}):
+    with process(
+        *DASK, "scheduler", *where, env=os.environ | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+    ):
         until(lambda: file.exists() and file.stat().st_size)
         yield Scheduler(file)
 
@@ -521,7 +601,7 @@ import os, threading, time
 from pathlib import Path
 import numpy as np
 import klazy as kl
-from klazy.environments import Scenario
+from klazy.sequences import Scenario
 
 def together(seed, folder: str, threads: int, late: float) -> Scenario:
     Path(folder, f"{os.getpid()}-{threading.get_ident()}").touch()
@@ -551,7 +631,12 @@ class TestElsewhere:
         monkeypatch.syspath_prepend(tmp_path)
         folder, threads = tmp_path / "folder", 8
         folder.mkdir()
-        place = {"recipe": "togetherness:together", "folder": str(folder), "threads": threads, "late": time.time() + 60.0}
+        place = {
+            "recipe": "togetherness:together",
+            "folder": str(folder),
+            "threads": threads,
+            "late": time.time() + 60.0,
+        }
         with ExitStack() as stack, ThreadPoolExecutor() as pool:
             first = stack.enter_context(dask.worker(path=tmp_path))
             of = study(scenarios=[place], learners=[LAZY | {"k": 1}], seeds=4 * threads)
@@ -566,7 +651,9 @@ class TestElsewhere:
         deadly = {"rule": "own:deadly", "sigma": 1.0, "k": 5}
         of, errors = study(scenarios=[WAVES | {"length": 5}], learners=[deadly]), []
         with dask.worker(path=Path(__file__).parent):
-            playing = Thread(target=lambda: errors.extend(sweep(of, backend="dask", address=dask.address).rows["error"]))
+            playing = Thread(
+                target=lambda: errors.extend(sweep(of, backend="dask", address=dask.address).rows["error"])
+            )
             playing.daemon = True  # joblib's own backend would wait for ever
             playing.start()
             playing.join(60)
@@ -581,13 +668,22 @@ class TestElsewhere:
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
-            ({"backend": "slurm"}, "sweep needs backend to be one of 'local', 'dask', 'ray', 'spark', got backend='slurm'"),
+            (
+                {"backend": "slurm"},
+                "sweep needs backend to be one of 'local', 'dask', 'ray', 'spark', got backend='slurm'",
+            ),
             (
                 {"address": "tcp://here:1"},
                 "sweep needs no address for local processes, got address=tcp://here:1; choose a backend",
             ),
-            ({"backend": "dask"}, "sweep needs the scheduler's address for dask, got address=None; write --address"),
-            ({"backend": "ray"}, "sweep needs ray installed for this backend, got backend=ray; pip install 'ray'."),
+            (
+                {"backend": "dask"},
+                "sweep needs the scheduler's address for dask, got address=None; write --address",
+            ),
+            (
+                {"backend": "ray"},
+                "sweep needs ray installed for this backend, got backend=ray; pip install 'ray'.",
+            ),
             ({"jobs": 0}, "sweep needs jobs >= 1, got jobs=0; leave it out for all cores."),
         ],
         ids=repr,
@@ -629,29 +725,52 @@ class TestASummary:
         raw = drawn.rows.filter(pl.col("length") == 50, pl.col("movement_weight") == 3.0)
         means = raw.filter(pl.col("learner") == "GD").group_by("sigma").agg(pl.col("total_regret").mean())
         best = means.sort("total_regret")["sigma"][0]
-        base = raw.filter(pl.col("learner") == "GD", pl.col("sigma") == best).sort("seed")["total_regret"].to_numpy()
+        base = (
+            raw.filter(pl.col("learner") == "GD", pl.col("sigma") == best)
+            .sort("seed")["total_regret"]
+            .to_numpy()
+        )
         lazy = raw.filter(pl.col("learner") == "LazyGD").sort("seed")["total_regret"].to_numpy()
         more = 100.0 * (lazy - base) / abs(base.mean())
         (cell,) = cells.filter(pl.col("learner") == "LazyGD").to_dicts()
         assert cell["mean"] == pytest.approx(more.mean())
         assert cell["half"] == pytest.approx(stats.t.ppf(0.975, 3) * stats.sem(more))
         assert cells.filter(pl.col("learner") == "GD", pl.col("sigma") == best)["half"].to_list() == [0.0]
-        with pytest.raises(ValueError, match=r"a learner of the study \(GD, KLazyGD, LazyGD\), got relative_to=gd"):
+        with pytest.raises(
+            ValueError, match=r"a learner of the study \(GD, KLazyGD, LazyGD\), got relative_to=gd"
+        ):
             drawn.cells(relative_to="gd")
 
     def test_held_out_chooses_by_even_seeds_and_shows_the_odd_ones(self, drawn):
         cells = drawn.cells(held_out=True)
         for cell in cells.sample(10, seed=0).iter_rows(named=True):
-            about = [pl.col(name).eq_missing(cell[name]) for name in ("learner", "sigma", "k", "length", "movement_weight")]
+            about = [
+                pl.col(name).eq_missing(cell[name])
+                for name in ("learner", "sigma", "k", "length", "movement_weight")
+            ]
             runs = drawn.rows.filter(*about)
-            even, odd = (runs.filter(pl.col("seed") % 2 == parity)["total_regret"].mean() for parity in (0, 1))
-            assert (cell["choice"], cell["mean"], cell["runs"]) == (pytest.approx(even), pytest.approx(odd), 2)
+            even, odd = (
+                runs.filter(pl.col("seed") % 2 == parity)["total_regret"].mean() for parity in (0, 1)
+            )
+            assert (cell["choice"], cell["mean"], cell["runs"]) == (
+                pytest.approx(even),
+                pytest.approx(odd),
+                2,
+            )
         best = summary(cells, most=1)
         assert [row["mean"] for row in best] != [row["mean"] for row in summary(drawn.cells(), most=1)]
-        group = cells.filter(pl.col("length") == 20, pl.col("movement_weight") == 0.3, pl.col("learner") == "KLazyGD")
-        chosen = next(row for row in best if (row["length"], row["movement_weight"], row["learner"]) == (20, 0.3, "KLazyGD"))
+        group = cells.filter(
+            pl.col("length") == 20, pl.col("movement_weight") == 0.3, pl.col("learner") == "KLazyGD"
+        )
+        chosen = next(
+            row
+            for row in best
+            if (row["length"], row["movement_weight"], row["learner"]) == (20, 0.3, "KLazyGD")
+        )
         assert chosen["mean"] == group.sort("choice")["mean"][0]
-        with pytest.raises(ValueError, match="scenarios that are drawn, with several seeds, got held_out=True"):
+        with pytest.raises(
+            ValueError, match="scenarios that are drawn, with several seeds, got held_out=True"
+        ):
             sweep(study(), jobs=1).cells(held_out=True)
 
     def test_has_no_best_cell_among_those_that_failed_on_some_seeds(self, drawn):
@@ -674,7 +793,9 @@ class TestASummary:
         for row in rows:
             same = [row[name] for name in ("length", "movement_weight", "learner")]
             group = cells.filter(
-                pl.col("length") == same[0], pl.col("movement_weight") == same[1], pl.col("learner") == same[2]
+                pl.col("length") == same[0],
+                pl.col("movement_weight") == same[1],
+                pl.col("learner") == same[2],
             )
             assert row["mean"] == group["mean"].min()
             ends = {"sigma": (0.3, 30.0), "k": (1, 16)}
@@ -692,11 +813,16 @@ class TestAFigure:
         panels = [ax for ax in made["KLazyGD-k-sigma"].axes if ax.get_title()]
         lazy = cells.filter(pl.col("learner") == "KLazyGD")
         assert len(panels) == 4
-        for ax, ((_, _), group) in zip(panels, lazy.group_by("length", "movement_weight", maintain_order=True), strict=True):
+        for ax, ((_, _), group) in zip(
+            panels, lazy.group_by("length", "movement_weight", maintain_order=True), strict=True
+        ):
             best = group.sort("mean").row(0, named=True)
             ks, sigmas = sorted(set(group["k"])), sorted(set(group["sigma"]))
             (ring,) = ax.lines
-            assert tuple(np.ravel(np.array(ring.get_data()))) == (ks.index(best["k"]) + 0.5, sigmas.index(best["sigma"]) + 0.5)
+            assert tuple(np.ravel(np.array(ring.get_data()))) == (
+                ks.index(best["k"]) + 0.5,
+                sigmas.index(best["sigma"]) + 0.5,
+            )
             colours = np.reshape(np.array(ax.collections[0].get_array()), (len(sigmas), len(ks)))
             assert colours.min() == colours[sigmas.index(best["sigma"]), ks.index(best["k"])] == best["mean"]
 
@@ -710,7 +836,9 @@ class TestAFigure:
             assert len(ax.collections) == 3
             for learner, line in lines.items():
                 group = cells.filter(pl.col("length") == length, pl.col("learner") == learner)
-                least = [group.filter(pl.col("movement_weight") == weight)["mean"].min() for weight in (0.3, 3.0)]
+                least = [
+                    group.filter(pl.col("movement_weight") == weight)["mean"].min() for weight in (0.3, 3.0)
+                ]
                 np.testing.assert_array_equal(line.get_ydata(), least)
 
     def test_marks_what_was_chosen_where_seeds_are_held_out(self, drawn):
@@ -718,7 +846,9 @@ class TestAFigure:
         made = dict(figures_of(cells, "total regret"))
         lazy = cells.filter(pl.col("learner") == "KLazyGD")
         panels = [ax for ax in made["KLazyGD-k-sigma"].axes if ax.get_title()]
-        for ax, (_, group) in zip(panels, lazy.group_by("length", "movement_weight", maintain_order=True), strict=True):
+        for ax, (_, group) in zip(
+            panels, lazy.group_by("length", "movement_weight", maintain_order=True), strict=True
+        ):
             best = group.sort("choice").row(0, named=True)
             ks, sigmas = sorted(set(group["k"])), sorted(set(group["sigma"]))
             at = tuple(np.ravel(np.array(ax.lines[0].get_data())))
@@ -746,7 +876,9 @@ class TestAFigure:
         assert names == ["KLazyGD-k-sigma-1", "KLazyGD-k-sigma-2"]
 
     def test_of_what_does_not_vary_is_refused(self, drawn):
-        with pytest.raises(ValueError, match="several values, got axis=m; choose among k, sigma, length, movement_weight"):
+        with pytest.raises(
+            ValueError, match="several values, got axis=m; choose among k, sigma, length, movement_weight"
+        ):
             list(figures_of(drawn.cells(), "total regret", "m"))
 
 
@@ -768,7 +900,9 @@ k = { powers = [2, 0, 3] }
     def klazy(*arguments, folder, status=0):
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
         command = [sys.executable, "-m", "klazy", "sweep", *map(str, arguments)]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300
+        )
         assert done.returncode == status, done.stderr
         return done.stdout if status == 0 else done.stderr
 
@@ -779,7 +913,9 @@ k = { powers = [2, 0, 3] }
         assert "mean and 95 % interval" in text
         assert "learner-rounds per second" in text
         (tmp_path / "slacks.toml").write_text(self.TOML.replace("seeds = 3", "seeds = 4"))
-        counts = json.loads(self.klazy("slacks.toml", "--out", "here", "--jobs", 1, "--json", folder=tmp_path))
+        counts = json.loads(
+            self.klazy("slacks.toml", "--out", "here", "--jobs", 1, "--json", folder=tmp_path)
+        )
         assert {name: counts[name] for name in ("runs", "computed", "reused", "failed")} == {
             "runs": 48, "computed": 12, "reused": 36, "failed": 0,
         }  # fmt: skip
@@ -793,7 +929,14 @@ k = { powers = [2, 0, 3] }
             "import klazy\n\ndef rule(domain, k: int):\n    return klazy.KLazyGD(domain, 1.0, k)\n"
         )
         (tmp_path / "mine.toml").write_text(self.TOML + '[[learners]]\nrule = "mine:rule"\nk = [1, 2]\n')
-        command = [str(Path(sys.executable).with_name("klazy")), "sweep", "mine.toml", "--out", "here", "--json"]
+        command = [
+            str(Path(sys.executable).with_name("klazy")),
+            "sweep",
+            "mine.toml",
+            "--out",
+            "here",
+            "--json",
+        ]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["failed"] == 0
@@ -814,7 +957,10 @@ k = { powers = [2, 0, 3] }
     @pytest.mark.parametrize(
         ("fixed", "complaint"),
         [
-            ("", "sweep needs several seeds to hold some out, got seeds=1; raise it, or leave --held-out away."),
+            (
+                "",
+                "sweep needs several seeds to hold some out, got seeds=1; raise it, or leave --held-out away.",
+            ),
             (
                 '[[scenarios]]\nrecipe = "square_wave"\nperiod = 5\nT = 20\n',
                 "sweep needs scenarios that are drawn, to hold seeds out, got recipe=square_wave; draw it, take it out, or leave "
@@ -829,7 +975,9 @@ k = { powers = [2, 0, 3] }
         ids=["one seed", "no seed", "no seed at some values"],
     )
     def test_plays_nothing_where_no_seeds_can_be_held_out(self, tmp_path, fixed, complaint):
-        (tmp_path / "slacks.toml").write_text((self.TOML if fixed else self.TOML.replace("seeds = 3", "seeds = 1")) + fixed)
+        (tmp_path / "slacks.toml").write_text(
+            (self.TOML if fixed else self.TOML.replace("seeds = 3", "seeds = 1")) + fixed
+        )
         said = self.klazy("slacks.toml", "--held-out", "--jobs", 1, folder=tmp_path, status=2)
         assert said == complaint + "\n"
         assert not (tmp_path / "slacks").exists()
@@ -841,6 +989,8 @@ k = { powers = [2, 0, 3] }
         (tmp_path / "bad.toml").write_text(self.TOML.replace("seeds = 3", "seeds = -3"))
         said = self.klazy("bad.toml", folder=tmp_path, status=2)
         assert said == f"bad.toml needs seeds to be greater than or equal to 1, got seeds=-3; {REMEDY}\n"
-        assert "a study to read, got file=none.toml; No such file" in self.klazy("none.toml", folder=tmp_path, status=2)
+        assert "a study to read, got file=none.toml; No such file" in self.klazy(
+            "none.toml", folder=tmp_path, status=2
+        )
         (tmp_path / "bad.toml").write_text("seeds = = 3")
         assert "a study in TOML, got file=bad.toml" in self.klazy("bad.toml", folder=tmp_path, status=2)

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import LEARNERS, SCHEDULES, costs_of, gradients
-from klazy.environments import alternating, phases_of_length, rotating, square_wave, square_wave_regret, stochastic
+from klazy.sequences import (
+    alternating,
+    phases_of_length,
+    rotating,
+    square_wave,
+    square_wave_regret,
+    stochastic,
+)
 from klazy.theory import (
     certify,
     certify_experts,
@@ -28,9 +35,16 @@ from klazy.theory import (
 
 EACH = 42  # with 10 sets and schedules x 12 learners x 4 comparators: more than 20 000 cases
 seeds = st.integers(0, 2**16)
-PLACES = [kl.L2Ball(3), kl.L1Ball(3, 2.0, [1.0, 0.0, -1.0]), kl.Simplex(3), kl.Box([-1.0, 0.0, -2.0], [1.0, 3.0, -1.0])]
+PLACES = [
+    kl.L2Ball(3),
+    kl.L1Ball(3, 2.0, [1.0, 0.0, -1.0]),
+    kl.Simplex(3),
+    kl.Box([-1.0, 0.0, -2.0], [1.0, 3.0, -1.0]),
+]
 PLACES += [kl.L2Ball(2, 0.5, [3.0, 0.0])]
-TRIALS = [(domain, sigma) for i, domain in enumerate(PLACES) for sigma in (SCHEDULES[i % 5], SCHEDULES[(i + 2) % 5])]
+TRIALS = [
+    (domain, sigma) for i, domain in enumerate(PLACES) for sigma in (SCHEDULES[i % 5], SCHEDULES[(i + 2) % 5])
+]
 
 
 def comparators(domain, g, rng):
@@ -82,7 +96,9 @@ def test_the_certificate_is_nearly_tight_where_a_lone_learner_follows_one_cost()
 def test_an_ensemble_is_certified_against_every_expert(beta):
     experts = [make(kl.L2Ball(3), s) for make in LEARNERS.values() for s in (1.0, 6.0)]
     for seed in range(5):
-        trace = kl.run(kl.SAder(experts, beta, movement=kl.L2Movement(2.0)), gradients(seed, 60, 3), record="experts")
+        trace = kl.run(
+            kl.SAder(experts, beta, movement=kl.L2Movement(2.0)), gradients(seed, 60, 3), record="experts"
+        )
         found = certify_experts(trace)
         assert (found.slack >= -1e-9).all()
         assert found.cost == trace.totals.cost
@@ -97,7 +113,9 @@ REFUSED = {
     "certify needs a learner with a certificate, got learner=SAder; use certify_experts.": lambda t: certify(
         kl.run(kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3))), np.zeros(3)
     ),
-    "certify needs a comparator in L2Ball(dim=2), got u=a point outside; project it first.": lambda t: certify(t, [2.0, 0.0]),
+    "certify needs a comparator in L2Ball(dim=2), got u=a point outside; project it first.": lambda t: (
+        certify(t, [2.0, 0.0])
+    ),
     "certify needs a run from the start, got state.t=7; run it from the start.": lambda t: certify(
         kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state), [0.0, 0.0]
     ),
@@ -115,13 +133,19 @@ REFUSED = {
         kl.run(kl.GD(kl.L2Ball(2), Falling()), np.ones((3, 2))), [0.0, 0.0]
     ),
     "theorem_5 needs a slack k >= 1, got k=-5;": lambda t: theorem_5(3, 1.0, 1.0, 0.0, 1.0, -5),
-    "theorem_5 needs moves >= 0, got moves=-1.0;": lambda t: theorem_5(1, 1.0, 1.0, 0.0, 1.0, 1, moves=[-1.0]),
+    "theorem_5 needs moves >= 0, got moves=-1.0;": lambda t: theorem_5(
+        1, 1.0, 1.0, 0.0, 1.0, 1, moves=[-1.0]
+    ),
     "ensemble_lemma needs prior <= 1, got prior=2.0;": lambda t: ensemble_lemma(3, 1.0, 1.0, 2.0),
-    "resonance needs a learner with a sigma on a unit l2 ball, got learner=GD(": lambda t: resonance(kl.GD(kl.Box(-1, 1), 1.0)),
+    "resonance needs a learner with a sigma on a unit l2 ball, got learner=GD(": lambda t: resonance(
+        kl.GD(kl.Box(-1, 1), 1.0)
+    ),
     "resonance needs at least one length, got lengths=[];": lambda t: resonance(kl.GD(kl.L2Ball(1), 1.0), []),
     "square_wave needs T >= k=10, one block at least, got T=5; play longer.": lambda t: square_wave(10, 5),
     "square_wave needs a slack k >= 2, got k=1; greedy GD has no such wave.": lambda t: square_wave(1, 10),
-    "square_wave needs 1 to T//k=2 active blocks, got active=3; choose one of these.": lambda t: square_wave(4, 10, 3),
+    "square_wave needs 1 to T//k=2 active blocks, got active=3; choose one of these.": lambda t: square_wave(
+        4, 10, 3
+    ),
 }
 
 
@@ -140,7 +164,12 @@ def test_refused_with_a_sentence_that_helps(message):
         REFUSED[message](trace)
 
 
-numbers = {"T": st.integers(1, 10**5), "G": st.floats(0.1, 10), "R": st.floats(0.1, 10), "weight": st.floats(0, 10)}
+numbers = {
+    "T": st.integers(1, 10**5),
+    "G": st.floats(0.1, 10),
+    "R": st.floats(0.1, 10),
+    "weight": st.floats(0, 10),
+}
 
 
 @given(**numbers, share=st.floats(0, 1))
@@ -158,7 +187,9 @@ def test_tuned_theorem_5_is_theorem_5_at_its_tuning(T, G, R, weight, share):
 @given(**numbers, share=st.floats(0, 1))
 def test_theorem_8_pays_a_constant_factor_for_not_knowing_the_path(T, G, R, weight, share):
     P = share * 2 * R * (T - 1)
-    assert theorem_8(T, G, R, P, weight) >= theorem_5(T, G, R, P, sigma_star(T, G, R, P, weight), 1, weight) * (1 - 1e-9)
+    assert theorem_8(T, G, R, P, weight) >= theorem_5(
+        T, G, R, P, sigma_star(T, G, R, P, weight), 1, weight
+    ) * (1 - 1e-9)
     order = (G + weight) * R * math.sqrt(T * (1 + P / R)) * (1 + math.log(1 + math.log2(8 * T)))
     assert theorem_8(T, G, R, P, weight) <= 40 * order
     experts = kl.sader_k(kl.L2Ball(1, R), T, G, weight).experts
@@ -168,19 +199,30 @@ def test_theorem_8_pays_a_constant_factor_for_not_knowing_the_path(T, G, R, weig
 @given(seed=seeds, k=st.integers(1, 30), s=st.floats(0.5, 30), blocks=st.sampled_from([1, 3, 20]))
 def test_theorem_5_holds_for_k_lazy_gd(seed, k, s, blocks):
     domain, g = kl.L2Ball(3), gradients(seed, 120, 3)
-    u = domain.argmin_linear(np.add.reduceat(g, np.arange(0, 120, 120 // blocks))).repeat(120 // blocks, axis=0)
+    u = domain.argmin_linear(np.add.reduceat(g, np.arange(0, 120, 120 // blocks))).repeat(
+        120 // blocks, axis=0
+    )
     trace = kl.run(kl.KLazyGD(domain, s, k), g)
-    r, moves = kl.regret(trace, u), np.linalg.norm(np.diff(np.vstack((trace.x, trace.state.x)), axis=0), axis=1)
+    r, moves = (
+        kl.regret(trace, u),
+        np.linalg.norm(np.diff(np.vstack((trace.x, trace.state.x)), axis=0), axis=1),
+    )
     G = float(np.linalg.norm(g, axis=1).max())
     assert r.smoothed <= theorem_5(120, G, 1.0, r.path_length, s, k, moves=moves) + 1e-9
-    assert theorem_5(120, G, 1.0, r.path_length, s, k, moves=moves) <= theorem_5(120, G, 1.0, r.path_length, s, k) + 1e-9
+    assert (
+        theorem_5(120, G, 1.0, r.path_length, s, k, moves=moves)
+        <= theorem_5(120, G, 1.0, r.path_length, s, k) + 1e-9
+    )
 
 
 @pytest.mark.parametrize("weight", [0.5, 4.0])
 def test_theorem_8_holds_for_sader_k(weight):
     scenario = stochastic(1, phases=4, length=500)
     T, movement = scenario.costs.T, kl.L2Movement(weight)
-    r = kl.regret(kl.run(kl.sader_k(scenario.domain, T, 1.0, weight), scenario.costs, movement=movement), scenario.comparator)
+    r = kl.regret(
+        kl.run(kl.sader_k(scenario.domain, T, 1.0, weight), scenario.costs, movement=movement),
+        scenario.comparator,
+    )
     assert r.smoothed <= theorem_8(T, 1.0, 1.0, r.path_length, weight)
 
 
@@ -230,16 +272,20 @@ class TestDiagnosis:
     @pytest.mark.parametrize("domain", PLACES, ids=repr)
     @given(seed=seeds, k=st.integers(1, 20), i=st.integers(0, len(SCHEDULES) - 1))
     def test_no_step_is_longer_than_its_bounds(self, domain, seed, k, i):
-        found = kl.run(kl.KLazyGD(domain, SCHEDULES[i], k), gradients(seed, 60, domain.dim), engine="step").diagnose()
+        found = kl.run(
+            kl.KLazyGD(domain, SCHEDULES[i], k), gradients(seed, 60, domain.dim), engine="step"
+        ).diagnose()
         for bound in (found.stability_bound, found.variance_bound):
             known = np.isfinite(bound)
             assert (found.moved[known] <= bound[known] + 1e-9).all()
         assert np.isfinite(found.variance_bound).sum() >= (0 if k == 1 else 20)
 
-    @pytest.mark.parametrize("domain", [kl.L1Ball(3), kl.Simplex(3, 2.0), kl.Box(-np.ones(3), np.ones(3))], ids=repr)
+    @pytest.mark.parametrize(
+        "domain", [kl.L1Ball(3), kl.Simplex(3, 2.0), kl.Box(-np.ones(3), np.ones(3))], ids=repr
+    )
     @given(seed=seeds)
     def test_a_shift_within_the_margin_moves_nothing_and_one_beyond_it_may(self, domain, seed):
-        from klazy.diagnostics import _margins
+        from klazy.theory.diagnosis import _margins
 
         rng = np.random.default_rng(seed)
         y = rng.normal(size=(200, 3)) * 4
@@ -249,10 +295,14 @@ class TestDiagnosis:
         assert inside.any()
         shift = rng.normal(size=(200, 3))
         shift /= np.linalg.norm(shift, axis=1, keepdims=True)
-        np.testing.assert_allclose(domain.project(y + 0.999 * margin[:, None] * shift)[inside], x[inside], atol=1e-12)
+        np.testing.assert_allclose(
+            domain.project(y + 0.999 * margin[:, None] * shift)[inside], x[inside], atol=1e-12
+        )
         moves = np.zeros(200, dtype=bool)
         for direction in (*np.eye(3), *-np.eye(3), *(np.array(p) / 2**0.5 for p in _pairs())):
-            moves |= np.abs(domain.project(y + 1.01 * (margin[:, None] + 1e-6) * direction) - x).max(axis=1) > 1e-9
+            moves |= (
+                np.abs(domain.project(y + 1.01 * (margin[:, None] + 1e-6) * direction) - x).max(axis=1) > 1e-9
+            )
         assert moves[inside].all()
 
     @pytest.mark.parametrize(
@@ -267,7 +317,7 @@ class TestDiagnosis:
         ids=repr,
     )
     def test_margins_of_degenerate_sets(self, domain, y, margin):
-        from klazy.diagnostics import _margins
+        from klazy.theory.diagnosis import _margins
 
         point = np.atleast_2d(np.atleast_1d(y))
         assert _margins(domain, point, domain.project(point)).tolist() == [margin]
@@ -281,7 +331,12 @@ class TestDiagnosis:
         assert "stands still against a gradient in 9" in str(lazy)
         assert "variance bound speaks" in str(lazy)
         ball = alternating()
-        assert np.isfinite(kl.run(kl.LazyGD(ball.domain, kl.Sqrt(1)), ball.costs).diagnose().stability_bound).sum() > 50
+        assert (
+            np.isfinite(
+                kl.run(kl.LazyGD(ball.domain, kl.Sqrt(1)), ball.costs).diagnose().stability_bound
+            ).sum()
+            > 50
+        )
 
     def test_warns_where_laziness_cannot_matter_and_where_assumptions_fail(self):
         quiet = kl.run(kl.KLazyGD(kl.L2Ball(3), 500.0, 9), gradients(0, 80, 3))

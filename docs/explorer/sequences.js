@@ -1,5 +1,5 @@
 "use strict";
-// The sequences of gradients, in the picture's plane. All but the noise are those of klazy.environments, number by number.
+// The sequences of gradients, in the picture's plane. All but the noise are those of klazy.sequences, number by number.
 
 const ROTATES_AFTER = 12; // rounds of example (i) before its costs rotate
 const ALTERNATES_AFTER = 11; // of example (ii)

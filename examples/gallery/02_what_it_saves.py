@@ -9,8 +9,8 @@ phases of equal length*; the next example takes both restrictions away.
 """
 
 import klazy as kl
-from klazy import plots
-from klazy.environments import stochastic
+from klazy import show
+from klazy.sequences import stochastic
 from klazy.theory import k_star, sigma_star
 
 scenario = stochastic(seed=0, phases=5, length=800)
@@ -36,11 +36,11 @@ assert found["k=100"].total < found["GD"].total < found["LazyGD"].total
 # %%
 # Total regret is what was paid beyond the comparator, who sits in the best point of each phase and pays for moving, too.
 curves = {name: r.curves.total for name, r in found.items() if r.curves}
-regrets = plots.curves(curves, "total regret")
+regrets = show.curves(curves, "total regret")
 
 # %%
 # Its two parts. The lazier, the less is paid for moving; but being late costs, and of the fully lazy learner much too much.
-parts = plots.bars(
+parts = show.bars(
     {
         "dynamic regret": {name: r.dynamic for name, r in found.items()},
         "moving": {name: r.switching for name, r in found.items()},

@@ -10,8 +10,8 @@ as well, so that no clock can be in step with them. See what is left of the gain
 import numpy as np
 
 import klazy as kl
-from klazy import plots
-from klazy.environments import stochastic
+from klazy import show
+from klazy.sequences import stochastic
 
 sigmas = np.geomspace(2.0, 100.0, 40)
 memories = {"GD": kl.Forget(), "k=100": kl.Clock(100), "k=400": kl.Clock(400), "Decay": kl.Decay(50)}
@@ -32,7 +32,7 @@ def lines(random):
     for name, memory in memories.items():
         y = np.mean([total_regret(memory, seed, random) for seed in range(3)], axis=0)
         mean[name], best[name] = y, (float(sigmas[y.argmin()]), float(y.min()))
-    return plots.Lines(sigmas, mean, {}, {}, best)
+    return show.Lines(sigmas, mean, {}, {}, best)
 
 
 # %%
@@ -40,7 +40,7 @@ def lines(random):
 # than greedy descent. What remains belongs to the shorter memories, with a clock or without (Decay), and it is modest. It is
 # flattered, too: slacks and memory were chosen after looking at these very draws.
 parts = {"equal phases": lines(random=False), "random phases": lines(random=True)}
-by_sigma = plots.panels(parts, r"$\sigma$", "total regret", log="x")
+by_sigma = show.panels(parts, r"$\sigma$", "total regret", log="x")
 for ax in by_sigma.axes:
     ax.set_ylim(0.0, 1000.0)
 

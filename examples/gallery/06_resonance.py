@@ -10,8 +10,8 @@ the costs changing from one to the next, and greedy descent with the same sigma 
 import numpy as np
 
 import klazy as kl
-from klazy import plots
-from klazy.environments import stochastic
+from klazy import show
+from klazy.sequences import stochastic
 from klazy.theory import resonance
 
 lengths = range(10, 421, 10)
@@ -28,7 +28,7 @@ assert (np.diff(decay.lazy) < 0.0).all()
 # it has gathered in one it must undo in the next, and then it forgets. Where its own length divides a phase's, it is in step
 # and as good as greedy descent. ``Decay``, which forgets a little in every round, has neither the peak nor the dips.
 lines = {"GD": clock.greedy, "k=200": clock.lazy, "Decay": decay.lazy}
-by_length = plots.sweep(clock.lengths, lines, "length of a phase", "regret per round")
+by_length = show.sweep(clock.lengths, lines, "length of a phase", "regret per round")
 
 
 # %%
@@ -55,5 +55,5 @@ assert random[[399, 799]].min() > random[0]
 assert random.argmin() + 1 < 200
 
 curves, level = {"equal phases": equal, "random phases": random}, {"GD": equal[0]}
-by_slack = plots.sweep(np.arange(1.0, 901.0), curves, "slack k", "total regret", levels=level)
+by_slack = show.sweep(np.arange(1.0, 901.0), curves, "slack k", "total regret", levels=level)
 # sphinx_gallery_thumbnail_number = 2

@@ -10,8 +10,8 @@ measured value and the formula can be laid side by side: they are equal.
 import numpy as np
 
 import klazy as kl
-from klazy import plots
-from klazy.environments import square_wave, square_wave_regret
+from klazy import show
+from klazy.sequences import square_wave, square_wave_regret
 
 # %%
 # In every block of k rounds the costs pull to the left for half of them, and then to the right. When the comparator turns,
@@ -24,7 +24,7 @@ g, x = trace.gradients()[:, 0], trace.x[:, 0]
 start = np.arange(T) - np.arange(T) % k  # of the block that a round is in
 y = np.array([x[s] - g[s:t].sum() / sigma for t, s in enumerate(start)])  # unconstrained
 assert (x[::k] == 0.0).all()
-wave = plots.wave(g, y, x, scenario.comparator[:, 0], k)
+wave = show.wave(g, y, x, scenario.comparator[:, 0], k)
 
 # %%
 # The regret per unit of the comparator's path, for ever larger k, beside the formula and beside greedy descent on the same
@@ -43,4 +43,4 @@ np.testing.assert_allclose(measured, formula, rtol=1e-12)
 assert greedy.max() < 2.1 < measured[-1] / 5
 
 lines = {"k-lazyGD, measured": measured, "formula": formula, "GD": greedy}
-by_slack = plots.sweep(np.arange(2.0, 61.0, 2.0), lines, "slack k", "regret / path length")
+by_slack = show.sweep(np.arange(2.0, 61.0, 2.0), lines, "slack k", "regret / path length")

@@ -9,8 +9,8 @@ weighs forty learners, eight scales of sigma with five memories each, by what ea
 import numpy as np
 
 import klazy as kl
-from klazy import plots
-from klazy.environments import stochastic
+from klazy import show
+from klazy.sequences import stochastic
 
 scenario = stochastic(seed=0, phases=5, length=800, random_phases=True)
 learner = kl.auto(scenario.domain, kl.L2Movement(1.0))
@@ -36,7 +36,7 @@ for name, memory in memories.items():
 found = {name: kl.regret(run, scenario.comparator) for name, run in runs.items()}
 print(", ".join(f"{name} {r.total:.0f}" for name, r in found.items()))
 curves = {name: r.curves.total for name, r in found.items() if r.curves}
-regrets = plots.curves(curves, "total regret")
+regrets = show.curves(curves, "total regret")
 
 certificate = kl.certify_experts(trace)
 i = certificate.experts.argmin()

@@ -7,7 +7,7 @@ into the same proof, and what comes out is a bound that holds for this run, roun
 """
 
 import klazy as kl
-from klazy.environments import stochastic
+from klazy.sequences import stochastic
 from klazy.theory import k_star, sigma_star
 
 scenario = stochastic(seed=0, phases=5, length=400)

@@ -7,8 +7,8 @@ no sequence in the set pays less than its lower bound. ``frontier`` does so for 
 """
 
 import klazy as kl
-from klazy import plots
-from klazy.environments import corrupted
+from klazy import show
+from klazy.sequences import corrupted
 
 scenario = corrupted(phases=3, length=440)  # bursts: ten of 110 rounds have the other sign
 movement = kl.L2Movement(1.0)  # what ``run`` charges, too
@@ -32,7 +32,7 @@ paid["comparator"] = scenario.costs.values(u) + movement.paid(u)
 beyond = {name: cost.cumsum() - least for name, cost in paid.items()}
 assert 0.0 < beyond["GD"][-1] < beyond["k=20"][-1] < beyond["LazyGD"][-1]
 assert beyond["comparator"][-1] > 0.0
-beyond_the_optimum = plots.curves(beyond, "cost beyond the optimum")
+beyond_the_optimum = show.curves(beyond, "cost beyond the optimum")
 
 # %%
 # The frontier: the least that the decisions can cost if the path may be so long; certified to within the shaded band, which

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from klazy import plots
+from klazy import show
 from klazy.datasets import flights
-from klazy.replay import Source, game, replay
+from klazy.studies.replay import Source, game, replay
 
 carriers = ("UA", "B6", "DL", "AA", "WN")
 file = Path(tempfile.mkdtemp()) / "delays.parquet"
@@ -40,7 +40,7 @@ assert half > gap
 assert found.optimum is not None
 optimum = found.optimum.switching, found.optimum.hitting
 everyone = {score.name: score for score in found.scores}
-trade = plots.pareto(
+trade = show.pareto(
     {name: score.switching for name, score in everyone.items()},
     {name: score.hitting for name, score in everyone.items()},
     optimum,
@@ -50,6 +50,6 @@ trade = plots.pareto(
 # What three of them decided. The k-lazyGD that the first half chose pays more for moving in the second than greedy
 # descent, and more in all.
 shown = {name: everyone[name].points for name in (simple.name, "k-lazyGD", "GD")}
-shares = plots.decisions(np.arange(len(greedy.points)), shown, carriers, shares=True)
+shares = show.decisions(np.arange(len(greedy.points)), shown, carriers, shares=True)
 assert everyone["k-lazyGD"].switching > greedy.switching
 assert everyone["k-lazyGD"].cost > greedy.cost

@@ -3,19 +3,6 @@
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from klazy.actions import sample_actions
-from klazy.agent import Agent
-from klazy.batch import Batch, run_batch
-from klazy.comparators import (
-    Fixed,
-    Frontier,
-    GapNotReached,
-    Optimum,
-    best_fixed,
-    best_with_path_length,
-    frontier,
-    offline_optimum,
-)
 from klazy.costs import (
     CallableCosts,
     Costs,
@@ -25,6 +12,30 @@ from klazy.costs import (
     LogWealthCosts,
     PinballCosts,
     QuadraticCosts,
+)
+from klazy.game.batch import Batch, run_batch
+from klazy.game.discrete import sample_actions
+from klazy.game.regret import Regret, competitive_ratio, regret
+from klazy.game.run import run, run_many
+from klazy.game.trace import Totals, Trace
+from klazy.hindsight import (
+    Fixed,
+    Frontier,
+    GapNotReached,
+    Optimum,
+    best_fixed,
+    best_with_path_length,
+    frontier,
+    offline_optimum,
+)
+from klazy.hindsight.lookahead import (
+    OBD,
+    ROBD,
+    AveragingHorizon,
+    LookAhead,
+    LookAheadSAder,
+    RecedingHorizon,
+    run_ahead,
 )
 from klazy.learners import (
     GD,
@@ -54,7 +65,7 @@ from klazy.learners import (
     sigma_grid,
 )
 from klazy.live import Guards, TornJournal
-from klazy.lookahead import OBD, ROBD, AveragingHorizon, LookAhead, LookAheadSAder, RecedingHorizon, run_ahead
+from klazy.live.agent import Agent
 from klazy.movement import (
     AsymmetricMovement,
     L1Movement,
@@ -64,8 +75,6 @@ from klazy.movement import (
     TVMovement,
     WeightedL2Movement,
 )
-from klazy.play import run, run_many
-from klazy.regret import Regret, competitive_ratio, regret
 from klazy.schedules import Constant, Doubling, ScaleFree, Schedule, Sqrt
 from klazy.sets import (
     Box,
@@ -80,23 +89,29 @@ from klazy.sets import (
     Simplex,
 )
 from klazy.theory import certify, certify_experts
-from klazy.trace import Totals, Trace
 
 __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
-    from klazy.sweeps import Study, Sweep, load_sweep, sweep
+    from klazy.studies.sweep import Study, Sweep, load_sweep, sweep
 
-_OF_SWEEPS = ("Study", "Sweep", "load_sweep", "sweep")  # which need pydantic: they are imported when they are asked for
+_OF_SWEEPS = (
+    "Study",
+    "Sweep",
+    "load_sweep",
+    "sweep",
+)  # which need pydantic: they are imported when they are asked for
 
 
 def __getattr__(name: str) -> _Any:
     if name not in _OF_SWEEPS:
         raise AttributeError(f"module 'klazy' has no attribute {name!r}")
     try:
-        from klazy import sweeps
+        from klazy.studies import sweep as sweeps
     except ModuleNotFoundError as missing:
-        raise ImportError(f"{name} needs {missing.name}, which is not installed; pip install 'klazy[cli]'.") from missing
+        raise ImportError(
+            f"{name} needs {missing.name}, which is not installed; pip install 'klazy[cli]'."
+        ) from missing
     return getattr(sweeps, name)
 
 

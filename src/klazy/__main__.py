@@ -2,7 +2,7 @@
 
 import sys
 
-from klazy.arrays import Refused
+from klazy.base.checks import Refused
 
 
 def main() -> None:

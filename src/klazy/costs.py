@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, coordinates, real_array, refusal, rows, vector, whole
+from klazy.base.checks import Array, coordinates, real_array, refusal, rows, vector, whole
 from klazy.kernels import codes
 
 
@@ -122,7 +122,9 @@ class QuadraticCosts(_Rows):
         super().__init__(targets, "targets")
         self._per_round(weight, "weight")
         if (self.extra < 0).any():
-            raise refusal("QuadraticCosts", "weight >= 0", "weight", self.extra.min(), "a negative one is not convex")
+            raise refusal(
+                "QuadraticCosts", "weight >= 0", "weight", self.extra.min(), "a negative one is not convex"
+            )
 
     def _values(self, rows: Array, extra: Array, x: Array) -> Array:
         gap = x - rows
@@ -166,7 +168,13 @@ class LogWealthCosts(_Rows):
     def __init__(self, relatives: ArrayLike) -> None:
         super().__init__(relatives, "relatives")
         if self.data.min() <= 0:
-            raise refusal("LogWealthCosts", "price relatives > 0", "relatives", self.data.min(), "divide prices by the last")
+            raise refusal(
+                "LogWealthCosts",
+                "price relatives > 0",
+                "relatives",
+                self.data.min(),
+                "divide prices by the last",
+            )
 
     def _values(self, rows: Array, extra: Array, x: Array) -> Array:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -183,7 +191,9 @@ class _Labelled(_Rows):
         super().__init__(features, "features")
         self._per_round(labels, "labels")
         if not np.isin(self.extra, (-1.0, 1.0)).all() or self.extra.size != self.T:
-            raise refusal(type(self).__name__, f"T={self.T} labels -1 or +1", "labels", labels, "recode the classes")
+            raise refusal(
+                type(self).__name__, f"T={self.T} labels -1 or +1", "labels", labels, "recode the classes"
+            )
 
     def _margin(self, rows: Array, extra: Array | float, x: Array) -> Array:
         return extra * np.vecdot(rows, x)
@@ -219,14 +229,27 @@ class CallableCosts(Costs):
     """Any convex costs: ``value(t, x)`` and ``subgradient(t, x)`` as Python functions, t = 1, ..., T."""
 
     def __init__(
-        self, T: int, dim: int, value: Callable[[int, Array], float], subgradient: Callable[[int, Array], ArrayLike]
+        self,
+        T: int,
+        dim: int,
+        value: Callable[[int, Array], float],
+        subgradient: Callable[[int, Array], ArrayLike],
     ) -> None:
         self.T = whole(T, "T", "CallableCosts", "a horizon T >= 1", "give the number of rounds")
-        self.dim = whole(dim, "dim", "CallableCosts", "a dimension dim >= 1", "give the number of coordinates")
+        self.dim = whole(
+            dim, "dim", "CallableCosts", "a dimension dim >= 1", "give the number of coordinates"
+        )
         for name, function in (("value", value), ("subgradient", subgradient)):
             if not callable(function):
-                raise refusal("CallableCosts", f"a function {name}(t, x)", name, repr(function), "give a Python function")
-        self._value, self._subgradient = value, subgradient
+                raise refusal(
+                    "CallableCosts",
+                    f"a function {name}(t, x)",
+                    name,
+                    repr(function),
+                    "give a Python function",
+                )
+        self._value = value
+        self._subgradient = subgradient
 
     def value(self, t: int, x: Array) -> float:
         return _number(self._value(t, x.copy()), t, "CallableCosts")
@@ -251,7 +274,9 @@ def rounds_of(costs: Costs) -> tuple[Callable[[int, Array], float], Callable[[in
     """
     if codes.code_of(costs) is not None or type(costs) is CallableCosts:
         return costs.value, costs.subgradient
-    owner, shape, kind = type(costs).__name__, (costs.dim,), np.dtype(np.float64)
+    owner = type(costs).__name__
+    shape = (costs.dim,)
+    kind = np.dtype(np.float64)
 
     def value(t: int, x: Array) -> float:
         found = costs.value(t, x)

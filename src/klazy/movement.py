@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, coordinates, non_negative, real_array, refusal
-from klazy.config import Config
+from klazy.base.checks import Array, coordinates, non_negative, real_array, refusal
+from klazy.base.config import Config
 from klazy.kernels import codes
 
 
@@ -22,7 +22,9 @@ class Movement(Config, ABC):
         owner = type(self).__name__
         weights = real_array(weight, "weight", owner)
         if weights.ndim > 1 or weights.size == 0 or (weights < 0).any():
-            raise refusal(owner, "weights >= 0, one or one per round", "weight", weight, "give a number or a vector")
+            raise refusal(
+                owner, "weights >= 0, one or one per round", "weight", weight, "give a number or a vector"
+            )
         self._keep(weight=float(weights) if weights.ndim == 0 else weights)
 
     @abstractmethod
@@ -33,7 +35,13 @@ class Movement(Config, ABC):
         """One weight, or T of them."""
         weight = np.atleast_1d(self.weight)
         if weight.size not in (1, T):
-            raise refusal(type(self).__name__, f"one weight or T={T} of them", "weights", weight.size, "give one per round")
+            raise refusal(
+                type(self).__name__,
+                f"one weight or T={T} of them",
+                "weights",
+                weight.size,
+                "give one per round",
+            )
         return weight
 
     def paid(self, x: Array, x0: Array | None = None) -> Array:
@@ -127,7 +135,9 @@ class AsymmetricMovement(Movement):
 
     def __init__(self, weight: ArrayLike = 1.0, *, up: ArrayLike = 1.0, down: ArrayLike = 1.0) -> None:
         super().__init__(weight)
-        self._keep(up=_prices(up, "up", "AsymmetricMovement"), down=_prices(down, "down", "AsymmetricMovement"))
+        self._keep(
+            up=_prices(up, "up", "AsymmetricMovement"), down=_prices(down, "down", "AsymmetricMovement")
+        )
 
     def distance(self, delta: Array) -> Array:
         prices: Array = np.where(delta > 0, self.up, np.negative(self.down))

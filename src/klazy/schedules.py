@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from klazy.arrays import Array, non_negative, number, positive, refusal
-from klazy.config import Config
+from klazy.base.checks import Array, non_negative, number, positive, refusal
+from klazy.base.config import Config
 from klazy.kernels import codes
 
 
@@ -81,7 +81,9 @@ class Sqrt(Schedule):
     def __init__(self, c: float, offset: float = 0.0) -> None:
         offset = number(offset, "offset", "Sqrt")
         if offset <= -1:
-            raise refusal("Sqrt", "offset > -1, so that sigma > 0 at every round", "offset", offset, "use offset=0")
+            raise refusal(
+                "Sqrt", "offset > -1, so that sigma > 0 at every round", "offset", offset, "use offset=0"
+            )
         self._keep(c=positive(c, "c", "Sqrt"), offset=offset)
         self._checked(1)
 
@@ -135,7 +137,9 @@ class ScaleFree(Schedule):
         )
 
     def __call__(self, t: int) -> float:
-        raise TypeError("ScaleFree needs the gradients, so sigma is no function of the round alone; use observe.")
+        raise TypeError(
+            "ScaleFree needs the gradients, so sigma is no function of the round alone; use observe."
+        )
 
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
         square = float(g @ g)

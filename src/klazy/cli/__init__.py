@@ -13,7 +13,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("reproduce", short_help="Make the paper's figures and tables, and an honest report.")(reproduce.reproduce)
+app.command("reproduce", short_help="Make the paper's figures and tables, and an honest report.")(
+    reproduce.reproduce
+)
 app.command("list", short_help="Name every part of the reproduction.")(reproduce.list_parts)
 app.command("replay", short_help="Tell what laziness would have saved on your own trace.")(replay.replay)
 app.add_typer(sweep.app, name="sweep", short_help="Play a study of many runs, here or on a cluster.")
@@ -27,6 +29,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Smoothed online learning: decisions that should hold still, because changing one's mind costs something."""

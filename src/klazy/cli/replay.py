@@ -7,24 +7,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from klazy.agent import Agent
-from klazy.arrays import refusal
+from klazy.base.checks import refusal
+from klazy.base.files import write_durably
 from klazy.cli.show import Json, print_table, progress
-from klazy.files import write_durably
+from klazy.live.agent import Agent
 
 if TYPE_CHECKING:
-    from klazy.replay import Replay
+    from klazy.studies.replay import Replay
 
 
 def replay(
-    trace: Annotated[Path, typer.Argument(help="A .csv or .parquet file: a row per round, a column per coordinate.")],
+    trace: Annotated[
+        Path, typer.Argument(help="A .csv or .parquet file: a row per round, a column per coordinate.")
+    ],
     domain: Annotated[str, typer.Option(help="simplex, capped-simplex, box, ball or polytope.")] = "simplex",
     move_cost: Annotated[float, typer.Option(min=0.0, help="What moving costs per unit of distance.")] = 1.0,
-    costs: Annotated[str, typer.Option(help="What a row means: linear, quadratic, pinball or log-wealth.")] = "linear",
-    movement: Annotated[str | None, typer.Option(help="tv, l1 or l2.", show_default="as suits the domain")] = None,
+    costs: Annotated[
+        str, typer.Option(help="What a row means: linear, quadratic, pinball or log-wealth.")
+    ] = "linear",
+    movement: Annotated[
+        str | None, typer.Option(help="tv, l1 or l2.", show_default="as suits the domain")
+    ] = None,
     train: Annotated[float, typer.Option(help="The share of the rows to tune on.")] = 0.5,
-    time: Annotated[str | None, typer.Option(help="The column of time stamps.", show_default="one called time or date")] = None,
-    fill: Annotated[str | None, typer.Option(help="Missing cells: forward, zero or drop.", show_default="refuse them")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="The column of time stamps.", show_default="one called time or date")
+    ] = None,
+    fill: Annotated[
+        str | None, typer.Option(help="Missing cells: forward, zero or drop.", show_default="refuse them")
+    ] = None,
     total: Annotated[float | None, typer.Option(help="What a simplex adds up to.", show_default="1")] = None,
     cap: Annotated[
         float | None, typer.Option(help="The most of each coordinate of a capped simplex.", show_default="1")
@@ -32,14 +42,21 @@ def replay(
     lower: Annotated[float | None, typer.Option(help="Of a box.", show_default="0")] = None,
     upper: Annotated[float | None, typer.Option(help="Of a box.", show_default="1")] = None,
     radius: Annotated[float | None, typer.Option(help="Of a ball.", show_default="1")] = None,
-    polytope: Annotated[Path | None, typer.Option(help="A JSON file with A and b, for A x <= b.", show_default=False)] = None,
+    polytope: Annotated[
+        Path | None, typer.Option(help="A JSON file with A and b, for A x <= b.", show_default=False)
+    ] = None,
     short: Annotated[
         float | None, typer.Option(help="What pinball costs charge for a unit too little.", show_default="1")
     ] = None,
-    excess: Annotated[float | None, typer.Option(help="What they charge for a unit too much.", show_default="1")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.", show_default=False)] = None,
+    excess: Annotated[
+        float | None, typer.Option(help="What they charge for a unit too much.", show_default="1")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a report with figures here.", show_default=False)
+    ] = None,
     emit: Annotated[
-        Path | None, typer.Option(help="Write the best learner here, ready for klazy.Agent.load.", show_default=False)
+        Path | None,
+        typer.Option(help="Write the best learner here, ready for klazy.Agent.load.", show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -54,14 +71,21 @@ def replay(
       klazy replay load.parquet --domain box --upper 40 --costs pinball --short 10 --html report.html
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.001 --emit agent.json
     """  # fmt: skip
-    from klazy import replay as of
-    from klazy.replay import words
+    from klazy.studies import replay as of
+    from klazy.studies.replay import words
 
     for file in (html, emit):
         if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
             raise refusal("replay", "a file in a folder that is there", "file", file, "choose another")
     source = of.Source(trace, time, fill, positive=costs == "log-wealth")
-    shape = {"total": total, "cap": cap, "lower": lower, "upper": upper, "radius": radius, "polytope": polytope}
+    shape = {
+        "total": total,
+        "cap": cap,
+        "lower": lower,
+        "upper": upper,
+        "radius": radius,
+        "polytope": polytope,
+    }
     played = of.game(source.dim, domain, costs, movement, move_cost, **shape, short=short, excess=excess)
     with progress() as bar:
         task = bar.add_task("replaying", total=1.0)
@@ -69,7 +93,9 @@ def replay(
     if not as_json:
         print("\n".join(words.answer(found)))
         if source.filled:
-            print(f"{source.filled} {'rows were dropped' if fill == 'drop' else f'missing cells were filled: {fill}'}.")
+            print(
+                f"{source.filled} {'rows were dropped' if fill == 'drop' else f'missing cells were filled: {fill}'}."
+            )
         print()
         print_table(words.table(found))
     if html is not None:
@@ -85,8 +111,8 @@ def replay(
 
 
 def _page(found: "Replay") -> str:
-    from klazy.replay.pages import html
-    from klazy.report import command_line
+    from klazy.studies.paper.report import command_line
+    from klazy.studies.replay.pages import html
 
     return html(found, command_line())
 
@@ -95,13 +121,15 @@ def _written(file: Path, write: Callable[[], None]) -> None:
     try:
         write()
     except OSError as failed:
-        raise refusal("replay", "a file to write to", "file", file, failed.strerror or "choose another") from failed
+        raise refusal(
+            "replay", "a file to write to", "file", file, failed.strerror or "choose another"
+        ) from failed
 
 
 def _emit(found: "Replay", file: Path) -> str:
     """Write the best learner as it stands after the last row; its name."""
-    from klazy.replay.contenders import Learning
-    from klazy.replay.words import named
+    from klazy.studies.replay.contenders import Learning
+    from klazy.studies.replay.words import named
 
     score = next(score for score in found.scores if isinstance(score.player, Learning))
     _written(file, lambda: Agent(score.player.learner, state=score.player.state).save(file))

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from klazy import report
-from klazy.arrays import refusal
+from klazy.base.checks import refusal
 from klazy.cli.show import Json, print_table, progress
-from klazy.experiments.definitions import PRESETS, Settings
-from klazy.experiments.reproduce import PARTS, Job, as_object, experiments, jobs_of, results, run_jobs
+from klazy.studies.paper import report
+from klazy.studies.paper.definitions import PRESETS, Settings
+from klazy.studies.paper.reproduce import PARTS, Job, as_object, experiments, jobs_of, results, run_jobs
 
 OUT = Path("reproduction")
 
@@ -28,20 +28,31 @@ def list_parts(as_json: Json = False) -> None:
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Parts to make, see `klazy list`; all by default.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Parts to make, see `klazy list`; all by default.")
+    ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="paper: as printed. authors: as the published curves were made. Default: both; with --json paper."),
+        typer.Option(
+            help="paper: as printed. authors: as the published curves were made. Default: both; with --json paper."
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where figures, tables and report.html go.", show_default=str(OUT))] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the stochastic sequences and all draws.")] = 42,
+    out: Annotated[
+        Path | None, typer.Option(help="Where figures, tables and report.html go.", show_default=str(OUT))
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Of the stochastic sequences and all draws.")
+    ] = 42,
     seeds: Annotated[
         int | None, typer.Option(min=2, help="How many sequences the seeds part draws; 20, with --quick 5.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A look in seconds: phases ten times shorter, not the paper's numbers.")
+        bool,
+        typer.Option("--quick", help="A look in seconds: phases ten times shorter, not the paper's numbers."),
     ] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as there are cores by default.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; as many as there are cores by default.")
+    ] = None,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -80,7 +91,9 @@ def _make(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as failed:
-        raise refusal("reproduce", "a folder to write to", "out", out, failed.strerror or "choose another") from failed
+        raise refusal(
+            "reproduce", "a folder to write to", "out", out, failed.strerror or "choose another"
+        ) from failed
     _run(made, workers)
     present = [job for job in jobs_of([], PRESETS, settings, out) if job in made or job.done()]
     return report.results_of(made), report.write(out, present, report.command_line())
@@ -99,7 +112,9 @@ def _print_results(rows: Sequence[dict[str, Any]], page: Path, some: bool, quick
     if quick:
         print(report.QUICK)
     if some and rows:
-        print_table([{"preset": row["preset"], "experiment": row["experiment"], **report.shown(row)} for row in rows])
+        print_table(
+            [{"preset": row["preset"], "experiment": row["experiment"], **report.shown(row)} for row in rows]
+        )
     claims = report.claims_of(rows)
     if claims:
         print("What the paper's better learners save, in per cent, as printed and as found:")

@@ -41,7 +41,10 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
         numeric = any(isinstance(row[name], int | float) for row in rows)
         table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        texts = (f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value) for value in row.values())
+        texts = (
+            f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
+            for value in row.values()
+        )
         table.add_row(*texts)
     if not console.is_terminal:
         console.width = 400

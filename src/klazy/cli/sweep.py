@@ -11,20 +11,24 @@ import typer
 from rich.progress import TextColumn
 from typer.core import TyperGroup
 
-from klazy.arrays import one_of, refusal
+from klazy.base.checks import one_of, refusal
 from klazy.cli.show import Json, print_table, progress
 
 if TYPE_CHECKING:
-    from klazy.sweeps import Sweep
+    from klazy.studies.sweep import Sweep
 
 CELLS = 40  # that a table shows; of more, the best of each learner
 
 
 RelativeTo = Annotated[
-    str | None, typer.Option(help="A learner: show how much more others have, in per cent of it.", show_default=False)
+    str | None,
+    typer.Option(help="A learner: show how much more others have, in per cent of it.", show_default=False),
 ]
 HeldOut = Annotated[
-    bool, typer.Option("--held-out", help="Choose the best cells by the even seeds, show what they have on the odd ones.")
+    bool,
+    typer.Option(
+        "--held-out", help="Choose the best cells by the even seeds, show what they have on the odd ones."
+    ),
 ]
 
 
@@ -47,16 +51,26 @@ def sweep() -> None:
 def play(
     study: Annotated[Path | None, typer.Argument(help="A TOML file, see --init.", show_default=False)] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the runs are kept.", show_default="the study's file, without .toml")
+        Path | None,
+        typer.Option(help="Where the runs are kept.", show_default="the study's file, without .toml"),
     ] = None,
-    init: Annotated[bool, typer.Option("--init", help="Print a study with every key explained, which runs as it is.")] = False,
+    init: Annotated[
+        bool, typer.Option("--init", help="Print a study with every key explained, which runs as it is.")
+    ] = False,
     backend: Annotated[str, typer.Option(help="local, dask, ray or spark.")] = "local",
-    address: Annotated[str | None, typer.Option(help="Of the cluster's scheduler.", show_default=False)] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; 1 plays in this one.", show_default="as many as cores")
+    address: Annotated[
+        str | None, typer.Option(help="Of the cluster's scheduler.", show_default=False)
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="In place of the study's.", show_default=False)] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play runs again that failed before.")] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes; 1 plays in this one.", show_default="as many as cores"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="In place of the study's.", show_default=False)
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Play runs again that failed before.")
+    ] = False,
     relative_to: RelativeTo = None,
     held_out: HeldOut = False,
     as_json: Json = False,
@@ -72,8 +86,8 @@ def play(
       klazy sweep study.toml --out results --backend dask --address tcp://scheduler:8786
       klazy sweep plot results
     """  # fmt: skip
-    from klazy.sweeps.runs import refuse_held_out
-    from klazy.sweeps.study import Study, example
+    from klazy.studies.sweep.runs import refuse_held_out
+    from klazy.studies.sweep.study import Study, example
 
     if init:
         print(example(), end="")
@@ -105,7 +119,7 @@ def _stop(*_: object) -> NoReturn:
 
 def _play(study: Any, folder: Path, **options: Any) -> "Sweep":
     """Play it, with a bar on a terminal."""
-    from klazy.sweeps import sweep
+    from klazy.studies.sweep import sweep
 
     before = signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C does, so that no worker is left behind
     with progress(TextColumn("{task.fields[rate]}")) as bar:
@@ -113,9 +127,8 @@ def _play(study: Any, folder: Path, **options: Any) -> "Sweep":
 
         def step(done: int, total: int, learner_rounds: int) -> None:
             seconds = bar.tasks[task].elapsed or 1.0
-            rate = (
-                f"{done:,} of {total:,} runs, {done / seconds:,.0f}/s, {learner_rounds / seconds / 1e6:,.1f}M learner-rounds/s"
-            )
+            million = learner_rounds / seconds / 1e6
+            rate = f"{done:,} of {total:,} runs, {done / seconds:,.0f}/s, {million:,.1f}M learner-rounds/s"
             bar.update(task, completed=done, total=total, rate=rate)
 
         try:
@@ -130,7 +143,7 @@ def _play(study: Any, folder: Path, **options: Any) -> "Sweep":
 
 def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out: bool) -> None:
     """The best cells or all, what failed, how fast it was, and where the rest is."""
-    from klazy.sweeps.table import summary
+    from klazy.studies.sweep.table import summary
 
     metric = found.study.metrics[0]
     if found.failed < found.runs:
@@ -139,14 +152,22 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
         table = summary(cells, CELLS)
         less = f", in per cent more than {relative_to}'s" if relative_to else ""
         chosen = " on the odd seeds, best cells chosen by the even ones" if held_out else ""
-        print(f"{found.study.name}: {metric.replace('_', ' ')}{less}, mean and 95 % interval of each cell's runs{chosen}")
+        print(
+            f"{found.study.name}: {metric.replace('_', ' ')}{less}, mean and 95 % interval of each cell's runs{chosen}"
+        )
         if len(table) < len(cells):
-            print(f"The best cell of each learner and setting, of {len(cells)}; all are in {folder / 'cells.csv'}")
+            print(
+                f"The best cell of each learner and setting, of {len(cells)}; all are in {folder / 'cells.csv'}"
+            )
         print_table(table)
-    for key, error in found.rows.filter(found.rows["error"].is_not_null()).select("key", "error").head(3).iter_rows():
+    for key, error in (
+        found.rows.filter(found.rows["error"].is_not_null()).select("key", "error").head(3).iter_rows()
+    ):
         print(f"failed: {key[:8]} {error}")
     rate = found.learner_rounds / found.seconds
-    print(f"{found.runs} runs: {found.computed} computed, {found.reused} reused, {found.failed} failed, {found.seconds:.1f} s")
+    print(
+        f"{found.runs} runs: {found.computed} computed, {found.reused} reused, {found.failed} failed, {found.seconds:.1f} s"
+    )
     if found.computed:
         print(f"{rate / 1e6:.1f} million learner-rounds per second")
     print(f"{folder}; `klazy sweep plot {folder}` draws it, klazy.load_sweep({str(folder)!r}) reads it")
@@ -155,8 +176,12 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
 @app.command()
 def plot(
     folder: Annotated[Path, typer.Argument(help="The folder of a sweep.")],
-    metric: Annotated[str | None, typer.Option(help="What to draw.", show_default="the study's first")] = None,
-    x: Annotated[str | None, typer.Option(help="A parameter, for lines over it.", show_default="all that vary")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="What to draw.", show_default="the study's first")
+    ] = None,
+    x: Annotated[
+        str | None, typer.Option(help="A parameter, for lines over it.", show_default="all that vary")
+    ] = None,
     y: Annotated[str | None, typer.Option(help="A second one, for a heat map.", show_default=False)] = None,
     relative_to: RelativeTo = None,
     held_out: HeldOut = False,
@@ -170,10 +195,10 @@ def plot(
       klazy sweep plot results
       klazy sweep plot results --x k --y sigma --metric switching
     """  # fmt: skip
-    from klazy import plots
-    from klazy.sweeps.execute import stored
-    from klazy.sweeps.figures import figures_of
-    from klazy.sweeps.table import cells_of
+    from klazy import show
+    from klazy.studies.sweep.execute import stored
+    from klazy.studies.sweep.figures import figures_of
+    from klazy.studies.sweep.table import cells_of
 
     _make_importable()
     study, rows = stored(folder)
@@ -184,9 +209,13 @@ def plot(
     try:
         into.mkdir(parents=True, exist_ok=True)
     except OSError as failed:
-        raise refusal("sweep plot", "a folder to write to", "out", into, failed.strerror or "choose another") from failed
+        raise refusal(
+            "sweep plot", "a folder to write to", "out", into, failed.strerror or "choose another"
+        ) from failed
     files = []
     for name, figure in figures_of(cells, label, x, y):
-        plots.write(figure, into / name)
+        show.write(figure, into / name)
         files.append(str(into / f"{name}.png"))
-    print(json.dumps({"figures": files})) if as_json else print("\n".join(files) or "nothing varies: there is nothing to draw")
+    print(json.dumps({"figures": files})) if as_json else print(
+        "\n".join(files) or "nothing varies: there is nothing to draw"
+    )

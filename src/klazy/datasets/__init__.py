@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from klazy.arrays import one_of, positive, refusal, whole
+from klazy.base.checks import one_of, positive, refusal, whole
 from klazy.datasets.sources import SOURCES, Source
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX", "FL", "A
 AVERAGED = {"departure_delay": "departed", "arrival_delay": "arrived"}  # a mean, and the flights it is over
 
 
-def flights(measure: str = "departure_delay", hours: int = 1, carriers: Iterable[str] = CARRIERS[:9]) -> "polars.DataFrame":
+def flights(
+    measure: str = "departure_delay", hours: int = 1, carriers: Iterable[str] = CARRIERS[:9]
+) -> "polars.DataFrame":
     """Flights from New York in 2013: a row per interval of ``hours``, a column per carrier, ``time`` the interval's beginning.
 
     ``measure`` is ``"departure_delay"`` or ``"arrival_delay"``, the mean in minutes (early is negative), or ``"scheduled"`` or
@@ -42,13 +44,22 @@ def flights(measure: str = "departure_delay", hours: int = 1, carriers: Iterable
         raise refusal("flights", "hours that divide a day", "hours", hours, "use 1, 2, 3, 4, 6, 8, 12 or 24")
     carriers = [one_of(carrier, "carrier", "flights", CARRIERS) for carrier in carriers]
     if not carriers or len(set(carriers)) < len(carriers):
-        raise refusal("flights", "one carrier or more, each once", "carriers", carriers, "leave it out for the nine largest")
+        raise refusal(
+            "flights",
+            "one carrier or more, each once",
+            "carriers",
+            carriers,
+            "leave it out for the nine largest",
+        )
     pl = _polars("flights")
     frame = _read(pl, "flights").with_columns(departed=pl.col("scheduled") - pl.col("cancelled"))
     sums = [pl.col(measure).filter(pl.col("carrier") == carrier).sum().alias(carrier) for carrier in carriers]
     if measure in AVERAGED:
         flown = [pl.col(AVERAGED[measure]).filter(pl.col("carrier") == carrier).sum() for carrier in carriers]
-        sums = [pl.when(n > 0).then(total / n).alias(name) for name, total, n in zip(carriers, sums, flown, strict=True)]
+        sums = [
+            pl.when(n > 0).then(total / n).alias(name)
+            for name, total, n in zip(carriers, sums, flown, strict=True)
+        ]
     return frame.group_by(pl.col("time").dt.truncate(f"{hours}h")).agg(sums).sort("time")
 
 
@@ -78,10 +89,12 @@ def llm_requests(service: str = "conversation", seconds: float | None = None) ->
     service = one_of(service, "service", "llm_requests", ("conversation", "code"))
     pl = _polars("llm_requests")
     frame = _read(pl, "llm_requests").filter(pl.col("service") == service)
-    microseconds, tokens = frame["microseconds"].to_numpy(), pl.col("prompt_tokens", "output_tokens")
+    microseconds = frame["microseconds"].to_numpy()
+    tokens = pl.col("prompt_tokens", "output_tokens")
     if seconds is None:  # NumPy divides; polars multiplies by 1e-6, which is off in the last digit
         return frame.select(pl.Series("time", microseconds / 1e6), tokens)
-    length, last = round(1e6 * positive(seconds, "seconds", "llm_requests")), int(microseconds[-1])
+    length = round(1e6 * positive(seconds, "seconds", "llm_requests"))
+    last = int(microseconds[-1])
     if not 1000 <= length <= last:
         allowed = f"intervals of 0.001 to {last // 10**6} seconds"
         raise refusal("llm_requests", allowed, "seconds", seconds, "leave it out for single requests")
@@ -105,7 +118,9 @@ def stock_prices(measure: str = "price") -> "polars.DataFrame":
     try:
         from skfolio.datasets import load_sp500_dataset  # pyright: ignore[reportMissingImports]
     except ImportError as missing:
-        raise ImportError("stock_prices needs skfolio, which is not installed; pip install 'klazy[datasets]'.") from missing
+        raise ImportError(
+            "stock_prices needs skfolio, which is not installed; pip install 'klazy[datasets]'."
+        ) from missing
     table = load_sp500_dataset()
     stocks = {str(name): table[name].to_numpy() for name in table.columns}
     dates = pl.Series(table.index.to_numpy()).cast(pl.Date)
@@ -119,7 +134,9 @@ def _polars(owner: str) -> Any:
     try:
         import polars
     except ImportError as missing:
-        raise ImportError(f"{owner} needs polars, which is not installed; pip install 'klazy[cli]'.") from missing
+        raise ImportError(
+            f"{owner} needs polars, which is not installed; pip install 'klazy[cli]'."
+        ) from missing
     return polars
 
 

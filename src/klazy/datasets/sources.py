@@ -18,8 +18,14 @@ class Source:
     file: Path | None = None
 
     def __str__(self) -> str:
-        size = f"{self.file.stat().st_size / 1000:.0f} kB here" if self.file else "not copied, read from the installed package"
-        return f"{self.title}\n{self.rows} rows, {size}\nfrom {self.package}, {self.licence}\n{self.attribution}"
+        size = (
+            f"{self.file.stat().st_size / 1000:.0f} kB here"
+            if self.file
+            else "not copied, read from the installed package"
+        )
+        return (
+            f"{self.title}\n{self.rows} rows, {size}\nfrom {self.package}, {self.licence}\n{self.attribution}"
+        )
 
 
 def _file(name: str) -> Path:

@@ -16,7 +16,12 @@ from klazy.kernels.lanes import AT
 from klazy.kernels.parts import fill_sigmas, norm2
 from klazy.kernels.simd import load, root, smallest, spread, store, where
 
-HIT, HITS, PAID, PAIDS = codes.LOSS, codes.LOSSES, codes.W, codes.LOG_W  # sums of a few rounds, and of all before these
+HIT, HITS, PAID, PAIDS = (
+    codes.LOSS,
+    codes.LOSSES,
+    codes.W,
+    codes.LOG_W,
+)  # sums of a few rounds, and of all before these
 CHUNK = 64  # rounds whose sums are taken apart, and whose sigmas are made before they are played
 GROUP = 4  # blocks that play a round one after the other: while one waits for a root, the next has work
 
@@ -51,7 +56,9 @@ def _lazy(q, g, p, row, step, move, prices, nothing, due):
         for i in range(D):
             anchor = where(starts, load(q, AT + i * L), load(q, AT + (D + i) * L))
             store(q, AT + (D + i) * L, anchor + nothing)
-            store(q, AT + (2 * D + i) * L, where(starts, spread(0.0), load(q, AT + (2 * D + i) * L)) + nothing)
+            store(
+                q, AT + (2 * D + i) * L, where(starts, spread(0.0), load(q, AT + (2 * D + i) * L)) + nothing
+            )
         start = where(starts, start + load(q, SLACK_LANE), start)
         store(q, PHASE, start)
         due[0] = smallest(start)
@@ -104,7 +111,10 @@ def _batch(data, weights, schedule, offset, move, program, nothing, blocks, mark
                     store(q, HIT, spread(0.0))
                     store(q, PAID, spread(0.0))
             for b in range(n):
-                q, o = pointer(blocks, (first + b) * size), pointer(out, ((first + b) * points + point) * 2 * L)
+                q, o = (
+                    pointer(blocks, (first + b) * size),
+                    pointer(out, ((first + b) * points + point) * 2 * L),
+                )
                 store(o, 0, load(q, HITS))
                 store(o, L, load(q, PAIDS))
 

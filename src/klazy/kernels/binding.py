@@ -105,14 +105,18 @@ def once(make: Callable[..., Any]) -> Any:
 def bind(template: Callable[..., Any], **parts: Any) -> FunctionType:
     """A copy of ``template`` that finds ``parts`` among its globals."""
     function = getattr(template, "py_func", template)
-    return FunctionType(function.__code__, {**function.__globals__, **parts}, function.__name__, function.__defaults__)
+    return FunctionType(
+        function.__code__, {**function.__globals__, **parts}, function.__name__, function.__defaults__
+    )
 
 
 def compiled(function: FunctionType, signature: Any, *key: int) -> Any:
     """``function`` compiled for one signature, cached under a name that carries ``key``."""
     name = "_".join(map(str, (function.__name__, *key)))
     function.__qualname__ = f"{name}_{_SOURCES:08x}"
-    kernel = njit(signature, nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=_REORDERED)(function)
+    kernel = njit(
+        signature, nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=_REORDERED
+    )(function)
     if not config.DISABLE_JIT and kernel.stats.cache_misses:
         _forget_older(Path(kernel.stats.cache_path), name)
     return kernel

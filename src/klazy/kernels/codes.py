@@ -59,9 +59,13 @@ SMALLEST_SIGMA = 1e-150  # so that no step, square or sum of squares overflows
 SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate overflows
 
 # where each thing lies in the flat arrays that a kernel gets
-T_SLOT, ENERGY_SLOT, SIGMA_SLOT, DIM_SLOT, BLOCKS_SLOT, HEAD = range(6)  # state: these scalars, then vectors of length d
+T_SLOT, ENERGY_SLOT, SIGMA_SLOT, DIM_SLOT, BLOCKS_SLOT, HEAD = range(
+    6
+)  # state: these scalars, then vectors of length d
 VECTORS = 6  # x, a, b, the hint for the next round, and two of scratch
-SCHEDULE, SCHEDULE_A, SCHEDULE_B, SLACK, MEMORY_RULE, MEMORY_A, SET = range(7)  # program; the set's parameters at the end
+SCHEDULE, SCHEDULE_A, SCHEDULE_B, SLACK, MEMORY_RULE, MEMORY_A, SET = range(
+    7
+)  # program; the set's parameters at the end
 
 # an ensemble's state: the head (V as energy, the budget as sigma), x, then blocks of experts that share rule, schedule and
 # memory rule; a block is FIELDS numbers for each of its experts, field by field, then their vectors
@@ -82,7 +86,9 @@ def first_block(d: int) -> int:
     return -(-(HEAD + d) // LANES) * LANES
 
 
-UNROLLED_DIM = 8  # up to this dimension, on these sets, loops are unrolled and thresholds come from a sorting network
+UNROLLED_DIM = (
+    8  # up to this dimension, on these sets, loops are unrolled and thresholds come from a sorting network
+)
 UNROLLED_SETS = (L2_BALL, L1_BALL, BOX, SIMPLEX)
 
 

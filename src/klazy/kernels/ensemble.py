@@ -115,7 +115,10 @@ def _learn(blocks, count, size, X, g, d, head, program, work, noted):
     lowest, r = smallest(least), 0.0
     if noted:
         r = largest(high) - smallest(low)
-    if rule != codes.GIVEN_RATE and r > program[codes.NOISE_A] * math.sqrt(norm2(g, d)) + program[codes.NOISE_B]:
+    if (
+        rule != codes.GIVEN_RATE
+        and r > program[codes.NOISE_A] * math.sqrt(norm2(g, d)) + program[codes.NOISE_B]
+    ):
         if rule != codes.SELF_TUNED:
             V += r * r / 8.0 + weight * diameter(blocks, count, size, d, move, prices, work) * r / 4.0
         elif beta == 0.0:
@@ -160,7 +163,23 @@ def _note(blocks, count, size, factor, X, g, d, row, head, program, work):
     row[3 * N + 2] = rate_of(int(program[codes.RATE_RULE]), program[codes.RATE], V, budget)
 
 
-def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s, xs, hitting, switching, totals, log):
+def _play(
+    data,
+    extra,
+    cost_p,
+    hints,
+    program,
+    move,
+    weights,
+    prices,
+    pending,
+    s,
+    xs,
+    hitting,
+    switching,
+    totals,
+    log,
+):
     """T rounds of an ensemble; it returns 0, or the first round whose cost is not finite."""
     T = data.shape[0]
     d = D if D > 0 else data.shape[1]
@@ -168,7 +187,12 @@ def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s
     head, blocks, own = pointer(s, 0), pointer(s, first_block(d)), pointer(program, 0)
     q, costs = pointer(prices, 0), pointer(cost_p, 0)
     memory = np.zeros(8 * d)  # work, the last five: a difference, a sum of points, zeros, and two for move_on
-    X, previous, gradient, work = pointer(memory, 0), pointer(memory, d), pointer(memory, 2 * d), pointer(memory, 3 * d)
+    X, previous, gradient, work = (
+        pointer(memory, 0),
+        pointer(memory, d),
+        pointer(memory, 2 * d),
+        pointer(memory, 3 * d),
+    )
     if D > 0:
         X, previous, gradient = local(D), local(D), local(D)
     recording, keeping, logging = xs.shape[0] > 0, hitting.size > 0, log.shape[0] > 0
@@ -197,7 +221,9 @@ def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s
         if keeping:
             hitting[row], switching[row] = value, paid
         if logging:
-            note(blocks, count, size, factor, X, gradient, d, pointer(log, row * log.shape[1]), head, own, work)
+            note(
+                blocks, count, size, factor, X, gradient, d, pointer(log, row * log.shape[1]), head, own, work
+            )
         r, factor = learn(blocks, count, size, X, gradient, d, head, own, work, logging or row == T - 1)
         if logging:
             log[row, 3 * count * L] = r
@@ -223,7 +249,9 @@ def _update(memory, g):
     program, gradient, scratch = pointer(blocks, count * size), pointer(g, 0), np.zeros(5 * d)
     work = pointer(scratch, 0)
     for block in range(count):
-        store(pointer(blocks, block * size), GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
+        store(
+            pointer(blocks, block * size), GUESS, spread(-np.inf)
+        )  # so that a saved agent goes on bit for bit
     _, factor = learn(blocks, count, size, X, gradient, d, head, program, work, True)
     move_on(blocks, count, size, factor, X, gradient, d, program, work)
     memory[codes.T_SLOT] += 1.0
@@ -241,7 +269,12 @@ def _parts(set_code: int, constant_d: int) -> dict[str, Any]:
 
     diameter = called(bind(_diameter, **block))
     learn = made(_learn, lost=made(_lost), diameter=diameter)
-    return {"learn": learn, "move_on": block["move_on"], "note": made(_note, diameter=diameter), "D": constant_d}
+    return {
+        "learn": learn,
+        "move_on": block["move_on"],
+        "note": made(_note, diameter=diameter),
+        "D": constant_d,
+    }
 
 
 def _key(set_code: int, d: int) -> tuple[int, int]:
@@ -268,4 +301,6 @@ def update_kernel(set_code: int, d: int):
 
 @once
 def _update_kernel(set_code: int, constant_d: int):
-    return compiled(bind(_update, **_parts(set_code, constant_d)), UPDATE, codes.ENSEMBLE, set_code, constant_d)
+    return compiled(
+        bind(_update, **_parts(set_code, constant_d)), UPDATE, codes.ENSEMBLE, set_code, constant_d
+    )

@@ -160,7 +160,9 @@ def _points(q, g, y, phase, sigma, step, nothing):
         for i in range(D):
             x = load(q, AT + i * L)
             anchor = where(starts, x, load(q, AT + (D + i) * L)) + nothing
-            dual = where(starts, 0.0 - old * x, load(q, AT + (2 * D + i) * L)) + (g[i] - (sigma - old) * anchor)
+            dual = where(starts, 0.0 - old * x, load(q, AT + (2 * D + i) * L)) + (
+                g[i] - (sigma - old) * anchor
+            )
             store(q, AT + (D + i) * L, anchor)
             store(q, AT + (2 * D + i) * L, dual)
             store(y, i * L, where(step > 0.0, 0.0 - dual * step, x))
@@ -229,7 +231,11 @@ def _gather(sums, X, d):
 
 def _move_on(blocks, count, size, factor, X, g, d, program, work):
     """Every expert takes its step; ``X`` becomes the ensemble's next point, of weights that lack this ``factor``."""
-    move, weight, prices = int(program[codes.MOVE]), program[codes.MOVE_WEIGHT], pointer(program, codes.PRICES)
+    move, weight, prices = (
+        int(program[codes.MOVE]),
+        program[codes.MOVE_WEIGHT],
+        pointer(program, codes.PRICES),
+    )
     p, square, sums = pointer(program, codes.PRICES + 2 * D), norm2(g, D), local(ROOM)
     norm = math.sqrt(square)
     clear(sums, D)

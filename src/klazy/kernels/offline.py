@@ -62,7 +62,24 @@ def _eliminate(x, w, s_x, s_z, x0, others, r_x, r_z, c, relaxation, lower, y):
 
 
 def _substitute(
-    y, s_x, s_z, x0, shrink, shift, r_z, c, prices, grouped, weights, relaxation, pivots, lower, w, target, mu, still
+    y,
+    s_x,
+    s_z,
+    x0,
+    shrink,
+    shift,
+    r_z,
+    c,
+    prices,
+    grouped,
+    weights,
+    relaxation,
+    pivots,
+    lower,
+    w,
+    target,
+    mu,
+    still,
 ):
     """The backward half of the solve, into ``w``; on its way ``target`` = shrink (2 w - s_x) + shift, to be projected, and
     the movement's step: z = prox(2 c Dw - s_z), its multiplier ``mu`` and the relaxed update of s_z.

@@ -13,7 +13,18 @@ from numba import float64, int64, types
 
 from klazy.kernels import codes
 from klazy.kernels.binding import bind, compiled, fused, hold, local, once, pointer
-from klazy.kernels.parts import REVEALS, RULES, distance2, fill_sigmas, norm2, remember, scale, sigma_at, take_roots, total
+from klazy.kernels.parts import (
+    REVEALS,
+    RULES,
+    distance2,
+    fill_sigmas,
+    norm2,
+    remember,
+    scale,
+    sigma_at,
+    take_roots,
+    total,
+)
 from klazy.kernels.project import COORDINATES, SMALL_THRESHOLDS, THRESHOLDS
 
 BLOCK = 64  # rounds
@@ -64,12 +75,20 @@ def _advance(x, a, b, y, u, p, g, h, d, phase, k, sigma, step, old_sigma, rule, 
     return dot, moved, shift + theta
 
 
-def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s, xs, hitting, switching, totals):
+def _play(
+    data, extra, cost_p, hints, program, move, weights, prices, pending, s, xs, hitting, switching, totals
+):
     """T rounds in blocks: the sigmas of a block before it is played, roots, weights and sums after it, where they vectorise."""
     T = data.shape[0]
     d = D if D > 0 else data.shape[1]
     at = codes.HEAD
-    x, a, b, y, u = pointer(s, at), pointer(s, at + d), pointer(s, at + 2 * d), pointer(s, at + 4 * d), pointer(s, at + 5 * d)
+    x, a, b, y, u = (
+        pointer(s, at),
+        pointer(s, at + d),
+        pointer(s, at + 2 * d),
+        pointer(s, at + 4 * d),
+        pointer(s, at + 5 * d),
+    )
     if D > 0:
         x, a, b, y, u = local(D), local(D), local(D), local(D), local(D)
         for i in range(d):
@@ -83,7 +102,10 @@ def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s
     recording, keeping, hinted = xs.shape[0] > 0, hitting.size > 0, hints.shape[0] > 1
     memory = np.empty(d + 4 * BLOCK + 1)
     gradient, sigmas, steps = pointer(memory, 0), pointer(memory, d), pointer(memory, d + BLOCK)
-    values, moves = pointer(memory, d + 2 * BLOCK), pointer(memory, d + 3 * BLOCK)  # moves[j] leads to the block's round j
+    values, moves = (
+        pointer(memory, d + 2 * BLOCK),
+        pointer(memory, d + 3 * BLOCK),
+    )  # moves[j] leads to the block's round j
     points = pointer(xs, 0)
     hit = moved = 0.0
     for first in range(0, T, BLOCK):
@@ -106,7 +128,9 @@ def _play(data, extra, cost_p, hints, program, move, weights, prices, pending, s
                 sigma = np.inf if energy == 0.0 else math.sqrt(energy / offset)
                 step = 1.0 / sigma
             dot, paid = 0.0, 0.0
-            if schedule != codes.SCALE_FREE or energy != 0.0:  # without a scale it stays put; NaN and inf go on and show
+            if (
+                schedule != codes.SCALE_FREE or energy != 0.0
+            ):  # without a scale it stays put; NaN and inf go on and show
                 dot, paid, guess = advance(
                     x, a, b, y, u, p, g, h, d, phase, k, sigma, step, old_sigma, rule, kappa, guess, move, q
                 )
@@ -154,7 +178,12 @@ def _update(memory, g):
     if not gradient_fits(g, d):
         return 1
     at = codes.HEAD
-    x, a, b, h = pointer(memory, at), pointer(memory, at + d), pointer(memory, at + 2 * d), pointer(memory, at + 3 * d)
+    x, a, b, h = (
+        pointer(memory, at),
+        pointer(memory, at + d),
+        pointer(memory, at + 2 * d),
+        pointer(memory, at + 3 * d),
+    )
     y, u = pointer(memory, at + 4 * d), pointer(memory, at + 5 * d)
     program = pointer(memory, at + codes.VECTORS * d)
     p, gradient = pointer(program, codes.SET), pointer(g, 0)

@@ -82,7 +82,9 @@ def newton_threshold(v, w, d, total, guess):
             active += 1.0 if e > 0.0 else 0.0
         theta += (excess - total) / active
         searching = active < count
-        if not first or excess >= total:  # left of the root, so later sets of positive terms are subsets of this one
+        if (
+            not first or excess >= total
+        ):  # left of the root, so later sets of positive terms are subsets of this one
             count = active
         first = False
     return shift, theta
@@ -183,7 +185,9 @@ def _simplex_threshold(y, u, d, p, guess):
     return positive_threshold(y, u, d, p[0], guess)
 
 
-positive_threshold = newton_threshold  # of the two templates above; bind() puts the sorting network here for small d
+positive_threshold = (
+    newton_threshold  # of the two templates above; bind() puts the sorting network here for small d
+)
 l1_threshold = fused(bind(_l1_threshold))
 simplex_threshold = fused(bind(_simplex_threshold))
 small_l1_threshold = fused(bind(_l1_threshold, positive_threshold=sorted_threshold))

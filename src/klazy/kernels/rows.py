@@ -47,7 +47,11 @@ def move_on(blocks, count, size, factor, X, g, d, program, work):
     Of the vectors in ``work`` the third is zero and the next two are free.
     """
     zero, y, u = pointer(work, 2 * d), pointer(work, 3 * d), pointer(work, 4 * d)
-    move, weight, prices = int(program[codes.MOVE]), program[codes.MOVE_WEIGHT], pointer(program, codes.PRICES)
+    move, weight, prices = (
+        int(program[codes.MOVE]),
+        program[codes.MOVE_WEIGHT],
+        pointer(program, codes.PRICES),
+    )
     p, square, domain = pointer(program, codes.PRICES + 2 * d), norm2(g, d), int(program[codes.SET_CODE])
     for block in range(count):
         q = pointer(blocks, block * size)
@@ -61,7 +65,9 @@ def move_on(blocks, count, size, factor, X, g, d, program, work):
             phase, old, paid = q[PHASE + lane], q[OLD_SIGMA + lane], 0.0
             if schedule == codes.SCALE_FREE:
                 q[ENERGY_LANE + lane] += scale(square, q[A_LANE + lane])
-            sigma = sigma_at(schedule, q[A_LANE + lane], q[B_LANE + lane], q[T_LANE + lane], q[ENERGY_LANE + lane])
+            sigma = sigma_at(
+                schedule, q[A_LANE + lane], q[B_LANE + lane], q[T_LANE + lane], q[ENERGY_LANE + lane]
+            )
             step = 1.0 / sigma
             if sigma != np.inf:
                 if rule == codes.GD:
@@ -80,7 +86,16 @@ def move_on(blocks, count, size, factor, X, g, d, program, work):
                     q[GUESS + lane] = project_any(domain, y, u, d, p, q[GUESS + lane])
                 paid = settle(x, y, u, d, p, 0.0, 0.0, move, prices)
                 if rule == codes.MEMORY:
-                    remember(int(q[MEMORY_LANE]), q[KAPPA_LANE + lane], x, y, a, d, sigma, phase == q[SLACK_LANE + lane] - 1.0)
+                    remember(
+                        int(q[MEMORY_LANE]),
+                        q[KAPPA_LANE + lane],
+                        x,
+                        y,
+                        a,
+                        d,
+                        sigma,
+                        phase == q[SLACK_LANE + lane] - 1.0,
+                    )
                 q[OLD_SIGMA + lane] = sigma
             q[MOVED + lane] = weight * (paid if move == codes.MOVE_ABSOLUTE else math.sqrt(paid))
             q[T_LANE + lane] += 1.0

@@ -85,7 +85,9 @@ def _function(result: Any, *kinds: Any):
         def code(context, builder, signature, arguments):
             return build(builder, *arguments)
 
-        names = ", ".join(f"a{i}" for i in range(len(kinds)))  # intrinsic() reads the number of arguments off the signature
+        names = ", ".join(
+            f"a{i}" for i in range(len(kinds))
+        )  # intrinsic() reads the number of arguments off the signature
         scope = {"signature": result(*kinds), "code": code}
         exec(f"def {build.__name__}(context, {names}):\n    return signature, code", scope)
         return intrinsic(scope[build.__name__])
@@ -123,7 +125,9 @@ def where(builder, mask, x, y):
 def _called(builder, name, *values):
     """One of LLVM's own functions of vectors."""
     kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(values))
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64"), values)
+    return builder.call(
+        cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64"), values
+    )
 
 
 @_function(LANES_TYPE, LANES_TYPE)
@@ -188,7 +192,10 @@ def _power_of_two(builder, shifted):
 
 
 _LOG2_E = 1.4426950408889634
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # multiples of the first are exact
+_LN2_HIGH, _LN2_LOW = (
+    6.93147180369123816490e-01,
+    1.90821492927058770002e-10,
+)  # multiples of the first are exact
 _TO_WHOLE = 1.5 * 2.0**52  # adding it rounds to a whole number
 
 
@@ -226,5 +233,12 @@ if config.DISABLE_JIT:
     def spread(value):
         return np.full(LANES, value)
 
-    where, root, size, signed, larger, smaller = np.where, np.sqrt, np.abs, np.copysign, np.maximum, np.minimum
+    where, root, size, signed, larger, smaller = (
+        np.where,
+        np.sqrt,
+        np.abs,
+        np.copysign,
+        np.maximum,
+        np.minimum,
+    )
     total, largest, smallest, exp = np.sum, np.max, np.min, np.exp

@@ -1,14 +1,14 @@
 """Learners: frozen configurations with a pure ``step`` that reads like the algorithm box."""
 
 from klazy.learners.base import Descent, Learner, State
+from klazy.learners.centred import CentredOMD
 from klazy.learners.cover import StronglyAdaptive
-from klazy.learners.ensemble import SAder
 from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
-from klazy.learners.grids import ader, auto, meta_rate, product_grid, sader, sader_k, scream, sigma_grid
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.memory import Clip, Clock, Decay, Event, Forget, Full, Memory, MemoryGD
-from klazy.learners.omd import CentredOMD
+from klazy.learners.presets import ader, auto, meta_rate, product_grid, sader, sader_k, scream, sigma_grid
+from klazy.learners.sader import SAder
 
 __all__ = [
     "GD",

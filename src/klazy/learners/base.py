@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, refusal, vector, whole
-from klazy.config import Config
+from klazy.base.checks import Array, refusal, vector, whole
+from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.schedules import Schedule, as_schedule
 from klazy.sets import ConvexSet
@@ -67,7 +67,9 @@ class Learner(Config, ABC, Generic[S]):
         model = self.init()
         if type(state) is not type(model):
             wanted = f"a state of {type(self).__name__}"
-            raise refusal(owner, wanted, "state", repr(state), "go on from a trace or agent of the same learner")
+            raise refusal(
+                owner, wanted, "state", repr(state), "go on from a trace or agent of the same learner"
+            )
         whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
         for name, value in model._asdict().items():
             given = getattr(state, name)
@@ -76,13 +78,21 @@ class Learner(Config, ABC, Generic[S]):
             else:
                 vector(np.atleast_1d(given), f"state.{name}", owner, np.size(value))
         if not self.domain.contains(state.x):
-            raise refusal(owner, f"a state whose x lies in {self.domain!r}", "state.x", state.x, "project it first")
+            raise refusal(
+                owner, f"a state whose x lies in {self.domain!r}", "state.x", state.x, "project it first"
+            )
         return state
 
     def _check_experts(self, states: Any, owner: str) -> None:
         N = len(self.experts)
         if not isinstance(states, tuple) or len(states) != N:
-            raise refusal(owner, f"the states of {N} experts", "state.experts", repr(states), "go on from a trace or agent")
+            raise refusal(
+                owner,
+                f"the states of {N} experts",
+                "state.experts",
+                repr(states),
+                "go on from a trace or agent",
+            )
         for expert, state in zip(self.experts, states, strict=True):
             expert.checked_state(state, owner)
 
@@ -145,7 +155,8 @@ class Descent(Learner[S]):
 
     def pack(self, state: S) -> Array:
         """``state`` as the flat array a kernel works on."""
-        d, fields = self.domain.dim, state._asdict()
+        d = self.domain.dim
+        fields = state._asdict()
         flat = np.zeros(codes.HEAD + codes.VECTORS * d)
         flat[: codes.HEAD] = fields["t"], fields["energy"], fields.get("sigma", 0.0), d, 0.0
         for i, name in enumerate(("x", *self.vectors)):
@@ -154,7 +165,8 @@ class Descent(Learner[S]):
 
     def unpack(self, flat: Array) -> S:
         """The state that a kernel left in a flat array."""
-        d, state = self.domain.dim, self.init()
+        d = self.domain.dim
+        state = self.init()
         scalars = {"t": int(flat[codes.T_SLOT]), "energy": float(flat[codes.ENERGY_SLOT])}
         if "sigma" in state._asdict():
             scalars["sigma"] = float(flat[codes.SIGMA_SLOT])
@@ -180,7 +192,9 @@ def rebuilt_state(model: Any, plain: Any) -> Any:
     if hasattr(model, "_asdict"):
         if not isinstance(plain, dict) or plain.keys() != set(model._fields):
             return None
-        return type(model)(**{name: rebuilt_state(value, plain[name]) for name, value in model._asdict().items()})
+        return type(model)(
+            **{name: rebuilt_state(value, plain[name]) for name, value in model._asdict().items()}
+        )
     if isinstance(model, tuple):
         if not isinstance(plain, list) or len(plain) != len(model):
             return None

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.arrays import Array
+from klazy.base.checks import Array
 from klazy.kernels import codes
 from klazy.learners.base import Descent
 from klazy.sets import ConvexSet
@@ -24,7 +24,11 @@ def lanes_of(experts: Sequence[Descent[Any]]) -> np.ndarray:
     for i, expert in enumerate(experts):
         program = expert.program()
         kinds.setdefault((expert.code, program[codes.SCHEDULE], program[codes.MEMORY_RULE]), []).append(i)
-    blocks = [kind[first : first + codes.LANES] for kind in kinds.values() for first in range(0, len(kind), codes.LANES)]
+    blocks = [
+        kind[first : first + codes.LANES]
+        for kind in kinds.values()
+        for first in range(0, len(kind), codes.LANES)
+    ]
     return np.array([block + [-1 - block[0]] * (codes.LANES - len(block)) for block in blocks])
 
 
@@ -35,16 +39,24 @@ def aligned(n: int) -> Array:
     return room[first : first + n]
 
 
-def packed(experts: Sequence[Descent[Any]], lanes: np.ndarray, states: Sequence[Any], log_prior: Array, *meta: Array) -> Array:
+def packed(
+    experts: Sequence[Descent[Any]], lanes: np.ndarray, states: Sequence[Any], log_prior: Array, *meta: Array
+) -> Array:
     """The blocks, one after the other."""
     domain = experts[0].domain
-    d, blocks = domain.dim, []
+    d = domain.dim
+    blocks = []
     for block in lanes:
-        numbers, vectors = np.zeros((codes.FIELDS, codes.LANES)), np.zeros((codes.LANES, codes.BLOCK_VECTORS, d))
+        numbers = np.zeros((codes.FIELDS, codes.LANES))
+        vectors = np.zeros((codes.LANES, codes.BLOCK_VECTORS, d))
         for lane, i in enumerate(np.maximum(block, -1 - block)):
-            flat, program = experts[i].pack(states[i]), experts[i].program()[: codes.SET]
-            t, k = flat[codes.T_SLOT], program[codes.SLACK]
-            sigma = program[codes.SCHEDULE_A] if program[codes.SCHEDULE] == codes.CONSTANT else 1.0  # else set every round
+            flat = experts[i].pack(states[i])
+            program = experts[i].program()[: codes.SET]
+            t = flat[codes.T_SLOT]
+            k = program[codes.SLACK]
+            sigma = (
+                program[codes.SCHEDULE_A] if program[codes.SCHEDULE] == codes.CONSTANT else 1.0
+            )  # else set every round
             numbers[_rows(META), lane] = [values[i] for values in meta]
             numbers[_STATE, lane] = (
                 t, flat[codes.ENERGY_SLOT], flat[codes.SIGMA_SLOT], sigma, 1.0 / sigma, (t - 1.0) % k, -np.inf, experts[i].code,
@@ -55,19 +67,30 @@ def packed(experts: Sequence[Descent[Any]], lanes: np.ndarray, states: Sequence[
         numbers[prior] = np.where(block >= 0, log_prior[block], -np.inf)
         numbers[log_w, block < 0] = -np.inf
         numbers[w] = np.exp(numbers[log_w])
-        blocks += [numbers.ravel(), (vectors.transpose(1, 2, 0) if _side_by_side(domain) else vectors).ravel()]
+        blocks += [
+            numbers.ravel(),
+            (vectors.transpose(1, 2, 0) if _side_by_side(domain) else vectors).ravel(),
+        ]
     return np.concatenate(blocks)
 
 
-def unpacked(experts: Sequence[Descent[Any]], lanes: np.ndarray, flat: Array) -> tuple[tuple[Any, ...], Array]:
+def unpacked(
+    experts: Sequence[Descent[Any]], lanes: np.ndarray, flat: Array
+) -> tuple[tuple[Any, ...], Array]:
     """The experts' states, and their log weights, movements and summed losses as rows."""
     domain = experts[0].domain
-    d, size = domain.dim, codes.LANES * codes.FIELDS
+    d = domain.dim
+    size = codes.LANES * codes.FIELDS
     states: dict[int, Any] = {}
     meta = np.empty((len(META), len(experts)))
     for block, numbers in zip(lanes, flat.reshape(len(lanes), -1), strict=True):
-        shape = (codes.BLOCK_VECTORS, d, codes.LANES) if _side_by_side(domain) else (codes.LANES, codes.BLOCK_VECTORS, d)
-        fields, vectors = numbers[:size].reshape(codes.FIELDS, codes.LANES), numbers[size:].reshape(shape)
+        shape = (
+            (codes.BLOCK_VECTORS, d, codes.LANES)
+            if _side_by_side(domain)
+            else (codes.LANES, codes.BLOCK_VECTORS, d)
+        )
+        fields = numbers[:size].reshape(codes.FIELDS, codes.LANES)
+        vectors = numbers[size:].reshape(shape)
         vectors = vectors.transpose(2, 0, 1) if _side_by_side(domain) else vectors
         for lane, i in enumerate(block[block >= 0]):
             meta[:, i] = fields[_rows(META), lane]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, non_negative, positive, refusal, whole
+from klazy.base.checks import Array, non_negative, positive, refusal, whole
 from klazy.learners.base import Learner
 from klazy.learners.gd import GD
 from klazy.movement import L2Movement
@@ -60,20 +60,29 @@ class StronglyAdaptive(Learner[CoverState]):
             domain=domain,
             G=positive(G, "G", owner, "give a bound on the gradients' norms"),
             movement_weight=movement.weight,
-            levels=min(whole(levels, "levels", owner, "levels >= 1", "give the number of interval lengths"), MOST_LEVELS),
+            levels=min(
+                whole(levels, "levels", owner, "levels >= 1", "give the number of interval lengths"),
+                MOST_LEVELS,
+            ),
             start=None if start is None else x1,
         )
-        D, scale = domain.scale, math.sqrt(self.G**2 + 2.0 * self.movement_weight * self.G)
-        self._keep(experts=tuple(GD(domain, scale * math.sqrt(2.0**j) / D) for j in range(self.levels)), movement=movement)
+        D = domain.scale
+        scale = math.sqrt(self.G**2 + 2.0 * self.movement_weight * self.G)
+        self._keep(
+            experts=tuple(GD(domain, scale * math.sqrt(2.0**j) / D) for j in range(self.levels)),
+            movement=movement,
+        )
 
     def init(self, x: Array | None = None) -> CoverState:
         x = x if x is not None else self.domain.start if self.start is None else self.start
-        experts, nothing = tuple(expert.init(x) for expert in self.experts), np.zeros(self.levels)
+        experts = tuple(expert.init(x) for expert in self.experts)
+        nothing = np.zeros(self.levels)
         return CoverState(1, x, experts, np.where(np.arange(self.levels) == 0, 0.5, 0.0), nothing)
 
     def step(self, state: CoverState, g: Array) -> CoverState:
         t, x, experts, w, moved = state
-        rate, worst = _rates(self.levels), (self.G + self.movement_weight) * self.domain.scale
+        rate = _rates(self.levels)
+        worst = (self.G + self.movement_weight) * self.domain.scale
         points = np.array([expert.x for expert in experts])
         mean = w @ moved / w.sum()
         saved = np.clip((x - points) @ g + mean - moved, -worst, worst) / worst

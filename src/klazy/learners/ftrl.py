@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array
+from klazy.base.checks import Array
 from klazy.kernels import codes
 from klazy.learners.base import Descent, slack
 from klazy.schedules import Schedule
@@ -43,7 +43,9 @@ class KLazyFTRL(Descent[FTRLState]):
     code: ClassVar[int | None] = codes.FTRL
     vectors: ClassVar[tuple[str, ...]] = ("anchor", "p")
 
-    def __init__(self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None) -> None:
+    def __init__(
+        self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None
+    ) -> None:
         super().__init__(domain, sigma, start=start)
         self._keep(k=slack(k, "KLazyFTRL"))
 

@@ -4,7 +4,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from klazy.arrays import Array
+from klazy.base.checks import Array
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, AnchoredState, Descent
 

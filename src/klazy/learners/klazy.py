@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array
+from klazy.base.checks import Array
 from klazy.kernels import codes
 from klazy.learners.base import AnchoredState, Descent, slack
 from klazy.schedules import Schedule
@@ -29,7 +29,9 @@ class KLazyGD(Descent[AnchoredState]):
     code: ClassVar[int | None] = codes.K_LAZY
     vectors: ClassVar[tuple[str, ...]] = ("anchor", "g_sum")
 
-    def __init__(self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None) -> None:
+    def __init__(
+        self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None
+    ) -> None:
         super().__init__(domain, sigma, start=start)
         self._keep(k=slack(k, "KLazyGD"))
 

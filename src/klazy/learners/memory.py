@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, number, positive, refusal
-from klazy.config import Config
+from klazy.base.checks import Array, number, positive, refusal
+from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.learners.base import Descent, slack
 from klazy.schedules import Schedule
@@ -141,7 +141,9 @@ class MemoryGD(Descent[MemoryState]):
     code: ClassVar[int | None] = codes.MEMORY
     vectors: ClassVar[tuple[str, ...]] = ("n", "hint")
 
-    def __init__(self, domain: ConvexSet, sigma: Schedule | float, memory: Memory, *, start: ArrayLike | None = None) -> None:
+    def __init__(
+        self, domain: ConvexSet, sigma: Schedule | float, memory: Memory, *, start: ArrayLike | None = None
+    ) -> None:
         super().__init__(domain, sigma, start=start)
         if not isinstance(memory, Memory):
             raise refusal("MemoryGD", "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")

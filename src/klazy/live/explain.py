@@ -6,16 +6,42 @@ from typing import Any
 
 import numpy as np
 
-from klazy.arrays import Array
-from klazy.diagnostics import STILL, _margins
-from klazy.learners import GD, CentredOMD, Clock, Decay, Forget, Full, KLazyFTRL, KLazyGD, LazyGD, Learner, MemoryGD, SAder
+from klazy.base.checks import Array
+from klazy.learners import (
+    GD,
+    CentredOMD,
+    Clock,
+    Decay,
+    Forget,
+    Full,
+    KLazyFTRL,
+    KLazyGD,
+    LazyGD,
+    Learner,
+    MemoryGD,
+    SAder,
+)
 from klazy.learners.base import NEVER
 from klazy.live.guards import Guards, GuardState
 from klazy.schedules import ScaleFree
 from klazy.sets import ConvexSet
+from klazy.theory.diagnosis import STILL, _margins
 
-_KNOWN = (GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD)  # but not their subclasses, which may compute something else
-_PHASES = {GD: 1, CentredOMD: 1, Forget: 1, LazyGD: NEVER, Full: NEVER}  # rounds in a phase, where there is no k
+_KNOWN = (
+    GD,
+    LazyGD,
+    KLazyGD,
+    KLazyFTRL,
+    MemoryGD,
+    CentredOMD,
+)  # but not their subclasses, which may compute something else
+_PHASES = {
+    GD: 1,
+    CentredOMD: 1,
+    Forget: 1,
+    LazyGD: NEVER,
+    Full: NEVER,
+}  # rounds in a phase, where there is no k
 _WORDS = {
     "clip": "the gradient was clipped to G={G:g}",
     "integers": "the point was rounded to whole numbers",
@@ -69,7 +95,8 @@ def explain(learner: Any, state: Any, guards: Guards | None, guarded: GuardState
 
 def _memory(learner: Learner[Any], state: Any) -> tuple[int | None, str]:
     """The first round whose gradient the point was made from, where there is one, and the memory in words."""
-    last, name = state.t - 1, type(learner).__name__
+    last = state.t - 1
+    name = type(learner).__name__
     if last == 0:
         return None, "No gradient has been seen."
     if isinstance(learner, SAder):
@@ -116,12 +143,14 @@ class _Everywhere(ConvexSet):
 
 def _slack(learner: Any, state: Any) -> tuple[Array, Array, float, float]:
     """y, the normal, how far the point moves if the next gradient is zero, and the margin in units of gradients."""
-    domain, nothing = learner.domain, np.zeros(learner.domain.dim)
+    domain = learner.domain
+    nothing = np.zeros(learner.domain.dim)
     sigma, _ = learner.sigma.observe(state.t, state.energy, nothing)
     if sigma == math.inf:
         return state.x.copy(), nothing, 0.0, math.nan
     y = learner.replace(domain=_Everywhere(domain.dim)).step(state, nothing).x
-    normal, drift = sigma * (y - state.x), float(np.linalg.norm(domain._project(y) - state.x))
+    normal = sigma * (y - state.x)
+    drift = float(np.linalg.norm(domain._project(y) - state.x))
     if drift > STILL * domain.scale:
         return y, normal, drift, 0.0
     if isinstance(learner.sigma, ScaleFree):  # which depends on the gradient
@@ -133,13 +162,17 @@ def _slack(learner: Any, state: Any) -> tuple[Array, Array, float, float]:
 def _push(learner: Any, normal: Array | None, drift: float, margin: float) -> list[str]:
     if normal is None:
         return []
-    size, domain = float(np.linalg.norm(normal)), type(learner.domain).__name__
+    size = float(np.linalg.norm(normal))
+    domain = type(learner.domain).__name__
     binds = size > STILL * learner.domain.scale
     words = [f"It remembers a push of norm {size:.4g} against the set: {_text(normal)}."] if binds else []
     if drift > 0.0:
         return [*words, f"It moves by {drift:.4g} even if the next gradient is zero."]
     if math.isnan(margin):
-        return [*words, f"How large a gradient must be to move it is not known for {learner.sigma} on a {domain}."]
+        return [
+            *words,
+            f"How large a gradient must be to move it is not known for {learner.sigma} on a {domain}.",
+        ]
     if margin == 0.0:
         return [*words, "Any gradient, however small, may move it."]
     return [*words, f"No gradient of norm below {margin:.4g} moves it."]

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.arrays import Array, one_of, positive, refusal, whole
-from klazy.config import Config
+from klazy.base.checks import Array, one_of, positive, refusal, whole
+from klazy.base.config import Config
 from klazy.learners import Learner, SAder
 from klazy.live.rounding import check_whole, nearest_whole, towards
 from klazy.movement import L2Movement, Movement
@@ -73,8 +73,16 @@ class Guards(Config):
         limits = {"G": G, "per_round": per_round, "total": total}
         remedy = "give a number above zero, or leave it out for no limit"
         self._keep(**{n: None if v is None else positive(v, n, "Guards", remedy) for n, v in limits.items()})
-        if movement is not None and not (isinstance(movement, Movement) and isinstance(movement.weight, float)):
-            raise refusal("Guards", "a movement cost with one weight", "movement", repr(movement), "write L2Movement(1.0)")
+        if movement is not None and not (
+            isinstance(movement, Movement) and isinstance(movement.weight, float)
+        ):
+            raise refusal(
+                "Guards",
+                "a movement cost with one weight",
+                "movement",
+                repr(movement),
+                "write L2Movement(1.0)",
+            )
         hold = whole(hold, "hold", "Guards", "hold >= 1", "use hold=1 for a change in any round")
         above = one_of(above, "above", "Guards", ("refuse", "clip"))
         self._keep(above=above, integers=bool(integers), hold=hold, movement=movement)
@@ -105,18 +113,29 @@ class Guards(Config):
         """Gradient and hint no longer than G, and whether one was."""
         if self.G is None:
             return g, hint, False
-        size, guess = float(np.linalg.norm(g)), 0.0 if hint is None else float(np.linalg.norm(hint))
+        size = float(np.linalg.norm(g))
+        guess = 0.0 if hint is None else float(np.linalg.norm(hint))
         if max(size, guess) <= self.G:
             return g, hint, False
-        return g * (self.G / max(size, self.G)), None if hint is None else hint * (self.G / max(guess, self.G)), True
+        return (
+            g * (self.G / max(size, self.G)),
+            None if hint is None else hint * (self.G / max(guess, self.G)),
+            True,
+        )
 
-    def step(self, state: GuardState, domain: ConvexSet, target: Array, t: int, clip: bool = False) -> GuardState:
+    def step(
+        self, state: GuardState, domain: ConvexSet, target: Array, t: int, clip: bool = False
+    ) -> GuardState:
         """The point of round ``t``, for which the learner wants ``target``; ``clip`` says whether the gradient was clipped."""
         goal = nearest_whole(domain, target) if self.integers else target.copy()
         acted = ["clip"] * clip + ["integers"] * (not np.array_equal(goal, target))
         x = state.x
         if not np.array_equal(goal, x):
-            held = [name for name, holds in (("frozen", state.frozen), ("hold", t - state.since < self.hold)) if holds]
+            held = [
+                name
+                for name, holds in (("frozen", state.frozen), ("hold", t - state.since < self.hold))
+                if holds
+            ]
             dear = [] if held else self._too_dear(state, goal)
             x = state.x if held else self._part_of_the_way(state, domain, goal) if dear else goal
             acted += held + dear
@@ -138,10 +157,15 @@ class Guards(Config):
         if self.integers:
             return towards(domain, state.x, goal, lambda x: not self._too_dear(state, x))
         left = min(
-            math.inf if self.per_round is None else self.per_round, math.inf if self.total is None else self.total - state.paid
+            math.inf if self.per_round is None else self.per_round,
+            math.inf if self.total is None else self.total - state.paid,
         )
         share = left / self._price(goal - state.x)
-        for shorter in (1.0, 1.0 - 1e-12, 1.0 - 1e-6):  # than what is left, by rounding errors of the step or of a large point
+        for shorter in (
+            1.0,
+            1.0 - 1e-12,
+            1.0 - 1e-6,
+        ):  # than what is left, by rounding errors of the step or of a large point
             x = state.x + shorter * share * (goal - state.x)
             if not self._too_dear(state, x):
                 return x

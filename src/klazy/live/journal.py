@@ -11,8 +11,8 @@ from time import monotonic
 from typing import Any
 from zlib import crc32
 
-from klazy.arrays import one_of, refusal
-from klazy.files import locked, sync_folder, write_durably
+from klazy.base.checks import one_of, refusal
+from klazy.base.files import locked, sync_folder, write_durably
 from klazy.live.records import FIRST, FORMAT, Found, Record, damage, encoded, header, length_of, newer, read
 
 PAUSES = {"always": 0.0, "batch": 1.0}  # seconds that may pass between two fsyncs
@@ -29,9 +29,13 @@ class Journal:
 
     def __init__(self, folder: str | Path, sync: str = "always") -> None:
         self._pause = PAUSES[one_of(sync, "sync", "Agent.open", tuple(PAUSES))]
-        self.folder, self._pid, self._synced = Path(folder), os.getpid(), monotonic()
+        self.folder = Path(folder)
+        self._pid = os.getpid()
+        self._synced = monotonic()
         if self.folder.exists() and not self.folder.is_dir():
-            raise refusal("Agent.open", "a folder", "path", self.folder, "Agent.load reads a file of Agent.save")
+            raise refusal(
+                "Agent.open", "a folder", "path", self.folder, "Agent.load reads a file of Agent.save"
+            )
         self.folder.mkdir(exist_ok=True)
         self._file = _taken(self.folder / "journal", self.folder)
         try:
@@ -44,10 +48,13 @@ class Journal:
         self.about: dict[str, Any] | None = None
         self.records: list[Record] = []
         self.torn: int | None = None
-        snapshot, self.n, self._length = self.folder / "snapshot", 0, 0
+        snapshot = self.folder / "snapshot"
+        self.n = 0
+        self._length = 0
         if snapshot.exists():
             self.about = _read_snapshot(snapshot)
-            first, key = self.about["n"], _key(self.about["learner"])
+            first = self.about["n"]
+            key = _key(self.about["learner"])
             self._length, self.records, self.torn = read(data, key, first, self.folder / "journal")
             self.n = first + len(self.records)
         elif len(data) > FIRST:
@@ -94,18 +101,28 @@ class Journal:
         try:
             os.fsync(self._file.fileno())
         except OSError:
-            self._doubtful = True  # what was not written may count as written now, so that a second fsync would not do
+            self._doubtful = (
+                True  # what was not written may count as written now, so that a second fsync would not do
+            )
             raise
         self._synced = monotonic()
 
     def _require_writer(self, n: int) -> None:
         if self._file.closed:
-            raise refusal("Agent", "an open journal", "path", self.folder, "it was closed; open the agent again")
+            raise refusal(
+                "Agent", "an open journal", "path", self.folder, "it was closed; open the agent again"
+            )
         if os.getpid() != self._pid:
-            raise refusal("Agent", "the process that opened it", "path", self.folder, "this one was forked from that")
+            raise refusal(
+                "Agent", "the process that opened it", "path", self.folder, "this one was forked from that"
+            )
         if n != self.n:
             raise refusal(
-                "Agent", "the rounds of its journal", "path", self.folder, "one was interrupted; open the agent again"
+                "Agent",
+                "the rounds of its journal",
+                "path",
+                self.folder,
+                "one was interrupted; open the agent again",
             )
 
     def close(self) -> None:
@@ -136,10 +153,13 @@ def _taken(path: Path, folder: Path) -> Any:
     try:
         return locked(path, "Agent.open", wait=False)
     except BlockingIOError:
-        raise refusal("Agent.open", "an agent that nobody has open", "path", folder, "close it there first") from None
+        raise refusal(
+            "Agent.open", "an agent that nobody has open", "path", folder, "close it there first"
+        ) from None
 
 
 def _write(descriptor: int, data: bytes, place: int) -> None:
     while data:
         written = os.pwrite(descriptor, data, place)
-        data, place = data[written:], place + written
+        data = data[written:]
+        place = place + written

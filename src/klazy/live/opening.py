@@ -4,7 +4,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from klazy.arrays import refusal
+from klazy.base.checks import refusal
 from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.journal import Journal
@@ -17,14 +17,24 @@ def opened(
 ) -> tuple[Live, Journal]:
     """The agent of a folder as it was after its last whole record, or a new one, with its journal, empty after a snapshot."""
     if learner is None and not (Path(path) / "snapshot").exists():
-        raise refusal("Agent.open", "a learner for a new agent", "path", path, "give one, or the path of an agent")
+        raise refusal(
+            "Agent.open", "a learner for a new agent", "path", path, "give one, or the path of an agent"
+        )
     journal = Journal(path, sync)
     try:
         if journal.about is not None and state is not None:
             raise refusal(
-                "Agent.open", "a state for a new agent only", "path", path, "it is there already; leave the state out"
+                "Agent.open",
+                "a state for a new agent only",
+                "path",
+                path,
+                "it is there already; leave the state out",
             )
-        live = Live(learner, engine, state, guards) if journal.about is None else _replayed(journal, learner, engine)
+        live = (
+            Live(learner, engine, state, guards)
+            if journal.about is None
+            else _replayed(journal, learner, engine)
+        )
         live.guard_by(guards)
         if journal.about is None:
             journal.begin(live.learner.to_dict(), live.width)
@@ -42,7 +52,9 @@ def _replayed(journal: Journal, learner: Learner[Any] | None, engine: str) -> Li
     live = Live.rebuilt(journal.about or {})
     if learner is not None and learner != live.learner:
         wanted = f"the learner of {journal.folder}, {live.learner!r}"
-        raise refusal("Agent.open", wanted, "learner", repr(learner), "leave it out, or choose another folder")
+        raise refusal(
+            "Agent.open", wanted, "learner", repr(learner), "leave it out, or choose another folder"
+        )
     if engine not in ("auto", live.engine):
         wanted = f"the engine of {journal.folder}, {live.engine!r}"
         raise refusal("Agent.open", wanted, "engine", repr(engine), "leave it out")

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
-from klazy.arrays import Array, Refused, refusal
+from klazy.base.checks import Array, Refused, refusal
 
 FORMAT = 1  # of journal and snapshot
 ID_BYTES = 64
@@ -19,7 +19,9 @@ ROUND, HINTED, FREEZE, RESUME = range(4)  # kinds of records
 
 _MAGIC = b"klazyjnl"
 _HEADER = struct.Struct("<8sIIII")  # magic, format, length of a record, key, checksum
-_RECORD = struct.Struct(f"<QQBB{ID_BYTES}s")  # number, how many are on disk, kind, length of the id, id; then the numbers and
+_RECORD = struct.Struct(
+    f"<QQBB{ID_BYTES}s"
+)  # number, how many are on disk, kind, length of the id, id; then the numbers and
 _CHECKSUM = struct.Struct("<I")
 FIRST = _HEADER.size  # the byte at which the first record begins
 
@@ -80,7 +82,8 @@ def encoded(found: Found, length: int) -> bytes:
 
 def decoded(data: bytes, length: int) -> Found | None:
     """The record that these bytes hold, None if they are damaged or too few."""
-    body, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
+    body = data[: -_CHECKSUM.size]
+    checksum = data[-_CHECKSUM.size :]
     if len(data) != length or checksum != _CHECKSUM.pack(crc32(body)):
         return None
     n, durable, kind, size, id = _RECORD.unpack_from(body)
@@ -99,9 +102,15 @@ def read(data: bytes, key: int, n: int, where: Any) -> tuple[int, list[Record], 
     good = [record for record in found[:whole] if record is not None]
     for i, record in enumerate(good):
         if record.n != good[0].n + i or good[0].n > n:
-            raise damage(where, f"records from number {n} on", f"number {record.n} at byte", FIRST + i * length)
+            raise damage(
+                where, f"records from number {n} on", f"number {record.n} at byte", FIRST + i * length
+            )
     lost = whole < len(found) and not (good and good[-1].n + 1 < n)  # what the snapshot holds is not lost
-    return length, [record.record for record in good if record.n >= n], FIRST + whole * length if lost else None
+    return (
+        length,
+        [record.record for record in good if record.n >= n],
+        FIRST + whole * length if lost else None,
+    )
 
 
 def _read_header(data: bytes, key: int, where: Any) -> int:
@@ -119,7 +128,9 @@ def _read_header(data: bytes, key: int, where: Any) -> int:
 
 def damage(where: Any, condition: str, name: str, value: object) -> Refused:
     """The refusal of files that cannot be trusted; they are left as they are."""
-    return refusal("Agent.open", f"{condition} in {where}", name, value, "restore the whole folder from a backup")
+    return refusal(
+        "Agent.open", f"{condition} in {where}", name, value, "restore the whole folder from a backup"
+    )
 
 
 def newer(where: Any, version: object) -> Refused:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.arrays import Array, refusal
+from klazy.base.checks import Array, refusal
 from klazy.sets import Box, CappedSimplex, ConvexSet, Product, Simplex
 
 
@@ -17,7 +17,13 @@ def check_whole(domain: ConvexSet, owner: str) -> None:
             check_whole(part, owner)
     elif isinstance(domain, Box):
         if not (np.ceil(domain.lower) <= np.floor(domain.upper)).all():
-            raise refusal(owner, "a whole number between the bounds of every coordinate", "domain", domain, "widen the box")
+            raise refusal(
+                owner,
+                "a whole number between the bounds of every coordinate",
+                "domain",
+                domain,
+                "widen the box",
+            )
     elif isinstance(domain, Simplex | CappedSimplex):
         sizes = (
             (domain.total, 0.0)
@@ -25,9 +31,21 @@ def check_whole(domain: ConvexSet, owner: str) -> None:
             else (domain.total, *np.ravel(domain.cap), *np.ravel(domain.floor))
         )
         if any(size != int(size) for size in sizes):
-            raise refusal(owner, "a whole total, whole caps and whole floors", "domain", domain, "count in smaller units")
+            raise refusal(
+                owner,
+                "a whole total, whole caps and whole floors",
+                "domain",
+                domain,
+                "count in smaller units",
+            )
     else:
-        raise refusal(owner, "a Box, Simplex, CappedSimplex or Product of these for integers", "domain", domain, "use one")
+        raise refusal(
+            owner,
+            "a Box, Simplex, CappedSimplex or Product of these for integers",
+            "domain",
+            domain,
+            "use one",
+        )
 
 
 def nearest_whole(domain: ConvexSet, x: Array) -> Array:
@@ -37,7 +55,9 @@ def nearest_whole(domain: ConvexSet, x: Array) -> Array:
     array([3., 4., 3.])
     """
     if isinstance(domain, Product):
-        return np.concatenate([nearest_whole(s, b) for s, b in zip(domain.sets, domain._blocks(x), strict=True)])
+        return np.concatenate(
+            [nearest_whole(s, b) for s, b in zip(domain.sets, domain._blocks(x), strict=True)]
+        )
     if isinstance(domain, Box):
         return np.clip(np.rint(x), np.ceil(domain.lower), np.floor(domain.upper)) + 0.0
     return _rounded(x, round(domain.total))  # pyright: ignore[reportAttributeAccessIssue]
@@ -52,7 +72,8 @@ def towards(domain: ConvexSet, x: Array, goal: Array, fits: Callable[[Array], bo
     start = nearest_whole(domain, x)
     if not fits(start):
         return x
-    few, many = 0, _units(domain, goal - start)
+    few = 0
+    many = _units(domain, goal - start)
     while many - few > 1:
         middle = (few + many) // 2
         few, many = (middle, many) if fits(start + _part(domain, goal - start, middle)) else (few, middle)

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, one_of, refusal, vector
+from klazy.base.checks import Array, one_of, refusal, vector
 from klazy.kernels import codes
 from klazy.learners import Learner
 from klazy.learners.base import plain_state, rebuilt_state
@@ -23,7 +23,13 @@ class Live:
             raise refusal("Agent", "a learner", "learner", repr(learner), "write Agent(GD(L2Ball(5), 1.0))")
         missing = learner.part_without_kernel()
         if one_of(engine, "engine", "Agent", ("auto", "compiled", "step")) == "compiled" and missing:
-            raise refusal("Agent", "a kernel for every part", "engine", f"'compiled' with {missing}", "use engine='auto'")
+            raise refusal(
+                "Agent",
+                "a kernel for every part",
+                "engine",
+                f"'compiled' with {missing}",
+                "use engine='auto'",
+            )
         self.learner: Any = learner
         self.engine = "step" if missing or engine == "step" else "compiled"
         self._hold(learner.init() if state is None else learner.checked_state(state, "Agent"))
@@ -37,7 +43,8 @@ class Live:
             self._state = state
             return
         packed = self.learner.pack(state)
-        self.kernel, self._packed = self.learner.update_kernel(), len(packed)
+        self.kernel = self.learner.update_kernel()
+        self._packed = len(packed)
         self.flat = np.concatenate((packed, self.learner.program()))
 
     def guard_by(self, guards: Guards | None) -> None:
@@ -82,10 +89,14 @@ class Live:
         d = self.learner.domain.dim
         g = vector(g, "g", "Agent.update", d).copy()
         if (size := float(np.abs(g).max())) > codes.LARGEST_GRADIENT:
-            raise refusal("Agent.update", f"|g| <= {codes.LARGEST_GRADIENT}", "max |g|", size, "rescale the costs")
+            raise refusal(
+                "Agent.update", f"|g| <= {codes.LARGEST_GRADIENT}", "max |g|", size, "rescale the costs"
+            )
         hint = None if hint is None else vector(hint, "hint", "Agent.update", d)
         if hint is not None and not self.learner.accepts_hints:
-            raise refusal("Agent.update", "a learner that accepts hints", "learner", repr(self.learner), "use MemoryGD")
+            raise refusal(
+                "Agent.update", "a learner that accepts hints", "learner", repr(self.learner), "use MemoryGD"
+            )
         if self.guards is not None:
             self.guards.admit(g, hint)
         return Record(ROUND, g, id) if hint is None else Record(HINTED, np.concatenate((g, hint)), id)
@@ -95,7 +106,8 @@ class Live:
         if record.kind in (FREEZE, RESUME):
             return None, self.require_guards("freeze")._replace(frozen=record.kind == FREEZE)
         d = self.learner.domain.dim
-        g, hint = record.numbers[:d], record.numbers[d:] if record.kind == HINTED else None
+        g = record.numbers[:d]
+        hint = record.numbers[d:] if record.kind == HINTED else None
         if self.guards is None or self.guarded is None:
             return self._step(g, hint), None
         g, hint, clip = self.guards.clipped(g, hint)
@@ -106,7 +118,9 @@ class Live:
         """The state after a round; the present one does not change."""
         if self.engine == "step":
             return self.learner.step(self._state, g, *(() if hint is None else (hint,)))
-        flat, at = self.flat.copy(), codes.HEAD + 3 * g.size  # where the hint for the next round lies
+        # where the hint for the next round lies
+        flat = self.flat.copy()
+        at = codes.HEAD + 3 * g.size
         if hint is not None:
             flat[at : at + g.size] = hint
         self.kernel(flat, g)
@@ -146,8 +160,12 @@ class Live:
         state = rebuilt_state(learner.init(), about["state"])
         if state is None:
             held = sorted(about["state"]) if isinstance(about["state"], dict) else about["state"]
-            raise ValueError(f"Agent needs the state of a {type(learner).__name__}, got {held}; the file is damaged.")
-        live = cls(learner, about["engine"], state, Guards.from_dict(about["guards"]) if "guards" in about else None)
+            raise ValueError(
+                f"Agent needs the state of a {type(learner).__name__}, got {held}; the file is damaged."
+            )
+        live = cls(
+            learner, about["engine"], state, Guards.from_dict(about["guards"]) if "guards" in about else None
+        )
         live.guarded = rebuilt_state(live.guarded, about.get("guarded"))
         live.ids = dict.fromkeys(about.get("ids", ()))
         return live

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, positive, real_array, refusal, vector, whole
+from klazy.base.checks import Array, positive, real_array, refusal, vector, whole
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.threshold import simplex_part
@@ -21,7 +21,9 @@ class _Ball(ConvexSet):
         owner = type(self).__name__
         dim = whole(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
         radius = positive(radius, "radius", owner)
-        self._keep(dim=dim, radius_=radius, center=None if center is None else vector(center, "center", owner, dim))
+        self._keep(
+            dim=dim, radius_=radius, center=None if center is None else vector(center, "center", owner, dim)
+        )
 
     @property
     def diameter(self) -> float:
@@ -54,7 +56,9 @@ class L2Ball(_Ball):
     def _project(self, y: Array) -> Array:
         z = self._from_center(y)
         norm = np.sqrt(np.einsum("...i,...i->...", z, z))[..., None]
-        if (norm.item() if norm.size == 1 else norm.max(initial=0.0)) == np.inf:  # its squares overflow, so far away is a point
+        if (
+            norm.item() if norm.size == 1 else norm.max(initial=0.0)
+        ) == np.inf:  # its squares overflow, so far away is a point
             return self._project(self._to_center(np.where(np.isinf(norm), 2.0 * self.radius_ * _unit(z), z)))
         return self._to_center(z * (self.radius_ / np.maximum(norm, self.radius_)))
 
@@ -88,7 +92,9 @@ class L1Ball(_Ball):
     def _argmin_linear(self, g: Array) -> Array:
         vertex = np.zeros_like(g)
         steepest = np.abs(g).argmax(axis=-1)[..., None]
-        np.put_along_axis(vertex, steepest, -self.radius_ * np.sign(np.take_along_axis(g, steepest, -1)), axis=-1)
+        np.put_along_axis(
+            vertex, steepest, -self.radius_ * np.sign(np.take_along_axis(g, steepest, -1)), axis=-1
+        )
         return self._to_center(vertex)
 
     def _violation(self, x: Array) -> Array:
@@ -115,7 +121,13 @@ class Box(ConvexSet):
         high = vector(np.atleast_1d(real_array(upper, "upper", "Box")), "upper", "Box", low.size)
         if (low > high).any():
             i = int(np.argmax(low > high))
-            raise refusal("Box", f"lower <= upper, {high[i]} here", f"lower[{i}]", low[i], "swap the two or widen the box")
+            raise refusal(
+                "Box",
+                f"lower <= upper, {high[i]} here",
+                f"lower[{i}]",
+                low[i],
+                "swap the two or widen the box",
+            )
         self._keep(lower=low, upper=high, dim=low.size)
 
     @property

@@ -7,10 +7,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, frozen, real_array, refusal, vector
-from klazy.config import Config
-from klazy.markup import outlined, row
-from klazy.page import paragraph
+from klazy.base.checks import Array, frozen, real_array, refusal, vector
+from klazy.base.config import Config
+from klazy.base.html import outlined, paragraph, row
 
 TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
 TURNS = 180  # directions in which a small picture of a set is drawn
@@ -94,7 +93,9 @@ class ConvexSet(Config, ABC):
             return self.start
         x = vector(point, "start", owner, self.dim)
         if not self.contains(x):
-            raise refusal(owner, f"a start point in {self!r}", "start", x.tolist(), "project it onto the set first")
+            raise refusal(
+                owner, f"a start point in {self!r}", "start", x.tolist(), "project it onto the set first"
+            )
         return frozen(x)
 
     def _shown(self, arguments: str) -> str:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from klazy.arrays import Array, positive, refusal, whole
+from klazy.base.checks import Array, positive, refusal, whole
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 
@@ -44,13 +44,19 @@ class Product(ConvexSet):
         return float(np.linalg.norm([s.diameter for s in self.sets]))
 
     def _radius(self, center: Array) -> float:
-        return float(np.linalg.norm([s.radius(c) for s, c in zip(self.sets, self._blocks(center), strict=True)]))
+        return float(
+            np.linalg.norm([s.radius(c) for s, c in zip(self.sets, self._blocks(center), strict=True)])
+        )
 
     def _project(self, y: Array) -> Array:
-        return np.concatenate([s._project(b) for s, b in zip(self.sets, self._blocks(y), strict=True)], axis=-1)
+        return np.concatenate(
+            [s._project(b) for s, b in zip(self.sets, self._blocks(y), strict=True)], axis=-1
+        )
 
     def _argmin_linear(self, g: Array) -> Array:
-        return np.concatenate([s._argmin_linear(b) for s, b in zip(self.sets, self._blocks(g), strict=True)], axis=-1)
+        return np.concatenate(
+            [s._argmin_linear(b) for s, b in zip(self.sets, self._blocks(g), strict=True)], axis=-1
+        )
 
     def _violation(self, x: Array) -> Array:
         return np.maximum.reduce([s._violation(b) for s, b in zip(self.sets, self._blocks(x), strict=True)])
@@ -83,7 +89,9 @@ class Intersection(ConvexSet):
         sets = _members(sets, "Intersection")
         dims = sorted({s.dim for s in sets})
         if len(dims) > 1:
-            raise refusal("Intersection", "sets of one dimension", "dims", dims, "use Product for different coordinates")
+            raise refusal(
+                "Intersection", "sets of one dimension", "dims", dims, "use Product for different coordinates"
+            )
         budget = whole(budget, "budget", "Intersection", "a budget >= 1", "give the number of cycles")
         self._keep(sets=sets, dim=dims[0], tol=positive(tol, "tol", "Intersection"), budget=budget)
         with warnings.catch_warnings():
@@ -139,7 +147,9 @@ class Intersection(ConvexSet):
             if np.linalg.norm(following - x, axis=-1).max() <= 1e-7 * stride:
                 return following
             x = following
-        warnings.warn("Intersection.argmin_linear stopped after 1000 steps, still moving.", NotConverged, stacklevel=3)
+        warnings.warn(
+            "Intersection.argmin_linear stopped after 1000 steps, still moving.", NotConverged, stacklevel=3
+        )
         return x
 
 

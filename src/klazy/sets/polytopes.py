@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, refusal, rows, vector
+from klazy.base.checks import Array, refusal, rows, vector
 from klazy.sets.base import ConvexSet
 
 
@@ -28,9 +28,17 @@ class Polytope(ConvexSet):
         bounds = vector(b, "b", "Polytope", len(matrix))
         self._keep(A=matrix, b=bounds, dim=matrix.shape[1])
         if not self._linear_programme(np.zeros(self.dim)).success:
-            raise refusal("Polytope", "at least one point with A x <= b", "b", bounds.tolist(), "the set is empty otherwise")
+            raise refusal(
+                "Polytope",
+                "at least one point with A x <= b",
+                "b",
+                bounds.tolist(),
+                "the set is empty otherwise",
+            )
         if not self._is_bounded():
-            raise refusal("Polytope", "a bounded set", "A of shape", matrix.shape, "add bounds on every direction")
+            raise refusal(
+                "Polytope", "a bounded set", "A of shape", matrix.shape, "add bounds on every direction"
+            )
 
     @cached_property
     def _unit_rows(self) -> tuple[Array, Array]:
@@ -76,11 +84,15 @@ class Polytope(ConvexSet):
         try:
             from daqp import solve
         except ImportError as missing:
-            raise ImportError("Polytope needs daqp, which is not installed; pip install 'klazy[polytope]'.") from missing
+            raise ImportError(
+                "Polytope needs daqp, which is not installed; pip install 'klazy[polytope]'."
+            ) from missing
         A, b = self._unit_rows
         x, _, status, _ = solve(np.eye(self.dim), -y, A, b, primal_tol=1e-11)
         if status != 1:
-            raise ArithmeticError(f"Polytope needs a solvable projection, got daqp status={status}; rescale A and b.")
+            raise ArithmeticError(
+                f"Polytope needs a solvable projection, got daqp status={status}; rescale A and b."
+            )
         return x
 
     def _argmin_linear(self, g: Array) -> Array:

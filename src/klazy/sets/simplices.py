@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import Array, coordinates, number, positive, refusal, whole
+from klazy.base.checks import Array, coordinates, number, positive, refusal, whole
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.threshold import capped_part, simplex_part
@@ -68,11 +68,18 @@ class CappedSimplex(ConvexSet):
     def __init__(self, dim: int, total: float, cap: ArrayLike, floor: ArrayLike = 0.0) -> None:
         owner = "CappedSimplex"
         dim = whole(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
-        low, high = coordinates(floor, "floor", owner, dim), coordinates(cap, "cap", owner, dim)
+        low = coordinates(floor, "floor", owner, dim)
+        high = coordinates(cap, "cap", owner, dim)
         total = number(total, "total", owner)
         if (low > high).any():
             i = int(np.argmax(low > high))
-            raise refusal(owner, f"floor <= cap, {high[i]} here", f"floor[{i}]", low[i], "raise the cap or lower the floor")
+            raise refusal(
+                owner,
+                f"floor <= cap, {high[i]} here",
+                f"floor[{i}]",
+                low[i],
+                "raise the cap or lower the floor",
+            )
         rounding = 1e-12 * max(np.abs(low).sum(), np.abs(high).sum())  # of caps that share a total evenly
         if not low.sum() - rounding <= total <= high.sum() + rounding:
             between = f"total between the floors' sum {low.sum()} and the caps' sum {high.sum()}"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from klazy.arrays import Array
+from klazy.base.checks import Array
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -40,7 +40,9 @@ def capped_part(v: Array, total: float, floor: Array, cap: Array) -> Array:
     return np.clip(near - _bracketed_theta(near, total, floor, cap, guess), floor, cap)
 
 
-def _bracketed_theta(v: Array, total: float, floor: Array, cap: Array, guess: Array | float = np.nan) -> Array:
+def _bracketed_theta(
+    v: Array, total: float, floor: Array, cap: Array, guess: Array | float = np.nan
+) -> Array:
     """Newton on ``sum clip(v - theta, floor, cap) = total``, which decreases in theta but is not convex: the step is taken
     only inside the bracket known so far, and every second late step bisects it."""
     low = (v - cap).min(axis=-1, keepdims=True)
@@ -52,7 +54,8 @@ def _bracketed_theta(v: Array, total: float, floor: Array, cap: Array, guess: Ar
         excess = x.sum(axis=-1, keepdims=True) - total
         settled = np.abs(excess) <= _EPS * np.abs(x).sum(axis=-1, keepdims=True)
         newton = np.where(free > 0, theta + excess / np.maximum(free, 1), theta)
-        low, high = np.where(excess > 0, theta, low), np.where(excess > 0, high, theta)
+        low = np.where(excess > 0, theta, low)
+        high = np.where(excess > 0, high, theta)
         inside = (free > 0) & (low < newton) & (newton < high) & (not (turn > 8 and turn % 2 == 1))
         following = np.where(inside | settled, newton, 0.5 * (low + high))
         if (settled | (following == theta)).all():

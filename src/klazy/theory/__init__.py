@@ -1,6 +1,6 @@
 """The paper's statements as code that runs beside every experiment, listed on the page Theory."""
 
-from klazy.learners.grids import meta_rate, sigma_grid
+from klazy.learners.presets import meta_rate, sigma_grid
 from klazy.theory.bounds import (
     ensemble_lemma,
     expert_grid,

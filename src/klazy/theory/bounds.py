@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.arrays import non_negative, positive, real_array, refusal, whole
-from klazy.learners.grids import meta_rate, sigma_grid
+from klazy.base.checks import non_negative, positive, real_array, refusal, whole
+from klazy.learners.presets import meta_rate, sigma_grid
 
 
 def sigma_star(T: int, G: float, R: float, P: float, movement_weight: float = 1.0) -> float:
@@ -60,12 +60,16 @@ def theorem_5(
     if (delta < 0.0).any():
         raise refusal("theorem_5", "moves >= 0", "moves", float(delta.min()), "give the lengths of the steps")
     if delta.shape != (T,):
-        raise refusal("theorem_5", f"shape ({T},)", "moves of shape", delta.shape, "give one movement per round")
+        raise refusal(
+            "theorem_5", f"shape ({T},)", "moves of shape", delta.shape, "give one movement per round"
+        )
     paid = np.minimum(G * delta, G * G / (2.0 * sigma)).sum() + weight * np.minimum(delta, G / sigma).sum()
     return float(paid) + (2.0 * R * sigma + k * G) * P + sigma * R * R / 2.0
 
 
-def theorem_5_tuned(T: int, G: float, R: float, P: float, movement_weight: float = 1.0, c: float = 1.0) -> float:
+def theorem_5_tuned(
+    T: int, G: float, R: float, P: float, movement_weight: float = 1.0, c: float = 1.0
+) -> float:
     r"""Theorem 5 at :func:`~klazy.theory.sigma_star` and :func:`~klazy.theory.k_star`:
     :math:`\sqrt{T (G^2 + 2 \lambda G)(R^2 + 4 R P)} + c\, G \sqrt{2 R T P}`.
 
@@ -77,7 +81,9 @@ def theorem_5_tuned(T: int, G: float, R: float, P: float, movement_weight: float
     return math.sqrt(T * (G * G + 2.0 * weight * G) * (R * R + 4.0 * R * P)) + lazy
 
 
-def theorem_8(T: int, G: float, R: float, P: float, movement_weight: float = 1.0, beta: float | str = "lemma") -> float:
+def theorem_8(
+    T: int, G: float, R: float, P: float, movement_weight: float = 1.0, beta: float | str = "lemma"
+) -> float:
     r"""Theorem 8 with its constants: SAder-k's bound with theory's grid, harmonic prior and rate.
 
     .. math:: R_T \le \min_i \Bigl[ \text{Theorem 5 of expert } i + \frac{\ln(1/\pi_i)}{\beta} \Bigr]
@@ -117,7 +123,7 @@ def universal_lower_bound(T: int, P: float) -> float:
 
 
 def theorem_2(T: int, k: int, P: float) -> float:
-    r"""What the square wave of :func:`~klazy.environments.square_wave` costs k-lazyGD at least on [-1, 1]: :math:`A k_e`.
+    r"""What the square wave of :func:`~klazy.sequences.square_wave` costs k-lazyGD at least on [-1, 1]: :math:`A k_e`.
 
     The comparator flips 2A - 1 times between -1 and 1, each flip of length 2, so a path length P pays for
     :math:`A = \lfloor (P/2 + 1) / 2 \rfloor` active blocks, at most :math:`\lfloor T/k \rfloor`; :math:`k_e` is k, or k - 1 if

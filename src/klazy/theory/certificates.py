@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy import plots
-from klazy.arrays import Array, real_array, refusal, rows, vector
-from klazy.diagnostics import phases_of, sigmas_of
+from klazy import show
+from klazy.base.checks import Array, real_array, refusal, rows, vector
+from klazy.game.regret import regret
+from klazy.game.trace import Trace
 from klazy.learners import GD, CentredOMD, KLazyFTRL, KLazyGD, LazyGD, Learner, MemoryGD, SAder
-from klazy.regret import regret
-from klazy.trace import Trace
+from klazy.theory.diagnosis import phases_of, sigmas_of
 
 if TYPE_CHECKING:
-    from klazy.plots import Figure
+    from klazy.show import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +47,12 @@ class Certificate:
         return float(self.worst_case[-1] - self.regret[-1])
 
     def __str__(self) -> str:
-        named = {"regret": self.regret, **self.terms, "realised certificate": self.realised, "Theorem 5": self.worst_case}
+        named = {
+            "regret": self.regret,
+            **self.terms,
+            "realised certificate": self.realised,
+            "Theorem 5": self.worst_case,
+        }
         return "\n".join(f"{name:32}{curve[-1]:14.6g}" for name, curve in named.items())
 
     __repr__ = __str__
@@ -59,7 +64,7 @@ class Certificate:
         >>> [ax.get_ylabel() for ax in certify(trace, [-1.0, 0.0]).plot().axes]
         ['regret so far', "the certificate's terms"]
         """
-        return plots.certificate(self.regret, self.realised, self.worst_case, self.terms)
+        return show.certificate(self.regret, self.realised, self.worst_case, self.terms)
 
 
 def certify(trace: Trace, u: ArrayLike) -> Certificate:
@@ -81,26 +86,37 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     regret                               ...
     """
     learner = _learner(trace)
-    x, g = np.vstack((trace.x, trace.state.x)), trace.gradients()
+    x = np.vstack((trace.x, trace.state.x))
+    g = trace.gradients()
     points = real_array(u, "u", "certify")
-    points = rows(points, "u", "certify", trace.dim, trace.T) if points.ndim == 2 else vector(points, "u", "certify", trace.dim)
+    points = (
+        rows(points, "u", "certify", trace.dim, trace.T)
+        if points.ndim == 2
+        else vector(points, "u", "certify", trace.dim)
+    )
     u = np.ascontiguousarray(np.broadcast_to(points, g.shape))
     if not learner.domain.contains(u):
-        raise refusal("certify", f"a comparator in {learner.domain!r}", "u", "a point outside", "project it first")
+        raise refusal(
+            "certify", f"a comparator in {learner.domain!r}", "u", "a point outside", "project it first"
+        )
     known = regret(trace, u)
     assert known.curves is not None
     return _bounds(learner, trace, x, g, u, known.curves.dynamic + known.curves.switching)
 
 
 def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
-    sigma, T = sigmas_of(learner, g), len(g)
+    sigma = sigmas_of(learner, g)
+    T = len(g)
     if np.any(np.diff(sigma[np.isfinite(sigma)]) < 0.0):
-        raise refusal("certify", "a sigma that never decreases", "sigma", repr(learner.sigma), "the proof needs it")
+        raise refusal(
+            "certify", "a sigma that never decreases", "sigma", repr(learner.sigma), "the proof needs it"
+        )
     first = int(np.argmax(np.isfinite(sigma)))  # before it every gradient was zero and nothing moved
     sigma = np.where(np.isfinite(sigma), sigma, sigma[first] if np.isfinite(sigma[first]) else 1.0)
     before = np.concatenate((sigma[:1], sigma[:-1]))
     state, center, used, limit = _state(learner, x, g, u, sigma, before)
-    size, delta = np.linalg.norm(g, axis=1), np.linalg.norm(np.diff(x, axis=0), axis=1)
+    size = np.linalg.norm(g, axis=1)
+    delta = np.linalg.norm(np.diff(x, axis=0), axis=1)
     jump = np.diff(u, axis=0)
     distance = np.sum((u - center) ** 2, axis=1)
     one = np.minimum(size * delta, size**2 / (2.0 * used))
@@ -108,7 +124,8 @@ def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: 
     three[0] += sigma[0] / 2.0 * float(np.sum((u[0] - x[0]) ** 2))
     three[1:] += state
     two = trace.switching
-    G, R = float(size.max()), learner.domain.radius(x[0])
+    G = float(size.max())
+    R = learner.domain.radius(x[0])
     worst = np.minimum(G * delta, G * G / (2.0 * used)) + (sigma - before) / 2.0 * (2.0 * R) ** 2 + two
     worst[0] += sigma[0] * R * R / 2.0
     worst[1:] += (2.0 * R * sigma[:-1] + limit) * np.linalg.norm(jump, axis=1)
@@ -117,9 +134,13 @@ def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: 
     return Certificate(smoothed, sum(terms.values(), np.zeros(T)), np.cumsum(worst), terms)
 
 
-def _state(learner: Any, x: Array, g: Array, u: Array, sigma: Array, before: Array) -> tuple[Array, Array, Array, Any]:
+def _state(
+    learner: Any, x: Array, g: Array, u: Array, sigma: Array, before: Array
+) -> tuple[Array, Array, Array, Any]:
     """<s_t, u_{t+1} - u_t> for t < T, the centres c_t, the sigma in I, and a bound on the gradients or normals held in s_t."""
-    middle, jump, s = (u[1:] + u[:-1]) / 2.0, np.diff(u, axis=0), sigma[:-1, None]
+    middle = (u[1:] + u[:-1]) / 2.0
+    jump = np.diff(u, axis=0)
+    s = sigma[:-1, None]
     if isinstance(learner, CentredOMD):
         return np.vecdot(s * (middle - x[1:-1]), jump), np.broadcast_to(x[0], g.shape), before, 0.0
     if isinstance(learner, MemoryGD):
@@ -130,9 +151,13 @@ def _state(learner: Any, x: Array, g: Array, u: Array, sigma: Array, before: Arr
     ends = start[1:] == np.arange(
         1, len(g)
     )  # a phase ends: the old objective at its minimum gives way to a new one around that point
-    after, last, u_last = x[1:-1][ends], anchor[:-1][ends], u[:-1][ends]
+    after = x[1:-1][ends]
+    last = anchor[:-1][ends]
+    u_last = u[:-1][ends]
     value = np.vecdot(held[:-1][ends], after - u_last) + sigma[:-1][ends] / 2.0 * (
-        np.sum((after - last) ** 2, axis=1) - np.sum((u_last - last) ** 2, axis=1) + np.sum((u[1:][ends] - after) ** 2, axis=1)
+        np.sum((after - last) ** 2, axis=1)
+        - np.sum((u_last - last) ** 2, axis=1)
+        + np.sum((u[1:][ends] - after) ** 2, axis=1)
     )
     moved[ends] = value
     longest = int((np.arange(len(g)) - start).max()) + 1
@@ -141,7 +166,8 @@ def _state(learner: Any, x: Array, g: Array, u: Array, sigma: Array, before: Arr
 
 def _normals(learner: MemoryGD, x: Array, g: Array, sigma: Array) -> Array:
     """n_2, ..., n_T."""
-    n, kept = np.zeros(x.shape[1]), []
+    n = np.zeros(x.shape[1])
+    kept = []
     for t in range(1, len(g)):
         raw = n - g[t - 1] - sigma[t - 1] * (x[t] - x[t - 1])
         n = learner.memory.theta(t, raw) * raw
@@ -153,9 +179,13 @@ def _learner(trace: Trace) -> Learner[Any]:
     """The learner of a run that can be certified: known, from its start, with its points."""
     learner = trace.source
     if learner is None or trace.state is None or trace.costs is None:
-        raise ValueError("certify needs a trace with its learner and costs, got one loaded from a file; run it again.")
+        raise ValueError(
+            "certify needs a trace with its learner and costs, got one loaded from a file; run it again."
+        )
     if not isinstance(learner, GD | LazyGD | KLazyGD | KLazyFTRL | MemoryGD | CentredOMD):
-        remedy = "use certify_experts" if isinstance(learner, SAder) else "certify the learners that it is made of"
+        remedy = (
+            "use certify_experts" if isinstance(learner, SAder) else "certify the learners that it is made of"
+        )
         raise refusal("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
     if trace.state.t != trace.T + 1:
         raise refusal("certify", "a run from the start", "state.t", trace.state.t, "run it from the start")
@@ -188,21 +218,32 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     """
     learner: Any = trace.source
     if learner is None:
-        raise ValueError("certify_experts needs a trace with its learner, got one loaded from a file; run it again.")
+        raise ValueError(
+            "certify_experts needs a trace with its learner, got one loaded from a file; run it again."
+        )
     if not isinstance(learner, SAder):
-        raise refusal("certify_experts", "a run of a SAder", "learner", trace.learner, "use certify for one learner")
+        raise refusal(
+            "certify_experts", "a run of a SAder", "learner", trace.learner, "use certify for one learner"
+        )
     if trace.state.t != trace.T + 1:
-        raise refusal("certify_experts", "a run from the start", "state.t", trace.state.t, "run it from the start")
+        raise refusal(
+            "certify_experts", "a run from the start", "state.t", trace.state.t, "run it from the start"
+        )
     if learner.movement != trace.movement:
         remedy = "leave out run's movement, or give both the same"
-        raise refusal("certify_experts", f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy)
+        raise refusal(
+            "certify_experts", f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy
+        )
     experts = (trace.expert_hitting + trace.expert_switching).sum(axis=0)
     return ExpertCertificate(trace.totals.cost, experts, _excess(learner, trace))
 
 
 def _excess(learner: SAder, trace: Trace) -> Array:
-    weight, log_prior = float(learner.movement.weight), np.asarray(learner.log_prior)
-    r, d, beta = trace.spread, trace.diameter, trace.beta
+    weight = float(learner.movement.weight)
+    log_prior = np.asarray(learner.log_prior)
+    r = trace.spread
+    d = trace.diameter
+    beta = trace.beta
     v = r**2 / 8.0 + weight * d * r / 4.0
     if not isinstance(learner.beta, str):
         return -log_prior / learner.beta + learner.beta * v.sum()

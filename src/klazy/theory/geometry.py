@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy import plots
-from klazy.arrays import Array, refusal, rows, whole
-from klazy.diagnostics import phases_of, sigmas_of
+from klazy import show
+from klazy.base.checks import Array, refusal, rows, whole
 from klazy.learners import GD, KLazyFTRL, KLazyGD, LazyGD, Learner
 from klazy.sets import ConvexSet
 from klazy.sets.base import outline
+from klazy.theory.diagnosis import phases_of, sigmas_of
 
 if TYPE_CHECKING:
-    from klazy.plots import Figure
+    from klazy.show import Figure
 
 TURNS = 720  # directions, two to a degree
 AT = 1e-8  # relative to the set's size and place, a point this near counts as the same
@@ -31,26 +31,38 @@ def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> "Figure":
     >>> step_picture(KLazyGD(L1Ball(2), 10.0, k=5), np.tile([-1.0, 0.2], (20, 1)), t=18).axes[0].get_aspect()
     1.0
     """
-    seen, domain = _checked(learner, g, t), learner.domain
+    seen = _checked(learner, g, t)
+    domain = learner.domain
     x = np.array([state.x for state in accumulate(seen, learner.step, initial=learner.init())])
     start, anchor, _ = phases_of(learner, x, seen)
     held = np.cumsum(seen[start[-1] :], axis=0)
     path = anchor[-1] - np.vstack((np.zeros(2), held)) / sigmas_of(learner, seen)[-1]
-    around, cone = outline(domain), normal_cone(domain, x[-1], path[-1] - x[-1])
-    return plots.step(around, path, x[-2], x[-1], cone, _window(around, np.vstack((path, x[-2:]))))
+    around = outline(domain)
+    cone = normal_cone(domain, x[-1], path[-1] - x[-1])
+    return show.step(around, path, x[-2], x[-1], cone, _window(around, np.vstack((path, x[-2:]))))
 
 
 def _checked(learner: Learner[Any], g: ArrayLike, t: int) -> Array:
     """g_1, ..., g_t, if they can be drawn."""
     if not isinstance(learner, GD | LazyGD | KLazyGD | KLazyFTRL):
         known = "GD, LazyGD, KLazyGD or KLazyFTRL"
-        raise refusal("step_picture", f"one of {known}", "learner", type(learner).__name__, "draw one of these")
+        raise refusal(
+            "step_picture", f"one of {known}", "learner", type(learner).__name__, "draw one of these"
+        )
     if learner.domain.dim != 2:
-        raise refusal("step_picture", "a set in the plane", "dim", learner.domain.dim, "choose a set with dim=2")
+        raise refusal(
+            "step_picture", "a set in the plane", "dim", learner.domain.dim, "choose a set with dim=2"
+        )
     g = rows(g, "g", "step_picture", 2)
     t = whole(t, "t", "step_picture", "a round t >= 1", "rounds are counted from one")
     if t > len(g):
-        raise refusal("step_picture", f"one of the {len(g)} rounds of g", "t", t, "give more gradients or an earlier round")
+        raise refusal(
+            "step_picture",
+            f"one of the {len(g)} rounds of g",
+            "t",
+            t,
+            "give more gradients or an earlier round",
+        )
     return g[:t]
 
 
@@ -65,13 +77,15 @@ def normal_cone(domain: ConvexSet, x: Array, guess: Array) -> Array:
         return np.linalg.norm(domain.project(x + domain.scale * _unit(turns)) - x, axis=-1)
 
     def edge(way: float) -> float:
-        low, high = 0.0, np.pi
+        low = 0.0
+        high = np.pi
         for _ in range(8):  # each narrows the edge's place by 32
             ahead = np.linspace(low, high, 33)
             out = miss(best + way * ahead) > near
             if not out.any():
                 return best + way * high
-            low, high = ahead[int(np.argmax(out)) - 1], ahead[int(np.argmax(out))]
+            low = ahead[int(np.argmax(out)) - 1]
+            high = ahead[int(np.argmax(out))]
         return best + way * low
 
     turns = np.append(np.linspace(0.0, 2.0 * np.pi, TURNS), np.arctan2(guess[1], guess[0]))
@@ -81,7 +95,8 @@ def normal_cone(domain: ConvexSet, x: Array, guess: Array) -> Array:
         best = float(turns[np.argmin(miss(turns))])
     if miss(np.array([best])) > near:
         return np.empty((0, 2))
-    first, last = edge(-1.0), edge(1.0)
+    first = edge(-1.0)
+    last = edge(1.0)
     if last - first < RAY and miss(np.array([best + np.pi])) <= near:  # a segment's cone is a line
         return _unit(np.array([best, best + np.pi]))
     return _unit(np.linspace(first, last, 33))
@@ -89,10 +104,12 @@ def normal_cone(domain: ConvexSet, x: Array, guess: Array) -> Array:
 
 def _window(around: Array, points: Array) -> Array:
     """The lower and upper corner of what to show: the points, and the whole set unless they are small beside it."""
-    low, high = points.min(axis=0), points.max(axis=0)
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     size = float(np.ptp(around, axis=0).max()) or 1.0
     if (high - low).max() > size / 3.0:
-        low, high = np.minimum(low, around.min(axis=0)), np.maximum(high, around.max(axis=0))
+        low = np.minimum(low, around.min(axis=0))
+        high = np.maximum(high, around.max(axis=0))
     side = high - low + 0.4 * max((high - low).max(), size / 20.0)
     side = np.maximum(side, side.max() * np.array([1.0, 0.65]))
     return np.array([low + high - side, low + high + side]) / 2.0

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from klazy import plots
-from klazy.arrays import Array, refusal, whole
-from klazy.environments import phases_of_length
+from klazy import show
+from klazy.base.checks import Array, refusal, whole
+from klazy.game.regret import regret
+from klazy.game.run import run_many
 from klazy.learners import GD
 from klazy.learners.base import Descent
-from klazy.play import run_many
-from klazy.regret import regret
+from klazy.sequences import phases_of_length
 from klazy.sets import L2Ball
 
 if TYPE_CHECKING:
-    from klazy.plots import Figure
+    from klazy.show import Figure
 
 WIDE = 100.0  # the ratio of the longest phase to the shortest from which on a figure's axis is logarithmic
 
@@ -40,7 +40,10 @@ class Resonance:
         return int(self.lengths[np.argmin(self.lazy - self.greedy)])
 
     def __str__(self) -> str:
-        named = {"most": int(np.argmax(self.lazy - self.greedy)), "least": int(np.argmin(self.lazy - self.greedy))}
+        named = {
+            "most": int(np.argmax(self.lazy - self.greedy)),
+            "least": int(np.argmin(self.lazy - self.greedy)),
+        }
         texts = [
             f"Beside greedy, phases of {self.lengths[i]} hurt {how}: {self.lazy[i]:.3g} a round against {self.greedy[i]:.3g}."
             for how, i in named.items()
@@ -55,11 +58,13 @@ class Resonance:
         >>> resonance(KLazyGD(L2Ball(1), 5.0, k=200), [100, 200, 400]).plot().axes[0].get_xlabel()
         'phase length'
         """
-        order, worst = np.argsort(self.lengths), int(np.argmax(self.lazy - self.greedy))
+        order = np.argsort(self.lengths)
+        worst = int(np.argmax(self.lazy - self.greedy))
         lines = {"lazy": self.lazy[order], "greedy": self.greedy[order]}
         marked = {"lazy": (float(self.lengths[worst]), float(self.lazy[worst]))}
-        x, log = self.lengths[order], "x" * bool(self.lengths.max() >= WIDE * self.lengths.min())
-        return plots.sweep(x, lines, "phase length", "smoothed regret per round", marked=marked, log=log)
+        x = self.lengths[order]
+        log = "x" * bool(self.lengths.max() >= WIDE * self.lengths.min())
+        return show.sweep(x, lines, "phase length", "smoothed regret per round", marked=marked, log=log)
 
 
 def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips: int = 20) -> Resonance:
@@ -75,12 +80,15 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     Beside greedy, phases of 200 hurt least: ...
     """
     if not isinstance(learner, Descent) or learner.domain != L2Ball(learner.domain.dim):
-        raise refusal("resonance", "a learner with a sigma on a unit l2 ball", "learner", repr(learner), "use L2Ball(d)")
+        raise refusal(
+            "resonance", "a learner with a sigma on a unit l2 ball", "learner", repr(learner), "use L2Ball(d)"
+        )
     if lengths is not None and not len(lengths):
         raise refusal("resonance", "at least one length", "lengths", lengths, "leave it out for the default")
     chosen = np.unique(np.geomspace(1, 2000, 60).astype(int)) if lengths is None else np.array(lengths)
     flips = whole(flips, "flips", "resonance", "flips >= 1", "give the number of sign changes")
-    pair, found = [learner, GD(learner.domain, learner.sigma, start=learner.start)], []
+    pair = [learner, GD(learner.domain, learner.sigma, start=learner.start)]
+    found = []
     for length in chosen.tolist():
         scenario = phases_of_length(length, length * (flips + 1), learner.domain.dim)
         traces = run_many(pair, scenario.costs, record="totals", jobs=1)

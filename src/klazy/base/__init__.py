@@ -1,0 +1,1 @@
+"""What knows nothing of the subject: checks of input, configurations, HTML, files, parallel calls."""

@@ -1,0 +1,145 @@
+"""The array type, the round convention, and every check of what a user hands in.
+
+Rounds are ``t = 1, ..., T``; row ``i`` of an array of shape ``(T, d)`` belongs to round ``t = i + 1``.
+In round ``t`` the learner plays ``x[t]`` and only then learns ``g[t]``.
+
+Input is checked once, where it enters, and refused with one sentence of the form
+``<owner> needs <condition>, got <name>=<value>; <remedy>.`` Code behind these checks trusts its arrays.
+"""
+
+import math
+import numbers
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+class Refused(ValueError):
+    """Input that was refused where it entered; its message is all that a user needs."""
+
+
+def refusal(owner: str, condition: str, name: str, value: object, remedy: str) -> Refused:
+    """The one form that every complaint about a value takes."""
+    return Refused(f"{owner} needs {condition}, got {name}={value}; {remedy}.")
+
+
+def real_array(values: ArrayLike, name: str, owner: str, *, finite: bool = True) -> Array:
+    """``values`` as C-contiguous float64, copied only if it must be; complex, text and ragged input is refused."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise refusal(
+            owner, "rows of equal length", name, "a ragged list", "give every row the same length"
+        ) from None
+    if array.dtype.kind not in "fiu":
+        raise refusal(
+            owner, "real numbers", name, f"an array of dtype {array.dtype}", "convert it to float64"
+        )
+    if array.dtype != np.float64 or not array.flags.c_contiguous:
+        array = np.array(array, dtype=np.float64, order="C")
+    if finite and not all_finite(array):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise refusal(
+            owner,
+            "finite numbers",
+            f"{name}{list(where) if where else ''}",
+            array[where],
+            "remove or fill NaN and inf",
+        )
+    return array
+
+
+def all_finite(array: Array) -> bool:
+    """Whether no entry is NaN or inf, without an array of booleans unless the squares overflow."""
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
+
+
+def vector(values: ArrayLike, name: str, owner: str, dim: int | None = None) -> Array:
+    """A finite array of shape ``(dim,)``; any positive length if ``dim`` is None."""
+    array = real_array(values, name, owner)
+    if array.ndim != 1 or array.size == 0 or (dim is not None and array.size != dim):
+        wanted = f"({dim},)" if dim is not None else "(d,)"
+        raise refusal(
+            owner, f"shape {wanted}", f"{name} of shape", array.shape, "give one number per coordinate"
+        )
+    return array
+
+
+def rows(
+    values: ArrayLike,
+    name: str,
+    owner: str,
+    dim: int | None = None,
+    T: int | None = None,
+    *,
+    finite: bool = True,
+) -> Array:
+    """An array of shape ``(T, dim)``, one row per round."""
+    array = real_array(values, name, owner, finite=finite)
+    fits = (
+        array.ndim == 2 and array.size > 0 and dim in (None, array.shape[-1]) and T in (None, array.shape[0])
+    )
+    if not fits:
+        wanted = f"({T or 'T'}, {dim or 'd'})"
+        raise refusal(owner, f"shape {wanted}", f"{name} of shape", array.shape, "give one row per round")
+    return array
+
+
+def coordinates(value: ArrayLike, name: str, owner: str, dim: int) -> Array:
+    """A scalar repeated, or a vector of length ``dim``."""
+    array = real_array(value, name, owner)
+    return np.full(dim, float(array)) if array.ndim == 0 else vector(array, name, owner, dim)
+
+
+def number(value: Any, name: str, owner: str) -> float:
+    """A finite real number (NumPy scalars included, booleans and text not)."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    largest: Any = sys.float_info.max
+    if not real or not -largest <= value <= largest:
+        raise refusal(owner, f"a finite number {name}", name, repr(value), "give a float")
+    return float(value)
+
+
+def positive(value: Any, name: str, owner: str, remedy: str = "give a number above zero") -> float:
+    """A finite number above zero."""
+    result = number(value, name, owner)
+    if result <= 0:
+        raise refusal(owner, f"{name} > 0", name, value, remedy)
+    return result
+
+
+def non_negative(value: Any, name: str, owner: str) -> float:
+    """A finite number at or above zero."""
+    result = number(value, name, owner)
+    if result < 0:
+        raise refusal(owner, f"{name} >= 0", name, value, "give zero or a positive number")
+    return result
+
+
+def whole(value: Any, name: str, owner: str, condition: str, remedy: str) -> int:
+    """An integer of at least one; 3.0 counts as 3, 2.5 is refused."""
+    result = number(value, name, owner)
+    if result < 1 or result != int(result):
+        raise refusal(owner, condition, name, value, remedy)
+    return int(result)
+
+
+def one_of(value: str, name: str, owner: str, allowed: tuple[str, ...]) -> str:
+    """``value`` if it is one of the allowed words."""
+    if value not in allowed:
+        words = ", ".join(map(repr, allowed))
+        raise refusal(owner, f"{name} to be one of {words}", name, repr(value), "choose one of these")
+    return value
+
+
+def frozen(array: Array) -> Array:
+    """A read-only copy, for arrays that belong to a configuration."""
+    copy = array + 0.0  # which also turns -0.0 into 0.0, so that equal configurations read the same
+    copy.setflags(write=False)
+    return copy

@@ -1,0 +1,147 @@
+"""Calls in parallel through joblib: processes on this machine, or the workers of a cluster."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, cast
+
+from klazy.base.checks import refusal
+
+BACKENDS = ("local", "dask", "ray", "spark")
+LOST = "the process that played it ended, was killed or ran out of memory"
+_WAVE = 4  # calls per worker at a time, for a cluster that gives its answers back all at once
+_SECONDS = 30  # to wait for a cluster
+_LEAST = 8  # workers that a cluster is taken to have: others may come, and a single one joblib would not use
+
+
+class WorkerLost(RuntimeError):
+    """A worker process ended in the middle of a call."""
+
+
+@contextmanager
+def workers(backend: str = "local", address: str | None = None, jobs: int | None = None) -> Iterator[int]:
+    """Make these the workers of :func:`unordered`; for how many there should be work."""
+    from joblib import effective_n_jobs, parallel_config
+
+    connect = {"local": _local, "dask": _dask, "ray": _ray, "spark": _spark}[backend]
+    with connect(address) as options, parallel_config(**options, n_jobs=jobs or -1):
+        yield effective_n_jobs(jobs or -1)
+
+
+def unordered(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    """The answers as they come; a call that raises ends them all. Workers are those of :func:`workers` around it."""
+    from joblib import Parallel, delayed
+    from joblib.externals.loky import get_reusable_executor
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+    from joblib.parallel import get_active_backend
+
+    active, count = cast(Any, get_active_backend())
+    at_once = len(items)
+    how = "generator_unordered"
+    if not active.supports_return_generator:
+        at_once = _WAVE * active.effective_n_jobs(count)
+        how = "list"
+    try:
+        for first in range(0, len(items), max(1, at_once)):
+            answers: Any = Parallel(return_as=how)(
+                delayed(function)(item) for item in items[first : first + at_once]
+            )
+            yield from answers
+    except BrokenProcessPool as lost:
+        raise WorkerLost(LOST) from lost
+    except Exception as failed:
+        if type(failed).__name__ == "KilledWorker":  # as dask calls it
+            raise WorkerLost(LOST) from failed
+        raise
+    except KeyboardInterrupt:
+        get_reusable_executor().shutdown(wait=False, kill_workers=True)  # they would finish what they are at
+        raise
+
+
+@contextmanager
+def _local(address: str | None) -> Iterator[dict[str, Any]]:
+    if address is not None:
+        raise refusal(
+            "sweep",
+            "no address for local processes",
+            "address",
+            address,
+            f"choose a backend among {', '.join(BACKENDS[1:])}",
+        )
+    yield {"backend": "loky"}
+
+
+@contextmanager
+def _dask(address: str | None) -> Iterator[dict[str, Any]]:
+    try:
+        from dask.distributed import Client
+    except ImportError as missing:
+        raise _missing("dask", "klazy[cluster]") from missing
+    if address is None:
+        raise refusal(
+            "sweep", "the scheduler's address for dask", "address", address, "write --address tcp://host:8786"
+        )
+    try:
+        client = Client(address, timeout=_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as failed:
+        raise refusal(
+            "sweep", "a dask scheduler that answers", "address", address, f"start one there ({failed})"
+        ) from failed
+    with client:
+        yield {"backend": _on_dask(client, address)}
+
+
+def _on_dask(client: Any, address: str) -> Any:
+    """joblib's backend, which by itself plays here if there is a single worker, and waits for ever for a call that kills it."""
+    from joblib._dask import DaskDistributedBackend
+
+    class OnDask(DaskDistributedBackend):
+        def effective_n_jobs(self, n_jobs: int) -> int:
+            try:
+                return max(_LEAST, super().effective_n_jobs(n_jobs))
+            except TimeoutError as none:
+                remedy = f"start one, none came in {_SECONDS} seconds"
+                raise refusal("sweep", "a dask scheduler with workers", "address", address, remedy) from none
+
+        def submit(self, func: Any, callback: Any = None) -> Any:
+            future = super().submit(func, callback)
+            future.add_done_callback(lambda done: done.exception() and callback(done.exception()))
+            return future
+
+        def retrieve_result_callback(self, out: Any) -> Any:
+            if isinstance(out, BaseException):
+                raise out
+            return super().retrieve_result_callback(out)
+
+    return OnDask(client=client, wait_for_workers_timeout=_SECONDS)
+
+
+@contextmanager
+def _ray(address: str | None) -> Iterator[dict[str, Any]]:
+    try:
+        ray = import_module("ray")
+        joining = import_module("ray.util.joblib")
+    except ImportError as missing:
+        raise _missing("ray", "ray") from missing
+    joining.register_ray()
+    with ray.init(address=address, ignore_reinit_error=True, log_to_driver=False):
+        yield {"backend": "ray"}
+
+
+@contextmanager
+def _spark(address: str | None) -> Iterator[dict[str, Any]]:
+    try:
+        joining = import_module("joblibspark")
+        sql = import_module("pyspark.sql")
+    except ImportError as missing:
+        raise _missing("spark", "joblibspark pyspark") from missing
+    joining.register_spark()
+    session = sql.SparkSession.builder.appName("klazy")
+    with (session if address is None else session.master(address)).getOrCreate():
+        yield {"backend": "spark"}
+
+
+def _missing(backend: str, package: str) -> Exception:
+    return refusal(
+        "sweep", f"{backend} installed for this backend", "backend", backend, f"pip install '{package}'"
+    )

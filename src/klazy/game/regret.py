@@ -1,0 +1,169 @@
+"""Regret of a run against a comparator."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy import show
+from klazy.base.checks import Array, real_array, refusal, rows, vector
+from klazy.base.html import card, row, sparkline, table
+from klazy.costs import Costs, as_costs
+from klazy.game.trace import Trace
+from klazy.hindsight import Optimum
+from klazy.movement import L2Movement
+
+if TYPE_CHECKING:
+    from klazy.show import Figure
+
+NUMBERS = ("dynamic", "switching", "comparator_switching", "smoothed", "total", "path_length")
+
+
+class Curves(NamedTuple):
+    """Running sums over the rounds, each of shape (T,)."""
+
+    dynamic: Array
+    switching: Array
+    comparator_switching: Array
+    total: Array
+    path_length: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Regret:
+    """A run against a comparator u.
+
+    ``dynamic`` is the sum of f_t(x_t) - f_t(u_t); ``switching`` what the learner paid for moving and
+    ``comparator_switching`` what u pays under the same movement cost; ``smoothed`` = dynamic + switching is the regret
+    that the theory bounds, ``total`` = smoothed - comparator_switching the one of the paper's figures. ``path_length``
+    is P_T in the Euclidean norm. ``curves`` holds the running sums (None if the run kept totals only).
+    """
+
+    dynamic: float
+    switching: float
+    comparator_switching: float
+    path_length: float
+    curves: Curves | None = None
+
+    @property
+    def smoothed(self) -> float:
+        return self.dynamic + self.switching
+
+    @property
+    def total(self) -> float:
+        return self.smoothed - self.comparator_switching
+
+    def __repr__(self) -> str:
+        return f"Regret(total={self.total:.6g}, dynamic={self.dynamic:.6g}, switching={self.switching:.6g})"
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:22}{getattr(self, name):14.7g}" for name in NUMBERS)
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, with a small picture of the running sums."""
+        rows = [{"": name, "value": getattr(self, name)} for name in NUMBERS]
+        return card("Regret", "", row(table(rows), sparkline(self._running) if self.curves else ""))
+
+    @property
+    def _running(self) -> dict[str, Array]:
+        if self.curves is None:
+            raise ValueError(
+                "Regret.plot needs running sums, got a run that kept totals; run it with record='costs'."
+            )
+        return {name: getattr(self.curves, name) for name in ("dynamic", "switching", "total")}
+
+    def plot(self) -> "Figure":
+        """Dynamic regret, the movement paid and total regret over the rounds: a matplotlib figure.
+
+        >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]], engine="step")
+        >>> [line.get_ydata()[-1].item() for line in regret(trace, [-1.0]).plot().axes[0].lines]
+        [1.5, 1.0, 2.5]
+        """
+        return show.curves(self._running, "regret so far")
+
+
+def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:
+    """Regret of a run against u: one point of shape (d,), or one per round of shape (T, d).
+
+    ``costs`` are those of the run; they need to be given only for a trace that was loaded from a file. If the run was
+    given a starting position x0, the comparator pays for leaving it too.
+
+    >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]])
+    >>> regret(trace, [[-1.0], [-1.0], [1.0]]).total
+    2.5
+    """
+    known = trace.costs if costs is None else as_costs(costs)
+    if known is None:
+        raise ValueError("regret needs the run's costs, got a trace loaded from a file; pass costs=.")
+    if (known.T, known.dim) != (trace.T, trace.dim):
+        raise refusal(
+            "regret",
+            f"the run's costs, T={trace.T} and dim={trace.dim}",
+            "costs",
+            known,
+            "pass those of the run",
+        )
+    known.check_finite()
+    points = real_array(u, "u", "regret")
+    points = (
+        rows(points, "u", "regret", trace.dim, trace.T)
+        if points.ndim == 2
+        else vector(points, "u", "regret", trace.dim)
+    )
+    points = np.broadcast_to(points, (trace.T, trace.dim))
+    hitting = known.values(points)
+    moved = trace.movement.paid(points, trace.x0)
+    if not np.isfinite(hitting).all():
+        t = int(np.argmin(np.isfinite(hitting))) + 1
+        raise refusal(
+            "regret", "finite costs of the comparator", f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set"
+        )
+    path = L2Movement().paid(points)
+    curves = None
+    if "hitting" in trace.kept:
+        gap = np.cumsum(trace.hitting - hitting)
+        switching = np.cumsum(trace.switching)
+        theirs = np.cumsum(moved)
+        curves = Curves(gap, switching, theirs, gap + switching - theirs, np.cumsum(path))
+    totals = trace.totals
+    dynamic = totals.hitting - float(hitting.sum())
+    return Regret(dynamic, totals.switching, float(moved.sum()), float(path.sum()), curves)
+
+
+def competitive_ratio(trace: Trace, optimum: Optimum) -> float:
+    """What a run paid over what the offline optimum must pay, for costs that are never negative.
+
+    It is certified: the optimum's lower bound is divided by, so the true ratio is no larger.
+
+    >>> costs = QuadraticCosts([[0.0], [1.0], [0.0]])
+    >>> best = offline_optimum(costs, Box(0, 1), L1Movement(0.1), x0=[0.0])
+    >>> round(competitive_ratio(run(GD(Box(0, 1), 2.0), costs, movement=L1Movement(0.1), x0=[0.0]), best), 3)
+    3.857
+    """
+    if not _same_game(trace, optimum):
+        wanted = "the optimum of the run's costs, movement and start"
+        raise refusal(
+            "competitive_ratio", wanted, "optimum", repr(optimum), "compute it with the same arguments"
+        )
+    least = float(trace.hitting.min()) if "hitting" in trace.kept else trace.totals.hitting
+    if least < 0.0 or optimum.lower_bound <= 0.0:
+        worst = min(least, optimum.lower_bound)
+        raise refusal(
+            "competitive_ratio",
+            "costs that are positive",
+            "cost",
+            worst,
+            "a ratio means nothing here; use regret",
+        )
+    return trace.totals.cost / optimum.lower_bound
+
+
+def _same_game(trace: Trace, optimum: Optimum) -> bool:
+    if trace.costs is None or optimum.u.shape != (trace.T, trace.dim) or optimum.movement != trace.movement:
+        return False
+    starts = [x0 for x0 in (trace.x0, optimum.x0) if x0 is not None]
+    together = not starts or (len(starts) == 2 and np.array_equal(starts[0], starts[1]))
+    return together and bool(
+        np.isclose(trace.costs.values(optimum.u).sum(), optimum.hitting, rtol=1e-9, atol=1e-12)
+    )

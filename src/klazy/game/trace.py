@@ -1,0 +1,240 @@
+"""What a run leaves behind."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array, refusal
+from klazy.base.html import card, code, paragraph, row, sparkline, table
+from klazy.costs import Costs
+from klazy.movement import Movement
+from klazy.show import figure
+
+if TYPE_CHECKING:
+    import polars
+
+    from klazy.show import Figure
+    from klazy.theory.diagnosis import Diagnosis
+
+FORMAT = 1  # of the file that Trace.save writes
+STILL = 1e-12  # a coordinate that changes by no more has not moved
+BLOCK = 4096  # rounds that are looked at together: they stay in the processor's cache
+
+
+class Totals(NamedTuple):
+    """Sums over all rounds; ``cost`` is what was paid altogether."""
+
+    hitting: float
+    switching: float
+
+    @property
+    def cost(self) -> float:
+        return self.hitting + self.switching
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One learner's run: what it played, what that cost, what moving cost.
+
+    ``record`` decided what was kept: the totals always, ``hitting`` and ``switching`` from ``"costs"`` on, ``x`` from
+    ``"actions"`` on, and what an ensemble knows of its experts with ``"experts"``. ``switching`` includes the movement weight.
+    ``state`` is the learner's after the last round, from which :func:`~klazy.run` can go on.
+    """
+
+    learner: str
+    engine: str
+    record: str
+    T: int
+    dim: int
+    totals: Totals
+    movement: Movement
+    kept: dict[str, Array]
+    x0: Array | None = None
+    costs: Costs | None = None
+    state: Any = None
+    source: Any = None  # the learner itself
+
+    @property
+    def x(self) -> Array:
+        """The points played, of shape (T, d)."""
+        return self._recorded("x", "actions")
+
+    @property
+    def hitting(self) -> Array:
+        """f_t(x_t), of shape (T,)."""
+        return self._recorded("hitting", "costs")
+
+    @property
+    def switching(self) -> Array:
+        """The movement paid in each round, weight included, of shape (T,)."""
+        return self._recorded("switching", "costs")
+
+    @property
+    def weights(self) -> Array:
+        """w_t, what each of an ensemble's N experts weighs, of shape (T, N)."""
+        return self._recorded("weights", "experts")
+
+    @property
+    def expert_hitting(self) -> Array:
+        r""":math:`f_t(x_t) + \langle g_t, x^i_t - x_t\rangle`, of shape (T, N).
+
+        It is :math:`f_t(x^i_t)` itself if costs are linear, else a lower bound.
+        """
+        return self._recorded("expert_hitting", "experts")
+
+    @property
+    def expert_switching(self) -> Array:
+        """What each expert's own movement costs, in the ensemble's movement, of shape (T, N)."""
+        return self._recorded("expert_switching", "experts")
+
+    @property
+    def spread(self) -> Array:
+        """r_t, the largest less the smallest of the experts' losses, of shape (T,)."""
+        return self._recorded("spread", "experts")
+
+    @property
+    def diameter(self) -> Array:
+        """d_t, how far apart the experts' points are in the movement's norm, before its weight, of shape (T,)."""
+        return self._recorded("diameter", "experts")
+
+    @property
+    def beta(self) -> Array:
+        """beta_t, the meta rate in force, of shape (T,)."""
+        return self._recorded("beta", "experts")
+
+    def _recorded(self, name: str, needed: str) -> Array:
+        if name not in self.kept:
+            raise AttributeError(
+                f"Trace.{name} needs record={needed!r}, got record={self.record!r}; run it again so."
+            )
+        return self.kept[name]
+
+    def __repr__(self) -> str:
+        return f"Trace({self._title}, T={self.T}, cost={self.totals.cost:.6g})"
+
+    @property
+    def _title(self) -> str:
+        return shorten(self.learner, 120, placeholder=" ...")  # an ensemble's would fill pages
+
+    def __str__(self) -> str:
+        lines = [self._title, self._game, "", f"{'':10}{'total':>14}{'per round':>14}"]
+        lines += [f"{name:10}{total:14.6g}{total / self.T:14.6g}" for name, total in self._named.items()]
+        return "\n".join([*lines, *self._moves])
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, with a small picture of what was paid so far."""
+        rows = [
+            {"": name, "total": total, "per round": total / self.T} for name, total in self._named.items()
+        ]
+        curves = ""
+        if "hitting" in self.kept:
+            hit = np.cumsum(self.hitting)
+            moved = np.cumsum(self.switching)
+            curves = sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
+        return card(
+            "Trace",
+            code(self._title),
+            *map(paragraph, (self._game, *self._moves)),
+            row(table(rows, 6), curves),
+        )
+
+    @property
+    def _game(self) -> str:
+        return f"{self.T} rounds in R^{self.dim}, {self.movement!r}, engine: {self.engine}"
+
+    @property
+    def _named(self) -> dict[str, float]:
+        return {"hitting": self.totals.hitting, "switching": self.totals.switching, "cost": self.totals.cost}
+
+    @property
+    def _moves(self) -> list[str]:
+        """How often it moved, in words, if its points are known."""
+        if "x" not in self.kept:
+            return []
+        blocks = (np.diff(self.x[i : i + BLOCK + 1], axis=0) for i in range(0, self.T - 1, BLOCK))
+        # Copied across, because NumPy looks along short rows slowly.
+        moved = sum(np.count_nonzero((np.abs(block) > STILL).T.copy().any(axis=0)) for block in blocks)
+        return [f"moved in {moved} of {self.T - 1} rounds"]
+
+    def to_frame(self) -> "polars.DataFrame":
+        """One row per round as a polars frame: t, hitting, switching and, if recorded, x_1 to x_d."""
+        try:
+            import polars
+        except ImportError as missing:
+            raise ImportError(
+                "to_frame needs polars, which is not installed; pip install 'klazy[cli]'."
+            ) from missing
+        columns = {"t": np.arange(1, self.T + 1), "hitting": self.hitting, "switching": self.switching}
+        points = {f"x_{i + 1}": self.x[:, i] for i in range(self.dim)} if "x" in self.kept else {}
+        return polars.DataFrame(columns | points)
+
+    def plot(self) -> "Figure":
+        """What it paid so far, what it played and how it weighed its experts, as far as recorded: a matplotlib figure.
+
+        It is shown where a notebook's cell ends with it, never before.
+
+        >>> [ax.get_ylabel() for ax in run(GD(Box(-1, 1), 2.0), [[1.0], [-1.0]], engine="step").plot().axes]
+        ['cost so far', 'decision']
+        """
+        return figure(self.hitting, self.switching, self.kept.get("x"), self.kept.get("weights"))
+
+    def gradients(self) -> Array:
+        """g_t, the gradients at the points played, of shape (T, d)."""
+        if self.costs is None:
+            raise ValueError(
+                "Trace.gradients needs the run's costs, got a trace loaded from a file; run it again."
+            )
+        return np.array([self.costs.subgradient(t, x) for t, x in enumerate(self.x, start=1)])
+
+    def diagnose(self, G: float | None = None, R: float | None = None) -> "Diagnosis":
+        """How it moved: staleness, the bounds on its steps, and whether laziness could matter, for k-lazyGD and its ends.
+
+        ``G`` and ``R`` are what was assumed of the gradients' norms and of the distance from x_1; exceeding them is told.
+
+        >>> run(KLazyGD(L1Ball(2), 1.0, k=5), np.tile([1.0, 0.2], (50, 1))).diagnose()
+        The projection binds in 100.0% of 50 rounds; only there can laziness act.
+        The point stands still against a gradient in 96.0% of the rounds, with a median margin of 1.7.
+        In 80.0% of the rounds the variance bound speaks: moved 0.1414, at most 1.989; the bound of a greedy step is 40.79.
+        """
+        from klazy.theory.diagnosis import diagnose  # which knows of runs itself
+
+        if self.source is None or self.state is None:
+            raise ValueError(
+                "Trace.diagnose needs the run's learner, got a trace loaded from a file; run it again."
+            )
+        if self.state.t != self.T + 1:
+            raise refusal(
+                "Trace.diagnose", "a run from the start", "state.t", self.state.t, "run it from the start"
+            )
+        return diagnose(self.source, np.vstack((self.x, self.state.x)), self.gradients(), G, R)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything but the costs and the state to a NumPy ``.npz`` file; nothing in it is pickled."""
+        about = {"format": FORMAT, "learner": self.learner, "engine": self.engine, "record": self.record}
+        about |= {
+            "T": self.T,
+            "dim": self.dim,
+            "totals": list(self.totals),
+            "movement": self.movement.to_dict(),
+        }
+        arrays: dict[str, Any] = self.kept if self.x0 is None else {**self.kept, "x0": self.x0}
+        with open(path, "wb") as file:
+            np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Trace":
+        """Read what :meth:`save` wrote; a file of a newer format is refused."""
+        with np.load(path, allow_pickle=False) as file:
+            if "about" not in file.files:
+                raise ValueError(f"Trace needs a file that Trace.save wrote, got {path}; check the path.")
+            about = json.loads(str(file["about"]))
+            arrays = {name: file[name] for name in file.files if name != "about"}
+        if about.pop("format") > FORMAT:
+            raise ValueError(f"Trace needs a file of format <= {FORMAT}, got {path}; install a newer klazy.")
+        totals = Totals(*about.pop("totals"))
+        movement = Movement.from_dict(about.pop("movement"))
+        return cls(**about, totals=totals, movement=movement, x0=arrays.pop("x0", None), kept=arrays)

@@ -1,0 +1,161 @@
+"""The frontier: how much less a comparator can pay for hitting if it may move further, with certified bounds.
+
+The best hitting cost among sequences of path length at most P is a convex, falling function of P. A sequence that is best
+when moving costs a weight theta is a point above its graph, and the certified bound of that problem, L - theta P, a line
+below it. So the two ends (the best fixed point, and every round's own minimum) and then, again and again, the weight that is
+the slope of a chord enclose the function between a polygon and lines; solutions start from that of the nearest weight.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy import show
+from klazy.base.checks import Array, non_negative, positive, real_array, refusal, whole
+from klazy.costs import Costs
+from klazy.hindsight.optimum import GapNotReached, Optimum
+from klazy.hindsight.search import TINY, Search, line_bound
+from klazy.movement import L2Movement, Movement
+from klazy.sets import ConvexSet
+
+if TYPE_CHECKING:
+    from klazy.show import Figure
+
+_DEFAULT = L2Movement()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Frontier:
+    """Best hitting cost against the path length allowed, between certified bounds.
+
+    ``path_length`` and ``hitting`` are the corners of a convex polygon, each a sequence that was found: mixing neighbours
+    reaches every point between them. ``weight`` and ``bound`` are lines below: no sequence has hitting + weight * length <
+    bound; the line of infinite weight is the best fixed point's bound and counts at length zero alone.
+    """
+
+    path_length: Array
+    hitting: Array
+    weight: Array
+    bound: Array
+
+    def best(self, P: ArrayLike) -> tuple[Array, Array]:
+        """Bounds (lower, upper) of the best hitting cost with path length at most P, for every P."""
+        P = real_array(P, "P", "Frontier.best")
+        if (P < 0.0).any():
+            raise refusal("Frontier.best", "path lengths P >= 0", "P", P.min(), "give a length")
+        return line_bound(self.weight, self.bound, P), np.interp(P, self.path_length, self.hitting)
+
+    def regret(self, cost: float, P: ArrayLike) -> tuple[Array, Array]:
+        """Bounds (lower, upper) of a run's regret against the best comparator of path length at most P, for every P at once.
+
+        ``cost`` is what the run paid: for hitting (dynamic regret) or in total (with the learner's movement).
+        """
+        lower, upper = self.best(P)
+        return cost - upper, cost - lower
+
+    @property
+    def gap(self) -> float:
+        """The largest distance of the bounds, relative to what moving can save at all."""
+        lower, upper = self.best(np.maximum(self._corners(), TINY))
+        saved = self.hitting[0] - self.hitting[-1]
+        return float((upper - lower).max() / saved) if saved > 0.0 else 0.0
+
+    def plot(self, places: Mapping[str, tuple[float, float]] | None = None) -> "Figure":
+        """Best hitting cost against path length, uncertain where shaded, as a matplotlib figure; ``places`` are (path length,
+        hitting cost) of a comparator or of learners, by label.
+
+        >>> curve = frontier([[1.0], [-1.0], [1.0]], Box(-1, 1))
+        >>> curve.plot({"greedy": (1.0, -1.2)}).axes[0].get_xlabel()
+        'path length'
+        """
+        named = dict(places or {})
+        lengths = [P for P, _ in named.values() if P > 0.0] + self.path_length[
+            self.path_length > 0.0
+        ].tolist() or [1.0]
+        P = np.geomspace(min(lengths) / 2.0, max(lengths), 200)
+        lower, upper = self.best(P)
+        lines = {"best in hindsight": upper}
+        bands = {"best in hindsight": (lower, upper)}
+        return show.sweep(P, lines, "path length", "hitting cost", bands=bands, marked=named, log="x")
+
+    def _corners(self) -> Array:
+        """Where the bounds may be furthest apart: at corners of the polygon, and where neighbouring lines meet."""
+        finite = np.isfinite(self.weight)
+        weight = self.weight[finite]
+        bound = self.bound[finite]
+        meet = np.diff(bound) / np.diff(weight)
+        return np.concatenate((self.path_length, np.clip(meet, 0.0, self.path_length[-1])))
+
+    def __repr__(self) -> str:
+        ends = f"{self.hitting[0]:.7g} at rest to {self.hitting[-1]:.7g} at length {self.path_length[-1]:.7g}"
+        return f"Frontier({len(self.hitting)} corners, hitting {ends}, gap={self.gap:.1e})"
+
+
+def frontier(
+    costs: Costs | ArrayLike,
+    domain: ConvexSet,
+    movement: Movement = _DEFAULT,
+    *,
+    gap: float = 0.01,
+    points: int = 30,
+    iterations: int = 3_000,
+) -> Frontier:
+    """The best hitting cost for every path length, from at most ``points`` optima.
+
+    Lengths are measured by ``movement``, its weight included; the first round is free. It stops once the bounds are nowhere
+    further apart than ``gap`` times the difference between the best fixed point and the rounds' own minima. An optimum
+    that is not found within ``iterations`` counts with the bound it has: the curve is certified in any case.
+
+    >>> curve = frontier([[1.0], [-1.0], [1.0]], Box(-1, 1))
+    >>> curve.best([0.0, 2.0, 4.0])[1]
+    array([-1., -2., -3.])
+    """
+    owner = "frontier"
+    gap = positive(gap, "gap", owner)
+    points = whole(points, "points", owner, "points >= 1", "give the number of optima")
+    search = Search(costs, domain, movement, 0.1 * gap, iterations, owner)
+    saved = search.vertices[0].hitting - search.vertices[-1].hitting
+    search.problem.size = saved  # nothing on the curve needs to be known better than a part of that
+    while len(search.solved) < points:
+        chords = search.chords()
+        errors = [search.error(i) for i in chords]
+        if not chords or max(errors) <= gap * saved:
+            break
+        search.split(chords[int(np.argmax(errors))])
+    return Frontier(*search.corners(), *search.lines())
+
+
+def best_with_path_length(
+    costs: Costs | ArrayLike,
+    domain: ConvexSet,
+    P: float,
+    movement: Movement = _DEFAULT,
+    *,
+    gap: float = 1e-3,
+    points: int = 30,
+    iterations: int = 3_000,
+) -> Optimum:
+    """The sequence of path length at most ``P`` that pays least for hitting, with a certified bound.
+
+    Its ``switching`` is zero: within the budget moving is free. Lengths are measured by ``movement``, its weight included. It
+    is a mixture of two optima of the problem with a price on movement, one on either side of P.
+    """
+    owner = "best_with_path_length"
+    P = non_negative(P, "P", owner)
+    gap = positive(gap, "gap", owner)
+    search = Search(costs, domain, movement, 0.1 * gap, iterations, owner)
+    while True:
+        found = search.mixture(P)
+        around = [
+            i
+            for i in search.chords()
+            if search.vertices[i].path_length <= P < search.vertices[i + 1].path_length
+        ]
+        if found.gap <= gap:
+            return found
+        if not around or len(search.solved) >= points:
+            raise GapNotReached(owner, gap, found, "raise points, iterations or gap")
+        search.split(around[0])

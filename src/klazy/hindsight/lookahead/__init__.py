@@ -1,0 +1,20 @@
+"""Baselines that see f_t, and perhaps more, before they play round t. No learner may, so they are types of their own.
+
+They say how good a decision could be with that knowledge, and stand beside learners only where a table says so.
+"""
+
+from klazy.hindsight.lookahead.balanced import OBD, ROBD
+from klazy.hindsight.lookahead.base import Foreseen, LookAhead, run_ahead
+from klazy.hindsight.lookahead.ensemble import LookAheadSAder
+from klazy.hindsight.lookahead.horizons import AveragingHorizon, RecedingHorizon
+
+__all__ = [
+    "OBD",
+    "ROBD",
+    "AveragingHorizon",
+    "Foreseen",
+    "LookAhead",
+    "LookAheadSAder",
+    "RecedingHorizon",
+    "run_ahead",
+]

@@ -1,0 +1,88 @@
+"""Balanced descent: steps on f_t itself, as far as a balance with the movement allows."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from klazy.base.checks import Array, non_negative, positive
+from klazy.costs import Costs
+from klazy.hindsight import best_fixed
+from klazy.hindsight.families import Merged, family_of
+from klazy.hindsight.lookahead.base import Foreseen, LookAhead
+from klazy.sets import ConvexSet
+
+# stiffnesses to search, relative to the gradient over the set's size
+LEAST = 1e-6
+MOST = 1e6
+SOFT = 1e-3  # the least where a step is an iteration, which takes long when the step is soft
+HALVINGS = 40
+
+
+class OBD(LookAhead):
+    r"""Online balanced descent: the point of a level set of f_t that is nearest to x_{t-1}, of that level where moving costs
+    ``balance`` times as much as the level is high; the nearest minimiser of f_t itself, to a millionth, if that costs less
+    (for costs that are neither linear nor quadratic, a minimiser).
+
+    Levels are counted from zero, or from the least value of f_t over the set where that is negative.
+    """
+
+    balance: float
+
+    def __init__(self, domain: ConvexSet, balance: float = 1.0) -> None:
+        super().__init__(domain)
+        self._keep(balance=positive(balance, "balance", "OBD"))
+
+    def points(self, game: Foreseen) -> Array:
+        weights = iter(np.broadcast_to(game.movement.weights(game.costs.T), game.costs.T))
+
+        def play(f: Costs, before: Array) -> Array:
+            weight = float(next(weights))
+            least = best_fixed(f, self.domain).x
+            floor = min(0.0, f.value(1, least))
+
+            def far(x: Array) -> bool:
+                return weight * float(game.movement.distance(x - before)) > self.balance * (
+                    f.value(1, x) - floor
+                )
+
+            return self._balanced(f, before, least, far)
+
+        return self.by_round(game, play)
+
+    def _balanced(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
+        """The nearest points of all level sets are the proximal steps of all stiffnesses; the softest that is not too far."""
+        steep = [float(np.linalg.norm(f.subgradient(1, x))) for x in (before, least)]
+        unit = max((size for size in steep if np.isfinite(size)), default=0.0) / self.domain.scale
+        if unit == 0.0:  # a flat cost is no reason to move
+            return self.domain.project(before)
+        direct = isinstance(family_of(f, "OBD"), Merged)
+        low = (LEAST if direct else SOFT) * unit
+        high = MOST * unit
+        nearest = self.step(f, before, low) if direct else least  # of the minimisers, nearly
+        if not far(nearest):
+            return nearest
+        for _ in range(HALVINGS):
+            middle = float(np.sqrt(low * high))
+            low, high = (middle, high) if far(self.step(f, before, middle)) else (low, middle)
+        return self.step(f, before, high)
+
+
+class ROBD(LookAhead):
+    r"""Regularised OBD: :math:`x_t = \arg\min_x f_t(x) + \tfrac{a}{2} \|x - x_{t-1}\|^2 + \tfrac{b}{2} \|x - v_t\|^2` with
+    v_t the minimiser of f_t; a is ``stay``, b is ``follow``."""
+
+    stay: float
+    follow: float
+
+    def __init__(self, domain: ConvexSet, stay: float = 1.0, follow: float = 0.0) -> None:
+        super().__init__(domain)
+        self._keep(stay=positive(stay, "stay", "ROBD"), follow=non_negative(follow, "follow", "ROBD"))
+
+    def points(self, game: Foreseen) -> Array:
+        total = self.stay + self.follow
+
+        def play(f: Costs, before: Array) -> Array:
+            pull = self.follow * best_fixed(f, self.domain).x if self.follow else 0.0
+            return self.step(f, (self.stay * before + pull) / total, total)
+
+        return self.by_round(game, play)

@@ -1,0 +1,75 @@
+"""What a comparator is: a sequence, what it pays, and a certificate of how much less any other could pay."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from klazy import show
+from klazy.base.checks import Array
+from klazy.movement import Movement
+
+if TYPE_CHECKING:
+    from klazy.show import Figure
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Optimum:
+    r"""The best sequence found for a whole run of costs, with its certificate.
+
+    ``cost`` = ``hitting`` + ``switching`` is what ``u`` of shape (T, d) pays, and no sequence in the set pays less than
+    ``lower_bound``, whatever the iterations did: it is the value of a feasible point of the dual problem, less an allowance
+    for rounding (on a Polytope or an Intersection as exact as their projections). ``gap`` is
+    (cost - lower_bound) / max(\|cost\|, S / 100), where S, the swing of the costs, is the size of the set times the sum of
+    the gradients' norms at its start (of the movement weights, if all of these are zero): a cost that nearly cancels has no
+    digits of its own, and is measured against a hundredth of what it is made of. ``movement`` and ``x0`` are those it is for.
+    """
+
+    u: Array
+    hitting: float
+    switching: float
+    lower_bound: float
+    gap: float
+    method: str
+    iterations: int
+    movement: Movement | None = None
+    x0: Array | None = None
+
+    @property
+    def cost(self) -> float:
+        return self.hitting + self.switching
+
+    def __repr__(self) -> str:
+        return f"Optimum(cost={self.cost:.10g}, lower_bound={self.lower_bound:.10g}, gap={self.gap:.1e}, T={len(self.u)})"
+
+    def __str__(self) -> str:
+        T, d = self.u.shape
+        names = ("hitting", "switching", "cost", "lower_bound")
+        table = "\n".join(f"{name:12}{getattr(self, name):18.10g}" for name in names)
+        moved = int((np.diff(self.u, axis=0) != 0.0).any(axis=1).sum())
+        effort = f", {self.iterations} iterations" if self.iterations else ""
+        return (
+            f"offline optimum of {T} rounds in R^{d}, by {self.method}{effort}\n{table}\n"
+            f"relative gap{self.gap:18.1e}\nmoves in {moved} of {T - 1} rounds"
+        )
+
+    def plot(self) -> "Figure":
+        """What it plays over the rounds: a matplotlib figure.
+
+        >>> offline_optimum([[1.0], [-1.0]], Box(-1, 1)).plot().axes[0].get_ylabel()
+        'decision'
+        """
+        return show.points(self.u)
+
+
+class GapNotReached(ArithmeticError):
+    """The iteration budget ended before the gap asked for; ``best`` is what was found, certified as far as it goes."""
+
+    def __init__(self, owner: str, wanted: float, best: Any, remedy: str = "raise iterations or gap") -> None:
+        self.best = best
+        super().__init__(
+            f"{owner} needs more than {best.iterations} iterations for gap={wanted:.1e}, got gap={best.gap:.1e}; "
+            f"{remedy}, or take the error's .best."
+        )

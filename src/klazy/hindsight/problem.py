@@ -1,0 +1,174 @@
+"""The offline problem once its input is checked: what a sequence pays, and what no sequence can pay less than."""
+
+from copy import copy
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, refusal, vector
+from klazy.costs import Costs, as_costs
+from klazy.hindsight.families import Minorant, family_of
+from klazy.hindsight.optimum import EPS
+from klazy.kernels import codes
+from klazy.movement import (
+    AsymmetricMovement,
+    L1Movement,
+    L2Movement,
+    Movement,
+    TVMovement,
+    WeightedL2Movement,
+)
+from klazy.sets import ConvexSet, Intersection, Polytope, Product
+
+MOVEMENTS = (
+    L2Movement,
+    WeightedL2Movement,
+    L1Movement,
+    TVMovement,
+    AsymmetricMovement,
+)  # whose proximal step is known
+
+
+class Problem:
+    r"""Minimise :math:`\sum_t f_t(u_t) + \lambda_t m(u_t - u_{t-1})` over all sequences in the set.
+
+    The movement is m(delta) = \|c delta\|_2 where ``grouped``, else up and down prices per coordinate with c = 1. The first
+    round's weight is zero if there is no ``x0`` to leave. ``size``, if set, is what gaps are relative to.
+    """
+
+    size = 0.0
+
+    def __init__(
+        self,
+        costs: Costs | ArrayLike,
+        domain: ConvexSet,
+        movement: Movement,
+        x0: ArrayLike | None,
+        owner: str,
+    ) -> None:
+        self.domain, self.costs = checked(costs, domain, owner)
+        self.family = family_of(self.costs, owner)
+        self.T = self.costs.T
+        self.dim = self.costs.dim
+        code = _code_of(movement, owner)
+        movement.check(self.dim)
+        self.movement = movement
+        self.grouped = code != codes.MOVE_ABSOLUTE
+        self.prices = movement.prices(self.dim)
+        self.c = np.sqrt(self.prices) if code == codes.MOVE_WEIGHTED else np.ones(self.dim)
+        self.x0 = None if x0 is None else vector(x0, "x0", owner, self.dim)
+        self.weights = np.full(self.T, movement.weights(self.T))
+        if self.x0 is None:
+            self.weights[0] = 0.0
+        self.origin = np.zeros(self.dim) if self.x0 is None else self.x0
+
+    def with_weight(self, factor: float) -> "Problem":
+        """The same problem with every movement weight multiplied."""
+        other = copy(self)
+        other.weights = factor * self.weights
+        return other
+
+    @property
+    def free(self) -> bool:
+        """Whether some step costs nothing, so that standing still is not all that pays nothing for moving."""
+        prices = self.c if self.grouped else self.prices
+        return bool((self.weights[1:] <= 0.0).any() or (prices <= 0.0).any())
+
+    @cached_property
+    def steepness(self) -> float:
+        """The mean norm of the costs' gradients at the start of the set; zero where they have none."""
+        total = norms(self.family.gradient(self.domain.start))
+        return total / self.T if np.isfinite(total) else 0.0
+
+    @cached_property
+    def _reach(self) -> float:
+        return self.domain.radius(np.zeros(self.dim))
+
+    @cached_property
+    def unit(self) -> float:
+        """The least that gaps are relative to, as :class:`Optimum` defines it: a hundredth of the swing of the costs."""
+        swing = self.T * self.steepness or float(self.weights.sum()) * self.movement.lipschitz(self.dim)
+        return 0.01 * swing * self.domain.scale
+
+    def gap(self, cost: float, lower_bound: float) -> float:
+        """The relative gap; nothing is missing from a cost that meets its bound, everything from one that is infinite."""
+        missing = cost - lower_bound
+        size = self.size or max(abs(cost), self.unit)
+        if missing <= 0.0:
+            return 0.0
+        return missing / size if size > 0.0 and np.isfinite(missing) else np.inf
+
+    def paid(self, u: Array) -> tuple[float, float]:
+        """What the sequence pays for hitting (inf outside the domain of the costs) and for moving."""
+        hitting = float(self.costs.values(u).sum())
+        moved = self.movement.distance(np.diff(u, axis=0, prepend=self.origin[None]))
+        return hitting if hitting == hitting else np.inf, float(self.weights @ moved)
+
+    def lower_bound(self, minorant: Minorant, mu: Array, x: Array, normal: Array) -> float:
+        """The value of a dual point: minorants of the costs, and prices ``mu`` of the steps c (u_t - u_{t-1}).
+
+        Any mu is admissible whose norm is at most the weight (or which lies between the prices): then moving costs at least
+        <mu_t, c (u_t - u_{t-1})>, and what is left is one linear function per round.
+        """
+        e, h = minorant
+        m = self.c * mu
+        p = h + m
+        p[:-1] -= m[1:]
+        lowest = lowest_of(self.domain, p, x, normal)
+        value = float(e.sum() + lowest.sum() - m[0] @ self.origin)
+        return value - self.rounding(norms(h), norms(m)) - 16 * EPS * float(np.abs(e).sum())
+
+    def rounding(self, slopes: float, multipliers: float) -> float:
+        """More than rounding can have added to a dual value, from the sums of the norms of all slopes and multipliers: every
+        round adds d products of sums of three terms, 64 rounds may be added one by one, and such blocks are added pairwise."""
+        reach = self._reach + float(np.linalg.norm(self.origin))
+        return (self.dim + 100) * EPS * (slopes + 2.0 * multipliers) * reach
+
+
+def _code_of(movement: Movement, owner: str) -> int:
+    """The code of a movement cost; a class that is not one of the library's, or is not convex, has no proximal step here."""
+    code = codes.code_of(movement) if isinstance(movement, Movement) else None
+    if code is None or code not in {kind.code for kind in MOVEMENTS}:
+        kinds = ", ".join(kind.__name__ for kind in MOVEMENTS)
+        raise refusal(
+            owner, f"a known movement cost ({kinds})", "movement", repr(movement), "state it as one of these"
+        )
+    return code
+
+
+def norms(rows: Array) -> float:
+    """The sum of the norms of all rows."""
+    return float(np.sqrt(np.einsum("ti,ti->t", rows, rows)).sum())
+
+
+def checked(costs: Costs | ArrayLike, domain: ConvexSet, owner: str) -> tuple[ConvexSet, Costs]:
+    """The set and the costs, once they fit each other."""
+    if not isinstance(domain, ConvexSet):
+        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))")
+    known = as_costs(costs)
+    if known.dim != domain.dim:
+        raise refusal(
+            owner, f"costs in the set's dimension {domain.dim}", "dim", known.dim, "match the dimensions"
+        )
+    known.check_finite()
+    return domain, known
+
+
+def has_support(domain: ConvexSet) -> bool:
+    """Whether argmin_linear is exact and cheap: not where it iterates or solves linear programmes."""
+    if isinstance(domain, Product):
+        return all(has_support(member) for member in domain.sets)
+    return not isinstance(domain, Intersection | Polytope)
+
+
+def lowest_of(domain: ConvexSet, p: Array, x: Array, normal: Array) -> Array:
+    r"""A lower bound of :math:`\min_{y \in X} \langle p, y \rangle` for every row, the minimum itself where that is cheap.
+
+    Else by a point x of the set and a normal n there: <n, y - x> <= 0 gives <p, y> >= <p, x> - \|p + s n\| D for any s >= 0.
+    """
+    if has_support(domain):
+        return np.vecdot(p, domain._argmin_linear(p))
+    square = np.vecdot(normal, normal)
+    s = np.maximum(-np.vecdot(p, normal), 0.0) / np.where(square > 0.0, square, 1.0)
+    return np.vecdot(p, x) - np.linalg.norm(p + s[:, None] * normal, axis=1) * domain.diameter

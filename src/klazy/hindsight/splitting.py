@@ -1,0 +1,177 @@
+"""The splitting method: alternating directions with a penalty for each part of the problem, and its certificates.
+
+Copies of the sequence w carry the set (x, together with the costs where both can be projected in one step), the costs (v)
+and the steps (z = c Dw); each has its own penalty r. An iteration projects (s_x, s_v, s_z) onto the agreement of all with
+one w, a tridiagonal system, and moves every s by ``RELAXATION`` times (prox(2 w - s) - w). Each proximal step also
+gives a multiplier, and these make the dual point that bounds the optimum from below.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array
+from klazy.hindsight.families import Merged, Minorant, Separate
+from klazy.hindsight.problem import Problem
+from klazy.kernels import codes
+
+RELAXATION = 1.7  # of the usual range 1.5 to 1.8
+# of a penalty at a time
+_LEAST_CHANGE = 1.3
+_MOST_CHANGE = 4.0
+_RANGE = 30.0  # how far the penalties of set and costs may go from where they began: multipliers may vanish
+
+
+class Point(NamedTuple):
+    """Where the method stands: the sequence and the multipliers of set, costs and steps; enough to start another from."""
+
+    w: Array
+    xi: Array
+    nu: Array
+    mu: Array
+
+
+class Splitting:
+    """The iteration on one problem. ``x`` is feasible; ``mu`` is feasible for the dual."""
+
+    def __init__(self, problem: Problem, start: Point | None = None) -> None:
+        from klazy.kernels.offline import project_rows, sweeps
+
+        self.problem = problem
+        T, d = shape = problem.T, problem.dim
+        self._factor, self._eliminate, self._substitute = sweeps(d)
+        code = codes.code_of(problem.domain)
+        self._rows = None if code is None else project_rows(code, d)
+        self._set = np.empty(0) if code is None else problem.domain.parameters()
+        self.separate = problem.family if isinstance(problem.family, Separate) else None
+        self.x, self.mu, self.target, self._y = (np.zeros(shape) for _ in range(4))
+        self._pivots = np.zeros(shape)
+        self._lower = np.zeros(shape)
+        self.still = np.zeros(T)
+        self._force = 2.0 * (problem.steepness or 1.0) / problem.domain.scale
+        self.r_x = self._force
+        self.r_v = self._force if self.separate is not None else 0.0
+        self.r_z = 5.0 / problem.domain.scale  # times each round's weight
+        if start is None:
+            first = np.tile(problem.domain.start, (T, 1))
+            start = Point(first, *(np.zeros(shape) for _ in range(3)))
+        else:
+            self.r_z = self._balanced(start)
+        self._place(start)
+
+    def _place(self, at: Point) -> None:
+        """Go on from a point, with the penalties as they are."""
+        problem = self.problem
+        steps = self._steps(at.w)
+        self.w = at.w
+        self.x = at.w.copy()
+        self.v = at.w
+        self.s_x = at.w - at.xi / self.r_x
+        self.s_v = at.w - at.nu / self.r_v if self.separate is not None else np.zeros((0, problem.dim))
+        self._r = self.r_z * problem.weights
+        scale = np.where(self._r > 0.0, self._r, 1.0)[:, None]
+        self.s_z = np.where(self._r[:, None] > 0.0, steps - at.mu / scale, 0.0)
+        self._factor(self.r_x + self.r_v, self._r, problem.c, self._pivots, self._lower)
+        self._shrink = np.ones(1)
+        self._shift = np.zeros((0, problem.dim))
+        if isinstance(problem.family, Merged):
+            self._shrink, self._shift = problem.family.affine(self.r_x)
+
+    def _steps(self, w: Array) -> Array:
+        """c (w_t - w_{t-1})."""
+        return self.problem.c * np.diff(w, axis=0, prepend=self.problem.origin[None])
+
+    def advance(self, iterations: int) -> None:
+        """That many iterations."""
+        problem = self.problem
+        for _ in range(iterations):
+            if self.separate is not None:
+                self.s_v += RELAXATION * (self.v - self.w)
+            self._eliminate(
+                self.x, self.w, self.s_x, self.s_z, problem.origin, self.r_v * self.s_v,
+                self.r_x, self._r, problem.c, RELAXATION, self._lower, self._y,
+            )  # fmt: skip
+            self._substitute(
+                self._y, self.s_x, self.s_z, problem.origin, self._shrink, self._shift, self._r, problem.c, problem.prices,
+                problem.grouped, problem.weights, RELAXATION, self._pivots, self._lower,
+                self.w, self.target, self.mu, self.still,
+            )  # fmt: skip
+            self._project(self.target, self.x)
+            if self.separate is not None:
+                self.v = self.separate.prox(2.0 * self.w - self.s_v, self.r_v)
+
+    def _project(self, points: Array, out: Array) -> None:
+        if self._rows is None:
+            out[:] = self.problem.domain._project(points)
+        else:
+            self._rows(points, self._set, out)
+
+    def point(self) -> Point:
+        """The sequence and the multipliers that the last proximal steps gave."""
+        xi = self.r_x * (2.0 * self.w - self.s_x - self.x)
+        nu = (
+            self.r_v * (2.0 * self.w - self.s_v - self.v)
+            if self.separate is not None
+            else np.zeros((0, self.problem.dim))
+        )
+        return Point(self.w, xi, nu, self.mu)
+
+    def lower_bound(self, at: Point) -> float:
+        """What the dual point proves."""
+        minorant: Minorant = self.problem.family.minorant(self.x if self.separate is None else self.v, at.nu)
+        return self.problem.lower_bound(minorant, at.mu, self.x, self.target - self.x)
+
+    def candidates(self) -> tuple[Array, Array]:
+        """Two feasible sequences: x, and w held still where the steps' copy z is zero, which moves less."""
+        starts = np.flatnonzero(self.still[1:] == 0.0) + 1
+        starts = np.concatenate(([0], starts))
+        lengths = np.diff(starts, append=self.problem.T)
+        means = np.add.reduceat(self.w, starts, axis=0) / lengths[:, None]
+        if self.still[0] and self.problem.weights[0] > 0.0:
+            means[0] = self.problem.origin
+        held = np.empty_like(means)
+        self._project(means, held)
+        return self.x, np.repeat(held, lengths, axis=0)
+
+    def rebalance(self, at: Point) -> None:
+        """Set each penalty to the quotient of the sizes of multiplier and sequence, if that is far from what it is."""
+        low = self._force / _RANGE
+        high = self._force * _RANGE
+        scale = self.problem.domain.scale
+        r_x = _limited(self.r_x, min(max(2.0 * _size(at.xi) / scale, low), high))
+        r_v = (
+            _limited(self.r_v, min(max(2.0 * _size(at.nu) / scale, low), high))
+            if self.separate is not None
+            else 0.0
+        )
+        r_z = _limited(self.r_z, self._balanced(at))
+        if (r_x, r_v, r_z) != (self.r_x, self.r_v, self.r_z):
+            self.r_x = r_x
+            self.r_v = r_v
+            self.r_z = r_z
+            self._place(Point(at.w.copy(), at.xi, at.nu, at.mu))
+
+    def _balanced(self, at: Point) -> float:
+        """The same quotient for the steps, weighted; a sequence that hardly moves counts as one that moves once."""
+        weights = self.problem.weights
+        moving = weights > 0.0
+        if not moving.any():
+            return self.r_z
+        steps = self._steps(at.w)[moving]
+        pressed = float((np.vecdot(at.mu, at.mu)[moving] / weights[moving]).sum())
+        moved = float((np.vecdot(steps, steps) * weights[moving]).sum())
+        once = float(weights[moving].mean()) * (0.25 * self.problem.domain.scale) ** 2
+        return float(np.sqrt(pressed / max(moved, once))) or self.r_z
+
+
+def _size(rows: Array) -> float:
+    """The root of the mean square of the rows' norms."""
+    return float(np.sqrt(np.vdot(rows, rows) / max(len(rows), 1)))
+
+
+def _limited(old: float, wanted: float) -> float:
+    """``old`` unless ``wanted`` is far from it, and then not too far."""
+    quotient = wanted / old
+    if 1.0 / _LEAST_CHANGE < quotient < _LEAST_CHANGE:
+        return old
+    return old * min(max(quotient, 1.0 / _MOST_CHANGE), _MOST_CHANGE)

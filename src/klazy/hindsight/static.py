@@ -1,0 +1,141 @@
+"""The best point in hindsight: one decision for all rounds, with a certificate."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, positive, whole
+from klazy.costs import Costs
+from klazy.hindsight.families import Linear, Merged, Minorant, Quadratic, Separate
+from klazy.hindsight.optimum import EPS, GapNotReached
+from klazy.hindsight.problem import Problem, has_support, lowest_of, norms
+from klazy.hindsight.splitting import RELAXATION
+from klazy.movement import L2Movement
+from klazy.sets import ConvexSet
+
+_CHECK = 10  # iterations
+_FAR = 10.0  # diameters
+# of the residuals, from which on the penalty is turned by this factor; it grows with every turn
+_IMBALANCE = 5.0
+_TURN = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """One point ``x`` of shape (d,) for all rounds: its ``cost``, and a bound below which no point of the set can get.
+
+    ``gap`` is relative as in :class:`~klazy.Optimum`.
+    """
+
+    x: Array
+    cost: float
+    lower_bound: float
+    gap: float
+    iterations: int = 0
+
+    def __repr__(self) -> str:
+        at = np.array2string(self.x, precision=4, threshold=6)
+        return (
+            f"Fixed(x={at}, cost={self.cost:.10g}, lower_bound={self.lower_bound:.10g}, gap={self.gap:.1e})"
+        )
+
+
+def best_fixed(
+    costs: Costs | ArrayLike, domain: ConvexSet, *, gap: float = 1e-4, iterations: int = 20_000
+) -> Fixed:
+    r"""The point of the set with the least total cost, :math:`\min_{x \in X} \sum_t f_t(x)`.
+
+    Linear and quadratic costs have a closed form; others are split into one copy of the point per round, until the certified
+    ``gap`` is reached or the ``iterations`` end, which raises :class:`GapNotReached`.
+
+    >>> best = best_fixed([[1.0, 0.0], [1.0, -3.0]], Simplex(2))
+    >>> best.x, best.cost
+    (array([0., 1.]), -3.0)
+    """
+    owner = "best_fixed"
+    problem = Problem(costs, domain, L2Movement(), None, owner)
+    gap = positive(gap, "gap", owner)
+    budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
+    if isinstance(problem.family, Merged):
+        return _direct(problem, problem.family)
+    assert isinstance(problem.family, Separate)
+    return _split(problem, problem.family, gap, budget)
+
+
+def _direct(problem: Problem, family: Merged) -> Fixed:
+    """Linear costs: where their sum is least. Quadratic costs: the mean of the targets, projected."""
+    domain = problem.domain
+    if isinstance(family, Linear):
+        g = family.data.sum(axis=0)
+        x = away = domain.argmin_linear(g)
+        if not has_support(domain):  # a normal that says how good the point is
+            away = x - _FAR * domain.scale * g / (float(np.linalg.norm(g)) or 1.0)
+            x = domain.project(away)
+    else:
+        assert isinstance(family, Quadratic)
+        weight = float(family.extra.sum())
+        away = family.extra @ family.data / weight if weight > 0.0 else domain.start
+        x = domain.project(away)
+    return _certified(problem, x, away - x, family.minorant(np.tile(x, (problem.T, 1)), family.data), 0)
+
+
+def _split(problem: Problem, family: Separate, gap: float, iterations: int) -> Fixed:
+    """A copy v_t of the point for every round and one for the set, of the same weight as all of them together."""
+    domain = problem.domain
+    T = problem.T
+    r = 2.0 * (problem.steepness or 1.0) / domain.scale
+    w = domain.start
+    s_x = domain.start.copy()
+    s_v = np.tile(domain.start, (T, 1))
+    best = Fixed(domain.start, np.inf, -np.inf, np.inf)
+    turns = 0
+    for done in range(1, iterations + 1):
+        before = w
+        w = 0.5 * (s_x + s_v.mean(axis=0))
+        x = domain.project(2.0 * w - s_x)
+        v = family.prox(2.0 * w - s_v, r)
+        if done % _CHECK == 0 or done == iterations:
+            normal = 2.0 * w - s_x - x
+            multiplier = r * (2.0 * w - s_v - v)
+            best = _better(
+                problem, best, _certified(problem, x, normal, family.minorant(v, multiplier), done)
+            )
+            if best.gap <= gap:
+                return best
+            disagreement = float(np.sqrt(((v - w) ** 2).sum(axis=1).mean()))
+            motion = float(np.linalg.norm(w - before))
+            turn = _turned(disagreement, motion, _IMBALANCE + turns)
+            if turn != 1.0:
+                turns += 1
+                r = r * turn
+                s_x = w + (s_x - w) / turn
+                s_v = w + (s_v - w) / turn
+        s_x = s_x + RELAXATION * (x - w)
+        s_v = s_v + RELAXATION * (v - w)
+    raise GapNotReached("best_fixed", gap, best)
+
+
+def _certified(problem: Problem, x: Array, normal: Array, minorant: Minorant, iterations: int) -> Fixed:
+    e, h = minorant
+    cost, _ = problem.paid(np.tile(x, (problem.T, 1)))
+    lowest = lowest_of(problem.domain, h.sum(axis=0)[None], x[None], normal[None])
+    bound = (
+        float(e.sum() + lowest.sum()) - problem.rounding(norms(h), 0.0) - 16 * EPS * float(np.abs(e).sum())
+    )
+    bound = min(bound, cost)
+    return Fixed(x, cost, bound, problem.gap(cost, bound), iterations)
+
+
+def _better(problem: Problem, old: Fixed, new: Fixed) -> Fixed:
+    """The cheaper point with the larger bound."""
+    cheap = new if new.cost < old.cost else old
+    bound = min(max(old.lower_bound, new.lower_bound), cheap.cost)
+    return Fixed(cheap.x, cheap.cost, bound, problem.gap(cheap.cost, bound), new.iterations)
+
+
+def _turned(disagreement: float, motion: float, imbalance: float) -> float:
+    """By what the penalty is multiplied: more where the copies disagree, less where they hold each other back."""
+    if disagreement > imbalance * motion:
+        return _TURN
+    return 1.0 / _TURN if motion > imbalance * disagreement else 1.0

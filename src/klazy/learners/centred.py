@@ -1,0 +1,46 @@
+"""Centred mirror descent."""
+
+import math
+from typing import ClassVar, NamedTuple
+
+from klazy.base.checks import Array
+from klazy.kernels import codes
+from klazy.learners.base import Descent
+
+
+class CentredState(NamedTuple):
+    """A point, the centre, and the last sigma."""
+
+    t: int
+    x: Array
+    center: Array
+    sigma: float = 0.0
+    energy: float = 0.0
+
+
+class CentredOMD(Descent[CentredState]):
+    r"""Mirror descent whose growing regulariser stays centred at x_1 (Euclidean case).
+
+    .. math:: x_{t+1} = \Pi\bigl(x_t + ((\sigma_t - \sigma_{t-1})(x_1 - x_t) - g_t) / \sigma_t\bigr)
+
+    Each increment of sigma pulls towards x_1, so the regret against a fixed u is at most
+    :math:`\sigma_T \|u - x_1\|^2 / 2 + \sum \|g_t\|^2 / (2 \sigma_{t-1})` for any nondecreasing sigma (:math:`\sigma_1` in
+    round 1): it depends on the distance of u, where :class:`GD` needs the diameter of the set. For a constant sigma it is GD.
+    References: Jacobsen and Cutkosky, *Parameter-free Mirror Descent* (2022); the dual-stabilised descent of Fang,
+    Harvey, Portella and Friedlander (2022).
+    """
+
+    code: ClassVar[int | None] = codes.CENTRED
+    vectors: ClassVar[tuple[str, ...]] = ("center",)
+
+    def init(self, x: Array | None = None) -> CentredState:
+        x = self.first(x)
+        return CentredState(1, x, x)
+
+    def step(self, state: CentredState, g: Array) -> CentredState:
+        t, x, center, old_sigma, energy = state
+        sigma, energy = self.sigma.observe(t, energy, g)
+        if sigma == math.inf:
+            return state._replace(t=t + 1)
+        y = x + ((sigma - old_sigma) * (center - x) - g) / sigma
+        return CentredState(t + 1, self.domain._project(y), center, sigma, energy)

@@ -1,0 +1,229 @@
+"""Ensembles with their parameters from theory: SAder, SAder-k, their relatives, and the one that is told nothing."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, non_negative, one_of, positive, refusal, whole
+from klazy.learners.base import Descent, Learner
+from klazy.learners.gd import GD, LazyGD
+from klazy.learners.klazy import KLazyGD
+from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
+from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder
+from klazy.movement import L2Movement, Movement
+from klazy.schedules import ScaleFree, Schedule
+from klazy.sets import ConvexSet
+
+SCALES = (0, 1, 2, 3, 4, 6, 8, 10)  # of auto: sigma is 2^-i times the one for a comparator that stays
+MEMORIES = (Forget(), Decay(16.0), Decay(128.0), Decay(1024.0), Full())
+
+
+def sigma_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> Array:
+    r"""Theory's sigmas: :math:`\sqrt{(G^2 + 2 \lambda G) T} / R` and its halves, one near the best for every path length.
+
+    There are :math:`N = \lceil \log_2(8T - 7) / 2 \rceil + 1`.
+
+    >>> sigma_grid(T=100, G=1.0, R=1.0).round(2).tolist()
+    [17.32, 8.66, 4.33, 2.17, 1.08, 0.54]
+    """
+    T, G, R, weight = _known("sigma_grid", T, G, R, movement_weight)
+    N = math.ceil(math.log2(8 * T - 7) / 2) + 1
+    return np.ldexp(math.sqrt((G * G + 2.0 * weight * G) * T) / R, -np.arange(N))
+
+
+def meta_rate(rule: str, T: int, G: float, R: float, movement_weight: float = 1.0) -> float:
+    r"""A rate beta for an ensemble on a set of radius R, by the name of its rule; D = 2R.
+
+    - ``"lemma"``: :math:`\frac{2}{(2G + \lambda) D} \sqrt{2 / (5T)}`, the paper's;
+    - ``"tight"``: :math:`\frac{1}{D} \sqrt{8 / ((2G + \lambda)(2G + 3\lambda) T)}`, from the same bound, and larger;
+    - ``"authors"``: ten times ``lemma`` at G = lambda = R = 1, whatever theirs are; the published figures rest on it.
+
+    >>> [round(meta_rate(rule, T=1000, G=1.0, R=1.0), 4) for rule in ("lemma", "tight", "authors")]
+    [0.0067, 0.0115, 0.0667]
+    """
+    T, G, R, weight = _known("meta_rate", T, G, R, movement_weight)
+    one_of(rule, "rule", "meta_rate", ("lemma", "tight", "authors"))
+    if rule == "tight":
+        return math.sqrt(8.0 / ((2.0 * G + weight) * (2.0 * G + 3.0 * weight) * T)) / (2.0 * R)
+    if rule == "authors":
+        return 10.0 * meta_rate("lemma", T, 1.0, 1.0, 1.0)
+    return 2.0 / ((2.0 * G + weight) * 2.0 * R) * math.sqrt(2.0 / (5.0 * T))
+
+
+def sader(
+    domain: ConvexSet,
+    T: int,
+    G: float,
+    movement_weight: float = 1.0,
+    *,
+    beta: float | str = "lemma",
+    prior: str | ArrayLike = "harmonic",
+    lazy: bool = False,
+    start: ArrayLike | None = None,
+) -> SAder:
+    """SAder of Zhang, Jiang, Lu and Yang (2021): greedy experts on :func:`sigma_grid`.
+
+    ``beta`` is a number, a rule of :func:`meta_rate` or one of :class:`SAder`'s own. ``lazy`` adds a fully lazy expert.
+    """
+
+    def experts(sigma: float, k: int) -> list[Descent[Any]]:
+        return [GD(domain, sigma, start=start)]
+
+    return _on_grid("sader", experts, domain, T, G, movement_weight, beta, prior, lazy, start)
+
+
+def sader_k(
+    domain: ConvexSet,
+    T: int,
+    G: float,
+    movement_weight: float = 1.0,
+    *,
+    memory: str = "clock",
+    beta: float | str = "lemma",
+    prior: str | ArrayLike = "harmonic",
+    greedy: bool = False,
+    lazy: bool = False,
+    start: ArrayLike | None = None,
+) -> SAder:
+    r"""SAder-k of the paper: k-lazy experts with :math:`k_i = \max(1, \lfloor 2 R \sigma_i / G \rfloor)` on :func:`sigma_grid`.
+
+    With ``memory="decay"`` the experts forget over about k rounds instead of every k-th round, so that none can fall into
+    step with the costs. ``greedy`` adds an expert with k = 1 for every sigma, ``lazy`` a fully lazy one.
+    """
+    decays = one_of(memory, "memory", "sader_k", ("clock", "decay")) == "decay"
+
+    def experts(sigma: float, k: int) -> list[Descent[Any]]:
+        lazily = (
+            MemoryGD(domain, sigma, Decay(k), start=start)
+            if decays
+            else KLazyGD(domain, sigma, k, start=start)
+        )
+        return [lazily, GD(domain, sigma, start=start)] if greedy else [lazily]
+
+    return _on_grid("sader_k", experts, domain, T, G, movement_weight, beta, prior, lazy, start)
+
+
+def ader(domain: ConvexSet, T: int, G: float, *, start: ArrayLike | None = None) -> SAder:
+    r"""Ader of Zhang, Lu and Zhou (2018), which knows of no movement cost: dynamic regret alone.
+
+    Greedy experts with steps :math:`2^{i-1} \frac{D}{G} \sqrt{7 / (2T)}`, :math:`N = \lceil \log_2(1 + 4T/7)/2 \rceil + 1` of
+    them, the harmonic prior, and :math:`\beta = \sqrt{2 / T} / (G D)`; losses are linearised (the improved version).
+    """
+    _checked_domain(domain, "ader")
+    T, G, _, _ = _known("ader", T, G, 1.0, 0.0)
+    D = domain.scale
+    N = math.ceil(math.log2(1.0 + 4.0 * T / 7.0) / 2.0) + 1
+    sigmas = G / D * math.sqrt(2.0 * T / 7.0) / 2.0 ** np.arange(N)
+    experts = [GD(domain, sigma, start=start) for sigma in sigmas.tolist()]
+    return SAder(experts, math.sqrt(2.0 / T) / (G * D), movement=L2Movement(0.0))
+
+
+def scream(
+    domain: ConvexSet, T: int, G: float, movement_weight: float = 1.0, *, start: ArrayLike | None = None
+) -> SAder:
+    r"""Scream of Zhao, Wang and Zhou (2022), made for online learning with memory, of which a movement cost is a case.
+
+    Greedy experts with steps :math:`2^{i-1} D / \sqrt{G (G + \lambda) T}` up to :math:`\sqrt{1 + 2T}` times the first, the
+    harmonic prior, and :math:`\beta = \sqrt{2 / ((2\lambda + G)(\lambda + G) T)} / D`.
+    """
+    _checked_domain(domain, "scream")
+    T, G, _, weight = _known("scream", T, G, 1.0, movement_weight)
+    D = domain.scale
+    N = math.ceil(math.log2(1.0 + 2.0 * T) / 2.0) + 1
+    sigmas = math.sqrt(G * (G + weight) * T) / D / 2.0 ** np.arange(N)
+    beta = math.sqrt(2.0 / ((2.0 * weight + G) * (weight + G) * T)) / D
+    return SAder(
+        [GD(domain, sigma, start=start) for sigma in sigmas.tolist()], beta, movement=L2Movement(weight)
+    )
+
+
+def product_grid(
+    domain: ConvexSet,
+    sigmas: Sequence[Schedule | float],
+    memories: Sequence[Memory],
+    *,
+    start: ArrayLike | None = None,
+) -> list[Learner[Any]]:
+    """An expert for every sigma with every memory, for :class:`SAder`.
+
+    >>> len(product_grid(L2Ball(5), [1.0, 2.0, 4.0], [Forget(), Decay(32), Clock(65)]))
+    9
+    """
+    return [MemoryGD(domain, sigma, memory, start=start) for memory in memories for sigma in sigmas]
+
+
+def auto(domain: ConvexSet, movement: Movement | None = None, *, start: ArrayLike | None = None) -> SAder:
+    r"""The ensemble that is told nothing else: neither horizon, nor size of the gradients, nor how much the best point moves.
+
+    Forty experts: :class:`ScaleFree` sigmas in eight scales, each with a memory of no, about 16, 128, 1024, and all rounds.
+    The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default the Euclidean distance.
+
+    *Proved:* a bound on what it costs more than any of its experts, on the page Ensembles; and of the experts with a finite
+    memory the regret of :class:`MemoryGD` with a scale-free sigma. *Measured:* how near it comes to learners tuned in
+    hindsight, on the same page, with the cases where it does not.
+
+    >>> learner = auto(Simplex(3), L2Movement(5.0))
+    >>> trace = run(learner, np.tile([0.3, 0.2, 0.1], (100, 1)), movement=learner.movement)
+    >>> trace.x[-1].round(3).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    _checked_domain(domain, "auto")
+    movement = L2Movement() if movement is None else movement
+    D = domain.scale
+    if not isinstance(movement, Movement):
+        raise refusal(
+            "auto", "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})"
+        )
+    movement.check(domain.dim)
+    weight = np.max(movement.weight) * movement.lipschitz(domain.dim)
+    paths = [D * (4.0**scale - 1.0) / 2.0 for scale in SCALES]
+    sigmas = [
+        ScaleFree(D, path, float(weight) if np.isfinite(weight) else 0.0) for path in paths
+    ]  # SAder refuses the rest
+    return SAder(
+        product_grid(domain, sigmas, MEMORIES, start=start), SELF_TUNED, "uniform", movement=movement
+    )
+
+
+def _on_grid(
+    owner: str,
+    make: Callable[[float, int], list[Descent[Any]]],
+    domain: ConvexSet,
+    T: int,
+    G: float,
+    movement_weight: float,
+    beta: float | str,
+    prior: str | ArrayLike,
+    lazy: bool,
+    start: ArrayLike | None,
+) -> SAder:
+    """The ensemble of what ``make`` gives for each sigma of theory's grid and its slack."""
+    _checked_domain(domain, owner)
+    R = domain.radius(start) or 1.0
+    _known(owner, T, G, R, movement_weight)
+    sigmas = sigma_grid(T, G, R, movement_weight).tolist()
+    made = [make(sigma, max(1, math.floor(2.0 * R * sigma / G))) for sigma in sigmas]
+    experts = [expert for column in zip(*made, strict=True) for expert in column]
+    if lazy:
+        experts.append(LazyGD(domain, sigmas[0], start=start))
+    if isinstance(beta, str) and beta not in RATES:
+        rules = ("lemma", "tight", "authors", SELF_TUNED, KEEP, RESTART)
+        beta = meta_rate(one_of(beta, "beta", owner, rules), T, G, R, movement_weight)
+    return SAder(experts, beta, prior, movement=L2Movement(movement_weight))
+
+
+def _checked_domain(domain: Any, owner: str) -> None:
+    if not isinstance(domain, ConvexSet):
+        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
+
+
+def _known(owner: str, T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
+    """The quantities that theory must know, checked."""
+    horizon = whole(
+        T, "T", owner, "a horizon T >= 1", "give the number of rounds, or use auto, which needs none"
+    )
+    bound = positive(G, "G", owner, "give a bound on the gradients' norms, or use auto, which needs none")
+    return horizon, bound, positive(R, "R", owner), non_negative(weight, "movement_weight", owner)

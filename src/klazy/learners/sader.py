@@ -1,0 +1,340 @@
+"""SAder: many learners, weighted by what they cost, movement included."""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, frozen, one_of, positive, refusal, vector
+from klazy.kernels import codes
+from klazy.learners.base import Descent, Learner
+from klazy.learners.blocks import aligned, lanes_of, packed, unpacked
+from klazy.movement import L2Movement, Movement, SwitchFee
+
+SELF_TUNED = "self-tuned"
+KEEP = "self-tuned-keep"
+RESTART = "self-tuned-restart"
+RATES = {SELF_TUNED: codes.SELF_TUNED, KEEP: codes.KEEP, RESTART: codes.RESTART}
+PRIORS = ("harmonic", "uniform")
+_SMALLEST_PRIOR = 1e-100  # so that a leader's weight does not underflow
+_RESOLUTION = 1e-12  # of losses, relative to the largest products in them
+
+
+class SAderState(NamedTuple):
+    """The experts' states, their log weights, and what tunes the meta rate.
+
+    ``moved`` is what each expert pays for its move to the present point; ``losses`` are summed since the weights were
+    last reset; ``V`` is the variation seen since then and ``budget`` the one at which the next reset is due.
+    """
+
+    t: int
+    x: Array
+    experts: tuple[Any, ...]
+    log_w: Array
+    moved: Array
+    losses: Array
+    V: float = 0.0
+    budget: float = 0.0
+
+
+class SAder(Learner[SAderState]):
+    r"""The ensemble of smoothed online learning (the paper's Algorithm 3), over any learners on one set.
+
+    .. math:: x_t = \sum_i w_{i,t}\, x^i_t, \qquad
+              \ell_{i,t} = \langle g_t, x^i_t - x_t\rangle + \lambda\, m(x^i_t - x^i_{t-1}), \qquad
+              w_{i,t+1} \propto \pi_i \exp\bigl(-\beta\, \ell_{i,1:t}\bigr)
+
+    Every expert is fed the gradient at the *ensemble's* point. ``movement`` is :math:`\lambda m`, what the experts are charged
+    for moving, a norm with one weight; ``prior`` is ``"harmonic"`` (:math:`\pi_i \propto 1/(i(i+1))`), ``"uniform"`` or given.
+    With :math:`r_t` the spread of the losses, :math:`d_t` the diameter of the experts' points in the norm m and
+    :math:`v_t = r_t^2/8 + \lambda d_t r_t/4`, the ensemble costs at most :math:`\ln(1/\pi_i)/\beta + \beta \sum v_t` more than
+    expert i, for every i and any fixed ``beta``. Three rules find the rate by themselves, free of scale and horizon:
+
+    ``"self-tuned"``
+        :math:`\beta_t = \ln N / \Delta_{t-1}` on all losses so far, where :math:`\Delta` sums what the weights really lost:
+        each round's mixability gap, and :math:`\lambda m` of what reweighting moved. This is AdaHedge (de Rooij, van Erven,
+        Grünwald and Koolen, 2014) with movement. A bound is proved on the page Ensembles.
+    ``"self-tuned-keep"``
+        :math:`\beta_t = \sqrt{(\ln N + 1) / V_{t-1}}` on all losses so far, :math:`V = \sum v_t`. The bound holds for it too.
+    ``"self-tuned-restart"``
+        :math:`\beta = \sqrt{\ln N / b}`; when V exceeds the budget b, the weights are reset, V starts from zero and b
+        becomes four times that V. In each epoch the bound of a fixed rate holds; a reset costs at most :math:`\lambda d_t`.
+
+    Before the first round that tells the experts apart there is no rate: the weights are the prior.
+
+    >>> ball = L2Ball(2)
+    >>> learner = SAder([GD(ball, 2.0), GD(ball, 8.0), LazyGD(ball, 4.0)], prior="uniform")
+    >>> trace = run(learner, np.tile([1.0, 0.0], (50, 1)))
+    >>> learner.weights(trace.state).round(3).tolist()
+    [0.913, 0.001, 0.086]
+    """
+
+    beta: float | str
+    prior: str | Array
+    movement: Movement
+
+    code: ClassVar[int | None] = codes.ENSEMBLE
+
+    def __init__(
+        self,
+        experts: Sequence[Learner[Any]],
+        beta: float | str = SELF_TUNED,
+        prior: str | ArrayLike = "harmonic",
+        *,
+        movement: Movement | None = None,
+    ) -> None:
+        given = experts
+        experts = tuple(experts) if isinstance(experts, Sequence) else ()
+        if not experts or not all(isinstance(expert, Learner) for expert in experts):
+            raise refusal(
+                "SAder",
+                "a list of learners",
+                "experts",
+                repr(given),
+                "write SAder([GD(ball, 1.0), GD(ball, 2.0)])",
+            )
+        for i, expert in enumerate(experts):
+            if expert.domain != experts[0].domain:
+                remedy = "build every expert on the same set"
+                raise refusal(
+                    "SAder",
+                    f"experts on one set, {experts[0].domain!r}",
+                    f"experts[{i}].domain",
+                    expert.domain,
+                    remedy,
+                )
+        movement = L2Movement() if movement is None else movement
+        if (
+            not isinstance(movement, Movement)
+            or isinstance(movement, SwitchFee)
+            or not isinstance(movement.weight, float)
+        ):
+            remedy = (
+                "an average moves whenever an expert does: use L2Movement(...) here, and any movement in run"
+            )
+            raise refusal("SAder", "a norm with one weight", "movement", repr(movement), remedy)
+        movement.check(experts[0].domain.dim)
+        rate = (
+            one_of(beta, "beta", "SAder", tuple(RATES))
+            if isinstance(beta, str)
+            else positive(beta, "beta", "SAder")
+        )
+        self._keep(experts=experts, beta=rate, prior=_checked_prior(prior, len(experts)), movement=movement)
+        self._keep(domain=experts[0].domain)
+
+    @cached_property
+    def log_prior(self) -> Array:
+        r""":math:`\ln \pi`."""
+        N = len(self.experts)
+        i = np.arange(1.0, N + 1.0)
+        named = {"harmonic": (1.0 + 1.0 / N) / (i * (i + 1.0)), "uniform": np.full(N, 1.0 / N)}
+        return frozen(np.log(named[self.prior] if isinstance(self.prior, str) else self.prior))
+
+    def weights(self, state: SAderState) -> Array:
+        """w_t, of the round about to be played."""
+        return np.exp(state.log_w)
+
+    def rate(self, state: SAderState) -> float:
+        """beta_t, by which the weights of the round about to be played were made; 0 before anything told the experts apart."""
+        return self._rate(state.V, state.budget)
+
+    def init(self, x: Array | None = None) -> SAderState:
+        experts = tuple(expert.init(x) for expert in self.experts)
+        nothing = np.zeros(len(self.experts))
+        return SAderState(
+            1, np.exp(self.log_prior) @ _points(experts), experts, self.log_prior, nothing, nothing
+        )
+
+    def step(self, state: SAderState, g: Array) -> SAderState:
+        t, x, experts, log_w, moved, losses, V, budget = state
+        points = _points(experts)
+        loss = (points - x) @ g + moved
+        V = V + self._variation(points, log_w, loss, g, self._rate(V, budget))
+        losses = losses + loss
+        if self.beta == RESTART and budget < V:
+            budget = 4.0 * V
+            V = 0.0
+            losses = np.zeros_like(losses)
+        experts = tuple(expert.step(old, g) for expert, old in zip(self.experts, experts, strict=True))
+        log_w = self._log_weights(losses, self._rate(V, budget))
+        following = _points(experts)
+        moved = self.movement.weight * self.movement.distance(following - points)
+        return SAderState(t + 1, np.exp(log_w) @ following, experts, log_w, moved, losses, V, budget)
+
+    def _rate(self, V: float, budget: float) -> float:
+        if not isinstance(self.beta, str):
+            return self.beta
+        scale = budget if self.beta == RESTART else V
+        log_n = math.log(len(self.experts))
+        if scale < codes.SMALLEST_VARIATION:
+            return 0.0
+        return {
+            SELF_TUNED: log_n / scale,
+            KEEP: math.sqrt((log_n + 1.0) / scale),
+            RESTART: math.sqrt(log_n / scale),
+        }[self.beta]
+
+    def _log_weights(self, losses: Array, beta: float) -> Array:
+        return _normalised(self.log_prior - beta * (losses - losses.min()))[0]
+
+    def _variation(self, points: Array, log_w: Array, loss: Array, g: Array, beta: float) -> float:
+        """What this round adds to V: nothing for a given rate, what the weights lost for a self-tuned one, else v_t."""
+        r = float(loss.max() - loss.min())
+        if not isinstance(self.beta, str) or r <= self.noise[0] * float(np.linalg.norm(g)) + self.noise[1]:
+            return 0.0
+        if self.beta != SELF_TUNED:
+            return r * r / 8.0 + float(self.movement.weight) * self.diameter(points) * r / 4.0
+        w = np.exp(log_w)
+        mean = float(w @ loss)
+        if beta == 0.0:
+            return mean - float(loss.min())
+        log_after, log_Z = _normalised(log_w - beta * (loss - mean))
+        jump = (np.exp(log_after) - w) @ points
+        return max(0.0, log_Z / beta) + float(self.movement.weight * self.movement.distance(jump))
+
+    @cached_property
+    def noise(self) -> tuple[float, float]:
+        """Spreads up to the first times the norm of g plus the second are rounding errors; no rate must be learnt from them."""
+        reach = _RESOLUTION * (self.domain.scale + float(np.linalg.norm(self.domain.start)))
+        return reach, reach * float(self.movement.weight) * self.movement.lipschitz(self.domain.dim)
+
+    def diameter(self, points: Array) -> float:
+        """d_t: how far apart two of the experts' points are, as the movement cost measures it, before its weight."""
+        return float(self.movement.distance(points[:, None] - points).max())
+
+    def account(self, state: SAderState, g: Array) -> Array:
+        """One row of the ensemble's record: weights, the experts' losses apart from the ensemble's own cost, their movement,
+        then r_t, d_t and beta_t."""
+        points = _points(state.experts)
+        hit = (points - state.x) @ g
+        loss = hit + state.moved
+        summary = (loss.max() - loss.min(), self.diameter(points), self.rate(state))
+        return np.concatenate((self.weights(state), hit, state.moved, summary))
+
+    def named_accounts(self, log: Array, hitting: Array) -> dict[str, Array]:
+        """The rows of :meth:`account`, split up and named; an expert's cost is the ensemble's plus its own difference."""
+        N = len(self.experts)
+        named = {"weights": log[:, :N], "expert_hitting": hitting[:, None] + log[:, N : 2 * N]}
+        named |= {"expert_switching": log[:, 2 * N : 3 * N]}
+        named |= dict(zip(("spread", "diameter", "beta"), log[:, 3 * N :].T, strict=True))
+        return {name: np.ascontiguousarray(values) for name, values in named.items()}
+
+    @property
+    def record_width(self) -> int:
+        """Columns of the kernel's record, which has one for every lane."""
+        return 3 * self._lanes.size + 3
+
+    def in_order(self, record: Array) -> Array:
+        """The kernel's record with one column per expert, as :meth:`account` writes it."""
+        lanes = self._lanes.ravel()
+        place = np.argsort(np.where(lanes >= 0, lanes, lanes.size), kind="stable")[: len(self.experts)]
+        columns = [part * lanes.size + place for part in range(3)]
+        return record[:, np.concatenate((*columns, 3 * lanes.size + np.arange(3)))]
+
+    def checked_state(self, state: Any, owner: str) -> SAderState:
+        super().checked_state(state, owner)
+        for i, expert in enumerate(state.experts):
+            if expert.t != state.t:
+                raise refusal(
+                    owner, f"experts in round t={state.t}", f"experts[{i}].t", expert.t, "go on from a trace"
+                )
+            if np.any(getattr(expert, "hint", 0.0)):
+                raise refusal(
+                    owner,
+                    "experts without hints",
+                    f"experts[{i}].hint",
+                    expert.hint,
+                    "an ensemble takes none",
+                )
+        return state
+
+    def part_without_kernel(self) -> str | None:
+        for part in (self, self.movement):
+            if codes.code_of(part) is None:
+                return type(part).__name__
+        for expert in self.experts:
+            if not isinstance(expert, Descent):
+                return f"the nested {type(expert).__name__}"
+            if expert.part_without_kernel() or expert.code not in codes.RULES_OF_EXPERTS:
+                return expert.part_without_kernel() or type(expert).__name__
+        return None
+
+    def play_kernel(self, cost: int) -> Any:
+        from klazy.kernels.ensemble import play_kernel
+
+        return play_kernel(self.domain.code or 0, cost, self.domain.dim)
+
+    def update_kernel(self) -> Any:
+        from klazy.kernels.ensemble import update_kernel
+
+        return update_kernel(self.domain.code or 0, self.domain.dim)
+
+    def program(self) -> Array:
+        d = self.domain.dim
+        log_n = math.log(len(self.experts))
+        if isinstance(self.beta, str):
+            rate = (RATES[self.beta], log_n + 1.0 if self.beta == KEEP else log_n)
+        else:
+            rate = (codes.GIVEN_RATE, self.beta)
+        about = (
+            *rate,
+            self.movement.code or 0,
+            float(self.movement.weight),
+            *self.noise,
+            self.domain.code or 0,
+        )
+        return np.concatenate(
+            (np.array(about), np.resize(self.movement.prices(d), 2 * d), self.domain.parameters())
+        )
+
+    def pack(self, state: SAderState) -> Array:
+        blocks = packed(
+            self._compiled, self._lanes, state.experts, self.log_prior, state.log_w, state.moved, state.losses
+        )
+        head = (state.t, state.V, state.budget, self.domain.dim, len(self._lanes))
+        first = codes.first_block(self.domain.dim)
+        flat = aligned(first + blocks.size)
+        flat[: codes.HEAD] = head
+        flat[codes.HEAD : codes.HEAD + self.domain.dim] = state.x
+        flat[first:] = blocks
+        return flat
+
+    def unpack(self, flat: Array) -> SAderState:
+        d = self.domain.dim
+        experts, (log_w, moved, losses) = unpacked(self._compiled, self._lanes, flat[codes.first_block(d) :])
+        x = flat[codes.HEAD : codes.HEAD + d].copy()
+        V = flat[codes.ENERGY_SLOT]
+        budget = flat[codes.SIGMA_SLOT]
+        return SAderState(int(flat[codes.T_SLOT]), x, experts, log_w, moved, losses, float(V), float(budget))
+
+    @cached_property
+    def _lanes(self) -> np.ndarray:
+        return lanes_of(self._compiled)
+
+    @property
+    def _compiled(self) -> tuple[Descent[Any], ...]:
+        return cast(tuple[Descent[Any], ...], self.experts)  # part_without_kernel was asked before
+
+
+def _points(experts: tuple[Any, ...]) -> Array:
+    return np.array([state.x for state in experts])
+
+
+def _normalised(a: Array) -> tuple[Array, float]:
+    """``a`` less the logarithm of the sum of exp(a), and that logarithm."""
+    top = a.max()
+    log_Z = float(top + np.log(np.exp(a - top).sum()))
+    return a - log_Z, log_Z
+
+
+def _checked_prior(prior: str | ArrayLike, N: int) -> str | Array:
+    if isinstance(prior, str):
+        return one_of(prior, "prior", "SAder", PRIORS)
+    weights = vector(prior, "prior", "SAder", N)
+    if (weights < _SMALLEST_PRIOR).any() or abs(weights.sum() - 1.0) > 1e-9:
+        condition = f"a prior of at least {_SMALLEST_PRIOR} each that sums to 1"
+        raise refusal("SAder", condition, "prior", weights.tolist(), "divide it by its sum")
+    return weights / weights.sum()

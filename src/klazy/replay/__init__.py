@@ -1,7 +1,0 @@
-"""Replay: what learners and rules of thumb would have paid on a trace, each tuned on its first part."""
-
-from klazy.replay.game import Game, game
-from klazy.replay.score import Replay, Score, replay
-from klazy.replay.source import Source
-
-__all__ = ["Game", "Replay", "Score", "Source", "game", "replay"]

@@ -1,0 +1,108 @@
+"""Sequences made against laziness, and the two examples that show what it gains."""
+
+import math
+
+import numpy as np
+
+from klazy.base.checks import positive, refusal, whole
+from klazy.costs import LinearCosts
+from klazy.sequences.phases import Scenario
+from klazy.sets import Box, L1Ball, L2Ball
+
+
+def square_wave(k: int, T: int, active: int | None = None) -> Scenario:
+    r"""The wave that costs k-lazyGD a regret linear in k (Theorem 2): on [-1, 1], k/2 rounds of cost x, then k/2 of -x.
+
+    For odd k the wave is that of k - 1 and a round without cost. The comparator follows it in the first ``active`` blocks
+    (default: all :math:`\lfloor T/k \rfloor`) and holds still after; each flip has length 2, so that
+    :math:`P_T = 2 (2A - 1)`. :func:`square_wave_regret` is the exact regret.
+
+    >>> square_wave(k=4, T=9).costs.subgradient(3, np.zeros(1)), square_wave(k=4, T=9).comparator[:5, 0].tolist()
+    (array([-1.]), [-1.0, -1.0, 1.0, 1.0, -1.0])
+    """
+    even, blocks, active = _wave(k, T, active)
+    wave = np.concatenate((np.ones(even // 2), -np.ones(even // 2), np.zeros(k - even)))
+    g = np.concatenate((np.tile(wave, blocks), np.zeros(T - blocks * k)))
+    u = np.empty(T)
+    at = -1.0
+    for t in range(T):  # a round without cost is no reason to move
+        at = -g[t] if t < active * k and g[t] else at
+        u[t] = at
+    return Scenario("square wave", Box(-1.0, 1.0), LinearCosts(g[:, None]), u[:, None])
+
+
+def square_wave_regret(k: int, T: int, sigma: float, active: int | None = None) -> float:
+    r"""The dynamic regret of k-lazyGD with a constant sigma on :func:`square_wave`, exactly.
+
+    It is :math:`A k_e + \lfloor T/k \rfloor \min(1, k_e / (2 \sigma))`, with :math:`k_e` the even part of k.
+
+    >>> square_wave_regret(k=4, T=40, sigma=3.0)
+    46.66...
+    """
+    even, blocks, active = _wave(k, T, active)
+    sigma = positive(sigma, "sigma", "square_wave_regret")
+    return active * even + blocks * min(1.0, even / (2.0 * sigma))
+
+
+def _wave(k: int, T: int, active: int | None) -> tuple[int, int, int]:
+    k = whole(k, "k", "square_wave", "a slack k >= 2", "greedy GD has no such wave")
+    T = whole(T, "T", "square_wave", "a horizon T >= 1", "give the number of rounds")
+    if k < 2:
+        raise refusal("square_wave", "a slack k >= 2", "k", k, "greedy GD has no such wave")
+    blocks = T // k
+    if blocks == 0:
+        raise refusal("square_wave", f"T >= k={k}, one block at least", "T", T, "play longer")
+    active = (
+        blocks
+        if active is None
+        else whole(active, "active", "square_wave", "active >= 1", "give a number of blocks")
+    )
+    if active > blocks:
+        raise refusal(
+            "square_wave", f"1 to T//k={blocks} active blocks", "active", active, "choose one of these"
+        )
+    return k - k % 2, blocks, active
+
+
+def rotating(T: int = 101, settled: int = 12) -> Scenario:
+    """Example (i): on the l1 ball, the cost -x_1 for a while, then unit costs that rotate: a lazy learner stays at its vertex.
+
+    The comparator is the best fixed point.
+    """
+    T = whole(T, "T", "rotating", "a horizon T >= 1", "give the number of rounds")
+    settled = min(
+        whole(settled, "settled", "rotating", "settled >= 1", "give the rounds before the costs rotate"), T
+    )
+    cycle = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    g = np.vstack((np.tile([-1.0, 0.0], (settled, 1)), cycle[np.arange(T - settled) % 4]))
+    return _fixed("rotating", L1Ball(2), g)
+
+
+def alternating(T: int = 101, settled: int = 11) -> Scenario:
+    """Example (ii): on the l2 ball, the cost -x_1 for a while, then an alternating second part: a lazy learner hardly moves.
+
+    The comparator is the best fixed point.
+    """
+    T = whole(T, "T", "alternating", "a horizon T >= 1", "give the number of rounds")
+    t = np.arange(1, T + 1)
+    return _fixed(
+        "alternating", L2Ball(2), np.column_stack((-np.ones(T), np.where(t <= settled, 0.0, (-1.0) ** t)))
+    )
+
+
+def _fixed(name: str, domain: L1Ball | L2Ball, g: np.ndarray) -> Scenario:
+    u = np.broadcast_to(domain.argmin_linear(g.sum(axis=0)), g.shape)
+    return Scenario(name, domain, LinearCosts(g), u)
+
+
+def phases_of_length(length: int, T: int, dim: int = 1) -> Scenario:
+    """Costs of unit norm along the diagonal, their sign flipped every ``length`` rounds, on the l2 ball: for resonances.
+
+    The comparator is the best point of every phase.
+    """
+    length = whole(length, "length", "phases_of_length", "length >= 1", "give the rounds of a phase")
+    T = whole(T, "T", "phases_of_length", "a horizon T >= 1", "give the number of rounds")
+    dim = whole(dim, "dim", "phases_of_length", "a dimension dim >= 1", "give the number of coordinates")
+    sign = np.where(np.arange(T) // length % 2 == 0, 1.0, -1.0)[:, None]
+    g = np.repeat(sign / math.sqrt(dim), dim, axis=1)
+    return Scenario(f"phases of {length}", L2Ball(dim), LinearCosts(g), -g)

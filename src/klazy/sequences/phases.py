@@ -1,0 +1,73 @@
+"""Sequences in phases of alternating sign: the paper's stochastic and corrupted experiments, with aligned or random phases."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from klazy.base.checks import Array, refusal, whole
+from klazy.costs import LinearCosts
+from klazy.sets import ConvexSet, L1Ball, L2Ball
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """A set to play on, the costs, and the comparator u of shape (T, d) that the paper measures against."""
+
+    name: str
+    domain: ConvexSet
+    costs: LinearCosts
+    comparator: Array
+
+    def __repr__(self) -> str:
+        return f"Scenario({self.name!r}, {self.domain!r}, T={self.costs.T})"
+
+
+def stochastic(
+    seed: Any, *, phases: int = 15, length: int = 4000, dim: int = 5, random_phases: bool = False
+) -> Scenario:
+    """Gradients of mean +1 or -1 by phase under normal noise of variance 10 per coordinate, rows of unit norm, on the l2 ball.
+
+    >>> stochastic(0)
+    Scenario('stochastic', L2Ball(dim=5), T=60000)
+    """
+    rng = np.random.default_rng(seed)
+    sign = np.concatenate(_signs(phases, length, rng if random_phases else None))[:, None]
+    g = sign + rng.normal(scale=np.sqrt(10.0), size=(len(sign), dim))
+    g /= np.linalg.norm(g, axis=1, keepdims=True)
+    u = np.broadcast_to(-sign / np.sqrt(dim), g.shape)
+    return Scenario("stochastic", L2Ball(dim), LinearCosts(g), u)
+
+
+def corrupted(
+    seed: Any = None, *, phases: int = 10, length: int = 2000, dim: int = 5, random_phases: bool = False
+) -> Scenario:
+    """Of every 110 rounds the last 10 have the sign of the other phase; on the l1 ball. Only random phases need a seed.
+
+    >>> corrupted().costs.value(101, np.ones(5)) < 0 < corrupted().costs.value(100, np.ones(5))
+    True
+    """
+    if random_phases and seed is None:
+        raise refusal("corrupted", "a seed for random phases", "seed", seed, "give a number")
+    majority = _signs(phases, length, np.random.default_rng(seed) if random_phases else None)
+    seen = [np.resize(np.where(np.arange(110) < 100, sign[0], -sign[0]), len(sign)) for sign in majority]
+    g = np.repeat(np.concatenate(seen)[:, None] / np.sqrt(dim), dim, axis=1)
+    u = np.broadcast_to(-np.concatenate(majority)[:, None] / dim, g.shape)
+    return Scenario("corrupted", L1Ball(dim), LinearCosts(g), u)
+
+
+def _signs(
+    phases: int, length: int, rng: "np.random.Generator | None"
+) -> list[Array]:  # quoted: numpy.random loads slowly
+    """+1 and -1 by turns for ``phases * length`` rounds; with ``rng`` a phase lasts half to one and a half times its length."""
+    phases = whole(phases, "phases", "a sequence in phases", "phases >= 1", "give the number of phases")
+    length = whole(length, "length", "a sequence in phases", "length >= 1", "give the rounds of a phase")
+    T = phases * length
+    lengths = [length] * phases
+    if rng is not None:
+        lengths = []
+        while sum(lengths) < T:
+            lengths.append(
+                min(int(rng.integers(-(-length // 2), length + length // 2 + 1)), T - sum(lengths))
+            )
+    return [np.full(n, 1.0 if i % 2 == 0 else -1.0) for i, n in enumerate(lengths)]

@@ -1,0 +1,178 @@
+"""Figures that compare learners by lines: running sums over the rounds, and anything over a parameter."""
+
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from klazy.base.checks import Array
+from klazy.show.style import DPI, VEIL, Looks, drawn, frame, heading, logarithmic, look, sheet, spots, tiles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ROUNDS = 400  # of a running sum: its bends are wider than a four hundredth of the axis
+DENSE = 500  # values of x, about as many as the axis has dots; from there on only extremes are drawn
+COLUMNS = 200  # of the axis, in each of which a line keeps its extremes; a band's edges do in half as many
+SIDES = np.array(
+    [[0.0, -8.5], [0.0, 8.5], [15.0, 0.0], [-15.0, 0.0], [0.0, -16.0]]
+)  # points from a mark to its number
+NUMBER = np.array([18.0, 7.0])  # points that a number takes up
+THOUSANDS = 10_000  # rounds from which they are counted in thousands
+LINE: dict[str, Any] = {"linewidth": 1.0, "markersize": 4.0, "markeredgewidth": 0.8}
+DASHES = ("--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
+
+
+class Lines(NamedTuple):
+    """Lines over ``x``, with what :func:`sweep` may draw beside them."""
+
+    x: Array
+    lines: dict[str, Array]
+    bands: dict[str, tuple[Array, Array]]
+    levels: dict[str, float]
+    marked: dict[str, tuple[float, float]]
+
+
+def curves(running: dict[str, Array], ylabel: str, comparator: Array | None = None) -> "Figure":
+    """A running sum for every learner, by its label, over the rounds 1 to T; ``comparator`` is one more, in black.
+
+    Of a long run at most 400 rounds are drawn, the last always.
+    """
+    made = sheet(2.3)
+    ax = made.subplots()
+    shown = running if comparator is None else running | {"comparator": comparator}
+    looks = look(shown)
+    for i, (label, curve) in enumerate(shown.items()):
+        t = drawn(len(curve), ROUNDS)
+        ax.plot(
+            t,
+            curve[t - 1],
+            label=label,
+            markevery=spots(t, curve[t - 1], i, len(shown)),
+            **LINE,
+            **looks[label],
+        )
+    ax.set_xlabel("round", fontsize=8)
+    if max(map(len, shown.values())) >= THOUSANDS:
+        ax.xaxis.set_major_formatter(lambda t, _: f"{t / 1000.0:g}")
+        ax.set_xlabel(r"round ($\times 10^3$)", fontsize=8)
+    ax.set_ylabel(ylabel, fontsize=8)
+    ax.margins(x=0.02)
+    frame(ax)
+    heading(made, ax)
+    return made
+
+
+def sweep(
+    x: Array,
+    lines: dict[str, Array],
+    xlabel: str,
+    ylabel: str,
+    *,
+    bands: dict[str, tuple[Array, Array]] | None = None,
+    levels: dict[str, float] | None = None,
+    marked: dict[str, tuple[float, float]] | None = None,
+    log: str = "",
+) -> "Figure":
+    """Several lines over one parameter ``x``, which ascends; NaN leaves a gap.
+
+    ``bands`` are the lower and the upper edge of a shaded area in the colour of the line with the same label, ``levels``
+    dashed horizontal lines, and ``marked`` points, in the look of the line with the same label and with their x beside them.
+    ``log`` names the logarithmic axes: ``"x"``, ``"y"`` or ``"xy"``; y is linear near zero if not all is positive. Of many
+    values of x those with the extremes are drawn.
+    """
+    return panels({"": Lines(x, lines, bands or {}, levels or {}, marked or {})}, xlabel, ylabel, log)
+
+
+def panels(parts: dict[str, Lines], xlabel: str, ylabel: str, log: str = "") -> "Figure":
+    """The same for several sets of lines, by title, each in a panel of its own; a label looks the same in all."""
+    made, grid = tiles(len(parts), 2.4)
+    looks = look(
+        label for part in parts.values() for label in (*part.lines, *part.bands, *part.levels, *part.marked)
+    )
+    for ax, (title, part) in zip(grid, parts.items(), strict=True):
+        _panel(ax, part, looks, log)
+        ax.set_title(title, fontsize=7)
+        ax.set_xlabel(xlabel, fontsize=8)
+        ax.set_ylabel(ylabel, fontsize=8)
+        frame(ax)
+    heading(made, *grid)
+    return made
+
+
+def _panel(ax: "Axes", part: Lines, looks: Looks, log: str) -> None:
+    if "x" in log:
+        ax.set_xscale("log")
+    if "y" in log:
+        logarithmic(ax, np.concatenate([*part.lines.values(), np.array(list(part.levels.values()))]))
+    x = np.asarray(part.x, dtype=np.float64)
+    place = np.log(np.where(x > 0.0, x, np.nan)) if "x" in log else x
+    _bands(ax, x, place, part.bands, looks)
+    _lines(ax, x, place, part.lines, looks)
+    for (label, level), dash in zip(part.levels.items(), cycle(DASHES), strict=False):
+        named = "_nolegend_" if label in part.lines else label
+        ax.axhline(level, color=looks[label]["color"], linestyle=dash, linewidth=1.0, label=named)
+    _mark(ax, part.marked, looks, set(part.lines))
+
+
+def _bands(ax: "Axes", x: Array, place: Array, bands: dict[str, tuple[Array, Array]], looks: Looks) -> None:
+    for label, (low, high) in bands.items():
+        kept = np.union1d(_kept(place, low, COLUMNS // 2), _kept(place, high, COLUMNS // 2))
+        ax.fill_between(x[kept], low[kept], high[kept], color=looks[label]["color"], alpha=0.2, linewidth=0.0)
+
+
+def _lines(ax: "Axes", x: Array, place: Array, lines: dict[str, Array], looks: Looks) -> None:
+    for i, (label, line) in enumerate(lines.items()):
+        kept = _kept(place, line)
+        style: dict[str, Any] = LINE | {"linewidth": 0.6 if len(x) > DENSE else 1.0} | looks[label]
+        marks = (
+            [] if len(x) > DENSE else spots(place[kept], line[kept], i, len(lines))
+        )  # on a rough line they would mislead
+        ax.plot(x[kept], line[kept], label=label, markevery=marks, **style)
+
+
+def _kept(place: Array, line: Array, columns: int = COLUMNS) -> NDArray[np.int64]:
+    """Which values of a line to draw: the lowest, the highest and a gap, if any, in every column, and both ends."""
+    there = np.flatnonzero(np.isfinite(place))
+    if len(there) <= DENSE:
+        return there
+    edges = np.linspace(place[there[0]], place[there[-1]], columns + 1)
+    kept = {there[0], there[-1]}
+    for column in np.split(there, np.searchsorted(place[there], edges[1:-1])):
+        known = column[np.isfinite(line[column])]
+        if len(known):
+            kept |= {known[line[known].argmin()], known[line[known].argmax()]}
+        kept |= set(column[~np.isfinite(line[column])][:1])
+    return np.array(sorted(kept))
+
+
+def _mark(ax: "Axes", marked: dict[str, tuple[float, float]], looks: Looks, named: set[str]) -> None:
+    """The marked points, each with its x on a side where no other point or number is, if there is one."""
+    ax.margins(y=0.16)  # for a number below the lowest
+    ax.autoscale_view()
+    taken = [72.0 / DPI * ax.transData.transform(point) for point in marked.values()]
+    for (label, point), here in zip(marked.items(), list(taken), strict=True):
+        style = looks[label] | {
+            "markersize": 6.0,
+            "markeredgecolor": "black",
+            "markeredgewidth": 0.8,
+            "zorder": 5.0,
+        }
+        ax.plot(
+            *np.transpose([point]), linestyle="none", label="_nolegend_" if label in named else label, **style
+        )
+        room = [min((np.abs(here + side - other) / NUMBER).max() for other in taken) for side in SIDES]
+        if max(room) < 1.0:
+            continue
+        side = SIDES[int(np.argmax(np.array(room) >= 1.0))]
+        taken.append(here + side)
+        place: dict[str, Any] = {
+            "textcoords": "offset points",
+            "ha": "center",
+            "va": "center",
+            "bbox": VEIL,
+            "zorder": 6.0,
+        }
+        ax.annotate(f"{point[0]:.4g}", point, tuple(side), fontsize=6.5, **place)

@@ -1,0 +1,24 @@
+"""Figures as files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def write(figure: "Figure", stem: Path) -> None:
+    """The figure as ``stem.svg`` and ``stem.png``; the same figure gives the same bytes on any day."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # else each file would lay it out again
+    dpi = figure.dpi
+    with matplotlib.rc_context(
+        {"svg.hashsalt": stem.name}
+    ):  # not by savefig, which draws once more, in vain, before it does
+        FigureCanvasSVG(figure).print_svg(stem.with_name(f"{stem.name}.svg"), metadata={"Date": None})
+    figure.dpi = dpi  # print_svg has its own
+    FigureCanvasAgg(figure).print_png(stem.with_name(f"{stem.name}.png"))

@@ -1,0 +1,156 @@
+"""Figures of one run: its costs, points and weights, its certificate, its steps."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from klazy.base.checks import Array
+from klazy.sets import Simplex
+from klazy.show.style import ABOVE, COLOURS, HEIGHT, OTHERS, drawn, sheet, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LINES = 10  # coordinates at most, the last of them dashed, in the first colours again
+FLAT = 10.0  # a bound this many times what it bounds would press it flat
+ROUNDING = 1e-12  # of the largest length drawn, where lengths end and rounding begins
+
+
+def figure(
+    hitting: Array, switching: Array, x: Array | None = None, weights: Array | None = None
+) -> "Figure":
+    """Running totals of the costs; below them the points ``x`` and an ensemble's ``weights``, where given.
+
+    Of a long run at most 2000 rounds are drawn, the last always. Points of one simplex are stacked areas, others lines.
+    """
+    panels = 1 + (x is not None) + (weights is not None)
+    made = sheet(0.3 + HEIGHT * panels)
+    axes = made.subplots(panels, sharex=True, squeeze=False)[:, 0]
+    t = drawn(len(hitting))
+    _totals(axes[0], t, hitting, switching)
+    if x is not None:
+        _points(axes[1], t, x)
+    if weights is not None:
+        _areas(axes[-1], t, weights, "expert {}", 0)
+        axes[-1].set_ylabel("weights of the experts", fontsize=8)
+    for ax in axes:
+        tidy(ax)
+    axes[-1].set_xlabel("round", fontsize=8)
+    return made
+
+
+def points(x: Array) -> "Figure":
+    """The points of shape (T, d) alone, drawn as :func:`figure` draws them."""
+    made = sheet(0.3 + HEIGHT)
+    ax = made.subplots()
+    _points(ax, drawn(len(x)), x)
+    tidy(ax)
+    ax.set_xlabel("round", fontsize=8)
+    return made
+
+
+def certificate(regret: Array, realised: Array, worst_case: Array, terms: dict[str, Array]) -> "Figure":
+    """Running regret below its certificate and its bound; below them the terms that the certificate adds up."""
+    made = sheet(0.3 + 2.0 * HEIGHT)
+    t = drawn(len(regret))
+    above, below = made.subplots(2, sharex=True)
+    for label, curve, colour in (
+        ("Theorem 5", worst_case, COLOURS[3]),
+        ("realised certificate", realised, COLOURS[0]),
+        ("regret", regret, "black"),
+    ):
+        above.plot(t, curve[t - 1], label=label, color=colour, linewidth=1.2)
+    largest = float(max(np.abs(regret).max(), np.abs(realised).max()))
+    if worst_case[-1] > FLAT * largest > 0.0:  # else regret and certificate would lie on the axis
+        above.set_yscale("symlog", linthresh=largest / FLAT)
+    for (label, curve), colour in zip(terms.items(), (COLOURS[1], COLOURS[2], COLOURS[5]), strict=True):
+        below.plot(t, curve[t - 1], label=label, color=colour, linewidth=1.2)
+    above.set_ylabel("regret so far", fontsize=8)
+    below.set_ylabel("the certificate's terms", fontsize=8)
+    below.set_xlabel("round", fontsize=8)
+    tidy(above, ABOVE)
+    rises = np.max(list(terms.values())) > -np.min(
+        list(terms.values())
+    )  # from zero, so that one corner is free
+    tidy(below, {"loc": "upper left" if rises else "lower left", "borderaxespad": 0.2})
+    return made
+
+
+def movement(moved: Array, stale: Array, bounds: dict[str, Array]) -> "Figure":
+    """How far each step went, with the bounds on it that are defined somewhere; ticks below mark where it stood still.
+
+    Lengths of no more than rounding's size are left out. Of a long run at most 2000 rounds are drawn.
+    """
+    made = sheet(0.3 + 1.4 * HEIGHT)
+    t = drawn(len(moved))
+    ax = made.subplots()
+    curves = {"moved": moved, **bounds}
+    size = 2.0 if len(t) > 300 else 3.5
+    least = ROUNDING * max(float(np.nanmax(curve, initial=0.0)) for curve in curves.values())
+    for (label, curve), colour, order in zip(curves.items(), ("black", *COLOURS), (6, 5, 4, 3), strict=False):
+        visible = np.where(curve > least, curve, np.nan)
+        if np.isfinite(visible).any():
+            ax.plot(
+                t,
+                visible[t - 1],
+                ".",
+                label=label,
+                color=colour,
+                markersize=size,
+                markeredgewidth=0.0,
+                zorder=order,
+            )
+            ax.set_yscale("log")
+    still = t[stale[t - 1] > 0]
+    if len(still):
+        ticks = {"markersize": 3.0, "markeredgewidth": 0.5, "transform": ax.get_xaxis_transform()}
+        ax.plot(still, np.full(len(still), 0.02), "|", color=COLOURS[5], label="stale", **ticks)
+    ax.set_ylabel("length of the step, and bounds", fontsize=8)
+    ax.set_xlabel("round", fontsize=8)
+    tidy(ax, ABOVE)
+    return made
+
+
+def _totals(ax: "Axes", t: NDArray[np.int64], hitting: Array, switching: Array) -> None:
+    hit = np.cumsum(hitting)[t - 1]
+    moved = np.cumsum(switching)[t - 1]
+    for label, paid, colour in (
+        ("sum", hit + moved, "black"),
+        ("hitting", hit, COLOURS[0]),
+        ("movement", moved, COLOURS[1]),
+    ):
+        ax.plot(t, paid, label=label, color=colour, linewidth=1.2)
+    ax.set_ylabel("cost so far", fontsize=8)
+
+
+def _points(ax: "Axes", t: NDArray[np.int64], x: Array) -> None:
+    d = x.shape[1]
+    total = float(x[0].sum())
+    if total > 0.0 and Simplex(d, total).contains(x):
+        _areas(ax, t, x, "$x_{{{}}}$", 1)
+    else:
+        for i in range(min(d, LINES)):
+            again, colour = divmod(i, len(COLOURS))
+            (line,) = ax.plot(t, x[t - 1, i], "--" if again else "-", color=COLOURS[colour], linewidth=0.8)
+            line.set(label=f"$x_{{{i + 1}}}$", drawstyle="steps-mid")
+        if d > LINES:
+            ax.set_title(f"the first {LINES} of {d} coordinates", fontsize=8)
+    ax.set_ylabel("decision", fontsize=8)
+
+
+def _areas(ax: "Axes", t: NDArray[np.int64], shares: Array, name: str, first: int) -> None:
+    """Columns of ``shares``, stacked; those that lead oftenest and are largest on average have a name and a colour."""
+    n = shares.shape[1]
+    most = len(COLOURS)
+    prominence = shares.mean(axis=0) / shares[0].sum() + np.bincount(
+        shares.argmax(axis=1), minlength=n
+    ) / len(shares)
+    shown = np.sort(np.argsort(-prominence, kind="stable")[:most])
+    kept = shares[t - 1][:, shown]
+    labels = [name.format(first + i) for i in shown]
+    if n > most:
+        kept = np.column_stack((kept, shares[t - 1].sum(axis=1) - kept.sum(axis=1)))
+        labels = [*labels, "others"]
+    ax.stackplot(t, kept.T, labels=labels, colors=[*COLOURS[: len(shown)], OTHERS], linewidth=0.0, step="mid")

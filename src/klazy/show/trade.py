@@ -1,0 +1,110 @@
+"""What contenders pay for deciding and for moving, and what they decide."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from klazy.base.checks import Array
+from klazy.show.style import COLOURS, GREY, OTHERS, RED, WIDE, frame, look, sheet, tiles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FAR = 4.0  # times the median distance from the cheapest, beyond which a point is left out and said so
+TIE = 1e-9  # of the least cost: who pays no more than this above it is no distance away
+LINES = 7  # coordinates that are drawn
+LETTERS = 20  # of a name
+
+
+def pareto(
+    switching: dict[str, float], hitting: dict[str, float], optimum: tuple[float, float] | None = None
+) -> "Figure":
+    """Hitting over switching cost of every contender, lines of equal cost, and those on the lower edge joined."""
+    made = sheet(3.2, 0.75 * WIDE)
+    ax = made.subplots()
+    looks = look(switching)
+    cost = {name: switching[name] + hitting[name] for name in switching}
+    least = min(cost.values())
+    apart = [gap for gap in (each - least for each in cost.values()) if gap > TIE * abs(least)]
+    near = [name for name in cost if not apart or cost[name] - least <= FAR * np.median(apart)]
+    for name in near:
+        ax.plot(switching[name], hitting[name], linestyle="none", label=name, markersize=6.0, **looks[name])
+    edge = [name for name in near if not any(_beats(switching, hitting, other, name) for other in near)]
+    edge.sort(key=lambda name: switching[name])
+    ax.plot([switching[n] for n in edge], [hitting[n] for n in edge], color=GREY, linewidth=0.8, zorder=0.0)
+    if optimum is not None:
+        ax.plot(*np.transpose([optimum]), "*", color=RED, markersize=9.0, label="optimum in hindsight")
+    _levels(ax, min(near, key=cost.__getitem__), cost)
+    ax.set_xlabel("paid for moving", fontsize=8)
+    ax.set_ylabel("paid for the decisions", fontsize=8)
+    if len(near) < len(cost):
+        ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
+    frame(ax)
+    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return made
+
+
+def _beats(switching: dict[str, float], hitting: dict[str, float], one: str, other: str) -> bool:
+    """Whether one pays less for both."""
+    less = switching[one] <= switching[other] and hitting[one] <= hitting[other]
+    return less and (switching[one] < switching[other] or hitting[one] < hitting[other])
+
+
+def _levels(ax: "Axes", best: str, cost: dict[str, float]) -> None:
+    """The line of all that costs as much as the best."""
+    ax.margins(0.1)
+    ax.autoscale_view()
+    (left, right), height = ax.get_xlim(), ax.get_ylim()
+    ax.plot(
+        [left, right],
+        [cost[best] - left, cost[best] - right],
+        ":",
+        color=GREY,
+        linewidth=0.8,
+        label="as cheap as the best",
+    )
+    ax.set_xlim(left, right)
+    ax.set_ylim(height)
+
+
+def decisions(rounds: NDArray[Any], points: dict[str, Array], names: Sequence[str], shares: bool) -> "Figure":
+    """What some contenders decided over the rounds, a panel each: areas where decisions are ``shares``, else lines."""
+    made, grid = tiles(len(points), 2.2)
+    d = next(iter(points.values())).shape[1]
+    sizes = np.sum([np.abs(x).mean(axis=0) for x in points.values()], axis=0)
+    shown: list[int] = np.sort(np.argsort(-sizes, kind="stable")[:LINES]).tolist()
+    labels = [_label(names[i]) for i in shown]
+    handles: list[Any] = []
+    for ax, (title, x) in zip(grid, points.items(), strict=True):
+        if shares:
+            rest = x.sum(axis=1) - x[:, shown].sum(axis=1)
+            parts = [*x[:, shown].T, *([rest] if d > LINES else [])]
+            colours = [*COLOURS[: len(shown)], OTHERS]
+            handles = ax.stackplot(rounds, parts, colors=colours, linewidth=0.0, step="post")
+            ax.margins(0.0)
+        else:
+            style: dict[str, Any] = {"linewidth": 0.8, "drawstyle": "steps-post"}
+            handles = [
+                ax.plot(rounds, x[:, i], color=colour, **style)[0]
+                for i, colour in zip(shown, COLOURS, strict=False)
+            ]
+            ax.sharey(grid[0]) if ax is not grid[0] else None
+        ax.set_title(title, fontsize=8)
+        ax.set_xlabel("round", fontsize=8)
+        frame(ax)
+    labels = [*labels, "others"][: len(handles)]
+    room = int(
+        made.get_figwidth() / (0.5 + 0.055 * max(map(len, labels)))
+    )  # inches of a handle and of a letter
+    made.legend(
+        handles, labels, loc="outside upper center", ncols=max(1, min(8, room)), fontsize=7, frameon=False
+    )
+    return made
+
+
+def _label(name: str) -> str:
+    """A column's name as text, not too long; matplotlib would take dollars for formulas."""
+    return (name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…").replace("$", r"\$")

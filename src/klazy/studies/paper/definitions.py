@@ -1,0 +1,186 @@
+"""The paper's experiments as data, in two presets: ``paper``, as printed, and ``authors``, as the published curves were made.
+
+``authors`` differs in what it measures and in settings: sigma_{t+1} in place of sigma_t, points rounded to five decimals before
+they are measured, everyone starting at the origin, and the particulars beside each experiment below.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import one_of
+from klazy.costs import LinearCosts
+from klazy.learners import GD, KLazyGD, LazyGD, Learner, SAder, meta_rate
+from klazy.schedules import Sqrt
+from klazy.sequences import Scenario, alternating, corrupted, rotating, stochastic
+from klazy.sets import L1Ball
+
+#: The settings as printed, and those with which the published curves were made.
+PRESETS = ("paper", "authors")
+ENSEMBLES = "Five steps, weighed online: greedy experts (SAder) against lazy ones (SAder-k)."
+STEPS = (1.0, 2.0, 4.0, 8.0, 16.0)  # of the ensembles' experts, over sqrt(T)
+QUICKER = 10  # times shorter phases, of a quick look
+AUTHORS_SLACKS = (500, 250, 125, 60, 30)  # theirs, on both sequences
+
+
+class Settings(NamedTuple):
+    """What a reproduction may be told: ``seeds`` is how many sequences the seeds extra draws; ``quick`` shortens phases."""
+
+    preset: str = "paper"
+    seed: int = 42
+    seeds: int = 20
+    quick: bool = False
+
+    @property
+    def shorter(self) -> int:
+        return QUICKER if self.quick else 1
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """A scenario and the learners that play it, by label; ``rounded`` measures rounded points that come from the origin."""
+
+    name: str
+    title: str
+    about: str
+    scenario: Scenario
+    learners: Mapping[str, Learner[Any]]
+    rounded: bool = False
+
+
+class Recipe(NamedTuple):
+    """How an experiment is made: ``scenario(authors, seed, shorter)``, and ``learners(scenario, authors)`` for it."""
+
+    title: str
+    about: str
+    scenario: Callable[[bool, Any, int], Scenario]
+    learners: Callable[[Scenario, bool], Mapping[str, Learner[Any]]]
+
+
+def experiment(
+    name: str, preset: str = "paper", *, seed: Any = 42, shorter: int = 1,
+    sequence: str | None = None, parameters: str | None = None, measurement: str | None = None,
+) -> Experiment:  # fmt: skip
+    """One of :data:`EXPERIMENTS`; phases are ``shorter`` times shorter, for a quick look.
+
+    Its sequence (with the comparator), the learners' parameters or the way of measuring may be those of the other preset.
+    """
+    one_of(preset, "preset", "experiment", PRESETS)
+    recipe = EXPERIMENTS[one_of(name, "name", "experiment", tuple(EXPERIMENTS))]
+    scenario = recipe.scenario((sequence or preset) == "authors", seed, shorter)
+    learners = recipe.learners(scenario, (parameters or preset) == "authors")
+    return Experiment(
+        name, recipe.title, recipe.about, scenario, learners, (measurement or preset) == "authors"
+    )
+
+
+def _example_i(authors: bool, seed: Any, shorter: int) -> Scenario:
+    return rotating()
+
+
+def _example_ii(authors: bool, seed: Any, shorter: int) -> Scenario:
+    return alternating()
+
+
+def _stochastic(authors: bool, seed: Any, shorter: int) -> Scenario:
+    """``authors``: one legacy generator, seeded once, phase after phase."""
+    scenario = stochastic(seed, length=4000 // shorter)
+    if not authors:
+        return scenario
+    rng = np.random.RandomState(seed)
+    phases = [rng.normal(1.0 if i % 2 == 0 else -1.0, np.sqrt(10.0), (4000 // shorter, 5)) for i in range(15)]
+    g = np.concatenate(phases)
+    costs = LinearCosts(g / np.linalg.norm(g, axis=1, keepdims=True))
+    return replace(scenario, costs=costs)
+
+
+def _corrupted(authors: bool, seed: Any, shorter: int, length: int = 2000) -> Scenario:
+    """``authors``: the comparator is minus the majority sign of the 21 rounds around, ties positive."""
+    scenario = corrupted(length=length // shorter)
+    if not authors:
+        return scenario
+    signs = np.sign(scenario.costs.arrays()[0][:, 0])
+    majority = np.where(np.convolve(signs, np.ones(21), mode="same") >= 0.0, 1.0, -1.0)
+    return replace(scenario, comparator=np.repeat(-majority[:, None] / 5.0, 5, axis=1))
+
+
+def _corrupted_for_ensembles(authors: bool, seed: Any, shorter: int) -> Scenario:
+    """``authors``: phases of 4000."""
+    return _corrupted(authors, seed, shorter, 4000 if authors else 2000)
+
+
+def _worst_case(authors: bool, seed: Any, shorter: int) -> Scenario:
+    """``authors``: phases of 600."""
+    sign = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], (600 if authors else 300) // shorter)[:, None] * np.ones(5)
+    return Scenario("worst case", L1Ball(5), LinearCosts(sign / np.sqrt(5.0)), -sign / 5.0)
+
+
+def _descents(
+    c: float, *slacks: int, authors_c: float | None = None
+) -> Callable[[Scenario, bool], Mapping[str, Learner[Any]]]:
+    """GD, LazyGD and k-lazyGD at sigma = sqrt(t / c); ``authors``: sqrt((t + 1) / c), perhaps with their own c."""
+
+    def learners(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
+        domain = scenario.domain
+        sigma = Sqrt(authors_c or c, 1) if authors else Sqrt(c)
+        lazy = {f"k={k}": KLazyGD(domain, sigma, k) for k in slacks}
+        return {"GD": GD(domain, sigma), "LazyGD": LazyGD(domain, sigma), **lazy}
+
+    return learners
+
+
+def _ensembles(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
+    """Five constant steps, k = floor(5 sigma / 2), the stated prior and the lemma's rate.
+
+    ``authors``: their own slacks, equal priors, and a rate ten times the lemma's.
+    """
+    domain = scenario.domain
+    T = scenario.costs.T
+    sigmas = [float(np.sqrt(T)) / step for step in STEPS]
+    slacks = AUTHORS_SLACKS if authors else [max(1, int(5.0 * sigma / 2.0)) for sigma in sigmas]
+    rate = meta_rate("authors" if authors else "lemma", T, 1.0, 1.0), "uniform" if authors else "harmonic"
+    lazy = [KLazyGD(domain, sigma, k) for sigma, k in zip(sigmas, slacks, strict=True)]
+    return {"SAder": SAder([GD(domain, sigma) for sigma in sigmas], *rate), "SAder-k": SAder(lazy, *rate)}
+
+
+#: The paper's experiments, by name.
+EXPERIMENTS: dict[str, Recipe] = {
+    "example-i": Recipe(
+        "Example (i): staleness on the l1 ball",
+        "Twelve equal costs, then costs that rotate: a lazy learner stays at the vertex it reached, a greedy one goes round.",
+        _example_i,
+        _descents(1.0, 5),
+    ),
+    "example-ii": Recipe(
+        "Example (ii): stability on the l2 ball",
+        "Eleven equal costs, then an alternating second coordinate: the longer its sum, the less a lazy learner moves.",
+        _example_ii,
+        _descents(1.0),
+    ),
+    "stochastic": Recipe(
+        "Shifting stochastic costs on the l2 ball",
+        "Fifteen phases of noisy costs whose mean changes sign.",
+        _stochastic,
+        _descents(60.0, 65, 150, 300, 1500),
+    ),
+    "corrupted": Recipe(
+        "Corrupted costs on the l1 ball",
+        "Ten phases of one sign each, with ten rounds of the other sign after every hundred.",
+        _corrupted,
+        _descents(16.0, 50, 150, 500, 1500),
+    ),
+    "worst-case": Recipe(
+        "Pure phases on the l1 ball, where laziness loses",
+        "Five phases without noise: every change matters, and waiting can only lose.",
+        _worst_case,
+        _descents(8.0, 19, authors_c=10.0),
+    ),
+    "ensemble-stochastic": Recipe(
+        "Ensembles on shifting stochastic costs", ENSEMBLES, _stochastic, _ensembles
+    ),
+    "ensemble-corrupted": Recipe(
+        "Ensembles on corrupted costs", ENSEMBLES, _corrupted_for_ensembles, _ensembles
+    ),
+}

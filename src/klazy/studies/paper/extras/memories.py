@@ -1,0 +1,80 @@
+"""Learners without a clock beside k-lazyGD: Decay, auto, and SAder-k that tunes itself."""
+
+from typing import Any
+
+import numpy as np
+
+from klazy import show
+from klazy.base.checks import Array
+from klazy.game.regret import regret
+from klazy.game.run import run
+from klazy.learners import GD, Decay, KLazyGD, Learner, MemoryGD, auto, sader_k
+from klazy.sequences import Scenario
+from klazy.studies.paper.definitions import Settings
+from klazy.studies.paper.extras.common import SEQUENCES, SIGMA, draw, draws, regrets
+from klazy.studies.paper.section import Section
+
+SLACKS = {"stochastic": (65, 300), "corrupted": (50, 500)}  # printed: near k*, and the best
+
+
+def memories(settings: Settings) -> Section:
+    """Total regret on equal phases, and its mean on random ones."""
+    rows = []
+    figures = {}
+    text = [
+        "GD, k-lazy and Decay run at the printed sigma; SAder-k, with theory's grid, and auto find their own."
+    ]
+    for name in SEQUENCES:
+        equal = draw(name, settings)
+        phases = [draw(name, settings, index) for index in (None, *range(draws(settings)))]
+        totals = np.array(
+            [regrets(list(_rivals(name, scenario).values()), scenario).sum(axis=1) for scenario in phases]
+        )
+        rivals = _rivals(name, equal)
+        bars = {
+            "equal phases": dict(zip(rivals, totals[0].tolist(), strict=True)),
+            "random phases": dict(zip(rivals, totals[1:].mean(axis=0).tolist(), strict=True)),
+        }
+        running = {label: _running(learner, equal) for label, learner in rivals.items()}
+        caption = (
+            f"Total regret on the {name} sequence; on random phases the mean of {draws(settings)} draws."
+        )
+        figures[name] = (show.bars(bars, "total regret"), caption)
+        figures[f"{name}-equal"] = (
+            show.curves(running, "total regret"),
+            f"Total regret so far on the {name} sequence, equal phases.",
+        )
+        rows += [
+            {"sequence": name, "phases": kind, "learner": label, "total_regret": total}
+            for kind, of in bars.items()
+            for label, total in of.items()
+        ]
+        text.append(_in_words(name, bars))
+    return Section("Without a clock: Decay and auto beside k-lazy", text, {"memories": rows}, figures)
+
+
+def _rivals(name: str, scenario: Scenario) -> dict[str, Learner[Any]]:
+    """At the printed sigma: greedy, two slacks and their decaying twins; and two ensembles that tune themselves."""
+    domain = scenario.domain
+    sigma = SIGMA[name]
+    lazy = {f"k={k}": KLazyGD(domain, sigma, k) for k in SLACKS[name]}
+    decay = {f"Decay({m})": MemoryGD(domain, sigma, Decay(m)) for m in SLACKS[name]}
+    own = {
+        "SAder-k, self-tuned": sader_k(domain, scenario.costs.T, 1.0, beta="self-tuned"),
+        "auto": auto(domain),
+    }
+    return {"GD": GD(domain, sigma), **lazy, **decay, **own}
+
+
+def _running(learner: Learner[Any], scenario: Scenario) -> Array:
+    curves = regret(run(learner, scenario.costs, record="costs"), scenario.comparator).curves
+    assert curves is not None
+    return curves.total
+
+
+def _in_words(name: str, bars: dict[str, dict[str, float]]) -> str:
+    ranks = [
+        f"{kind}: " + ", ".join(f"{label} {of[label]:.5g}" for label in sorted(of, key=of.__getitem__))
+        for kind, of in bars.items()
+    ]
+    return f"On the {name} sequence, from the least total regret up, {'; '.join(ranks)}."

@@ -1,0 +1,62 @@
+"""Both ensembles by rule for beta: with theory's grid of experts, and with the paper's five; the prior is the stated one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from klazy import show
+from klazy.learners import Learner, meta_rate, sader, sader_k
+from klazy.studies.paper.definitions import Experiment, Settings, experiment
+from klazy.studies.paper.extras.common import SEQUENCES, regrets
+from klazy.studies.paper.section import Section, less
+
+RULES = ("lemma", "tight", "authors", "self-tuned")
+GRIDS = {"theory": "theory's grid of experts", "five": "the paper's five experts"}
+
+
+def rates(settings: Settings) -> Section:
+    """Total regret by rule, and what lazy experts save under each."""
+    rows = []
+    text = []
+    figures = {}
+    for name in SEQUENCES:
+        printed = experiment(f"ensemble-{name}", seed=settings.seed, shorter=settings.shorter)
+        for grid, said in GRIDS.items():
+            made = _ensembles(grid, printed)
+            found = dict(
+                zip(made, regrets(list(made.values()), printed.scenario).sum(axis=1).tolist(), strict=True)
+            )
+            rows += [
+                {"sequence": name, "grid": said, "rule": rule, "learner": label, "total_regret": total}
+                for (rule, label), total in found.items()
+            ]
+            bars = {rule: {label: found[rule, label] for label in printed.learners} for rule in RULES}
+            caption = f"Total regret by rule for beta on the {name} sequence, with {said}."
+            figures[f"{name}-{grid}"] = (show.bars(bars, "total regret"), caption)
+            text.append(_in_words(name, said, bars))
+    return Section("Which rule for beta", text, {"rates": rows}, figures)
+
+
+def _ensembles(grid: str, printed: Experiment) -> Mapping[tuple[str, str], Learner[Any]]:
+    domain = printed.scenario.domain
+    T = printed.scenario.costs.T
+    if grid == "theory":
+        makers = {"SAder": sader, "SAder-k": sader_k}
+        return {
+            (rule, label): make(domain, T, 1.0, beta=rule) for rule in RULES for label, make in makers.items()
+        }
+    betas = {rule: rule if rule == "self-tuned" else meta_rate(rule, T, 1.0, 1.0) for rule in RULES}
+    return {
+        (rule, label): old.replace(beta=beta)
+        for rule, beta in betas.items()
+        for label, old in printed.learners.items()
+    }
+
+
+def _in_words(name: str, grid: str, bars: dict[str, dict[str, float]]) -> str:
+    saved = ", ".join(f"{rule} {less(both['SAder-k'], both['SAder'])}" for rule, both in bars.items())
+    least = {label: min(bars, key=lambda rule: bars[rule][label]) for label in ("SAder", "SAder-k")}
+    best = ", ".join(f"{label} with {rule} ({bars[rule][label]:.5g})" for label, rule in least.items())
+    return (
+        f"On the {name} sequence, with {grid}, lazy experts have, by rule, this much total regret less or more than greedy "
+        f"ones: {saved}. The least of each: {best}."
+    )

@@ -1,0 +1,131 @@
+"""What an experiment's learners paid, as its preset measures it."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array
+from klazy.game.run import run
+from klazy.hindsight import Fixed, Optimum, best_fixed, offline_optimum
+from klazy.learners import Learner, SAder
+from klazy.movement import L2Movement
+from klazy.studies.paper.definitions import Experiment
+from klazy.theory import certify, certify_experts
+
+DECIMALS = 5  # of the points that ``rounded`` experiments measure
+
+
+class Paid(NamedTuple):
+    """Per round, of shape (T,): hitting and movement cost."""
+
+    hitting: Array
+    switching: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One experiment, played: what the comparator and each learner paid, by label."""
+
+    experiment: Experiment
+    comparator: Paid
+    learners: dict[str, Paid]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per learner: :meth:`table`, and what it is measured against."""
+        hitting, switching = (float(paid.sum()) for paid in self.comparator)
+        about = {"experiment": self.experiment.name, "T": self.experiment.scenario.costs.T}
+        u = {"comparator_switching": switching, "comparator_hitting": hitting}
+        return [{**about, "learner": label, **row, **u} for label, row in self.table().items()]
+
+    def table(self) -> dict[str, dict[str, float]]:
+        """Totals of each learner: switching, hitting, dynamic regret, total regret."""
+        u = float(self.comparator.hitting.sum())
+        moved = float(self.comparator.switching.sum())
+        rows = {}
+        for label, paid in self.learners.items():
+            hitting = float(paid.hitting.sum())
+            switching = float(paid.switching.sum())
+            regret = {"dynamic_regret": hitting - u, "total_regret": hitting - u + switching - moved}
+            rows[label] = {"switching": switching, "hitting": hitting, **regret}
+        return rows
+
+
+def play(experiment: Experiment) -> Outcome:
+    """Run every learner of an experiment."""
+    g = experiment.scenario.costs.arrays()[0]
+    u = experiment.scenario.comparator
+    points = {label: _points(learner, experiment) for label, learner in experiment.learners.items()}
+    if not experiment.rounded:
+        return Outcome(
+            experiment, _paid(g, u, u[:1]), {label: _paid(g, x, x[:1]) for label, x in points.items()}
+        )
+    averaged = {label for label, learner in experiment.learners.items() if isinstance(learner, SAder)}
+    paid = {
+        label: _paid(g, x if label in averaged else np.round(x, DECIMALS), 0.0) for label, x in points.items()
+    }
+    rounded = np.round(u, DECIMALS)
+    origin = np.zeros((1, u.shape[1]))
+    moved = np.linalg.norm(rounded - np.vstack((origin, u[:-1])), axis=1)  # from the unrounded point before
+    return Outcome(experiment, Paid(np.vecdot(g, rounded), moved), paid)
+
+
+class Hindsight(NamedTuple):
+    """The certified offline optimum of an experiment, with what its preset charges for the first move, and the best point."""
+
+    optimum: Optimum
+    fixed: Fixed
+
+
+def hindsight(experiment: Experiment) -> Hindsight:
+    """What the best player in hindsight would have paid, moving as it likes and not at all."""
+    scenario = experiment.scenario
+    origin = np.zeros(scenario.domain.dim) if experiment.rounded else None
+    best = offline_optimum(scenario.costs, scenario.domain, L2Movement(), x0=origin)
+    return Hindsight(best, best_fixed(scenario.costs, scenario.domain))
+
+
+def certified(outcome: Outcome) -> dict[str, float]:
+    """What each learner's total regret may be at most, from its exact run, before any rounding of a measurement.
+
+    For one learner the realised certificate, for an ensemble the least of what Theorem 8, live, allows beyond an expert.
+    """
+    scenario = outcome.experiment.scenario
+    bounds = {}
+    u = scenario.comparator
+    moved = float(outcome.comparator.switching.sum())
+    for label, learner in outcome.experiment.learners.items():
+        if isinstance(learner, SAder):
+            found = certify_experts(run(learner, scenario.costs, record="experts"))
+            regret = float((found.experts + found.bound).min() - scenario.costs.values(u).sum())
+        else:
+            regret = float(certify(run(learner, scenario.costs), u).realised[-1])
+        bounds[label] = regret - moved
+    return bounds
+
+
+def _paid(g: Array, x: Array, before: Array | float) -> Paid:
+    """What x pays, coming from ``before``."""
+    return Paid(np.vecdot(g, x), np.linalg.norm(np.diff(x, axis=0, prepend=before), axis=1))
+
+
+def _points(learner: Learner[Any], experiment: Experiment) -> Array:
+    if experiment.rounded and isinstance(learner, SAder):
+        return _average_of_rounded(learner, experiment)
+    return run(learner, experiment.scenario.costs).x
+
+
+def _average_of_rounded(learner: SAder, experiment: Experiment) -> Array:
+    """The published ensembles: experts' points are rounded before they are charged and averaged; the average is not.
+
+    Linear costs have one gradient, so that the experts play as if they were alone, and <g, x_t> is the same for all.
+    """
+    costs = experiment.scenario.costs
+    beta = float(learner.beta)
+    points = np.stack([np.round(run(expert, costs).x, DECIMALS) for expert in learner.experts])
+    moved = np.linalg.norm(np.diff(points, axis=1, prepend=0.0), axis=2)
+    losses = np.cumsum(np.vecdot(points, costs.arrays()[0]) + moved, axis=1)
+    before = np.concatenate((np.zeros((len(points), 1)), losses[:, :-1]), axis=1)
+    scores = np.asarray(learner.log_prior)[:, None] - beta * before
+    w = np.exp(scores - scores.max(axis=0))
+    return np.einsum("it,itd->td", w / w.sum(axis=0), points)

@@ -1,0 +1,166 @@
+"""All parts of the reproduction by name, and how they are made: in parallel, kept as soon as they are done, never twice."""
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from klazy.base import parallel
+from klazy.base.checks import one_of, refusal
+from klazy.studies.paper import illustrations
+from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, experiment
+from klazy.studies.paper.extras import budgets, foresight, memories, presets, rates, seeds, sigmas, slacks
+from klazy.studies.paper.figures import paper_section
+from klazy.studies.paper.measure import play
+from klazy.studies.paper.section import Row, Section, Stored, fresh, key_of, load, save
+
+
+class Part(NamedTuple):
+    """``uses`` are the settings that it depends on, ``seconds`` about how long it takes, relative to the others."""
+
+    kind: str
+    about: str
+    make: Callable[[Settings], Section]
+    uses: tuple[str, ...] = ("seed", "quick")
+    seconds: float = 2.0
+
+
+def _uses(name: str) -> tuple[str, ...]:
+    """Only the stochastic sequences are drawn."""
+    return ("preset", "seed", "quick") if "stochastic" in name else ("preset", "quick")
+
+
+PARTS: dict[str, Part] = {
+    **{
+        name: Part("experiment", recipe.title, partial(paper_section, name), _uses(name), 3.0)
+        for name, recipe in EXPERIMENTS.items()
+    },
+    "geometry": Part(
+        "illustration",
+        "One greedy and one lazy step on the l1 and on the l2 ball",
+        illustrations.geometry,
+        (),
+    ),
+    "phases": Part(
+        "illustration",
+        "Which gradients an update adds up; small examples of the costs",
+        illustrations.phases,
+        ("seed",),
+    ),
+    "lower-bound": Part(
+        "illustration", "The sequence of the lower bound, and its exact regret", illustrations.lower_bound, ()
+    ),
+    "resonance": Part(
+        "extra", "Every slack up to 2000, on equal and on random phases", slacks.resonance, seconds=30.0
+    ),
+    "best-sigma": Part(
+        "extra", "Each learner at its own best constant sigma", sigmas.best_sigma, seconds=6.0
+    ),
+    "beta-rules": Part("extra", "The ensembles by rule for beta", rates.rates, seconds=5.0),
+    "memories": Part("extra", "Decay, auto and SAder-k beside k-lazyGD", memories.memories, seconds=6.0),
+    "budgets": Part(
+        "extra",
+        "Regret against every comparator: the frontier of path lengths",
+        budgets.budgets,
+        seconds=20.0,
+    ),
+    "look-ahead": Part(
+        "extra", "Baselines that see the costs first, beside learners", foresight.foresight, seconds=15.0
+    ),
+    "presets": Part("extra", "What the two presets differ in, and how much it matters", presets.presets),
+    "seeds": Part(
+        "extra", "The stochastic experiments over many seeds", seeds.seeds, ("seed", "seeds", "quick"), 15.0
+    ),
+    "movement-weights": Part(
+        "extra", "Movement weights from 0.1 to 30", sigmas.movement_weights, seconds=8.0
+    ),
+}
+
+
+class Job(NamedTuple):
+    """One part under some settings, the folder that it goes to, and the key of all that it is made from."""
+
+    name: str
+    settings: Settings
+    folder: Path
+    key: str
+
+    def done(self) -> bool:
+        return fresh(self.folder, self.key)
+
+    def make(self) -> "Job":
+        save(PARTS[self.name].make(self.settings), self.folder, self.key)
+        return self
+
+    def stored(self) -> Stored:
+        return load(self.folder)
+
+
+def checked(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "a part") -> list[str]:
+    """The names in the order of the reproduction, all of them if none is given."""
+    chosen = list(names)
+    known = list(among)
+    for name in chosen:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.4)
+            remedy = f"did you mean {near[0]!r}? `klazy list` names all" if near else "`klazy list` names all"
+            raise refusal("reproduce", f"the name of {kind}", "name", repr(name), remedy)
+    return [name for name in known if name in chosen or not chosen]
+
+
+def jobs_of(names: Iterable[str], presets: Sequence[str], settings: Settings, out: Path) -> list[Job]:
+    """What is to be made: each experiment once per preset, the others once."""
+    if settings.seeds < 2:
+        raise refusal(
+            "reproduce", "seeds >= 2, for an interval", "seeds", settings.seeds, "give a larger number"
+        )
+    for preset in presets:
+        one_of(preset, "preset", "reproduce", PRESETS)
+    found = []
+    for name in checked(names):
+        part = PARTS[name]
+        for preset in presets if part.kind == "experiment" else PRESETS[:1]:
+            chosen = settings._replace(preset=preset)
+            key = key_of(name, {setting: getattr(chosen, setting) for setting in part.uses})
+            found.append(
+                Job(
+                    name, chosen, out / (preset if part.kind == "experiment" else f"{part.kind}s") / name, key
+                )
+            )
+    return found
+
+
+def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
+    """Make what is not on disk already, in parallel processes, the longest first; each job is given back when it is done."""
+    pending = sorted((job for job in jobs if not job.done()), key=lambda job: -PARTS[job.name].seconds)
+    yield from (job for job in jobs if job not in pending)
+    if pending:
+        with parallel.workers(jobs=min(workers or os.cpu_count() or 1, len(pending))):
+            yield from parallel.unordered(Job.make, pending)
+
+
+def experiments(names: Iterable[str]) -> list[str]:
+    """Names of experiments alone, all of them if none is given."""
+    return checked(names, EXPERIMENTS, "an experiment")
+
+
+def results(names: Iterable[str], preset: str, settings: Settings) -> list[Row]:
+    """The rows of the experiments alone, nothing drawn and nothing kept."""
+    rows = []
+    for name in experiments(names):
+        outcome = play(experiment(name, preset, seed=settings.seed, shorter=settings.shorter))
+        rows += [{"preset": preset, **row} for row in outcome.rows()]
+    return rows
+
+
+def as_object(preset: str, rows: Iterable[Row]) -> dict[str, Any]:
+    """The rows of one preset as one object, experiment by experiment."""
+    found: dict[str, Any] = {}
+    for row in rows:
+        u = {"switching": row["comparator_switching"], "hitting": row["comparator_hitting"]}
+        of = found.setdefault(row["experiment"], {"T": row["T"], "comparator": u, "learners": {}})
+        keys = ("switching", "hitting", "dynamic_regret", "total_regret")
+        of["learners"][row["learner"]] = {key: row[key] for key in keys}
+    return {"preset": preset, "experiments": found}

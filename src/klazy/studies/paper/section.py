@@ -1,0 +1,117 @@
+"""What one part of the reproduction found, and how it is kept on disk: words, tables as Parquet, figures as SVG and PNG."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from klazy import show
+
+if TYPE_CHECKING:
+    from klazy.show import Figure
+
+Row = dict[str, Any]
+ABOUT = "section.json"
+ABANDONED = 3600.0  # seconds after which a half-written section is not somebody's who still writes
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A title, paragraphs, tables of rows by name, figures by name, each with its caption, and a note in small print."""
+
+    title: str
+    text: list[str]
+    tables: dict[str, list[Row]] = field(default_factory=dict)
+    figures: dict[str, "tuple[Figure, str]"] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A section on disk; ``key`` identifies all that it was made from, ``captions`` belong to its figures, by name."""
+
+    folder: Path
+    key: str
+    title: str
+    text: list[str]
+    tables: dict[str, list[Row]]
+    captions: dict[str, str]
+    note: str
+
+    def figure(self, name: str, form: str = "svg") -> Path:
+        return self.folder / f"{name}.{form}"
+
+
+def save(section: Section, folder: Path, key: str) -> None:
+    """Write a section, whole or not at all: what was in ``folder`` before gives way when all files are there."""
+    import polars
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for left in folder.parent.glob(f".{folder.name}-*"):
+        if time.time() - left.stat().st_mtime > ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    for name, rows in section.tables.items():
+        polars.DataFrame(rows).write_parquet(partial / f"{name}.parquet")
+    for name, (figure, _) in section.figures.items():
+        show.write(figure, partial / name)
+    captions = {name: caption for name, (_, caption) in section.figures.items()}
+    words = {"key": key, "title": section.title, "text": section.text, "note": section.note}
+    about = words | {"tables": list(section.tables), "captions": captions}
+    (partial / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        partial.rename(folder)
+    except OSError:  # another run has put its own there meanwhile
+        shutil.rmtree(partial)
+
+
+def load(folder: Path) -> Stored:
+    """The section in a folder."""
+    import polars
+
+    about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    tables = {
+        name: polars.read_parquet(folder / f"{name}.parquet").to_dicts() for name in about.pop("tables")
+    }
+    return Stored(folder, tables=tables, **about)
+
+
+def fresh(folder: Path, key: str) -> bool:
+    """Whether ``folder`` holds a section made from what ``key`` stands for."""
+    try:
+        return load(folder).key == key
+    except (OSError, ValueError, KeyError, TypeError):  # missing, or not what klazy writes: made anew
+        return False
+
+
+def key_of(*inputs: object) -> str:
+    """A hash of the inputs and of all code that turns them into results."""
+    return hashlib.sha256(json.dumps([inputs, versions(), _source()]).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """What the numbers rest on."""
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ("klazy", "numpy", "scipy", "numba", "matplotlib", "polars")}
+
+
+@cache
+def _source() -> str:
+    """A hash of klazy's own files, so that results of an edited version are not taken for those of another."""
+    root = Path(__file__).parents[1]
+    files = sorted(root.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def less(value: float, than: float) -> str:
+    """How much less or more: in per cent where both are positive, else as a number, for regret may be negative."""
+    gap = 100.0 * (1.0 - value / than) if min(value, than) > 0.0 else than - value
+    size = f"{abs(gap):.1f} %" if min(value, than) > 0.0 else f"{abs(gap):.4g}"
+    return f"{size} {'less' if gap >= 0.0 else 'more'}"

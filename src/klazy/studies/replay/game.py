@@ -1,0 +1,129 @@
+"""What is replayed: the set, what a row of the trace costs, and what moving costs."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from klazy.base.checks import Array, one_of, positive, refusal
+from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
+from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
+from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
+
+COSTS = ("linear", "quadratic", "pinball", "log-wealth")
+DOMAINS = ("simplex", "capped-simplex", "box", "ball", "polytope")
+MOVEMENTS: dict[str, type[Movement]] = {"tv": TVMovement, "l1": L1Movement, "l2": L2Movement}
+USUAL = {
+    "simplex": "tv",
+    "capped-simplex": "tv",
+    "box": "l1",
+    "ball": "l2",
+    "polytope": "l2",
+}  # movement by set
+
+
+@dataclass(frozen=True)
+class Game:
+    """A set, a cost family by name, a movement cost; ``short`` and ``excess`` are the prices of pinball costs."""
+
+    domain: ConvexSet
+    family: str
+    movement: Movement
+    short: float = 1.0
+    excess: float = 1.0
+
+    def costs(self, rows: Array) -> Costs:
+        """What these rows cost."""
+        if self.family == "linear":
+            return LinearCosts(rows, check=False)
+        if self.family == "quadratic":
+            return QuadraticCosts(rows)
+        return (
+            LogWealthCosts(rows)
+            if self.family == "log-wealth"
+            else PinballCosts(rows, self.short, self.excess)
+        )
+
+    def gradients(self, rows: Array, x: Array) -> Array:
+        """Gradients of these rows' costs, all at x."""
+        costs = self.costs(rows)
+        return (
+            rows
+            if self.family == "linear"
+            else np.array([costs.subgradient(t, x) for t in range(1, costs.T + 1)])
+        )
+
+
+SHAPES: dict[str, dict[str, float]] = {  # what each set takes, and what it is by default
+    "simplex": {"total": 1.0},
+    "capped-simplex": {"total": 1.0, "cap": 1.0},
+    "box": {"lower": 0.0, "upper": 1.0},
+    "ball": {"radius": 1.0},
+    "polytope": {"polytope": 0.0},
+}
+
+
+def game(
+    dim: int, domain: str = "simplex", costs: str = "linear", movement: str | None = None, move_cost: float = 1.0, *,
+    short: float | None = None, excess: float | None = None, **shape: Any,
+) -> Game:  # fmt: skip
+    """The game that the command's words describe, for a trace with ``dim`` columns; ``shape`` is what the set takes."""
+    one_of(costs, "costs", "replay", COSTS)
+    takes = SHAPES[one_of(domain, "domain", "replay", DOMAINS)]
+    for name, value in shape.items():
+        if value is not None and name not in takes:
+            owners = [owner for owner, names in SHAPES.items() if name in names]
+            raise refusal(
+                "replay",
+                f"--domain {' or '.join(owners)} for --{name}",
+                "domain",
+                domain,
+                "leave one of them out",
+            )
+    of = takes | {name: value for name, value in shape.items() if value is not None}
+    made: dict[str, Any] = {
+        "simplex": lambda: Simplex(dim, of["total"]),
+        "capped-simplex": lambda: CappedSimplex(dim, of["total"], of["cap"]),
+        "box": lambda: Box(np.full(dim, of["lower"]), np.full(dim, of["upper"])),
+        "ball": lambda: L2Ball(dim, of["radius"]),
+        "polytope": lambda: _polytope(shape.get("polytope"), dim),
+    }
+    place = made[domain]()
+    kind = one_of(movement or USUAL[domain], "movement", "replay", tuple(MOVEMENTS))
+    if costs == "log-wealth" and domain not in ("simplex", "capped-simplex"):
+        raise refusal("replay", "a simplex for log-wealth", "domain", domain, "leave it out")
+    if costs != "pinball" and (short is not None or excess is not None):
+        raise refusal(
+            "replay", "--costs pinball for --short and --excess", "costs", costs, "leave one of them out"
+        )
+    prices = [
+        1.0 if price is None else positive(price, name, "replay")
+        for name, price in (("short", short), ("excess", excess))
+    ]
+    return Game(place, costs, MOVEMENTS[kind](move_cost), *prices)
+
+
+def _polytope(file: Path | None, dim: int) -> Polytope:
+    """{x : A x <= b} from a JSON file with A and b."""
+    if file is None:
+        raise refusal("replay", "a file with A and b", "polytope", None, "write --polytope set.json")
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+        A = about["A"]
+        b = about["b"]
+    except (OSError, ValueError, KeyError, TypeError) as failed:
+        raise refusal(
+            "replay", "a JSON file with A and b", "polytope", file, f"{type(failed).__name__}: {failed}"
+        ) from failed
+    found = Polytope(A, b)
+    if found.dim != dim:
+        raise refusal(
+            "replay",
+            f"a polytope in R^{dim}, one coordinate per column",
+            "polytope",
+            found,
+            "match the dimensions",
+        )
+    return found

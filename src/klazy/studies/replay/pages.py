@@ -1,0 +1,75 @@
+"""A replay as figures and as one HTML page."""
+
+import tempfile
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from klazy import show
+from klazy.base.html import document, figure, paragraph
+from klazy.base.html import table as in_html
+from klazy.sets import CappedSimplex, Simplex
+from klazy.studies.replay.contenders import CANDIDATES
+from klazy.studies.replay.score import Replay
+from klazy.studies.replay.words import answer, table
+
+SHOWN = 120  # letters of a set's description
+
+if TYPE_CHECKING:
+    from klazy.show import Figure
+
+
+def figures(found: Replay) -> "Iterator[tuple[str, Figure, str]]":
+    """Each with a name and a caption."""
+    switching = {score.name: score.switching for score in found.scores}
+    hitting = {score.name: score.hitting for score in found.scores}
+    caption = "What each contender paid on the second part, for its decisions and for moving. Left and below is better."
+    best = found.optimum
+    optimum = None if best is None else (best.cost - best.hitting, best.hitting)
+    yield "pareto", show.pareto(switching, hitting, optimum), caption
+    first, second = found.rounds
+    shown = {score.name: score for score in (found.scores[0], found.best("lazy"), found.best("greedy"))}
+    rounds = first + 1 + np.arange(len(found.scores[0].points)) * -(-second // len(found.scores[0].points))
+    points = {name: score.points for name, score in shown.items()}
+    shares = isinstance(found.game.domain, Simplex | CappedSimplex)
+    yield (
+        "decisions",
+        show.decisions(rounds, points, found.source.columns, shares),
+        "What was decided in the second part.",
+    )
+
+
+def html(found: Replay, command: str) -> str:
+    """The whole report."""
+    parts = [f"<h1>What laziness would have saved on {escape(found.source.path.name)}</h1>"]
+    said, *others = answer(found)[1:]
+    parts += [paragraph(said, "answer"), *map(paragraph, others), "<h2>Contenders</h2>"]
+    about = (
+        f"{answer(found)[0]} Each contender that has parameters chose among {CANDIDATES} candidates, or as many as differ; "
+        "edge names those of its parameters that are the least or the largest tried. SAder-k is told the number of rounds and "
+        f"the largest gradient, auto the price of moving. The set is {_short(found.game.domain)}, a row costs "
+        f"{found.game.family}, moving {_short(found.game.movement)}."
+    )
+    if found.source.filled:
+        what = (
+            "rows were dropped"
+            if found.source.fill == "drop"
+            else f"missing cells were filled ({found.source.fill})"
+        )
+        about += f" {found.source.filled} {what}."
+    parts += [in_html(table(found)), paragraph(about, "small"), "<h2>Pictures</h2>"]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, drawn, caption in figures(found):
+            show.write(drawn, Path(folder) / name)
+            parts.append(figure(Path(folder) / f"{name}.svg", caption, broad=True))
+    return document(
+        f"klazy: {found.source.path.name}", "\n".join([*parts, paragraph(f"Made by {command}.", "small")])
+    )
+
+
+def _short(thing: object) -> str:
+    text = repr(thing)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -1,0 +1,196 @@
+"""Rules of thumb that an engineer would try first: each says, for a piece of the trace, what it would have played.
+
+They are as causal as learners: the point of round t is made from rows before t. What they follow is the leader, the point that
+would have been best for the average of some past rows.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from klazy.base.checks import Array
+from klazy.costs import QuadraticCosts
+from klazy.studies.replay.game import Game
+
+ROUNDING = 1e-10  # of a mean square, below which a variance is nothing but the rounding of sums
+KEPT = 4  # windows whose averages are kept for the next candidate
+ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
+BLOCK = 512  # rounds in which a dead band is looked through at a time
+
+
+class Leader:
+    """What is best for an average of rows, and how good another point is for it.
+
+    For pinball costs the average has the rows' squares too, and stands for a normal demand with these moments. ``shared`` are
+    rows that many rules play: what is best for their averages is found once.
+    """
+
+    def __init__(self, game: Game, shared: Array | None = None) -> None:
+        self.game = game
+        self.shared = shared
+        self._linear = game.family in ("linear", "log-wealth")
+        self._pinball = game.family == "pinball"
+        self._share = game.short / (game.short + game.excess)  # of rounds in which the best point is enough
+        self.remembered = lru_cache(maxsize=KEPT)(self._remembered)
+
+    def moments(self, rows: Array) -> Array:
+        """What is averaged: the row, its logarithm for wealth, and for pinball costs its square too."""
+        if self._pinball:
+            return np.hstack((rows, rows**2))
+        return -np.log(rows) if self.game.family == "log-wealth" else rows
+
+    def _normal(self, means: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of a demand."""
+        mean, square = np.split(means, 2, axis=-1)
+        variance = square - mean**2
+        return mean, np.sqrt(np.where(variance > ROUNDING * square, variance, 0.0))
+
+    def best(self, means: Array) -> Array:
+        """The points that are best for these averages."""
+        from scipy.special import ndtri
+
+        if self._linear:
+            return self.game.domain.argmin_linear(means)
+        mean, spread = self._normal(means) if self._pinball else (means, 0.0)
+        return self.game.domain.project(mean + ndtri(self._share) * spread)
+
+    def cost(self, means: Array, x: Array) -> Array:
+        """What x costs a round, if the rounds are as on average."""
+        if self._linear:
+            return np.vecdot(means, x)
+        if not self._pinball:
+            return QuadraticCosts(np.atleast_2d(means)).values(np.broadcast_to(x, np.atleast_2d(means).shape))
+        from scipy.special import ndtr
+
+        (mean, spread), (short, excess) = self._normal(means), (self.game.short, self.game.excess)
+        z = (x - mean) / np.where(spread > 0.0, spread, 1.0)
+        missed = np.where(
+            spread > 0.0, spread * (np.exp(-0.5 * z**2) / ROOT_2_PI - z * ndtr(-z)), np.maximum(mean - x, 0.0)
+        )
+        return (excess * (x - mean) + (short + excess) * missed).sum(axis=-1)
+
+    def averages(self, before: Any, t: int, moments: Array, window: int | None) -> tuple[Array, Any]:
+        """For each round the average of what came before it, ``before`` that of the last call; what to hand in next."""
+        n, width = moments.shape
+        if window is None:
+            sums = (0.0 if before is None else before) + np.vstack(
+                (np.zeros(width), np.cumsum(moments, axis=0))
+            )
+            return sums[:-1] / np.maximum(t + np.arange(n), 1)[:, None], sums[-1].copy()
+        tail = moments[:0] if before is None else before
+        both = np.vstack((tail, moments))
+        later = both[-window:].copy()  # not a view, which would keep all rows
+        if window == 1:
+            return both[:-1] if len(tail) else np.vstack((np.zeros((1, width)), both[:-1])), later
+        sums = np.vstack((np.zeros(width), np.cumsum(both, axis=0)))
+        ends = len(tail) + np.arange(n)
+        starts = np.maximum(ends - window, 0)
+        return (sums[ends] - sums[starts]) / np.maximum(ends - starts, 1)[:, None], later
+
+    def _remembered(self, window: int | None) -> tuple[Array, Array, Any]:
+        """The averages of the shared rows, the points that are best for them, and what to go on from."""
+        assert self.shared is not None
+        means, later = self.averages(None, 0, self.moments(self.shared), window)
+        return means, self.best(means), later
+
+
+class Rule:
+    """A rule at work: ``play`` gives the points of the next rounds. ``window`` is how many rows it averages; None means all.
+
+    ``every`` lets it move only each so many rounds, ``hold`` only so many rounds after its last move, and ``horizon`` only if
+    what it saves on average in so many rounds pays for the move.
+    """
+
+    def __init__(
+        self,
+        leader: Leader,
+        *,
+        window: int | None = None,
+        every: int = 1,
+        hold: int = 1,
+        horizon: float | None = None,
+    ) -> None:
+        self.leader = leader
+        self.movement = leader.game.movement
+        self.window = window
+        self.every = every
+        self.hold = hold
+        self.horizon = horizon
+        self.x = leader.game.domain.start
+        # rounds so far, and the one it moved in
+        self.t = 0
+        self.moved = 0
+        self.seen: Any = None  # the sum of all moments, or the latest of them
+
+    def play(self, rows: Array) -> Array:
+        """What it plays while these rows come, of shape (n, d)."""
+        if rows is self.leader.shared and self.t == 0:
+            means, aims, self.seen = self.leader.remembered(self.window)
+        else:
+            means, self.seen = self.leader.averages(self.seen, self.t, self.leader.moments(rows), self.window)
+            aims = self.leader.best(means)
+        if self.t == 0:
+            aims = np.vstack((self.x, aims[1:]))  # before the first row there is nothing to follow
+        points = self._banded(aims, means) if self.horizon is not None else self._held(aims)
+        self.t += len(rows)
+        self.x = points[-1].copy()
+        return points
+
+    def _held(self, aims: Array) -> Array:
+        """Follow the aims in the rounds in which it may move."""
+        n = len(aims)
+        rounds = self.t + np.arange(len(aims))
+        if self.hold == 1:
+            moves = rounds % self.every == 0
+            latest = np.maximum.accumulate(np.where(moves, np.arange(n), -1))
+            return np.where((latest >= 0)[:, None], aims[latest], self.x)
+        points = np.empty_like(aims)
+        x = self.x
+        at = 0
+        changes = (
+            np.flatnonzero((aims[1:] != aims[:-1]).any(axis=1)) + 1
+        )  # the only rounds in which a stale aim gets new
+        while at < n:
+            ready = max(at, self.moved + self.hold - self.t)
+            if ready < n and (aims[ready] == x).all():
+                later = changes[np.searchsorted(changes, ready, side="right") :]
+                ready = int(later[0]) if len(later) else n
+            points[at : min(ready, n)] = x
+            at = ready
+            if at < n:
+                x = aims[at]
+                self.moved = self.t + at
+                points[at] = x
+                at += 1
+        return points
+
+    def _banded(self, aims: Array, means: Array) -> Array:
+        """Follow an aim only if it pays."""
+        points = np.empty_like(aims)
+        x = self.x
+        at = 0
+        weight = float(np.max(self.movement.weight))
+        horizon = self.horizon or 0.0
+        while at < len(aims):
+            block = slice(at, min(at + BLOCK, len(aims)))
+            saved = self.leader.cost(means[block], x) - self.leader.cost(means[block], aims[block])
+            pays = horizon * saved > weight * self.movement.distance(aims[block] - x)
+            first = int(pays.argmax()) if pays.any() else block.stop - at
+            points[at : at + first] = x
+            at += first
+            if at < block.stop:
+                x = aims[at]
+                points[at] = x
+                at += 1
+        return points
+
+
+class Still:
+    """One point for all rounds."""
+
+    def __init__(self, x: Array) -> None:
+        self.x = x
+
+    def play(self, rows: Array) -> Array:
+        return np.broadcast_to(self.x, rows.shape)

@@ -1,0 +1,185 @@
+"""The tables of a study: a recipe or a rule by name, and a grid for each of its keys, which its signature names."""
+
+import difflib
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from klazy.base.checks import Refused
+from klazy.studies.sweep import catalogue
+from klazy.studies.sweep.catalogue import RECIPES, RULES, Entry, Point
+from klazy.studies.sweep.grids import GRIDS, Scalars
+
+OWN = "own"
+
+
+def wrong(message: str, **values: Any) -> PydanticCustomError:
+    """A complaint that ends up beside its key."""
+    return PydanticCustomError("study", message, values)  # pyright: ignore[reportArgumentType]
+
+
+def refuse_unknown(data: Any, known: list[str], required: list[str]) -> None:
+    """Complain of a key that is not known, or of one that is not there."""
+    if not isinstance(data, dict):
+        return
+    for key in data:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise wrong(
+                "no key {key}, got {key}={value} ({hint}keys are {known})",
+                key=key,
+                value=repr(data[key]),
+                hint=hint,
+                known=", ".join(known),
+            )
+    for key in required:
+        if key not in data:
+            raise wrong("a key {key} (keys are {known})", key=key, known=", ".join(known))
+
+
+def some(data: Any) -> Any:
+    """Refuse an empty list."""
+    if isinstance(data, list | tuple) and not data:
+        raise PydanticCustomError("empty", "Input should be a list with something in it")
+    return data
+
+
+class Keys(BaseModel):
+    """A table of a study, every key of which is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, data: Any) -> Any:
+        refuse_unknown(
+            data,
+            list(cls.model_fields),
+            [key for key, field in cls.model_fields.items() if field.is_required()],
+        )
+        return data
+
+
+class Block(BaseModel):
+    """A recipe or a rule with its grids."""
+
+    @property
+    def kind(self) -> str:
+        return "recipe" if "recipe" in type(self).model_fields else "rule"
+
+    @property
+    def name(self) -> str:
+        return getattr(self, self.kind)
+
+    @property
+    def grids(self) -> dict[str, tuple[Any, ...]]:
+        """The values of every key that has any."""
+        given = {key: values for key, values in self if key != self.kind and values is not None}
+        return given if self.model_extra is None else _typed(given, catalogue.entry(self.name, self.kind))
+
+    def points(self) -> Iterator[Point]:
+        """Every combination of values."""
+        grids = self.grids
+        return (dict(zip(grids, values, strict=True)) for values in itertools.product(*grids.values()))
+
+    @model_validator(mode="after")
+    def _values(self) -> "Block":
+        """Own keys must be in the signature; a learner's values must be such that there is a learner with them."""
+        try:
+            keys = catalogue.entry(self.name, self.kind).keys
+        except Refused as unknown:
+            raise wrong("{kind} to be {what}", kind=self.kind, what=str(unknown)) from None
+        refuse_unknown(self.model_extra or {}, list(keys), [])
+        try:
+            grids = self.grids
+        except ValidationError as found:
+            error = found.errors()[0]
+            said = error["msg"].removeprefix("Input should be ")
+            raise wrong(
+                "{key} to be {said}, got {value}", key=found.title, said=said, value=repr(error["input"])
+            ) from None
+        refuse_unknown(grids, list(keys), [key for key, value in keys.items() if value.required])
+        if {"sigma", "c"} <= set(keys) and len({"sigma", "c"} & set(grids)) != 1:
+            raise wrong("either sigma, for a constant one, or c, for sigma_t = sqrt(t / c)")
+        if self.kind == "rule" and self.name in RULES:
+            self._try(grids)
+        return self
+
+    def _try(self, grids: dict[str, tuple[Any, ...]]) -> None:
+        """Build a learner with every value of every key once."""
+        first = {key: values[0] for key, values in grids.items()}
+        others = [first | {key: value} for key, values in grids.items() for value in values[1:]]
+        for point in (first, *others):
+            try:
+                catalogue.check(self.name, point)
+            except Refused as refused:
+                raise wrong(
+                    "values that {name} accepts: {why}", name=self.name, why=str(refused).rstrip(".")
+                ) from None
+
+
+def _typed(given: dict[str, tuple[Any, ...]], entry: Entry) -> dict[str, tuple[Any, ...]]:
+    """The values of somebody's own keys in the types of the signature, with its defaults."""
+    typed: dict[str, tuple[Any, ...]] = {}
+    for key, (kind, default) in entry.keys.items():
+        if key in given:
+            try:
+                typed[key] = TypeAdapter(GRIDS.get(kind, Scalars)).validate_python(list(given[key]))
+            except ValidationError as found:
+                raise ValidationError.from_exception_data(key, found.errors()) from None  # pyright: ignore[reportArgumentType]
+        elif not entry.keys[key].required and isinstance(default, bool | int | float | str):
+            typed[key] = (default,)
+    return typed
+
+
+def _model(kind: str, name: str, entry: Entry) -> Any:
+    fields: dict[str, Any] = {kind: (Literal[name], ...)}
+    for key, (values, default) in entry.keys.items():
+        grid = GRIDS.get(values, Scalars)
+        fields[key] = (grid, ... if entry.keys[key].required else None if default is None else (default,))
+    return create_model(name, __base__=(Keys, Block), **fields)
+
+
+def _own(kind: str) -> Any:
+    """A table whose keys are those of a function that klazy does not know."""
+
+    class Own(Block):
+        model_config = ConfigDict(extra="allow", frozen=True)
+        __pydantic_extra__: dict[str, Scalars]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    fields: dict[str, Any] = {kind: (str, ...)}
+    return create_model("Own", __base__=Own, **fields)
+
+
+def _union(kind: str, known: dict[str, Entry]) -> Any:
+    """Any table of this kind."""
+    models: Any = Annotated[_own(kind), Tag(OWN)]
+    for name, entry in known.items():
+        models |= Annotated[_model(kind, name, entry), Tag(name)]
+
+    def tag(data: Any) -> Any:
+        name = data.get(kind) if isinstance(data, dict) else getattr(data, kind, None)
+        return OWN if isinstance(name, str) and ":" in name else name
+
+    allowed = f"{kind} to be one of {', '.join(known)}, or module:function for one's own"
+    return Annotated[models, Discriminator(tag, custom_error_type=kind, custom_error_message=allowed)]
+
+
+if TYPE_CHECKING:
+    Recipe = Rule = Block
+else:
+    Recipe = _union("recipe", RECIPES)
+    Rule = _union("rule", RULES)

@@ -1,0 +1,212 @@
+"""Playing a study: on this machine or a cluster through joblib, kept as it goes, never the same run twice."""
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, Timer
+from typing import TYPE_CHECKING
+
+from klazy.base.checks import one_of, refusal, whole
+from klazy.base.parallel import BACKENDS, WorkerLost, unordered, workers
+from klazy.studies.sweep.play import Outcome, failure, play
+from klazy.studies.sweep.runs import Task, dealt, halved, tasks_of
+from klazy.studies.sweep.store import Store, load_sweep
+from klazy.studies.sweep.study import Study
+from klazy.studies.sweep.table import cells_of, frame_of
+
+if TYPE_CHECKING:
+    import polars
+
+STUDY = "study.json"
+PATIENCE = 0.5  # seconds after which rows are written at the latest, or
+SHARE = 0.01  # of the time so far, so that a long sweep has hundreds of files, not thousands
+Progress = Callable[[int, int, int], object]  # runs played, runs to play, learner-rounds played
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """A study that was played: ``rows`` has its runs; ``computed`` of them were played now, ``reused`` found in the folder."""
+
+    study: Study
+    rows: "polars.DataFrame"
+    computed: int
+    reused: int
+    learner_rounds: int
+    seconds: float
+
+    @property
+    def runs(self) -> int:
+        return len(self.rows)
+
+    @property
+    def failed(self) -> int:
+        return self.runs - self.rows["error"].null_count()
+
+    def cells(
+        self, metric: str | None = None, *, relative_to: str | None = None, held_out: bool = False
+    ) -> "polars.DataFrame":
+        """Mean and 95 % interval of a metric, by default the study's first, for every cell of the grid.
+
+        ``relative_to`` a learner: in per cent of what that one has, at its best for each setting. ``held_out``: the column
+        ``choice``, by which the best cells are chosen, is of the even seeds, and all else of the others.
+        """
+        return cells_of(self.rows, metric or self.study.metrics[0], relative_to, held_out)
+
+    def counts(self) -> dict[str, float]:
+        """What the command prints as JSON."""
+        counts = {name: getattr(self, name) for name in ("runs", "computed", "reused", "failed", "seconds")}
+        return counts | {"learner_rounds_per_second": self.learner_rounds / self.seconds}
+
+    def __repr__(self) -> str:
+        done = f"{self.computed} computed, {self.reused} reused, {self.failed} failed"
+        return f"Sweep({self.study.name!r}, {self.runs} runs: {done}, {self.seconds:.1f} s)"
+
+
+def sweep(
+    study: Study,
+    out: Path | str | None = None,
+    *,
+    backend: str = "local",
+    address: str | None = None,
+    jobs: int | None = None,
+    retry_failed: bool = False,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Play all runs of a study that are not in the folder ``out`` yet, and keep them there; without it, in memory.
+
+    Rows are on the disk half a second after they are computed (later in a long sweep, by a hundredth of its time), so that a
+    sweep can be killed at any moment and started again. Runs that failed are kept with their error, and played again only
+    with ``retry_failed``. With ``jobs=1`` runs are played in this process. ``backend`` may be ``"dask"``, ``"ray"`` or
+    ``"spark"``, at ``address``, where klazy is installed.
+
+    >>> found = sweep(Study(scenarios=[{"recipe": "phases_of_length", "length": 5, "T": 100}],
+    ...                     learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}]), jobs=1)
+    >>> found.cells().select("k", "mean").rows()
+    [(1, 97.5), (5, 97.5), (10, 91.5)]
+    """
+    if jobs is not None:
+        jobs = whole(jobs, "jobs", "sweep", "jobs >= 1", "leave it out for all cores")
+    one_of(backend, "backend", "sweep", BACKENDS)
+    started = time.perf_counter()
+    tasks = list(tasks_of(study))
+    keys = [run.key for task in tasks for run in task.runs]
+    store = None if out is None else Store(Path(out))
+    if store is not None:
+        store.put(STUDY, study.model_dump_json(exclude_none=True, indent=1))
+        if retry_failed:
+            store.forget(keys)
+    todo = [
+        task._replace(runs=[run for run in task.runs if store is None or run.key not in store.keys])
+        for task in tasks
+    ]
+    pending = sum(len(task.runs) for task in todo)
+    keeper = _Keeper(store, pending, progress)
+    if pending:
+        with workers(backend, address, jobs) as count:
+            try:
+                for task, outcome in _outcomes(dealt(todo, count)):
+                    keeper.take(task, outcome)
+            finally:
+                keeper.close()
+    rows = in_order(
+        load_sweep(store.folder) if store is not None and pending < len(keys) else keeper.rows(), keys
+    )
+    return Sweep(
+        study, rows, pending, len(keys) - pending, keeper.learner_rounds, time.perf_counter() - started
+    )
+
+
+def _outcomes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
+    """What the tasks come to, in any order; a run that ends its worker is found by halves, and has that as its error."""
+    left = {i: task._replace(number=i) for i, task in enumerate(tasks)}
+    try:
+        for outcome in unordered(play, list(left.values())):
+            yield left.pop(outcome.number), outcome
+    except WorkerLost as lost:
+        suspects = list(left.values())
+        if len(suspects) == 1 and len(suspects[0].runs) == 1:
+            yield suspects[0], failure(suspects[0], lost)
+            return
+        for half in halved(suspects):
+            yield from _outcomes(half)
+
+
+class _Keeper:
+    """What has been played: written from time to time if there is a store, else kept."""
+
+    def __init__(self, store: Store | None, pending: int, progress: Progress | None) -> None:
+        self.store = store
+        self.pending = pending
+        self.progress = progress
+        self.waiting: list[tuple[Task, Outcome]] = []
+        self.frames: list[polars.DataFrame] = []
+        self.done = self.learner_rounds = 0
+        self.started = self.written = time.perf_counter()
+        self.timer = Timer(0.0, self.write)
+        self.turn = Lock()
+
+    def take(self, task: Task, outcome: Outcome) -> None:
+        """Keep it now if something was kept long ago, else when its time has come, whether or not there is more by then."""
+        with self.turn:
+            self.waiting.append((task, outcome))
+        self.done += len(task.runs)
+        self.learner_rounds += outcome.learner_rounds
+        now = time.perf_counter()
+        left = max(PATIENCE, SHARE * (now - self.started)) - (now - self.written)
+        if self.store is not None and left <= 0.0:
+            self.write()
+        elif self.store is not None and not self.timer.is_alive():
+            self.timer = Timer(left, self.write)
+            self.timer.daemon = True
+            self.timer.start()
+        if self.progress is not None:
+            self.progress(self.done, self.pending, self.learner_rounds)
+
+    def write(self) -> None:
+        with self.turn:
+            if self.store is not None and self.waiting:
+                self.frames.append(frame_of(self.waiting))
+                self.store.add(self.frames[-1])
+                self.waiting = []
+                self.written = time.perf_counter()
+
+    def close(self) -> None:
+        self.timer.cancel()
+        self.write()
+
+    def rows(self) -> "polars.DataFrame":
+        """All that was played."""
+        import polars as pl
+
+        return pl.concat([*self.frames, frame_of(self.waiting)])
+
+
+def in_order(rows: "polars.DataFrame", keys: Collection[str]) -> "polars.DataFrame":
+    """The rows with these keys, in the order of the keys."""
+    import polars as pl
+
+    return pl.DataFrame({"key": list(keys)}).join(rows, on="key", how="inner", maintain_order="left")
+
+
+def stored(folder: Path) -> "tuple[Study, polars.DataFrame]":
+    """The study that was played last into a folder, and its runs that are there."""
+    try:
+        study = Study(**json.loads((folder / STUDY).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as failed:
+        raise refusal(
+            "sweep plot", "the folder of a sweep", "folder", folder, f"play a study into it ({failed})"
+        ) from failed
+    rows = load_sweep(folder)
+    found = in_order(rows, [run.key for task in tasks_of(study) for run in task.runs])
+    if not len(found):
+        versions = ", ".join(rows["version"].unique().sort())
+        raise refusal(
+            "sweep plot",
+            "runs of its study",
+            "runs",
+            f"{len(rows)} others of klazy {versions}",
+            "play the study again",
+        )
+    return study, found

@@ -1,0 +1,128 @@
+"""Where runs are kept: one row each, in Parquet files that are written whole and never changed, but for failures forgotten."""
+
+from collections.abc import Collection
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import uuid4
+
+from klazy.base.checks import refusal
+from klazy.base.files import locked, write_durably
+
+if TYPE_CHECKING:
+    import polars
+
+PARTS = "part-*.parquet"
+RETRIES = 20  # of a reader beside a sweep that takes out failures
+
+
+class Store:
+    """The runs in a folder: ``keys`` has the key of each, with whether it failed.
+
+    A file appears under its name when all of it is on the disk, so a process that is killed leaves none in part. Writers take
+    turns by a lock, which dies with its owner, and look what others have written before they write: no run is there twice.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.keys = dict[str, bool]()
+        self._read: set[str] = set()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with self._turn():
+                for left in folder.glob("*.partial"):
+                    left.unlink()  # of a writer that was killed: others wait for their turn
+                self.look()
+        except OSError as failed:
+            raise refusal(
+                "sweep", "a folder to write to", "out", folder, failed.strerror or "choose another"
+            ) from failed
+
+    def look(self) -> None:
+        """Learn of the runs that have been added since."""
+        new = [file for file in self.folder.glob(PARTS) if file.name not in self._read]
+        if new:
+            self._know(_read(new, ["key", "error"]), new)
+
+    def _know(self, rows: "polars.DataFrame", files: list[Path]) -> None:
+        self.keys.update(zip(rows["key"].to_list(), rows["error"].is_not_null().to_list(), strict=True))
+        self._read |= {file.name for file in files}
+
+    def add(self, rows: "polars.DataFrame") -> None:
+        """Keep these runs, but for those that are there by now."""
+        with self._turn():
+            self.look()
+            new = rows.filter([key not in self.keys for key in rows["key"].to_list()])
+            if len(new):
+                file = self.folder / f"part-{uuid4().hex}.parquet"
+                self._write(new, file)
+                self._know(new, [file])
+
+    def forget(self, keys: Collection[str]) -> None:
+        """Take out those of these runs that failed."""
+        import polars as pl
+
+        gone = [key for key in keys if self.keys.get(key)]
+        with self._turn():
+            for file in self.folder.glob(PARTS) if gone else ():
+                rows = pl.read_parquet(file)
+                kept = rows.filter(~(rows["key"].is_in(gone) & rows["error"].is_not_null()))
+                if len(kept) == 0:
+                    file.unlink()
+                elif len(kept) < len(rows):
+                    self._write(kept, file)
+            self.keys.clear()
+            self._read.clear()
+            self.look()
+
+    def put(self, name: str, text: str) -> None:
+        """A file beside the runs."""
+        with self._turn():
+            (self.folder / f"{name}.partial").write_text(text, encoding="utf-8")
+            (self.folder / f"{name}.partial").replace(self.folder / name)
+
+    def _write(self, rows: "polars.DataFrame", file: Path) -> None:
+        data = BytesIO()
+        rows.write_parquet(data, compression="lz4")  # keys do not compress, and zstd takes twice as long
+        write_durably(file, data.getvalue())
+
+    def _turn(self) -> Any:
+        """The lock, which waits for whoever has it."""
+        return locked(self.folder / ".lock", "sweep", wait=True)
+
+
+def load_sweep(folder: Path | str) -> "polars.DataFrame":
+    """The runs of a sweep as a polars frame, one row each; of all studies, and versions of klazy, that were played into it.
+
+    DuckDB reads them by path: ``SELECT k, avg(total_regret) FROM 'folder/*.parquet' GROUP BY k``.
+    """
+    for _ in range(RETRIES):
+        files = sorted(Path(folder).glob(PARTS))
+        try:
+            return _read(files) if files else _none(folder)
+        except FileNotFoundError:
+            continue  # a sweep that tries failed runs again has taken it out: there is a new one
+    return _read(sorted(Path(folder).glob(PARTS)))
+
+
+def _none(folder: Path | str) -> NoReturn:
+    raise refusal(
+        "load_sweep", "the folder of a sweep", "folder", folder, "run `klazy sweep study.toml --out FOLDER`"
+    )
+
+
+def _read(files: list[Path], columns: list[str] | None = None) -> "polars.DataFrame":
+    """The rows of files that klazy wrote; another is refused by name."""
+    import polars as pl
+
+    try:
+        return pl.read_parquet(files, columns=columns)
+    except pl.exceptions.PolarsError as failed:
+        for file in files:
+            try:
+                pl.read_parquet(file, columns=columns or ["key", "error"])
+            except pl.exceptions.PolarsError:
+                raise refusal(
+                    "sweep", "files that klazy wrote", "file", file, "take it out of the folder"
+                ) from failed
+        raise

@@ -1,0 +1,100 @@
+"""A study: which learners on which sequences, at which values, how often. All that it may say is checked here."""
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, Strict, ValidationError
+
+from klazy.base.checks import Refused, refusal
+from klazy.studies.sweep.blocks import OWN, Keys, Recipe, Rule, some
+from klazy.studies.sweep.grids import LARGEST, Weights
+
+POINTS = 200  # of a curve
+REMEDY = "`klazy sweep --init` shows a study with every key"
+Metric = Literal[
+    "cost", "hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret"
+]
+LABORIOUS = ("static_regret", "optimum_regret")  # found only if they are asked for
+Whole = Annotated[int, Strict()]
+
+
+class Study(Keys):
+    """Every learner at every value of its grid, on every sequence, at every price of movement: one run each.
+
+    ``scenarios`` name recipes and ``learners`` rules, both with grids for their keys; ``seeds`` is how many sequences are
+    drawn of each scenario that is random, from ``seed``. ``metrics`` says what is shown, the first in tables and figures;
+    static_regret and optimum_regret are found only if they are named. ``record = "curves"`` keeps 200 points of each run's
+    running sums.
+
+    >>> study = Study(scenarios=[{"recipe": "phases_of_length", "length": [5, 10], "T": 100}],
+    ...               learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": {"powers": [2, 0, 3]}}])
+    >>> study.learners[0].grids["k"]
+    (1, 2, 4, 8)
+    """
+
+    name: str = "a study"
+    scenarios: Annotated[tuple[Recipe, ...], BeforeValidator(some)]
+    learners: Annotated[tuple[Rule, ...], BeforeValidator(some)]
+    movement: Literal["l2", "l1", "tv"] = "l2"
+    movement_weight: Weights = (1.0,)
+    seeds: Annotated[Whole, Field(ge=1)] = 1
+    seed: Annotated[Whole, Field(ge=0, le=LARGEST)] = 0
+    metrics: Annotated[tuple[Metric, ...], BeforeValidator(some)] = ("total_regret",)
+    record: Literal["totals", "curves"] = "totals"
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as found:
+            raise _explained(found, "Study") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, from which the same study can be built."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    @classmethod
+    def read(cls, path: Path | str) -> Self:
+        """The study in a TOML file."""
+        path = Path(path)
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as failed:
+            raise refusal(
+                "sweep", "a study to read", "file", path, failed.strerror or "choose another"
+            ) from failed
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failed:
+            raise refusal("sweep", "a study in TOML", "file", path, f"{failed}; {REMEDY}") from failed
+        try:
+            return cls(**data)
+        except Refused as wrong:
+            raise Refused(str(wrong).replace("Study needs", f"{path} needs")) from None
+
+
+def example() -> str:
+    """A study with every key and what it means, which runs as it is."""
+    return files("klazy.studies.sweep").joinpath("example.toml").read_text(encoding="utf-8")
+
+
+def _explained(found: ValidationError, owner: str) -> Refused:
+    """What is wrong with a study, a line each: the key, what it must be and what it is."""
+    return Refused("\n".join(dict.fromkeys(str(_line(owner, error)) for error in found.errors())))
+
+
+def _line(owner: str, error: Any) -> Refused:
+    kind = error["type"]
+    value = error["input"]
+    words = [part for part in error["loc"] if isinstance(part, str) and part != OWN]
+    index = next((part for part in error["loc"] if isinstance(part, int)), None)
+    if (
+        words and words[0] in ("scenarios", "learners") and index is not None
+    ):  # then comes the name of the recipe or rule
+        owner = f"{owner}.{words[0]}[{index}]{f' ({words[1]})' if len(words) > 1 else ''}"
+        words = words[2:]
+    if kind == "study":
+        return Refused(f"{owner} needs {error['msg']}; {REMEDY}.")
+    key = kind if kind in ("recipe", "rule") else words[-1]
+    value = value.get(key) if isinstance(value, dict) and key == kind else value
+    condition = error["msg"].replace("Input should be", f"{key} to be").replace("valid tuple", "list")
+    return refusal(owner, condition, key, repr(value), REMEDY)

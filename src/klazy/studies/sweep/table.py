@@ -1,0 +1,239 @@
+"""Runs as rows of a polars frame, with the same columns whatever the study, and their means by cell."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import klazy
+from klazy.base.checks import one_of, refusal
+from klazy.studies.sweep.catalogue import RECIPES, Point
+from klazy.studies.sweep.play import SUMS, Outcome
+from klazy.studies.sweep.runs import Task
+
+if TYPE_CHECKING:
+    import polars
+
+Row = dict[str, Any]
+KEYS: dict[str, type] = {  # of recipes and rules that have a column of their own; other keys are among the options
+    "T": int, "dim": int, "phases": int, "length": int, "random_phases": bool, "settled": int, "period": int,
+    "sigma": float, "c": float, "k": int, "m": float, "kappa": float,
+}  # fmt: skip
+SCENARIO = (
+    "scenario",
+    "T",
+    "dim",
+    "phases",
+    "length",
+    "random_phases",
+    "settled",
+    "period",
+    "scenario_options",
+)
+LEARNER = ("learner", "sigma", "c", "k", "m", "kappa", "learner_options")
+PRICE = ("movement", "movement_weight")
+SETTING = (*SCENARIO, *PRICE)  # what a learner cannot choose
+CELL = (*SCENARIO, *LEARNER, *PRICE)
+METRICS = (*SUMS[:2], "cost", *SUMS[2:])
+NAME_IT = "name it among the study's metrics and play it"
+CURVES = ("hitting_curve", "switching_curve")
+
+
+def frame_of(played: Sequence[tuple[Task, Outcome]]) -> "polars.DataFrame":
+    """One row per run: its key, what it is, what it paid, its regrets, its curve if there is one, its error if it failed."""
+    import polars as pl
+
+    schema = schema_of()
+    columns: dict[str, Any] = {name: [] for name in schema}
+    read: dict[int, Row] = {}  # the points of learners, which tasks share
+    for task, outcome in played:
+        for name, values in _values(task, outcome, read).items():
+            columns[name] += values
+    return pl.DataFrame(columns, schema=schema).with_columns(pl.col(METRICS).fill_nan(None))
+
+
+def _values(task: Task, outcome: Outcome, read: dict[int, Row]) -> dict[str, list[Any]]:
+    """The rows of a task, by column."""
+    runs = task.runs
+    curves = [outcome.curves.get(i) for i in range(len(task.runs))]
+    (recipe, point, seed), known = task.sequence, outcome.T and task.sequence.recipe in RECIPES
+    size = (
+        {"T": outcome.T, "dim": outcome.dim} if known else {}
+    )  # another recipe may draw them, and they would tell cells apart
+    where = size | _columns(point, SCENARIO) | {"scenario": recipe, "movement": task.movement}
+    where |= {"version": klazy.__version__, "root": seed and seed[0], "seed": seed and seed[1]}
+    for run in runs:
+        if id(run.point) not in read:
+            read[id(run.point)] = _columns(run.point, LEARNER)
+    what = [read[id(run.point)] for run in runs]
+    return {
+        **{
+            name: [where.get(name)] * len(runs) for name in ("version", *SCENARIO, "movement", "root", "seed")
+        },
+        **{name: [row.get(name) for row in what] for name in LEARNER[1:]},
+        "key": [run.key for run in runs],
+        "learner": [run.rule for run in runs],
+        "movement_weight": [run.weight for run in runs],
+        **dict(zip(SUMS, outcome.sums.T.tolist(), strict=True)),
+        "cost": (outcome.sums[:, 0] + outcome.sums[:, 1]).tolist(),
+        "rounds": [curve if curve is None else outcome.rounds for curve in curves],
+        **{
+            name: [curve if curve is None else curve[:, i] for curve in curves]
+            for i, name in enumerate(CURVES)
+        },
+        "error": [error or None for error in outcome.errors],
+    }
+
+
+def schema_of() -> dict[str, Any]:
+    """The columns and their types."""
+    import polars as pl
+
+    kinds: dict[type, Any] = {int: pl.Int64(), float: pl.Float64(), bool: pl.Boolean()}
+    types: dict[str, Any] = {name: kinds[kind] for name, kind in KEYS.items()} | {
+        "movement_weight": pl.Float64()
+    }
+    columns = {name: types.get(name, pl.String()) for name in ("key", "version", *CELL)}
+    columns |= {name: pl.Int64() for name in ("root", "seed")} | {name: pl.Float64() for name in METRICS}
+    return (
+        columns
+        | {"rounds": pl.List(pl.Int64())}
+        | {name: pl.List(pl.Float64()) for name in CURVES}
+        | {"error": pl.String()}
+    )
+
+
+def _columns(point: Point, among: Sequence[str]) -> Row:
+    """The values that have a column ``among`` these, and the others as text in the last of them, the options."""
+    own = {
+        key: value for key, value in point.items() if key in among and key in KEYS and _fits(value, KEYS[key])
+    }
+    others = {key: value for key, value in point.items() if key not in own}
+    return own | ({among[-1]: json.dumps(others, sort_keys=True)} if others else {})
+
+
+def _fits(value: Any, kind: type) -> bool:
+    return isinstance(value, bool) == (kind is bool) and isinstance(value, kind | int)
+
+
+def cells_of(
+    rows: "polars.DataFrame", metric: str, relative_to: str | None = None, held_out: bool = False
+) -> "polars.DataFrame":
+    """The ``mean`` of a metric over the seeds of every cell, over so many ``runs``; ``half`` is half the width of the interval
+    that holds the true mean with a confidence of 95 % (Student's t), null for a single run.
+
+    ``relative_to`` names a learner: then the metric is how much more a run has than this learner on the same sequence, at its
+    best for the setting, in per cent of what that learner has there on average. ``choice`` is what the best cells are chosen
+    by: the mean, or if it is ``held_out``, the mean over the even seeds, while the others alone make ``mean`` and ``half``.
+    """
+    import polars as pl
+
+    one_of(metric, "metric", "sweep", METRICS)
+    known = rows.filter(pl.col(metric).is_not_null())
+    if not len(known):
+        failed = rows["error"].drop_nulls()
+        remedy = (
+            f"all {len(rows)} runs failed, the first with {failed[0]}"
+            if len(rows) and len(failed) == len(rows)
+            else NAME_IT
+        )
+        raise refusal("sweep", f"runs with {metric}", "runs", 0, remedy)
+    if held_out and (known["seed"].null_count() or known["seed"].max() == 0):
+        raise refusal(
+            "sweep", "scenarios that are drawn, with several seeds", "held_out", held_out, "leave it out"
+        )
+    if relative_to is not None:
+        known = _relative(known, metric, relative_to, held_out)
+    if not held_out:
+        return _means(known, metric).with_columns(pl.col("mean").alias("choice"))
+    chosen, shown = (_means(known.filter(pl.col("seed") % 2 == odd), metric) for odd in (0, 1))
+    choice = chosen.select(*CELL, pl.col("mean").alias("choice"))
+    return shown.join(choice, on=CELL, nulls_equal=True, maintain_order="left")
+
+
+def _means(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
+    """Mean, half the interval's width, and the number of runs, by cell."""
+    import polars as pl
+    from scipy.special import stdtrit
+
+    found = rows.group_by(CELL, maintain_order=True)
+    cells = found.agg(
+        pl.col(metric).mean().alias("mean"), pl.col(metric).std().alias("half"), pl.len().alias("runs")
+    )
+    several = cells["runs"].to_numpy().clip(2)
+    return cells.with_columns(
+        (cells["half"] * (stdtrit(several - 1, 0.975) / np.sqrt(several))).alias("half")
+    )
+
+
+def _relative(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool) -> "polars.DataFrame":
+    """The rows with the metric relative to a learner's, in per cent."""
+    import polars as pl
+
+    theirs = rows.filter(pl.col("learner") == learner)
+    if not len(theirs):
+        known = ", ".join(rows["learner"].unique(maintain_order=True))
+        raise refusal(
+            "sweep", f"a learner of the study ({known})", "relative_to", learner, "choose one of these"
+        )
+    best = best_of(cells_of(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
+    base = theirs.join(best, on=CELL, nulls_equal=True).select(
+        *SETTING, "seed", pl.col(metric).alias("base"), "mean"
+    )
+    if (best["mean"] == 0.0).any():
+        raise refusal(
+            "sweep",
+            f"a learner whose {metric} is not zero",
+            "relative_to",
+            learner,
+            "choose another, or leave it out",
+        )
+    joined = rows.join(base, on=(*SETTING, "seed"), nulls_equal=True, maintain_order="left")
+    more = 100.0 * (pl.col(metric) - pl.col("base")) / pl.col("mean").abs()
+    return joined.with_columns(more.alias(metric)).drop("base", "mean")
+
+
+def best_of(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFrame":
+    """Of the cells that agree in these columns the best; one with fewer runs than others, as when some failed, is none."""
+    import polars as pl
+
+    most = pl.col("runs").max().over(list(by)) if by else pl.col("runs").max()
+    ordered = cells.sort(pl.col("runs") < most, "choice")
+    return ordered.group_by(by, maintain_order=True).first() if by else ordered.head(1)
+
+
+def varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list[str]:
+    """The columns that have more than one value; T is not counted where it follows from phases."""
+    found = [name for name in among if cells[name].drop_nulls().n_unique() > 1]
+    follows = "T" in found and cells["T"].is_in(cells["length"] * cells["phases"]).all()
+    return [name for name in found if name != "T" or not follows]
+
+
+def summary(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
+    """The cells, or if they are more than ``most``, the best of each learner in each setting; with what varies among them.
+
+    ``edge`` names the parameters of a best cell that are the first or the last of their grid: there may be better ones beyond.
+    """
+    free = varying(cells)
+    own, given = ([name for name in free if name in group] for group in (LEARNER, SETTING))
+    best = best_of(cells, (*given, "learner"))
+    shown = cells if len(cells) <= most else best.sort((*given, "mean"), nulls_last=True)
+    ends: dict[tuple[Any, str], Any] = {
+        (learner, name): (group[name].min(), group[name].max())
+        for (learner, *_), group in cells.group_by("learner")
+        for name in own
+        if name in KEYS and group[name].n_unique() > 2
+    }
+    least = set(best.select(CELL).iter_rows())
+    rows = []
+    for row in shown.to_dicts():
+        is_best = tuple(row[name] for name in CELL) in least
+        at = [name for name in own if is_best and row[name] in ends.get((row["learner"], name), ())]
+        about = {
+            name: row[name] for name in (*given, "learner", *(name for name in own if name != "learner"))
+        }
+        rows.append(
+            about | {"mean": row["mean"], "+-": row["half"], "runs": row["runs"], "edge": ", ".join(at)}
+        )
+    return rows
