@@ -1,11 +1,10 @@
 """Many runs over one sequence at once: what a sweep needs of each is two sums, or their curve."""
 
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,15 +13,21 @@ from klazy.base.checks import Array, number, refusal, whole
 from klazy.costs import Costs, as_costs
 from klazy.game.run import run_many
 from klazy.kernels import codes
-from klazy.kernels.codes import LANES
-from klazy.learners import Descent, Learner
-from klazy.learners.blocks import aligned
+from klazy.kernels.codes import LANES, UNROLLED_DIM
+from klazy.kernels.layout import (
+    ENSEMBLE,
+    fill_lanes,
+    find_missing_part,
+    lay_blocks,
+    rule_of,
+    write_rows,
+)
+from klazy.learners import Learner
 from klazy.movement import L2Movement, Movement
 from klazy.sets import ConvexSet
 
 _FARTHEST = 1e150  # so that no square overflows
 _PIECES = 4  # of the work, per thread: a thread that is done takes the next
-_GIVEN = (codes.CONSTANT, codes.SQRT, codes.DOUBLING)  # schedules that do not depend on the gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,17 +115,15 @@ class _Game:
         if jobs is not None:
             self.workers = whole(jobs, "jobs", "run_batch", "jobs >= 1", "leave it out for all cores")
         self.marks = _marks(checkpoints, costs.T)
-        movable = codes.code_of(self.movement) not in (None, codes.MOVE_FEE)
-        self.costs_have_lanes = movable and codes.code_of(costs) == codes.LINEAR
         self.sums = np.empty((len(learners), len(self.marks), 2))
 
     def has_lanes(self, learner: Any) -> bool:
         """Whether the batch kernels know this learner and its set, these costs and this movement."""
-        known = isinstance(learner, Descent) and learner.part_without_kernel() is None
-        if not self.costs_have_lanes or not known or learner.code not in codes.RULES_OF_EXPERTS:
+        if codes.code_of(self.costs) != codes.LINEAR or learner.domain.dim > UNROLLED_DIM:
             return False
-        fits = max(learner.domain.diameter, *learner.rule_parameters()) < _FARTHEST  # lanes square these
-        return fits and codes.unrolled(learner.domain.code, learner.domain.dim)
+        if rule_of(learner) == ENSEMBLE or find_missing_part(learner, self.movement) is not None:
+            return False
+        return learner.domain.diameter < _FARTHEST
 
     def play_runs(self, runs: np.ndarray) -> None:
         """The sums of these runs, one by one, and few at a time if what each round cost must be kept."""
@@ -163,38 +166,32 @@ class _Game:
         from klazy.kernels.batch import GROUP, batch_kernel
 
         d = domain.dim
-        move = self.movement.code
-        fields, vectors = _packed([self.learners[i] for i in members])
-        program = np.concatenate((np.resize(self.movement.prices(d), 2 * d), domain.parameters()))
+        learners = [self.learners[i] for i in members]
+        rows = write_rows(learners, [learner.init() for learner in learners])
+        prices = np.resize(self.movement.prices(d), 2 * d)
+        program = np.concatenate((prices, domain.parameters(), np.zeros(d)))
         size = -(-len(members) // (LANES * GROUP * _PIECES * self.workers)) * GROUP
-        for (lazy, schedule, offset, *_), kind in _kinds(
-            fields, move == codes.MOVE_L2 and self._stays_near(fields)
-        ).items():
-            order = np.array(kind)[np.argsort(fields[kind, codes.SLACK_LANE // LANES], kind="stable")]
-            blocks = _blocks(fields, vectors, order)
-            kernel = batch_kernel(domain.code, d, lazy)
+        for kind, places in _group_runs(rows).items():
+            order = np.array(places)[np.argsort(rows[places, codes.SLACK], kind="stable")]
+            lanes = fill_lanes(order, LANES)
+            blocks = lay_blocks(rows, lanes)
+            kernel = batch_kernel(domain.code, kind.rule, self.movement.code, d, kind.shared)
             for first in range(0, len(blocks), size):
                 piece = blocks[first : first + size]
                 about = (
-                    self.costs.arrays()[0],
-                    self.weights,
-                    int(schedule),
-                    offset,
-                    move,
-                    program,
-                    0.0,
-                    piece,
-                    self.marks,
-                )
+                    self.costs.arrays()[0], self.weights, kind.schedule, kind.offset, program, piece, self.marks
+                )  # fmt: skip
                 yield partial(_play, kernel, about, members[order[first * LANES : (first + size) * LANES]])
 
-    def _stays_near(self, fields: Array) -> bool:
-        """Whether no point of a lazy run, before its projection, can be so far away that its square overflows."""
-        data = self.costs.arrays()[0]
-        offset = float(fields[:, codes.B_LANE // LANES].min())
-        G = float(max(data.max(), -data.min()))
-        step = float(fields[:, codes.STEP // LANES].max())
-        return G * self.costs.T * self.costs.dim * step / math.sqrt(1.0 + min(0.0, offset)) < _FARTHEST
+
+class _Kind(NamedTuple):
+    """What the runs of a block share; with a ``shared`` offset also their sigmas, but for a factor."""
+
+    shared: bool
+    rule: int
+    schedule: int
+    memory: int
+    offset: float = 0.0
 
 
 def _check(learners: Any, costs: Costs) -> None:
@@ -225,63 +222,25 @@ def _marks(checkpoints: Any, T: int) -> np.ndarray:
     return np.arange(1, points + 1) * T // points
 
 
-def _packed(learners: Sequence[Any]) -> tuple[Array, Array]:
-    """The fields of every run at its start, in the order of a block's, and the vectors x, a, b of its state."""
-    d = learners[0].domain.dim
-    program = np.array(
-        [
-            (learner.sigma.code, *learner.sigma.parameters(), *learner.rule_parameters())
-            for learner in learners
-        ]
-    )
-    fields = np.zeros((len(learners), codes.FIELDS))
-    vectors = np.zeros((len(learners), codes.BLOCK_VECTORS, d))
-    for row, learner in zip(vectors, learners, strict=True):
-        state = learner.init()
-        for i, name in enumerate(("x", *learner.vectors)):
-            row[i] = getattr(state, name)
-    constant = program[:, 0] == codes.CONSTANT
-    scale = program[:, 1]
-    fields[:, codes.T_LANE // LANES] = 1.0
-    fields[:, codes.SIGMA // LANES] = np.where(constant, scale, 1.0)
-    fields[:, codes.STEP // LANES] = np.where(constant, 1.0 / np.where(constant, scale, 1.0), np.sqrt(scale))
-    fields[:, codes.RULE // LANES] = [learner.code for learner in learners]
-    fields[:, codes.SCHEDULE_LANE // LANES :] = program
-    return fields, vectors.reshape(len(learners), -1)
-
-
-def _kinds(fields: Array, near: bool) -> dict[tuple[Any, ...], list[int]]:
-    """The runs that may share a block, by (whether lazy, schedule, offset) and what else they must share.
+def _group_runs(rows: Array) -> dict[_Kind, list[int]]:
+    """The runs that may share a block.
 
     The offsets that few runs have are not worth blocks of their own: these runs find sigma lane by lane.
     """
-    rule, schedule, offset, memory = (
-        fields[:, field // LANES].tolist()
-        for field in (codes.RULE, codes.SCHEDULE_LANE, codes.B_LANE, codes.MEMORY_LANE)
-    )
-    kinds: dict[tuple[Any, ...], list[int]] = {}
-    for i, now in enumerate(schedule):
-        lazy = near and rule[i] in (codes.GD, codes.K_LAZY) and now in _GIVEN
-        kinds.setdefault(
-            (True, now, offset[i]) if lazy else (False, now, 0.0, rule[i], memory[i]), []
-        ).append(i)
-    rare = [kind for kind, runs in kinds.items() if kind[:2] == (True, codes.SQRT) and len(runs) < LANES]
-    for kind in rare if len(rare) > 1 else []:
-        for i in kinds.pop(kind):
-            kinds.setdefault((False, codes.SQRT, 0.0, rule[i], memory[i]), []).append(i)
+    kinds: dict[_Kind, list[int]] = {}
+    about = rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY]].astype(int).tolist()
+    for i, (rule, schedule, memory) in enumerate(about):
+        kind = _Kind(False, rule, schedule, memory)
+        if schedule != codes.SCALE_FREE:
+            kind = _Kind(True, rule, schedule, memory, float(rows[i, codes.B]))
+        kinds.setdefault(kind, []).append(i)
+    rare = [kind for kind, runs in kinds.items() if kind.shared and len(runs) < LANES]
+    for kind in rare:
+        alone = kind._replace(shared=False, offset=0.0)
+        offsets = [other for other in kinds if other._replace(shared=False, offset=0.0) == alone]
+        if kind.schedule == codes.SQRT and len(offsets) > 1:
+            kinds.setdefault(alone, []).extend(kinds.pop(kind))
     return kinds
-
-
-def _blocks(fields: Array, vectors: Array, order: np.ndarray) -> Array:
-    """These runs as a kernel's blocks, of shape (blocks, numbers); lanes that are left over repeat the last run."""
-    count = -(-len(order) // LANES)
-    lanes = order[np.minimum(np.arange(count * LANES), len(order) - 1)]
-    numbers = (
-        np.concatenate((fields[lanes], vectors[lanes]), axis=1).reshape(count, LANES, -1).transpose(0, 2, 1)
-    )
-    blocks = aligned(numbers.size).reshape(count, -1)
-    blocks[:] = numbers.reshape(count, -1)
-    return blocks
 
 
 def _play(kernel: Any, about: tuple[Any, ...], members: np.ndarray) -> tuple[np.ndarray, Array]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, one_of, refusal, rows, vector, whole
 from klazy.costs import Costs, as_costs, rounds_of
 from klazy.game.trace import Totals, Trace
-from klazy.kernels import codes
+from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner, SAder
 from klazy.movement import L2Movement, Movement
 
@@ -65,7 +65,7 @@ def run(
     game = _Game(learner, costs, movement, record, hints, x0, state)
     if one_of(engine, "engine", "run", ENGINES) == "step":
         return game.by_step()
-    missing = part_without_kernel(learner, game.costs, game.movement)
+    missing = find_missing_part(learner, game.costs, game.movement)
     if missing is None:
         return game.compiled()
     if engine == "compiled":
@@ -73,12 +73,6 @@ def run(
             "run", "a kernel for every part", "engine", f"'compiled' with {missing}", "use engine='auto'"
         )
     return game.by_step()
-
-
-def part_without_kernel(learner: Learner[Any], *parts: Costs | Movement) -> str | None:
-    """The name of the first part that cannot be compiled, or None."""
-    others = (type(part).__name__ for part in parts if codes.code_of(part) is None)
-    return learner.part_without_kernel() or next(others, None)
 
 
 def run_many(
@@ -120,7 +114,7 @@ def run_many(
                 repr(learner),
                 "write run_many([GD(L2Ball(5), 1.0)], costs)",
             )
-    compiled = options.get("engine") != "step" and all(part_without_kernel(*pair) is None for pair in pairs)
+    compiled = options.get("engine") != "step" and all(find_missing_part(*pair) is None for pair in pairs)
     return _threads(pairs, options, workers) if compiled else _processes(pairs, options, workers)
 
 
@@ -205,29 +199,33 @@ class _Game:
     def compiled(self) -> Trace:
         learner = self.learner
         costs = self.costs
-        T = self.costs.T
-        d = self.costs.dim
-        kernel = learner.play_kernel(costs.code or 0)
+        layout = layout_of(learner)
+        kernel = layout.sequence_kernel(costs.code)
+        T = costs.T
+        d = costs.dim
+        data, extra, parameters = costs.arrays()
+        hints = []
         log = []
         if isinstance(learner, SAder):
-            log.append(np.empty((T if self.record == "experts" else 0, learner.record_width)))
+            log.append(np.empty((T if self.record == "experts" else 0, layout.record_width)))
+        else:
+            hints.append(np.zeros((1, d)) if self.hints is None else self.hints)
         x = np.empty((T if self.record in ("experts", "actions") else 0, d))
         hitting, switching = np.empty((2, 0 if self.record == "totals" else T))
-        flat = learner.pack(self.state)
+        memory = layout.pack(self.state)
         totals = np.zeros(2)
-        hints = np.zeros((1, d)) if self.hints is None else self.hints
         with np.errstate(all="ignore"):  # what is not finite is found by the kernel and refused below
             bad = kernel(
-                *costs.arrays(), hints, learner.program(), self.movement.code, self.weights, self.movement.prices(d),
-                self._moved_at_first(), flat, x, hitting, switching, totals, *log,
+                data, extra, parameters, *hints, self.movement.code, self.weights, self.movement.prices(d),
+                self._moved_at_first(), memory, x, hitting, switching, totals, *log,
             )  # fmt: skip
         if bad:
             costs.check_finite()
             raise _not_finite(costs, bad)
         recorded = {"x": x, "hitting": hitting, "switching": switching}
         if self.record == "experts":
-            recorded |= learner.named_accounts(learner.in_order(log[0]), hitting)
-        return self._trace("compiled", Totals(*totals.tolist()), learner.unpack(flat), _nonempty(recorded))
+            recorded |= learner.named_accounts(layout.order_record(log[0]), hitting)
+        return self._trace("compiled", Totals(*totals.tolist()), layout.unpack(memory), _nonempty(recorded))
 
     def by_step(self) -> Trace:
         self.costs.check_finite()

@@ -31,7 +31,7 @@ def exact_optimum(problem: Problem) -> Optimum | None:
 
 def _on_box(problem: Problem, domain: Box) -> tuple[Array, Array]:
     """The optimum; what it pays for hitting and for moving, and the dual value, by blocks of rounds."""
-    from klazy.kernels.offline import BLOCK, programmes
+    from klazy.kernels.offline import BLOCK, dynamic_programmes
 
     up, down = np.split(problem.prices, 2)
     x0 = domain.lower if problem.x0 is None else problem.x0
@@ -42,7 +42,7 @@ def _on_box(problem: Problem, domain: Box) -> tuple[Array, Array]:
     u = np.empty((problem.T, problem.dim))
     sums = np.zeros((3, -(-problem.T // BLOCK)))
     data = problem.costs.arrays()[0]
-    programmes(problem.dim)[0](
+    dynamic_programmes(problem.dim)[0](
         data, problem.weights, up, down, domain.lower, domain.upper, outside, x0, u, sums
     )
     return u, sums
@@ -50,7 +50,7 @@ def _on_box(problem: Problem, domain: Box) -> tuple[Array, Array]:
 
 def _on_simplex(problem: Problem, domain: Simplex) -> tuple[Array, Array]:
     """The same; without an x0 the first round's weight is zero and all mass goes to its best vertex."""
-    from klazy.kernels.offline import BLOCK, programmes
+    from klazy.kernels.offline import BLOCK, dynamic_programmes
 
     up, down = np.split(problem.prices, 2)
     start = domain.start if problem.x0 is None else problem.x0
@@ -58,7 +58,7 @@ def _on_simplex(problem: Problem, domain: Simplex) -> tuple[Array, Array]:
     sums = np.zeros((3, -(-problem.T // BLOCK)))
     data = problem.costs.arrays()[0]
     targets = np.empty(problem.T, dtype=np.int32)
-    programmes(problem.dim)[1](data, problem.weights, up, down, domain.total, start, u, targets, sums)
+    dynamic_programmes(problem.dim)[1](data, problem.weights, up, down, domain.total, start, u, targets, sums)
     return u, sums
 
 

@@ -35,13 +35,13 @@ class Splitting:
     """The iteration on one problem. ``x`` is feasible; ``mu`` is feasible for the dual."""
 
     def __init__(self, problem: Problem, start: Point | None = None) -> None:
-        from klazy.kernels.offline import project_rows, sweeps
+        from klazy.kernels.offline import projecting_kernel, splitting_kernels
 
         self.problem = problem
         T, d = shape = problem.T, problem.dim
-        self._factor, self._eliminate, self._substitute = sweeps(d)
+        self._factor, self._eliminate, self._substitute = splitting_kernels(d)
         code = codes.code_of(problem.domain)
-        self._rows = None if code is None else project_rows(code, d)
+        self._rows = None if code is None else projecting_kernel(code, d)
         self._set = np.empty(0) if code is None else problem.domain.parameters()
         self.separate = problem.family if isinstance(problem.family, Separate) else None
         self.x, self.mu, self.target, self._y = (np.zeros(shape) for _ in range(4))

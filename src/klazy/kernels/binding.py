@@ -1,35 +1,35 @@
-"""How kernels are specialised: a template's global names are bound to its parts before it is compiled.
+"""How a kernel is put together from parts, compiled, and kept on disk.
 
-Numba caches a function on disk under its name and code, never under the functions it calls, and it cannot cache
-closures over other compiled functions. So a kernel is a plain function whose parts (``threshold``, ``coordinate``, ...)
-are global names; :func:`bind` gives each specialisation its own globals, and :func:`compiled` a name that says what it
-is specialised on together with a fingerprint of this package's sources, so that no edit is served from an old cache.
+A part is a plain function whose global names are other parts, words of a lane (:mod:`klazy.kernels.lane`) or constants.
+:func:`link` gives each specialisation of a part globals of its own; :func:`compile_kernel` compiles the whole under a name
+that says what it is specialised on, together with a fingerprint of this package's sources. Numba caches a function under its
+name and code, never under the functions it calls, so the name must carry all of that; and then a kernel may be kept where it
+outlives the checkout it came from.
 """
 
+import os
+import sys
 from collections.abc import Callable
+from dis import get_instructions
 from functools import cache, wraps
 from pathlib import Path
 from threading import RLock
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numba import config, float64, njit, types
-from numba.core import cgutils, errors
+from numba.core import caching, cgutils, errors
 from numba.extending import intrinsic
 
-_SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+from klazy.kernels import lane as words_of_float
 
+_SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+_PACKAGE = __name__.rpartition(".")[0]
 _REORDERED = {"reassoc", "contract", "nsz"}
 # Only kernels call parts, and only Python calls kernels: entrances for anyone else would take a tenth of the time to compile.
-_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-# Accumulations may be reordered, so that long sums vectorise ...
-fused = njit(**_INNER, forceinline=True, error_model="numpy", fastmath=_REORDERED)
-# ... the arithmetic of single coordinates is kept as written. (A flag that is not set is inherited from the caller.)
-exact = njit(**_INNER, forceinline=True, error_model="numpy", fastmath=False)
-# Long functions that are called, not pasted into each kernel.
-called = njit(**_INNER, forceinline=False, error_model="numpy", fastmath=_REORDERED)
+_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 
 
 def _address(context: Any, array: Any, at: Any):
@@ -83,6 +83,72 @@ else:
     local = intrinsic(_on_stack)
 
 
+class Lane(NamedTuple):
+    """What parts are linked for: its width, and its words by name."""
+
+    width: int
+    words: dict[str, Any]
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, FunctionType) and value.__module__ == words_of_float.__name__
+
+
+FLOAT = Lane(1, {name: value for name, value in vars(words_of_float).items() if _is_word(value)})
+FLOAT.words.update(skip=pointer, beyond=pointer)  # for compiled code has no slices of pointers
+
+
+def link(part: Callable[..., Any], lane: Lane, **choices: Any) -> Any:
+    """``part`` over a lane, ready to be pasted into a kernel.
+
+    ``choices`` stand in for global names, in this part and in all that it uses.
+    """
+    bound = _bind(part, lane, choices)
+    key = (
+        part,
+        id(lane.words),
+        tuple((name, id(bound.__globals__.get(name))) for name in _names_used(part)),
+    )
+    if key not in _LINKED:
+        flags = getattr(part, "flags", _REORDERED)
+        inline = getattr(part, "inline", True)
+        # A flag that is not set is inherited from the caller; False sets it.
+        _LINKED[key] = njit(**_INNER, forceinline=inline, fastmath=flags)(bound)
+    return _LINKED[key]
+
+
+_LINKED: dict[Any, Any] = {}  # kept for good, so that the ids in its keys stay theirs
+
+
+def _bind(part: Any, lane: Lane, choices: dict[str, Any]) -> FunctionType:
+    """A copy of ``part`` whose global names are words, choices and linked parts."""
+    scope = {"__builtins__": part.__globals__["__builtins__"], "__name__": part.__module__}
+    for name in _names_used(part):
+        value = choices.get(name, lane.words.get(name, part.__globals__.get(name)))
+        if _is_part(value):
+            value = link(value, lane, **choices)
+        if value is not None:
+            scope[name] = value
+    bound = FunctionType(part.__code__, scope, part.__name__, part.__defaults__)
+    bound.is_bound = (
+        True  # so that it is not linked again where compilation is off and it stays a plain function
+    )
+    return bound
+
+
+@cache
+def _names_used(part: FunctionType) -> tuple[str, ...]:
+    """The global names that a function uses; attributes have names too, but not these."""
+    used = (step.argval for step in get_instructions(part) if step.opname == "LOAD_GLOBAL")
+    return tuple(dict.fromkeys(used))
+
+
+def _is_part(value: object) -> bool:
+    """Whether this is a part of a kernel that is still to be linked."""
+    ours = isinstance(value, FunctionType) and value.__module__.startswith(_PACKAGE)
+    return ours and not hasattr(value, "is_bound")
+
+
 _MAKING = RLock()
 
 
@@ -94,32 +160,74 @@ def once(make: Callable[..., Any]) -> Any:
     made = cache(make)
 
     @wraps(make)
-    def locked(*key: int) -> Any:
+    def make_locked(*key: Any) -> Any:
         with _MAKING:
             return made(*key)
 
-    locked.cache_clear = made.cache_clear
-    return locked
+    make_locked.cache_clear = made.cache_clear
+    return make_locked
 
 
-def bind(template: Callable[..., Any], **parts: Any) -> FunctionType:
-    """A copy of ``template`` that finds ``parts`` among its globals."""
-    function = getattr(template, "py_func", template)
-    return FunctionType(
-        function.__code__, {**function.__globals__, **parts}, function.__name__, function.__defaults__
-    )
-
-
-def compiled(function: FunctionType, signature: Any, *key: int) -> Any:
-    """``function`` compiled for one signature, cached under a name that carries ``key``."""
-    name = "_".join(map(str, (function.__name__, *key)))
+def compile_kernel(
+    template: FunctionType, lane: Lane, signature: Any, key: tuple[int, ...], **choices: Any
+) -> Any:
+    """``template`` linked and compiled for one signature, kept on disk under a name that carries ``key``."""
+    function = _bind(template, lane, choices)
+    name = "_".join(map(str, (template.__module__.rpartition(".")[2], template.__name__, *key)))
     function.__qualname__ = f"{name}_{_SOURCES:08x}"
-    kernel = njit(
-        signature, nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=_REORDERED
-    )(function)
-    if not config.DISABLE_JIT and kernel.stats.cache_misses:
-        _forget_older(Path(kernel.stats.cache_path), name)
+    kernel = njit(nogil=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=_REORDERED)(function)
+    if not config.DISABLE_JIT:
+        kernel._cache = _KernelCache(function)
+        kernel.compile(signature)
+        kernel.disable_compile()
+        if kernel.stats.cache_misses:
+            _forget_older(Path(kernel.stats.cache_path), name)
     return kernel
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: KLAZY_CACHE_DIR, NUMBA_CACHE_DIR, or klazy's place in the user's cache folder."""
+    for variable in ("KLAZY_CACHE_DIR", "NUMBA_CACHE_DIR"):
+        if os.environ.get(variable):
+            return Path(os.environ[variable])
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "klazy"
+
+
+class _Place(caching._CacheLocator):
+    """The cache's folder. What is in it depends on names alone, which carry a fingerprint of the sources, so neither the
+    place of a checkout nor the age of its files matters."""
+
+    def get_cache_path(self) -> str:
+        return str(cache_folder())
+
+    def get_source_stamp(self) -> int:
+        return _SOURCES
+
+    def get_disambiguator(self) -> str:
+        return f"{_SOURCES:08x}"
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        place = cls()
+        try:
+            place.ensure_cache_path()
+        except OSError:
+            return None
+        return place
+
+
+class _KernelCacheImpl(caching.CompileResultCacheImpl):
+    _locator_classes = [_Place, *caching.CompileResultCacheImpl._locator_classes]  # noqa: RUF012
+
+
+class _KernelCache(caching.FunctionCache):
+    _impl_class = _KernelCacheImpl
 
 
 def _forget_older(folder: Path, name: str) -> None:

@@ -1,7 +1,13 @@
-"""Integer codes by which sets, cost families, rules, schedules and movement costs reach compiled code.
+"""The integers by which parts are named in compiled code, and the places of their numbers. It imports nothing heavy.
 
-This module imports nothing, so naming a code does not load Numba. A class without a code has no kernel.
+A class without a code, or a learner without a rule, has no kernel and runs through ``step``.
 """
+
+import math
+
+UNKNOWN = math.nan  # what a part answers to a code that it does not know
+
+# ---- codes
 
 # sets; the layout of each one's parameters is beside its code
 L2_BALL = 0  # radius, centre[d]
@@ -9,16 +15,9 @@ L1_BALL = 1  # radius, centre[d]
 BOX = 2  # lower[d], upper[d]
 SIMPLEX = 3  # total
 CAPPED_SIMPLEX = 4  # total, floor[d], cap[d]
-PRODUCT = 5  # number of blocks, then (code, first coordinate, end, first parameter) per block, then their parameters
-
-# update rules; each one's state is scalars t, energy, sigma and the vectors x, a, b
-GD = 0
-K_LAZY = 1  # a = anchor, b = gradient sum
-FTRL = 2  # a = anchor, b = dual state p
-MEMORY = 3  # a = normal n, b = hint in force
-CENTRED = 4  # a = centre
-ENSEMBLE = 5  # many of the above, in blocks
-RULES_OF_EXPERTS = (GD, K_LAZY, FTRL, MEMORY, CENTRED)  # which kernels of ensembles know
+PRODUCT = (
+    5  # number of parts, then (code, first coordinate, end, first parameter) of each, then their parameters
+)
 
 # how an ensemble finds its rate
 GIVEN_RATE = 0
@@ -34,7 +33,7 @@ DECAY = 3
 CLIP = 4
 EVENT = 5
 
-# schedules with their two parameters
+# schedules with their two parameters A and B
 CONSTANT = 0  # s
 SQRT = 1  # c, offset
 DOUBLING = 2  # c
@@ -58,47 +57,63 @@ LARGEST_GRADIENT = 1e150  # of a live agent, and
 SMALLEST_SIGMA = 1e-150  # so that no step, square or sum of squares overflows
 SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate overflows
 
-# where each thing lies in the flat arrays that a kernel gets
-T_SLOT, ENERGY_SLOT, SIGMA_SLOT, DIM_SLOT, BLOCKS_SLOT, HEAD = range(
-    6
-)  # state: these scalars, then vectors of length d
-VECTORS = 6  # x, a, b, the hint for the next round, and two of scratch
-SCHEDULE, SCHEDULE_A, SCHEDULE_B, SLACK, MEMORY_RULE, MEMORY_A, SET = range(
-    7
-)  # program; the set's parameters at the end
+# ---- places
 
-# an ensemble's state: the head (V as energy, the budget as sigma), x, then blocks of experts that share rule, schedule and
-# memory rule; a block is FIELDS numbers for each of its experts, field by field, then their vectors
-LANES = 4  # experts in a block; empty lanes repeat the block's first expert with no weight
-FIELDS = 21
-(
-    PRIOR, LOG_W, W, MOVED, LOSSES, LOSS, SHRUNK,  # of the meta learner, the last two scratch: where each field begins
-    T_LANE, ENERGY_LANE, OLD_SIGMA, SIGMA, STEP, PHASE, GUESS,  # of the expert's state; SIGMA and STEP if they are constant
-    RULE, SCHEDULE_LANE, A_LANE, B_LANE, SLACK_LANE, MEMORY_LANE, KAPPA_LANE,  # its rule, and its program but for the set
-) = range(0, FIELDS * LANES, LANES)  # fmt: skip
-BLOCK_VECTORS = 3  # x, a, b
-# an ensemble's program: these numbers, 2 d prices of its movement cost, the set's parameters
-RATE_RULE, RATE, MOVE, MOVE_WEIGHT, NOISE_A, NOISE_B, SET_CODE, PRICES = range(8)
+LANES = 4  # rows side by side in a block, up to UNROLLED_DIM; beyond, a block is one row
+UNROLLED_DIM = 8  # up to this dimension kernels know it as a constant, so that loops are unrolled
+
+# the fields of a row, the numbers of one learner before its vectors (:mod:`klazy.kernels.layout`)
+T = 0
+ENERGY = 1
+OLD_SIGMA = 2
+SIGMA = 3  # of a constant schedule; else what multiplies the sigmas that a batch shares
+STEP = 4  # 1 / SIGMA
+DIM = 5
+START = 6  # the round in which the next phase starts
+GUESS = 7  # the threshold of the last projection
+RULE = 8
+SCHEDULE = 9
+A = 10
+B = 11
+SLACK = 12  # rounds in a phase
+MEMORY = 13
+KAPPA = 14
+MOVED = 15  # what the move to the present point cost
+PRIOR = 16  # from here on what an ensemble knows of an expert; logarithms are -inf in a lane that is empty
+LOG_W = 17
+W = 18
+LOSSES = 19
+LOSS = 20  # scratch, as the next
+SHRUNK = 21
+OWN = 22  # the rule's own parameters and scalars
+OWN_ROOM = 4
+FIELDS = OWN + OWN_ROOM
+
+# the head of an ensemble, with T and DIM where a row has them; then x, and blocks from a multiple of the lanes on, so that no
+# register is split in memory
+V = 1
+BUDGET = 2
+BLOCKS = 3
+BLOCK_SIZE = 4
+HEAD = 6
+
+# an ensemble's program, after its blocks: these numbers, 2 d prices of its movement cost, the set's parameters
+RATE_RULE = 0
+RATE = 1
+MOVE = 2
+MOVE_WEIGHT = 3
+NOISE_A = 4
+NOISE_B = 5
+PRICES = 6
 
 
-def first_block(d: int) -> int:
-    """Where an ensemble's blocks begin: after head and x, at a multiple of the lanes, so that no vector is split in memory."""
+def first_block(d):
+    """Where the blocks of an ensemble begin."""
     return -(-(HEAD + d) // LANES) * LANES
 
 
-UNROLLED_DIM = (
-    8  # up to this dimension, on these sets, loops are unrolled and thresholds come from a sorting network
-)
-UNROLLED_SETS = (L2_BALL, L1_BALL, BOX, SIMPLEX)
-
-
-def unrolled(set_code: int | None, d: int) -> bool:
-    """Whether kernels on this set are specialised on its dimension; an ensemble's experts are then lanes, else rows."""
-    return d <= UNROLLED_DIM and set_code in UNROLLED_SETS
-
-
 def code_of(part: object) -> int | None:
-    """The code of a set, rule, schedule, cost family or movement; None if its class, or a subclass of it, has no kernel.
+    """The code of a set, memory, schedule, cost family or movement; None if its class has no kernel.
 
     A code is not inherited: a subclass may compute something else.
     """

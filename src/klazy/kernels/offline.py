@@ -1,4 +1,4 @@
-"""The kernels of the offline optimum: the sweeps of the splitting method, rows of projections, two dynamic programmes.
+"""The kernels of the offline optimum: passes of the splitting method, many projections, two dynamic programmes.
 
 The splitting method keeps a point w of (T, d) numbers and projects onto {(w, z) : z_t = c (w_t - w_{t-1})}, which is one
 tridiagonal system per coordinate: :func:`_factor` once per choice of penalties, then :func:`_eliminate` forwards and
@@ -11,19 +11,16 @@ from typing import Any
 import numpy as np
 from numba import float64, int32, types, void
 
-from klazy.kernels import codes
-from klazy.kernels.binding import bind, compiled, hold, local, once, pointer
-from klazy.kernels.project import COORDINATES, SMALL_THRESHOLDS, THRESHOLDS
+from klazy.kernels.binding import FLOAT, compile_kernel, hold, local, once, pointer
+from klazy.kernels.layout import constant_dim
+from klazy.kernels.projections import coordinate, threshold
+from klazy.kernels.round import link_projection
+from klazy.kernels.sequence import input1, input2, output1, output2
 
 BLOCK = 64  # rounds of a dynamic programme whose costs are added up one by one; the blocks are added pairwise
 
-# The parts of the templates below; bind() puts the chosen ones here, one set per kernel.
+# What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
-threshold = coordinate = lambda *parts: parts
-
-_in1 = types.Array(float64, 1, "C", readonly=True)
-_in2 = types.Array(float64, 2, "C", readonly=True)
-_out1, _out2 = float64[::1], float64[:, ::1]
 
 
 def _factor(r, r_z, c, pivots, lower):
@@ -131,7 +128,7 @@ def _substitute(
             still[t] = 1.0 if moved == 0.0 else 0.0
 
 
-def _project_rows(points, p, out):
+def _project_all(points, p, out):
     """The projection of every row."""
     d = D if D > 0 else points.shape[1]
     memory = np.empty(d)
@@ -241,51 +238,53 @@ def _vertices(g, weights, up, down, total, start, u, targets, sums):
 
 
 @once
-def _programmes(constant_d: int) -> tuple[Any, Any]:
-    levels = void(*[_in2] + [_in1] * 7, _out2, _out2)
-    vertices = void(_in2, _in1, _in1, _in1, float64, _in1, _out2, int32[::1], _out2)
+def _dynamic_programmes(constant_d: int) -> tuple[Any, Any]:
+    on_box = void(*[input2] + [input1] * 7, output2, output2)
+    on_simplex = void(input2, input1, input1, input1, float64, input1, output2, int32[::1], output2)
     return (
-        compiled(bind(_levels, D=constant_d), levels, constant_d),
-        compiled(bind(_vertices, D=constant_d), vertices, constant_d),
+        compile_kernel(_levels, FLOAT, on_box, (constant_d,), D=constant_d),
+        compile_kernel(_vertices, FLOAT, on_simplex, (constant_d,), D=constant_d),
     )
 
 
-def programmes(d: int) -> tuple[Any, Any]:
+def dynamic_programmes(d: int) -> tuple[Any, Any]:
     """The kernels of the dynamic programmes: on a box, and on a simplex."""
-    return _programmes(d if d <= codes.UNROLLED_DIM else 0)
+    return _dynamic_programmes(constant_dim(d))
 
 
 @once
 def _factor_kernel() -> Any:
-    return compiled(bind(_factor), void(float64, _in1, _in1, _out2, _out2))
+    return compile_kernel(_factor, FLOAT, void(float64, input1, input1, output2, output2), ())
 
 
 @once
-def _sweeps(constant_d: int) -> tuple[Any, Any, Any]:
-    eliminate = void(_in2, _in2, _out2, _out2, _in1, _in2, float64, _in1, _in1, float64, _in2, _out2)
+def _splitting_kernels(constant_d: int) -> tuple[Any, Any, Any]:
+    eliminate = void(
+        input2, input2, output2, output2, input1, input2, float64, input1, input1, float64, input2, output2
+    )  # fmt: skip
     substitute = void(
-        _in2, _in2, _out2, _in1, _in1, _in2, _in1, _in1, _in1, types.boolean, _in1, float64, _in2, _in2,
-        _out2, _out2, _out2, _out1,
+        input2, input2, output2, input1, input1, input2, input1, input1, input1, types.boolean, input1, float64,
+        input2, input2, output2, output2, output2, output1,
     )  # fmt: skip
     return (
         _factor_kernel(),
-        compiled(bind(_eliminate, D=constant_d), eliminate, constant_d),
-        compiled(bind(_substitute, D=constant_d), substitute, constant_d),
+        compile_kernel(_eliminate, FLOAT, eliminate, (constant_d,), D=constant_d),
+        compile_kernel(_substitute, FLOAT, substitute, (constant_d,), D=constant_d),
     )
 
 
-def sweeps(d: int) -> tuple[Any, Any, Any]:
+def splitting_kernels(d: int) -> tuple[Any, Any, Any]:
     """The kernels factor, eliminate and substitute."""
-    return _sweeps(d if d <= codes.UNROLLED_DIM else 0)
+    return _splitting_kernels(constant_dim(d))
 
 
 @once
-def _rows_kernel(set_code: int, constant_d: int) -> Any:
-    parts = (SMALL_THRESHOLDS if constant_d else THRESHOLDS)[set_code]
-    template = bind(_project_rows, D=constant_d, threshold=parts, coordinate=COORDINATES[set_code])
-    return compiled(template, void(_in2, _in1, _out2), set_code, constant_d)
+def _projecting_kernel(set_code: int, constant_d: int) -> Any:
+    stages = link_projection(FLOAT, set_code, constant_d)
+    signature = void(input2, input1, output2)
+    return compile_kernel(_project_all, FLOAT, signature, (set_code, constant_d), D=constant_d, **stages)
 
 
-def project_rows(set_code: int, d: int) -> Any:
-    """The kernel that projects rows of points onto a set: points, the set's parameters, where to write."""
-    return _rows_kernel(set_code, d if codes.unrolled(set_code, d) else 0)
+def projecting_kernel(set_code: int, d: int) -> Any:
+    """The kernel that projects many points onto a set: points, the set's parameters, where to write."""
+    return _projecting_kernel(set_code, constant_dim(d))

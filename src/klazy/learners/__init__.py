@@ -7,6 +7,7 @@ from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.memory import Clip, Clock, Decay, Event, Forget, Full, Memory, MemoryGD
+from klazy.learners.patient import Patient
 from klazy.learners.presets import ader, auto, meta_rate, product_grid, sader, sader_k, scream, sigma_grid
 from klazy.learners.sader import SAder
 
@@ -26,6 +27,7 @@ __all__ = [
     "Learner",
     "Memory",
     "MemoryGD",
+    "Patient",
     "SAder",
     "State",
     "StronglyAdaptive",

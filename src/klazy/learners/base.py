@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal, vector, whole
 from klazy.base.config import Config
-from klazy.kernels import codes
 from klazy.schedules import Schedule, as_schedule
 from klazy.sets import ConvexSet
 
@@ -52,7 +51,7 @@ class Learner(Config, ABC, Generic[S]):
     experts: "tuple[Learner[Any], ...]" = ()  # the learners inside, if any
 
     accepts_hints: ClassVar[bool] = False
-    code: ClassVar[int | None] = None
+    rule: ClassVar[str | None] = None  # its name in klazy.kernels.rules, if it is compiled; not inherited
 
     @abstractmethod
     def init(self, x: Array | None = None) -> S:
@@ -96,14 +95,6 @@ class Learner(Config, ABC, Generic[S]):
         for expert, state in zip(self.experts, states, strict=True):
             expert.checked_state(state, owner)
 
-    def part_without_kernel(self) -> str | None:
-        """The name of the first part that cannot be compiled, or None.
-
-        A learner that can be compiled has what :class:`Descent` has for it: ``play_kernel``, ``update_kernel``, ``program``,
-        ``pack`` and ``unpack``.
-        """
-        return type(self).__name__
-
 
 class Descent(Learner[S]):
     """A learner that takes one step per round from its point, or from an anchor, and projects.
@@ -115,8 +106,6 @@ class Descent(Learner[S]):
     sigma: Schedule
     start: Array | None
 
-    vectors: ClassVar[tuple[str, ...]] = ()  # the state's vectors beside x, in the kernel's order
-
     def __init__(self, domain: ConvexSet, sigma: Schedule | float, *, start: ArrayLike | None = None) -> None:
         owner = type(self).__name__
         if not isinstance(domain, ConvexSet):
@@ -124,58 +113,17 @@ class Descent(Learner[S]):
         x1 = domain.start_at(start, owner)
         self._keep(domain=domain, sigma=as_schedule(sigma), start=None if start is None else x1)
 
+    @property
+    def slack(self) -> int:
+        """How many rounds a phase has, where the learner counts phases; else 1."""
+        return 1
+
     def first(self, x: Array | None) -> Array:
         """``x`` if it is given, else x_1."""
         return x if x is not None else self.domain.start if self.start is None else self.start
 
-    def rule_parameters(self) -> tuple[float, float, float]:
-        """Slack, memory rule and its parameter, for the kernel."""
-        return 1, 0, 0
 
-    def part_without_kernel(self) -> str | None:
-        parts = (self, self.domain, self.sigma)
-        return next((type(part).__name__ for part in parts if codes.code_of(part) is None), None)
-
-    def play_kernel(self, cost: int) -> Any:
-        """The kernel that plays a whole sequence of a cost family, given by its code."""
-        from klazy.kernels.play import play_kernel
-
-        return play_kernel(self.domain.code or 0, cost, self.code or 0, self.domain.dim)
-
-    def update_kernel(self) -> Any:
-        """The kernel of one round; it works on ``pack(state)`` followed by ``program()``, with x right after the head."""
-        from klazy.kernels.play import update_kernel
-
-        return update_kernel(self.domain.code or 0, self.code or 0, self.domain.dim)
-
-    def program(self) -> Array:
-        """This learner as the numbers a kernel reads."""
-        numbers = (float(self.sigma.code or 0), *self.sigma.parameters(), *self.rule_parameters())
-        return np.concatenate((numbers, self.domain.parameters()))
-
-    def pack(self, state: S) -> Array:
-        """``state`` as the flat array a kernel works on."""
-        d = self.domain.dim
-        fields = state._asdict()
-        flat = np.zeros(codes.HEAD + codes.VECTORS * d)
-        flat[: codes.HEAD] = fields["t"], fields["energy"], fields.get("sigma", 0.0), d, 0.0
-        for i, name in enumerate(("x", *self.vectors)):
-            flat[codes.HEAD + i * d : codes.HEAD + (i + 1) * d] = fields[name]
-        return flat
-
-    def unpack(self, flat: Array) -> S:
-        """The state that a kernel left in a flat array."""
-        d = self.domain.dim
-        state = self.init()
-        scalars = {"t": int(flat[codes.T_SLOT]), "energy": float(flat[codes.ENERGY_SLOT])}
-        if "sigma" in state._asdict():
-            scalars["sigma"] = float(flat[codes.SIGMA_SLOT])
-        names = enumerate(("x", *self.vectors))
-        arrays = {name: flat[codes.HEAD + i * d : codes.HEAD + (i + 1) * d].copy() for i, name in names}
-        return state._replace(**scalars, **arrays)
-
-
-def slack(k: Any, owner: str) -> int:
+def check_slack(k: Any, owner: str) -> int:
     """A laziness slack k >= 1."""
     return min(whole(k, "k", owner, "a slack k >= 1", "use k=1 for greedy GD"), NEVER)
 

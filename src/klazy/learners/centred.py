@@ -4,7 +4,6 @@ import math
 from typing import ClassVar, NamedTuple
 
 from klazy.base.checks import Array
-from klazy.kernels import codes
 from klazy.learners.base import Descent
 
 
@@ -30,8 +29,7 @@ class CentredOMD(Descent[CentredState]):
     Harvey, Portella and Friedlander (2022).
     """
 
-    code: ClassVar[int | None] = codes.CENTRED
-    vectors: ClassVar[tuple[str, ...]] = ("center",)
+    rule: ClassVar[str | None] = "centred"
 
     def init(self, x: Array | None = None) -> CentredState:
         x = self.first(x)

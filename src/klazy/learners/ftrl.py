@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array
-from klazy.kernels import codes
-from klazy.learners.base import Descent, slack
+from klazy.learners.base import Descent, check_slack
 from klazy.schedules import Schedule
 from klazy.sets import ConvexSet
 
@@ -40,14 +39,13 @@ class KLazyFTRL(Descent[FTRLState]):
 
     k: int
 
-    code: ClassVar[int | None] = codes.FTRL
-    vectors: ClassVar[tuple[str, ...]] = ("anchor", "p")
+    rule: ClassVar[str | None] = "k_lazy_ftrl"
 
     def __init__(
         self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None
     ) -> None:
         super().__init__(domain, sigma, start=start)
-        self._keep(k=slack(k, "KLazyFTRL"))
+        self._keep(k=check_slack(k, "KLazyFTRL"))
 
     def init(self, x: Array | None = None) -> FTRLState:
         x = self.first(x)
@@ -65,5 +63,6 @@ class KLazyFTRL(Descent[FTRLState]):
         p = p + g - (sigma - old_sigma) * anchor
         return FTRLState(t + 1, self.domain._project(-p / sigma), anchor, p, sigma, energy)
 
-    def rule_parameters(self) -> tuple[float, float, float]:
-        return self.k, 0, 0
+    @property
+    def slack(self) -> int:
+        return self.k

@@ -5,7 +5,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.kernels import codes
 from klazy.learners.base import NEVER, AnchoredState, Descent
 
 
@@ -27,7 +26,7 @@ class GD(Descent[GDState]):
     array([-0.5,  0. ])
     """
 
-    code: ClassVar[int | None] = codes.GD
+    rule: ClassVar[str | None] = "gd"
 
     def init(self, x: Array | None = None) -> GDState:
         x = self.first(x)
@@ -47,8 +46,7 @@ class LazyGD(Descent[AnchoredState]):
     It moves little, but its dynamic regret can be linear in T as soon as the comparator moves at all.
     """
 
-    code: ClassVar[int | None] = codes.K_LAZY
-    vectors: ClassVar[tuple[str, ...]] = ("anchor", "g_sum")
+    rule: ClassVar[str | None] = "k_lazy"
 
     def init(self, x: Array | None = None) -> AnchoredState:
         x = self.first(x)
@@ -60,5 +58,6 @@ class LazyGD(Descent[AnchoredState]):
         g_sum = g_sum + g
         return AnchoredState(t + 1, self.domain._project(anchor - g_sum / sigma), anchor, g_sum, energy)
 
-    def rule_parameters(self) -> tuple[float, float, float]:
-        return NEVER, 0, 0
+    @property
+    def slack(self) -> int:
+        return NEVER

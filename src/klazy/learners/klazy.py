@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array
-from klazy.kernels import codes
-from klazy.learners.base import AnchoredState, Descent, slack
+from klazy.learners.base import AnchoredState, Descent, check_slack
 from klazy.schedules import Schedule
 from klazy.sets import ConvexSet
 
@@ -26,14 +25,13 @@ class KLazyGD(Descent[AnchoredState]):
 
     k: int
 
-    code: ClassVar[int | None] = codes.K_LAZY
-    vectors: ClassVar[tuple[str, ...]] = ("anchor", "g_sum")
+    rule: ClassVar[str | None] = "k_lazy"
 
     def __init__(
         self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None
     ) -> None:
         super().__init__(domain, sigma, start=start)
-        self._keep(k=slack(k, "KLazyGD"))
+        self._keep(k=check_slack(k, "KLazyGD"))
 
     def init(self, x: Array | None = None) -> AnchoredState:
         x = self.first(x)
@@ -46,5 +44,6 @@ class KLazyGD(Descent[AnchoredState]):
         anchor, g_sum = (x, g) if starts_phase else (anchor, g_sum + g)
         return AnchoredState(t + 1, self.domain._project(anchor - g_sum / sigma), anchor, g_sum, energy)
 
-    def rule_parameters(self) -> tuple[float, float, float]:
-        return self.k, 0, 0
+    @property
+    def slack(self) -> int:
+        return self.k

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, number, positive, refusal
 from klazy.base.config import Config
 from klazy.kernels import codes
-from klazy.learners.base import Descent, slack
+from klazy.learners.base import Descent, check_slack
 from klazy.schedules import Schedule
 from klazy.sets import ConvexSet
 
@@ -23,6 +23,11 @@ class Memory(Config, ABC):
     @abstractmethod
     def theta(self, t: int, raw: Array) -> float:
         """The share kept at the end of round t of the normal ``raw`` at the new point."""
+
+    @property
+    def slack(self) -> int:
+        """How many rounds a phase has, if there are phases; else 1."""
+        return 1
 
     def parameter(self) -> float:
         """The rule's number, for the kernel."""
@@ -54,10 +59,14 @@ class Clock(Memory):
     code: ClassVar[int | None] = codes.CLOCK
 
     def __init__(self, k: int) -> None:
-        self._keep(k=slack(k, "Clock"))
+        self._keep(k=check_slack(k, "Clock"))
 
     def theta(self, t: int, raw: Array) -> float:
         return 0.0 if t % self.k == 0 else 1.0
+
+    @property
+    def slack(self) -> int:
+        return self.k
 
     def parameter(self) -> float:
         return self.k
@@ -138,8 +147,7 @@ class MemoryGD(Descent[MemoryState]):
     memory: Memory
 
     accepts_hints: ClassVar[bool] = True
-    code: ClassVar[int | None] = codes.MEMORY
-    vectors: ClassVar[tuple[str, ...]] = ("n", "hint")
+    rule: ClassVar[str | None] = "memory"
 
     def __init__(
         self, domain: ConvexSet, sigma: Schedule | float, memory: Memory, *, start: ArrayLike | None = None
@@ -165,10 +173,6 @@ class MemoryGD(Descent[MemoryState]):
         raw = sigma * (y - x)
         return MemoryState(t + 1, x, self.memory.theta(t, raw) * raw, following, energy)
 
-    def rule_parameters(self) -> tuple[float, float, float]:
-        period = self.memory.k if isinstance(self.memory, Clock) else 1
-        return period, float(self.memory.code or 0), self.memory.parameter()
-
-    def part_without_kernel(self) -> str | None:
-        rule = None if codes.code_of(self.memory) is not None else type(self.memory).__name__
-        return super().part_without_kernel() or rule
+    @property
+    def slack(self) -> int:
+        return self.memory.slack

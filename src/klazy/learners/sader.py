@@ -3,15 +3,14 @@
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, frozen, one_of, positive, refusal, vector
 from klazy.kernels import codes
-from klazy.learners.base import Descent, Learner
-from klazy.learners.blocks import aligned, lanes_of, packed, unpacked
+from klazy.learners.base import Learner
 from klazy.movement import L2Movement, Movement, SwitchFee
 
 SELF_TUNED = "self-tuned"
@@ -76,7 +75,7 @@ class SAder(Learner[SAderState]):
     prior: str | Array
     movement: Movement
 
-    code: ClassVar[int | None] = codes.ENSEMBLE
+    rule: ClassVar[str | None] = "ensemble"
 
     def __init__(
         self,
@@ -222,18 +221,6 @@ class SAder(Learner[SAderState]):
         named |= dict(zip(("spread", "diameter", "beta"), log[:, 3 * N :].T, strict=True))
         return {name: np.ascontiguousarray(values) for name, values in named.items()}
 
-    @property
-    def record_width(self) -> int:
-        """Columns of the kernel's record, which has one for every lane."""
-        return 3 * self._lanes.size + 3
-
-    def in_order(self, record: Array) -> Array:
-        """The kernel's record with one column per expert, as :meth:`account` writes it."""
-        lanes = self._lanes.ravel()
-        place = np.argsort(np.where(lanes >= 0, lanes, lanes.size), kind="stable")[: len(self.experts)]
-        columns = [part * lanes.size + place for part in range(3)]
-        return record[:, np.concatenate((*columns, 3 * lanes.size + np.arange(3)))]
-
     def checked_state(self, state: Any, owner: str) -> SAderState:
         super().checked_state(state, owner)
         for i, expert in enumerate(state.experts):
@@ -251,72 +238,15 @@ class SAder(Learner[SAderState]):
                 )
         return state
 
-    def part_without_kernel(self) -> str | None:
-        for part in (self, self.movement):
-            if codes.code_of(part) is None:
-                return type(part).__name__
-        for expert in self.experts:
-            if not isinstance(expert, Descent):
-                return f"the nested {type(expert).__name__}"
-            if expert.part_without_kernel() or expert.code not in codes.RULES_OF_EXPERTS:
-                return expert.part_without_kernel() or type(expert).__name__
-        return None
-
-    def play_kernel(self, cost: int) -> Any:
-        from klazy.kernels.ensemble import play_kernel
-
-        return play_kernel(self.domain.code or 0, cost, self.domain.dim)
-
-    def update_kernel(self) -> Any:
-        from klazy.kernels.ensemble import update_kernel
-
-        return update_kernel(self.domain.code or 0, self.domain.dim)
-
-    def program(self) -> Array:
-        d = self.domain.dim
-        log_n = math.log(len(self.experts))
-        if isinstance(self.beta, str):
-            rate = (RATES[self.beta], log_n + 1.0 if self.beta == KEEP else log_n)
-        else:
-            rate = (codes.GIVEN_RATE, self.beta)
-        about = (
-            *rate,
-            self.movement.code or 0,
-            float(self.movement.weight),
-            *self.noise,
-            self.domain.code or 0,
-        )
-        return np.concatenate(
-            (np.array(about), np.resize(self.movement.prices(d), 2 * d), self.domain.parameters())
-        )
-
-    def pack(self, state: SAderState) -> Array:
-        blocks = packed(
-            self._compiled, self._lanes, state.experts, self.log_prior, state.log_w, state.moved, state.losses
-        )
-        head = (state.t, state.V, state.budget, self.domain.dim, len(self._lanes))
-        first = codes.first_block(self.domain.dim)
-        flat = aligned(first + blocks.size)
-        flat[: codes.HEAD] = head
-        flat[codes.HEAD : codes.HEAD + self.domain.dim] = state.x
-        flat[first:] = blocks
-        return flat
-
-    def unpack(self, flat: Array) -> SAderState:
-        d = self.domain.dim
-        experts, (log_w, moved, losses) = unpacked(self._compiled, self._lanes, flat[codes.first_block(d) :])
-        x = flat[codes.HEAD : codes.HEAD + d].copy()
-        V = flat[codes.ENERGY_SLOT]
-        budget = flat[codes.SIGMA_SLOT]
-        return SAderState(int(flat[codes.T_SLOT]), x, experts, log_w, moved, losses, float(V), float(budget))
-
-    @cached_property
-    def _lanes(self) -> np.ndarray:
-        return lanes_of(self._compiled)
-
     @property
-    def _compiled(self) -> tuple[Descent[Any], ...]:
-        return cast(tuple[Descent[Any], ...], self.experts)  # part_without_kernel was asked before
+    def rate_rule(self) -> tuple[int, float]:
+        """The code of what finds the rate, and the number that it divides; or that of a given rate, and the rate."""
+        if not isinstance(self.beta, str):
+            return codes.GIVEN_RATE, self.beta
+        log_n = math.log(len(self.experts))
+        if self.beta == KEEP:
+            log_n += 1.0
+        return RATES[self.beta], log_n
 
 
 def _points(experts: tuple[Any, ...]) -> Array:

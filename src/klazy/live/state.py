@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, one_of, refusal, vector
 from klazy.kernels import codes
+from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
 from klazy.learners.base import plain_state, rebuilt_state
 from klazy.live.guards import Guards, GuardState
@@ -21,7 +22,7 @@ class Live:
     def __init__(self, learner: Learner[Any] | None, engine: str, state: Any, guards: Guards | None) -> None:
         if not isinstance(learner, Learner):
             raise refusal("Agent", "a learner", "learner", repr(learner), "write Agent(GD(L2Ball(5), 1.0))")
-        missing = learner.part_without_kernel()
+        missing = find_missing_part(learner)
         if one_of(engine, "engine", "Agent", ("auto", "compiled", "step")) == "compiled" and missing:
             raise refusal(
                 "Agent",
@@ -42,10 +43,9 @@ class Live:
         if self.engine == "step":
             self._state = state
             return
-        packed = self.learner.pack(state)
-        self.kernel = self.learner.update_kernel()
-        self._packed = len(packed)
-        self.flat = np.concatenate((packed, self.learner.program()))
+        self.layout = layout_of(self.learner)
+        self.kernel = self.layout.update_kernel()
+        self.flat = self.layout.pack(state)
 
     def guard_by(self, guards: Guards | None) -> None:
         """Play within these limits from now on; None leaves them as they are."""
@@ -59,12 +59,12 @@ class Live:
     @property
     def state(self) -> Any:
         """The learner's state, which ``learner.step`` would take."""
-        return self._state if self.engine == "step" else self.learner.unpack(self.flat[: self._packed])
+        return self._state if self.engine == "step" else self.layout.unpack(self.flat)
 
     @property
     def t(self) -> int:
         """The round about to be played."""
-        return self._state.t if self.engine == "step" else int(self.flat[codes.T_SLOT])
+        return self._state.t if self.engine == "step" else int(self.flat[codes.T])
 
     @property
     def own(self) -> Array:
@@ -77,7 +77,7 @@ class Live:
         return (self.own if self.guarded is None else self.guarded.x).copy()
 
     def _point(self, form: Any) -> Array:
-        return form.x if self.engine == "step" else form[codes.HEAD : codes.HEAD + self.learner.domain.dim]
+        return form.x if self.engine == "step" else form[self.layout.x]
 
     @property
     def width(self) -> int:
@@ -118,14 +118,12 @@ class Live:
         """The state after a round; the present one does not change."""
         if self.engine == "step":
             return self.learner.step(self._state, g, *(() if hint is None else (hint,)))
-        # where the hint for the next round lies
         flat = self.flat.copy()
-        at = codes.HEAD + 3 * g.size
         if hint is not None:
-            flat[at : at + g.size] = hint
+            flat[self.layout.hint] = hint
         self.kernel(flat, g)
         if hint is not None:
-            flat[at : at + g.size] = 0.0
+            flat[self.layout.hint] = 0.0
         return flat
 
     def show(self, record: Record, form: Any, guarded: GuardState | None) -> None:

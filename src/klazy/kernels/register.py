@@ -1,8 +1,7 @@
-"""A few numbers at once: a Numba type for a vector register, with the few operations that kernels need.
+"""The words of :mod:`klazy.kernels.lane` for a vector register: a Numba type that holds one number of each of LANES runs.
 
-Loops over experts are written with these, not left to the compiler to vectorise: it gives up on most of them. ``load`` and
-``store`` move neighbours of an array; ``+ - * /`` and comparisons work lane by lane, also with a plain number. Where
-compilation is off the same names are NumPy's.
+Runs side by side are written with these, not left to the compiler to vectorise: it gives up on most such loops. Where
+compilation is off the same words are NumPy's.
 """
 
 import operator
@@ -16,6 +15,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import ConcreteTemplate, infer_global
 from numba.extending import intrinsic, models, register_model
 
+from klazy.kernels.binding import Lane, pointer
 from klazy.kernels.codes import LANES
 
 _VECTOR, _WHOLES = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.IntType(64), LANES)
@@ -74,8 +74,31 @@ _operator(operator.add, LANES_TYPE, lambda b, x, y: b.fadd(x, y, flags=_FLAGS))
 _operator(operator.sub, LANES_TYPE, lambda b, x, y: b.fsub(x, y, flags=_FLAGS))
 _operator(operator.mul, LANES_TYPE, lambda b, x, y: b.fmul(x, y, flags=_FLAGS))
 _operator(operator.truediv, LANES_TYPE, lambda b, x, y: b.fdiv(x, y))
-_operator(operator.gt, MASK_TYPE, lambda b, x, y: b.fcmp_ordered(">", x, y))
-_operator(operator.eq, MASK_TYPE, lambda b, x, y: b.fcmp_ordered("==", x, y))
+for _symbol, _sign in (
+    (operator.gt, ">"),
+    (operator.ge, ">="),
+    (operator.lt, "<"),
+    (operator.le, "<="),
+    (operator.eq, "=="),
+):
+    _operator(_symbol, MASK_TYPE, lambda b, x, y, sign=_sign: b.fcmp_ordered(sign, x, y))
+
+
+def _mask_operator(symbol: Any, build: Any) -> None:
+    """Teach Numba one operator on two masks."""
+
+    @infer_global(symbol)
+    class _Typing(ConcreteTemplate):
+        cases = [typing.signature(MASK_TYPE, MASK_TYPE, MASK_TYPE)]  # noqa: RUF012
+
+    def lower(context, builder, signature, arguments):
+        return build(builder, *arguments)
+
+    lower_builtin(symbol, MASK_TYPE, MASK_TYPE)(lower)
+
+
+_mask_operator(operator.and_, lambda b, x, y: b.and_(x, y))
+_mask_operator(operator.or_, lambda b, x, y: b.or_(x, y))
 
 
 def _function(result: Any, *kinds: Any):
@@ -98,8 +121,23 @@ def _function(result: Any, *kinds: Any):
 _POINTER = types.CPointer(float64)
 
 
+def _scaled(builder, at):
+    """Where place ``at`` of a vector begins."""
+    return builder.mul(at, ir.Constant(at.type, LANES))
+
+
 def _address(builder, array, at):
-    return builder.bitcast(builder.gep(array, [at]), _VECTOR.as_pointer())
+    return builder.bitcast(builder.gep(array, [_scaled(builder, at)]), _VECTOR.as_pointer())
+
+
+@_function(float64, _POINTER, types.intp)
+def peek(builder, array, at):
+    return builder.load(builder.gep(array, [_scaled(builder, at)]))
+
+
+@_function(_POINTER, _POINTER, types.intp)
+def skip(builder, array, n):
+    return builder.gep(array, [_scaled(builder, n)])
 
 
 @_function(LANES_TYPE, _POINTER, types.intp)
@@ -165,6 +203,21 @@ def _folded(builder, x, build):
     return builder.extract_element(x, ir.Constant(ir.IntType(32), 0))
 
 
+def _bits(builder, mask):
+    """A mask as a whole number."""
+    return builder.bitcast(mask, ir.IntType(LANES))
+
+
+@_function(types.boolean, MASK_TYPE)
+def anywhere(builder, mask):
+    return builder.icmp_unsigned("!=", _bits(builder, mask), ir.Constant(ir.IntType(LANES), 0))
+
+
+@_function(types.boolean, MASK_TYPE)
+def everywhere(builder, mask):
+    return builder.icmp_unsigned("==", _bits(builder, mask), ir.Constant(ir.IntType(LANES), 2**LANES - 1))
+
+
 @_function(float64, LANES_TYPE)
 def total(builder, x):
     return _folded(builder, x, lambda a, b: builder.fadd(a, b))
@@ -225,20 +278,53 @@ def exp(z):
 if config.DISABLE_JIT:
 
     def load(array, at):
-        return array[at : at + LANES].copy()
+        return array[at * LANES : (at + 1) * LANES].copy()
 
     def store(array, at, value):
-        array[at : at + LANES] = value
+        array[at * LANES : (at + 1) * LANES] = value
+
+    def peek(array, at):
+        return array[at * LANES]
+
+    def skip(array, n):
+        return array[n * LANES :]
 
     def spread(value):
         return np.full(LANES, value)
 
-    where, root, size, signed, larger, smaller = (
-        np.where,
-        np.sqrt,
-        np.abs,
-        np.copysign,
-        np.maximum,
-        np.minimum,
-    )
-    total, largest, smallest, exp = np.sum, np.max, np.min, np.exp
+    where = np.where
+    root = np.sqrt
+    size = np.abs
+    signed = np.copysign
+    larger = np.maximum
+    smaller = np.minimum
+    anywhere = np.any
+    everywhere = np.all
+    total = np.sum
+    largest = np.max
+    smallest = np.min
+    exp = np.exp
+
+REGISTER = Lane(
+    LANES,
+    {
+        "load": load,
+        "store": store,
+        "peek": peek,
+        "skip": skip,
+        "beyond": pointer,
+        "spread": spread,
+        "where": where,
+        "root": root,
+        "size": size,
+        "signed": signed,
+        "larger": larger,
+        "smaller": smaller,
+        "anywhere": anywhere,
+        "everywhere": everywhere,
+        "total": total,
+        "largest": largest,
+        "smallest": smallest,
+        "exp": exp,
+    },
+)

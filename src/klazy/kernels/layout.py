@@ -1,0 +1,305 @@
+"""How learners and their states become the numbers that kernels work on, and states again. It loads no Numba.
+
+A learner in play is a *row* of numbers: the fields of :mod:`klazy.kernels.codes`, then the vectors of its state, x first.
+Rows that play side by side lie in a *block*, place by place: the first number of each, then the second of each. A single run
+is a block of one row, an ensemble a head and the blocks of its experts, a batch a list of blocks.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from klazy.base.checks import Array
+from klazy.kernels import codes
+from klazy.kernels.codes import FIELDS, HEAD, LANES, OWN, UNROLLED_DIM
+from klazy.kernels.rules import RULES
+
+ENSEMBLE = "ensemble"  # the rule of a learner that weighs others
+RULE_CODES = {name: code for code, name in enumerate(RULES)}
+META = [codes.LOG_W, codes.MOVED, codes.LOSSES]  # the fields of an expert that are an ensemble's state
+
+
+def constant_dim(d: int) -> int:
+    """The dimension that a kernel knows as a constant, or 0 for one that takes any."""
+    return d if d <= UNROLLED_DIM else 0
+
+
+def width_of(d: int) -> int:
+    """How many rows lie side by side in a block."""
+    return LANES if d <= UNROLLED_DIM else 1
+
+
+def rule_of(learner: Any) -> str | None:
+    """The name of a learner's rule; it is not inherited, for a subclass may compute something else."""
+    return vars(type(learner)).get("rule")
+
+
+def find_missing_part(learner: Any, *parts: Any) -> str | None:
+    """The name of the first part that cannot be compiled, or None; ``parts`` are the costs and movement of a run."""
+    rule = rule_of(learner)
+    needed = [learner.domain, *parts]
+    if rule is None:
+        return type(learner).__name__
+    if rule == ENSEMBLE:
+        needed.append(learner.movement)
+        for expert in learner.experts:
+            if expert.experts:
+                return f"the nested {type(expert).__name__}"
+            missing = find_missing_part(expert)
+            if missing is not None:
+                return missing
+    else:
+        needed.append(learner.sigma)
+        if "memory" in vars(learner):
+            needed.append(learner.memory)
+    for part in needed:
+        if codes.code_of(part) is None:
+            return type(part).__name__
+    return None
+
+
+# ---- rows and blocks
+
+
+def write_rows(learners: Sequence[Any], states: Sequence[Any]) -> Array:
+    """One row for each learner in its state, as long as the rule with the most vectors needs."""
+    d = learners[0].domain.dim
+    most = max(len(RULES[learner.rule].vectors) for learner in learners)
+    rows = np.zeros((len(learners), FIELDS + (1 + most) * d))
+    for row, learner, state in zip(rows, learners, states, strict=True):
+        _write_row(row, learner, state)
+    return rows
+
+
+def _write_row(row: Array, learner: Any, state: Any) -> None:
+    """A learner in its state, into a row of zeros."""
+    d = learner.domain.dim
+    rule = RULES[learner.rule]
+    own = [getattr(learner, name) for name in rule.parameters]
+    own += [getattr(state, name) for name in rule.scalars]
+    row[: codes.MOVED] = _describe(learner, state)
+    row[OWN : OWN + len(own)] = own
+    for i, name in enumerate(("x", *rule.vectors)):
+        row[FIELDS + i * d : FIELDS + (i + 1) * d] = getattr(state, name)
+
+
+def _describe(learner: Any, state: Any) -> tuple[float, ...]:
+    """The fields of a row that every learner has, in their order."""
+    schedule = learner.sigma.code
+    a, b = learner.sigma.parameters()
+    scale = _scale_of(schedule, a)
+    slack = learner.slack
+    memory = getattr(learner, "memory", None)
+    kept = 0 if memory is None else memory.code
+    kappa = 0.0 if memory is None else memory.parameter()
+    start = state.t + (1 - state.t) % slack
+    old_sigma = state.sigma if RULES[learner.rule].keeps_sigma else 0.0
+    return (
+        state.t, state.energy, old_sigma, scale, 1.0 / scale, learner.domain.dim, start, -math.inf,
+        RULE_CODES[learner.rule], schedule, a, b, slack, kept, kappa,
+    )  # fmt: skip
+
+
+def _scale_of(schedule: int, a: float) -> float:
+    """What multiplies the sigmas of a schedule whose parameter A is 1."""
+    if schedule == codes.CONSTANT:
+        return a
+    if schedule in (codes.SQRT, codes.DOUBLING):
+        return 1.0 / math.sqrt(a)
+    return 1.0
+
+
+def read_state(learner: Any, row: Array) -> Any:
+    """The state of the learner that a row holds."""
+    d = learner.domain.dim
+    rule = RULES[learner.rule]
+    state = learner.init()
+    values: dict[str, Any] = {"t": int(row[codes.T]), "energy": float(row[codes.ENERGY])}
+    if rule.keeps_sigma:
+        values["sigma"] = float(row[codes.OLD_SIGMA])
+    for i, name in enumerate(rule.scalars):
+        values[name] = float(row[OWN + len(rule.parameters) + i])
+    for i, name in enumerate(("x", *rule.vectors)):
+        values[name] = row[FIELDS + i * d : FIELDS + (i + 1) * d].copy()
+    return state._replace(**values)
+
+
+def lay_blocks(rows: Array, lanes: np.ndarray) -> Array:
+    """The rows as blocks, of shape (blocks, numbers). ``lanes`` says which row lies in which lane, of shape (blocks, width);
+    -1 - i repeats row i in a lane that is empty."""
+    count, width = lanes.shape
+    picked = rows[np.where(lanes >= 0, lanes, -1 - lanes)]
+    blocks = allocate_aligned(count * width * rows.shape[1]).reshape(count, -1)
+    blocks[:] = picked.transpose(0, 2, 1).reshape(count, -1)
+    return blocks
+
+
+def read_rows(blocks: Array, lanes: np.ndarray) -> Array:
+    """The rows that :func:`lay_blocks` laid, in their order."""
+    count, width = lanes.shape
+    filled = lanes >= 0
+    numbers = blocks.reshape(count, -1, width).transpose(0, 2, 1)
+    rows = np.empty((np.count_nonzero(filled), numbers.shape[2]))
+    rows[lanes[filled]] = numbers[filled]
+    return rows
+
+
+def allocate_aligned(n: int) -> Array:
+    """Room for n numbers that begins at a multiple of a register's size."""
+    room = np.zeros(n + LANES)
+    first = -(room.ctypes.data // room.itemsize) % LANES
+    return room[first : first + n]
+
+
+# ---- what kernels of single runs and of ensembles work on
+
+
+class RunLayout:
+    """One learner: its row, the hint for the next round, two vectors of scratch, the parameters of its set."""
+
+    def __init__(self, learner: Any) -> None:
+        self.learner = learner
+        self.d = learner.domain.dim
+        vectors = len(RULES[learner.rule].vectors)
+        self.size = FIELDS + (1 + vectors) * self.d
+        self.x = slice(FIELDS, FIELDS + self.d)
+        self.hint = slice(self.size, self.size + self.d)
+
+    def pack(self, state: Any) -> Array:
+        """The learner in this state as the array that a kernel works on."""
+        parameters = self.learner.domain.parameters()
+        first = self.size + 3 * self.d
+        memory = np.zeros(first + parameters.size)
+        _write_row(memory[: self.size], self.learner, state)
+        memory[first:] = parameters
+        return memory
+
+    def unpack(self, memory: Array) -> Any:
+        """The state that a kernel left."""
+        return read_state(self.learner, memory[: self.size])
+
+    def sequence_kernel(self, cost: int) -> Any:
+        """The kernel that plays a whole sequence of a cost family."""
+        from klazy.kernels.sequence import sequence_kernel
+
+        return sequence_kernel(self.learner.domain.code, cost, RULE_CODES[self.learner.rule], self.d)
+
+    def update_kernel(self) -> Any:
+        """The kernel of one round."""
+        from klazy.kernels.update import update_kernel
+
+        return update_kernel(self.learner.domain.code, RULE_CODES[self.learner.rule], self.d)
+
+
+class EnsembleLayout:
+    """An ensemble: a head, its point, the blocks of its experts, and its program.
+
+    The experts of a block share rule, schedule and memory.
+    """
+
+    def __init__(self, learner: Any) -> None:
+        self.learner = learner
+        self.d = learner.domain.dim
+        self.x = slice(HEAD, HEAD + self.d)
+        self.lanes = _group_experts(learner.experts, width_of(self.d))
+        self.first = codes.first_block(self.d)
+        self.rules = tuple(sorted({RULE_CODES[expert.rule] for expert in learner.experts}))
+
+    def pack(self, state: Any) -> Array:
+        """The ensemble in this state as the array that a kernel works on."""
+        learner = self.learner
+        rows = write_rows(learner.experts, state.experts)
+        rows[:, codes.PRIOR] = learner.log_prior
+        rows[:, META] = np.column_stack((state.log_w, state.moved, state.losses))
+        rows[:, codes.W] = np.exp(state.log_w)
+        blocks = lay_blocks(rows, self.lanes)
+        fields = blocks.reshape(len(self.lanes), -1, self.lanes.shape[1])
+        for block, empty in zip(fields, self.lanes < 0, strict=True):
+            block[codes.PRIOR, empty] = -math.inf
+            block[codes.LOG_W, empty] = -math.inf
+            block[codes.W, empty] = 0.0
+        program = self._write_program()
+        memory = allocate_aligned(self.first + blocks.size + program.size)
+        memory[:HEAD] = state.t, state.V, state.budget, len(blocks), blocks.shape[1], self.d
+        memory[self.x] = state.x
+        memory[self.first : self.first + blocks.size] = blocks.ravel()
+        memory[self.first + blocks.size :] = program
+        return memory
+
+    def unpack(self, memory: Array) -> Any:
+        """The state that a kernel left."""
+        count = int(memory[codes.BLOCKS])
+        size = int(memory[codes.BLOCK_SIZE])
+        rows = read_rows(memory[self.first : self.first + count * size], self.lanes)
+        pairs = zip(self.learner.experts, rows, strict=True)
+        log_w, moved, losses = rows[:, META].T.copy()
+        return self.learner.init()._replace(
+            t=int(memory[codes.T]),
+            x=memory[self.x].copy(),
+            experts=tuple(read_state(expert, row) for expert, row in pairs),
+            log_w=log_w,
+            moved=moved,
+            losses=losses,
+            V=float(memory[codes.V]),
+            budget=float(memory[codes.BUDGET]),
+        )
+
+    def _write_program(self) -> Array:
+        learner = self.learner
+        prices = np.resize(learner.movement.prices(self.d), 2 * self.d)
+        rule, rate = learner.rate_rule
+        about = (rule, rate, learner.movement.code, float(learner.movement.weight), *learner.noise)
+        return np.concatenate((about, prices, learner.domain.parameters()))
+
+    @property
+    def record_width(self) -> int:
+        """Columns of the kernel's record, which has one for every lane."""
+        return 3 * self.lanes.size + 3
+
+    def order_record(self, record: Array) -> Array:
+        """The kernel's record with one column per expert, as ``SAder.account`` writes it."""
+        lanes = self.lanes.ravel()
+        places = np.flatnonzero(lanes >= 0)
+        places = places[np.argsort(lanes[places])]
+        columns = [part * lanes.size + places for part in range(3)]
+        return record[:, np.concatenate((*columns, 3 * lanes.size + np.arange(3)))]
+
+    def sequence_kernel(self, cost: int) -> Any:
+        """The kernel that plays a whole sequence of a cost family; its last argument is the ensemble's record."""
+        from klazy.kernels.ensemble import sequence_kernel
+
+        return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d)
+
+    def update_kernel(self) -> Any:
+        """The kernel of one round."""
+        from klazy.kernels.ensemble import update_kernel
+
+        return update_kernel(self.learner.domain.code, self.rules, self.d)
+
+
+def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
+    """Which expert lies in which lane, in the form of :func:`lay_blocks`."""
+    kinds: dict[Any, list[int]] = {}
+    for i, expert in enumerate(experts):
+        memory = codes.code_of(getattr(expert, "memory", None))
+        kinds.setdefault((expert.rule, expert.sigma.code, memory), []).append(i)
+    return np.concatenate([fill_lanes(kind, width) for kind in kinds.values()])
+
+
+def fill_lanes(members: Sequence[int], width: int) -> np.ndarray:
+    """These rows in lanes, of shape (blocks, width); the lanes left over repeat the last block's first."""
+    count = -(-len(members) // width)
+    lanes = np.full(count * width, -1 - members[(count - 1) * width])
+    lanes[: len(members)] = members
+    return lanes.reshape(count, width)
+
+
+def layout_of(learner: Any) -> Any:
+    """The layout of a learner that can be compiled, made once for each."""
+    made = vars(learner)
+    if "_layout" not in made:
+        kind = EnsembleLayout if rule_of(learner) == ENSEMBLE else RunLayout
+        made["_layout"] = kind(learner)
+    return made["_layout"]

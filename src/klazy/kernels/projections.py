@@ -1,0 +1,316 @@
+"""Euclidean projections in two stages: one pass finds a threshold, then each coordinate follows from it alone.
+
+The second stage being elementwise, a round fuses it with the movement it causes. Every set reduces to a pair
+``(shift, theta)``: subtracting the largest entry first keeps the threshold exact for points far outside the set.
+A threshold gets ``(y, u, d, p, guess)``: the point, scratch, the dimension, the set's parameters, and the previous
+round's ``shift + theta`` (or -inf). A coordinate gets ``(y[i], u[i], i, d, p, shift, theta)``.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.kernels.codes import BOX, CAPPED_SIMPLEX, L1_BALL, L2_BALL, PRODUCT, SIMPLEX
+from klazy.kernels.lane import (
+    anywhere,
+    beyond,
+    called,
+    everywhere,
+    exact,
+    larger,
+    load,
+    root,
+    signed,
+    size,
+    skip,
+    smaller,
+    spread,
+    store,
+    where,
+    without_nan,
+)
+
+EPS = float(np.finfo(np.float64).eps)
+D = 0  # the dimension where it is a constant of the kernel, else 0
+MOST_TURNS = 200  # of a search in a bracket, which halves at least every second turn
+
+
+class Projection(NamedTuple):
+    """The two stages of a set's projection."""
+
+    threshold: Callable[..., Any]
+    coordinate: Callable[..., Any]
+
+
+def threshold(y, u, d, p, guess):
+    """The first stage of the set at hand; a kernel puts it here."""
+    raise NotImplementedError
+
+
+def coordinate(y, done, i, d, p, shift, theta):
+    """The second stage of the set at hand; a kernel puts it here."""
+    raise NotImplementedError
+
+
+# ---- positive parts that sum to a total: simplices and the l1 ball
+
+
+@exact
+def above(v, shift, theta):
+    """The part of ``v - shift`` above ``theta``."""
+    return larger((v - shift) - theta, spread(0.0))
+
+
+@without_nan
+def highest(v, d):
+    """The largest entry of a vector."""
+    top = load(v, 0)
+    for i in range(1, d):
+        entry = load(v, i)
+        top = where(entry > top, entry, top)  # the comparison stands here because the promise does
+    return top
+
+
+def sorted_threshold(v, w, d, total, guess):
+    """For a few coordinates: an odd-even sorting network into ``w``, then the best prefix; no branch to mispredict."""
+    for i in range(d):
+        store(w, i, load(v, i))
+    for layer in range(d):
+        for i in range(layer % 2, d - 1, 2):
+            first = load(w, i)
+            second = load(w, i + 1)
+            store(w, i, larger(first, second))
+            store(w, i + 1, smaller(first, second))
+    shift = load(w, 0)
+    theta = spread(-total)
+    prefix = spread(-total)
+    for j in range(1, d):
+        prefix = prefix + (load(w, j) - shift)
+        theta = larger(theta, prefix * (1.0 / (j + 1)))
+    return shift, theta
+
+
+def newton_threshold(v, w, d, total, guess):
+    """Newton on ``sum max(v - theta, 0) = total``: convex and decreasing, so one step from anywhere lands left of the
+    root, and from there the set of positive terms only shrinks. Started at the previous round's threshold."""
+    shift = highest(v, d)
+    theta = guess - shift
+    inside = (theta > -total) & (theta < 0.0)
+    theta = where(inside, theta, spread(-total))
+    count = spread(d + 1.0)
+    first = True
+    searching = True
+    while searching:
+        excess = spread(0.0)
+        active = spread(0.0)
+        for i in range(d):
+            e = above(load(v, i), shift, theta)
+            excess = excess + e
+            active = active + where(e > 0.0, spread(1.0), spread(0.0))
+        theta = theta + (excess - total) / active
+        searching = anywhere(active < count)
+        if first:  # left of the root later sets of positive terms are subsets of this one
+            count = where(excess >= total, active, count)
+        else:
+            count = active
+        first = False
+    return shift, theta
+
+
+def positive_threshold(v, w, d, total, guess):
+    """One of the two above: the sorting network where the dimension is a small constant."""
+    raise NotImplementedError
+
+
+def l1_threshold(y, u, d, p, guess):
+    norm = spread(0.0)
+    for i in range(d):
+        gap = size(load(y, i) - p[1 + i])
+        store(u, i, gap)
+        norm = norm + gap
+    shift = spread(0.0)
+    theta = spread(0.0)
+    outside = norm > p[0]
+    if anywhere(outside):
+        shift, theta = positive_threshold(u, u, d, p[0], guess)
+        shift = where(outside, shift, spread(0.0))
+        theta = where(outside, theta, spread(0.0))
+    return shift, theta
+
+
+@exact
+def l1_coordinate(y, done, i, d, p, shift, theta):
+    z = y - p[1 + i]
+    return signed(above(size(z), shift, theta), z) + p[1 + i]
+
+
+def simplex_threshold(y, u, d, p, guess):
+    return positive_threshold(y, u, d, p[0], guess)
+
+
+@exact
+def simplex_coordinate(y, done, i, d, p, shift, theta):
+    return above(y, shift, theta)
+
+
+# ---- the capped simplex
+
+
+@exact
+def between(v, shift, theta, lower, upper):
+    """``v - shift - theta``, clipped."""
+    z = larger((v - shift) - theta, spread(lower))
+    return smaller(z, spread(upper))
+
+
+@called
+def bracketed_threshold(v, dim, p, shift, guess):
+    """Newton in a bracket on ``sum clip(v - shift - theta, floor, cap) = total``: the sum is not convex in theta, so every
+    second late step bisects."""
+    d = D if D > 0 else dim
+    low = spread(np.inf)
+    high = spread(-np.inf)
+    for i in range(d):
+        gap = load(v, i) - shift
+        low = smaller(gap - p[1 + d + i], low)
+        high = larger(gap - p[1 + i], high)
+    theta = where((guess > low) & (guess < high), guess, 0.5 * (low + high))
+    found = theta > np.inf  # nowhere
+    turn = 0
+    searching = True
+    while searching:
+        kept = spread(0.0)
+        scale = spread(0.0)
+        free = spread(0.0)
+        for i in range(d):
+            z = between(load(v, i), shift, theta, p[1 + i], p[1 + d + i])
+            kept = kept + z
+            scale = scale + size(z)
+            free = free + where((z > p[1 + i]) & (z < p[1 + d + i]), spread(1.0), spread(0.0))
+        excess = kept - p[0]
+        settled = size(excess) <= EPS * scale
+        newton = where(free > 0.0, theta + excess / larger(free, spread(1.0)), theta)
+        if everywhere(found | settled):
+            return where(found, theta, newton)
+        low = where(excess > 0.0, theta, low)
+        high = where(excess > 0.0, high, theta)
+        inside = (free > 0.0) & (newton > low) & (newton < high)
+        if turn > 8 and turn % 2 == 1:
+            inside = settled
+        following = where(inside | settled, newton, 0.5 * (low + high))
+        still = following == theta
+        theta = where(found, theta, following)
+        found = found | settled | still
+        turn += 1
+        searching = turn < MOST_TURNS and not everywhere(found)
+    return theta
+
+
+def capped_threshold(y, u, d, p, guess):
+    """Solved around the largest entry and then around one that lies between its bounds: only differences to entries near
+    the threshold are exact when others are far away."""
+    shift = highest(y, d)
+    theta = bracketed_threshold(y, d, p, shift, spread(-np.inf))
+    nearest = spread(np.inf)
+    pivot = shift
+    for i in range(d):
+        z = (load(y, i) - shift) - theta
+        outside = larger(p[1 + i] - z, z - p[1 + d + i])
+        closer = outside < nearest
+        nearest = where(closer, outside, nearest)
+        pivot = where(closer, load(y, i), pivot)
+    theta = bracketed_threshold(y, d, p, pivot, theta + (shift - pivot))
+    return pivot, theta
+
+
+@exact
+def capped_coordinate(y, done, i, d, p, shift, theta):
+    return between(y, shift, theta, p[1 + i], p[1 + d + i])
+
+
+# ---- the l2 ball and the box
+
+
+@called
+def far_l2_scale(y, d, p):
+    """radius / norm for a point so far away that its squares overflow."""
+    top = spread(0.0)
+    for i in range(d):
+        top = larger(top, size(load(y, i) - p[1 + i]))
+    square = spread(0.0)
+    for i in range(d):
+        gap = (load(y, i) - p[1 + i]) / top
+        square = square + gap * gap
+    return p[0] / top / root(square)
+
+
+def l2_threshold(y, u, d, p, guess):
+    square = spread(0.0)
+    for i in range(d):
+        gap = load(y, i) - p[1 + i]
+        square = square + gap * gap
+    theta = spread(1.0)
+    inside = p[0] * p[0]
+    if anywhere(square > inside):
+        theta = p[0] / root(larger(square, spread(inside)))  # exactly 1 inside
+        far = square == np.inf
+        if anywhere(far):
+            theta = where(far, far_l2_scale(y, d, p), theta)
+    return spread(0.0), theta
+
+
+@exact
+def l2_coordinate(y, done, i, d, p, shift, theta):
+    return (y - p[1 + i]) * theta + p[1 + i]
+
+
+def box_threshold(y, u, d, p, guess):
+    return spread(0.0), spread(0.0)
+
+
+@exact
+def box_coordinate(y, done, i, d, p, shift, theta):
+    return smaller(larger(y, spread(p[i])), spread(p[d + i]))
+
+
+# ---- products, whose parts are known by their codes
+
+
+def project_leaf(code, y, u, d, p):
+    """The projection onto one set of a product, by its code, into ``u``; a kernel puts it here."""
+    raise NotImplementedError
+
+
+@called
+def project_into(y, u, d, p):
+    """Both stages of the set at hand, into ``u``."""
+    shift, theta = threshold(y, u, d, p, spread(-np.inf))
+    for i in range(d):
+        store(u, i, coordinate(load(y, i), load(u, i), i, d, p, shift, theta))
+
+
+def product_threshold(y, u, d, p, guess):
+    """Every part of ``y`` into ``u``, by the table at the head of ``p``."""
+    for part in range(int(p[0])):
+        row = 1 + 4 * part
+        first = int(p[row + 1])
+        end = int(p[row + 2])
+        project_leaf(int(p[row]), skip(y, first), skip(u, first), end - first, beyond(p, int(p[row + 3])))
+    return spread(0.0), spread(0.0)
+
+
+@exact
+def done_coordinate(y, done, i, d, p, shift, theta):
+    """The coordinate as the first stage left it."""
+    return done
+
+
+PROJECTIONS = {
+    L2_BALL: Projection(l2_threshold, l2_coordinate),
+    L1_BALL: Projection(l1_threshold, l1_coordinate),
+    BOX: Projection(box_threshold, box_coordinate),
+    SIMPLEX: Projection(simplex_threshold, simplex_coordinate),
+    CAPPED_SIMPLEX: Projection(capped_threshold, capped_coordinate),
+    PRODUCT: Projection(product_threshold, done_coordinate),
+}

@@ -1,0 +1,61 @@
+"""The driver of a live agent: one round of one learner."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import float64, int64
+
+from klazy.kernels.binding import FLOAT, compile_kernel, once, pointer
+from klazy.kernels.codes import DIM, FIELDS, GUESS, LARGEST_GRADIENT, MOVE_L2
+from klazy.kernels.layout import constant_dim
+from klazy.kernels.round import advance, link_round
+from klazy.kernels.sequence import choose_rule, squared_distance, squared_norm
+
+SIGNATURE = int64(float64[::1], float64[::1])
+
+# What a kernel chooses.
+D = 0  # the dimension where it is a constant of the kernel, else 0
+VECTORS = 0  # of the rule's own
+HINT = -1  # which of these is the hint in force, if there is one
+
+
+def gradient_fits(g, d):
+    """Whether a live agent can take this gradient: d numbers, none NaN, none so large that a square might overflow."""
+    if g.ndim != 1 or g.size != d:
+        return False
+    fits = True
+    for i in range(d):
+        fits = fits and abs(g[i]) <= LARGEST_GRADIENT
+    return fits
+
+
+def update(memory, g):
+    """One round of the learner in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
+    d = D if D > 0 else int(memory[DIM])
+    if not gradient_fits(g, d):
+        return 1
+    q = pointer(memory, 0)
+    own = pointer(memory, FIELDS + d)
+    h = pointer(own, VECTORS * d)
+    y = pointer(h, d)
+    u = pointer(h, 2 * d)
+    p = pointer(h, 3 * d)
+    gradient = pointer(g, 0)
+    square = squared_norm(gradient, d)
+    if HINT >= 0:
+        square = squared_distance(gradient, pointer(own, HINT * d), d)
+    q[GUESS] = -np.inf  # so that a saved agent goes on bit for bit
+    advance(q, gradient, h, y, u, p, d, square, math.sqrt(square), MOVE_L2, 1.0, p)
+    return 0
+
+
+def update_kernel(set_code: int, rule: int, d: int) -> Any:
+    """The kernel of one round."""
+    return _update_kernel(set_code, rule, constant_dim(d))
+
+
+@once
+def _update_kernel(set_code: int, rule: int, constant_d: int) -> Any:
+    chosen = choose_rule(rule, constant_d) | link_round(FLOAT, set_code, (rule,), constant_d)
+    return compile_kernel(update, FLOAT, SIGNATURE, (set_code, rule, constant_d), **chosen)
