@@ -20,10 +20,7 @@ _LINE = 80  # letters that notebooks show of a part before they fold it
 
 
 class Config:
-    """An immutable object that keeps each argument of ``__init__``, once checked, under the argument's name.
-
-    An underscore at the end keeps an attribute apart from a method of that name.
-    """
+    """An immutable object that keeps each argument of ``__init__``, once checked, under the argument's name."""
 
     def _keep(self, **values: Any) -> None:
         """Store checked values in ``__init__``; arrays are kept as read-only copies."""
@@ -36,8 +33,7 @@ class Config:
         )
 
     def _arguments(self) -> dict[str, Any]:
-        names = _defaults(type(self))
-        return {name: getattr(self, f"{name}_" if hasattr(self, f"{name}_") else name) for name in names}
+        return {name: getattr(self, name) for name in _defaults(type(self))}
 
     def replace(self, **changes: Any) -> Self:
         """The same configuration with other values for some arguments."""

@@ -83,7 +83,7 @@ class Problem:
 
     @cached_property
     def _reach(self) -> float:
-        return self.domain.radius(np.zeros(self.dim))
+        return self.domain.reach(np.zeros(self.dim))
 
     @cached_property
     def unit(self) -> float:
@@ -168,7 +168,7 @@ def lowest_of(domain: ConvexSet, p: Array, x: Array, normal: Array) -> Array:
     Else by a point x of the set and a normal n there: <n, y - x> <= 0 gives <p, y> >= <p, x> - \|p + s n\| D for any s >= 0.
     """
     if has_support(domain):
-        return np.vecdot(p, domain._argmin_linear(p))
+        return np.vecdot(p, domain.lowest(p))
     square = np.vecdot(normal, normal)
     s = np.maximum(-np.vecdot(p, normal), 0.0) / np.where(square > 0.0, square, 1.0)
     return np.vecdot(p, x) - np.linalg.norm(p + s[:, None] * normal, axis=1) * domain.diameter

@@ -102,7 +102,7 @@ class Splitting:
 
     def _project(self, points: Array, out: Array) -> None:
         if self._rows is None:
-            out[:] = self.problem.domain._project(points)
+            out[:] = self.problem.domain.nearest(points)
         else:
             self._rows(points, self._set, out)
 

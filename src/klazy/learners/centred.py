@@ -43,4 +43,4 @@ class CentredOMD(Descent[CentredState]):
         if sigma == math.inf:
             return state._replace(t=t + 1)
         y = x + ((sigma - old_sigma) * (center - x) - g) / sigma
-        return CentredState(t + 1, self.domain._project(y), center, sigma, energy)
+        return CentredState(t + 1, self.domain.nearest(y), center, sigma, energy)

@@ -63,7 +63,7 @@ class KLazyFTRL(Descent[FTRLState]):
             outside = not np.array_equal(old_sigma * x, -p)  # x_t is the projection of y_t = -p / sigma_{t-1}
             p = -old_sigma * x if outside else p
         p = p + g - (sigma - old_sigma) * anchor
-        return FTRLState(t + 1, self.domain._project(-p / sigma), anchor, p, sigma, energy)
+        return FTRLState(t + 1, self.domain.nearest(-p / sigma), anchor, p, sigma, energy)
 
     def rule_parameters(self) -> tuple[float, float, float]:
         return self.k, 0, 0

@@ -36,7 +36,7 @@ class GD(Descent[GDState]):
     def step(self, state: GDState, g: Array) -> GDState:
         t, x, energy = state
         sigma, energy = self.sigma.observe(t, energy, g)
-        return GDState(t + 1, self.domain._project(x - g / sigma), energy)
+        return GDState(t + 1, self.domain.nearest(x - g / sigma), energy)
 
 
 class LazyGD(Descent[AnchoredState]):
@@ -58,7 +58,7 @@ class LazyGD(Descent[AnchoredState]):
         t, _, anchor, g_sum, energy = state
         sigma, energy = self.sigma.observe(t, energy, g)
         g_sum = g_sum + g
-        return AnchoredState(t + 1, self.domain._project(anchor - g_sum / sigma), anchor, g_sum, energy)
+        return AnchoredState(t + 1, self.domain.nearest(anchor - g_sum / sigma), anchor, g_sum, energy)
 
     def rule_parameters(self) -> tuple[float, float, float]:
         return NEVER, 0, 0

@@ -161,7 +161,7 @@ class MemoryGD(Descent[MemoryState]):
             return state._replace(t=t + 1)
         following = np.zeros_like(g) if hint is None else hint
         y = x + (n - g + h - following) / sigma
-        x = self.domain._project(y)
+        x = self.domain.nearest(y)
         raw = sigma * (y - x)
         return MemoryState(t + 1, x, self.memory.theta(t, raw) * raw, following, energy)
 

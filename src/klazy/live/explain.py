@@ -128,16 +128,16 @@ class _Everywhere(ConvexSet):
     def diameter(self) -> float:
         return math.inf
 
-    def _project(self, y: Array) -> Array:
+    def nearest(self, y: Array) -> Array:
         return y
 
-    def _argmin_linear(self, g: Array) -> Array:
+    def lowest(self, g: Array) -> Array:
         raise ArithmeticError("a linear function has no least point on all of R^d")
 
-    def _violation(self, x: Array) -> Array:
+    def violation(self, x: Array) -> Array:
         return np.zeros(x.shape[:-1])
 
-    def _radius(self, center: Array) -> float:
+    def farthest(self, center: Array) -> float:
         return math.inf
 
 
@@ -150,7 +150,7 @@ def _slack(learner: Any, state: Any) -> tuple[Array, Array, float, float]:
         return state.x.copy(), nothing, 0.0, math.nan
     y = learner.replace(domain=_Everywhere(domain.dim)).step(state, nothing).x
     normal = sigma * (y - state.x)
-    drift = float(np.linalg.norm(domain._project(y) - state.x))
+    drift = float(np.linalg.norm(domain.nearest(y) - state.x))
     if drift > STILL * domain.scale:
         return y, normal, drift, 0.0
     if isinstance(learner.sigma, ScaleFree):  # which depends on the gradient

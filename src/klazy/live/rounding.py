@@ -55,9 +55,7 @@ def nearest_whole(domain: ConvexSet, x: Array) -> Array:
     array([3., 4., 3.])
     """
     if isinstance(domain, Product):
-        return np.concatenate(
-            [nearest_whole(s, b) for s, b in zip(domain.sets, domain._blocks(x), strict=True)]
-        )
+        return np.concatenate([nearest_whole(s, b) for s, b in domain._by_set(x)])
     if isinstance(domain, Box):
         return np.clip(np.rint(x), np.ceil(domain.lower), np.floor(domain.upper)) + 0.0
     return _rounded(x, round(domain.total))  # pyright: ignore[reportAttributeAccessIssue]
@@ -83,14 +81,14 @@ def towards(domain: ConvexSet, x: Array, goal: Array, fits: Callable[[Array], bo
 def _units(domain: ConvexSet, gap: Array) -> int:
     """How many units must change, or change place, for a whole ``gap``."""
     if isinstance(domain, Product):
-        return sum(_units(s, b) for s, b in zip(domain.sets, domain._blocks(gap), strict=True))
+        return sum(_units(s, b) for s, b in domain._by_set(gap))
     return round(float(np.abs(gap).sum())) // (1 if isinstance(domain, Box) else 2)
 
 
 def _part(domain: ConvexSet, gap: Array, m: int) -> Array:
     """``m`` of the units of ``gap``."""
     if isinstance(domain, Product):
-        blocks: list[Any] = list(zip(domain.sets, domain._blocks(gap), strict=True))
+        blocks: list[Any] = domain._by_set(gap)
         shares = _shared(np.array([float(_units(s, b)) for s, b in blocks]), m)
         return np.concatenate([_part(s, b, round(n)) for (s, b), n in zip(blocks, shares, strict=True)])
     if isinstance(domain, Box):

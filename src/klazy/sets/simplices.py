@@ -30,19 +30,22 @@ class Simplex(ConvexSet):
     def diameter(self) -> float:
         return self.total * 2.0**0.5 if self.dim > 1 else 0.0
 
-    def _project(self, y: Array) -> Array:
+    def nearest(self, y: Array) -> Array:
         return simplex_part(y, self.total)
 
-    def _argmin_linear(self, g: Array) -> Array:
+    def lowest(self, g: Array) -> Array:
         vertex = np.zeros_like(g)
         np.put_along_axis(vertex, g.argmin(axis=-1)[..., None], self.total, axis=-1)
         return vertex
 
-    def _violation(self, x: Array) -> Array:
-        return np.maximum(np.abs(x.sum(axis=-1) - self.total), -x.min(axis=-1)) / self.total
+    def violation(self, x: Array) -> Array:
+        off = np.abs(x.sum(axis=-1) - self.total)
+        below = -x.min(axis=-1)
+        return np.maximum(off, below) / self.total
 
-    def _radius(self, center: Array) -> float:
-        return float(np.sqrt(max(0.0, center @ center - 2.0 * self.total * center.min() + self.total**2)))
+    def farthest(self, center: Array) -> float:
+        square = center @ center - 2.0 * self.total * center.min() + self.total**2
+        return float(np.sqrt(max(0.0, square)))
 
     def parameters(self) -> Array:
         return np.array([self.total])
@@ -53,7 +56,7 @@ class CappedSimplex(ConvexSet):
 
     ``cap`` and ``floor`` are shared, or one per coordinate.
 
-    ``radius`` and ``diameter`` are upper bounds, exact when caps and floors are shared and divide the total evenly:
+    ``reach`` and ``diameter`` are upper bounds, exact when caps and floors are shared and divide the total evenly:
     the exact values would need the solution of a knapsack problem.
 
     >>> CappedSimplex(3, total=2.0, cap=1.0).project([5.0, 0.6, 0.2])
@@ -84,9 +87,10 @@ class CappedSimplex(ConvexSet):
         if not low.sum() - rounding <= total <= high.sum() + rounding:
             between = f"total between the floors' sum {low.sum()} and the caps' sum {high.sum()}"
             raise refusal(owner, between, "total", total, "the set is empty otherwise")
-        shared = float(high[0]) if np.ndim(cap) == 0 else high, float(low[0]) if np.ndim(floor) == 0 else low
         total = min(max(total, float(low.sum())), float(high.sum()))
-        self._keep(dim=dim, total=total, cap=shared[0], floor=shared[1])
+        kept_cap = float(high[0]) if np.ndim(cap) == 0 else high
+        kept_floor = float(low[0]) if np.ndim(floor) == 0 else low
+        self._keep(dim=dim, total=total, cap=kept_cap, floor=kept_floor)
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array]:
@@ -97,34 +101,37 @@ class CappedSimplex(ConvexSet):
         low, high = self._bounds
         widest = np.sort(high - low)[::-1]
         moved = 2.0 * min(self.total - low.sum(), high.sum() - self.total)
-        return float(np.sqrt(widest @ _filled(widest, moved)))
+        return float(np.sqrt(widest @ _fill(widest, moved)))
 
-    def _project(self, y: Array) -> Array:
+    def nearest(self, y: Array) -> Array:
         return capped_part(y, self.total, *self._bounds)
 
-    def _argmin_linear(self, g: Array) -> Array:
+    def lowest(self, g: Array) -> Array:
         low, high = self._bounds
         cheapest = np.argsort(g, axis=-1)
-        x = np.empty_like(g)
-        np.put_along_axis(x, cheapest, _filled((high - low)[cheapest], self.total - low.sum()), axis=-1)
-        return x + low
+        filled = _fill((high - low)[cheapest], self.total - low.sum())
+        above = np.empty_like(g)
+        np.put_along_axis(above, cheapest, filled, axis=-1)
+        return above + low
 
-    def _violation(self, x: Array) -> Array:
+    def violation(self, x: Array) -> Array:
         low, high = self._bounds
-        worst = np.maximum(np.abs(x.sum(axis=-1) - self.total), np.maximum(low - x, x - high).max(axis=-1))
-        return worst / (np.maximum(np.abs(low), np.abs(high)).sum() or 1.0)
+        off = np.abs(x.sum(axis=-1) - self.total)
+        beyond = np.maximum(low - x, x - high).max(axis=-1)
+        size = np.maximum(np.abs(low), np.abs(high)).sum() or 1.0
+        return np.maximum(off, beyond) / size
 
-    def _radius(self, center: Array) -> float:
+    def farthest(self, center: Array) -> float:
         low, high = self._bounds
         chords = low + high - 2.0 * center  # slope of the chord over (x_i - c_i)^2 on [floor_i, cap_i]
-        square = (low - center) @ (low - center) + chords @ (self._argmin_linear(-chords) - low)
+        square = (low - center) @ (low - center) + chords @ (self.lowest(-chords) - low)
         return float(np.sqrt(max(0.0, square)))
 
     def parameters(self) -> Array:
         return np.concatenate(([self.total], *self._bounds))
 
 
-def _filled(room: Array, amount: float) -> Array:
+def _fill(room: Array, amount: float) -> Array:
     """``amount`` poured into the coordinates in order, as much into each as it has room for."""
     before = np.cumsum(room, axis=-1) - room
     return np.clip(amount - before, 0.0, room)

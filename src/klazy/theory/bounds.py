@@ -139,7 +139,7 @@ def _known(owner: str, T: Any, G: Any, R: Any, P: Any, weight: Any) -> tuple[int
     return (
         whole(T, "T", owner, "a horizon T >= 1", "give the number of rounds"),
         positive(G, "G", owner, "give a bound on the gradients' norms"),
-        positive(R, "R", owner, "use domain.radius()"),
+        positive(R, "R", owner, "use domain.reach()"),
         non_negative(P, "P", owner),
         non_negative(weight, "movement_weight", owner),
     )

@@ -125,7 +125,7 @@ def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: 
     three[1:] += state
     two = trace.switching
     G = float(size.max())
-    R = learner.domain.radius(x[0])
+    R = learner.domain.reach(x[0])
     worst = np.minimum(G * delta, G * G / (2.0 * used)) + (sigma - before) / 2.0 * (2.0 * R) ** 2 + two
     worst[0] += sigma[0] * R * R / 2.0
     worst[1:] += (2.0 * R * sigma[:-1] + limit) * np.linalg.norm(jump, axis=1)

@@ -138,7 +138,7 @@ def phases_of(learner: Learner[Any], x: Array, g: Array) -> tuple[np.ndarray, Ar
 def _margins(domain: ConvexSet, y: Array, x: Array) -> Array:
     """How far each y may be shifted, in any direction, while its projection stays at x; NaN where it is not known."""
     if isinstance(domain, L1Ball | L2Ball) and domain.dim == 1:
-        return np.maximum(np.abs(y - _center(domain))[:, 0] - domain.radius_, 0.0)
+        return np.maximum(np.abs(y - _center(domain))[:, 0] - domain.radius, 0.0)
     if isinstance(domain, L2Ball):
         return np.zeros(len(y))
     if isinstance(domain, Box):
@@ -147,9 +147,7 @@ def _margins(domain: ConvexSet, y: Array, x: Array) -> Array:
         return np.where((beyond >= 0.0).all(axis=1), beyond.min(axis=1), 0.0)
     if isinstance(domain, L1Ball | Simplex) and domain.dim > 1:
         z, total = (
-            (y, domain.total)
-            if isinstance(domain, Simplex)
-            else (np.abs(y - _center(domain)), domain.radius_)
+            (y, domain.total) if isinstance(domain, Simplex) else (np.abs(y - _center(domain)), domain.radius)
         )
         top = np.sort(z, axis=1)[:, ::-1]
         return np.maximum((top[:, 0] - top[:, 1] - total) / np.sqrt(2.0), 0.0)
@@ -162,9 +160,7 @@ def _stability(domain: ConvexSet, y: Array, following: Array) -> Array:
         return np.full(len(y), np.nan)
     step = np.linalg.norm(following - y, axis=1)
     least = np.linalg.norm(following - _center(domain), axis=1) - step
-    return np.where(
-        least >= domain.radius_, domain.radius_ * step / np.maximum(least, domain.radius_), np.nan
-    )
+    return np.where(least >= domain.radius, domain.radius * step / np.maximum(least, domain.radius), np.nan)
 
 
 def _center(ball: L1Ball | L2Ball) -> Array:
