@@ -223,10 +223,47 @@ def test_dykstra_reports_that_it_has_not_converged():
         thin.project([1.0, 5.0])
 
 
-def test_exact_radius_and_diameter_in_closed_form():
+def test_exact_reach_and_diameter_in_closed_form():
     assert kl.L1Ball(3, 2.0, [1.0, 0.0, 0.0]).reach([0.0, 0.0, 0.0]) == 3.0
     assert kl.Box([0, 0], [3, 4]).diameter == 5.0
     assert kl.Simplex(3).diameter == pytest.approx(2**0.5)
     assert kl.CappedSimplex(4, 2.0, 1.0).diameter == pytest.approx(2.0)  # (1,1,0,0) against (0,0,1,1)
     assert kl.CappedSimplex(4, 2.0, 1.0).reach([0.0] * 4) == pytest.approx(2**0.5)
     assert TRIANGLE.reach([-0.5, 0.0]) >= 1.5
+
+
+class Shrunk(kl.Box):
+    """It overrides the projection, so it may be another set."""
+
+    def nearest(self, y):
+        return 0.5 * super().nearest(y)
+
+
+class Outspoken(Shrunk):
+    """It says itself what holds for it."""
+
+    margin = kl.Box.margin
+
+
+def test_what_a_set_says_about_its_projection_is_not_inherited_by_one_with_another():
+    y = np.array([[3.0, 4.0], [0.0, 0.5]])
+    assert kl.Box([0, 0], [1, 1]).margin(y).tolist() == [2.0, 0.0]
+    assert np.isnan(Shrunk([0, 0], [1, 1]).margin(y)).all()
+    assert not Shrunk([0, 0], [1, 1]).separable
+    assert Outspoken([0, 0], [1, 1]).margin(y).tolist() == [2.0, 0.0]
+    with pytest.raises(ValueError, match="Guards needs a Box, Simplex, CappedSimplex or Product of these"):
+        Shrunk([0, 0], [1, 1]).check_whole("Guards")
+
+
+@pytest.mark.parametrize("domain", [s for s in SETS if isinstance(s, kl.L2Ball | kl.Intersection)], ids=repr)
+def test_a_set_without_whole_points_refuses_and_has_none(domain):
+    x = domain.start
+    with pytest.raises(ValueError, match="for integers, got domain="):
+        domain.check_whole("Guards")
+    for ask in (
+        lambda: domain.nearest_whole(x),
+        lambda: domain.count_units(x),
+        lambda: domain.take_units(x, 1),
+    ):
+        with pytest.raises(TypeError, match="has no whole points; check_whole refuses it"):
+            ask()

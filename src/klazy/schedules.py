@@ -29,6 +29,11 @@ class Schedule(Config, ABC):
         """sigma_t, and the energy to carry on, once the gradient of round t is known."""
         return self._checked(t), energy
 
+    @property
+    def adaptive(self) -> bool:
+        """Whether sigma depends on the gradients seen, so that :meth:`observe` is overridden."""
+        return type(self).observe is not Schedule.observe
+
     def values(self, T: int) -> Array:
         """sigma_1, ..., sigma_T."""
         return np.array([self._checked(t) for t in range(1, T + 1)])
@@ -144,7 +149,9 @@ class ScaleFree(Schedule):
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
         square = float(g @ g)
         energy = energy + (square + 2.0 * self.movement_weight * math.sqrt(square))
-        return (math.sqrt(energy / self.parameters()[1]) if energy > 0 else math.inf), energy
+        if energy <= 0:
+            return math.inf, energy
+        return math.sqrt(energy / self.parameters()[1]), energy
 
     def parameters(self) -> tuple[float, float]:
         return self.movement_weight, self.diameter**2 + 2.0 * self.diameter * self.path_length

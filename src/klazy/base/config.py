@@ -8,7 +8,7 @@ from functools import cache
 from html import escape
 from inspect import signature
 from textwrap import shorten
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
@@ -20,7 +20,21 @@ _LINE = 80  # letters that notebooks show of a part before they fold it
 
 
 class Config:
-    """An immutable object that keeps each argument of ``__init__``, once checked, under the argument's name."""
+    """An immutable object that keeps each argument of ``__init__``, once checked, under the argument's name.
+
+    ``_rests_on`` names what a class says about a method of its own, and that method. A subclass that overrides the method may
+    compute something else, so it does not inherit what was said: it says so again, or has the default of the base class.
+    """
+
+    _rests_on: ClassVar[dict[str, str]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, method in cls._rests_on.items():
+            said = [place for place, kind in enumerate(cls.__mro__) if name in vars(kind)]
+            written = [place for place, kind in enumerate(cls.__mro__) if method in vars(kind)]
+            if written[0] < said[0]:
+                setattr(cls, name, vars(cls.__mro__[said[-1]])[name])
 
     def _keep(self, **values: Any) -> None:
         """Store checked values in ``__init__``; arrays are kept as read-only copies."""

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, refusal, vector, whole
 from klazy.base.config import Config
 from klazy.kernels import codes
+from klazy.movement import L2Movement, Movement
 from klazy.schedules import Schedule, as_schedule
 from klazy.sets import ConvexSet
 
@@ -53,6 +54,11 @@ class Learner(Config, ABC, Generic[S]):
 
     accepts_hints: ClassVar[bool] = False
     code: ClassVar[int | None] = None
+    # how `step` makes the next point, where explanations and certificates know it: the projection of
+    # x_tau - g_{tau:t} / sigma_t ("anchored"), of x_t + (n_t - g_t) / sigma_t ("memory"), or CentredOMD's ("centred")
+    form: ClassVar[str | None] = None
+
+    _rests_on: ClassVar[dict[str, str]] = {"form": "step", "phase_length": "step", "describe_memory": "step"}
 
     @abstractmethod
     def init(self, x: Array | None = None) -> S:
@@ -61,6 +67,20 @@ class Learner(Config, ABC, Generic[S]):
     @abstractmethod
     def step(self, state: S, g: Array) -> S:
         """The state after a round whose gradient at ``state.x`` was ``g``; ``state`` itself is not changed."""
+
+    @property
+    def phase_length(self) -> int | None:
+        """The rounds of a phase, if a point comes from that of the phase's first round and the gradients since; else None."""
+        return None
+
+    def describe_memory(self, state: S) -> str:
+        """What the present point was made from, in a sentence, where there are no phases."""
+        return f"What {type(self).__name__} remembers of the rounds up to {state.t - 1} depends on them."
+
+    @property
+    def own_movement(self) -> Movement:
+        """What moving costs unless a run or an agent says otherwise."""
+        return L2Movement()
 
     def checked_state(self, state: Any, owner: str) -> S:
         """``state`` if this learner could have left it, else a refusal."""

@@ -31,6 +31,7 @@ class CentredOMD(Descent[CentredState]):
     """
 
     code: ClassVar[int | None] = codes.CENTRED
+    form: ClassVar[str | None] = "centred"
     vectors: ClassVar[tuple[str, ...]] = ("center",)
 
     def init(self, x: Array | None = None) -> CentredState:
@@ -44,3 +45,7 @@ class CentredOMD(Descent[CentredState]):
             return state._replace(t=t + 1)
         y = x + ((sigma - old_sigma) * (center - x) - g) / sigma
         return CentredState(t + 1, self.domain.nearest(y), center, sigma, energy)
+
+    @property
+    def phase_length(self) -> int | None:
+        return 1

@@ -41,6 +41,7 @@ class KLazyFTRL(Descent[FTRLState]):
     k: int
 
     code: ClassVar[int | None] = codes.FTRL
+    form: ClassVar[str | None] = "anchored"
     vectors: ClassVar[tuple[str, ...]] = ("anchor", "p")
 
     def __init__(
@@ -64,6 +65,10 @@ class KLazyFTRL(Descent[FTRLState]):
             p = -old_sigma * x if outside else p
         p = p + g - (sigma - old_sigma) * anchor
         return FTRLState(t + 1, self.domain.nearest(-p / sigma), anchor, p, sigma, energy)
+
+    @property
+    def phase_length(self) -> int | None:
+        return self.k
 
     def rule_parameters(self) -> tuple[float, float, float]:
         return self.k, 0, 0

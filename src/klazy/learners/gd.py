@@ -28,6 +28,7 @@ class GD(Descent[GDState]):
     """
 
     code: ClassVar[int | None] = codes.GD
+    form: ClassVar[str | None] = "anchored"
 
     def init(self, x: Array | None = None) -> GDState:
         x = self.first(x)
@@ -37,6 +38,10 @@ class GD(Descent[GDState]):
         t, x, energy = state
         sigma, energy = self.sigma.observe(t, energy, g)
         return GDState(t + 1, self.domain.nearest(x - g / sigma), energy)
+
+    @property
+    def phase_length(self) -> int | None:
+        return 1
 
 
 class LazyGD(Descent[AnchoredState]):
@@ -48,6 +53,7 @@ class LazyGD(Descent[AnchoredState]):
     """
 
     code: ClassVar[int | None] = codes.K_LAZY
+    form: ClassVar[str | None] = "anchored"
     vectors: ClassVar[tuple[str, ...]] = ("anchor", "g_sum")
 
     def init(self, x: Array | None = None) -> AnchoredState:
@@ -59,6 +65,10 @@ class LazyGD(Descent[AnchoredState]):
         sigma, energy = self.sigma.observe(t, energy, g)
         g_sum = g_sum + g
         return AnchoredState(t + 1, self.domain.nearest(anchor - g_sum / sigma), anchor, g_sum, energy)
+
+    @property
+    def phase_length(self) -> int | None:
+        return NEVER
 
     def rule_parameters(self) -> tuple[float, float, float]:
         return NEVER, 0, 0

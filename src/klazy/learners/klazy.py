@@ -27,6 +27,7 @@ class KLazyGD(Descent[AnchoredState]):
     k: int
 
     code: ClassVar[int | None] = codes.K_LAZY
+    form: ClassVar[str | None] = "anchored"
     vectors: ClassVar[tuple[str, ...]] = ("anchor", "g_sum")
 
     def __init__(
@@ -45,6 +46,10 @@ class KLazyGD(Descent[AnchoredState]):
         starts_phase = (t - 1) % self.k == 0
         anchor, g_sum = (x, g) if starts_phase else (anchor, g_sum + g)
         return AnchoredState(t + 1, self.domain.nearest(anchor - g_sum / sigma), anchor, g_sum, energy)
+
+    @property
+    def phase_length(self) -> int | None:
+        return self.k
 
     def rule_parameters(self) -> tuple[float, float, float]:
         return self.k, 0, 0

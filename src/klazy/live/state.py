@@ -53,7 +53,7 @@ class Live:
             return
         if not isinstance(guards, Guards):
             raise refusal("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
-        self.guards = guards.fitted(self.learner)
+        self.guards = guards.fit(self.learner)
         self.guarded = self.guarded or self.guards.init(self.learner.domain, self.own, self.t)
 
     @property
@@ -110,7 +110,7 @@ class Live:
         hint = record.numbers[d:] if record.kind == HINTED else None
         if self.guards is None or self.guarded is None:
             return self._step(g, hint), None
-        g, hint, clip = self.guards.clipped(g, hint)
+        g, hint, clip = self.guards.clip(g, hint)
         form = self._step(g, hint)
         return form, self.guards.step(self.guarded, self.learner.domain, self._point(form), self.t + 1, clip)
 

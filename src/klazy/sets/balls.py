@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, positive, real_array, refusal, vector, whole
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
-from klazy.sets.threshold import simplex_part
+from klazy.sets.threshold import simplex_part, vertex_margin
+from klazy.sets.whole import share_units
 
 
 class _Ball(ConvexSet):
@@ -35,6 +36,10 @@ class _Ball(ConvexSet):
         if self.center is None:
             return self.radius
         return self.radius + float(np.abs(self.center).max())
+
+    def _beyond(self, y: Array) -> Array:
+        """How far y lies outside an interval: the margin of a ball of dimension one."""
+        return np.maximum(np.abs(self._from_center(y))[..., 0] - self.radius, 0.0)
 
     def _from_center(self, x: Array) -> Array:
         return x if self.center is None else x - self.center
@@ -73,6 +78,16 @@ class L2Ball(_Ball):
     def farthest(self, center: Array) -> float:
         return float(np.linalg.norm(self._from_center(center))) + self.radius
 
+    def margin(self, y: Array) -> Array:
+        return self._beyond(y) if self.dim == 1 else np.zeros(y.shape[:-1])
+
+    def stability(self, y: Array, following: Array) -> Array:
+        """R |y' - y| over the least norm between the two, where that is at least R."""
+        step = np.linalg.norm(following - y, axis=-1)
+        least = np.linalg.norm(self._from_center(following), axis=-1) - step
+        bound = self.radius * step / np.maximum(least, self.radius)
+        return np.where(least >= self.radius, bound, np.nan)
+
 
 class L1Ball(_Ball):
     r"""The cross-polytope :math:`\{x : \|x - c\|_1 \le r\}`.
@@ -106,6 +121,9 @@ class L1Ball(_Ball):
         w = self._from_center(center)
         return float(np.sqrt(w @ w + 2.0 * self.radius * np.abs(w).max() + self.radius**2))
 
+    def margin(self, y: Array) -> Array:
+        return self._beyond(y) if self.dim == 1 else vertex_margin(np.abs(self._from_center(y)), self.radius)
+
 
 class Box(ConvexSet):
     r"""The box :math:`\{x : \mathrm{lower} \le x \le \mathrm{upper}\}`; numbers stand for one coordinate.
@@ -117,6 +135,7 @@ class Box(ConvexSet):
     lower: Array
     upper: Array
     code: ClassVar[int | None] = codes.BOX
+    separable: bool = True
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         low = vector(np.atleast_1d(real_array(lower, "lower", "Box")), "lower", "Box")
@@ -151,6 +170,25 @@ class Box(ConvexSet):
     def farthest(self, center: Array) -> float:
         sides = np.maximum(np.abs(self.lower - center), np.abs(self.upper - center))
         return float(np.linalg.norm(sides))
+
+    def margin(self, y: Array) -> Array:
+        beyond = np.maximum(self.lower - y, y - self.upper)
+        beyond = np.where(self.lower == self.upper, np.inf, beyond)  # such a coordinate cannot move
+        return np.where((beyond >= 0.0).all(axis=-1), beyond.min(axis=-1), 0.0)
+
+    def check_whole(self, owner: str) -> None:
+        if not (np.ceil(self.lower) <= np.floor(self.upper)).all():
+            wanted = "a whole number between the bounds of every coordinate"
+            raise refusal(owner, wanted, "domain", self, "widen the box")
+
+    def nearest_whole(self, x: Array) -> Array:
+        return np.clip(np.rint(x), np.ceil(self.lower), np.floor(self.upper)) + 0.0  # no negative zero
+
+    def count_units(self, gap: Array) -> int:
+        return round(float(np.abs(gap).sum()))
+
+    def take_units(self, gap: Array, m: int) -> Array:
+        return np.sign(gap) * share_units(np.abs(gap), m)
 
     def parameters(self) -> Array:
         return np.concatenate((self.lower, self.upper))

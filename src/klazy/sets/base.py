@@ -26,6 +26,17 @@ class ConvexSet(Config, ABC):
 
     dim: int
     code: ClassVar[int | None] = None
+    cheap_lowest: bool = (
+        True  # whether `lowest` is exact and quick: not where it iterates or solves linear programmes
+    )
+    separable: bool = False  # whether `nearest` is known to treat each coordinate by itself
+
+    _rests_on: ClassVar[dict[str, str]] = {
+        "separable": "nearest",
+        "margin": "nearest",
+        "stability": "nearest",
+        "check_whole": "nearest",
+    }
 
     @property
     @abstractmethod
@@ -47,6 +58,39 @@ class ConvexSet(Config, ABC):
     @abstractmethod
     def farthest(self, center: Array) -> float:
         """The largest distance of a point of the set from ``center`` (or an upper bound): :meth:`reach` without its checks."""
+
+    def margin(self, y: Array) -> Array:
+        """How far ``y`` may be shifted, in any direction, while its projection stays; NaN where that is not known."""
+        return np.full(y.shape[:-1], np.nan)
+
+    def stability(self, y: Array, following: Array) -> Array:
+        """The most by which the projections of two points differ (Prop. 4); NaN where that is not known."""
+        return np.full(y.shape[:-1], np.nan)
+
+    def check_whole(self, owner: str) -> None:
+        """Refuse a set whose whole points are not known; :meth:`nearest_whole` and the units below are for the others."""
+        known = "a Box, Simplex, CappedSimplex or Product of these for integers"
+        raise refusal(owner, known, "domain", self, "use one")
+
+    def nearest_whole(self, x: Array) -> Array:
+        """The point of the set nearest to ``x`` among those whose coordinates are whole numbers."""
+        raise self._without_whole_points()
+
+    def count_units(self, gap: Array) -> int:
+        """How many units must change, or change place, for the difference ``gap`` of two whole points."""
+        raise self._without_whole_points()
+
+    def take_units(self, gap: Array, m: int) -> Array:
+        """``m`` of the units of ``gap``, coordinates taking their shares of them."""
+        raise self._without_whole_points()
+
+    def _without_whole_points(self) -> TypeError:
+        return TypeError(f"{type(self).__name__} has no whole points; check_whole refuses it.")
+
+    @property
+    def leaves(self) -> "tuple[ConvexSet, ...]":
+        """The sets that this one is a product of: itself alone, but for a product."""
+        return (self,)
 
     def parameters(self) -> Array:
         """What the kernel of this set needs, in the layout named beside its code."""

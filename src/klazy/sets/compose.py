@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Sequence
-from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from klazy.base.checks import Array, positive, refusal, whole
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
+from klazy.sets.whole import share_units
 
 
 class NotConverged(UserWarning):
@@ -33,13 +34,18 @@ class Product(ConvexSet):
         ends = np.cumsum([s.dim for s in self.sets])
         return list(zip(self.sets, np.split(x, ends[:-1], axis=-1), strict=True))
 
-    @cached_property
-    def _leaves(self) -> tuple[ConvexSet, ...]:
-        return tuple(leaf for s in self.sets for leaf in (s._leaves if isinstance(s, Product) else (s,)))
+    @property
+    def leaves(self) -> tuple[ConvexSet, ...]:
+        return tuple(chain.from_iterable(s.leaves for s in self.sets))
 
     @property
     def code(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return codes.PRODUCT if all(codes.code_of(leaf) is not None for leaf in self._leaves) else None
+        compiled = all(codes.code_of(leaf) is not None for leaf in self.leaves)
+        return codes.PRODUCT if compiled else None
+
+    @property
+    def cheap_lowest(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return all(s.cheap_lowest for s in self.sets)
 
     @property
     def diameter(self) -> float:
@@ -57,8 +63,25 @@ class Product(ConvexSet):
     def violation(self, x: Array) -> Array:
         return np.maximum.reduce([s.violation(part) for s, part in self._by_set(x)])
 
+    def check_whole(self, owner: str) -> None:
+        for s in self.sets:
+            s.check_whole(owner)
+
+    def nearest_whole(self, x: Array) -> Array:
+        return np.concatenate([s.nearest_whole(part) for s, part in self._by_set(x)])
+
+    def count_units(self, gap: Array) -> int:
+        return sum(s.count_units(part) for s, part in self._by_set(gap))
+
+    def take_units(self, gap: Array, m: int) -> Array:
+        parts = self._by_set(gap)
+        units = np.array([float(s.count_units(part)) for s, part in parts])
+        shares = share_units(units, m)
+        taken = [s.take_units(part, round(n)) for (s, part), n in zip(parts, shares, strict=True)]
+        return np.concatenate(taken)
+
     def parameters(self) -> Array:
-        leaves = self._leaves
+        leaves = self.leaves
         parts = [leaf.parameters() for leaf in leaves]
         ends = np.cumsum([leaf.dim for leaf in leaves])
         at = 1 + 4 * len(leaves) + np.cumsum([0, *(p.size for p in parts[:-1])])
@@ -80,6 +103,7 @@ class Intersection(ConvexSet):
     sets: tuple[ConvexSet, ...]
     tol: float
     budget: int
+    cheap_lowest: bool = False
 
     def __init__(self, sets: Sequence[ConvexSet], tol: float = 1e-12, budget: int = 20_000) -> None:
         sets = _members(sets, "Intersection")

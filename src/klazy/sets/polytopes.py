@@ -22,6 +22,7 @@ class Polytope(ConvexSet):
 
     A: Array
     b: Array
+    cheap_lowest: bool = False
 
     def __init__(self, A: ArrayLike, b: ArrayLike) -> None:
         matrix = rows(A, "A", "Polytope")

@@ -9,17 +9,44 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, coordinates, number, positive, refusal, whole
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
-from klazy.sets.threshold import capped_part, simplex_part
+from klazy.sets.threshold import capped_part, simplex_part, vertex_margin
+from klazy.sets.whole import round_to_total, share_units
 
 
-class Simplex(ConvexSet):
+class _Shares(ConvexSet):
+    """What both simplices share: a total, which whole points keep."""
+
+    total: float
+
+    def nearest_whole(self, x: Array) -> Array:
+        """By largest remainders, which keep the total.
+
+        >>> Simplex(3, total=10).nearest_whole(np.array([3.6, 3.7, 2.7]))
+        array([3., 4., 3.])
+        """
+        return round_to_total(x, round(self.total))
+
+    def count_units(self, gap: Array) -> int:
+        return round(float(np.abs(gap).sum())) // 2  # each leaves one place and enters another
+
+    def take_units(self, gap: Array, m: int) -> Array:
+        entering = share_units(np.maximum(gap, 0.0), m)
+        leaving = share_units(np.maximum(-gap, 0.0), m)
+        return entering - leaving
+
+    def _check_sizes(self, sizes: Array, owner: str) -> None:
+        if not np.array_equal(sizes, np.trunc(sizes)):
+            wanted = "a whole total, whole caps and whole floors"
+            raise refusal(owner, wanted, "domain", self, "count in smaller units")
+
+
+class Simplex(_Shares):
     r"""The simplex :math:`\{x \ge 0 : \sum_i x_i = \mathrm{total}\}`.
 
     >>> Simplex(3).project([0.9, 0.5, -1.0])
     array([0.7, 0.3, 0. ])
     """
 
-    total: float
     code: ClassVar[int | None] = codes.SIMPLEX
 
     def __init__(self, dim: int, total: float = 1.0) -> None:
@@ -47,11 +74,17 @@ class Simplex(ConvexSet):
         square = center @ center - 2.0 * self.total * center.min() + self.total**2
         return float(np.sqrt(max(0.0, square)))
 
+    def margin(self, y: Array) -> Array:
+        return vertex_margin(y, self.total) if self.dim > 1 else np.full(y.shape[:-1], np.inf)
+
+    def check_whole(self, owner: str) -> None:
+        self._check_sizes(np.array([self.total]), owner)
+
     def parameters(self) -> Array:
         return np.array([self.total])
 
 
-class CappedSimplex(ConvexSet):
+class CappedSimplex(_Shares):
     r"""The capped simplex :math:`\{x : \mathrm{floor} \le x \le \mathrm{cap}, \sum_i x_i = \mathrm{total}\}`.
 
     ``cap`` and ``floor`` are shared, or one per coordinate.
@@ -63,7 +96,6 @@ class CappedSimplex(ConvexSet):
     array([1. , 0.7, 0.3])
     """
 
-    total: float
     cap: float | Array
     floor: float | Array
     code: ClassVar[int | None] = codes.CAPPED_SIMPLEX
@@ -126,6 +158,9 @@ class CappedSimplex(ConvexSet):
         chords = low + high - 2.0 * center  # slope of the chord over (x_i - c_i)^2 on [floor_i, cap_i]
         square = (low - center) @ (low - center) + chords @ (self.lowest(-chords) - low)
         return float(np.sqrt(max(0.0, square)))
+
+    def check_whole(self, owner: str) -> None:
+        self._check_sizes(np.concatenate(([self.total], *self._bounds)), owner)
 
     def parameters(self) -> Array:
         return np.concatenate(([self.total], *self._bounds))
