@@ -4,6 +4,7 @@ A configuration (a set, a schedule, a learner, ...) is immutable, and its constr
 Nothing else identifies it, so text, equality and files all come from the constructor's signature.
 """
 
+import sys
 from functools import cache
 from html import escape
 from inspect import signature
@@ -80,22 +81,27 @@ class Config:
         return hash(repr(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """The class name and the fields as plain JSON values."""
-        return {
-            "class": type(self).__name__,
-            **{name: _plain(value) for name, value in self._arguments().items()},
-        }
+        """The name of the class and the arguments as plain JSON values.
+
+        A class of klazy is named as users import it, ``klazy.GD``; another one by its module, ``mymodule.Patient``.
+        """
+        arguments = {name: _plain(value) for name, value in self._arguments().items()}
+        return {"class": _file_name(type(self)), **arguments}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Rebuild what :meth:`to_dict` described; the class must be a (perhaps indirect) subclass of ``cls``."""
-        known = {kind.__name__: kind for kind in _family(cls)}
+        """Rebuild what :meth:`to_dict` described; the class must be a (perhaps indirect) subclass of ``cls``.
+
+        Nothing is imported: the module that defines the class must have been. A bare name, as older files have it, is that of
+        a class of klazy.
+        """
         name = data.get("class")
-        if name not in known:
+        kind = _find(cls, str(name))
+        if kind is None:
             raise ValueError(
                 f"{cls.__name__} needs a known class, got class={name!r}; import the module that defines it."
             )
-        return known[name](**{key: _rebuilt(value) for key, value in data.items() if key != "class"})
+        return kind(**{key: _rebuild(value) for key, value in data.items() if key != "class"})
 
 
 @cache
@@ -105,7 +111,31 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 
 def _family(cls: type) -> list[type]:
-    return [cls, *(kind for sub in cls.__subclasses__() for kind in _family(sub))]
+    kinds = [cls]
+    for sub in cls.__subclasses__():
+        kinds += _family(sub)
+    return kinds
+
+
+def _file_name(cls: type) -> str:
+    """How files name a class; klazy's own modules may move, so they are left out."""
+    if cls.__module__.startswith("klazy."):
+        return f"klazy.{cls.__name__}"
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _find(cls: type, name: str) -> Any:
+    """The class of this name among the subclasses of ``cls``, None if there is none.
+
+    A class that was defined twice, in a notebook, is the one that its module has now.
+    """
+    if "." not in name:
+        name = f"klazy.{name}"
+    found = [kind for kind in _family(cls) if _file_name(kind) == name]
+    for kind in found:
+        if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind:
+            return kind
+    return found[-1] if found else None
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -180,7 +210,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a configuration file needs plain values, got {value!r}; functions cannot be saved.")
 
 
-def _rebuilt(value: Any) -> Any:
+def _rebuild(value: Any) -> Any:
     if isinstance(value, dict):
         return Config.from_dict(value)
-    return [_rebuilt(item) for item in value] if isinstance(value, list) else value
+    return [_rebuild(item) for item in value] if isinstance(value, list) else value

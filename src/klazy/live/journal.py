@@ -145,7 +145,17 @@ def _read_snapshot(path: Path) -> dict[str, Any]:
 
 
 def _key(learner: dict[str, Any]) -> int:
-    return crc32(json.dumps(learner).encode())
+    """A checksum of the learner, of its classes' names without their modules: those may change while a journal lives."""
+    return crc32(json.dumps(_drop_modules(learner)).encode())
+
+
+def _drop_modules(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_drop_modules(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    plain = {name: _drop_modules(item) for name, item in value.items()}
+    return plain | {"class": plain["class"].rpartition(".")[2]}
 
 
 def _taken(path: Path, folder: Path) -> Any:
