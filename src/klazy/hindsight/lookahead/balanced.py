@@ -45,11 +45,11 @@ class OBD(LookAhead):
                     f.value(1, x) - floor
                 )
 
-            return self._balanced(f, before, least, far)
+            return self._balance(f, before, least, far)
 
         return self.by_round(game, play)
 
-    def _balanced(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
+    def _balance(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
         """The nearest points of all level sets are the proximal steps of all stiffnesses; the softest that is not too far."""
         steep = [float(np.linalg.norm(f.subgradient(1, x))) for x in (before, least)]
         unit = max((size for size in steep if np.isfinite(size)), default=0.0) / self.domain.scale
