@@ -329,7 +329,7 @@ class Said(Hurried):
     """It says itself what its parent leaves open."""
 
     form = "anchored"
-    phase_length = kl.KLazyGD.phase_length
+    phase_length = kl.KLazyGD.phase_length  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class Moody(kl.Clock):

@@ -30,7 +30,8 @@ class Movement(Config, ABC):
             raise refusal(
                 owner, "weights >= 0, one or one per round", "weight", weight, "give a number or a vector"
             )
-        self._keep(weight=float(weights) if weights.ndim == 0 else weights)
+        kept = float(weights) if weights.ndim == 0 else weights
+        self._keep(weight=kept)
 
     @abstractmethod
     def distance(self, delta: Array) -> Array:

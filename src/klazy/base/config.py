@@ -8,6 +8,7 @@ import sys
 from functools import cache
 from html import escape
 from inspect import signature
+from itertools import chain
 from textwrap import shorten
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -40,7 +41,9 @@ class Config:
     def _keep(self, **values: Any) -> None:
         """Store checked values in ``__init__``; arrays are kept as read-only copies."""
         for name, value in values.items():
-            object.__setattr__(self, name, frozen(value) if isinstance(value, np.ndarray) else value)
+            if isinstance(value, np.ndarray):
+                value = frozen(value)
+            object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(
@@ -177,23 +180,21 @@ def _cell(name: str, value: Any) -> str:
 def _members(configs: tuple[Config, ...]) -> str:
     """What they have in common, and a row for each with the rest."""
     given = [{name: _text(value) for name, value in config._arguments().items()} for config in configs]
-    names = list(dict.fromkeys(name for arguments in given for name in arguments))
-    common = (
-        [name for name in names if len({arguments.get(name) for arguments in given}) == 1]
-        if len(given) > 1
-        else []
-    )
-    rows = [
-        {"": i, "class": type(config).__name__}
-        | {
-            name: shorten(arguments.get(name, ""), _LINE, placeholder=" ...")
-            for name in names
-            if name not in common
-        }
-        for i, (config, arguments) in enumerate(zip(configs, given, strict=True))
-    ]
+    names = list(dict.fromkeys(chain.from_iterable(given)))
+    common = []
+    if len(given) > 1:
+        common = [name for name in names if len({arguments.get(name) for arguments in given}) == 1]
+    rows = []
+    for i, (config, arguments) in enumerate(zip(configs, given, strict=True)):
+        row: dict[str, Any] = {"": i, "class": type(config).__name__}
+        for name in names:
+            if name not in common:
+                row[name] = shorten(arguments.get(name, ""), _LINE, placeholder=" ...")
+        rows.append(row)
+    if not common:
+        return table(rows)
     shared = ", ".join(f"{name}={given[0][name]}" for name in common)
-    return table(rows) + (paragraph(f"Each has {shared}.", "faint") if shared else "")
+    return table(rows) + paragraph(f"Each has {shared}.", "faint")
 
 
 def _plain(value: Any) -> Any:

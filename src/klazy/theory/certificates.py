@@ -112,7 +112,8 @@ def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: 
             "certify", "a sigma that never decreases", "sigma", repr(learner.sigma), "the proof needs it"
         )
     first = int(np.argmax(np.isfinite(sigma)))  # before it every gradient was zero and nothing moved
-    sigma = np.where(np.isfinite(sigma), sigma, sigma[first] if np.isfinite(sigma[first]) else 1.0)
+    scale = sigma[first] if np.isfinite(sigma[first]) else 1.0
+    sigma = np.where(np.isfinite(sigma), sigma, scale)
     before = _shift_back(sigma)
     state, center, used, limit = _STATES[learner.form](learner, x, g, u, sigma)
     size = np.linalg.norm(g, axis=1)

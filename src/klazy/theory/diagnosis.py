@@ -41,18 +41,16 @@ class Diagnosis:
         lines = [
             f"The projection binds in {self.binds.mean():.1%} of {T} rounds; only there can laziness act."
         ]
-        where = (
-            f", with a median margin of {np.nanmedian(self.margin[still]):.3g}"
-            if np.isfinite(self.margin[still]).any()
-            else ""
-        )
+        where = ""
+        if np.isfinite(self.margin[still]).any():
+            where = f", with a median margin of {np.nanmedian(self.margin[still]):.3g}"
         lines.append(f"The point stands still against a gradient in {still.mean():.1%} of the rounds{where}.")
         for name, bound in (("stability", self.stability_bound), ("variance", self.variance_bound)):
             known = np.isfinite(bound)
             if known.any():
-                paid, allowed, greedy = (
-                    float(a[known].sum()) for a in (self.moved, bound, self.greedy_bound)
-                )
+                paid = float(self.moved[known].sum())
+                allowed = float(bound[known].sum())
+                greedy = float(self.greedy_bound[known].sum())
                 lines.append(
                     f"In {known.mean():.1%} of the rounds the {name} bound speaks: moved {paid:.4g}, at most {allowed:.4g}; "
                     f"the bound of a greedy step is {greedy:.4g}."
