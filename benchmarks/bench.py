@@ -142,7 +142,7 @@ def numpy_ensemble(learner: kl.SAder, g: np.ndarray) -> tuple[float, float]:
         w = np.exp(log_prior - learner.beta * (losses - losses.min()))
         starts = (t % k == 0)[:, None]
         anchor, g_sum = np.where(starts, points, anchor), np.where(starts, row, g_sum + row)
-        following = domain._project(anchor - g_sum / sigma)
+        following = domain.nearest(anchor - g_sum / sigma)
         delta = following - points
         moved, points = np.sqrt(np.vecdot(delta, delta)), following
         delta = (w / w.sum()) @ points - x

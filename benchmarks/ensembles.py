@@ -60,7 +60,7 @@ def ensembles(scenario: Scenario, weight: float) -> dict[str, dict[str, float]]:
         float(np.linalg.norm(scenario.costs.arrays()[0], axis=1).max()),
     )
     experts = kl.auto(domain, kl.L2Movement(weight)).experts
-    rates = {rule: kl.meta_rate(rule, T, G, domain.radius(), weight) for rule in GIVEN} | {
+    rates = {rule: kl.meta_rate(rule, T, G, domain.reach(), weight) for rule in GIVEN} | {
         rule: rule for rule in OWN
     }
     made = {

@@ -4,12 +4,15 @@ import copy
 import json
 import os
 import pickle
+import re
+import sys
 
 import numpy as np
 import pytest
 
 import klazy as kl
 from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, TRIANGLE, gradients
+from klazy.base.config import Config, _family, _file_name
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
@@ -144,6 +147,66 @@ def test_a_copy_lives_its_own_life(copied, engine):
     ahead = drive(twin, g[5:]).x
     assert (agent.t, twin.t) == (6, 10)
     assert np.array_equal(drive(agent, g[5:]).x, ahead)
+
+
+class GD(kl.GD):
+    """A user's learner that has the name of one of klazy's."""
+
+    def step(self, state, g):
+        return super().step(state, -g)
+
+
+class Patient(kl.GD):
+    """A user's learner."""
+
+
+class TestTheClassInAFile:
+    def test_klazys_classes_are_named_as_users_import_them(self):
+        kinds = [kind for kind in _family(Config) if kind.__module__.startswith("klazy.")]
+        names = [_file_name(kind) for kind in kinds]
+        assert len(set(names)) == len(names) > 30
+        for kind, name in zip(kinds, names, strict=True):
+            assert getattr(kl, name.removeprefix("klazy."), kind) is kind
+        assert kl.GD(kl.L2Ball(2), 1.0).to_dict() == {
+            "class": "klazy.GD",
+            "domain": {"class": "klazy.L2Ball", "dim": 2, "radius": 1.0, "center": None},
+            "sigma": {"class": "klazy.Constant", "s": 1.0},
+            "start": None,
+        }
+
+    @pytest.mark.parametrize("kind", [kl.GD, GD, Patient])
+    def test_a_class_of_the_same_name_is_never_taken_for_another(self, kind, tmp_path):
+        agent = kl.Agent(kind(kl.L2Ball(2), 1.0))
+        agent.save(tmp_path / "agent.json")
+        assert type(kl.Agent.load(tmp_path / "agent.json").learner) is kind
+        ensemble = kl.SAder([kl.GD(kl.L2Ball(2), 1.0), agent.learner])
+        loaded = kl.Learner.from_dict(json.loads(json.dumps(ensemble.to_dict())))
+        assert [type(expert) for expert in loaded.experts] == [kl.GD, kind]
+
+    def test_another_class_is_named_by_its_module(self):
+        assert Patient(kl.L2Ball(2), 1.0).to_dict()["class"] == "test_agent.Patient"
+
+    def test_a_bare_name_of_an_older_file_is_klazys(self):
+        about = GD(kl.L2Ball(2), 1.0).to_dict() | {"class": "GD"}
+        assert type(kl.Learner.from_dict(about)) is kl.GD
+
+    @pytest.mark.parametrize(
+        "name", ["Patient", "klazy.Patient", "elsewhere.Patient", "os.GD", "klazy.L2Ball", None, 3]
+    )
+    def test_an_unknown_class_is_refused_and_nothing_is_imported(self, name):
+        about = Patient(kl.L2Ball(2), 1.0).to_dict() | {"class": name}
+        message = f"Learner needs a known class, got class={name!r}; import the module that defines it."
+        with pytest.raises(ValueError, match=re.escape(message)):
+            kl.Learner.from_dict(about)
+        assert "elsewhere" not in sys.modules
+
+    def test_a_class_that_was_defined_again_is_the_new_one(self, monkeypatch):
+        old = GD
+        new = type("GD", (kl.GD,), {"__module__": __name__, "__qualname__": "GD"})
+        monkeypatch.setattr(sys.modules[__name__], "GD", new)
+        assert type(kl.Learner.from_dict(old(kl.L2Ball(2), 1.0).to_dict())) is new
+        monkeypatch.undo()
+        assert type(kl.Learner.from_dict(old(kl.L2Ball(2), 1.0).to_dict())) is old
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):

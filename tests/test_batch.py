@@ -26,8 +26,8 @@ TWO = [kl.LazyGD(kl.L2Ball(5), 1.0), kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(5.0), 6)]
 class HalfBall(kl.L2Ball):
     """A user's set: it has neither lanes nor a kernel, so nothing is compiled for it."""
 
-    def _project(self, y):
-        return 0.5 * super()._project(y)
+    def nearest(self, y):
+        return 0.5 * super().nearest(y)
 
 
 def family(domain, sigma):

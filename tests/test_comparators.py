@@ -426,6 +426,11 @@ class LongestMovement(kl.Movement):
         return np.abs(delta).max(axis=-1)
 
 
+class HalfMovement(kl.L1Movement):
+    def distance(self, delta):
+        return 0.5 * np.sqrt(super().distance(delta))
+
+
 G = np.ones((4, 3))
 REFUSED = {
     "offline_optimum needs a set to play on, got domain=3; write offline_optimum(costs, L2Ball(5)).": (
@@ -442,6 +447,10 @@ REFUSED = {
     "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
     "got movement=LongestMovement(weight=2.0); state it as one of these.": (
         lambda: offline_optimum(G, BALL, LongestMovement(2.0))
+    ),
+    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
+    "got movement=HalfMovement(); state it as one of these.": lambda: offline_optimum(
+        G, BALL, HalfMovement()
     ),
     "frontier needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
     "got movement=3; state it as one of these.": lambda: frontier(G, BALL, 3),  # pyright: ignore

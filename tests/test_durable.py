@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import EVERY_LEARNER, gradients
+from klazy.base import config
 from klazy.live import journal as files
 from klazy.live import records
 from klazy.live.state import REMEMBERED, Live
@@ -472,6 +473,21 @@ def test_an_interrupted_snapshot_is_taken_again(folder, monkeypatch):
                 play(agent, 2, GRADIENTS[1])
         for t in (2, 3):
             play(agent, t, GRADIENTS[t - 1])
+    with open_step(folder) as agent:
+        assert seen(agent) == seen(in_memory(3))
+
+
+def test_a_folder_from_before_files_named_modules_goes_on(folder, monkeypatch):
+    with monkeypatch.context() as older:
+        older.setattr(config, "_file_name", lambda kind: kind.__name__)
+        older.setattr(files, "_drop_modules", lambda learner: learner)
+        with open_step(folder) as agent:
+            play(agent, 1, GRADIENTS[0])
+        assert b'"class": "KLazyGD"' in (folder / "snapshot").read_bytes()
+    for t in (2, 3):
+        with open_step(folder) as agent:
+            play(agent, t, GRADIENTS[t - 1])
+        assert b'"class": "klazy.KLazyGD"' in (folder / "snapshot").read_bytes()
     with open_step(folder) as agent:
         assert seen(agent) == seen(in_memory(3))
 

@@ -29,16 +29,16 @@ class Triangle(kl.ConvexSet):
     def diameter(self) -> float:
         return 2.0**0.5
 
-    def _project(self, y):
+    def nearest(self, y):
         return (kl.Simplex(3).project(1.0 / 3.0 + y @ AXES) - 1.0 / 3.0) @ AXES.T
 
-    def _argmin_linear(self, g):
+    def lowest(self, g):
         raise NotImplementedError
 
-    def _violation(self, x):
+    def violation(self, x):
         raise NotImplementedError
 
-    def _radius(self, center):
+    def farthest(self, center):
         raise NotImplementedError
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import EVERY_LEARNER, LEARNERS, MOVEMENTS, SETS, gradients, points
-from klazy.live.rounding import nearest_whole
 
 PRICES = {name: make for name, make in MOVEMENTS.items() if isinstance(make(1).weight, float)}
 NORMS = {name: make for name, make in PRICES.items() if name != "fee"}
@@ -174,7 +173,7 @@ def test_rounding_gives_a_nearest_whole_point(domain):
     every = whole_points(domain)
     for y in np.random.default_rng(0).normal(scale=4.0, size=(60, domain.dim)):
         x = domain.project(y)
-        nearest = nearest_whole(domain, x)
+        nearest = domain.nearest_whole(x)
         assert (nearest == every).all(axis=1).any()
         assert np.linalg.norm(nearest - x) <= np.linalg.norm(every - x, axis=1).min() + 1e-9
 
@@ -208,14 +207,14 @@ def test_in_units_it_arrives(domain, units, seed):
     agent = kl.Agent(kl.LazyGD(domain, 1e-6), engine="step", guards=guards)
     for _ in range(15):
         agent.update(g)
-    assert np.array_equal(agent.x, nearest_whole(domain, agent.state.x))
+    assert np.array_equal(agent.x, domain.nearest_whole(agent.state.x))
 
 
 @pytest.mark.parametrize("domain", WHOLE[:3], ids=repr)
 def test_a_rounding_error_away_from_a_whole_point_is_rounded_to_it(domain):
     for x in whole_points(domain):
         for dust in np.random.default_rng(0).uniform(-1e-11, 1e-11, size=(5, domain.dim)):
-            assert np.array_equal(nearest_whole(domain, x + dust), x)
+            assert np.array_equal(domain.nearest_whole(x + dust), x)
 
 
 @given(x=points(4, size=3.0), seed=seeds)
@@ -224,7 +223,7 @@ def test_rounding_is_charged_as_played(x, seed):
     guards = kl.Guards(integers=True, movement=kl.L1Movement())
     agent = kl.Agent(kl.GD(domain, 2.0, start=domain.project(x)), engine="step", guards=guards)
     points_played, own, prices = played(agent, gradients(seed, 10, 4))
-    assert np.array_equal(points_played, [nearest_whole(domain, row) for row in own])
+    assert np.array_equal(points_played, [domain.nearest_whole(row) for row in own])
     assert np.array_equal(prices, np.abs(np.diff(points_played, axis=0)).sum(axis=1))
 
 
@@ -304,6 +303,59 @@ def test_the_words():
     )
     agent.freeze()
     assert "The agent is frozen." in repr(agent.explain())
+
+
+class Hurried(kl.KLazyGD):
+    """It may compute something else, so nothing that its parent says about its steps holds for it."""
+
+    def step(self, state, g):
+        return super().step(super().step(state, g), g)._replace(t=state.t + 1)
+
+
+class Twice:
+    def step(self, state, g):
+        return kl.KLazyGD.step(self, state, 2.0 * g)  # pyright: ignore[reportArgumentType]
+
+
+class Mixed(Twice, kl.KLazyGD):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """The same with a step from elsewhere."""
+
+
+class Renamed(kl.KLazyGD):
+    """The parent's algorithm by another name."""
+
+
+class Said(Hurried):
+    """It says itself what its parent leaves open."""
+
+    form = "anchored"
+    phase_length = kl.KLazyGD.phase_length  # pyright: ignore[reportIncompatibleMethodOverride]
+
+
+class Moody(kl.Clock):
+    def theta(self, t, raw):
+        return 0.5
+
+
+@pytest.mark.parametrize("kind", [Hurried, Mixed, Renamed, Said])
+def test_what_a_class_says_about_its_step_holds_for_a_subclass_that_keeps_it(kind):
+    agent = kl.Agent(kind(kl.Box([0, 0], [1, 1]), 1.0, 4), engine="step")
+    for _ in range(3):
+        agent.update([-1.0, -2.0])
+    why = agent.explain()
+    if kind in (Renamed, Said):
+        assert (why.since, why.margin > 0.0) == (1, True)
+    else:
+        assert (why.since, why.y, why.normal) == (None, None, None)
+        assert np.isnan([why.drift, why.margin]).all()
+        assert f"What {kind.__name__} remembers of the rounds up to 3 depends on them." in why.words
+
+
+def test_a_memory_with_a_theta_of_its_own_has_no_clock():
+    agent = kl.Agent(kl.MemoryGD(kl.L2Ball(2), 1.0, Moody(2)), engine="step")
+    agent.update([1.0, 0.0])
+    assert agent.explain().since is None
+    assert "What MemoryGD remembers of the rounds up to 1 depends on them." in agent.explain().words
 
 
 @pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)

@@ -190,8 +190,8 @@ class SteepBall(kl.L2Ball):
 
 
 class HalfBall(kl.L2Ball):
-    def _project(self, y):
-        return 0.5 * super()._project(y)
+    def nearest(self, y):
+        return 0.5 * super().nearest(y)
 
 
 class Custom(kl.Schedule):

@@ -94,6 +94,24 @@ def test_scale_free_sigma_by_hand():
         sigma.values(3)
 
 
+class Growing(kl.Schedule):
+    """A user's schedule that adapts to the gradients."""
+
+    def __call__(self, t):
+        raise TypeError("it needs the gradients")
+
+    def observe(self, t, energy, g):
+        energy = energy + float(g @ g)
+        return 1.0 + energy, energy
+
+
+def test_a_schedule_that_observes_gradients_is_adaptive_whoever_wrote_it():
+    assert [sigma.adaptive for sigma in SCHEDULES] == [isinstance(sigma, kl.ScaleFree) for sigma in SCHEDULES]
+    g = np.array([[3.0], [-1.0], [0.5]])
+    trace = kl.run(kl.GD(kl.Box(-1.0, 1.0), Growing()), g)
+    assert trace.diagnose().greedy_bound.tolist() == [3.0 / 10.0, 1.0 / 11.0, 0.5 / 11.25]
+
+
 def test_values_of_a_schedule():
     assert kl.Sqrt(4.0, offset=1.0).values(3).tolist() == [(2 / 4) ** 0.5, (3 / 4) ** 0.5, 1.0]
     assert kl.GD(kl.L2Ball(1), 2).sigma == kl.Constant(2.0)

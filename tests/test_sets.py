@@ -72,14 +72,14 @@ class TestEverySet:
         assert g @ x <= g @ z + nearly(domain) * scale(g) * scale(z)
 
     @given(data=st.data())
-    def test_radius_and_diameter_bound_all_distances(self, domain, data):
+    def test_reach_and_diameter_bound_all_distances(self, domain, data):
         x, z = domain.project(data.draw(points(domain.dim, 2)))
         far, other = domain.argmin_linear(x - z), domain.argmin_linear(z - x)
         center = data.draw(points(domain.dim))
         for a, b in ((x, z), (far, other), (far, x)):
             assert np.linalg.norm(a - b) <= domain.diameter + 1e-7 * scale(a)
-            assert np.linalg.norm(a - center) <= domain.radius(center) + 1e-7 * scale(a, center)
-        assert domain.radius() <= domain.diameter + TOL or not isinstance(
+            assert np.linalg.norm(a - center) <= domain.reach(center) + 1e-7 * scale(a, center)
+        assert domain.reach() <= domain.diameter + TOL or not isinstance(
             domain, kl.L2Ball | kl.L1Ball | kl.Box | kl.Simplex
         )
 
@@ -116,9 +116,9 @@ def constraints(domain: kl.ConvexSet, x: cp.Expression) -> list[Any]:
     """The set as a conic solver reads it, written from its definition."""
     match domain:
         case kl.L2Ball():
-            return [cp.norm2(x - (0 if domain.center is None else domain.center)) <= domain.radius_]
+            return [cp.norm2(x - (0 if domain.center is None else domain.center)) <= domain.radius]
         case kl.L1Ball():
-            return [cp.norm1(x - (0 if domain.center is None else domain.center)) <= domain.radius_]
+            return [cp.norm1(x - (0 if domain.center is None else domain.center)) <= domain.radius]
         case kl.Box():
             return [x >= domain.lower, x <= domain.upper]
         case kl.Simplex():
@@ -223,10 +223,47 @@ def test_dykstra_reports_that_it_has_not_converged():
         thin.project([1.0, 5.0])
 
 
-def test_exact_radius_and_diameter_in_closed_form():
-    assert kl.L1Ball(3, 2.0, [1.0, 0.0, 0.0]).radius([0.0, 0.0, 0.0]) == 3.0
+def test_exact_reach_and_diameter_in_closed_form():
+    assert kl.L1Ball(3, 2.0, [1.0, 0.0, 0.0]).reach([0.0, 0.0, 0.0]) == 3.0
     assert kl.Box([0, 0], [3, 4]).diameter == 5.0
     assert kl.Simplex(3).diameter == pytest.approx(2**0.5)
     assert kl.CappedSimplex(4, 2.0, 1.0).diameter == pytest.approx(2.0)  # (1,1,0,0) against (0,0,1,1)
-    assert kl.CappedSimplex(4, 2.0, 1.0).radius([0.0] * 4) == pytest.approx(2**0.5)
-    assert TRIANGLE.radius([-0.5, 0.0]) >= 1.5
+    assert kl.CappedSimplex(4, 2.0, 1.0).reach([0.0] * 4) == pytest.approx(2**0.5)
+    assert TRIANGLE.reach([-0.5, 0.0]) >= 1.5
+
+
+class Shrunk(kl.Box):
+    """It overrides the projection, so it may be another set."""
+
+    def nearest(self, y):
+        return 0.5 * super().nearest(y)
+
+
+class Outspoken(Shrunk):
+    """It says itself what holds for it."""
+
+    margin = kl.Box.margin
+
+
+def test_what_a_set_says_about_its_projection_is_not_inherited_by_one_with_another():
+    y = np.array([[3.0, 4.0], [0.0, 0.5]])
+    assert kl.Box([0, 0], [1, 1]).margin(y).tolist() == [2.0, 0.0]
+    assert np.isnan(Shrunk([0, 0], [1, 1]).margin(y)).all()
+    assert not Shrunk([0, 0], [1, 1]).separable
+    assert Outspoken([0, 0], [1, 1]).margin(y).tolist() == [2.0, 0.0]
+    with pytest.raises(ValueError, match="Guards needs a Box, Simplex, CappedSimplex or Product of these"):
+        Shrunk([0, 0], [1, 1]).check_whole("Guards")
+
+
+@pytest.mark.parametrize("domain", [s for s in SETS if isinstance(s, kl.L2Ball | kl.Intersection)], ids=repr)
+def test_a_set_without_whole_points_refuses_and_has_none(domain):
+    x = domain.start
+    with pytest.raises(ValueError, match="for integers, got domain="):
+        domain.check_whole("Guards")
+    for ask in (
+        lambda: domain.nearest_whole(x),
+        lambda: domain.count_units(x),
+        lambda: domain.take_units(x, 1),
+    ):
+        with pytest.raises(TypeError, match="has no whole points; check_whole refuses it"):
+            ask()

@@ -26,6 +26,7 @@ from klazy.theory import (
     k_star,
     resonance,
     sigma_star,
+    step_picture,
     theorem_2,
     theorem_5,
     theorem_5_tuned,
@@ -109,6 +110,13 @@ class Falling(kl.Schedule):
         return 5.0 / t
 
 
+class Halting(kl.KLazyGD):
+    """A step of its own: the parent's certificate does not hold for it."""
+
+    def step(self, state, g):
+        return super().step(state, 0.5 * g)
+
+
 REFUSED = {
     "certify needs a learner with a certificate, got learner=SAder; use certify_experts.": lambda t: certify(
         kl.run(kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3))), np.zeros(3)
@@ -123,6 +131,15 @@ REFUSED = {
     "diagnose needs a run of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=SAder;": lambda t: kl.run(
         kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3))
     ).diagnose(),
+    "certify needs a learner with a certificate, got learner=Halting; certify the learners that it is made of.": (
+        lambda t: certify(kl.run(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))), np.zeros(2))
+    ),
+    "diagnose needs a run of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=Halting;": lambda t: kl.run(
+        Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))
+    ).diagnose(),
+    "step_picture needs one of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=Halting; draw one of these.": (
+        lambda t: step_picture(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2)), 2)
+    ),
     "theorem_5 needs shape (3,), got moves of shape=(2,); give one movement per round.": lambda t: theorem_5(
         3, 1.0, 1.0, 0.0, 1.0, 1, moves=[1.0, 1.0]
     ),
@@ -285,12 +302,10 @@ class TestDiagnosis:
     )
     @given(seed=seeds)
     def test_a_shift_within_the_margin_moves_nothing_and_one_beyond_it_may(self, domain, seed):
-        from klazy.theory.diagnosis import _margins
-
         rng = np.random.default_rng(seed)
         y = rng.normal(size=(200, 3)) * 4
         x = domain.project(y)
-        margin = _margins(domain, y, x)
+        margin = domain.margin(y)
         inside = margin > 0
         assert inside.any()
         shift = rng.normal(size=(200, 3))
@@ -317,10 +332,8 @@ class TestDiagnosis:
         ids=repr,
     )
     def test_margins_of_degenerate_sets(self, domain, y, margin):
-        from klazy.theory.diagnosis import _margins
-
         point = np.atleast_2d(np.atleast_1d(y))
-        assert _margins(domain, point, domain.project(point)).tolist() == [margin]
+        assert domain.margin(point).tolist() == [margin]
 
     def test_counts_and_sentences(self):
         scenario = rotating()

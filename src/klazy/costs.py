@@ -208,7 +208,8 @@ class HingeCosts(_Labelled):
         return np.maximum(0.0, 1.0 - self._margin(rows, extra, x))
 
     def _gradient(self, row: Array, extra: float, x: Array) -> Array:
-        return (-extra if self._margin(row, extra, x) < 1.0 else 0.0) * row
+        slope = -extra if self._margin(row, extra, x) < 1.0 else 0.0
+        return slope * row
 
 
 class LogisticCosts(_Labelled):
@@ -222,7 +223,8 @@ class LogisticCosts(_Labelled):
     def _gradient(self, row: Array, extra: float, x: Array) -> Array:
         margin = float(self._margin(row, extra, x))
         tail = np.exp(-abs(margin))
-        return -extra * (tail if margin >= 0 else 1.0) / (1.0 + tail) * row
+        share = tail if margin >= 0 else 1.0
+        return -extra * share / (1.0 + tail) * row
 
 
 class CallableCosts(Costs):

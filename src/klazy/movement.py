@@ -17,6 +17,11 @@ class Movement(Config, ABC):
 
     weight: float | Array
     code: ClassVar[int | None] = None
+    # how comparators see it: as the norm of all of c delta (True), c from `stretch`, or as a sum of up and down `prices` of the
+    # coordinates (False); None where it is neither, or not known
+    grouped: ClassVar[bool | None] = None
+
+    _rests_on: ClassVar[dict[str, str]] = {"grouped": "distance"}
 
     def __init__(self, weight: ArrayLike = 1.0) -> None:
         owner = type(self).__name__
@@ -25,7 +30,8 @@ class Movement(Config, ABC):
             raise refusal(
                 owner, "weights >= 0, one or one per round", "weight", weight, "give a number or a vector"
             )
-        self._keep(weight=float(weights) if weights.ndim == 0 else weights)
+        kept = float(weights) if weights.ndim == 0 else weights
+        self._keep(weight=kept)
 
     @abstractmethod
     def distance(self, delta: Array) -> Array:
@@ -60,11 +66,16 @@ class Movement(Config, ABC):
         """What the kernel needs beside the code."""
         return np.zeros(1)
 
+    def stretch(self, dim: int) -> Array:
+        """c, where the cost of a step is the norm of c delta."""
+        return np.ones(dim)
+
 
 class L2Movement(Movement):
     r"""Euclidean distance, the default: :math:`\lambda \|\delta\|_2`."""
 
     code: ClassVar[int | None] = codes.MOVE_L2
+    grouped: ClassVar[bool | None] = True
 
     def distance(self, delta: Array) -> Array:
         return np.sqrt(np.vecdot(delta, delta))
@@ -75,10 +86,11 @@ class WeightedL2Movement(Movement):
 
     scale: float | Array
     code: ClassVar[int | None] = codes.MOVE_WEIGHTED
+    grouped: ClassVar[bool | None] = True
 
     def __init__(self, weight: ArrayLike = 1.0, *, scale: ArrayLike) -> None:
         super().__init__(weight)
-        self._keep(scale=_prices(scale, "scale", "WeightedL2Movement"))
+        self._keep(scale=_check_prices(scale, "scale", "WeightedL2Movement"))
 
     def distance(self, delta: Array) -> Array:
         return np.sqrt((self.scale * delta**2).sum(axis=-1))
@@ -92,11 +104,15 @@ class WeightedL2Movement(Movement):
     def prices(self, dim: int) -> Array:
         return np.full(dim, self.scale)
 
+    def stretch(self, dim: int) -> Array:
+        return np.sqrt(self.prices(dim))
+
 
 class L1Movement(Movement):
     r"""Sum of absolute changes: :math:`\lambda \|\delta\|_1`."""
 
     code: ClassVar[int | None] = codes.MOVE_ABSOLUTE
+    grouped: ClassVar[bool | None] = False
 
     def distance(self, delta: Array) -> Array:
         return np.abs(delta).sum(axis=-1)
@@ -112,6 +128,7 @@ class TVMovement(Movement):
     r"""Total variation, the mass that changes place: :math:`\lambda \|\delta\|_1 / 2`."""
 
     code: ClassVar[int | None] = codes.MOVE_ABSOLUTE
+    grouped: ClassVar[bool | None] = False
 
     def distance(self, delta: Array) -> Array:
         return 0.5 * np.abs(delta).sum(axis=-1)
@@ -132,12 +149,12 @@ class AsymmetricMovement(Movement):
     up: float | Array
     down: float | Array
     code: ClassVar[int | None] = codes.MOVE_ABSOLUTE
+    grouped: ClassVar[bool | None] = False
 
     def __init__(self, weight: ArrayLike = 1.0, *, up: ArrayLike = 1.0, down: ArrayLike = 1.0) -> None:
         super().__init__(weight)
-        self._keep(
-            up=_prices(up, "up", "AsymmetricMovement"), down=_prices(down, "down", "AsymmetricMovement")
-        )
+        self._keep(up=_check_prices(up, "up", "AsymmetricMovement"))
+        self._keep(down=_check_prices(down, "down", "AsymmetricMovement"))
 
     def distance(self, delta: Array) -> Array:
         prices: Array = np.where(delta > 0, self.up, np.negative(self.down))
@@ -174,7 +191,7 @@ class SwitchFee(Movement):
         return np.array([self.tol])
 
 
-def _prices(value: ArrayLike, name: str, owner: str) -> float | Array:
+def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:
     """A price or one per coordinate, none negative."""
     prices = real_array(value, name, owner)
     if prices.ndim > 1 or (prices < 0).any():

@@ -27,13 +27,18 @@ class Schedule(Config, ABC):
 
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
         """sigma_t, and the energy to carry on, once the gradient of round t is known."""
-        return self._checked(t), energy
+        return self._check(t), energy
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether sigma depends on the gradients seen, so that :meth:`observe` is overridden."""
+        return type(self).observe is not Schedule.observe
 
     def values(self, T: int) -> Array:
         """sigma_1, ..., sigma_T."""
-        return np.array([self._checked(t) for t in range(1, T + 1)])
+        return np.array([self._check(t) for t in range(1, T + 1)])
 
-    def _checked(self, t: int) -> float:
+    def _check(self, t: int) -> float:
         sigma = self(t)
         if not sigma >= codes.SMALLEST_SIGMA:
             raise refusal(
@@ -58,7 +63,7 @@ class Constant(Schedule):
 
     def __init__(self, s: float) -> None:
         self._keep(s=positive(s, "sigma", "Constant", "give a regularisation above zero, 1 / learning rate"))
-        self._checked(1)
+        self._check(1)
 
     def __call__(self, t: int) -> float:
         return self.s
@@ -85,7 +90,7 @@ class Sqrt(Schedule):
                 "Sqrt", "offset > -1, so that sigma > 0 at every round", "offset", offset, "use offset=0"
             )
         self._keep(c=positive(c, "c", "Sqrt"), offset=offset)
-        self._checked(1)
+        self._check(1)
 
     def __call__(self, t: int) -> float:
         return math.sqrt((t + self.offset) / self.c)
@@ -108,7 +113,7 @@ class Doubling(Schedule):
 
     def __init__(self, c: float) -> None:
         self._keep(c=positive(c, "c", "Doubling"))
-        self._checked(1)
+        self._check(1)
 
     def __call__(self, t: int) -> float:
         return math.sqrt(2 ** (int(t).bit_length() - 1) / self.c)
@@ -144,7 +149,9 @@ class ScaleFree(Schedule):
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
         square = float(g @ g)
         energy = energy + (square + 2.0 * self.movement_weight * math.sqrt(square))
-        return (math.sqrt(energy / self.parameters()[1]) if energy > 0 else math.inf), energy
+        if energy <= 0:
+            return math.inf, energy
+        return math.sqrt(energy / self.parameters()[1]), energy
 
     def parameters(self) -> tuple[float, float]:
         return self.movement_weight, self.diameter**2 + 2.0 * self.diameter * self.path_length

@@ -43,13 +43,8 @@ def real_array(values: ArrayLike, name: str, owner: str, *, finite: bool = True)
         array = np.array(array, dtype=np.float64, order="C")
     if finite and not all_finite(array):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise refusal(
-            owner,
-            "finite numbers",
-            f"{name}{list(where) if where else ''}",
-            array[where],
-            "remove or fill NaN and inf",
-        )
+        entry = f"{name}{list(where)}" if where else name
+        raise refusal(owner, "finite numbers", entry, array[where], "remove or fill NaN and inf")
     return array
 
 

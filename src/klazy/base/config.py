@@ -4,11 +4,13 @@ A configuration (a set, a schedule, a learner, ...) is immutable, and its constr
 Nothing else identifies it, so text, equality and files all come from the constructor's signature.
 """
 
+import sys
 from functools import cache
 from html import escape
 from inspect import signature
+from itertools import chain
 from textwrap import shorten
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
@@ -22,13 +24,26 @@ _LINE = 80  # letters that notebooks show of a part before they fold it
 class Config:
     """An immutable object that keeps each argument of ``__init__``, once checked, under the argument's name.
 
-    An underscore at the end keeps an attribute apart from a method of that name.
+    ``_rests_on`` names what a class says about a method of its own, and that method. A subclass that overrides the method may
+    compute something else, so it does not inherit what was said: it says so again, or has the default of the base class.
     """
+
+    _rests_on: ClassVar[dict[str, str]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, method in cls._rests_on.items():
+            said = [place for place, kind in enumerate(cls.__mro__) if name in vars(kind)]
+            written = [place for place, kind in enumerate(cls.__mro__) if method in vars(kind)]
+            if written[0] < said[0]:
+                setattr(cls, name, vars(cls.__mro__[said[-1]])[name])
 
     def _keep(self, **values: Any) -> None:
         """Store checked values in ``__init__``; arrays are kept as read-only copies."""
         for name, value in values.items():
-            object.__setattr__(self, name, frozen(value) if isinstance(value, np.ndarray) else value)
+            if isinstance(value, np.ndarray):
+                value = frozen(value)
+            object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(
@@ -36,8 +51,7 @@ class Config:
         )
 
     def _arguments(self) -> dict[str, Any]:
-        names = _defaults(type(self))
-        return {name: getattr(self, f"{name}_" if hasattr(self, f"{name}_") else name) for name in names}
+        return {name: getattr(self, name) for name in _defaults(type(self))}
 
     def replace(self, **changes: Any) -> Self:
         """The same configuration with other values for some arguments."""
@@ -70,22 +84,27 @@ class Config:
         return hash(repr(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """The class name and the fields as plain JSON values."""
-        return {
-            "class": type(self).__name__,
-            **{name: _plain(value) for name, value in self._arguments().items()},
-        }
+        """The name of the class and the arguments as plain JSON values.
+
+        A class of klazy is named as users import it, ``klazy.GD``; another one by its module, ``mymodule.Patient``.
+        """
+        arguments = {name: _plain(value) for name, value in self._arguments().items()}
+        return {"class": _file_name(type(self)), **arguments}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Rebuild what :meth:`to_dict` described; the class must be a (perhaps indirect) subclass of ``cls``."""
-        known = {kind.__name__: kind for kind in _family(cls)}
+        """Rebuild what :meth:`to_dict` described; the class must be a (perhaps indirect) subclass of ``cls``.
+
+        Nothing is imported: the module that defines the class must have been. A bare name, as older files have it, is that of
+        a class of klazy.
+        """
         name = data.get("class")
-        if name not in known:
+        kind = _find(cls, str(name))
+        if kind is None:
             raise ValueError(
                 f"{cls.__name__} needs a known class, got class={name!r}; import the module that defines it."
             )
-        return known[name](**{key: _rebuilt(value) for key, value in data.items() if key != "class"})
+        return kind(**{key: _rebuild(value) for key, value in data.items() if key != "class"})
 
 
 @cache
@@ -95,7 +114,31 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 
 def _family(cls: type) -> list[type]:
-    return [cls, *(kind for sub in cls.__subclasses__() for kind in _family(sub))]
+    kinds = [cls]
+    for sub in cls.__subclasses__():
+        kinds += _family(sub)
+    return kinds
+
+
+def _file_name(cls: type) -> str:
+    """How files name a class; klazy's own modules may move, so they are left out."""
+    if cls.__module__.startswith("klazy."):
+        return f"klazy.{cls.__name__}"
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _find(cls: type, name: str) -> Any:
+    """The class of this name among the subclasses of ``cls``, None if there is none.
+
+    A class that was defined twice, in a notebook, is the one that its module has now.
+    """
+    if "." not in name:
+        name = f"klazy.{name}"
+    found = [kind for kind in _family(cls) if _file_name(kind) == name]
+    for kind in found:
+        if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind:
+            return kind
+    return found[-1] if found else None
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -137,23 +180,21 @@ def _cell(name: str, value: Any) -> str:
 def _members(configs: tuple[Config, ...]) -> str:
     """What they have in common, and a row for each with the rest."""
     given = [{name: _text(value) for name, value in config._arguments().items()} for config in configs]
-    names = list(dict.fromkeys(name for arguments in given for name in arguments))
-    common = (
-        [name for name in names if len({arguments.get(name) for arguments in given}) == 1]
-        if len(given) > 1
-        else []
-    )
-    rows = [
-        {"": i, "class": type(config).__name__}
-        | {
-            name: shorten(arguments.get(name, ""), _LINE, placeholder=" ...")
-            for name in names
-            if name not in common
-        }
-        for i, (config, arguments) in enumerate(zip(configs, given, strict=True))
-    ]
+    names = list(dict.fromkeys(chain.from_iterable(given)))
+    common = []
+    if len(given) > 1:
+        common = [name for name in names if len({arguments.get(name) for arguments in given}) == 1]
+    rows = []
+    for i, (config, arguments) in enumerate(zip(configs, given, strict=True)):
+        row: dict[str, Any] = {"": i, "class": type(config).__name__}
+        for name in names:
+            if name not in common:
+                row[name] = shorten(arguments.get(name, ""), _LINE, placeholder=" ...")
+        rows.append(row)
+    if not common:
+        return table(rows)
     shared = ", ".join(f"{name}={given[0][name]}" for name in common)
-    return table(rows) + (paragraph(f"Each has {shared}.", "faint") if shared else "")
+    return table(rows) + paragraph(f"Each has {shared}.", "faint")
 
 
 def _plain(value: Any) -> Any:
@@ -170,7 +211,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a configuration file needs plain values, got {value!r}; functions cannot be saved.")
 
 
-def _rebuilt(value: Any) -> Any:
+def _rebuild(value: Any) -> Any:
     if isinstance(value, dict):
         return Config.from_dict(value)
-    return [_rebuilt(item) for item in value] if isinstance(value, list) else value
+    return [_rebuild(item) for item in value] if isinstance(value, list) else value

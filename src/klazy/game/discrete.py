@@ -56,7 +56,7 @@ def _shares(x: Array) -> Array:
     total = float(x[0].sum())
     if not total > 0.0:
         raise refusal(owner, "points with a sum above zero", "x[0]", x[0].tolist(), remedy)
-    on = Simplex(x.shape[1], total)._violation(x) <= TOLERANCE
+    on = Simplex(x.shape[1], total).violation(x) <= TOLERANCE
     if not on.all():
         row = int(on.argmin())
         raise refusal(

@@ -10,7 +10,7 @@ from copy import copy
 import numpy as np
 
 from klazy.costs import LinearCosts
-from klazy.hindsight.families import Linear
+from klazy.hindsight.families import Family, Linear
 from klazy.hindsight.optimum import Optimum
 from klazy.hindsight.problem import Problem
 from klazy.hindsight.splitting import Point
@@ -26,10 +26,9 @@ def coarse_start(
 ) -> Point | None:
     """Where to start on this problem; None where a coarse one would not help."""
     family = problem.family
-    dear = (
-        float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim) >= _DEAR * problem.steepness
-    )
-    if not isinstance(family, Linear) or problem.T < _SHORTEST or not dear:
+    price = float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim)
+    dear = price >= _DEAR * problem.steepness
+    if not family.linear or problem.T < _SHORTEST or not dear:
         return None
     starts = np.arange(0, problem.T, BLOCK)
     coarse = copy(problem)
@@ -43,7 +42,7 @@ def coarse_start(
     return _spread(problem, family, coarse, at, starts)
 
 
-def _spread(problem: Problem, family: Linear, coarse: Problem, at: Point, starts: np.ndarray) -> Point:
+def _spread(problem: Problem, family: Family, coarse: Problem, at: Point, starts: np.ndarray) -> Point:
     """The coarse sequence repeated, with multipliers that go evenly from one block's to the next."""
     lengths = np.diff(starts, append=problem.T)
     m = problem.c * at.mu

@@ -12,64 +12,62 @@ from klazy.base.checks import Array
 from klazy.hindsight.optimum import Optimum
 from klazy.hindsight.problem import Problem
 from klazy.kernels import codes
-from klazy.sets import Box, Simplex
 
 
 def exact_optimum(problem: Problem) -> Optimum | None:
     """The optimum if a dynamic programme finds it, else None."""
     if problem.grouped or codes.code_of(problem.costs) != codes.LINEAR:
         return None
-    domain = problem.domain
     kind = codes.code_of(problem.domain)
-    if isinstance(domain, Box) and kind == codes.BOX:
-        return _certified(problem, *_on_box(problem, domain))
-    inside = problem.x0 is None or domain.contains(problem.x0)
-    if isinstance(domain, Simplex) and kind == codes.SIMPLEX and inside:
-        return _certified(problem, *_on_simplex(problem, domain))
+    if kind == codes.BOX:
+        return _certify(problem, *_solve_on_box(problem))
+    inside = problem.x0 is None or problem.domain.contains(problem.x0)
+    if kind == codes.SIMPLEX and inside:
+        return _certify(problem, *_solve_on_simplex(problem))
     return None
 
 
-def _on_box(problem: Problem, domain: Box) -> tuple[Array, Array]:
+def _solve_on_box(problem: Problem) -> tuple[Array, Array]:
     """The optimum; what it pays for hitting and for moving, and the dual value, by blocks of rounds."""
     from klazy.kernels.offline import BLOCK, dynamic_programmes
 
+    lower, upper = np.split(problem.domain.parameters(), 2)
     up, down = np.split(problem.prices, 2)
-    x0 = domain.lower if problem.x0 is None else problem.x0
+    x0 = lower if problem.x0 is None else problem.x0
     entry = problem.weights[0] * np.where(
-        x0 > domain.upper, -down, up
+        x0 > upper, -down, up
     )  # from outside one moves one way, at the full price
-    outside = np.where((x0 < domain.lower) | (x0 > domain.upper), entry, np.nan)
+    outside = np.where((x0 < lower) | (x0 > upper), entry, np.nan)
     u = np.empty((problem.T, problem.dim))
     sums = np.zeros((3, -(-problem.T // BLOCK)))
     data = problem.costs.arrays()[0]
-    dynamic_programmes(problem.dim)[0](
-        data, problem.weights, up, down, domain.lower, domain.upper, outside, x0, u, sums
-    )
+    on_box, _ = dynamic_programmes(problem.dim)
+    on_box(data, problem.weights, up, down, lower, upper, outside, x0, u, sums)
     return u, sums
 
 
-def _on_simplex(problem: Problem, domain: Simplex) -> tuple[Array, Array]:
+def _solve_on_simplex(problem: Problem) -> tuple[Array, Array]:
     """The same; without an x0 the first round's weight is zero and all mass goes to its best vertex."""
     from klazy.kernels.offline import BLOCK, dynamic_programmes
 
     up, down = np.split(problem.prices, 2)
-    start = domain.start if problem.x0 is None else problem.x0
+    (total,) = problem.domain.parameters().tolist()
+    start = problem.domain.start if problem.x0 is None else problem.x0
     u = np.empty((problem.T, problem.dim))
     sums = np.zeros((3, -(-problem.T // BLOCK)))
     data = problem.costs.arrays()[0]
     targets = np.empty(problem.T, dtype=np.int32)
-    dynamic_programmes(problem.dim)[1](data, problem.weights, up, down, domain.total, start, u, targets, sums)
+    _, on_simplex = dynamic_programmes(problem.dim)
+    on_simplex(data, problem.weights, up, down, total, start, u, targets, sums)
     return u, sums
 
 
-def _certified(problem: Problem, u: Array, sums: Array) -> Optimum:
+def _certify(problem: Problem, u: Array, sums: Array) -> Optimum:
     hitting, switching, bound = (float(row.sum()) for row in sums)
-    slopes = (
-        problem.T * problem.steepness
-    )  # a multiplier is no larger than its price, nor than all slopes together
+    cost = hitting + switching
+    slopes = problem.T * problem.steepness
+    # a multiplier is no larger than its price, nor than all slopes together
     steepest = np.minimum(problem.weights * np.linalg.norm(problem.prices), 2.0 * slopes).sum()
     bound -= problem.rounding(slopes, float(steepest))
-    bound = min(bound, hitting + switching)
-    return Optimum(
-        u, hitting, switching, bound, problem.gap(hitting + switching, bound), "dynamic programme", 0
-    )
+    bound = min(bound, cost)
+    return Optimum(u, hitting, switching, bound, problem.gap(cost, bound), "dynamic programme", 0)

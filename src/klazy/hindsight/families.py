@@ -6,6 +6,7 @@ is what lower bounds rest on, and neither rounding nor an unfinished iteration c
 """
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,12 +14,18 @@ from klazy.base.checks import Array, refusal
 from klazy.costs import Costs
 from klazy.hindsight.optimum import EPS
 from klazy.kernels import codes
+from klazy.sets import ConvexSet
 
 Minorant = tuple[Array, Array]  # e of shape (T,), h of shape (T, d)
+_FAR = 10.0  # diameters
 
 
 class Family(ABC):
     """The rounds of one cost family, all at once."""
+
+    linear: ClassVar[bool] = False
+    separable: ClassVar[bool] = False  # whether a step is taken coordinate by coordinate
+    merged: ClassVar[bool] = False  # whether a step may be taken together with the set's, by `affine`
 
     def __init__(self, costs: Costs) -> None:
         self.data, extra, self.parameters = costs.arrays()
@@ -32,23 +39,41 @@ class Family(ABC):
     def gradient(self, x: Array) -> Array:
         """Subgradients of shape (T, d) at one point: the scale of the costs."""
 
+    @abstractmethod
+    def affine(self, r: float) -> tuple[Array, Array]:
+        """The part of the step from a that the set's takes over: Proj(shrink a + shift), with shrink of shape (T,) or (1,), and
+        shift of shape (T, d), or (0, d) for none."""
+
+    @abstractmethod
+    def prox(self, a: Array, r: float) -> Array:
+        """The step v, without a set."""
+
+    def minimise_sum(self, domain: ConvexSet) -> tuple[Array, Array] | None:
+        """The minimiser over the set of the sum of all rounds, and a point that it is the projection of; None where only
+        iterations find it."""
+        return None
+
 
 class Merged(Family):
     """Families whose step may be taken together with the set's: Proj(shrink a + shift) minimises over the set."""
 
-    @abstractmethod
-    def affine(self, r: float) -> tuple[Array, Array]:
-        """shrink of shape (T,) or (1,), and shift of shape (T, d)."""
+    merged: ClassVar[bool] = True
+
+    def prox(self, a: Array, r: float) -> Array:
+        shrink, shift = self.affine(r)
+        return shrink[:, None] * a + shift
 
 
 class Separate(Family):
     """Families with a step of their own."""
 
-    @abstractmethod
-    def prox(self, a: Array, r: float) -> Array: ...
+    def affine(self, r: float) -> tuple[Array, Array]:
+        return np.ones(1), np.zeros((0, self.data.shape[1]))
 
 
 class Linear(Merged):
+    linear: ClassVar[bool] = True
+
     def affine(self, r: float) -> tuple[Array, Array]:
         return np.ones(1), self.data / -r
 
@@ -57,6 +82,15 @@ class Linear(Merged):
 
     def gradient(self, x: Array) -> Array:
         return self.data
+
+    def minimise_sum(self, domain: ConvexSet) -> tuple[Array, Array] | None:
+        """Where the sum is least."""
+        g = self.data.sum(axis=0)
+        x = domain.argmin_linear(g)
+        if domain.cheap_lowest:
+            return x, x
+        away = x - _FAR * domain.scale * g / (float(np.linalg.norm(g)) or 1.0)
+        return domain.project(away), away  # whose normal says how good the point is
 
 
 class Quadratic(Merged):
@@ -72,8 +106,16 @@ class Quadratic(Merged):
     def gradient(self, x: Array) -> Array:
         return self.extra[:, None] * (x - self.data)
 
+    def minimise_sum(self, domain: ConvexSet) -> tuple[Array, Array] | None:
+        """The mean of the targets, projected."""
+        weight = float(self.extra.sum())
+        mean = self.extra @ self.data / weight if weight > 0.0 else domain.start
+        return domain.project(mean), mean
+
 
 class Pinball(Separate):
+    separable: ClassVar[bool] = True
+
     def prox(self, a: Array, r: float) -> Array:
         short, excess = np.split(self.parameters, 2)
         gap = a - self.data

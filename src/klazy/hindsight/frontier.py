@@ -72,9 +72,8 @@ class Frontier:
         'path length'
         """
         named = dict(places or {})
-        lengths = [P for P, _ in named.values() if P > 0.0] + self.path_length[
-            self.path_length > 0.0
-        ].tolist() or [1.0]
+        lengths = [*(P for P, _ in named.values()), *self.path_length.tolist()]
+        lengths = [P for P in lengths if P > 0.0] or [1.0]
         P = np.geomspace(min(lengths) / 2.0, max(lengths), 200)
         lower, upper = self.best(P)
         lines = {"best in hindsight": upper}

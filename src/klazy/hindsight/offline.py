@@ -71,7 +71,9 @@ def iterate(
     progress: Progress | None = None,
 ) -> tuple[Optimum, Point]:
     """The splitting method until the gap is reached or the iterations end, from where it stood on a similar problem."""
-    method = Splitting(problem, coarse_start(problem, gap, iterate) if start is None else start)
+    if start is None:
+        start = coarse_start(problem, gap, iterate)
+    method = Splitting(problem, start)
     best = method.x
     paid = (np.inf, 0.0)
     bound = -np.inf

@@ -10,24 +10,10 @@ from klazy.base.checks import Array, refusal, vector
 from klazy.costs import Costs, as_costs
 from klazy.hindsight.families import Minorant, family_of
 from klazy.hindsight.optimum import EPS
-from klazy.kernels import codes
-from klazy.movement import (
-    AsymmetricMovement,
-    L1Movement,
-    L2Movement,
-    Movement,
-    TVMovement,
-    WeightedL2Movement,
-)
-from klazy.sets import ConvexSet, Intersection, Polytope, Product
+from klazy.movement import Movement
+from klazy.sets import ConvexSet
 
-MOVEMENTS = (
-    L2Movement,
-    WeightedL2Movement,
-    L1Movement,
-    TVMovement,
-    AsymmetricMovement,
-)  # whose proximal step is known
+MOVEMENTS = "L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement"  # in a refusal
 
 
 class Problem:
@@ -47,16 +33,15 @@ class Problem:
         x0: ArrayLike | None,
         owner: str,
     ) -> None:
-        self.domain, self.costs = checked(costs, domain, owner)
+        self.domain, self.costs = check(costs, domain, owner)
         self.family = family_of(self.costs, owner)
         self.T = self.costs.T
         self.dim = self.costs.dim
-        code = _code_of(movement, owner)
+        self.grouped = _check_grouped(movement, owner)
         movement.check(self.dim)
         self.movement = movement
-        self.grouped = code != codes.MOVE_ABSOLUTE
         self.prices = movement.prices(self.dim)
-        self.c = np.sqrt(self.prices) if code == codes.MOVE_WEIGHTED else np.ones(self.dim)
+        self.c = movement.stretch(self.dim)
         self.x0 = None if x0 is None else vector(x0, "x0", owner, self.dim)
         self.weights = np.full(self.T, movement.weights(self.T))
         if self.x0 is None:
@@ -83,7 +68,7 @@ class Problem:
 
     @cached_property
     def _reach(self) -> float:
-        return self.domain.radius(np.zeros(self.dim))
+        return self.domain.reach(np.zeros(self.dim))
 
     @cached_property
     def unit(self) -> float:
@@ -126,15 +111,13 @@ class Problem:
         return (self.dim + 100) * EPS * (slopes + 2.0 * multipliers) * reach
 
 
-def _code_of(movement: Movement, owner: str) -> int:
-    """The code of a movement cost; a class that is not one of the library's, or is not convex, has no proximal step here."""
-    code = codes.code_of(movement) if isinstance(movement, Movement) else None
-    if code is None or code not in {kind.code for kind in MOVEMENTS}:
-        kinds = ", ".join(kind.__name__ for kind in MOVEMENTS)
-        raise refusal(
-            owner, f"a known movement cost ({kinds})", "movement", repr(movement), "state it as one of these"
-        )
-    return code
+def _check_grouped(movement: Movement, owner: str) -> bool:
+    """Whether a step is priced as a whole; a cost for which that is not known, or which is not convex, is refused."""
+    grouped = movement.grouped if isinstance(movement, Movement) else None
+    if grouped is None:
+        known = f"a known movement cost ({MOVEMENTS})"
+        raise refusal(owner, known, "movement", repr(movement), "state it as one of these")
+    return grouped
 
 
 def norms(rows: Array) -> float:
@@ -142,7 +125,7 @@ def norms(rows: Array) -> float:
     return float(np.sqrt(np.einsum("ti,ti->t", rows, rows)).sum())
 
 
-def checked(costs: Costs | ArrayLike, domain: ConvexSet, owner: str) -> tuple[ConvexSet, Costs]:
+def check(costs: Costs | ArrayLike, domain: ConvexSet, owner: str) -> tuple[ConvexSet, Costs]:
     """The set and the costs, once they fit each other."""
     if not isinstance(domain, ConvexSet):
         raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))")
@@ -155,20 +138,13 @@ def checked(costs: Costs | ArrayLike, domain: ConvexSet, owner: str) -> tuple[Co
     return domain, known
 
 
-def has_support(domain: ConvexSet) -> bool:
-    """Whether argmin_linear is exact and cheap: not where it iterates or solves linear programmes."""
-    if isinstance(domain, Product):
-        return all(has_support(member) for member in domain.sets)
-    return not isinstance(domain, Intersection | Polytope)
-
-
 def lowest_of(domain: ConvexSet, p: Array, x: Array, normal: Array) -> Array:
     r"""A lower bound of :math:`\min_{y \in X} \langle p, y \rangle` for every row, the minimum itself where that is cheap.
 
     Else by a point x of the set and a normal n there: <n, y - x> <= 0 gives <p, y> >= <p, x> - \|p + s n\| D for any s >= 0.
     """
-    if has_support(domain):
-        return np.vecdot(p, domain._argmin_linear(p))
+    if domain.cheap_lowest:
+        return np.vecdot(p, domain.lowest(p))
     square = np.vecdot(normal, normal)
     s = np.maximum(-np.vecdot(p, normal), 0.0) / np.where(square > 0.0, square, 1.0)
     return np.vecdot(p, x) - np.linalg.norm(p + s[:, None] * normal, axis=1) * domain.diameter

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, whole
 from klazy.costs import Costs
 from klazy.hindsight.exact import exact_optimum
-from klazy.hindsight.families import Linear
 from klazy.hindsight.offline import iterate
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import Problem
@@ -68,14 +67,15 @@ class Search:
             found, point = iterate(problem, self.gap, self.iterations, start=self._nearest(weight))
         self.used += found.iterations
         _, length = self.problem.paid(found.u)
-        point = None if isinstance(self.problem.family, Linear) else point
+        if self.problem.family.linear:
+            point = None  # it would not be started from
         self.solved.append(Vertex(weight, length, found.hitting, found.lower_bound, found.u, point))
         self.tried.add(weight)
         self.vertices = _hull(self.solved)
 
     def _nearest(self, weight: float) -> Point | None:
         """Where the optimum of the nearest weight stood; linear costs have a better start of their own."""
-        if isinstance(self.problem.family, Linear):
+        if self.problem.family.linear:
             return None
         return min(self.solved, key=lambda v: abs(np.log(v.weight + TINY) - np.log(weight + TINY))).point
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.hindsight.families import Merged, Minorant, Separate
+from klazy.hindsight.families import Minorant
 from klazy.hindsight.problem import Problem
 from klazy.kernels import codes
 
@@ -38,25 +38,30 @@ class Splitting:
         from klazy.kernels.offline import projecting_kernel, splitting_kernels
 
         self.problem = problem
-        T, d = shape = problem.T, problem.dim
+        T = problem.T
+        d = problem.dim
+        shape = (T, d)
         self._factor, self._eliminate, self._substitute = splitting_kernels(d)
         code = codes.code_of(problem.domain)
         self._rows = None if code is None else projecting_kernel(code, d)
         self._set = np.empty(0) if code is None else problem.domain.parameters()
-        self.separate = problem.family if isinstance(problem.family, Separate) else None
-        self.x, self.mu, self.target, self._y = (np.zeros(shape) for _ in range(4))
+        self.separate = not problem.family.merged  # the costs have a copy of their own
+        self.x = np.zeros(shape)
+        self.mu = np.zeros(shape)
+        self.target = np.zeros(shape)
+        self._y = np.zeros(shape)
         self._pivots = np.zeros(shape)
         self._lower = np.zeros(shape)
         self.still = np.zeros(T)
         self._force = 2.0 * (problem.steepness or 1.0) / problem.domain.scale
         self.r_x = self._force
-        self.r_v = self._force if self.separate is not None else 0.0
+        self.r_v = self._force if self.separate else 0.0
         self.r_z = 5.0 / problem.domain.scale  # times each round's weight
         if start is None:
             first = np.tile(problem.domain.start, (T, 1))
-            start = Point(first, *(np.zeros(shape) for _ in range(3)))
+            start = Point(first, np.zeros(shape), np.zeros(shape), np.zeros(shape))
         else:
-            self.r_z = self._balanced(start)
+            self.r_z = self._balance(start)
         self._place(start)
 
     def _place(self, at: Point) -> None:
@@ -67,15 +72,12 @@ class Splitting:
         self.x = at.w.copy()
         self.v = at.w
         self.s_x = at.w - at.xi / self.r_x
-        self.s_v = at.w - at.nu / self.r_v if self.separate is not None else np.zeros((0, problem.dim))
+        self.s_v = at.w - at.nu / self.r_v if self.separate else np.zeros((0, problem.dim))
         self._r = self.r_z * problem.weights
         scale = np.where(self._r > 0.0, self._r, 1.0)[:, None]
         self.s_z = np.where(self._r[:, None] > 0.0, steps - at.mu / scale, 0.0)
         self._factor(self.r_x + self.r_v, self._r, problem.c, self._pivots, self._lower)
-        self._shrink = np.ones(1)
-        self._shift = np.zeros((0, problem.dim))
-        if isinstance(problem.family, Merged):
-            self._shrink, self._shift = problem.family.affine(self.r_x)
+        self._shrink, self._shift = problem.family.affine(self.r_x)
 
     def _steps(self, w: Array) -> Array:
         """c (w_t - w_{t-1})."""
@@ -85,7 +87,7 @@ class Splitting:
         """That many iterations."""
         problem = self.problem
         for _ in range(iterations):
-            if self.separate is not None:
+            if self.separate:
                 self.s_v += RELAXATION * (self.v - self.w)
             self._eliminate(
                 self.x, self.w, self.s_x, self.s_z, problem.origin, self.r_v * self.s_v,
@@ -97,28 +99,27 @@ class Splitting:
                 self.w, self.target, self.mu, self.still,
             )  # fmt: skip
             self._project(self.target, self.x)
-            if self.separate is not None:
-                self.v = self.separate.prox(2.0 * self.w - self.s_v, self.r_v)
+            if self.separate:
+                self.v = problem.family.prox(2.0 * self.w - self.s_v, self.r_v)
 
     def _project(self, points: Array, out: Array) -> None:
         if self._rows is None:
-            out[:] = self.problem.domain._project(points)
+            out[:] = self.problem.domain.nearest(points)
         else:
             self._rows(points, self._set, out)
 
     def point(self) -> Point:
         """The sequence and the multipliers that the last proximal steps gave."""
         xi = self.r_x * (2.0 * self.w - self.s_x - self.x)
-        nu = (
-            self.r_v * (2.0 * self.w - self.s_v - self.v)
-            if self.separate is not None
-            else np.zeros((0, self.problem.dim))
-        )
+        nu = np.zeros((0, self.problem.dim))
+        if self.separate:
+            nu = self.r_v * (2.0 * self.w - self.s_v - self.v)
         return Point(self.w, xi, nu, self.mu)
 
     def lower_bound(self, at: Point) -> float:
         """What the dual point proves."""
-        minorant: Minorant = self.problem.family.minorant(self.x if self.separate is None else self.v, at.nu)
+        v = self.v if self.separate else self.x
+        minorant: Minorant = self.problem.family.minorant(v, at.nu)
         return self.problem.lower_bound(minorant, at.mu, self.x, self.target - self.x)
 
     def candidates(self) -> tuple[Array, Array]:
@@ -138,20 +139,18 @@ class Splitting:
         low = self._force / _RANGE
         high = self._force * _RANGE
         scale = self.problem.domain.scale
-        r_x = _limited(self.r_x, min(max(2.0 * _size(at.xi) / scale, low), high))
-        r_v = (
-            _limited(self.r_v, min(max(2.0 * _size(at.nu) / scale, low), high))
-            if self.separate is not None
-            else 0.0
-        )
-        r_z = _limited(self.r_z, self._balanced(at))
+        r_x = _limit(self.r_x, min(max(2.0 * _size(at.xi) / scale, low), high))
+        r_v = 0.0
+        if self.separate:
+            r_v = _limit(self.r_v, min(max(2.0 * _size(at.nu) / scale, low), high))
+        r_z = _limit(self.r_z, self._balance(at))
         if (r_x, r_v, r_z) != (self.r_x, self.r_v, self.r_z):
             self.r_x = r_x
             self.r_v = r_v
             self.r_z = r_z
             self._place(Point(at.w.copy(), at.xi, at.nu, at.mu))
 
-    def _balanced(self, at: Point) -> float:
+    def _balance(self, at: Point) -> float:
         """The same quotient for the steps, weighted; a sequence that hardly moves counts as one that moves once."""
         weights = self.problem.weights
         moving = weights > 0.0
@@ -169,7 +168,7 @@ def _size(rows: Array) -> float:
     return float(np.sqrt(np.vdot(rows, rows) / max(len(rows), 1)))
 
 
-def _limited(old: float, wanted: float) -> float:
+def _limit(old: float, wanted: float) -> float:
     """``old`` unless ``wanted`` is far from it, and then not too far."""
     quotient = wanted / old
     if 1.0 / _LEAST_CHANGE < quotient < _LEAST_CHANGE:

@@ -7,15 +7,14 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, positive, whole
 from klazy.costs import Costs
-from klazy.hindsight.families import Linear, Merged, Minorant, Quadratic, Separate
+from klazy.hindsight.families import Minorant
 from klazy.hindsight.optimum import EPS, GapNotReached
-from klazy.hindsight.problem import Problem, has_support, lowest_of, norms
+from klazy.hindsight.problem import Problem, lowest_of, norms
 from klazy.hindsight.splitting import RELAXATION
 from klazy.movement import L2Movement
 from klazy.sets import ConvexSet
 
 _CHECK = 10  # iterations
-_FAR = 10.0  # diameters
 # of the residuals, from which on the penalty is turned by this factor; it grows with every turn
 _IMBALANCE = 5.0
 _TURN = 2.0
@@ -57,31 +56,17 @@ def best_fixed(
     problem = Problem(costs, domain, L2Movement(), None, owner)
     gap = positive(gap, "gap", owner)
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
-    if isinstance(problem.family, Merged):
-        return _direct(problem, problem.family)
-    assert isinstance(problem.family, Separate)
-    return _split(problem, problem.family, gap, budget)
+    direct = problem.family.minimise_sum(domain)
+    if direct is None:
+        return _split(problem, gap, budget)
+    x, away = direct
+    minorant = problem.family.minorant(np.tile(x, (problem.T, 1)), problem.family.data)
+    return _certify(problem, x, away - x, minorant, 0)
 
 
-def _direct(problem: Problem, family: Merged) -> Fixed:
-    """Linear costs: where their sum is least. Quadratic costs: the mean of the targets, projected."""
-    domain = problem.domain
-    if isinstance(family, Linear):
-        g = family.data.sum(axis=0)
-        x = away = domain.argmin_linear(g)
-        if not has_support(domain):  # a normal that says how good the point is
-            away = x - _FAR * domain.scale * g / (float(np.linalg.norm(g)) or 1.0)
-            x = domain.project(away)
-    else:
-        assert isinstance(family, Quadratic)
-        weight = float(family.extra.sum())
-        away = family.extra @ family.data / weight if weight > 0.0 else domain.start
-        x = domain.project(away)
-    return _certified(problem, x, away - x, family.minorant(np.tile(x, (problem.T, 1)), family.data), 0)
-
-
-def _split(problem: Problem, family: Separate, gap: float, iterations: int) -> Fixed:
+def _split(problem: Problem, gap: float, iterations: int) -> Fixed:
     """A copy v_t of the point for every round and one for the set, of the same weight as all of them together."""
+    family = problem.family
     domain = problem.domain
     T = problem.T
     r = 2.0 * (problem.steepness or 1.0) / domain.scale
@@ -98,14 +83,13 @@ def _split(problem: Problem, family: Separate, gap: float, iterations: int) -> F
         if done % _CHECK == 0 or done == iterations:
             normal = 2.0 * w - s_x - x
             multiplier = r * (2.0 * w - s_v - v)
-            best = _better(
-                problem, best, _certified(problem, x, normal, family.minorant(v, multiplier), done)
-            )
+            found = _certify(problem, x, normal, family.minorant(v, multiplier), done)
+            best = _combine(problem, best, found)
             if best.gap <= gap:
                 return best
             disagreement = float(np.sqrt(((v - w) ** 2).sum(axis=1).mean()))
             motion = float(np.linalg.norm(w - before))
-            turn = _turned(disagreement, motion, _IMBALANCE + turns)
+            turn = _choose_turn(disagreement, motion, _IMBALANCE + turns)
             if turn != 1.0:
                 turns += 1
                 r = r * turn
@@ -116,7 +100,7 @@ def _split(problem: Problem, family: Separate, gap: float, iterations: int) -> F
     raise GapNotReached("best_fixed", gap, best)
 
 
-def _certified(problem: Problem, x: Array, normal: Array, minorant: Minorant, iterations: int) -> Fixed:
+def _certify(problem: Problem, x: Array, normal: Array, minorant: Minorant, iterations: int) -> Fixed:
     e, h = minorant
     cost, _ = problem.paid(np.tile(x, (problem.T, 1)))
     lowest = lowest_of(problem.domain, h.sum(axis=0)[None], x[None], normal[None])
@@ -127,14 +111,14 @@ def _certified(problem: Problem, x: Array, normal: Array, minorant: Minorant, it
     return Fixed(x, cost, bound, problem.gap(cost, bound), iterations)
 
 
-def _better(problem: Problem, old: Fixed, new: Fixed) -> Fixed:
+def _combine(problem: Problem, old: Fixed, new: Fixed) -> Fixed:
     """The cheaper point with the larger bound."""
     cheap = new if new.cost < old.cost else old
     bound = min(max(old.lower_bound, new.lower_bound), cheap.cost)
     return Fixed(cheap.x, cheap.cost, bound, problem.gap(cheap.cost, bound), new.iterations)
 
 
-def _turned(disagreement: float, motion: float, imbalance: float) -> float:
+def _choose_turn(disagreement: float, motion: float, imbalance: float) -> float:
     """By what the penalty is multiplied: more where the copies disagree, less where they hold each other back."""
     if disagreement > imbalance * motion:
         return _TURN

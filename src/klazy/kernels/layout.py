@@ -90,7 +90,7 @@ def _describe(learner: Any, state: Any) -> tuple[float, ...]:
     schedule = learner.sigma.code
     a, b = learner.sigma.parameters()
     scale = _scale_of(schedule, a)
-    slack = learner.slack
+    slack = learner.phase_length or 1
     memory = getattr(learner, "memory", None)
     kept = 0 if memory is None else memory.code
     kappa = 0.0 if memory is None else memory.parameter()

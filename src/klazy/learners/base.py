@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal, vector, whole
 from klazy.base.config import Config
+from klazy.movement import L2Movement, Movement
 from klazy.schedules import Schedule, as_schedule
 from klazy.sets import ConvexSet
 
@@ -52,6 +53,11 @@ class Learner(Config, ABC, Generic[S]):
 
     accepts_hints: ClassVar[bool] = False
     rule: ClassVar[str | None] = None  # its name in klazy.kernels.rules, if it is compiled; not inherited
+    # how `step` makes the next point, where explanations and certificates know it: the projection of
+    # x_tau - g_{tau:t} / sigma_t ("anchored"), of x_t + (n_t - g_t) / sigma_t ("memory"), or CentredOMD's ("centred")
+    form: ClassVar[str | None] = None
+
+    _rests_on: ClassVar[dict[str, str]] = {"form": "step", "phase_length": "step", "describe_memory": "step"}
 
     @abstractmethod
     def init(self, x: Array | None = None) -> S:
@@ -60,6 +66,20 @@ class Learner(Config, ABC, Generic[S]):
     @abstractmethod
     def step(self, state: S, g: Array) -> S:
         """The state after a round whose gradient at ``state.x`` was ``g``; ``state`` itself is not changed."""
+
+    @property
+    def phase_length(self) -> int | None:
+        """The rounds of a phase, if a point comes from that of the phase's first round and the gradients since; else None."""
+        return None
+
+    def describe_memory(self, state: S) -> str:
+        """What the present point was made from, in a sentence, where there are no phases."""
+        return f"What {type(self).__name__} remembers of the rounds up to {state.t - 1} depends on them."
+
+    @property
+    def own_movement(self) -> Movement:
+        """What moving costs unless a run or an agent says otherwise."""
+        return L2Movement()
 
     def checked_state(self, state: Any, owner: str) -> S:
         """``state`` if this learner could have left it, else a refusal."""
@@ -112,11 +132,6 @@ class Descent(Learner[S]):
             raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
         x1 = domain.start_at(start, owner)
         self._keep(domain=domain, sigma=as_schedule(sigma), start=None if start is None else x1)
-
-    @property
-    def slack(self) -> int:
-        """How many rounds a phase has, where the learner counts phases; else 1."""
-        return 1
 
     def first(self, x: Array | None) -> Array:
         """``x`` if it is given, else x_1."""

@@ -30,6 +30,7 @@ class CentredOMD(Descent[CentredState]):
     """
 
     rule: ClassVar[str | None] = "centred"
+    form: ClassVar[str | None] = "centred"
 
     def init(self, x: Array | None = None) -> CentredState:
         x = self.first(x)
@@ -41,4 +42,8 @@ class CentredOMD(Descent[CentredState]):
         if sigma == math.inf:
             return state._replace(t=t + 1)
         y = x + ((sigma - old_sigma) * (center - x) - g) / sigma
-        return CentredState(t + 1, self.domain._project(y), center, sigma, energy)
+        return CentredState(t + 1, self.domain.nearest(y), center, sigma, energy)
+
+    @property
+    def phase_length(self) -> int | None:
+        return 1

@@ -40,6 +40,7 @@ class KLazyFTRL(Descent[FTRLState]):
     k: int
 
     rule: ClassVar[str | None] = "k_lazy_ftrl"
+    form: ClassVar[str | None] = "anchored"
 
     def __init__(
         self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None
@@ -61,8 +62,8 @@ class KLazyFTRL(Descent[FTRLState]):
             outside = not np.array_equal(old_sigma * x, -p)  # x_t is the projection of y_t = -p / sigma_{t-1}
             p = -old_sigma * x if outside else p
         p = p + g - (sigma - old_sigma) * anchor
-        return FTRLState(t + 1, self.domain._project(-p / sigma), anchor, p, sigma, energy)
+        return FTRLState(t + 1, self.domain.nearest(-p / sigma), anchor, p, sigma, energy)
 
     @property
-    def slack(self) -> int:
+    def phase_length(self) -> int | None:
         return self.k

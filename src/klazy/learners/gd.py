@@ -27,6 +27,7 @@ class GD(Descent[GDState]):
     """
 
     rule: ClassVar[str | None] = "gd"
+    form: ClassVar[str | None] = "anchored"
 
     def init(self, x: Array | None = None) -> GDState:
         x = self.first(x)
@@ -35,7 +36,11 @@ class GD(Descent[GDState]):
     def step(self, state: GDState, g: Array) -> GDState:
         t, x, energy = state
         sigma, energy = self.sigma.observe(t, energy, g)
-        return GDState(t + 1, self.domain._project(x - g / sigma), energy)
+        return GDState(t + 1, self.domain.nearest(x - g / sigma), energy)
+
+    @property
+    def phase_length(self) -> int | None:
+        return 1
 
 
 class LazyGD(Descent[AnchoredState]):
@@ -47,6 +52,7 @@ class LazyGD(Descent[AnchoredState]):
     """
 
     rule: ClassVar[str | None] = "k_lazy"
+    form: ClassVar[str | None] = "anchored"
 
     def init(self, x: Array | None = None) -> AnchoredState:
         x = self.first(x)
@@ -56,8 +62,8 @@ class LazyGD(Descent[AnchoredState]):
         t, _, anchor, g_sum, energy = state
         sigma, energy = self.sigma.observe(t, energy, g)
         g_sum = g_sum + g
-        return AnchoredState(t + 1, self.domain._project(anchor - g_sum / sigma), anchor, g_sum, energy)
+        return AnchoredState(t + 1, self.domain.nearest(anchor - g_sum / sigma), anchor, g_sum, energy)
 
     @property
-    def slack(self) -> int:
+    def phase_length(self) -> int | None:
         return NEVER

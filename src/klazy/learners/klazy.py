@@ -26,6 +26,7 @@ class KLazyGD(Descent[AnchoredState]):
     k: int
 
     rule: ClassVar[str | None] = "k_lazy"
+    form: ClassVar[str | None] = "anchored"
 
     def __init__(
         self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None
@@ -42,8 +43,8 @@ class KLazyGD(Descent[AnchoredState]):
         sigma, energy = self.sigma.observe(t, energy, g)
         starts_phase = (t - 1) % self.k == 0
         anchor, g_sum = (x, g) if starts_phase else (anchor, g_sum + g)
-        return AnchoredState(t + 1, self.domain._project(anchor - g_sum / sigma), anchor, g_sum, energy)
+        return AnchoredState(t + 1, self.domain.nearest(anchor - g_sum / sigma), anchor, g_sum, energy)
 
     @property
-    def slack(self) -> int:
+    def phase_length(self) -> int | None:
         return self.k

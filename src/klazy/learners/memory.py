@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, number, positive, refusal
 from klazy.base.config import Config
 from klazy.kernels import codes
-from klazy.learners.base import Descent, check_slack
+from klazy.learners.base import NEVER, Descent, check_slack
 from klazy.schedules import Schedule
 from klazy.sets import ConvexSet
 
@@ -20,14 +20,20 @@ class Memory(Config, ABC):
 
     code: ClassVar[int | None] = None
 
+    _rests_on: ClassVar[dict[str, str]] = {"phase_length": "theta", "describe": "theta"}
+
     @abstractmethod
     def theta(self, t: int, raw: Array) -> float:
         """The share kept at the end of round t of the normal ``raw`` at the new point."""
 
     @property
-    def slack(self) -> int:
-        """How many rounds a phase has, if there are phases; else 1."""
-        return 1
+    def phase_length(self) -> int | None:
+        """The rounds after which nothing is kept; None where they are not counted."""
+        return None
+
+    def describe(self, last: int) -> str | None:
+        """What is kept of the rounds up to ``last``, in a sentence, if it is known."""
+        return None
 
     def parameter(self) -> float:
         """The rule's number, for the kernel."""
@@ -42,6 +48,10 @@ class Forget(Memory):
     def theta(self, t: int, raw: Array) -> float:
         return 0.0
 
+    @property
+    def phase_length(self) -> int | None:
+        return 1
+
 
 class Full(Memory):
     """theta = 1: :class:`LazyGD` for a constant sigma."""
@@ -50,6 +60,10 @@ class Full(Memory):
 
     def theta(self, t: int, raw: Array) -> float:
         return 1.0
+
+    @property
+    def phase_length(self) -> int | None:
+        return NEVER
 
 
 class Clock(Memory):
@@ -65,7 +79,7 @@ class Clock(Memory):
         return 0.0 if t % self.k == 0 else 1.0
 
     @property
-    def slack(self) -> int:
+    def phase_length(self) -> int | None:
         return self.k
 
     def parameter(self) -> float:
@@ -86,6 +100,10 @@ class Decay(Memory):
 
     def theta(self, t: int, raw: Array) -> float:
         return 1.0 - 1.0 / self.m
+
+    def describe(self, last: int) -> str | None:
+        fades = f"what pushes against the set fades by 1/{self.m:g} a round"
+        return f"It was made from all gradients up to round {last}; {fades}."
 
     def parameter(self) -> float:
         return self.m
@@ -148,6 +166,7 @@ class MemoryGD(Descent[MemoryState]):
 
     accepts_hints: ClassVar[bool] = True
     rule: ClassVar[str | None] = "memory"
+    form: ClassVar[str | None] = "memory"
 
     def __init__(
         self, domain: ConvexSet, sigma: Schedule | float, memory: Memory, *, start: ArrayLike | None = None
@@ -169,10 +188,13 @@ class MemoryGD(Descent[MemoryState]):
             return state._replace(t=t + 1)
         following = np.zeros_like(g) if hint is None else hint
         y = x + (n - g + h - following) / sigma
-        x = self.domain._project(y)
+        x = self.domain.nearest(y)
         raw = sigma * (y - x)
         return MemoryState(t + 1, x, self.memory.theta(t, raw) * raw, following, energy)
 
     @property
-    def slack(self) -> int:
-        return self.memory.slack
+    def phase_length(self) -> int | None:
+        return self.memory.phase_length
+
+    def describe_memory(self, state: MemoryState) -> str:
+        return self.memory.describe(state.t - 1) or super().describe_memory(state)

@@ -45,7 +45,7 @@ class Patient(Descent[PatientState]):
         t, x, goal, debt, energy = state
         sigma, energy = self.sigma.observe(t, energy, g)
         debt = debt + float(g @ (x - goal))
-        goal = self.domain._project(goal - g / sigma)
+        goal = self.domain.nearest(goal - g / sigma)
         if debt >= self.price * np.linalg.norm(goal - x):
             x, debt = goal, 0.0
         return PatientState(t + 1, x, goal, debt, energy)

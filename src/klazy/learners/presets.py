@@ -202,7 +202,7 @@ def _on_grid(
 ) -> SAder:
     """The ensemble of what ``make`` gives for each sigma of theory's grid and its slack."""
     _checked_domain(domain, owner)
-    R = domain.radius(start) or 1.0
+    R = domain.reach(start) or 1.0
     _known(owner, T, G, R, movement_weight)
     sigmas = sigma_grid(T, G, R, movement_weight).tolist()
     made = [make(sigma, max(1, math.floor(2.0 * R * sigma / G))) for sigma in sigmas]

@@ -163,6 +163,15 @@ class SAder(Learner[SAderState]):
         moved = self.movement.weight * self.movement.distance(following - points)
         return SAderState(t + 1, np.exp(log_w) @ following, experts, log_w, moved, losses, V, budget)
 
+    def describe_memory(self, state: SAderState) -> str:
+        w = self.weights(state)
+        heaviest = f"the heaviest, with weight {w.max():.3g}, is {self.experts[w.argmax()]}"
+        return f"It is the mean of {len(w)} experts' points; {heaviest}."
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.movement
+
     def _rate(self, V: float, budget: float) -> float:
         if not isinstance(self.beta, str):
             return self.beta

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array
 from klazy.learners import Learner
 from klazy.live.guards import Guards
-from klazy.live.records import FREEZE, RESUME, Record, checked_id
+from klazy.live.records import FREEZE, RESUME, Record, check_id
 from klazy.live.state import Live
 
 if TYPE_CHECKING:  # files and explanations are imported when they are asked for
@@ -83,15 +83,16 @@ class Agent:
 
         A round may carry an ``id``: if it is one of the latest 4096, the round was taken before, and nothing changes.
         """
-        if self._bare and hint is None and id is None and type(g) is np.ndarray and g.dtype is _FLOAT64:
+        plain = hint is None and id is None and type(g) is np.ndarray and g.dtype is _FLOAT64
+        if plain and self._bare:
             try:
                 if self._kernel(self._flat, g) == 0:
                     return self._x.copy()
             except TypeError:
                 pass  # not contiguous, or read-only: copied below
-        text = "" if id is None else checked_id(id)
+        text = "" if id is None else check_id(id)
         if text not in self._live.ids:
-            self._take(self._live.checked_round(g, hint, text))
+            self._take(self._live.check_round(g, hint, text))
         return self.x
 
     def _take(self, record: Record) -> None:
@@ -148,7 +149,7 @@ class Agent:
             raise ValueError(
                 f"Agent needs a file of format {FORMAT}, got format={about['format']}; install a newer klazy."
             )
-        return cls.__new__(cls)._serve(Live.rebuilt(about), None)
+        return cls.__new__(cls)._serve(Live.rebuild(about), None)
 
     @classmethod
     def open(
@@ -178,9 +179,10 @@ class Agent:
         ...     agent.t, agent.update([1.0, 0.0, 0.0], id="monday")  # delivered again, taken once
         (2, array([0. , 0.5, 0.5]))
         """
-        from klazy.live.opening import opened
+        from klazy.live.opening import open_agent
 
-        return cls.__new__(cls)._serve(*opened(path, learner, engine, state, guards, sync))
+        live, journal = open_agent(path, learner, engine, state, guards, sync)
+        return cls.__new__(cls)._serve(live, journal)
 
     def close(self) -> None:
         """Force what an opened agent wrote to disk, and let others open it; it takes no more rounds."""
@@ -199,9 +201,10 @@ class Agent:
 
     def __setstate__(self, saved: tuple[Any, ...]) -> None:
         """A copy is an agent in memory, whatever it was copied from."""
-        live = Live(*saved[:4])
-        live.guarded = saved[4]
-        live.ids = dict.fromkeys(saved[5])
+        learner, engine, state, guards, guarded, ids = saved
+        live = Live(learner, engine, state, guards)
+        live.guarded = guarded
+        live.ids = dict.fromkeys(ids)
         self._serve(live, None)
 
     def __repr__(self) -> str:

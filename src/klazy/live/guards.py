@@ -1,15 +1,15 @@
 """Limits on what an agent plays, whatever its learner wants."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from klazy.base.checks import Array, one_of, positive, refusal, whole
 from klazy.base.config import Config
-from klazy.learners import Learner, SAder
-from klazy.live.rounding import check_whole, nearest_whole, towards
-from klazy.movement import L2Movement, Movement
+from klazy.learners import Learner
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
 
@@ -72,7 +72,10 @@ class Guards(Config):
     ) -> None:
         limits = {"G": G, "per_round": per_round, "total": total}
         remedy = "give a number above zero, or leave it out for no limit"
-        self._keep(**{n: None if v is None else positive(v, n, "Guards", remedy) for n, v in limits.items()})
+        for name, limit in limits.items():
+            if limit is not None:
+                limit = positive(limit, name, "Guards", remedy)
+            self._keep(**{name: limit})
         if movement is not None and not (
             isinstance(movement, Movement) and isinstance(movement.weight, float)
         ):
@@ -87,61 +90,71 @@ class Guards(Config):
         above = one_of(above, "above", "Guards", ("refuse", "clip"))
         self._keep(above=above, integers=bool(integers), hold=hold, movement=movement)
 
-    def fitted(self, learner: Learner[Any]) -> "Guards":
+    def fit(self, learner: Learner[Any]) -> "Guards":
         """These guards, their movement cost named, for a learner on whose set they make sense."""
-        own = learner.movement if isinstance(learner, SAder) else L2Movement()
-        movement = own if self.movement is None else self.movement
+        movement = learner.own_movement if self.movement is None else self.movement
         movement.check(learner.domain.dim)
         if self.integers:
-            check_whole(learner.domain, "Guards")
+            learner.domain.check_whole("Guards")
         return self.replace(movement=movement)
 
     def init(self, domain: ConvexSet, x: Array, t: int) -> GuardState:
         """Before any move: the point played from round ``t`` on, where the learner stands at ``x``."""
-        return GuardState(nearest_whole(domain, x) if self.integers else x.copy(), t)
+        return GuardState(self._aim(domain, x), t)
+
+    def _aim(self, domain: ConvexSet, target: Array) -> Array:
+        """The point to play for a learner that wants ``target``, before holds and budgets."""
+        return domain.nearest_whole(target) if self.integers else target.copy()
 
     def admit(self, g: Array, hint: Array | None) -> None:
         """Refuse what is above G, if that is the rule."""
         if self.G is None or self.above != "refuse":
             return
         for name, vector in (("g", g), ("hint", hint)):
-            if vector is not None and (size := float(np.linalg.norm(vector))) > self.G:
+            size = 0.0 if vector is None else float(np.linalg.norm(vector))
+            if size > self.G:
                 remedy = "leave the round out, or use above='clip'"
                 raise refusal("Agent.update", f"|{name}| <= G={self.G}", f"|{name}|", size, remedy)
 
-    def clipped(self, g: Array, hint: Array | None) -> tuple[Array, Array | None, bool]:
+    def clip(self, g: Array, hint: Array | None) -> tuple[Array, Array | None, bool]:
         """Gradient and hint no longer than G, and whether one was."""
         if self.G is None:
             return g, hint, False
-        size = float(np.linalg.norm(g))
-        guess = 0.0 if hint is None else float(np.linalg.norm(hint))
-        if max(size, guess) <= self.G:
-            return g, hint, False
-        return (
-            g * (self.G / max(size, self.G)),
-            None if hint is None else hint * (self.G / max(guess, self.G)),
-            True,
-        )
+        short = _shorten(g, self.G)
+        guess = None if hint is None else _shorten(hint, self.G)
+        return short, guess, short is not g or guess is not hint
 
     def step(
         self, state: GuardState, domain: ConvexSet, target: Array, t: int, clip: bool = False
     ) -> GuardState:
         """The point of round ``t``, for which the learner wants ``target``; ``clip`` says whether the gradient was clipped."""
-        goal = nearest_whole(domain, target) if self.integers else target.copy()
-        acted = ["clip"] * clip + ["integers"] * (not np.array_equal(goal, target))
-        x = state.x
-        if not np.array_equal(goal, x):
-            held = [
-                name
-                for name, holds in (("frozen", state.frozen), ("hold", t - state.since < self.hold))
-                if holds
-            ]
-            dear = [] if held else self._too_dear(state, goal)
-            x = state.x if held else self._part_of_the_way(state, domain, goal) if dear else goal
-            acted += held + dear
+        goal = self._aim(domain, target)
+        acted = []
+        if clip:
+            acted.append("clip")
+        if not np.array_equal(goal, target):
+            acted.append("integers")
+        x, stopped = self._follow(state, domain, goal, t)
+        acted += stopped
         price = self._price(x - state.x)
         since = state.since if np.array_equal(x, state.x) else t
         return GuardState(x, since, state.paid + price, state.frozen, price, ", ".join(acted))
+
+    def _follow(self, state: GuardState, domain: ConvexSet, goal: Array, t: int) -> tuple[Array, list[str]]:
+        """As far towards ``goal`` as freeze, hold and budgets allow, and which of them stopped it."""
+        if np.array_equal(goal, state.x):
+            return state.x, []
+        held = []
+        if state.frozen:
+            held.append("frozen")
+        if t - state.since < self.hold:
+            held.append("hold")
+        if held:
+            return state.x, held
+        dear = self._too_dear(state, goal)
+        if dear:
+            return self._go_part_of_the_way(state, domain, goal), dear
+        return goal, []
 
     def _price(self, delta: Array) -> float:
         movement: Any = self.movement
@@ -153,20 +166,45 @@ class Guards(Config):
         over = (("per_round", self.per_round, price), ("total", self.total, state.paid + price))
         return [name for name, limit, cost in over if limit is not None and cost > limit]
 
-    def _part_of_the_way(self, state: GuardState, domain: ConvexSet, goal: Array) -> Array:
+    def _go_part_of_the_way(self, state: GuardState, domain: ConvexSet, goal: Array) -> Array:
         if self.integers:
-            return towards(domain, state.x, goal, lambda x: not self._too_dear(state, x))
-        left = min(
-            math.inf if self.per_round is None else self.per_round,
-            math.inf if self.total is None else self.total - state.paid,
-        )
+            return go_by_units(domain, state.x, goal, lambda x: not self._too_dear(state, x))
+        left = math.inf
+        if self.per_round is not None:
+            left = self.per_round
+        if self.total is not None:
+            left = min(left, self.total - state.paid)
         share = left / self._price(goal - state.x)
-        for shorter in (
-            1.0,
-            1.0 - 1e-12,
-            1.0 - 1e-6,
-        ):  # than what is left, by rounding errors of the step or of a large point
+        # a little less than what is left, for rounding errors of the step or of a large point
+        for shorter in (1.0, 1.0 - 1e-12, 1.0 - 1e-6):
             x = state.x + shorter * share * (goal - state.x)
             if not self._too_dear(state, x):
                 return x
         return state.x
+
+
+def go_by_units(domain: ConvexSet, x: Array, goal: Array, fits: Callable[[Array], bool]) -> Array:
+    """As many units as fit of the way from ``x`` to the whole point ``goal``, coordinates and sets taking their shares of them.
+
+    >>> go_by_units(Box([0, 0], [9, 9]), np.zeros(2), np.array([6.0, 3.0]), lambda x: x.sum() <= 4)
+    array([3., 1.])
+    """
+    start = domain.nearest_whole(x)
+    if not fits(start):
+        return x
+    gap = goal - start
+    few = 0
+    many = domain.count_units(gap)
+    while many - few > 1:
+        middle = (few + many) // 2
+        if fits(start + domain.take_units(gap, middle)):
+            few = middle
+        else:
+            many = middle
+    return start + domain.take_units(gap, few)
+
+
+def _shorten(vector: Array, G: float) -> Array:
+    """``vector`` itself if it is no longer than G, else cut to G."""
+    size = float(np.linalg.norm(vector))
+    return vector if size <= G else vector * (G / size)

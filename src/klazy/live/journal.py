@@ -13,7 +13,18 @@ from zlib import crc32
 
 from klazy.base.checks import one_of, refusal
 from klazy.base.files import locked, sync_folder, write_durably
-from klazy.live.records import FIRST, FORMAT, Found, Record, damage, encoded, header, length_of, newer, read
+from klazy.live.records import (
+    FIRST,
+    FORMAT,
+    Found,
+    Record,
+    build_header,
+    damage,
+    encode,
+    length_of,
+    newer,
+    read,
+)
 
 PAUSES = {"always": 0.0, "batch": 1.0}  # seconds that may pass between two fsyncs
 LIMIT = 2**23  # bytes; a longer journal goes into a snapshot
@@ -37,7 +48,7 @@ class Journal:
                 "Agent.open", "a folder", "path", self.folder, "Agent.load reads a file of Agent.save"
             )
         self.folder.mkdir(exist_ok=True)
-        self._file = _taken(self.folder / "journal", self.folder)
+        self._file = _lock(self.folder / "journal", self.folder)
         try:
             self._read(self._file.readall())
         except BaseException:
@@ -66,7 +77,7 @@ class Journal:
         """Start the journal of a new agent, of records of up to ``width`` numbers; its first snapshot comes after this."""
         self._length = length_of(width)
         os.ftruncate(self._file.fileno(), 0)
-        _write(self._file.fileno(), header(self._length, _key(learner)), 0)
+        _write(self._file.fileno(), build_header(self._length, _key(learner)), 0)
         os.fsync(self._file.fileno())
         sync_folder(self.folder)
         sync_folder(self.folder.absolute().parent)
@@ -81,7 +92,8 @@ class Journal:
         self._require_writer(n)
         self._doubtful = True  # until all of this is done
         text = json.dumps({"n": n, **about}).encode() + b"\n"
-        write_durably(self.folder / "snapshot", b"%s %d %08x\n%s" % (_TITLE, FORMAT, crc32(text), text))
+        first = b"%s %d %08x\n" % (_TITLE, FORMAT, crc32(text))
+        write_durably(self.folder / "snapshot", first + text)
         os.ftruncate(self._file.fileno(), FIRST)
         self._first = self._durable = n
         self._force()
@@ -91,7 +103,8 @@ class Journal:
         """Write record ``n``, over whatever a failed attempt left; with ``sync="always"`` it is on disk when this returns."""
         self._require_writer(n)
         place = FIRST + (n - self._first) * self._length
-        _write(self._file.fileno(), encoded(Found(n, self._durable, record), self._length), place)
+        data = encode(Found(n, self._durable, record), self._length)
+        _write(self._file.fileno(), data, place)
         if monotonic() - self._synced >= self._pause:
             self._force()
             self._durable = n + 1
@@ -101,9 +114,8 @@ class Journal:
         try:
             os.fsync(self._file.fileno())
         except OSError:
-            self._doubtful = (
-                True  # what was not written may count as written now, so that a second fsync would not do
-            )
+            # what was not written may count as written now, so that a second fsync would not do
+            self._doubtful = True
             raise
         self._synced = monotonic()
 
@@ -145,10 +157,20 @@ def _read_snapshot(path: Path) -> dict[str, Any]:
 
 
 def _key(learner: dict[str, Any]) -> int:
-    return crc32(json.dumps(learner).encode())
+    """A checksum of the learner, of its classes' names without their modules: those may change while a journal lives."""
+    return crc32(json.dumps(_drop_modules(learner)).encode())
 
 
-def _taken(path: Path, folder: Path) -> Any:
+def _drop_modules(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_drop_modules(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    plain = {name: _drop_modules(item) for name, item in value.items()}
+    return plain | {"class": plain["class"].rpartition(".")[2]}
+
+
+def _lock(path: Path, folder: Path) -> Any:
     """The journal, for this process alone."""
     try:
         return locked(path, "Agent.open", wait=False)

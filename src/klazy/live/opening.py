@@ -1,4 +1,4 @@
-"""An agent from its files: opened, replayed, and put in order for what comes next."""
+"""Open an agent from its files: read them, replay the journal, and put both in order for what comes next."""
 
 import warnings
 from pathlib import Path
@@ -12,7 +12,7 @@ from klazy.live.records import TornJournal
 from klazy.live.state import Live
 
 
-def opened(
+def open_agent(
     path: str | Path, learner: Learner[Any] | None, engine: str, state: Any, guards: Guards | None, sync: str
 ) -> tuple[Live, Journal]:
     """The agent of a folder as it was after its last whole record, or a new one, with its journal, empty after a snapshot."""
@@ -30,17 +30,15 @@ def opened(
                 path,
                 "it is there already; leave the state out",
             )
-        live = (
-            Live(learner, engine, state, guards)
-            if journal.about is None
-            else _replayed(journal, learner, engine)
-        )
-        live.guard_by(guards)
         if journal.about is None:
+            live = Live(learner, engine, state, guards)
             journal.begin(live.learner.to_dict(), live.width)
+        else:
+            live = _replay(journal, learner, engine)
+            live.guard_by(guards)
         if journal.torn is not None:
-            text = f"{path}: the journal ends in a torn record, dropped from byte {journal.torn} on; go on in round t={live.t}."
-            warnings.warn(text, TornJournal, stacklevel=3)
+            dropped = f"the journal ends in a torn record, dropped from byte {journal.torn} on"
+            warnings.warn(f"{path}: {dropped}; go on in round t={live.t}.", TornJournal, stacklevel=3)
         journal.compact(journal.n, live.about())
     except BaseException:
         journal.close()
@@ -48,8 +46,8 @@ def opened(
     return live, journal
 
 
-def _replayed(journal: Journal, learner: Learner[Any] | None, engine: str) -> Live:
-    live = Live.rebuilt(journal.about or {})
+def _replay(journal: Journal, learner: Learner[Any] | None, engine: str) -> Live:
+    live = Live.rebuild(journal.about or {})
     if learner is not None and learner != live.learner:
         wanted = f"the learner of {journal.folder}, {live.learner!r}"
         raise refusal(
@@ -59,5 +57,6 @@ def _replayed(journal: Journal, learner: Learner[Any] | None, engine: str) -> Li
         wanted = f"the engine of {journal.folder}, {live.engine!r}"
         raise refusal("Agent.open", wanted, "engine", repr(engine), "leave it out")
     for record in journal.records:
-        live.show(record, *live.after(record))
+        form, guarded = live.after(record)
+        live.show(record, form, guarded)
     return live

@@ -19,9 +19,8 @@ ROUND, HINTED, FREEZE, RESUME = range(4)  # kinds of records
 
 _MAGIC = b"klazyjnl"
 _HEADER = struct.Struct("<8sIIII")  # magic, format, length of a record, key, checksum
-_RECORD = struct.Struct(
-    f"<QQBB{ID_BYTES}s"
-)  # number, how many are on disk, kind, length of the id, id; then the numbers and
+# of a record: number, how many are on disk, kind, length of the id, id; then come the numbers and the checksum
+_RECORD = struct.Struct(f"<QQBB{ID_BYTES}s")
 _CHECKSUM = struct.Struct("<I")
 FIRST = _HEADER.size  # the byte at which the first record begins
 
@@ -46,7 +45,7 @@ class Found(NamedTuple):
     record: Record
 
 
-def checked_id(id: str | int) -> str:
+def check_id(id: str | int) -> str:
     """A round's id as text; a number counts as its digits."""
     text = str(id) if isinstance(id, str | int | np.integer) else ""
     if not 1 <= len(text.encode()) <= ID_BYTES:
@@ -60,17 +59,17 @@ def length_of(width: int) -> int:
     return _RECORD.size + 8 * width + _CHECKSUM.size
 
 
-def header(length: int, key: int) -> bytes:
+def build_header(length: int, key: int) -> bytes:
     """What a journal of records of this length begins with; ``key`` tells the journals of different learners apart."""
     start = _HEADER.pack(_MAGIC, FORMAT, length, key, 0)[: -_CHECKSUM.size]
     return start + _CHECKSUM.pack(crc32(start))
 
 
-def encoded(found: Found, length: int) -> bytes:
+def encode(found: Found, length: int) -> bytes:
     """A record in its bytes, the last four a checksum of the others.
 
-    >>> data = encoded(Found(7, 7, Record(ROUND, np.array([0.5, -1.0]), id="monday")), length_of(2))
-    >>> len(data), decoded(data, length_of(2)).record.id, decoded(data[:-1], length_of(2))
+    >>> data = encode(Found(7, 7, Record(ROUND, np.array([0.5, -1.0]), id="monday")), length_of(2))
+    >>> len(data), decode(data, length_of(2)).record.id, decode(data[:-1], length_of(2))
     (102, 'monday', None)
     """
     n, durable, (kind, numbers, text) = found
@@ -80,7 +79,7 @@ def encoded(found: Found, length: int) -> bytes:
     return body + _CHECKSUM.pack(crc32(body))
 
 
-def decoded(data: bytes, length: int) -> Found | None:
+def decode(data: bytes, length: int) -> Found | None:
     """The record that these bytes hold, None if they are damaged or too few."""
     body = data[: -_CHECKSUM.size]
     checksum = data[-_CHECKSUM.size :]
@@ -94,7 +93,7 @@ def decoded(data: bytes, length: int) -> Found | None:
 def read(data: bytes, key: int, n: int, where: Any) -> tuple[int, list[Record], int | None]:
     """The length of a journal's records, those from number ``n`` on, and the byte where it ends too early, if it does."""
     length = _read_header(data, key, where)
-    found = [decoded(data[at : at + length], length) for at in range(FIRST, len(data), length)]
+    found = [decode(data[at : at + length], length) for at in range(FIRST, len(data), length)]
     whole = found.index(None) if None in found else len(found)
     for ahead, later in enumerate(found[whole + 1 :], start=1):
         if later is not None and later.durable > later.n - ahead:
@@ -106,11 +105,8 @@ def read(data: bytes, key: int, n: int, where: Any) -> tuple[int, list[Record], 
                 where, f"records from number {n} on", f"number {record.n} at byte", FIRST + i * length
             )
     lost = whole < len(found) and not (good and good[-1].n + 1 < n)  # what the snapshot holds is not lost
-    return (
-        length,
-        [record.record for record in good if record.n >= n],
-        FIRST + whole * length if lost else None,
-    )
+    torn = FIRST + whole * length if lost else None
+    return length, [record.record for record in good if record.n >= n], torn
 
 
 def _read_header(data: bytes, key: int, where: Any) -> int:
@@ -119,7 +115,7 @@ def _read_header(data: bytes, key: int, where: Any) -> int:
     _, version, length, owner, _ = _HEADER.unpack_from(data)
     if version > FORMAT:
         raise newer(where, version)
-    if data[:FIRST] != header(length, owner):
+    if data[:FIRST] != build_header(length, owner):
         raise damage(where, "a header", "a damaged one at byte", 0)
     if owner != key:
         raise damage(where, f"the key {key:08x} of the snapshot's learner", "key", f"{owner:08x}")

@@ -23,7 +23,8 @@ class Live:
         if not isinstance(learner, Learner):
             raise refusal("Agent", "a learner", "learner", repr(learner), "write Agent(GD(L2Ball(5), 1.0))")
         missing = find_missing_part(learner)
-        if one_of(engine, "engine", "Agent", ("auto", "compiled", "step")) == "compiled" and missing:
+        one_of(engine, "engine", "Agent", ("auto", "compiled", "step"))
+        if engine == "compiled" and missing:
             raise refusal(
                 "Agent",
                 "a kernel for every part",
@@ -33,7 +34,8 @@ class Live:
             )
         self.learner: Any = learner
         self.engine = "step" if missing or engine == "step" else "compiled"
-        self._hold(learner.init() if state is None else learner.checked_state(state, "Agent"))
+        first = learner.init() if state is None else learner.checked_state(state, "Agent")
+        self._hold(first)
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
         self.ids: dict[str, None] = {}
@@ -53,7 +55,7 @@ class Live:
             return
         if not isinstance(guards, Guards):
             raise refusal("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
-        self.guards = guards.fitted(self.learner)
+        self.guards = guards.fit(self.learner)
         self.guarded = self.guarded or self.guards.init(self.learner.domain, self.own, self.t)
 
     @property
@@ -69,37 +71,46 @@ class Live:
     @property
     def own(self) -> Array:
         """The learner's own point, as it stands in the state."""
-        return self._point(self._state if self.engine == "step" else self.flat)
+        form = self._state if self.engine == "step" else self.flat
+        return self._point(form)
 
     @property
     def x(self) -> Array:
         """The point to play, a copy."""
-        return (self.own if self.guarded is None else self.guarded.x).copy()
+        x = self.own if self.guarded is None else self.guarded.x
+        return x.copy()
 
     def _point(self, form: Any) -> Array:
-        return form.x if self.engine == "step" else form[self.layout.x]
+        if self.engine == "step":
+            return form.x
+        return form[self.layout.x]
 
     @property
     def width(self) -> int:
         """How many numbers a record may have."""
-        return self.learner.domain.dim * (2 if self.learner.accepts_hints else 1)
+        vectors = 2 if self.learner.accepts_hints else 1
+        return vectors * self.learner.domain.dim
 
-    def checked_round(self, g: ArrayLike, hint: ArrayLike | None, id: str) -> Record:
+    def check_round(self, g: ArrayLike, hint: ArrayLike | None, id: str) -> Record:
         """The record of a round, with numbers of its own; refused if the learner or the guards cannot take it."""
         d = self.learner.domain.dim
         g = vector(g, "g", "Agent.update", d).copy()
-        if (size := float(np.abs(g).max())) > codes.LARGEST_GRADIENT:
+        size = float(np.abs(g).max())
+        if size > codes.LARGEST_GRADIENT:
             raise refusal(
                 "Agent.update", f"|g| <= {codes.LARGEST_GRADIENT}", "max |g|", size, "rescale the costs"
             )
-        hint = None if hint is None else vector(hint, "hint", "Agent.update", d)
+        if hint is not None:
+            hint = vector(hint, "hint", "Agent.update", d)
         if hint is not None and not self.learner.accepts_hints:
             raise refusal(
                 "Agent.update", "a learner that accepts hints", "learner", repr(self.learner), "use MemoryGD"
             )
         if self.guards is not None:
             self.guards.admit(g, hint)
-        return Record(ROUND, g, id) if hint is None else Record(HINTED, np.concatenate((g, hint)), id)
+        if hint is None:
+            return Record(ROUND, g, id)
+        return Record(HINTED, np.concatenate((g, hint)), id)
 
     def after(self, record: Record) -> tuple[Any, GuardState | None]:
         """What :meth:`show` will show once the record is taken: the learner's state, in its engine's form, and the guards'."""
@@ -110,20 +121,23 @@ class Live:
         hint = record.numbers[d:] if record.kind == HINTED else None
         if self.guards is None or self.guarded is None:
             return self._step(g, hint), None
-        g, hint, clip = self.guards.clipped(g, hint)
+        g, hint, clip = self.guards.clip(g, hint)
         form = self._step(g, hint)
         return form, self.guards.step(self.guarded, self.learner.domain, self._point(form), self.t + 1, clip)
 
     def _step(self, g: Array, hint: Array | None) -> Any:
         """The state after a round; the present one does not change."""
         if self.engine == "step":
-            return self.learner.step(self._state, g, *(() if hint is None else (hint,)))
+            if hint is None:
+                return self.learner.step(self._state, g)
+            return self.learner.step(self._state, g, hint)
         flat = self.flat.copy()
-        if hint is not None:
-            flat[self.layout.hint] = hint
+        if hint is None:
+            self.kernel(flat, g)
+            return flat
+        flat[self.layout.hint] = hint
         self.kernel(flat, g)
-        if hint is not None:
-            flat[self.layout.hint] = 0.0
+        flat[self.layout.hint] = 0.0
         return flat
 
     def show(self, record: Record, form: Any, guarded: GuardState | None) -> None:
@@ -149,21 +163,24 @@ class Live:
         about = {"engine": self.engine, "learner": self.learner.to_dict(), "state": plain_state(self.state)}
         if self.guards is not None:
             about |= {"guards": self.guards.to_dict(), "guarded": plain_state(self.guarded)}
-        return about | ({"ids": list(self.ids)} if self.ids else {})
+        if self.ids:
+            about |= {"ids": list(self.ids)}
+        return about
 
     @classmethod
-    def rebuilt(cls, about: dict[str, Any]) -> Self:
+    def rebuild(cls, about: dict[str, Any]) -> Self:
         """What :meth:`about` described."""
         learner = Learner.from_dict(about["learner"])
         state = rebuilt_state(learner.init(), about["state"])
         if state is None:
-            held = sorted(about["state"]) if isinstance(about["state"], dict) else about["state"]
+            held = about["state"]
+            if isinstance(held, dict):
+                held = sorted(held)
             raise ValueError(
                 f"Agent needs the state of a {type(learner).__name__}, got {held}; the file is damaged."
             )
-        live = cls(
-            learner, about["engine"], state, Guards.from_dict(about["guards"]) if "guards" in about else None
-        )
+        guards = Guards.from_dict(about["guards"]) if "guards" in about else None
+        live = cls(learner, about["engine"], state, guards)
         live.guarded = rebuilt_state(live.guarded, about.get("guarded"))
         live.ids = dict.fromkeys(about.get("ids", ()))
         return live

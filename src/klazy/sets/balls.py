@@ -8,31 +8,38 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, positive, real_array, refusal, vector, whole
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
-from klazy.sets.threshold import simplex_part
+from klazy.sets.threshold import simplex_part, vertex_margin
+from klazy.sets.whole import share_units
 
 
 class _Ball(ConvexSet):
     """What both balls share: dimension, radius and centre (None is the origin)."""
 
-    radius_: float
+    radius: float
     center: Array | None
 
     def __init__(self, dim: int, radius: float = 1.0, center: ArrayLike | None = None) -> None:
         owner = type(self).__name__
         dim = whole(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
         radius = positive(radius, "radius", owner)
-        self._keep(
-            dim=dim, radius_=radius, center=None if center is None else vector(center, "center", owner, dim)
-        )
+        if center is not None:
+            center = vector(center, "center", owner, dim)
+        self._keep(dim=dim, radius=radius, center=center)
 
     @property
     def diameter(self) -> float:
-        return 2.0 * self.radius_
+        return 2.0 * self.radius
 
     @property
     def _size(self) -> float:
         """The largest number that a point of the ball may hold; its rounding is what a projection cannot avoid."""
-        return self.radius_ + (0.0 if self.center is None else float(np.abs(self.center).max()))
+        if self.center is None:
+            return self.radius
+        return self.radius + float(np.abs(self.center).max())
+
+    def _beyond(self, y: Array) -> Array:
+        """How far y lies outside an interval: the margin of a ball of dimension one."""
+        return np.maximum(np.abs(self._from_center(y))[..., 0] - self.radius, 0.0)
 
     def _from_center(self, x: Array) -> Array:
         return x if self.center is None else x - self.center
@@ -41,7 +48,7 @@ class _Ball(ConvexSet):
         return z if self.center is None else z + self.center
 
     def parameters(self) -> Array:
-        return np.concatenate(([self.radius_], np.zeros(self.dim) if self.center is None else self.center))
+        return np.concatenate(([self.radius], self._to_center(np.zeros(self.dim))))
 
 
 class L2Ball(_Ball):
@@ -53,23 +60,33 @@ class L2Ball(_Ball):
 
     code: ClassVar[int | None] = codes.L2_BALL
 
-    def _project(self, y: Array) -> Array:
+    def nearest(self, y: Array) -> Array:
         z = self._from_center(y)
         norm = np.sqrt(np.einsum("...i,...i->...", z, z))[..., None]
-        if (
-            norm.item() if norm.size == 1 else norm.max(initial=0.0)
-        ) == np.inf:  # its squares overflow, so far away is a point
-            return self._project(self._to_center(np.where(np.isinf(norm), 2.0 * self.radius_ * _unit(z), z)))
-        return self._to_center(z * (self.radius_ / np.maximum(norm, self.radius_)))
+        largest = norm.item() if norm.size == 1 else norm.max(initial=0.0)
+        if largest == np.inf:  # its squares overflow, so far away is a point
+            closer = np.where(np.isinf(norm), 2.0 * self.radius * _unit(z), z)
+            return self.nearest(self._to_center(closer))
+        return self._to_center(z * (self.radius / np.maximum(norm, self.radius)))
 
-    def _argmin_linear(self, g: Array) -> Array:
-        return self._to_center(-self.radius_ * _unit(g))
+    def lowest(self, g: Array) -> Array:
+        return self._to_center(-self.radius * _unit(g))
 
-    def _violation(self, x: Array) -> Array:
-        return (np.linalg.norm(self._from_center(x), axis=-1) - self.radius_) / self._size
+    def violation(self, x: Array) -> Array:
+        return (np.linalg.norm(self._from_center(x), axis=-1) - self.radius) / self._size
 
-    def _radius(self, center: Array) -> float:
-        return float(np.linalg.norm(self._from_center(center))) + self.radius_
+    def farthest(self, center: Array) -> float:
+        return float(np.linalg.norm(self._from_center(center))) + self.radius
+
+    def margin(self, y: Array) -> Array:
+        return self._beyond(y) if self.dim == 1 else np.zeros(y.shape[:-1])
+
+    def stability(self, y: Array, following: Array) -> Array:
+        """R |y' - y| over the least norm between the two, where that is at least R."""
+        step = np.linalg.norm(following - y, axis=-1)
+        least = np.linalg.norm(self._from_center(following), axis=-1) - step
+        bound = self.radius * step / np.maximum(least, self.radius)
+        return np.where(least >= self.radius, bound, np.nan)
 
 
 class L1Ball(_Ball):
@@ -81,28 +98,31 @@ class L1Ball(_Ball):
 
     code: ClassVar[int | None] = codes.L1_BALL
 
-    def _project(self, y: Array) -> Array:
+    def nearest(self, y: Array) -> Array:
         z = self._from_center(y)
         size = np.abs(z)
-        outside = size.sum(axis=-1, keepdims=True) > self.radius_
+        outside = size.sum(axis=-1, keepdims=True) > self.radius
         if not outside.any():
             return y.copy()
-        return self._to_center(np.where(outside, np.copysign(simplex_part(size, self.radius_), z), z))
+        inside = np.copysign(simplex_part(size, self.radius), z)
+        return self._to_center(np.where(outside, inside, z))
 
-    def _argmin_linear(self, g: Array) -> Array:
+    def lowest(self, g: Array) -> Array:
         vertex = np.zeros_like(g)
         steepest = np.abs(g).argmax(axis=-1)[..., None]
-        np.put_along_axis(
-            vertex, steepest, -self.radius_ * np.sign(np.take_along_axis(g, steepest, -1)), axis=-1
-        )
+        sign = np.sign(np.take_along_axis(g, steepest, axis=-1))
+        np.put_along_axis(vertex, steepest, -self.radius * sign, axis=-1)
         return self._to_center(vertex)
 
-    def _violation(self, x: Array) -> Array:
-        return (np.abs(self._from_center(x)).sum(axis=-1) - self.radius_) / self._size
+    def violation(self, x: Array) -> Array:
+        return (np.abs(self._from_center(x)).sum(axis=-1) - self.radius) / self._size
 
-    def _radius(self, center: Array) -> float:
+    def farthest(self, center: Array) -> float:
         w = self._from_center(center)
-        return float(np.sqrt(w @ w + 2.0 * self.radius_ * np.abs(w).max() + self.radius_**2))
+        return float(np.sqrt(w @ w + 2.0 * self.radius * np.abs(w).max() + self.radius**2))
+
+    def margin(self, y: Array) -> Array:
+        return self._beyond(y) if self.dim == 1 else vertex_margin(np.abs(self._from_center(y)), self.radius)
 
 
 class Box(ConvexSet):
@@ -115,6 +135,7 @@ class Box(ConvexSet):
     lower: Array
     upper: Array
     code: ClassVar[int | None] = codes.BOX
+    separable: bool = True
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         low = vector(np.atleast_1d(real_array(lower, "lower", "Box")), "lower", "Box")
@@ -134,18 +155,40 @@ class Box(ConvexSet):
     def diameter(self) -> float:
         return float(np.linalg.norm(self.upper - self.lower))
 
-    def _project(self, y: Array) -> Array:
+    def nearest(self, y: Array) -> Array:
         return np.clip(y, self.lower, self.upper)
 
-    def _argmin_linear(self, g: Array) -> Array:
+    def lowest(self, g: Array) -> Array:
         return np.where(g > 0, self.lower, self.upper)
 
-    def _violation(self, x: Array) -> Array:
+    def violation(self, x: Array) -> Array:
         size = np.maximum(np.abs(self.lower), np.abs(self.upper))
-        return (np.maximum(self.lower - x, x - self.upper) / np.where(size > 0, size, 1.0)).max(axis=-1)
+        size = np.where(size > 0, size, 1.0)
+        beyond = np.maximum(self.lower - x, x - self.upper)
+        return (beyond / size).max(axis=-1)
 
-    def _radius(self, center: Array) -> float:
-        return float(np.linalg.norm(np.maximum(np.abs(self.lower - center), np.abs(self.upper - center))))
+    def farthest(self, center: Array) -> float:
+        sides = np.maximum(np.abs(self.lower - center), np.abs(self.upper - center))
+        return float(np.linalg.norm(sides))
+
+    def margin(self, y: Array) -> Array:
+        beyond = np.maximum(self.lower - y, y - self.upper)
+        beyond = np.where(self.lower == self.upper, np.inf, beyond)  # such a coordinate cannot move
+        return np.where((beyond >= 0.0).all(axis=-1), beyond.min(axis=-1), 0.0)
+
+    def check_whole(self, owner: str) -> None:
+        if not (np.ceil(self.lower) <= np.floor(self.upper)).all():
+            wanted = "a whole number between the bounds of every coordinate"
+            raise refusal(owner, wanted, "domain", self, "widen the box")
+
+    def nearest_whole(self, x: Array) -> Array:
+        return np.clip(np.rint(x), np.ceil(self.lower), np.floor(self.upper)) + 0.0  # no negative zero
+
+    def count_units(self, gap: Array) -> int:
+        return round(float(np.abs(gap).sum()))
+
+    def take_units(self, gap: Array, m: int) -> Array:
+        return np.sign(gap) * share_units(np.abs(gap), m)
 
     def parameters(self) -> Array:
         return np.concatenate((self.lower, self.upper))

@@ -18,13 +18,25 @@ TURNS = 180  # directions in which a small picture of a set is drawn
 class ConvexSet(Config, ABC):
     r"""A convex and compact set with its Euclidean projection.
 
-    :meth:`project` and :meth:`argmin_linear` act on the last axis and are batched over all others. A subclass gives
-    ``dim``, ``_project``, ``_argmin_linear``, ``_violation``, ``_radius`` and ``diameter``; if it also gives ``code``
-    and :meth:`parameters`, learners on it are compiled.
+    A subclass defines ``dim``, :attr:`diameter`, :meth:`nearest`, :meth:`lowest`, :meth:`violation` and :meth:`farthest`.
+    They get finite float64 arrays of the right shape and check nothing; all but ``farthest`` act on the last axis and are
+    batched over all others. :meth:`project`, :meth:`argmin_linear`, :meth:`contains` and :meth:`reach` check their input
+    and then call them. If the subclass also gives ``code`` and :meth:`parameters`, learners on it are compiled.
     """
 
     dim: int
     code: ClassVar[int | None] = None
+    cheap_lowest: bool = (
+        True  # whether `lowest` is exact and quick: not where it iterates or solves linear programmes
+    )
+    separable: bool = False  # whether `nearest` is known to treat each coordinate by itself
+
+    _rests_on: ClassVar[dict[str, str]] = {
+        "separable": "nearest",
+        "margin": "nearest",
+        "stability": "nearest",
+        "check_whole": "nearest",
+    }
 
     @property
     @abstractmethod
@@ -32,18 +44,53 @@ class ConvexSet(Config, ABC):
         """The largest distance of two points (an upper bound where the class says so)."""
 
     @abstractmethod
-    def _project(self, y: Array) -> Array:
-        """:meth:`project` without its checks, as a learner's ``step`` uses it."""
+    def nearest(self, y: Array) -> Array:
+        """The nearest point of the set: :meth:`project` without its checks, as a learner's ``step`` uses it."""
 
     @abstractmethod
-    def _argmin_linear(self, g: Array) -> Array: ...
+    def lowest(self, g: Array) -> Array:
+        """Where the linear function g is least on the set: :meth:`argmin_linear` without its checks."""
 
     @abstractmethod
-    def _violation(self, x: Array) -> Array:
+    def violation(self, x: Array) -> Array:
         """By how much the worst constraint is violated, relative to its own size (negative inside), along the last axis."""
 
     @abstractmethod
-    def _radius(self, center: Array) -> float: ...
+    def farthest(self, center: Array) -> float:
+        """The largest distance of a point of the set from ``center`` (or an upper bound): :meth:`reach` without its checks."""
+
+    def margin(self, y: Array) -> Array:
+        """How far ``y`` may be shifted, in any direction, while its projection stays; NaN where that is not known."""
+        return np.full(y.shape[:-1], np.nan)
+
+    def stability(self, y: Array, following: Array) -> Array:
+        """The most by which the projections of two points differ (Prop. 4); NaN where that is not known."""
+        return np.full(y.shape[:-1], np.nan)
+
+    def check_whole(self, owner: str) -> None:
+        """Refuse a set whose whole points are not known; :meth:`nearest_whole` and the units below are for the others."""
+        known = "a Box, Simplex, CappedSimplex or Product of these for integers"
+        raise refusal(owner, known, "domain", self, "use one")
+
+    def nearest_whole(self, x: Array) -> Array:
+        """The point of the set nearest to ``x`` among those whose coordinates are whole numbers."""
+        raise self._without_whole_points()
+
+    def count_units(self, gap: Array) -> int:
+        """How many units must change, or change place, for the difference ``gap`` of two whole points."""
+        raise self._without_whole_points()
+
+    def take_units(self, gap: Array, m: int) -> Array:
+        """``m`` of the units of ``gap``, coordinates taking their shares of them."""
+        raise self._without_whole_points()
+
+    def _without_whole_points(self) -> TypeError:
+        return TypeError(f"{type(self).__name__} has no whole points; check_whole refuses it.")
+
+    @property
+    def leaves(self) -> "tuple[ConvexSet, ...]":
+        """The sets that this one is a product of: itself alone, but for a product."""
+        return (self,)
 
     def parameters(self) -> Array:
         """What the kernel of this set needs, in the layout named beside its code."""
@@ -51,13 +98,13 @@ class ConvexSet(Config, ABC):
 
     def project(self, y: ArrayLike) -> Array:
         r"""The nearest point, :math:`\arg\min_{x \in X} \|x - y\|`."""
-        return self._project(self._points(y, "y", "project"))
+        return self.nearest(self._check_points(y, "y", "project"))
 
     def argmin_linear(self, g: ArrayLike) -> Array:
         r"""A minimiser of :math:`\langle g, x \rangle`; for ``g = 0`` any point of the set."""
-        return self._argmin_linear(self._points(g, "g", "argmin_linear"))
+        return self.lowest(self._check_points(g, "g", "argmin_linear"))
 
-    def _points(self, values: ArrayLike, name: str, owner: str) -> Array:
+    def _check_points(self, values: ArrayLike, name: str, owner: str) -> Array:
         """``values`` as finite points of R^dim."""
         owner = f"{type(self).__name__}.{owner}"
         array = real_array(values, name, owner)
@@ -71,11 +118,13 @@ class ConvexSet(Config, ABC):
         points = real_array(x, "x", "contains", finite=False)
         if points.ndim == 0 or points.shape[-1] != self.dim or not np.isfinite(points).all():
             return False
-        return bool((self._violation(points) <= tol).all())
+        return bool((self.violation(points) <= tol).all())
 
-    def radius(self, center: ArrayLike | None = None) -> float:
+    def reach(self, center: ArrayLike | None = None) -> float:
         """R, the largest distance of a point of the set from ``center`` (default: the start point)."""
-        return self._radius(self.start if center is None else vector(center, "center", "radius", self.dim))
+        if center is None:
+            return self.farthest(self.start)
+        return self.farthest(vector(center, "center", "reach", self.dim))
 
     @property
     def scale(self) -> float:
@@ -85,7 +134,7 @@ class ConvexSet(Config, ABC):
     @cached_property
     def start(self) -> Array:
         """The default x_1: the point nearest to the origin."""
-        return frozen(self._project(np.zeros(self.dim)))
+        return frozen(self.nearest(np.zeros(self.dim)))
 
     def start_at(self, point: ArrayLike | None, owner: str) -> Array:
         """``point`` if it lies in the set, else a refusal; None means :attr:`start`."""

@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Sequence
-from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from klazy.base.checks import Array, positive, refusal, whole
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
+from klazy.sets.whole import share_units
 
 
 class NotConverged(UserWarning):
@@ -28,41 +29,59 @@ class Product(ConvexSet):
         members = _members(sets, "Product")
         self._keep(sets=members, dim=sum(s.dim for s in members))
 
-    def _blocks(self, x: Array) -> list[Array]:
-        return np.split(x, np.cumsum([s.dim for s in self.sets])[:-1], axis=-1)
+    def _by_set(self, x: Array) -> list[tuple[ConvexSet, Array]]:
+        """Each set with its coordinates of ``x``."""
+        ends = np.cumsum([s.dim for s in self.sets])
+        return list(zip(self.sets, np.split(x, ends[:-1], axis=-1), strict=True))
 
-    @cached_property
-    def _leaves(self) -> tuple[ConvexSet, ...]:
-        return tuple(leaf for s in self.sets for leaf in (s._leaves if isinstance(s, Product) else (s,)))
+    @property
+    def leaves(self) -> tuple[ConvexSet, ...]:
+        return tuple(chain.from_iterable(s.leaves for s in self.sets))
 
     @property
     def code(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return codes.PRODUCT if all(codes.code_of(leaf) is not None for leaf in self._leaves) else None
+        compiled = all(codes.code_of(leaf) is not None for leaf in self.leaves)
+        return codes.PRODUCT if compiled else None
+
+    @property
+    def cheap_lowest(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return all(s.cheap_lowest for s in self.sets)
 
     @property
     def diameter(self) -> float:
         return float(np.linalg.norm([s.diameter for s in self.sets]))
 
-    def _radius(self, center: Array) -> float:
-        return float(
-            np.linalg.norm([s.radius(c) for s, c in zip(self.sets, self._blocks(center), strict=True)])
-        )
+    def farthest(self, center: Array) -> float:
+        return float(np.linalg.norm([s.farthest(c) for s, c in self._by_set(center)]))
 
-    def _project(self, y: Array) -> Array:
-        return np.concatenate(
-            [s._project(b) for s, b in zip(self.sets, self._blocks(y), strict=True)], axis=-1
-        )
+    def nearest(self, y: Array) -> Array:
+        return np.concatenate([s.nearest(part) for s, part in self._by_set(y)], axis=-1)
 
-    def _argmin_linear(self, g: Array) -> Array:
-        return np.concatenate(
-            [s._argmin_linear(b) for s, b in zip(self.sets, self._blocks(g), strict=True)], axis=-1
-        )
+    def lowest(self, g: Array) -> Array:
+        return np.concatenate([s.lowest(part) for s, part in self._by_set(g)], axis=-1)
 
-    def _violation(self, x: Array) -> Array:
-        return np.maximum.reduce([s._violation(b) for s, b in zip(self.sets, self._blocks(x), strict=True)])
+    def violation(self, x: Array) -> Array:
+        return np.maximum.reduce([s.violation(part) for s, part in self._by_set(x)])
+
+    def check_whole(self, owner: str) -> None:
+        for s in self.sets:
+            s.check_whole(owner)
+
+    def nearest_whole(self, x: Array) -> Array:
+        return np.concatenate([s.nearest_whole(part) for s, part in self._by_set(x)])
+
+    def count_units(self, gap: Array) -> int:
+        return sum(s.count_units(part) for s, part in self._by_set(gap))
+
+    def take_units(self, gap: Array, m: int) -> Array:
+        parts = self._by_set(gap)
+        units = np.array([float(s.count_units(part)) for s, part in parts])
+        shares = share_units(units, m)
+        taken = [s.take_units(part, round(n)) for (s, part), n in zip(parts, shares, strict=True)]
+        return np.concatenate(taken)
 
     def parameters(self) -> Array:
-        leaves = self._leaves
+        leaves = self.leaves
         parts = [leaf.parameters() for leaf in leaves]
         ends = np.cumsum([leaf.dim for leaf in leaves])
         at = 1 + 4 * len(leaves) + np.cumsum([0, *(p.size for p in parts[:-1])])
@@ -74,7 +93,7 @@ class Intersection(ConvexSet):
     r"""The intersection :math:`X_1 \cap X_2 \cap \cdots`, projected by Dykstra's cyclic method.
 
     A projection that has not settled to ``tol`` after ``budget`` cycles warns with :class:`NotConverged` and says how far
-    it is; an empty intersection is refused. ``radius`` and ``diameter`` are upper bounds, the smallest among the members.
+    it is; an empty intersection is refused. ``reach`` and ``diameter`` are upper bounds, the smallest among the members.
     It has no kernel, so learners on it run through ``step``.
 
     >>> Intersection([L2Ball(2), Box([0, 0], [1, 1])]).project([-1.0, 2.0]).round(9)
@@ -84,6 +103,7 @@ class Intersection(ConvexSet):
     sets: tuple[ConvexSet, ...]
     tol: float
     budget: int
+    cheap_lowest: bool = False
 
     def __init__(self, sets: Sequence[ConvexSet], tol: float = 1e-12, budget: int = 20_000) -> None:
         sets = _members(sets, "Intersection")
@@ -96,21 +116,21 @@ class Intersection(ConvexSet):
         self._keep(sets=sets, dim=dims[0], tol=positive(tol, "tol", "Intersection"), budget=budget)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)
-            nearest = self._project(np.zeros(self.dim))
-        if float(self._violation(nearest)) > 1e-8:
+            point = self.nearest(np.zeros(self.dim))
+        if float(self.violation(point)) > 1e-8:
             raise refusal("Intersection", "sets that meet", "sets", list(sets), "the set is empty otherwise")
 
     @property
     def diameter(self) -> float:
         return min(s.diameter for s in self.sets)
 
-    def _radius(self, center: Array) -> float:
-        return min(s.radius(center) for s in self.sets)
+    def farthest(self, center: Array) -> float:
+        return min(s.farthest(center) for s in self.sets)
 
-    def _violation(self, x: Array) -> Array:
-        return np.maximum.reduce([s._violation(x) for s in self.sets])
+    def violation(self, x: Array) -> Array:
+        return np.maximum.reduce([s.violation(x) for s in self.sets])
 
-    def _project(self, y: Array) -> Array:
+    def nearest(self, y: Array) -> Array:
         x = y.copy()
         corrections = [np.zeros_like(y) for _ in self.sets]
         change = np.inf
@@ -119,14 +139,16 @@ class Intersection(ConvexSet):
             before = [c.copy() for c in corrections]
             for i, s in enumerate(self.sets):
                 z = x + corrections[i]
-                x = s._project(z)
+                x = s.nearest(z)
                 corrections[i] = z - x
-            change = max(float(np.abs(new - old).max()) for new, old in zip(corrections, before, strict=True))
+            changes = [np.abs(new - old).max() for new, old in zip(corrections, before, strict=True)]
+            change = float(max(changes))
             if change <= self.tol * scale:
                 return x
+        violated = max(0.0, float(self.violation(x).max()))
         warnings.warn(
             f"Intersection stopped after {self.budget} cycles: this is not the projection yet, the last cycle still changed "
-            f"it by {change:.1e}, and it violates a constraint by {max(0.0, float(self._violation(x).max())):.1e}.",
+            f"it by {change:.1e}, and it violates a constraint by {violated:.1e}.",
             NotConverged,
             stacklevel=3,
         )
@@ -135,7 +157,7 @@ class Intersection(ConvexSet):
     def _picture(self) -> str:
         return ""  # where members hardly meet, their projections would take seconds
 
-    def _argmin_linear(self, g: Array) -> Array:
+    def lowest(self, g: Array) -> Array:
         """Proximal point steps x' = Proj(x - s g) with growing s, to within 1e-7 |g| diameter of the minimum: x' is no further
         from it than |x - x'| diameter / s."""
         norm = np.linalg.norm(g, axis=-1, keepdims=True)
@@ -143,7 +165,7 @@ class Intersection(ConvexSet):
         x = np.broadcast_to(self.start, g.shape)
         for turn in range(1000):
             stride = self.diameter * 2.0 ** min(turn, 10)
-            following = self._project(x - stride * direction)
+            following = self.nearest(x - stride * direction)
             if np.linalg.norm(following - x, axis=-1).max() <= 1e-7 * stride:
                 return following
             x = following

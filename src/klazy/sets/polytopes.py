@@ -13,7 +13,7 @@ from klazy.sets.base import ConvexSet
 class Polytope(ConvexSet):
     r"""The polytope :math:`\{x : A x \le b\}`, which must be bounded and not empty.
 
-    Projections need the extra ``klazy[polytope]``. ``radius`` and ``diameter`` are upper bounds, those of the smallest
+    Projections need the extra ``klazy[polytope]``. ``reach`` and ``diameter`` are upper bounds, those of the smallest
     box around the polytope: the exact values are NP-hard. It has no kernel, so learners on it run through ``step``.
 
     >>> Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], [1.0, 0.0, 0.0]).project([1.0, 1.0])
@@ -22,6 +22,7 @@ class Polytope(ConvexSet):
 
     A: Array
     b: Array
+    cheap_lowest: bool = False
 
     def __init__(self, A: ArrayLike, b: ArrayLike) -> None:
         matrix = rows(A, "A", "Polytope")
@@ -66,21 +67,24 @@ class Polytope(ConvexSet):
     @cached_property
     def _box(self) -> tuple[Array, Array]:
         unit = np.eye(self.dim)
-        return np.diag(self._argmin_linear(unit)), np.diag(self._argmin_linear(-unit))
+        low = np.diag(self.lowest(unit))
+        high = np.diag(self.lowest(-unit))
+        return low, high
 
     @property
     def diameter(self) -> float:
         low, high = self._box
         return float(np.linalg.norm(high - low))
 
-    def _radius(self, center: Array) -> float:
+    def farthest(self, center: Array) -> float:
         low, high = self._box
-        return float(np.linalg.norm(np.maximum(np.abs(low - center), np.abs(high - center))))
+        sides = np.maximum(np.abs(low - center), np.abs(high - center))
+        return float(np.linalg.norm(sides))
 
-    def _project(self, y: Array) -> Array:
-        return np.apply_along_axis(self._project_one, -1, y)
+    def nearest(self, y: Array) -> Array:
+        return np.apply_along_axis(self._nearest_one, -1, y)
 
-    def _project_one(self, y: Array) -> Array:
+    def _nearest_one(self, y: Array) -> Array:
         try:
             from daqp import solve
         except ImportError as missing:
@@ -95,16 +99,17 @@ class Polytope(ConvexSet):
             )
         return x
 
-    def _argmin_linear(self, g: Array) -> Array:
-        return np.apply_along_axis(self._vertex, -1, g)
+    def lowest(self, g: Array) -> Array:
+        return np.apply_along_axis(self._lowest_one, -1, g)
 
-    def _vertex(self, g: Array) -> Array:
+    def _lowest_one(self, g: Array) -> Array:
         size = np.abs(g).max()
-        found = self._linear_programme(g / size if size > 0 else g)
+        direction = g / size if size > 0 else g
+        found = self._linear_programme(direction)
         if not found.success:
             raise ArithmeticError(f"Polytope needs a solvable linear programme, got: {found.message}")
         return found.x
 
-    def _violation(self, x: Array) -> Array:
+    def violation(self, x: Array) -> Array:
         A, b = self._unit_rows
         return (x @ A.T - b).max(axis=-1) / max(self.diameter, float(np.abs(b).max()))

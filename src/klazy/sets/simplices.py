@@ -9,17 +9,44 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, coordinates, number, positive, refusal, whole
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
-from klazy.sets.threshold import capped_part, simplex_part
+from klazy.sets.threshold import capped_part, simplex_part, vertex_margin
+from klazy.sets.whole import round_to_total, share_units
 
 
-class Simplex(ConvexSet):
+class _Shares(ConvexSet):
+    """What both simplices share: a total, which whole points keep."""
+
+    total: float
+
+    def nearest_whole(self, x: Array) -> Array:
+        """By largest remainders, which keep the total.
+
+        >>> Simplex(3, total=10).nearest_whole(np.array([3.6, 3.7, 2.7]))
+        array([3., 4., 3.])
+        """
+        return round_to_total(x, round(self.total))
+
+    def count_units(self, gap: Array) -> int:
+        return round(float(np.abs(gap).sum())) // 2  # each leaves one place and enters another
+
+    def take_units(self, gap: Array, m: int) -> Array:
+        entering = share_units(np.maximum(gap, 0.0), m)
+        leaving = share_units(np.maximum(-gap, 0.0), m)
+        return entering - leaving
+
+    def _check_sizes(self, sizes: Array, owner: str) -> None:
+        if not np.array_equal(sizes, np.trunc(sizes)):
+            wanted = "a whole total, whole caps and whole floors"
+            raise refusal(owner, wanted, "domain", self, "count in smaller units")
+
+
+class Simplex(_Shares):
     r"""The simplex :math:`\{x \ge 0 : \sum_i x_i = \mathrm{total}\}`.
 
     >>> Simplex(3).project([0.9, 0.5, -1.0])
     array([0.7, 0.3, 0. ])
     """
 
-    total: float
     code: ClassVar[int | None] = codes.SIMPLEX
 
     def __init__(self, dim: int, total: float = 1.0) -> None:
@@ -30,37 +57,45 @@ class Simplex(ConvexSet):
     def diameter(self) -> float:
         return self.total * 2.0**0.5 if self.dim > 1 else 0.0
 
-    def _project(self, y: Array) -> Array:
+    def nearest(self, y: Array) -> Array:
         return simplex_part(y, self.total)
 
-    def _argmin_linear(self, g: Array) -> Array:
+    def lowest(self, g: Array) -> Array:
         vertex = np.zeros_like(g)
         np.put_along_axis(vertex, g.argmin(axis=-1)[..., None], self.total, axis=-1)
         return vertex
 
-    def _violation(self, x: Array) -> Array:
-        return np.maximum(np.abs(x.sum(axis=-1) - self.total), -x.min(axis=-1)) / self.total
+    def violation(self, x: Array) -> Array:
+        off = np.abs(x.sum(axis=-1) - self.total)
+        below = -x.min(axis=-1)
+        return np.maximum(off, below) / self.total
 
-    def _radius(self, center: Array) -> float:
-        return float(np.sqrt(max(0.0, center @ center - 2.0 * self.total * center.min() + self.total**2)))
+    def farthest(self, center: Array) -> float:
+        square = center @ center - 2.0 * self.total * center.min() + self.total**2
+        return float(np.sqrt(max(0.0, square)))
+
+    def margin(self, y: Array) -> Array:
+        return vertex_margin(y, self.total) if self.dim > 1 else np.full(y.shape[:-1], np.inf)
+
+    def check_whole(self, owner: str) -> None:
+        self._check_sizes(np.array([self.total]), owner)
 
     def parameters(self) -> Array:
         return np.array([self.total])
 
 
-class CappedSimplex(ConvexSet):
+class CappedSimplex(_Shares):
     r"""The capped simplex :math:`\{x : \mathrm{floor} \le x \le \mathrm{cap}, \sum_i x_i = \mathrm{total}\}`.
 
     ``cap`` and ``floor`` are shared, or one per coordinate.
 
-    ``radius`` and ``diameter`` are upper bounds, exact when caps and floors are shared and divide the total evenly:
+    ``reach`` and ``diameter`` are upper bounds, exact when caps and floors are shared and divide the total evenly:
     the exact values would need the solution of a knapsack problem.
 
     >>> CappedSimplex(3, total=2.0, cap=1.0).project([5.0, 0.6, 0.2])
     array([1. , 0.7, 0.3])
     """
 
-    total: float
     cap: float | Array
     floor: float | Array
     code: ClassVar[int | None] = codes.CAPPED_SIMPLEX
@@ -84,9 +119,10 @@ class CappedSimplex(ConvexSet):
         if not low.sum() - rounding <= total <= high.sum() + rounding:
             between = f"total between the floors' sum {low.sum()} and the caps' sum {high.sum()}"
             raise refusal(owner, between, "total", total, "the set is empty otherwise")
-        shared = float(high[0]) if np.ndim(cap) == 0 else high, float(low[0]) if np.ndim(floor) == 0 else low
         total = min(max(total, float(low.sum())), float(high.sum()))
-        self._keep(dim=dim, total=total, cap=shared[0], floor=shared[1])
+        kept_cap = float(high[0]) if np.ndim(cap) == 0 else high
+        kept_floor = float(low[0]) if np.ndim(floor) == 0 else low
+        self._keep(dim=dim, total=total, cap=kept_cap, floor=kept_floor)
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array]:
@@ -97,34 +133,40 @@ class CappedSimplex(ConvexSet):
         low, high = self._bounds
         widest = np.sort(high - low)[::-1]
         moved = 2.0 * min(self.total - low.sum(), high.sum() - self.total)
-        return float(np.sqrt(widest @ _filled(widest, moved)))
+        return float(np.sqrt(widest @ _fill(widest, moved)))
 
-    def _project(self, y: Array) -> Array:
+    def nearest(self, y: Array) -> Array:
         return capped_part(y, self.total, *self._bounds)
 
-    def _argmin_linear(self, g: Array) -> Array:
+    def lowest(self, g: Array) -> Array:
         low, high = self._bounds
         cheapest = np.argsort(g, axis=-1)
-        x = np.empty_like(g)
-        np.put_along_axis(x, cheapest, _filled((high - low)[cheapest], self.total - low.sum()), axis=-1)
-        return x + low
+        filled = _fill((high - low)[cheapest], self.total - low.sum())
+        above = np.empty_like(g)
+        np.put_along_axis(above, cheapest, filled, axis=-1)
+        return above + low
 
-    def _violation(self, x: Array) -> Array:
+    def violation(self, x: Array) -> Array:
         low, high = self._bounds
-        worst = np.maximum(np.abs(x.sum(axis=-1) - self.total), np.maximum(low - x, x - high).max(axis=-1))
-        return worst / (np.maximum(np.abs(low), np.abs(high)).sum() or 1.0)
+        off = np.abs(x.sum(axis=-1) - self.total)
+        beyond = np.maximum(low - x, x - high).max(axis=-1)
+        size = np.maximum(np.abs(low), np.abs(high)).sum() or 1.0
+        return np.maximum(off, beyond) / size
 
-    def _radius(self, center: Array) -> float:
+    def farthest(self, center: Array) -> float:
         low, high = self._bounds
         chords = low + high - 2.0 * center  # slope of the chord over (x_i - c_i)^2 on [floor_i, cap_i]
-        square = (low - center) @ (low - center) + chords @ (self._argmin_linear(-chords) - low)
+        square = (low - center) @ (low - center) + chords @ (self.lowest(-chords) - low)
         return float(np.sqrt(max(0.0, square)))
+
+    def check_whole(self, owner: str) -> None:
+        self._check_sizes(np.concatenate(([self.total], *self._bounds)), owner)
 
     def parameters(self) -> Array:
         return np.concatenate(([self.total], *self._bounds))
 
 
-def _filled(room: Array, amount: float) -> Array:
+def _fill(room: Array, amount: float) -> Array:
     """``amount`` poured into the coordinates in order, as much into each as it has room for."""
     before = np.cumsum(room, axis=-1) - room
     return np.clip(amount - before, 0.0, room)

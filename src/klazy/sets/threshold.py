@@ -26,6 +26,13 @@ def simplex_part(v: Array, total: float) -> Array:
         count = np.minimum(active, count)
 
 
+def vertex_margin(v: Array, total: float) -> Array:
+    """How far ``v`` may be shifted while its projection onto the simplex stays at a vertex; zero elsewhere; dim > 1."""
+    top = np.sort(v, axis=-1)
+    lead = top[..., -1] - top[..., -2]
+    return np.maximum((lead - total) / np.sqrt(2.0), 0.0)
+
+
 def capped_part(v: Array, total: float, floor: Array, cap: Array) -> Array:
     r"""The projection of ``v`` onto :math:`\{floor \le x \le cap, \sum_i x_i = total\}`: :math:`clip(v - \theta)`.
 

@@ -77,7 +77,9 @@ def theorem_5_tuned(
     there, since k is rounded down; where k = 1 is the least there is, greedy descent's G P stands in.
     """
     T, G, R, P, weight = _known("theorem_5_tuned", T, G, R, P, movement_weight)
-    lazy = max(c * G * math.sqrt(2.0 * R * T * P), G * P if k_star(T, R, P, c) == 1 else 0.0)
+    lazy = c * G * math.sqrt(2.0 * R * T * P)
+    if k_star(T, R, P, c) == 1:
+        lazy = max(lazy, G * P)
     return math.sqrt(T * (G * G + 2.0 * weight * G) * (R * R + 4.0 * R * P)) + lazy
 
 
@@ -139,7 +141,7 @@ def _known(owner: str, T: Any, G: Any, R: Any, P: Any, weight: Any) -> tuple[int
     return (
         whole(T, "T", owner, "a horizon T >= 1", "give the number of rounds"),
         positive(G, "G", owner, "give a bound on the gradients' norms"),
-        positive(R, "R", owner, "use domain.radius()"),
+        positive(R, "R", owner, "use domain.reach()"),
         non_negative(P, "P", owner),
         non_negative(weight, "movement_weight", owner),
     )

@@ -7,7 +7,7 @@ costs that are convex: they enter through their gradients at the points played. 
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from klazy import show
 from klazy.base.checks import Array, real_array, refusal, rows, vector
 from klazy.game.regret import regret
 from klazy.game.trace import Trace
-from klazy.learners import GD, CentredOMD, KLazyFTRL, KLazyGD, LazyGD, Learner, MemoryGD, SAder
+from klazy.learners import Learner, SAder
 from klazy.theory.diagnosis import phases_of, sigmas_of
 
 if TYPE_CHECKING:
@@ -112,9 +112,10 @@ def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: 
             "certify", "a sigma that never decreases", "sigma", repr(learner.sigma), "the proof needs it"
         )
     first = int(np.argmax(np.isfinite(sigma)))  # before it every gradient was zero and nothing moved
-    sigma = np.where(np.isfinite(sigma), sigma, sigma[first] if np.isfinite(sigma[first]) else 1.0)
-    before = np.concatenate((sigma[:1], sigma[:-1]))
-    state, center, used, limit = _state(learner, x, g, u, sigma, before)
+    scale = sigma[first] if np.isfinite(sigma[first]) else 1.0
+    sigma = np.where(np.isfinite(sigma), sigma, scale)
+    before = _shift_back(sigma)
+    state, center, used, limit = _STATES[learner.form](learner, x, g, u, sigma)
     size = np.linalg.norm(g, axis=1)
     delta = np.linalg.norm(np.diff(x, axis=0), axis=1)
     jump = np.diff(u, axis=0)
@@ -125,7 +126,7 @@ def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: 
     three[1:] += state
     two = trace.switching
     G = float(size.max())
-    R = learner.domain.radius(x[0])
+    R = learner.domain.reach(x[0])
     worst = np.minimum(G * delta, G * G / (2.0 * used)) + (sigma - before) / 2.0 * (2.0 * R) ** 2 + two
     worst[0] += sigma[0] * R * R / 2.0
     worst[1:] += (2.0 * R * sigma[:-1] + limit) * np.linalg.norm(jump, axis=1)
@@ -134,23 +135,39 @@ def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: 
     return Certificate(smoothed, sum(terms.values(), np.zeros(T)), np.cumsum(worst), terms)
 
 
-def _state(
-    learner: Any, x: Array, g: Array, u: Array, sigma: Array, before: Array
-) -> tuple[Array, Array, Array, Any]:
-    """<s_t, u_{t+1} - u_t> for t < T, the centres c_t, the sigma in I, and a bound on the gradients or normals held in s_t."""
+class _State(NamedTuple):
+    """What a learner's form puts into Lemma 7."""
+
+    moved: Array  # <s_t, u_{t+1} - u_t> for t < T
+    center: Array  # c_t
+    sigma: Array  # in I
+    held: Array | float  # a bound on the gradients or normals in s_t
+
+
+def _shift_back(sigma: Array) -> Array:
+    """sigma_{t-1}, with sigma_0 = sigma_1."""
+    return np.concatenate((sigma[:1], sigma[:-1]))
+
+
+def _centred_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) -> _State:
     middle = (u[1:] + u[:-1]) / 2.0
-    jump = np.diff(u, axis=0)
-    s = sigma[:-1, None]
-    if isinstance(learner, CentredOMD):
-        return np.vecdot(s * (middle - x[1:-1]), jump), np.broadcast_to(x[0], g.shape), before, 0.0
-    if isinstance(learner, MemoryGD):
-        n = _normals(learner, x, g, sigma)
-        return np.vecdot(s * (middle - x[1:-1]) - n, jump), x[:-1], sigma, np.linalg.norm(n, axis=1)
+    moved = np.vecdot(sigma[:-1, None] * (middle - x[1:-1]), np.diff(u, axis=0))
+    return _State(moved, np.broadcast_to(x[0], g.shape), _shift_back(sigma), 0.0)
+
+
+def _memory_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) -> _State:
+    middle = (u[1:] + u[:-1]) / 2.0
+    n = _normals(learner, x, g, sigma)
+    moved = np.vecdot(sigma[:-1, None] * (middle - x[1:-1]) - n, np.diff(u, axis=0))
+    return _State(moved, x[:-1], sigma, np.linalg.norm(n, axis=1))
+
+
+def _anchored_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) -> _State:
+    middle = (u[1:] + u[:-1]) / 2.0
     start, anchor, held = phases_of(learner, x, g)
-    moved = np.vecdot((held[:-1] + s * (middle - anchor[:-1])), jump)
-    ends = start[1:] == np.arange(
-        1, len(g)
-    )  # a phase ends: the old objective at its minimum gives way to a new one around that point
+    moved = np.vecdot(held[:-1] + sigma[:-1, None] * (middle - anchor[:-1]), np.diff(u, axis=0))
+    # where a phase ends, the old objective at its minimum gives way to a new one around that point
+    ends = start[1:] == np.arange(1, len(g))
     after = x[1:-1][ends]
     last = anchor[:-1][ends]
     u_last = u[:-1][ends]
@@ -161,10 +178,13 @@ def _state(
     )
     moved[ends] = value
     longest = int((np.arange(len(g)) - start).max()) + 1
-    return moved, anchor, before, longest * float(np.linalg.norm(g, axis=1).max())
+    return _State(moved, anchor, _shift_back(sigma), longest * float(np.linalg.norm(g, axis=1).max()))
 
 
-def _normals(learner: MemoryGD, x: Array, g: Array, sigma: Array) -> Array:
+_STATES = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
+
+
+def _normals(learner: Any, x: Array, g: Array, sigma: Array) -> Array:
     """n_2, ..., n_T."""
     n = np.zeros(x.shape[1])
     kept = []
@@ -182,10 +202,10 @@ def _learner(trace: Trace) -> Learner[Any]:
         raise ValueError(
             "certify needs a trace with its learner and costs, got one loaded from a file; run it again."
         )
-    if not isinstance(learner, GD | LazyGD | KLazyGD | KLazyFTRL | MemoryGD | CentredOMD):
-        remedy = (
-            "use certify_experts" if isinstance(learner, SAder) else "certify the learners that it is made of"
-        )
+    if learner.form not in _STATES:
+        remedy = "certify the learners that it is made of"
+        if isinstance(learner, SAder):
+            remedy = "use certify_experts"
         raise refusal("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
     if trace.state.t != trace.T + 1:
         raise refusal("certify", "a run from the start", "state.t", trace.state.t, "run it from the start")

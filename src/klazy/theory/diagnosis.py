@@ -7,10 +7,7 @@ import numpy as np
 
 from klazy import show
 from klazy.base.checks import Array, refusal
-from klazy.learners import GD, KLazyFTRL, KLazyGD, LazyGD
-from klazy.learners.base import NEVER, Learner
-from klazy.schedules import ScaleFree
-from klazy.sets import Box, ConvexSet, L1Ball, L2Ball, Simplex
+from klazy.learners import Learner
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -44,18 +41,16 @@ class Diagnosis:
         lines = [
             f"The projection binds in {self.binds.mean():.1%} of {T} rounds; only there can laziness act."
         ]
-        where = (
-            f", with a median margin of {np.nanmedian(self.margin[still]):.3g}"
-            if np.isfinite(self.margin[still]).any()
-            else ""
-        )
+        where = ""
+        if np.isfinite(self.margin[still]).any():
+            where = f", with a median margin of {np.nanmedian(self.margin[still]):.3g}"
         lines.append(f"The point stands still against a gradient in {still.mean():.1%} of the rounds{where}.")
         for name, bound in (("stability", self.stability_bound), ("variance", self.variance_bound)):
             known = np.isfinite(bound)
             if known.any():
-                paid, allowed, greedy = (
-                    float(a[known].sum()) for a in (self.moved, bound, self.greedy_bound)
-                )
+                paid = float(self.moved[known].sum())
+                allowed = float(bound[known].sum())
+                greedy = float(self.greedy_bound[known].sum())
                 lines.append(
                     f"In {known.mean():.1%} of the rounds the {name} bound speaks: moved {paid:.4g}, at most {allowed:.4g}; "
                     f"the bound of a greedy step is {greedy:.4g}."
@@ -83,12 +78,9 @@ def diagnose(
     learner: Learner[Any], x: Array, g: Array, G: float | None = None, R: float | None = None
 ) -> Diagnosis:
     """Diagnose a run of GD, LazyGD or k-lazyGD from its T + 1 points and T gradients; G and R are what its user assumed."""
-    if not isinstance(learner, GD | LazyGD | KLazyGD | KLazyFTRL):
-        known = "GD, LazyGD, KLazyGD or KLazyFTRL"
-        raise refusal(
-            "diagnose", f"a run of {known}", "learner", type(learner).__name__, "diagnose one of these"
-        )
-    sigma, (start, anchor, held) = sigmas_of(learner, g), phases_of(learner, x, g)
+    check_anchored(learner, "diagnose", "a run of", "diagnose one of these")
+    sigma = sigmas_of(learner, g)
+    start, anchor, held = phases_of(learner, x, g)
     live = np.isfinite(sigma)
     y = anchor - held / np.where(live, sigma, 1.0)[:, None]
     y[~live] = x[1:][~live]
@@ -97,26 +89,32 @@ def diagnose(
     scale = learner.domain.scale
     binds = np.linalg.norm(y - x[1:], axis=1) > STILL * scale
     stale = (moved <= STILL * scale) & (size > 0.0)
-    margin = np.where(stale, _margins(learner.domain, y, x[1:]), np.nan)
+    margin = np.where(stale, learner.domain.margin(y), np.nan)
     n = np.arange(len(g)) - start
     within = (n >= 1) & live & np.concatenate(([False], live[:-1]))
-    bounds = np.full((2, len(g)), np.nan)
     t = np.flatnonzero(within)
-    bounds[0, t] = _stability(learner.domain, y[t - 1], y[t])
+    stability = np.full(len(g), np.nan)
+    stability[t] = learner.domain.stability(y[t - 1], y[t])
+    variance = np.full(len(g), np.nan)
     mean = (held[t] - g[t]) / n[t, None]
+    deviation = np.linalg.norm(g[t] - mean, axis=1)
     stretch = np.abs((1.0 + 1.0 / n[t]) * sigma[t - 1] / sigma[t] - 1.0)
-    bounds[1, t] = np.linalg.norm(g[t] - mean, axis=1) / sigma[t] + stretch * np.linalg.norm(
-        x[t] - anchor[t], axis=1
-    )
-    texts = _warnings(binds, size, np.linalg.norm(x - x[0], axis=1), G, R)
-    return Diagnosis(
-        moved, binds, stale, margin, size / np.where(live, sigma, np.inf), bounds[0], bounds[1], texts
-    )
+    variance[t] = deviation / sigma[t] + stretch * np.linalg.norm(x[t] - anchor[t], axis=1)
+    greedy = size / np.where(live, sigma, np.inf)
+    texts = _warn(binds, size, np.linalg.norm(x - x[0], axis=1), G, R)
+    return Diagnosis(moved, binds, stale, margin, greedy, stability, variance, texts)
+
+
+def check_anchored(learner: Learner[Any], owner: str, what: str, remedy: str) -> None:
+    """Refuse a learner whose point is not known to be the projection of its phase's anchor less the gradients since."""
+    if learner.form != "anchored":
+        known = f"{what} GD, LazyGD, KLazyGD or KLazyFTRL"
+        raise refusal(owner, known, "learner", type(learner).__name__, remedy)
 
 
 def sigmas_of(learner: Any, g: Array) -> Array:
     """sigma_1, ..., sigma_T of a run with these gradients; inf before a scale-free schedule has seen one."""
-    if not isinstance(learner.sigma, ScaleFree):
+    if not learner.sigma.adaptive:
         return learner.sigma.values(len(g))
     values = []
     energy = 0.0
@@ -128,50 +126,15 @@ def sigmas_of(learner: Any, g: Array) -> Array:
 
 def phases_of(learner: Learner[Any], x: Array, g: Array) -> tuple[np.ndarray, Array, Array]:
     """For each round the index at which its phase began, the anchor x_tau, and the gradients g_tau:t added up."""
-    k = 1 if isinstance(learner, GD) else learner.k if isinstance(learner, KLazyGD | KLazyFTRL) else NEVER
+    k = learner.phase_length
+    assert k is not None  # every anchored learner has phases
     t = np.arange(len(g))
     start = t - t % k
     sums = np.cumsum(g, axis=0)
     return start, x[start], sums - np.where((start > 0)[:, None], sums[start - 1], 0.0)
 
 
-def _margins(domain: ConvexSet, y: Array, x: Array) -> Array:
-    """How far each y may be shifted, in any direction, while its projection stays at x; NaN where it is not known."""
-    if isinstance(domain, L1Ball | L2Ball) and domain.dim == 1:
-        return np.maximum(np.abs(y - _center(domain))[:, 0] - domain.radius_, 0.0)
-    if isinstance(domain, L2Ball):
-        return np.zeros(len(y))
-    if isinstance(domain, Box):
-        beyond = np.maximum(domain.lower - y, y - domain.upper)
-        beyond = np.where(domain.lower == domain.upper, np.inf, beyond)  # such a coordinate cannot move
-        return np.where((beyond >= 0.0).all(axis=1), beyond.min(axis=1), 0.0)
-    if isinstance(domain, L1Ball | Simplex) and domain.dim > 1:
-        z, total = (
-            (y, domain.total)
-            if isinstance(domain, Simplex)
-            else (np.abs(y - _center(domain)), domain.radius_)
-        )
-        top = np.sort(z, axis=1)[:, ::-1]
-        return np.maximum((top[:, 0] - top[:, 1] - total) / np.sqrt(2.0), 0.0)
-    return np.full(len(y), np.inf if isinstance(domain, Simplex) else np.nan)
-
-
-def _stability(domain: ConvexSet, y: Array, following: Array) -> Array:
-    """R |y' - y| over the least norm between the two, where that is at least R; l2 balls only."""
-    if not isinstance(domain, L2Ball):
-        return np.full(len(y), np.nan)
-    step = np.linalg.norm(following - y, axis=1)
-    least = np.linalg.norm(following - _center(domain), axis=1) - step
-    return np.where(
-        least >= domain.radius_, domain.radius_ * step / np.maximum(least, domain.radius_), np.nan
-    )
-
-
-def _center(ball: L1Ball | L2Ball) -> Array:
-    return np.zeros(ball.dim) if ball.center is None else ball.center
-
-
-def _warnings(binds: Array, size: Array, reach: Array, G: float | None, R: float | None) -> tuple[str, ...]:
+def _warn(binds: Array, size: Array, reach: Array, G: float | None, R: float | None) -> tuple[str, ...]:
     texts = []
     if binds.mean() < SELDOM:
         texts.append(

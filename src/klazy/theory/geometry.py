@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike
 
 from klazy import show
 from klazy.base.checks import Array, refusal, rows, whole
-from klazy.learners import GD, KLazyFTRL, KLazyGD, LazyGD, Learner
+from klazy.learners import Learner
 from klazy.sets import ConvexSet
 from klazy.sets.base import outline
-from klazy.theory.diagnosis import phases_of, sigmas_of
+from klazy.theory.diagnosis import check_anchored, phases_of, sigmas_of
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -31,7 +31,7 @@ def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> "Figure":
     >>> step_picture(KLazyGD(L1Ball(2), 10.0, k=5), np.tile([-1.0, 0.2], (20, 1)), t=18).axes[0].get_aspect()
     1.0
     """
-    seen = _checked(learner, g, t)
+    seen = _check(learner, g, t)
     domain = learner.domain
     x = np.array([state.x for state in accumulate(seen, learner.step, initial=learner.init())])
     start, anchor, _ = phases_of(learner, x, seen)
@@ -42,13 +42,9 @@ def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> "Figure":
     return show.step(around, path, x[-2], x[-1], cone, _window(around, np.vstack((path, x[-2:]))))
 
 
-def _checked(learner: Learner[Any], g: ArrayLike, t: int) -> Array:
+def _check(learner: Learner[Any], g: ArrayLike, t: int) -> Array:
     """g_1, ..., g_t, if they can be drawn."""
-    if not isinstance(learner, GD | LazyGD | KLazyGD | KLazyFTRL):
-        known = "GD, LazyGD, KLazyGD or KLazyFTRL"
-        raise refusal(
-            "step_picture", f"one of {known}", "learner", type(learner).__name__, "draw one of these"
-        )
+    check_anchored(learner, "step_picture", "one of", "draw one of these")
     if learner.domain.dim != 2:
         raise refusal(
             "step_picture", "a set in the plane", "dim", learner.domain.dim, "choose a set with dim=2"

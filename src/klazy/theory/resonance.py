@@ -63,7 +63,8 @@ class Resonance:
         lines = {"lazy": self.lazy[order], "greedy": self.greedy[order]}
         marked = {"lazy": (float(self.lengths[worst]), float(self.lazy[worst]))}
         x = self.lengths[order]
-        log = "x" * bool(self.lengths.max() >= WIDE * self.lengths.min())
+        wide = bool(self.lengths.max() >= WIDE * self.lengths.min())
+        log = "x" if wide else ""
         return show.sweep(x, lines, "phase length", "smoothed regret per round", marked=marked, log=log)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from klazy.base.checks import Array, non_negative, positive
 from klazy.costs import Costs
 from klazy.hindsight import best_fixed
-from klazy.hindsight.families import Merged, family_of
+from klazy.hindsight.families import family_of
 from klazy.hindsight.lookahead.base import Foreseen, LookAhead
 from klazy.sets import ConvexSet
 
@@ -45,25 +45,31 @@ class OBD(LookAhead):
                     f.value(1, x) - floor
                 )
 
-            return self._balanced(f, before, least, far)
+            return self._balance(f, before, least, far)
 
         return self.by_round(game, play)
 
-    def _balanced(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
+    def _balance(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
         """The nearest points of all level sets are the proximal steps of all stiffnesses; the softest that is not too far."""
         steep = [float(np.linalg.norm(f.subgradient(1, x))) for x in (before, least)]
         unit = max((size for size in steep if np.isfinite(size)), default=0.0) / self.domain.scale
         if unit == 0.0:  # a flat cost is no reason to move
             return self.domain.project(before)
-        direct = isinstance(family_of(f, "OBD"), Merged)
-        low = (LEAST if direct else SOFT) * unit
+        softest = SOFT
+        nearest = least
+        if family_of(f, "OBD").merged:
+            softest = LEAST
+            nearest = self.step(f, before, LEAST * unit)  # of the minimisers, nearly
+        low = softest * unit
         high = MOST * unit
-        nearest = self.step(f, before, low) if direct else least  # of the minimisers, nearly
         if not far(nearest):
             return nearest
         for _ in range(HALVINGS):
             middle = float(np.sqrt(low * high))
-            low, high = (middle, high) if far(self.step(f, before, middle)) else (low, middle)
+            if far(self.step(f, before, middle)):
+                low = middle
+            else:
+                high = middle
         return self.step(f, before, high)
 
 

@@ -11,9 +11,9 @@ from klazy.base.checks import Array, refusal, vector
 from klazy.base.config import Config
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Totals, Trace
-from klazy.hindsight.families import Merged, Pinball, Separate, family_of
+from klazy.hindsight.families import Family, family_of
 from klazy.movement import L2Movement, Movement
-from klazy.sets import Box, ConvexSet
+from klazy.sets import ConvexSet
 
 SPLITS = 50_000  # alternations of a step and a projection at most
 CLOSE = 1e-10  # relative to the set's size, how near the two must come
@@ -55,17 +55,12 @@ class LookAhead(Config, ABC):
     def step(self, f: Costs, center: Array, r: float) -> Array:
         r"""The minimiser over the set of f(x) + r/2 \|x - center\|^2, for a single round f."""
         family = family_of(f, type(self).__name__)
-        if isinstance(family, Merged):
-            shrink, shift = family.affine(r)
-            return self.domain.project(shrink * center + shift[0])
-        assert isinstance(family, Separate)
-        if isinstance(family, Pinball) and isinstance(
-            self.domain, Box
-        ):  # one coordinate at a time: stop at the bound
+        by_coordinate = family.separable and self.domain.separable  # each stops at its bound
+        if family.merged or by_coordinate:
             return self.domain.project(family.prox(center[None], r)[0])
         return self._split(family, center, r)
 
-    def _split(self, family: Separate, center: Array, r: float) -> Array:
+    def _split(self, family: Family, center: Array, r: float) -> Array:
         """By splitting the set, with the attraction to the center, from the cost; rho is what holds the two together."""
         steep = float(np.linalg.norm(family.gradient(center))) / self.domain.scale
         rho = max(r, steep) if np.isfinite(steep) else r
