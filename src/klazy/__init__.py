@@ -8,6 +8,7 @@ from klazy import costs, hindsight, learners, live, movement, schedules, sets
 from klazy.costs import *
 from klazy.game.batch import Batch, run_batch
 from klazy.game.discrete import sample_actions
+from klazy.game.game import Game
 from klazy.game.regret import Regret, competitive_ratio, regret
 from klazy.game.run import run, run_many
 from klazy.game.trace import Totals, Trace
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "Batch",
+    "Game",
     "Regret",
     "Totals",
     "Trace",

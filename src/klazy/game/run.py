@@ -1,6 +1,5 @@
 """The loop that joins a learner to costs: run, and many runs at once; batch.py plays many by one kernel, for their sums."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, one_of, refusal, rows, vector, whole
+from klazy.base.checks import Array, one_of, refusal, rows
 from klazy.costs import Costs, as_costs, rounds_of
+from klazy.game.game import Game, check_learners, count_workers
 from klazy.game.trace import Totals, Trace
 from klazy.kernels import codes
 from klazy.learners import Learner, SAder
-from klazy.movement import L2Movement, Movement
+from klazy.movement import Movement
 
 RECORDS = ("experts", "actions", "costs", "totals")
 ENGINES = ("auto", "compiled", "step")
@@ -62,17 +62,33 @@ def run(
     cost                   0             0
     moved in 1 of 2 rounds
     """
-    game = _Game(learner, costs, movement, record, hints, x0, state)
-    if one_of(engine, "engine", "run", ENGINES) == "step":
-        return game.by_step()
+    if not isinstance(learner, Learner):
+        raise refusal("run", "a learner", "learner", repr(learner), "write run(GD(L2Ball(5), 1.0), costs)")
+    game = Game.check("run", learner.domain, costs, movement, x0, learner)
+    one_of(engine, "engine", "run", ENGINES)
+    one_of(record, "record", "run", RECORDS)
+    if record == "experts" and not isinstance(learner, SAder):
+        raise refusal("run", "a SAder for record='experts'", "learner", repr(learner), "use record='actions'")
+    guesses = _check_hints(learner, game, hints)
+    first = learner.init() if state is None else learner.checked_state(state, "run")
     missing = part_without_kernel(learner, game.costs, game.movement)
-    if missing is None:
-        return game.compiled()
-    if engine == "compiled":
+    if engine == "compiled" and missing is not None:
         raise refusal(
             "run", "a kernel for every part", "engine", f"'compiled' with {missing}", "use engine='auto'"
         )
-    return game.by_step()
+    if engine == "step" or missing is not None:
+        return play_by_step(learner, game, first, record, guesses)
+    return play_compiled(learner, game, first, record, guesses)
+
+
+def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array | None:
+    if hints is None:
+        return None
+    if not learner.accepts_hints:
+        raise refusal(
+            "run", "a learner that accepts hints", "learner", repr(learner), "use MemoryGD, or no hints"
+        )
+    return rows(hints, "hints", "run", game.costs.dim, game.costs.T)
 
 
 def part_without_kernel(learner: Learner[Any], *parts: Costs | Movement) -> str | None:
@@ -97,181 +113,152 @@ def run_many(
     >>> [round(t.totals.cost, 3) for t in run_many([GD(Simplex(3), 1.0), LazyGD(Simplex(3), 1.0)], g)]
     [100.0, 100.0]
     """
-    cores = os.cpu_count() or 1
-    workers = (
-        cores if jobs is None else whole(jobs, "jobs", "run_many", "jobs >= 1", "leave it out for all cores")
-    )
+    workers = count_workers("run_many", jobs)
     many = isinstance(learners, Sequence)
-    sequences = _sequences(costs)
+    sequences = _split_sequences(costs)
     if many and sequences is not None:
         raise refusal("run_many", "many learners or many sequences", "both", "lists", "loop over one of them")
     if not many and sequences is None:
         raise refusal("run_many", "a list of learners or of sequences", "both", "single", "use run")
-    pairs: list[Any] = [(learners, c) for c in sequences or []]
     if many:
+        check_learners("run_many", learners)
         shared = as_costs(costs)  # pyright: ignore[reportArgumentType]
         pairs = [(learner, shared) for learner in learners]
-    for learner, _ in pairs:
-        if not isinstance(learner, Learner):
-            raise refusal(
-                "run_many",
-                "learners",
-                "learner",
-                repr(learner),
-                "write run_many([GD(L2Ball(5), 1.0)], costs)",
-            )
+    else:
+        check_learners("run_many", [learners])
+        pairs = [(learners, sequence) for sequence in sequences or []]
     compiled = options.get("engine") != "step" and all(part_without_kernel(*pair) is None for pair in pairs)
-    return _threads(pairs, options, workers) if compiled else _processes(pairs, options, workers)
+    if compiled:
+        return _run_in_threads(pairs, options, workers)
+    return _run_in_processes(pairs, options, workers)
 
 
-def _threads(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace]:
+def _run_in_threads(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda pair: run(*pair, **options), pairs))
 
 
-def _processes(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace]:
+def _run_in_processes(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace]:
     try:
         from joblib import Parallel, delayed
     except ImportError:
-        return _threads(pairs, options, workers)
+        return _run_in_threads(pairs, options, workers)
     traces: Any = Parallel(n_jobs=max(1, min(workers, len(pairs))))(
-        delayed(_without_costs)(*pair, options) for pair in pairs
+        delayed(_run_without_costs)(*pair, options) for pair in pairs
     )
     both = zip(traces, pairs, strict=True)
     return [replace(trace, costs=costs, source=learner) for trace, (learner, costs) in both]
 
 
-def _without_costs(learner: Learner[Any], costs: Costs, options: dict[str, Any]) -> Trace:
+def _run_without_costs(learner: Learner[Any], costs: Costs, options: dict[str, Any]) -> Trace:
     """A run whose trace does not send learner and costs back to the process that they came from."""
     return replace(run(learner, costs, **options), costs=None, source=None)
 
 
-def _sequences(costs: Any) -> list[Costs] | None:
+def _split_sequences(costs: Any) -> list[Costs] | None:
     """The several sequences in ``costs``, or None if it is one."""
     if isinstance(costs, Costs):
         return None
-    if isinstance(costs, Sequence) and costs and all(isinstance(c, Costs) or np.ndim(c) == 2 for c in costs):
+    several = (
+        isinstance(costs, Sequence) and costs and all(isinstance(c, Costs) or np.ndim(c) == 2 for c in costs)
+    )
+    if several or np.ndim(costs) == 3:
         return [as_costs(c) for c in costs]
-    return [as_costs(c) for c in costs] if np.ndim(costs) == 3 else None
+    return None
 
 
-class _Game:
-    """One run, its input checked: before this object exists nothing has been played."""
-
-    def __init__(
-        self, learner: Any, costs: Any, movement: Any, record: str, hints: Any, x0: Any, state: Any
-    ) -> None:
-        if not isinstance(learner, Learner):
-            raise refusal(
-                "run", "a learner", "learner", repr(learner), "write run(GD(L2Ball(5), 1.0), costs)"
-            )
-        self.learner: Any = learner
-        self.costs = as_costs(costs)
-        d = learner.domain.dim
-        if self.costs.dim != d:
-            raise refusal(
-                "run", f"costs on R^{d}, the set's space", "costs.dim", self.costs.dim, "match the dimensions"
-            )
-        own = learner.movement if isinstance(learner, SAder) else L2Movement()
-        self.movement = own if movement is None else movement
-        if not isinstance(self.movement, Movement):
-            raise refusal(
-                "run", "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})"
-            )
-        self.movement.check(d)
-        self.weights = self.movement.weights(self.costs.T)
-        self.record = one_of(record, "record", "run", RECORDS)
-        if record == "experts" and not isinstance(learner, SAder):
-            raise refusal(
-                "run", "a SAder for record='experts'", "learner", repr(learner), "use record='actions'"
-            )
-        if hints is not None and not learner.accepts_hints:
-            raise refusal(
-                "run", "a learner that accepts hints", "learner", repr(learner), "use MemoryGD, or no hints"
-            )
-        self.hints = None if hints is None else rows(hints, "hints", "run", d, self.costs.T)
-        self.x0 = None if x0 is None else vector(x0, "x0", "run", d)
-        self.state = learner.init() if state is None else learner.checked_state(state, "run")
-
-    def _moved_at_first(self) -> float:
-        return 0.0 if self.x0 is None else float(self.movement.distance(self.state.x - self.x0))
-
-    def _trace(self, engine: str, totals: Totals, state: Any, kept: dict[str, Array]) -> Trace:
-        about = (repr(self.learner), engine, self.record, self.costs.T, self.costs.dim)
-        return Trace(*about, totals, self.movement, kept, self.x0, self.costs, state, self.learner)
-
-    def compiled(self) -> Trace:
-        learner = self.learner
-        costs = self.costs
-        T = self.costs.T
-        d = self.costs.dim
-        kernel = learner.play_kernel(costs.code or 0)
-        log = []
-        if isinstance(learner, SAder):
-            log.append(np.empty((T if self.record == "experts" else 0, learner.record_width)))
-        x = np.empty((T if self.record in ("experts", "actions") else 0, d))
-        hitting, switching = np.empty((2, 0 if self.record == "totals" else T))
-        flat = learner.pack(self.state)
-        totals = np.zeros(2)
-        hints = np.zeros((1, d)) if self.hints is None else self.hints
-        with np.errstate(all="ignore"):  # what is not finite is found by the kernel and refused below
-            bad = kernel(
-                *costs.arrays(), hints, learner.program(), self.movement.code, self.weights, self.movement.prices(d),
-                self._moved_at_first(), flat, x, hitting, switching, totals, *log,
-            )  # fmt: skip
-        if bad:
-            costs.check_finite()
-            raise _not_finite(costs, bad)
-        recorded = {"x": x, "hitting": hitting, "switching": switching}
-        if self.record == "experts":
-            recorded |= learner.named_accounts(learner.in_order(log[0]), hitting)
-        return self._trace("compiled", Totals(*totals.tolist()), learner.unpack(flat), _nonempty(recorded))
-
-    def by_step(self) -> Trace:
-        self.costs.check_finite()
-        learner = self.learner
-        costs = self.costs
-        state = self.state
-        pending = self._moved_at_first()
-        weights = np.broadcast_to(self.weights, costs.T)
-        step: Any = learner.step
-        value_of, subgradient_of = rounds_of(costs)
-        points = []
-        hitting = []
-        switching = []
-        log = []
-        hit = moved = 0.0
-        for t in range(1, costs.T + 1):
-            value = value_of(t, state.x)
-            paid = float(weights[t - 1] * pending)
-            if not np.isfinite(value):
-                raise _not_finite(costs, self.state.t + t - 1)
-            hit = hit + value
-            moved = moved + paid
-            if self.record != "totals":
-                hitting.append(value)
-                switching.append(paid)
-            if self.record in ("experts", "actions"):
-                points.append(state.x)
-            g = subgradient_of(t, state.x)
-            previous = state.x
-            if self.record == "experts":
-                log.append(learner.account(state, g))
-            state = step(state, g) if self.hints is None else step(state, g, self.hints[t - 1])
-            pending = float(self.movement.distance(state.x - previous))
-        recorded = {"x": np.array(points), "hitting": np.array(hitting), "switching": np.array(switching)}
-        if self.record == "experts":
-            recorded |= learner.named_accounts(np.array(log), recorded["hitting"])
-        return self._trace("step", Totals(hit, moved), state, _nonempty(recorded))
+def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace:
+    """The whole game in one call of a kernel; every part has one."""
+    costs = game.costs
+    T = costs.T
+    d = costs.dim
+    kept_points = T if record in ("experts", "actions") else 0
+    kept_costs = 0 if record == "totals" else T
+    x = np.empty((kept_points, d))
+    hitting = np.empty(kept_costs)
+    switching = np.empty(kept_costs)
+    totals = np.zeros(2)
+    log = []
+    if isinstance(learner, SAder):
+        kept_accounts = T if record == "experts" else 0
+        log.append(np.empty((kept_accounts, learner.record_width)))
+    if hints is None:
+        hints = np.zeros((1, d))
+    flat = learner.pack(state)
+    kernel = learner.play_kernel(costs.code or 0)
+    with np.errstate(all="ignore"):  # what is not finite is found by the kernel and refused below
+        bad = kernel(
+            *costs.arrays(), hints, learner.program(), game.movement.code, game.weights, game.movement.prices(d),
+            _measure_first_move(game, state), flat, x, hitting, switching, totals, *log,
+        )  # fmt: skip
+    if bad:
+        costs.check_finite()
+        raise _refuse_value(costs, bad)
+    kept = {"x": x, "hitting": hitting, "switching": switching}
+    if record == "experts":
+        kept |= learner.named_accounts(learner.in_order(log[0]), hitting)
+    return _make_trace(
+        learner, game, "compiled", record, Totals(*totals.tolist()), learner.unpack(flat), kept
+    )
 
 
-def _nonempty(arrays: dict[str, Array]) -> dict[str, Array]:
-    return {name: array for name, array in arrays.items() if array.size}
+def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace:
+    """The game round by round, as the learner's ``step`` specifies it."""
+    costs = game.costs
+    costs.check_finite()
+    weights = np.broadcast_to(game.weights, costs.T)
+    value_of, subgradient_of = rounds_of(costs)
+    before = state.t - 1  # rounds that were played before this run
+    pending = _measure_first_move(game, state)
+    points = []
+    hitting = []
+    switching = []
+    log = []
+    hit = 0.0
+    moved = 0.0
+    for t in range(1, costs.T + 1):
+        value = value_of(t, state.x)
+        paid = float(weights[t - 1] * pending)
+        if not np.isfinite(value):
+            raise _refuse_value(costs, before + t)
+        hit = hit + value
+        moved = moved + paid
+        if record != "totals":
+            hitting.append(value)
+            switching.append(paid)
+        if record in ("experts", "actions"):
+            points.append(state.x)
+        g = subgradient_of(t, state.x)
+        if record == "experts":
+            log.append(learner.account(state, g))
+        previous = state.x
+        state = learner.step(state, g) if hints is None else learner.step(state, g, hints[t - 1])
+        pending = float(game.movement.distance(state.x - previous))
+    kept = {"x": np.array(points), "hitting": np.array(hitting), "switching": np.array(switching)}
+    if record == "experts":
+        kept |= learner.named_accounts(np.array(log), kept["hitting"])
+    return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept)
 
 
-def _not_finite(costs: Costs, t: int) -> ValueError:
+def _measure_first_move(game: Game, state: Any) -> float:
+    """How far the first point is from x0, before the weight; nothing without x0."""
+    if game.x0 is None:
+        return 0.0
+    return float(game.movement.distance(state.x - game.x0))
+
+
+def _make_trace(
+    learner: Any, game: Game, engine: str, record: str, totals: Totals, state: Any, kept: dict[str, Array]
+) -> Trace:
+    nonempty = {name: array for name, array in kept.items() if array.size}
+    costs = game.costs
+    about = (repr(learner), engine, record, costs.T, costs.dim)
+    return Trace(*about, totals, game.movement, nonempty, game.x0, costs, state, learner)
+
+
+def _refuse_value(costs: Costs, t: int) -> ValueError:
     return refusal(
         "run",
         "finite costs on the set",

@@ -7,9 +7,10 @@ import numpy as np
 
 from klazy.base.checks import Array, one_of, positive, refusal, whole
 from klazy.base.config import Config
-from klazy.learners import Learner, SAder
+from klazy.game.game import default_movement
+from klazy.learners import Learner
 from klazy.live.rounding import check_whole, nearest_whole, towards
-from klazy.movement import L2Movement, Movement
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
 
@@ -89,8 +90,7 @@ class Guards(Config):
 
     def fitted(self, learner: Learner[Any]) -> "Guards":
         """These guards, their movement cost named, for a learner on whose set they make sense."""
-        own = learner.movement if isinstance(learner, SAder) else L2Movement()
-        movement = own if self.movement is None else self.movement
+        movement = default_movement(learner) if self.movement is None else self.movement
         movement.check(learner.domain.dim)
         if self.integers:
             check_whole(learner.domain, "Guards")
