@@ -204,7 +204,7 @@ def test_looking_ahead_is_a_type_of_its_own():
     assert not isinstance(player, kl.Learner)
     assert repr(player) == "RecedingHorizon(domain=L2Ball(dim=2), window=3)"
     with pytest.raises(ValueError, match="run needs a learner"):
-        kl.run(player, np.ones((3, 2)))  # pyright: ignore[reportArgumentType]
+        kl.run(player, np.ones((3, 2)))  # pyright: ignore[reportCallIssue, reportArgumentType]
     with pytest.raises(ValueError, match="run_ahead needs a baseline that looks ahead, got player=GD"):
         run_ahead(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)))  # pyright: ignore[reportArgumentType]
 

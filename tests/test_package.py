@@ -54,12 +54,24 @@ def test_every_public_name_has_a_docstring():
 
 
 USER = """
+from typing import assert_type
+
 import numpy as np
 import klazy as kl
+from klazy.learners.base import AnchoredState
+from klazy.learners.gd import GDState
 
 g = np.ones((10, 3))
 learner = kl.GD(kl.L2Ball(3), sigma=kl.Sqrt(1.0))
 trace = kl.run(learner, g, movement=kl.L1Movement(0.5))
+assert_type(trace.state, GDState)
+again = kl.run(learner, g, state=trace.state)
+lazy = kl.KLazyGD(kl.L2Ball(3), 1.0, k=2)
+assert_type(kl.run_many(lazy, [g, g])[0].state, AnchoredState)
+assert_type(kl.run_many([learner, learner], g)[0].state, GDState)
+both = kl.run_many([learner, lazy], g)
+for each in (learner, lazy):
+    point: np.ndarray = kl.run(each, g).state.x
 total: float = kl.regret(trace, np.zeros(3)).total
 x: np.ndarray = kl.Agent(kl.auto(kl.Simplex(3))).update([1.0, 0.0, 0.0])
 """

@@ -11,7 +11,7 @@ from klazy.sets import Simplex
 from klazy.sets.base import TOLERANCE
 
 
-def sample_actions(trace: Trace, seed: Any) -> NDArray[np.int64]:
+def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
     r"""One action per round, counted from 0, of shape (T,): a_t is i with probability x_{t,i}, the points scaled to sum 1.
 
     .. math:: P(a_{t+1} = a_t) = \min(1, x_{t+1,a_t} / x_{t,a_t}), \qquad

@@ -1,7 +1,7 @@
 """Regret of a run against a comparator."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -83,7 +83,7 @@ class Regret:
         return show.curves(self._running, "regret so far")
 
 
-def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:
+def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:
     """Regret of a run against u: one point of shape (d,), or one per round of shape (T, d).
 
     ``costs`` are those of the run; they need to be given only for a trace that was loaded from a file. If the run was
@@ -131,7 +131,7 @@ def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -
     return Regret(dynamic, totals.switching, float(moved.sum()), float(path.sum()), curves)
 
 
-def competitive_ratio(trace: Trace, optimum: Optimum) -> float:
+def competitive_ratio(trace: Trace[Any], optimum: Optimum) -> float:
     """What a run paid over what the offline optimum must pay, for costs that are never negative.
 
     It is certified: the optimum's lower bound is divided by, so the true ratio is no larger.
@@ -159,7 +159,7 @@ def competitive_ratio(trace: Trace, optimum: Optimum) -> float:
     return trace.totals.cost / optimum.lower_bound
 
 
-def _same_game(trace: Trace, optimum: Optimum) -> bool:
+def _same_game(trace: Trace[Any], optimum: Optimum) -> bool:
     if trace.costs is None or optimum.u.shape != (trace.T, trace.dim) or optimum.movement != trace.movement:
         return False
     starts = [x0 for x0 in (trace.x0, optimum.x0) if x0 is not None]

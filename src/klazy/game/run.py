@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,12 +13,27 @@ from klazy.game.game import Game, check_learners, count_workers
 from klazy.game.trace import Totals, Trace
 from klazy.kernels import codes
 from klazy.learners import Learner, SAder
+from klazy.learners.base import S
 from klazy.movement import Movement
 
 RECORDS = ("experts", "actions", "costs", "totals")
 ENGINES = ("auto", "compiled", "step")
 
 
+# The second form is for a variable that holds learners of several kinds: they have no state in common.
+@overload
+def run(
+    learner: Learner[S],
+    costs: Costs | ArrayLike,
+    *,
+    movement: Movement | None = None,
+    engine: str = "auto",
+    record: str = "actions",
+    hints: ArrayLike | None = None,
+    x0: ArrayLike | None = None,
+    state: S | None = None,
+) -> Trace[S]: ...
+@overload
 def run(
     learner: Learner[Any],
     costs: Costs | ArrayLike,
@@ -29,7 +44,18 @@ def run(
     hints: ArrayLike | None = None,
     x0: ArrayLike | None = None,
     state: Any = None,
-) -> Trace:
+) -> Trace[Any]: ...
+def run(
+    learner: Learner[Any],
+    costs: Costs | ArrayLike,
+    *,
+    movement: Movement | None = None,
+    engine: str = "auto",
+    record: str = "actions",
+    hints: ArrayLike | None = None,
+    x0: ArrayLike | None = None,
+    state: Any = None,
+) -> Trace[Any]:
     """Play ``learner`` against ``costs``, a cost family or a bare array of gradients of shape (T, d), which is not copied.
 
     Parameters
@@ -97,13 +123,29 @@ def part_without_kernel(learner: Learner[Any], *parts: Costs | Movement) -> str 
     return learner.part_without_kernel() or next(others, None)
 
 
+@overload
+def run_many(
+    learners: Learner[S] | Sequence[Learner[S]],
+    costs: Costs | ArrayLike | Sequence[Costs] | Sequence[ArrayLike],
+    *,
+    jobs: int | None = None,
+    **options: Any,
+) -> list[Trace[S]]: ...
+@overload
 def run_many(
     learners: Learner[Any] | Sequence[Learner[Any]],
     costs: Costs | ArrayLike | Sequence[Costs] | Sequence[ArrayLike],
     *,
     jobs: int | None = None,
     **options: Any,
-) -> list[Trace]:
+) -> list[Trace[Any]]: ...
+def run_many(
+    learners: Learner[Any] | Sequence[Learner[Any]],
+    costs: Costs | ArrayLike | Sequence[Costs] | Sequence[ArrayLike],
+    *,
+    jobs: int | None = None,
+    **options: Any,
+) -> list[Trace[Any]]:
     """Many learners on one sequence, or one learner on many sequences, on all cores; ``options`` are those of :func:`run`.
 
     Several sequences are a list of costs, a list of (T, d) arrays, or one array of shape (n, T, d). Compiled runs are
@@ -133,14 +175,14 @@ def run_many(
     return _run_in_processes(pairs, options, workers)
 
 
-def _run_in_threads(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace]:
+def _run_in_threads(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace[Any]]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda pair: run(*pair, **options), pairs))
 
 
-def _run_in_processes(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace]:
+def _run_in_processes(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace[Any]]:
     try:
         from joblib import Parallel, delayed
     except ImportError:
@@ -152,7 +194,7 @@ def _run_in_processes(pairs: list[Any], options: dict[str, Any], workers: int) -
     return [replace(trace, costs=costs, source=learner) for trace, (learner, costs) in both]
 
 
-def _run_without_costs(learner: Learner[Any], costs: Costs, options: dict[str, Any]) -> Trace:
+def _run_without_costs(learner: Learner[Any], costs: Costs, options: dict[str, Any]) -> Trace[Any]:
     """A run whose trace does not send learner and costs back to the process that they came from."""
     return replace(run(learner, costs, **options), costs=None, source=None)
 
@@ -169,7 +211,7 @@ def _split_sequences(costs: Any) -> list[Costs] | None:
     return None
 
 
-def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace:
+def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace[Any]:
     """The whole game in one call of a kernel; every part has one."""
     costs = game.costs
     T = costs.T
@@ -204,7 +246,7 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     )
 
 
-def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace:
+def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace[Any]:
     """The game round by round, as the learner's ``step`` specifies it."""
     costs = game.costs
     costs.check_finite()
@@ -251,11 +293,11 @@ def _measure_first_move(game: Game, state: Any) -> float:
 
 def _make_trace(
     learner: Any, game: Game, engine: str, record: str, totals: Totals, state: Any, kept: dict[str, Array]
-) -> Trace:
+) -> Trace[Any]:
     nonempty = {name: array for name, array in kept.items() if array.size}
     costs = game.costs
     about = (repr(learner), engine, record, costs.T, costs.dim)
-    return Trace(*about, totals, game.movement, nonempty, game.x0, costs, state, learner)
+    return Trace[Any](*about, totals, game.movement, nonempty, state, game.x0, costs, learner)
 
 
 def _refuse_value(costs: Costs, t: int) -> ValueError:

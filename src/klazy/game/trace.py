@@ -4,13 +4,14 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
 from klazy.base.checks import Array, refusal
 from klazy.base.html import card, code, paragraph, row, sparkline, table
 from klazy.costs import Costs
+from klazy.learners.base import S
 from klazy.movement import Movement
 from klazy.show import figure
 
@@ -37,12 +38,13 @@ class Totals(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Generic[S]):
     """One learner's run: what it played, what that cost, what moving cost.
 
     ``record`` decided what was kept: the totals always, ``hitting`` and ``switching`` from ``"costs"`` on, ``x`` from
     ``"actions"`` on, and what an ensemble knows of its experts with ``"experts"``. ``switching`` includes the movement weight.
-    ``state`` is the learner's after the last round, from which :func:`~klazy.run` can go on.
+    ``state`` is the learner's after the last round, from which :func:`~klazy.run` can go on; a trace loaded from a file, or of
+    a baseline that looks ahead, has none.
     """
 
     learner: str
@@ -53,9 +55,9 @@ class Trace:
     totals: Totals
     movement: Movement
     kept: dict[str, Array]
+    state: S
     x0: Array | None = None
     costs: Costs | None = None
-    state: Any = None
     source: Any = None  # the learner itself
 
     @property
@@ -226,7 +228,7 @@ class Trace:
             np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Trace":
+    def load(cls, path: str | Path) -> "Trace[Any]":
         """Read what :meth:`save` wrote; a file of a newer format is refused."""
         with np.load(path, allow_pickle=False) as file:
             if "about" not in file.files:
@@ -237,4 +239,5 @@ class Trace:
             raise ValueError(f"Trace needs a file of format <= {FORMAT}, got {path}; install a newer klazy.")
         totals = Totals(*about.pop("totals"))
         movement = Movement.from_dict(about.pop("movement"))
-        return cls(**about, totals=totals, movement=movement, x0=arrays.pop("x0", None), kept=arrays)
+        x0 = arrays.pop("x0", None)
+        return Trace[Any](**about, totals=totals, movement=movement, kept=arrays, state=None, x0=x0)

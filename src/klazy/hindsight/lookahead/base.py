@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,7 +81,7 @@ def run_ahead(
     *,
     movement: Movement | None = None,
     x0: ArrayLike | None = None,
-) -> Trace:
+) -> Trace[Any]:
     """Let a baseline that looks ahead play. The trace is as :func:`~klazy.run`'s; its ``engine`` says ``look-ahead``.
 
     >>> trace = run_ahead(RecedingHorizon(Box(-1, 1), window=1), [[1.0], [-1.0], [-1.0], [1.0]], movement=L1Movement(0.8))
@@ -100,4 +101,4 @@ def run_ahead(
     totals = Totals(float(hitting.sum()), float(switching.sum()))
     kept = {"x": x, "hitting": hitting, "switching": switching}
     about = (repr(player), "look-ahead", "actions", game.costs.T, game.costs.dim)
-    return Trace(*about, totals, game.movement, kept, game.x0, game.costs)
+    return Trace[Any](*about, totals, game.movement, kept, None, game.x0, game.costs)
