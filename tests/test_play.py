@@ -1,6 +1,7 @@
 """run, run_many, Trace and regret as their users see them, and the paper's worked figures."""
 
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -78,6 +79,22 @@ class TestTrace:
         assert lines[1] == "50 rounds in R^3, L2Movement(), engine: compiled"
         assert [line.split()[0] for line in lines[4:7]] == ["hitting", "switching", "cost"]
         assert "cost=" in repr(trace)
+
+    def test_makes_no_text_of_its_learner_before_it_is_asked_for(self, monkeypatch):
+        """The text of an ensemble takes longer than a short run."""
+        asked = []
+        monkeypatch.setattr(kl.GD, "__repr__", lambda learner: asked.append(learner) or "mine")
+        learner = kl.GD(kl.L2Ball(2), 1.0)
+        trace = kl.run(learner, np.ones((3, 2)), engine="step")
+        assert not asked
+        assert (trace.learner, asked) == ("mine", [learner])
+
+    def test_is_pickled_with_its_learner(self, trace, tmp_path):
+        trace.save(tmp_path / "trace.npz")
+        for one in (trace, kl.Trace.load(tmp_path / "trace.npz")):
+            back = pickle.loads(pickle.dumps(one))
+            assert (back.learner, back.source) == (trace.learner, one.source)
+            assert np.array_equal(back.x, trace.x)
 
     def test_adds_up(self, trace):
         t = trace
@@ -178,6 +195,7 @@ class TestRunMany:
         slow, fast = kl.run_many([learner], g, engine="step")[0], kl.run_many([learner], g)[0]
         np.testing.assert_allclose(slow.x, fast.x, atol=1e-12)
         assert (slow.engine, fast.engine) == ("step", "compiled")
+        assert slow.learner == fast.learner == repr(learner)
 
     def test_both_or_neither_is_refused(self):
         learner, g = kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2))

@@ -294,10 +294,19 @@ def _measure_first_move(game: Game, state: Any) -> float:
 def _make_trace(
     learner: Any, game: Game, engine: str, record: str, totals: Totals, state: Any, kept: dict[str, Array]
 ) -> Trace[Any]:
-    nonempty = {name: array for name, array in kept.items() if array.size}
-    costs = game.costs
-    about = (repr(learner), engine, record, costs.T, costs.dim)
-    return Trace[Any](*about, totals, game.movement, nonempty, state, game.x0, costs, learner)
+    return Trace[Any](
+        engine=engine,
+        record=record,
+        T=game.costs.T,
+        dim=game.costs.dim,
+        totals=totals,
+        movement=game.movement,
+        kept={name: array for name, array in kept.items() if array.size},
+        state=state,
+        x0=game.x0,
+        costs=game.costs,
+        source=learner,
+    )
 
 
 def _refuse_value(costs: Costs, t: int) -> ValueError:

@@ -47,7 +47,6 @@ class Trace(Generic[S]):
     a baseline that looks ahead, has none.
     """
 
-    learner: str
     engine: str
     record: str
     T: int
@@ -58,7 +57,13 @@ class Trace(Generic[S]):
     state: S
     x0: Array | None = None
     costs: Costs | None = None
-    source: Any = None  # the learner itself
+    source: Any = None  # the learner itself, unless the trace was loaded from a file
+    text: str = ""  # what is known of the learner where the learner itself is not
+
+    @property
+    def learner(self) -> str:
+        """The learner as text; it is made when it is asked for, because an ensemble's fills pages."""
+        return self.text if self.source is None else repr(self.source)
 
     @property
     def x(self) -> Array:
@@ -239,5 +244,8 @@ class Trace(Generic[S]):
             raise ValueError(f"Trace needs a file of format <= {FORMAT}, got {path}; install a newer klazy.")
         totals = Totals(*about.pop("totals"))
         movement = Movement.from_dict(about.pop("movement"))
+        text = about.pop("learner")
         x0 = arrays.pop("x0", None)
-        return Trace[Any](**about, totals=totals, movement=movement, kept=arrays, state=None, x0=x0)
+        return Trace[Any](
+            **about, totals=totals, movement=movement, kept=arrays, state=None, x0=x0, text=text
+        )

@@ -99,6 +99,16 @@ def run_ahead(
     hitting = game.costs.values(x)
     switching = game.movement.paid(x, game.x0)
     totals = Totals(float(hitting.sum()), float(switching.sum()))
-    kept = {"x": x, "hitting": hitting, "switching": switching}
-    about = (repr(player), "look-ahead", "actions", game.costs.T, game.costs.dim)
-    return Trace[Any](*about, totals, game.movement, kept, None, game.x0, game.costs)
+    return Trace[Any](
+        engine="look-ahead",
+        record="actions",
+        T=game.costs.T,
+        dim=game.costs.dim,
+        totals=totals,
+        movement=game.movement,
+        kept={"x": x, "hitting": hitting, "switching": switching},
+        state=None,
+        x0=game.x0,
+        costs=game.costs,
+        text=repr(player),
+    )
