@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -155,6 +156,21 @@ class TestRegret:
         assert r.path_length == pytest.approx(np.linalg.norm(np.diff(u, axis=0), axis=1).sum())
         assert r.total == pytest.approx(r.dynamic + r.switching - r.comparator_switching)
         assert str(r).splitlines()[4].split()[0] == "total"
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("u", [np.zeros(3), np.ones(3)], ids=["zeros", "ones"])
+    def test_costs_and_comparators_that_are_not_finite_are_refused_where_they_stand(self, u, value):
+        trace = kl.run(kl.GD(kl.L2Ball(3), 1.0), np.ones((4, 3)))
+        spoilt = np.ones((4, 3))
+        spoilt[2, 1] = value
+        with pytest.raises(
+            ValueError, match=re.escape(f"LinearCosts needs finite numbers, got g[2, 1]={value};")
+        ):
+            kl.regret(trace, u, costs=spoilt)
+        with pytest.raises(ValueError, match=re.escape(f"regret needs finite numbers, got u[2, 1]={value};")):
+            kl.regret(trace, spoilt)
+        with pytest.raises(ValueError, match=re.escape(f"regret needs finite numbers, got u[1]={value};")):
+            kl.regret(trace, spoilt[2])
 
     def test_a_run_has_no_regret_against_itself(self):
         trace = kl.run(kl.GD(kl.L2Ball(3), 1.0), gradients(1, 40, 3))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, real_array, refusal, rows, vector
+from klazy.base.checks import Array, all_finite, real_array, refusal, rows, vector
 from klazy.base.html import card, row, sparkline, table
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace
@@ -104,21 +104,18 @@ def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = No
             known,
             "pass those of the run",
         )
-    known.check_finite()
-    points = real_array(u, "u", "regret")
-    points = (
-        rows(points, "u", "regret", trace.dim, trace.T)
-        if points.ndim == 2
-        else vector(points, "u", "regret", trace.dim)
-    )
-    points = np.broadcast_to(points, (trace.T, trace.dim))
-    hitting = known.values(points)
-    moved = trace.movement.paid(points, trace.x0)
-    if not np.isfinite(hitting).all():
+    points = _check_comparator(u, trace)
+    with np.errstate(
+        invalid="ignore"
+    ):  # data that is not finite shows in the values, and is searched only then
+        hitting = known.values(points)
+    if not all_finite(hitting):
+        known.check_finite()
         t = int(np.argmin(np.isfinite(hitting))) + 1
         raise refusal(
             "regret", "finite costs of the comparator", f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set"
         )
+    moved = trace.movement.paid(points, trace.x0)
     path = L2Movement().paid(points)
     curves = None
     if "hitting" in trace.kept:
@@ -129,6 +126,15 @@ def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = No
     totals = trace.totals
     dynamic = totals.hitting - float(hitting.sum())
     return Regret(dynamic, totals.switching, float(moved.sum()), float(path.sum()), curves)
+
+
+def _check_comparator(u: ArrayLike, trace: Trace[Any]) -> Array:
+    """``u``, finite, as one point per round."""
+    points = real_array(u, "u", "regret", finite=False)
+    if points.ndim == 2:
+        return rows(points, "u", "regret", trace.dim, trace.T)
+    point = vector(points, "u", "regret", trace.dim)
+    return np.broadcast_to(point, (trace.T, trace.dim))
 
 
 def competitive_ratio(trace: Trace[Any], optimum: Optimum) -> float:
