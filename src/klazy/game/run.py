@@ -169,8 +169,8 @@ def run_many(
     else:
         check_learners("run_many", [learners])
         pairs = [(learners, sequence) for sequence in sequences or []]
-    compiled = options.get("engine") != "step" and all(part_without_kernel(*pair) is None for pair in pairs)
-    if compiled:
+    have_kernels = all(part_without_kernel(*pair) is None for pair in pairs)
+    if have_kernels and options.get("engine") != "step":
         return _run_in_threads(pairs, options, workers)
     return _run_in_processes(pairs, options, workers)
 
@@ -187,9 +187,9 @@ def _run_in_processes(pairs: list[Any], options: dict[str, Any], workers: int) -
         from joblib import Parallel, delayed
     except ImportError:
         return _run_in_threads(pairs, options, workers)
-    traces: Any = Parallel(n_jobs=max(1, min(workers, len(pairs))))(
-        delayed(_run_without_costs)(*pair, options) for pair in pairs
-    )
+    processes = max(1, min(workers, len(pairs)))
+    calls = [delayed(_run_without_costs)(*pair, options) for pair in pairs]
+    traces: Any = Parallel(n_jobs=processes)(calls)
     both = zip(traces, pairs, strict=True)
     return [replace(trace, costs=costs, source=learner) for trace, (learner, costs) in both]
 
@@ -203,11 +203,11 @@ def _split_sequences(costs: Any) -> list[Costs] | None:
     """The several sequences in ``costs``, or None if it is one."""
     if isinstance(costs, Costs):
         return None
-    several = (
-        isinstance(costs, Sequence) and costs and all(isinstance(c, Costs) or np.ndim(c) == 2 for c in costs)
-    )
+    several = False
+    if isinstance(costs, Sequence) and costs:
+        several = all(isinstance(one, Costs) or np.ndim(one) == 2 for one in costs)
     if several or np.ndim(costs) == 3:
-        return [as_costs(c) for c in costs]
+        return [as_costs(one) for one in costs]
     return None
 
 

@@ -129,25 +129,23 @@ class Trace(Generic[S]):
 
     def __str__(self) -> str:
         lines = [self._title, self._game, "", f"{'':10}{'total':>14}{'per round':>14}"]
-        lines += [f"{name:10}{total:14.6g}{total / self.T:14.6g}" for name, total in self._named.items()]
-        return "\n".join([*lines, *self._moves])
+        for name, total in self._named.items():
+            lines.append(f"{name:10}{total:14.6g}{total / self.T:14.6g}")
+        lines += self._moves
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """The same for notebooks, with a small picture of what was paid so far."""
         rows = [
             {"": name, "total": total, "per round": total / self.T} for name, total in self._named.items()
         ]
-        curves = ""
+        picture = ""
         if "hitting" in self.kept:
             hit = np.cumsum(self.hitting)
             moved = np.cumsum(self.switching)
-            curves = sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
-        return card(
-            "Trace",
-            code(self._title),
-            *map(paragraph, (self._game, *self._moves)),
-            row(table(rows, 6), curves),
-        )
+            picture = sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
+        words = [paragraph(line) for line in (self._game, *self._moves)]
+        return card("Trace", code(self._title), *words, row(table(rows, 6), picture))
 
     @property
     def _game(self) -> str:
@@ -162,9 +160,11 @@ class Trace(Generic[S]):
         """How often it moved, in words, if its points are known."""
         if "x" not in self.kept:
             return []
-        blocks = (np.diff(self.x[i : i + BLOCK + 1], axis=0) for i in range(0, self.T - 1, BLOCK))
-        # Copied across, because NumPy looks along short rows slowly.
-        moved = sum(np.count_nonzero((np.abs(block) > STILL).T.copy().any(axis=0)) for block in blocks)
+        moved = 0
+        for first in range(0, self.T - 1, BLOCK):
+            steps = np.diff(self.x[first : first + BLOCK + 1], axis=0)
+            changed = (np.abs(steps) > STILL).T.copy()  # across, because NumPy looks along short rows slowly
+            moved += np.count_nonzero(changed.any(axis=0))
         return [f"moved in {moved} of {self.T - 1} rounds"]
 
     def to_frame(self) -> "polars.DataFrame":
@@ -176,8 +176,9 @@ class Trace(Generic[S]):
                 "to_frame needs polars, which is not installed; pip install 'klazy[cli]'."
             ) from missing
         columns = {"t": np.arange(1, self.T + 1), "hitting": self.hitting, "switching": self.switching}
-        points = {f"x_{i + 1}": self.x[:, i] for i in range(self.dim)} if "x" in self.kept else {}
-        return polars.DataFrame(columns | points)
+        if "x" in self.kept:
+            columns |= {f"x_{i + 1}": self.x[:, i] for i in range(self.dim)}
+        return polars.DataFrame(columns)
 
     def plot(self) -> "Figure":
         """What it paid so far, what it played and how it weighed its experts, as far as recorded: a matplotlib figure.
@@ -221,14 +222,19 @@ class Trace(Generic[S]):
 
     def save(self, path: str | Path) -> None:
         """Write everything but the costs and the state to a NumPy ``.npz`` file; nothing in it is pickled."""
-        about = {"format": FORMAT, "learner": self.learner, "engine": self.engine, "record": self.record}
-        about |= {
+        about = {
+            "format": FORMAT,
+            "learner": self.learner,
+            "engine": self.engine,
+            "record": self.record,
             "T": self.T,
             "dim": self.dim,
             "totals": list(self.totals),
             "movement": self.movement.to_dict(),
         }
-        arrays: dict[str, Any] = self.kept if self.x0 is None else {**self.kept, "x0": self.x0}
+        arrays: dict[str, Any] = dict(self.kept)
+        if self.x0 is not None:
+            arrays["x0"] = self.x0
         with open(path, "wb") as file:
             np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
 
