@@ -1,6 +1,7 @@
 """Actions drawn from a run: distributed as its points, and switched no oftener than these move."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ def trace_of(x):
     """A run that played the rows of ``x``."""
     x = np.asarray(x, float)
     T, d = x.shape
-    return kl.Trace("by hand", "step", "actions", T, d, kl.Totals(0.0, 0.0), kl.L2Movement(), {"x": x})
+    return kl.Trace[Any]("step", "actions", T, d, kl.Totals(0.0, 0.0), kl.L2Movement(), {"x": x}, None)
 
 
 @st.composite

@@ -267,7 +267,7 @@ REFUSED = {
     "regret needs finite costs of the comparator, got f_1(u_1)=nan; choose u in the set.": (
         lambda: kl.regret(kl.run(kl.GD(kl.Simplex(3), 1.0), kl.LogWealthCosts(G)), [-1.0, -1.0, -1.0])
     ),
-    "run_many needs learners, got learner=3; write run_many([GD(L2Ball(5), 1.0)], costs).": (
+    "run_many needs learners, got learners[1]=3; write run_many([GD(L2Ball(5), 1.0)], costs).": (
         lambda: kl.run_many([GD, 3], G)  # pyright: ignore
     ),
     "run_many needs jobs >= 1, got jobs=0; leave it out for all cores.": lambda: kl.run_many([GD], G, jobs=0),

@@ -250,7 +250,10 @@ def test_costs_that_overflow_on_the_set_are_refused_as_run_does():
             lambda g: run_batch(kl.GD(kl.L1Ball(5), 1.0), g),  # pyright: ignore
             "a list of learners, got learners=GD(domain=L1Ball(dim=5), sigma=Constant(s=1.0)); write run_batch([",
         ),
-        (lambda g: run_batch([*TWO, 3], g), "learners, got learners[2]=3; write GD(L2Ball(5), 1.0)."),  # pyright: ignore
+        (
+            lambda g: run_batch([*TWO, 3], g),  # pyright: ignore
+            "learners, got learners[2]=3; write run_batch([GD(L2Ball(5), 1.0)], costs).",
+        ),
         (
             lambda g: run_batch([*TWO, kl.GD(kl.L2Ball(4), 1.0)], g),
             "learners on R^5, the costs' space, got learners[2].domain=L2Ball(dim=4); match the dimensions.",

@@ -436,7 +436,7 @@ REFUSED = {
     "offline_optimum needs a set to play on, got domain=3; write offline_optimum(costs, L2Ball(5)).": (
         lambda: offline_optimum(G, 3)  # pyright: ignore
     ),
-    "offline_optimum needs costs in the set's dimension 2, got dim=3; match the dimensions.": (
+    "offline_optimum needs costs on R^2, the set's space, got costs.dim=3; match the dimensions.": (
         lambda: offline_optimum(G, kl.L2Ball(2))
     ),
     "LinearCosts needs finite numbers, got g[0, 0]=nan; remove or fill NaN and inf.": lambda: offline_optimum(
@@ -452,8 +452,7 @@ REFUSED = {
     "got movement=HalfMovement(); state it as one of these.": lambda: offline_optimum(
         G, BALL, HalfMovement()
     ),
-    "frontier needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
-    "got movement=3; state it as one of these.": lambda: frontier(G, BALL, 3),  # pyright: ignore
+    "frontier needs a movement cost, got movement=3; write L2Movement(3).": lambda: frontier(G, BALL, 3),  # pyright: ignore
     "offline_optimum needs costs of a known family (LinearCosts, QuadraticCosts, PinballCosts, LogWealthCosts, HingeCosts, "
     "LogisticCosts), got costs=CallableCosts(T=1, dim=3); state them as one of these.": (
         lambda: offline_optimum(kl.CallableCosts(1, 3, lambda t, x: 0.0, lambda t, x: x), BALL)

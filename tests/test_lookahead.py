@@ -12,7 +12,6 @@ from klazy.hindsight.lookahead import (
     OBD,
     ROBD,
     AveragingHorizon,
-    Foreseen,
     LookAheadSAder,
     RecedingHorizon,
     run_ahead,
@@ -186,7 +185,7 @@ def test_robd_minimises_what_it_says(game, seed):
 @given(seed=st.integers(0, 2**16))
 def test_look_ahead_sader_keeps_its_promises(game, seed):
     domain, costs, movement = games(seed, 30)[game]
-    player, seen = LookAheadSAder(domain), Foreseen(costs, movement, domain.start)
+    player, seen = LookAheadSAder(domain), kl.Game.check("test", domain, costs, movement, domain.start)
     sigmas, prior, beta = player.parameters(costs.T, movement)
     assert prior.sum() == pytest.approx(1.0)
     _, paid = player.experts(seen)
@@ -205,7 +204,7 @@ def test_looking_ahead_is_a_type_of_its_own():
     assert not isinstance(player, kl.Learner)
     assert repr(player) == "RecedingHorizon(domain=L2Ball(dim=2), window=3)"
     with pytest.raises(ValueError, match="run needs a learner"):
-        kl.run(player, np.ones((3, 2)))  # pyright: ignore[reportArgumentType]
+        kl.run(player, np.ones((3, 2)))  # pyright: ignore[reportCallIssue, reportArgumentType]
     with pytest.raises(ValueError, match="run_ahead needs a baseline that looks ahead, got player=GD"):
         run_ahead(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)))  # pyright: ignore[reportArgumentType]
 
@@ -229,7 +228,7 @@ def test_looking_ahead_is_a_type_of_its_own():
         ),
         (
             lambda: run_ahead(OBD(kl.L2Ball(2)), np.ones((3, 3))),
-            "run_ahead needs costs on R^2, got costs.dim=3; match the dimensions.",
+            "run_ahead needs costs on R^2, the set's space, got costs.dim=3; match the dimensions.",
         ),
     ],
 )

@@ -132,7 +132,7 @@ class TestConfigurations:
         markup = "</code><script>alert('&')</script>"
         many = np.linspace(0.0, 1.0, 70)
         ensemble = kl.SAder([kl.GD(kl.Box(-many, many), Odd(markup)), kl.GD(kl.Box(-many, many), 2.0)])
-        regular = replace(RUN, learner=markup, movement=kl.L2Movement(np.ones(300)))
+        regular = replace(RUN, source=None, text=markup, movement=kl.L2Movement(np.ones(300)))
         for shown in (Odd(markup), kl.GD(kl.L2Ball(2), Odd(markup)), ensemble, kl.L2Movement(many), regular):
             page = Page(shown)  # which would find a tag that was not closed, or was closed twice
             assert not {"script", "array"} & {tag for tag, _ in page.tags}

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,9 +16,10 @@ import klazy as kl
 ROOT = Path(__file__).parent.parent
 
 
-def test_importing_loads_no_heavy_library():
-    heavy = ("numba", "scipy", "matplotlib", "polars", "daqp")
-    script = f"import sys, klazy; print([name for name in {heavy} if name in sys.modules])"
+@pytest.mark.parametrize("form", ["import klazy", "from klazy import *"])
+def test_importing_loads_no_heavy_library(form):
+    heavy = ("numba", "scipy", "matplotlib", "polars", "daqp", "pydantic")
+    script = f"import sys\n{form}\nprint([name for name in {heavy} if name in sys.modules])"
     assert (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
     )
@@ -40,13 +43,67 @@ print(peak() - before)
     assert kilobytes < 2_000  # a single boolean per number of the input would already need 2 MB
 
 
+def public_names():
+    names = {name: getattr(kl, name) for name in dir(kl) if not name.startswith("_")}
+    return sorted(name for name, value in names.items() if not isinstance(value, ModuleType))
+
+
 def test_every_public_name_has_a_docstring():
-    public = [
-        value
-        for name, value in vars(kl).items()
-        if not name.startswith("_") and not hasattr(value, "__path__")
-    ]
+    public = [getattr(kl, name) for name in public_names()]
     assert not [value for value in public if callable(value) and not value.__doc__]
+
+
+USER = """
+from typing import assert_type
+
+import numpy as np
+import klazy as kl
+from klazy.learners.base import AnchoredState
+from klazy.learners.gd import GDState
+
+g = np.ones((10, 3))
+learner = kl.GD(kl.L2Ball(3), sigma=kl.Sqrt(1.0))
+trace = kl.run(learner, g, movement=kl.L1Movement(0.5))
+assert_type(trace.state, GDState)
+again = kl.run(learner, g, state=trace.state)
+lazy = kl.KLazyGD(kl.L2Ball(3), 1.0, k=2)
+assert_type(kl.run_many(lazy, [g, g])[0].state, AnchoredState)
+assert_type(kl.run_many([learner, learner], g)[0].state, GDState)
+both = kl.run_many([learner, lazy], g)
+for each in (learner, lazy):
+    point: np.ndarray = kl.run(each, g).state.x
+total: float = kl.regret(trace, np.zeros(3)).total
+x: np.ndarray = kl.Agent(kl.auto(kl.Simplex(3))).update([1.0, 0.0, 0.0])
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The Python of a fresh environment: our wheel is installed there, and what it needs is borrowed from here.
+
+    The rules on what a package exports hold for installed packages only, so the sources are no substitute.
+    """
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip"]
+    subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT], check=True)
+    (wheel,) = folder.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
+    python = folder / "env" / "bin" / "python"
+    ask = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--target", packages, wheel], check=True)
+    Path(packages, "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    return python
+
+
+def test_a_type_checker_finds_every_public_name_of_the_installed_package(installed, tmp_path):
+    names = "".join(f"_ = kl.{name}\n" for name in public_names())
+    (tmp_path / "user.py").write_text(USER + names)
+    (tmp_path / "pyrightconfig.json").write_text('{"include": ["user.py"]}')
+    pyright = [sys.executable, "-m", "pyright", "--project", tmp_path, "--pythonpath", installed]
+    elsewhere = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    told = subprocess.run(pyright, capture_output=True, text=True, env=elsewhere)
+    assert told.returncode == 0, told.stdout + told.stderr
 
 
 def test_the_version_is_one():

@@ -1,6 +1,8 @@
 """run, run_many, Trace and regret as their users see them, and the paper's worked figures."""
 
 import os
+import pickle
+import re
 
 import numpy as np
 import pytest
@@ -79,6 +81,22 @@ class TestTrace:
         assert [line.split()[0] for line in lines[4:7]] == ["hitting", "switching", "cost"]
         assert "cost=" in repr(trace)
 
+    def test_makes_no_text_of_its_learner_before_it_is_asked_for(self, monkeypatch):
+        """The text of an ensemble takes longer than a short run."""
+        asked = []
+        monkeypatch.setattr(kl.GD, "__repr__", lambda learner: asked.append(learner) or "mine")
+        learner = kl.GD(kl.L2Ball(2), 1.0)
+        trace = kl.run(learner, np.ones((3, 2)), engine="step")
+        assert not asked
+        assert (trace.learner, asked) == ("mine", [learner])
+
+    def test_is_pickled_with_its_learner(self, trace, tmp_path):
+        trace.save(tmp_path / "trace.npz")
+        for one in (trace, kl.Trace.load(tmp_path / "trace.npz")):
+            back = pickle.loads(pickle.dumps(one))
+            assert (back.learner, back.source) == (trace.learner, one.source)
+            assert np.array_equal(back.x, trace.x)
+
     def test_adds_up(self, trace):
         t = trace
         assert t.totals.cost == pytest.approx(t.hitting.sum() + t.switching.sum())
@@ -139,6 +157,21 @@ class TestRegret:
         assert r.total == pytest.approx(r.dynamic + r.switching - r.comparator_switching)
         assert str(r).splitlines()[4].split()[0] == "total"
 
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("u", [np.zeros(3), np.ones(3)], ids=["zeros", "ones"])
+    def test_costs_and_comparators_that_are_not_finite_are_refused_where_they_stand(self, u, value):
+        trace = kl.run(kl.GD(kl.L2Ball(3), 1.0), np.ones((4, 3)))
+        spoilt = np.ones((4, 3))
+        spoilt[2, 1] = value
+        with pytest.raises(
+            ValueError, match=re.escape(f"LinearCosts needs finite numbers, got g[2, 1]={value};")
+        ):
+            kl.regret(trace, u, costs=spoilt)
+        with pytest.raises(ValueError, match=re.escape(f"regret needs finite numbers, got u[2, 1]={value};")):
+            kl.regret(trace, spoilt)
+        with pytest.raises(ValueError, match=re.escape(f"regret needs finite numbers, got u[1]={value};")):
+            kl.regret(trace, spoilt[2])
+
     def test_a_run_has_no_regret_against_itself(self):
         trace = kl.run(kl.GD(kl.L2Ball(3), 1.0), gradients(1, 40, 3))
         assert kl.regret(trace, trace.x).total == pytest.approx(0.0, abs=1e-12)
@@ -178,6 +211,7 @@ class TestRunMany:
         slow, fast = kl.run_many([learner], g, engine="step")[0], kl.run_many([learner], g)[0]
         np.testing.assert_allclose(slow.x, fast.x, atol=1e-12)
         assert (slow.engine, fast.engine) == ("step", "compiled")
+        assert slow.learner == fast.learner == repr(learner)
 
     def test_both_or_neither_is_refused(self):
         learner, g = kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2))

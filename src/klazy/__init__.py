@@ -3,104 +3,61 @@
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from klazy.costs import (
-    CallableCosts,
-    Costs,
-    HingeCosts,
-    LinearCosts,
-    LogisticCosts,
-    LogWealthCosts,
-    PinballCosts,
-    QuadraticCosts,
-)
+import klazy.hindsight.lookahead as _lookahead
+from klazy import costs, hindsight, learners, live, movement, schedules, sets
+from klazy.costs import *
 from klazy.game.batch import Batch, run_batch
 from klazy.game.discrete import sample_actions
+from klazy.game.game import Game
 from klazy.game.regret import Regret, competitive_ratio, regret
 from klazy.game.run import run, run_many
 from klazy.game.trace import Totals, Trace
-from klazy.hindsight import (
-    Fixed,
-    Frontier,
-    GapNotReached,
-    Optimum,
-    best_fixed,
-    best_with_path_length,
-    frontier,
-    offline_optimum,
-)
-from klazy.hindsight.lookahead import (
-    OBD,
-    ROBD,
-    AveragingHorizon,
-    LookAhead,
-    LookAheadSAder,
-    RecedingHorizon,
-    run_ahead,
-)
-from klazy.learners import (
-    GD,
-    CentredOMD,
-    Clip,
-    Clock,
-    Decay,
-    Descent,
-    Event,
-    Forget,
-    Full,
-    KLazyFTRL,
-    KLazyGD,
-    LazyGD,
-    Learner,
-    Memory,
-    MemoryGD,
-    SAder,
-    StronglyAdaptive,
-    ader,
-    auto,
-    meta_rate,
-    product_grid,
-    sader,
-    sader_k,
-    scream,
-    sigma_grid,
-)
-from klazy.live import Guards, TornJournal
+from klazy.hindsight import *
+from klazy.hindsight.lookahead import *
+from klazy.learners import *
+from klazy.live import *
 from klazy.live.agent import Agent
-from klazy.movement import (
-    AsymmetricMovement,
-    L1Movement,
-    L2Movement,
-    Movement,
-    SwitchFee,
-    TVMovement,
-    WeightedL2Movement,
-)
-from klazy.schedules import Constant, Doubling, ScaleFree, Schedule, Sqrt
-from klazy.sets import (
-    Box,
-    CappedSimplex,
-    ConvexSet,
-    Intersection,
-    L1Ball,
-    L2Ball,
-    NotConverged,
-    Polytope,
-    Product,
-    Simplex,
-)
+from klazy.movement import *
+from klazy.schedules import *
+from klazy.sets import *
 from klazy.theory import certify, certify_experts
+
+if _TYPE_CHECKING:
+    from klazy.studies.sweep import Study as Study
+    from klazy.studies.sweep import Sweep as Sweep
+    from klazy.studies.sweep import load_sweep as load_sweep
+    from klazy.studies.sweep import sweep as sweep
 
 __version__ = "0.1.0"
 
-if _TYPE_CHECKING:
-    from klazy.studies.sweep import Study, Sweep, load_sweep, sweep
+# What a module exports, this package exports too: a new learner is named in learners/__init__.py alone.
+__all__ = [
+    "Agent",
+    "Batch",
+    "Game",
+    "Regret",
+    "Totals",
+    "Trace",
+    "certify",
+    "certify_experts",
+    "competitive_ratio",
+    "regret",
+    "run",
+    "run_batch",
+    "run_many",
+    "sample_actions",
+]
+__all__ += costs.__all__
+__all__ += hindsight.__all__
+__all__ += _lookahead.__all__
+__all__ += learners.__all__
+__all__ += live.__all__
+__all__ += movement.__all__
+__all__ += schedules.__all__
+__all__ += sets.__all__
 
-_OF_SWEEPS = (
-    "Study",
-    "Sweep",
-    "load_sweep",
-    "sweep",
-)  # which need pydantic: they are imported when they are asked for
+# They need pydantic, so they are imported when they are asked for, and ``from klazy import *`` leaves them out.
+_OF_SWEEPS = ("Study", "Sweep", "load_sweep", "sweep")
 
 
 def __getattr__(name: str) -> _Any:

@@ -15,6 +15,17 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, coordinates, real_array, refusal, rows, vector, whole
 from klazy.kernels import codes
 
+__all__ = [
+    "CallableCosts",
+    "Costs",
+    "HingeCosts",
+    "LinearCosts",
+    "LogWealthCosts",
+    "LogisticCosts",
+    "PinballCosts",
+    "QuadraticCosts",
+]
+
 
 class Costs(ABC):
     """A sequence of T convex costs on R^dim."""

@@ -11,6 +11,16 @@ from klazy.base.checks import Array, coordinates, non_negative, real_array, refu
 from klazy.base.config import Config
 from klazy.kernels import codes
 
+__all__ = [
+    "AsymmetricMovement",
+    "L1Movement",
+    "L2Movement",
+    "Movement",
+    "SwitchFee",
+    "TVMovement",
+    "WeightedL2Movement",
+]
+
 
 class Movement(Config, ABC):
     """A price for the step delta = x_t - x_{t-1}, times ``weight``: a number, or one number per round."""

@@ -15,6 +15,14 @@ from klazy.base.checks import Array, non_negative, number, positive, refusal
 from klazy.base.config import Config
 from klazy.kernels import codes
 
+__all__ = [
+    "Constant",
+    "Doubling",
+    "ScaleFree",
+    "Schedule",
+    "Sqrt",
+]
+
 
 class Schedule(Config, ABC):
     """sigma as a function of the round; your own schedule needs only ``__call__``."""

@@ -1,6 +1,5 @@
 """Many runs over one sequence at once: what a sweep needs of each is two sums, or their curve."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, number, refusal, whole
 from klazy.costs import Costs, as_costs
+from klazy.game.game import Game, check_learners, count_workers
 from klazy.game.run import run_many
 from klazy.kernels import codes
 from klazy.kernels.codes import LANES, UNROLLED_DIM
@@ -23,7 +23,7 @@ from klazy.kernels.layout import (
     write_rows,
 )
 from klazy.learners import Learner
-from klazy.movement import L2Movement, Movement
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
 _FARTHEST = 1e150  # so that no square overflows
@@ -81,40 +81,35 @@ def run_batch(
     >>> batch.hitting.round(3).tolist(), batch.rounds.tolist(), batch.engine
     ([-171.241, -171.241, -171.241], [25, 50, 75, 100], 'lanes')
     """
-    game = _Game(learners, as_costs(costs), movement, checkpoints, jobs)
-    fits = np.array([game.has_lanes(learner) for learner in learners])
+    runs = _Runs(learners, costs, movement, checkpoints, jobs)
+    fits = np.array([runs.has_lanes(learner) for learner in learners])
     beside = np.flatnonzero(fits)
     others = np.flatnonzero(~fits)
-    game.play_lanes(beside)
-    lost = beside[~np.isfinite(game.sums[beside]).all(axis=(1, 2))]
+    runs.play_lanes(beside)
+    lost = beside[~np.isfinite(runs.sums[beside]).all(axis=(1, 2))]
     if lost.size:
-        game.costs.check_finite()  # before each of them is played once more
-    game.play_runs(np.concatenate((others, lost)))  # which knows what to say of costs that are not finite
+        runs.costs.check_finite()  # before each of them is played once more
+    runs.play_runs(np.concatenate((others, lost)))  # which knows what to say of costs that are not finite
     kept = slice(None) if checkpoints else slice(0)
-    hitting, switching = game.sums[:, -1].T.copy()
+    hitting, switching = runs.sums[:, -1].T.copy()
     engine = "lanes" if fits.all() else "mixed" if fits.any() else "runs"
-    return Batch(hitting, switching, game.marks[kept], game.sums[:, kept], engine)
+    return Batch(hitting, switching, runs.marks[kept], runs.sums[:, kept], engine)
 
 
-class _Game:
-    """Learners, costs and options, checked, and the sums of the runs that were played: of shape (n, marks, 2)."""
+class _Runs:
+    """Learners, their game and options, checked, and the sums of the runs that were played: of shape (n, marks, 2)."""
 
-    def __init__(self, learners: Any, costs: Costs, movement: Any, checkpoints: Any, jobs: Any) -> None:
-        _check(learners, costs)
-        if movement is not None and not isinstance(movement, Movement):
-            raise refusal(
-                "run_batch", "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})"
-            )
+    def __init__(self, learners: Any, costs: Any, movement: Any, checkpoints: Any, jobs: Any) -> None:
+        known = as_costs(costs)
+        _check_list(learners, known)
+        game = Game.check("run_batch", learners[0].domain, known, movement, None)
         self.learners: Sequence[Any] = learners
-        self.costs = costs
+        self.costs = game.costs
         self.given = movement
-        self.movement = L2Movement() if movement is None else movement
-        self.movement.check(costs.dim)
-        self.weights = self.movement.weights(costs.T)
-        self.workers = os.cpu_count() or 1
-        if jobs is not None:
-            self.workers = whole(jobs, "jobs", "run_batch", "jobs >= 1", "leave it out for all cores")
-        self.marks = _marks(checkpoints, costs.T)
+        self.movement = game.movement
+        self.weights = game.weights
+        self.workers = count_workers("run_batch", jobs)
+        self.marks = _marks(checkpoints, known.T)
         self.sums = np.empty((len(learners), len(self.marks), 2))
 
     def has_lanes(self, learner: Any) -> bool:
@@ -194,16 +189,13 @@ class _Kind(NamedTuple):
     offset: float = 0.0
 
 
-def _check(learners: Any, costs: Costs) -> None:
+def _check_list(learners: Any, costs: Costs) -> None:
     """Refuse what is no list of learners for these costs."""
     if not isinstance(learners, Sequence) or not learners:
         remedy = "write run_batch([GD(L2Ball(5), 1.0)], costs)"
         raise refusal("run_batch", "a list of learners", "learners", repr(learners), remedy)
+    check_learners("run_batch", learners)
     for i, learner in enumerate(learners):
-        if not isinstance(learner, Learner):
-            raise refusal(
-                "run_batch", "learners", f"learners[{i}]", repr(learner), "write GD(L2Ball(5), 1.0)"
-            )
         if learner.domain.dim != costs.dim:
             condition = f"learners on R^{costs.dim}, the costs' space"
             raise refusal(

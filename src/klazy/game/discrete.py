@@ -11,7 +11,7 @@ from klazy.sets import Simplex
 from klazy.sets.base import TOLERANCE
 
 
-def sample_actions(trace: Trace, seed: Any) -> NDArray[np.int64]:
+def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
     r"""One action per round, counted from 0, of shape (T,): a_t is i with probability x_{t,i}, the points scaled to sum 1.
 
     .. math:: P(a_{t+1} = a_t) = \min(1, x_{t+1,a_t} / x_{t,a_t}), \qquad
@@ -27,14 +27,14 @@ def sample_actions(trace: Trace, seed: Any) -> NDArray[np.int64]:
     >>> print(f"{np.mean(switches):.1f} switches, {trace.totals.switching:.1f} expected")
     11.6 switches, 11.5 expected
     """
-    x = _shares(trace.x)
+    x = _check_shares(trace.x)
     gain = np.maximum(np.diff(x, axis=0, prepend=0.0), 0.0)
     # Where nothing gained, whatever an action lost is rounding: then it draws from the whole of x.
-    heap = np.where(gain.any(axis=1, keepdims=True), gain, x).cumsum(axis=1)
+    gained = gain.any(axis=1, keepdims=True)
+    heap = np.where(gained, gain, x).cumsum(axis=1)
     hold = np.zeros_like(x)
-    with np.errstate(
-        all="ignore"
-    ):  # an action of probability 0 is never played, so what stands there is never read
+    # An action of probability 0 is never played, so what stands there is never read.
+    with np.errstate(all="ignore"):
         hold[1:] = x[1:] / x[:-1]
     to_hold, to_draw = np.random.default_rng(seed).random((2, len(x)))
     to_draw *= heap[:, -1]
@@ -42,14 +42,13 @@ def sample_actions(trace: Trace, seed: Any) -> NDArray[np.int64]:
     a = 0
     for t, (held, drawn) in enumerate(zip(to_hold.tolist(), to_draw.tolist(), strict=True)):
         if held >= hold[t, a]:
-            a = heap[t].searchsorted(
-                drawn, side="right"
-            )  # the first above ``drawn``: never an action that gained nothing
+            # The first above ``drawn``: never an action that gained nothing.
+            a = heap[t].searchsorted(drawn, side="right")
         actions[t] = a
     return actions
 
 
-def _shares(x: Array) -> Array:
+def _check_shares(x: Array) -> Array:
     """``x``, without negative rounding errors; refused unless all rows lie on one simplex."""
     owner = "sample_actions"
     remedy = "run a learner on a Simplex"

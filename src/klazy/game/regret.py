@@ -1,13 +1,13 @@
 """Regret of a run against a comparator."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, real_array, refusal, rows, vector
+from klazy.base.checks import Array, all_finite, real_array, refusal, rows, vector
 from klazy.base.html import card, row, sparkline, table
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace
@@ -62,8 +62,11 @@ class Regret:
 
     def _repr_html_(self) -> str:
         """The same for notebooks, with a small picture of the running sums."""
-        rows = [{"": name, "value": getattr(self, name)} for name in NUMBERS]
-        return card("Regret", "", row(table(rows), sparkline(self._running) if self.curves else ""))
+        numbers = [{"": name, "value": getattr(self, name)} for name in NUMBERS]
+        picture = ""
+        if self.curves is not None:
+            picture = sparkline(self._running)
+        return card("Regret", "", row(table(numbers), picture))
 
     @property
     def _running(self) -> dict[str, Array]:
@@ -83,7 +86,7 @@ class Regret:
         return show.curves(self._running, "regret so far")
 
 
-def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:
+def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:
     """Regret of a run against u: one point of shape (d,), or one per round of shape (T, d).
 
     ``costs`` are those of the run; they need to be given only for a trace that was loaded from a file. If the run was
@@ -104,34 +107,49 @@ def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -
             known,
             "pass those of the run",
         )
-    known.check_finite()
-    points = real_array(u, "u", "regret")
-    points = (
-        rows(points, "u", "regret", trace.dim, trace.T)
-        if points.ndim == 2
-        else vector(points, "u", "regret", trace.dim)
-    )
-    points = np.broadcast_to(points, (trace.T, trace.dim))
-    hitting = known.values(points)
-    moved = trace.movement.paid(points, trace.x0)
-    if not np.isfinite(hitting).all():
+    points = _check_comparator(u, trace)
+    # Data that is not finite shows in the values, so it is searched only if these are not finite.
+    with np.errstate(invalid="ignore"):
+        hitting = known.values(points)
+    if not all_finite(hitting):
+        known.check_finite()
         t = int(np.argmin(np.isfinite(hitting))) + 1
         raise refusal(
             "regret", "finite costs of the comparator", f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set"
         )
+    moved = trace.movement.paid(points, trace.x0)
     path = L2Movement().paid(points)
     curves = None
     if "hitting" in trace.kept:
-        gap = np.cumsum(trace.hitting - hitting)
-        switching = np.cumsum(trace.switching)
-        theirs = np.cumsum(moved)
-        curves = Curves(gap, switching, theirs, gap + switching - theirs, np.cumsum(path))
-    totals = trace.totals
-    dynamic = totals.hitting - float(hitting.sum())
-    return Regret(dynamic, totals.switching, float(moved.sum()), float(path.sum()), curves)
+        curves = _add_up(trace, hitting, moved, path)
+    return Regret(
+        dynamic=trace.totals.hitting - float(hitting.sum()),
+        switching=trace.totals.switching,
+        comparator_switching=float(moved.sum()),
+        path_length=float(path.sum()),
+        curves=curves,
+    )
 
 
-def competitive_ratio(trace: Trace, optimum: Optimum) -> float:
+def _add_up(trace: Trace[Any], hitting: Array, moved: Array, path: Array) -> Curves:
+    """The running sums of a run and of what its comparator pays in each round."""
+    dynamic = np.cumsum(trace.hitting - hitting)
+    switching = np.cumsum(trace.switching)
+    comparator_switching = np.cumsum(moved)
+    total = dynamic + switching - comparator_switching
+    return Curves(dynamic, switching, comparator_switching, total, np.cumsum(path))
+
+
+def _check_comparator(u: ArrayLike, trace: Trace[Any]) -> Array:
+    """``u``, finite, as one point per round."""
+    points = real_array(u, "u", "regret", finite=False)
+    if points.ndim == 2:
+        return rows(points, "u", "regret", trace.dim, trace.T)
+    point = vector(points, "u", "regret", trace.dim)
+    return np.broadcast_to(point, (trace.T, trace.dim))
+
+
+def competitive_ratio(trace: Trace[Any], optimum: Optimum) -> float:
     """What a run paid over what the offline optimum must pay, for costs that are never negative.
 
     It is certified: the optimum's lower bound is divided by, so the true ratio is no larger.
@@ -141,12 +159,14 @@ def competitive_ratio(trace: Trace, optimum: Optimum) -> float:
     >>> round(competitive_ratio(run(GD(Box(0, 1), 2.0), costs, movement=L1Movement(0.1), x0=[0.0]), best), 3)
     3.857
     """
-    if not _same_game(trace, optimum):
+    if not _share_game(trace, optimum):
         wanted = "the optimum of the run's costs, movement and start"
         raise refusal(
             "competitive_ratio", wanted, "optimum", repr(optimum), "compute it with the same arguments"
         )
-    least = float(trace.hitting.min()) if "hitting" in trace.kept else trace.totals.hitting
+    least = trace.totals.hitting
+    if "hitting" in trace.kept:
+        least = float(trace.hitting.min())
     if least < 0.0 or optimum.lower_bound <= 0.0:
         worst = min(least, optimum.lower_bound)
         raise refusal(
@@ -159,11 +179,16 @@ def competitive_ratio(trace: Trace, optimum: Optimum) -> float:
     return trace.totals.cost / optimum.lower_bound
 
 
-def _same_game(trace: Trace, optimum: Optimum) -> bool:
-    if trace.costs is None or optimum.u.shape != (trace.T, trace.dim) or optimum.movement != trace.movement:
+def _share_game(trace: Trace[Any], optimum: Optimum) -> bool:
+    """Whether both have the same costs, as far as the optimum's points tell, the same movement and the same start."""
+    if trace.costs is None or optimum.u.shape != (trace.T, trace.dim):
         return False
-    starts = [x0 for x0 in (trace.x0, optimum.x0) if x0 is not None]
-    together = not starts or (len(starts) == 2 and np.array_equal(starts[0], starts[1]))
-    return together and bool(
-        np.isclose(trace.costs.values(optimum.u).sum(), optimum.hitting, rtol=1e-9, atol=1e-12)
-    )
+    if optimum.movement != trace.movement:
+        return False
+    if trace.x0 is None or optimum.x0 is None:
+        if trace.x0 is not optimum.x0:
+            return False
+    elif not np.array_equal(trace.x0, optimum.x0):
+        return False
+    hitting = trace.costs.values(optimum.u).sum()
+    return bool(np.isclose(hitting, optimum.hitting, rtol=1e-9, atol=1e-12))

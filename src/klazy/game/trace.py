@@ -4,13 +4,14 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
 from klazy.base.checks import Array, refusal
 from klazy.base.html import card, code, paragraph, row, sparkline, table
 from klazy.costs import Costs
+from klazy.learners.base import S
 from klazy.movement import Movement
 from klazy.show import figure
 
@@ -37,15 +38,15 @@ class Totals(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Generic[S]):
     """One learner's run: what it played, what that cost, what moving cost.
 
     ``record`` decided what was kept: the totals always, ``hitting`` and ``switching`` from ``"costs"`` on, ``x`` from
     ``"actions"`` on, and what an ensemble knows of its experts with ``"experts"``. ``switching`` includes the movement weight.
-    ``state`` is the learner's after the last round, from which :func:`~klazy.run` can go on.
+    ``state`` is the learner's after the last round, from which :func:`~klazy.run` can go on; a trace loaded from a file, or of
+    a baseline that looks ahead, has none.
     """
 
-    learner: str
     engine: str
     record: str
     T: int
@@ -53,10 +54,16 @@ class Trace:
     totals: Totals
     movement: Movement
     kept: dict[str, Array]
+    state: S
     x0: Array | None = None
     costs: Costs | None = None
-    state: Any = None
-    source: Any = None  # the learner itself
+    source: Any = None  # the learner itself, unless the trace was loaded from a file
+    text: str = ""  # what is known of the learner where the learner itself is not
+
+    @property
+    def learner(self) -> str:
+        """The learner as text; it is made when it is asked for, because an ensemble's fills pages."""
+        return self.text if self.source is None else repr(self.source)
 
     @property
     def x(self) -> Array:
@@ -122,25 +129,23 @@ class Trace:
 
     def __str__(self) -> str:
         lines = [self._title, self._game, "", f"{'':10}{'total':>14}{'per round':>14}"]
-        lines += [f"{name:10}{total:14.6g}{total / self.T:14.6g}" for name, total in self._named.items()]
-        return "\n".join([*lines, *self._moves])
+        for name, total in self._named.items():
+            lines.append(f"{name:10}{total:14.6g}{total / self.T:14.6g}")
+        lines += self._moves
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """The same for notebooks, with a small picture of what was paid so far."""
         rows = [
             {"": name, "total": total, "per round": total / self.T} for name, total in self._named.items()
         ]
-        curves = ""
+        picture = ""
         if "hitting" in self.kept:
             hit = np.cumsum(self.hitting)
             moved = np.cumsum(self.switching)
-            curves = sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
-        return card(
-            "Trace",
-            code(self._title),
-            *map(paragraph, (self._game, *self._moves)),
-            row(table(rows, 6), curves),
-        )
+            picture = sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
+        words = [paragraph(line) for line in (self._game, *self._moves)]
+        return card("Trace", code(self._title), *words, row(table(rows, 6), picture))
 
     @property
     def _game(self) -> str:
@@ -155,9 +160,11 @@ class Trace:
         """How often it moved, in words, if its points are known."""
         if "x" not in self.kept:
             return []
-        blocks = (np.diff(self.x[i : i + BLOCK + 1], axis=0) for i in range(0, self.T - 1, BLOCK))
-        # Copied across, because NumPy looks along short rows slowly.
-        moved = sum(np.count_nonzero((np.abs(block) > STILL).T.copy().any(axis=0)) for block in blocks)
+        moved = 0
+        for first in range(0, self.T - 1, BLOCK):
+            steps = np.diff(self.x[first : first + BLOCK + 1], axis=0)
+            changed = (np.abs(steps) > STILL).T.copy()  # across, because NumPy looks along short rows slowly
+            moved += np.count_nonzero(changed.any(axis=0))
         return [f"moved in {moved} of {self.T - 1} rounds"]
 
     def to_frame(self) -> "polars.DataFrame":
@@ -169,8 +176,9 @@ class Trace:
                 "to_frame needs polars, which is not installed; pip install 'klazy[cli]'."
             ) from missing
         columns = {"t": np.arange(1, self.T + 1), "hitting": self.hitting, "switching": self.switching}
-        points = {f"x_{i + 1}": self.x[:, i] for i in range(self.dim)} if "x" in self.kept else {}
-        return polars.DataFrame(columns | points)
+        if "x" in self.kept:
+            columns |= {f"x_{i + 1}": self.x[:, i] for i in range(self.dim)}
+        return polars.DataFrame(columns)
 
     def plot(self) -> "Figure":
         """What it paid so far, what it played and how it weighed its experts, as far as recorded: a matplotlib figure.
@@ -214,19 +222,24 @@ class Trace:
 
     def save(self, path: str | Path) -> None:
         """Write everything but the costs and the state to a NumPy ``.npz`` file; nothing in it is pickled."""
-        about = {"format": FORMAT, "learner": self.learner, "engine": self.engine, "record": self.record}
-        about |= {
+        about = {
+            "format": FORMAT,
+            "learner": self.learner,
+            "engine": self.engine,
+            "record": self.record,
             "T": self.T,
             "dim": self.dim,
             "totals": list(self.totals),
             "movement": self.movement.to_dict(),
         }
-        arrays: dict[str, Any] = self.kept if self.x0 is None else {**self.kept, "x0": self.x0}
+        arrays: dict[str, Any] = dict(self.kept)
+        if self.x0 is not None:
+            arrays["x0"] = self.x0
         with open(path, "wb") as file:
             np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Trace":
+    def load(cls, path: str | Path) -> "Trace[Any]":
         """Read what :meth:`save` wrote; a file of a newer format is refused."""
         with np.load(path, allow_pickle=False) as file:
             if "about" not in file.files:
@@ -237,4 +250,8 @@ class Trace:
             raise ValueError(f"Trace needs a file of format <= {FORMAT}, got {path}; install a newer klazy.")
         totals = Totals(*about.pop("totals"))
         movement = Movement.from_dict(about.pop("movement"))
-        return cls(**about, totals=totals, movement=movement, x0=arrays.pop("x0", None), kept=arrays)
+        text = about.pop("learner")
+        x0 = arrays.pop("x0", None)
+        return Trace[Any](
+            **about, totals=totals, movement=movement, kept=arrays, state=None, x0=x0, text=text
+        )

@@ -18,13 +18,11 @@ from klazy.base.checks import Array, non_negative, positive, real_array, refusal
 from klazy.costs import Costs
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.search import TINY, Search, line_bound
-from klazy.movement import L2Movement, Movement
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
 if TYPE_CHECKING:
     from klazy.show import Figure
-
-_DEFAULT = L2Movement()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,7 +94,7 @@ class Frontier:
 def frontier(
     costs: Costs | ArrayLike,
     domain: ConvexSet,
-    movement: Movement = _DEFAULT,
+    movement: Movement | None = None,
     *,
     gap: float = 0.01,
     points: int = 30,
@@ -131,7 +129,7 @@ def best_with_path_length(
     costs: Costs | ArrayLike,
     domain: ConvexSet,
     P: float,
-    movement: Movement = _DEFAULT,
+    movement: Movement | None = None,
     *,
     gap: float = 1e-3,
     points: int = 30,

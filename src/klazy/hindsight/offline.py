@@ -13,12 +13,11 @@ from klazy.hindsight.exact import exact_optimum
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import Problem
 from klazy.hindsight.splitting import Point, Splitting
-from klazy.movement import L2Movement, Movement
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
 ITERATIONS = 20_000
 Progress = Callable[[int, float], object]
-_DEFAULT = L2Movement()
 # iterations; then after so many times as many, since a check costs a few iterations
 _FIRST_CHECK = 10
 _LATER_CHECKS = 1.15
@@ -27,7 +26,7 @@ _LATER_CHECKS = 1.15
 def offline_optimum(
     costs: Costs | ArrayLike,
     domain: ConvexSet,
-    movement: Movement = _DEFAULT,
+    movement: Movement | None = None,
     *,
     x0: ArrayLike | None = None,
     gap: float = 1e-4,
@@ -56,7 +55,7 @@ def offline_optimum(
     found = exact_optimum(problem)
     if found is None:
         found, _ = iterate(problem, gap, budget, progress=progress)
-    found = replace(found, movement=movement, x0=problem.x0)
+    found = replace(found, movement=problem.movement, x0=problem.x0)
     if found.gap > gap:
         raise GapNotReached(owner, gap, found)
     return found

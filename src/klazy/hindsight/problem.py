@@ -6,8 +6,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, refusal, vector
-from klazy.costs import Costs, as_costs
+from klazy.base.checks import Array, refusal
+from klazy.costs import Costs
+from klazy.game.game import Game
 from klazy.hindsight.families import Minorant, family_of
 from klazy.hindsight.optimum import EPS
 from klazy.movement import Movement
@@ -29,21 +30,27 @@ class Problem:
         self,
         costs: Costs | ArrayLike,
         domain: ConvexSet,
-        movement: Movement,
+        movement: Movement | None,
         x0: ArrayLike | None,
         owner: str,
     ) -> None:
-        self.domain, self.costs = check(costs, domain, owner)
+        if not isinstance(domain, ConvexSet):
+            raise refusal(
+                owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))"
+            )
+        game = Game.check(owner, domain, costs, movement, x0)
+        game.costs.check_finite()
+        self.domain = domain
+        self.costs = game.costs
         self.family = family_of(self.costs, owner)
         self.T = self.costs.T
         self.dim = self.costs.dim
-        self.grouped = _check_grouped(movement, owner)
-        movement.check(self.dim)
-        self.movement = movement
-        self.prices = movement.prices(self.dim)
-        self.c = movement.stretch(self.dim)
-        self.x0 = None if x0 is None else vector(x0, "x0", owner, self.dim)
-        self.weights = np.full(self.T, movement.weights(self.T))
+        self.movement = game.movement
+        self.grouped = _check_grouped(self.movement, owner)
+        self.prices = self.movement.prices(self.dim)
+        self.c = self.movement.stretch(self.dim)
+        self.x0 = game.x0
+        self.weights = np.full(self.T, game.weights)
         if self.x0 is None:
             self.weights[0] = 0.0
         self.origin = np.zeros(self.dim) if self.x0 is None else self.x0
@@ -123,19 +130,6 @@ def _check_grouped(movement: Movement, owner: str) -> bool:
 def norms(rows: Array) -> float:
     """The sum of the norms of all rows."""
     return float(np.sqrt(np.einsum("ti,ti->t", rows, rows)).sum())
-
-
-def check(costs: Costs | ArrayLike, domain: ConvexSet, owner: str) -> tuple[ConvexSet, Costs]:
-    """The set and the costs, once they fit each other."""
-    if not isinstance(domain, ConvexSet):
-        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))")
-    known = as_costs(costs)
-    if known.dim != domain.dim:
-        raise refusal(
-            owner, f"costs in the set's dimension {domain.dim}", "dim", known.dim, "match the dimensions"
-        )
-    known.check_finite()
-    return domain, known
 
 
 def lowest_of(domain: ConvexSet, p: Array, x: Array, normal: Array) -> Array:

@@ -11,7 +11,6 @@ from klazy.hindsight.families import Minorant
 from klazy.hindsight.optimum import EPS, GapNotReached
 from klazy.hindsight.problem import Problem, lowest_of, norms
 from klazy.hindsight.splitting import RELAXATION
-from klazy.movement import L2Movement
 from klazy.sets import ConvexSet
 
 _CHECK = 10  # iterations
@@ -53,7 +52,7 @@ def best_fixed(
     (array([0., 1.]), -3.0)
     """
     owner = "best_fixed"
-    problem = Problem(costs, domain, L2Movement(), None, owner)
+    problem = Problem(costs, domain, None, None, owner)
     gap = positive(gap, "gap", owner)
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
     direct = problem.family.minimise_sum(domain)

@@ -288,7 +288,7 @@ def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
     return np.concatenate([fill_lanes(kind, width) for kind in kinds.values()])
 
 
-def fill_lanes(members: Sequence[int], width: int) -> np.ndarray:
+def fill_lanes(members: Sequence[int] | np.ndarray, width: int) -> np.ndarray:
     """These rows in lanes, of shape (blocks, width); the lanes left over repeat the last block's first."""
     count = -(-len(members) // width)
     lanes = np.full(count * width, -1 - members[(count - 1) * width])

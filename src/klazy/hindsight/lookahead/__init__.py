@@ -4,7 +4,7 @@ They say how good a decision could be with that knowledge, and stand beside lear
 """
 
 from klazy.hindsight.lookahead.balanced import OBD, ROBD
-from klazy.hindsight.lookahead.base import Foreseen, LookAhead, run_ahead
+from klazy.hindsight.lookahead.base import LookAhead, run_ahead
 from klazy.hindsight.lookahead.ensemble import LookAheadSAder
 from klazy.hindsight.lookahead.horizons import AveragingHorizon, RecedingHorizon
 
@@ -12,7 +12,6 @@ __all__ = [
     "OBD",
     "ROBD",
     "AveragingHorizon",
-    "Foreseen",
     "LookAhead",
     "LookAheadSAder",
     "RecedingHorizon",

@@ -6,9 +6,10 @@ import numpy as np
 
 from klazy.base.checks import Array, non_negative, positive
 from klazy.costs import Costs
+from klazy.game.game import Game
 from klazy.hindsight import best_fixed
 from klazy.hindsight.families import family_of
-from klazy.hindsight.lookahead.base import Foreseen, LookAhead
+from klazy.hindsight.lookahead.base import LookAhead
 from klazy.sets import ConvexSet
 
 # stiffnesses to search, relative to the gradient over the set's size
@@ -32,8 +33,8 @@ class OBD(LookAhead):
         super().__init__(domain)
         self._keep(balance=positive(balance, "balance", "OBD"))
 
-    def points(self, game: Foreseen) -> Array:
-        weights = iter(np.broadcast_to(game.movement.weights(game.costs.T), game.costs.T))
+    def points(self, game: Game) -> Array:
+        weights = iter(np.broadcast_to(game.weights, game.costs.T))
 
         def play(f: Costs, before: Array) -> Array:
             weight = float(next(weights))
@@ -84,7 +85,7 @@ class ROBD(LookAhead):
         super().__init__(domain)
         self._keep(stay=positive(stay, "stay", "ROBD"), follow=non_negative(follow, "follow", "ROBD"))
 
-    def points(self, game: Foreseen) -> Array:
+    def points(self, game: Game) -> Array:
         total = self.stay + self.follow
 
         def play(f: Costs, before: Array) -> Array:

@@ -2,29 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, refusal, vector
+from klazy.base.checks import Array, refusal
 from klazy.base.config import Config
-from klazy.costs import Costs, as_costs
+from klazy.costs import Costs
+from klazy.game.game import Game
 from klazy.game.trace import Totals, Trace
 from klazy.hindsight.families import Family, family_of
-from klazy.movement import L2Movement, Movement
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
 SPLITS = 50_000  # alternations of a step and a projection at most
 CLOSE = 1e-10  # relative to the set's size, how near the two must come
-
-
-class Foreseen(NamedTuple):
-    """A whole game as a baseline sees it; without ``x0`` the first round moves freely."""
-
-    costs: Costs
-    movement: Movement
-    x0: Array | None
 
 
 class LookAhead(Config, ABC):
@@ -40,10 +33,10 @@ class LookAhead(Config, ABC):
         self._keep(domain=domain)
 
     @abstractmethod
-    def points(self, game: Foreseen) -> Array:
+    def points(self, game: Game) -> Array:
         """What it plays, of shape (T, d); a checked game comes in."""
 
-    def by_round(self, game: Foreseen, play: Callable[[Costs, Array], Array]) -> Array:
+    def by_round(self, game: Game, play: Callable[[Costs, Array], Array]) -> Array:
         """``play(f, before)`` round by round, f a single round; before the first it stands at x0 or at the set's start."""
         at = self.domain.start if game.x0 is None else game.x0
         played = []
@@ -83,7 +76,7 @@ def run_ahead(
     *,
     movement: Movement | None = None,
     x0: ArrayLike | None = None,
-) -> Trace:
+) -> Trace[Any]:
     """Let a baseline that looks ahead play. The trace is as :func:`~klazy.run`'s; its ``engine`` says ``look-ahead``.
 
     >>> trace = run_ahead(RecedingHorizon(Box(-1, 1), window=1), [[1.0], [-1.0], [-1.0], [1.0]], movement=L1Movement(0.8))
@@ -91,26 +84,26 @@ def run_ahead(
     ('look-ahead', [-1.0, 1.0, 1.0, -1.0])
     """
     owner = "run_ahead"
-    known = as_costs(costs)
-    charged = L2Movement() if movement is None else movement
     if not isinstance(player, LookAhead):
         raise refusal(
             owner, "a baseline that looks ahead", "player", repr(player), "learners are played by run"
         )
-    if known.dim != player.domain.dim:
-        raise refusal(
-            owner, f"costs on R^{player.domain.dim}", "costs.dim", known.dim, "match the dimensions"
-        )
-    if not isinstance(charged, Movement):
-        raise refusal(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
-    known.check_finite()
-    charged.check(known.dim)
-    start = None if x0 is None else vector(x0, "x0", owner, known.dim)
-    x = player.points(Foreseen(known, charged, start))
-    hitting = known.values(x)
-    switching = charged.paid(x, start)
+    game = Game.check(owner, player.domain, costs, movement, x0)
+    game.costs.check_finite()
+    x = player.points(game)
+    hitting = game.costs.values(x)
+    switching = game.movement.paid(x, game.x0)
     totals = Totals(float(hitting.sum()), float(switching.sum()))
-    kept = {"x": x, "hitting": hitting, "switching": switching}
-    return Trace(
-        repr(player), "look-ahead", "actions", known.T, known.dim, totals, charged, kept, start, known
+    return Trace[Any](
+        engine="look-ahead",
+        record="actions",
+        T=game.costs.T,
+        dim=game.costs.dim,
+        totals=totals,
+        movement=game.movement,
+        kept={"x": x, "hitting": hitting, "switching": switching},
+        state=None,
+        x0=game.x0,
+        costs=game.costs,
+        text=repr(player),
     )

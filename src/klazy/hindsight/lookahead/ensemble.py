@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 
 from klazy.base.checks import Array, refusal
-from klazy.hindsight.lookahead.base import Foreseen, LookAhead
+from klazy.game.game import Game
+from klazy.hindsight.lookahead.base import LookAhead
 from klazy.movement import Movement
 
 
@@ -43,14 +44,14 @@ class LookAheadSAder(LookAhead):
         prior = (1.0 + 1.0 / len(i)) / (i * (i + 1))
         return weight * np.sqrt(T) / (2.0 ** (i - 1) * D), prior, float(np.sqrt(8.0 / T) / (weight * D))
 
-    def experts(self, game: Foreseen) -> tuple[Array, Array]:
+    def experts(self, game: Game) -> tuple[Array, Array]:
         """What they play, of shape (N, T, d), and what they have paid by each round, of shape (N, T)."""
         sigmas, *_ = self.parameters(game.costs.T, game.movement)
         played = [self.by_round(game, partial(self.step, r=float(sigma))) for sigma in sigmas]
         paid = [game.costs.values(x) + game.movement.paid(x, game.x0) for x in played]
         return np.array(played), np.cumsum(paid, axis=1)
 
-    def points(self, game: Foreseen) -> Array:
+    def points(self, game: Game) -> Array:
         _, prior, beta = self.parameters(game.costs.T, game.movement)
         played, paid = self.experts(game)
         scores = np.log(prior)[:, None] - beta * paid

@@ -5,8 +5,9 @@ from itertools import pairwise
 import numpy as np
 
 from klazy.base.checks import Array, number, refusal
+from klazy.game.game import Game
 from klazy.hindsight import GapNotReached, offline_optimum
-from klazy.hindsight.lookahead.base import Foreseen, LookAhead
+from klazy.hindsight.lookahead.base import LookAhead
 from klazy.sets import ConvexSet
 
 # relative gaps of a plan: the one aimed at, and the widest that will do
@@ -26,12 +27,11 @@ class _Planner(LookAhead):
             )
         self._keep(window=int(rounds))
 
-    def plan(self, game: Foreseen, t: int, last: int, at: Array | None) -> Array:
+    def plan(self, game: Game, t: int, last: int, at: Array | None) -> Array:
         """The best points for rounds t to ``last`` from where it stands."""
-        weights = game.movement.weights(game.costs.T)
         movement = game.movement
-        if weights.size > 1:
-            movement = movement.replace(weight=weights[t - 1 : last])
+        if game.weights.size > 1:
+            movement = movement.replace(weight=game.weights[t - 1 : last])
         try:
             plan = offline_optimum(
                 game.costs.window(t, last), self.domain, movement, x0=at, gap=GAP, iterations=ITERATIONS
@@ -52,7 +52,7 @@ class RecedingHorizon(_Planner):
     def __init__(self, domain: ConvexSet, window: int = 0) -> None:
         super().__init__(domain, window)
 
-    def points(self, game: Foreseen) -> Array:
+    def points(self, game: Game) -> Array:
         at = game.x0
         played = []
         for t in range(1, game.costs.T + 1):
@@ -70,10 +70,10 @@ class AveragingHorizon(_Planner):
     def __init__(self, domain: ConvexSet, window: int = 1) -> None:
         super().__init__(domain, window)
 
-    def points(self, game: Foreseen) -> Array:
+    def points(self, game: Game) -> Array:
         return np.mean([self._follow(game, first) for first in range(1, self.window + 2)], axis=0)
 
-    def _follow(self, game: Foreseen, first: int) -> Array:
+    def _follow(self, game: Game, first: int) -> Array:
         T = game.costs.T
         starts = sorted({1, *range(first, T + 1, self.window + 1)})  # the first plan may be short
         at = game.x0

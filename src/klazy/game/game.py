@@ -1,0 +1,69 @@
+"""What is played, whoever plays it: the one place where costs, movement and start are checked."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from klazy.base.checks import Array, refusal, vector, whole
+from klazy.costs import Costs, as_costs
+from klazy.learners import Learner
+from klazy.movement import L2Movement, Movement
+from klazy.sets import ConvexSet
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """Costs, what moving costs, and where the player stands before the first round; all of it fits together.
+
+    ``weights`` are the movement's, one for all rounds or one per round. Without ``x0`` the first round moves freely.
+    """
+
+    costs: Costs
+    movement: Movement
+    weights: Array
+    x0: Array | None
+
+    @classmethod
+    def check(
+        cls, owner: str, domain: ConvexSet, costs: Any, movement: Any, x0: Any, learner: Any = None
+    ) -> Self:
+        """The game on this set, or a refusal in the name of ``owner``; data is not searched for NaN and inf here.
+
+        ``movement`` may be None: then moving costs what it costs this ``learner`` by default.
+        """
+        known = as_costs(costs)
+        if known.dim != domain.dim:
+            raise refusal(
+                owner,
+                f"costs on R^{domain.dim}, the set's space",
+                "costs.dim",
+                known.dim,
+                "match the dimensions",
+            )
+        if movement is None:
+            movement = L2Movement() if learner is None else learner.own_movement
+        if not isinstance(movement, Movement):
+            raise refusal(
+                owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})"
+            )
+        movement.check(known.dim)
+        start = None
+        if x0 is not None:
+            start = vector(x0, "x0", owner, known.dim)
+        return cls(known, movement, movement.weights(known.T), start)
+
+
+def check_learners(owner: str, learners: Sequence[Any]) -> None:
+    """Refuse a list with something in it that is no learner."""
+    for i, learner in enumerate(learners):
+        if not isinstance(learner, Learner):
+            remedy = f"write {owner}([GD(L2Ball(5), 1.0)], costs)"
+            raise refusal(owner, "learners", f"learners[{i}]", repr(learner), remedy)
+
+
+def count_workers(owner: str, jobs: Any) -> int:
+    """How many runs may be played at once: ``jobs``, or as many as there are cores."""
+    if jobs is None:
+        return os.cpu_count() or 1
+    return whole(jobs, "jobs", owner, "jobs >= 1", "leave it out for all cores")
