@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from klazy.studies.paper import EXPERIMENTS, PRESETS, report
+from klazy.studies.paper import EXPERIMENTS, PRESETS, report, section
 from klazy.studies.paper.claims import CLAIMS
 from klazy.studies.paper.definitions import Settings
 from klazy.studies.paper.reproduce import PARTS, as_object, checked, jobs_of, results, run_jobs
@@ -147,6 +147,17 @@ class TestStore:
         assert not fresh(tmp_path / "part", "another")
         (tmp_path / "part" / "section.json").write_text("{")
         assert not fresh(tmp_path / "part", "key")
+
+    def test_a_changed_kernel_makes_what_was_kept_out_of_date(self, tmp_path, monkeypatch):
+        kernels = tmp_path / "kernels"
+        kernels.mkdir()
+        (kernels / "step.py").write_text("STEP = 1.0")
+        assert (section.PACKAGE / "kernels" / "__init__.py").exists()
+        monkeypatch.setattr(section, "PACKAGE", tmp_path)
+        monkeypatch.setattr(section, "_source", section._source.__wrapped__)
+        before = section.key_of("part")
+        (kernels / "step.py").write_text("STEP = 2.0")
+        assert section.key_of("part") != before
 
 
 class TestCommand:

@@ -10,12 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import klazy
 from klazy import show
 
 if TYPE_CHECKING:
     from klazy.show import Figure
 
 Row = dict[str, Any]
+PACKAGE = Path(klazy.__file__).parent  # whose code makes the numbers
 ABOUT = "section.json"
 ABANDONED = 3600.0  # seconds after which a half-written section is not somebody's who still writes
 
@@ -105,8 +107,7 @@ def versions() -> dict[str, str]:
 @cache
 def _source() -> str:
     """A hash of klazy's own files, so that results of an edited version are not taken for those of another."""
-    root = Path(__file__).parents[1]
-    files = sorted(root.rglob("*.py"))
+    files = sorted(PACKAGE.rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
