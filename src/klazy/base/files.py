@@ -28,7 +28,7 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def locked(path: Path, owner: str, *, wait: bool) -> Any:
+def lock_file(path: Path, owner: str, *, wait: bool) -> Any:
     """The file, open and locked: at once or not at all, unless one may ``wait`` for it.
 
     The system lets go of it when it is closed or the process ends, however it ends.

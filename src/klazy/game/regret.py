@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from klazy import show
 from klazy.base.checks import Array, real_array, refusal, rows, vector
-from klazy.base.html import card, row, sparkline, table
+from klazy.base.html import draw_sparkline, line_up, make_card, make_table
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace
 from klazy.hindsight import Optimum
@@ -63,7 +63,9 @@ class Regret:
     def _repr_html_(self) -> str:
         """The same for notebooks, with a small picture of the running sums."""
         rows = [{"": name, "value": getattr(self, name)} for name in NUMBERS]
-        return card("Regret", "", row(table(rows), sparkline(self._running) if self.curves else ""))
+        return make_card(
+            "Regret", "", line_up(make_table(rows), draw_sparkline(self._running) if self.curves else "")
+        )
 
     @property
     def _running(self) -> dict[str, Array]:
@@ -80,7 +82,7 @@ class Regret:
         >>> [line.get_ydata()[-1].item() for line in regret(trace, [-1.0]).plot().axes[0].lines]
         [1.5, 1.0, 2.5]
         """
-        return show.curves(self._running, "regret so far")
+        return show.draw_curves(self._running, "regret so far")
 
 
 def regret(trace: Trace, u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, refusal
-from klazy.base.html import card, code, paragraph, row, sparkline, table
+from klazy.base.html import draw_sparkline, line_up, make_card, make_paragraph, make_table, mark_code
 from klazy.costs import Costs
 from klazy.movement import Movement
-from klazy.show import figure
+from klazy.show import draw_run
 
 if TYPE_CHECKING:
     import polars
@@ -134,12 +134,12 @@ class Trace:
         if "hitting" in self.kept:
             hit = np.cumsum(self.hitting)
             moved = np.cumsum(self.switching)
-            curves = sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
-        return card(
+            curves = draw_sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
+        return make_card(
             "Trace",
-            code(self._title),
-            *map(paragraph, (self._game, *self._moves)),
-            row(table(rows, 6), curves),
+            mark_code(self._title),
+            *map(make_paragraph, (self._game, *self._moves)),
+            line_up(make_table(rows, 6), curves),
         )
 
     @property
@@ -180,7 +180,7 @@ class Trace:
         >>> [ax.get_ylabel() for ax in run(GD(Box(-1, 1), 2.0), [[1.0], [-1.0]], engine="step").plot().axes]
         ['cost so far', 'decision']
         """
-        return figure(self.hitting, self.switching, self.kept.get("x"), self.kept.get("weights"))
+        return draw_run(self.hitting, self.switching, self.kept.get("x"), self.kept.get("weights"))
 
     def gradients(self) -> Array:
         """g_t, the gradients at the points played, of shape (T, d)."""

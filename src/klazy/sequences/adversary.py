@@ -20,7 +20,7 @@ def square_wave(k: int, T: int, active: int | None = None) -> Scenario:
     >>> square_wave(k=4, T=9).costs.subgradient(3, np.zeros(1)), square_wave(k=4, T=9).comparator[:5, 0].tolist()
     (array([-1.]), [-1.0, -1.0, 1.0, 1.0, -1.0])
     """
-    even, blocks, active = _wave(k, T, active)
+    even, blocks, active = _check_wave(k, T, active)
     wave = np.concatenate((np.ones(even // 2), -np.ones(even // 2), np.zeros(k - even)))
     g = np.concatenate((np.tile(wave, blocks), np.zeros(T - blocks * k)))
     u = np.empty(T)
@@ -39,12 +39,12 @@ def square_wave_regret(k: int, T: int, sigma: float, active: int | None = None) 
     >>> square_wave_regret(k=4, T=40, sigma=3.0)
     46.66...
     """
-    even, blocks, active = _wave(k, T, active)
+    even, blocks, active = _check_wave(k, T, active)
     sigma = positive(sigma, "sigma", "square_wave_regret")
     return active * even + blocks * min(1.0, even / (2.0 * sigma))
 
 
-def _wave(k: int, T: int, active: int | None) -> tuple[int, int, int]:
+def _check_wave(k: int, T: int, active: int | None) -> tuple[int, int, int]:
     k = whole(k, "k", "square_wave", "a slack k >= 2", "greedy GD has no such wave")
     T = whole(T, "T", "square_wave", "a horizon T >= 1", "give the number of rounds")
     if k < 2:
@@ -75,7 +75,7 @@ def rotating(T: int = 101, settled: int = 12) -> Scenario:
     )
     cycle = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
     g = np.vstack((np.tile([-1.0, 0.0], (settled, 1)), cycle[np.arange(T - settled) % 4]))
-    return _fixed("rotating", L1Ball(2), g)
+    return _compare_with_fixed("rotating", L1Ball(2), g)
 
 
 def alternating(T: int = 101, settled: int = 11) -> Scenario:
@@ -85,12 +85,12 @@ def alternating(T: int = 101, settled: int = 11) -> Scenario:
     """
     T = whole(T, "T", "alternating", "a horizon T >= 1", "give the number of rounds")
     t = np.arange(1, T + 1)
-    return _fixed(
+    return _compare_with_fixed(
         "alternating", L2Ball(2), np.column_stack((-np.ones(T), np.where(t <= settled, 0.0, (-1.0) ** t)))
     )
 
 
-def _fixed(name: str, domain: L1Ball | L2Ball, g: np.ndarray) -> Scenario:
+def _compare_with_fixed(name: str, domain: L1Ball | L2Ball, g: np.ndarray) -> Scenario:
     u = np.broadcast_to(domain.argmin_linear(g.sum(axis=0)), g.shape)
     return Scenario(name, domain, LinearCosts(g), u)
 

@@ -32,7 +32,7 @@ def stochastic(
     Scenario('stochastic', L2Ball(dim=5), T=60000)
     """
     rng = np.random.default_rng(seed)
-    sign = np.concatenate(_signs(phases, length, rng if random_phases else None))[:, None]
+    sign = np.concatenate(_make_signs(phases, length, rng if random_phases else None))[:, None]
     g = sign + rng.normal(scale=np.sqrt(10.0), size=(len(sign), dim))
     g /= np.linalg.norm(g, axis=1, keepdims=True)
     u = np.broadcast_to(-sign / np.sqrt(dim), g.shape)
@@ -49,14 +49,14 @@ def corrupted(
     """
     if random_phases and seed is None:
         raise refusal("corrupted", "a seed for random phases", "seed", seed, "give a number")
-    majority = _signs(phases, length, np.random.default_rng(seed) if random_phases else None)
+    majority = _make_signs(phases, length, np.random.default_rng(seed) if random_phases else None)
     seen = [np.resize(np.where(np.arange(110) < 100, sign[0], -sign[0]), len(sign)) for sign in majority]
     g = np.repeat(np.concatenate(seen)[:, None] / np.sqrt(dim), dim, axis=1)
     u = np.broadcast_to(-np.concatenate(majority)[:, None] / dim, g.shape)
     return Scenario("corrupted", L1Ball(dim), LinearCosts(g), u)
 
 
-def _signs(
+def _make_signs(
     phases: int, length: int, rng: "np.random.Generator | None"
 ) -> list[Array]:  # quoted: numpy.random loads slowly
     """+1 and -1 by turns for ``phases * length`` rounds; with ``rng`` a phase lasts half to one and a half times its length."""

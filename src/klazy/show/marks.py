@@ -20,7 +20,7 @@ TO_SCALE: dict[str, Any] = {
 }
 
 
-def arrows(ax: "Axes", path: Array, colour: str, width: float, label: str, inch: float) -> None:
+def draw_arrows(ax: "Axes", path: Array, colour: str, width: float, label: str, inch: float) -> None:
     steps = np.diff(path, axis=0)
     if steps.any():
         width = min(
@@ -29,7 +29,7 @@ def arrows(ax: "Axes", path: Array, colour: str, width: float, label: str, inch:
         ax.quiver(*path[:-1].T, *steps.T, color=colour, width=width, label=label, **TO_SCALE)
 
 
-def name(
+def write_names(
     ax: "Axes", named: dict[str, Array], busy: Array, window: Array, inch: float, width: float = 0.13
 ) -> None:
     """A dot for each point, and its name where least is drawn already; points that coincide have theirs side by side.
@@ -61,10 +61,10 @@ def name(
         named = {name: other for name, other in named.items() if name not in here}
 
 
-def sketch(made: "Figure", outline: Array, window: Array) -> None:
+def draw_sketch(figure: "Figure", outline: Array, window: Array) -> None:
     """The whole set with the window in it, beside the legend."""
-    small = made.add_axes(
-        (0.88, 0.01, 0.11, 0.11 * WIDTH / made.get_figheight()), aspect="equal", frameon=False
+    small = figure.add_axes(
+        (0.88, 0.01, 0.11, 0.11 * WIDTH / figure.get_figheight()), aspect="equal", frameon=False
     )
     small.set(xticks=[], yticks=[])
     small.fill(*outline.T, **PALE)

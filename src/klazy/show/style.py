@@ -52,7 +52,7 @@ Looks = dict[str, dict[str, Any]]
 MARKS = 12  # markers on a line
 
 
-def look(labels: Iterable[str]) -> Looks:
+def choose_looks(labels: Iterable[str]) -> Looks:
     """The colour and the marker of every learner, by label, the same in all figures with these learners.
 
     GD, LazyGD, SAder, SAder-k and the comparator have their own; ``k=...`` take the paper's markers in order of appearance,
@@ -62,8 +62,8 @@ def look(labels: Iterable[str]) -> Looks:
     {'color': '#009E73', 'marker': 'd'}
     """
     labels = list(dict.fromkeys(labels))
-    colours = _given(labels, {label: own[0] for label, own in KNOWN.items()}, lambda label: FREE)
-    markers = _given(
+    colours = _assign(labels, {label: own[0] for label, own in KNOWN.items()}, lambda label: FREE)
+    markers = _assign(
         labels,
         {label: own[1] for label, own in KNOWN.items()},
         lambda label: (*SLACKS * label.startswith("k="), *FURTHER),
@@ -71,7 +71,7 @@ def look(labels: Iterable[str]) -> Looks:
     return {label: {"color": colours[label], "marker": markers[label]} for label in labels}
 
 
-def _given(
+def _assign(
     labels: list[str], own: dict[str, str], choice: Callable[[str], tuple[str, ...]]
 ) -> dict[str, str]:
     """To every label its own, unless an earlier one has it, then to the others what is still free of their choice.
@@ -90,7 +90,7 @@ def _given(
     return given
 
 
-def spots(x: NDArray[Any], y: Array, line: int, lines: int) -> list[int]:
+def choose_spots(x: NDArray[Any], y: Array, line: int, lines: int) -> list[int]:
     """Where on a line to put its markers: evenly along ``x``, a little beside those of the other lines; all points, if few."""
     there = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if len(there) <= MARKS:
@@ -99,10 +99,10 @@ def spots(x: NDArray[Any], y: Array, line: int, lines: int) -> list[int]:
     return np.unique(there[np.searchsorted(x[there], places).clip(max=len(there) - 1)]).tolist()
 
 
-def sheet(height: float, width: float = WIDTH) -> "Figure":
+def make_sheet(height: float, width: float = WIDTH) -> "Figure":
     """An empty figure, in inches."""
     try:
-        from klazy.show.shown import Figure
+        from klazy.show.notebook import Figure
     except ImportError as missing:
         raise ImportError(
             "plot needs matplotlib, which is not installed; pip install 'klazy[cli]'."
@@ -110,21 +110,21 @@ def sheet(height: float, width: float = WIDTH) -> "Figure":
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
-def tiles(count: int, height: float) -> "tuple[Figure, list[Axes]]":
+def make_tiles(count: int, height: float) -> "tuple[Figure, list[Axes]]":
     """A figure with so many axes of one size, three side by side at most."""
     across = min(3, count)
     down = -(-count // across)
-    made = sheet(height * (1.0 if down == 1 else 0.85 * down), WIDTH if across == 1 else WIDE)
-    axes = [made.add_subplot(down, across, i + 1) for i in range(count)]
-    return made, axes
+    figure = make_sheet(height * (1.0 if down == 1 else 0.85 * down), WIDTH if across == 1 else WIDE)
+    axes = [figure.add_subplot(down, across, i + 1) for i in range(count)]
+    return figure, axes
 
 
-def drawn(T: int, most: int = DRAWN) -> NDArray[np.int64]:
+def choose_rounds(T: int, most: int = DRAWN) -> NDArray[np.int64]:
     """The rounds to draw, ``most`` at most, the first and the last among them."""
     return np.unique(np.linspace(1, T, most).astype(np.int64))
 
 
-def logarithmic(ax: "Axes", values: Array) -> None:
+def set_logarithmic(ax: "Axes", values: Array) -> None:
     """A logarithmic y axis; if not all values are positive, one that is linear about zero, over three decades at most above."""
     sizes = np.abs(values[np.isfinite(values) & (values != 0.0)])
     if (values[np.isfinite(values)] > 0.0).all():
@@ -136,7 +136,7 @@ def logarithmic(ax: "Axes", values: Array) -> None:
         )  # a round number, so that a tick is there
 
 
-def frame(ax: "Axes") -> None:
+def draw_frame(ax: "Axes") -> None:
     """Ticks, spines and a faint grid, as all figures with axes have them."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(which="both", labelsize=7)
@@ -144,7 +144,7 @@ def frame(ax: "Axes") -> None:
     ax.set_axisbelow(True)
 
 
-def heading(made: "Figure", *axes: "Axes", most: int = 4) -> None:
+def draw_legend(figure: "Figure", *axes: "Axes", most: int = 4) -> None:
     """The legend above the axes, in rows of nearly equal length, of at most ``most`` names, fewer if they are long."""
     named = {
         label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
@@ -152,10 +152,10 @@ def heading(made: "Figure", *axes: "Axes", most: int = 4) -> None:
     labels = list(named)
     handles = list(named.values())
     room = int(
-        made.get_figwidth() / (0.5 + 0.055 * max(map(len, labels), default=1))
+        figure.get_figwidth() / (0.5 + 0.055 * max(map(len, labels), default=1))
     )  # inches of a handle and of a letter
     rows = -(-len(labels) // max(1, min(most, room))) or 1
-    made.legend(
+    figure.legend(
         handles,
         labels,
         loc="outside upper center",
@@ -164,7 +164,7 @@ def heading(made: "Figure", *axes: "Axes", most: int = 4) -> None:
     )
 
 
-def tidy(ax: "Axes", place: dict[str, Any] | None = None) -> None:
+def tidy_axes(ax: "Axes", place: dict[str, Any] | None = None) -> None:
     """Frame and legend of a figure of a run; ``place`` says where the legend stands, if not beside the axes."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(which="both", labelsize=7)

@@ -64,7 +64,7 @@ class Resonance:
         marked = {"lazy": (float(self.lengths[worst]), float(self.lazy[worst]))}
         x = self.lengths[order]
         log = "x" * bool(self.lengths.max() >= WIDE * self.lengths.min())
-        return show.sweep(x, lines, "phase length", "smoothed regret per round", marked=marked, log=log)
+        return show.draw_lines(x, lines, "phase length", "smoothed regret per round", marked=marked, log=log)
 
 
 def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips: int = 20) -> Resonance:

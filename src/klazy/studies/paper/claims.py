@@ -15,10 +15,10 @@ class Claim(NamedTuple):
     quantity: str
     printed: str
 
-    def found(self, rows: Sequence[Row]) -> float | None:
+    def measure(self, rows: Sequence[Row]) -> float | None:
         """The gain in per cent, from the rows of the experiment; None where there is nothing positive to gain from."""
         of = {
-            row["learner"]: _quantities(row)[self.quantity]
+            row["learner"]: _measure_quantities(row)[self.quantity]
             for row in rows
             if row["experiment"] == self.experiment
         }
@@ -39,7 +39,7 @@ CLAIMS = (
 )
 
 
-def _quantities(row: Row) -> dict[str, float]:
+def _measure_quantities(row: Row) -> dict[str, float]:
     net = row["total_regret"] - row["dynamic_regret"]
     return {
         "total regret": row["total_regret"],

@@ -10,13 +10,13 @@ ALIKE = 0.5  # the correlation of a row with the next from which on costs drift
 STEADY = 0.01  # relative to its cost, how near the fixed point is to the best where nothing lasting changes
 
 
-def verdict(found: Replay) -> str:
+def judge(found: Replay) -> str:
     """``"helps"`` if something lazy paid less than every simple rule and GD, by more than chance; ``"perhaps"`` if it paid
     less, but within chance; else ``"does not help"``."""
     lazy = found.best("lazy")
     other = found.best("simple", "greedy")
-    gain, half = found.saved(lazy, other)
-    if gain <= 0.0 or found.tied(lazy, other):
+    gain, half = found.compare(lazy, other)
+    if gain <= 0.0 or found.is_tied(lazy, other):
         return "does not help"
     return "helps" if gain > half else "perhaps"
 
@@ -30,21 +30,21 @@ def answer(found: Replay) -> list[str]:
     said = [
         f"Scored on the last {second} of {first + second} rounds, everyone tuned on {found.tuned} rounds before them."
     ]
-    if verdict(found) == "does not help":
+    if judge(found) == "does not help":
         said += [
-            f"Laziness does not help here: the best that is lazy, {named(lazy)}, paid {lazy.cost:.6g}, "
-            f"{_less(found, lazy, other)} than {named(other)} with {other.cost:.6g}.",
-            _reason(found, other),
+            f"Laziness does not help here: the best that is lazy, {describe(lazy)}, paid {lazy.cost:.6g}, "
+            f"{_compare(found, lazy, other)} than {describe(other)} with {other.cost:.6g}.",
+            _explain(found, other),
         ]
     else:
         use = (
-            f"Use {named(lazy)}:"
-            if verdict(found) == "helps"
-            else f"Perhaps {named(lazy)}, but within chance:"
+            f"Use {describe(lazy)}:"
+            if judge(found) == "helps"
+            else f"Perhaps {describe(lazy)}, but within chance:"
         )
         said += [
-            f"{use} it paid {lazy.cost:.6g}, {_less(found, lazy, simple)} than the best simple rule, "
-            f"{named(simple)}, and {_less(found, lazy, greedy)} than {named(greedy)}.",
+            f"{use} it paid {lazy.cost:.6g}, {_compare(found, lazy, simple)} than the best simple rule, "
+            f"{describe(simple)}, and {_compare(found, lazy, greedy)} than {describe(greedy)}.",
             f"It paid {lazy.switching:.6g} for moving; {simple.name} {simple.switching:.6g}, GD {greedy.switching:.6g}.",
         ]
         if lazy.name == "k-lazyGD":
@@ -62,7 +62,7 @@ def answer(found: Replay) -> list[str]:
     ]
 
 
-def _reason(found: Replay, other: Score) -> str:
+def _explain(found: Replay, other: Score) -> str:
     """Why not: what beat the lazy says what they lack."""
     fixed = next(score for score in found.scores if score.name == "fixed")
     if fixed.cost - other.cost <= STEADY * abs(other.cost):
@@ -77,28 +77,28 @@ def _reason(found: Replay, other: Score) -> str:
     return f"{binds}, and a row is like the one before it with correlation {found.repeats:.2f}: laziness acts, but misses more."
 
 
-def _less(found: Replay, score: Score, than: Score) -> str:
+def _compare(found: Replay, score: Score, than: Score) -> str:
     """How much less, with its interval, and in per cent where that means something."""
-    gain, half = found.saved(score, than)
-    if found.tied(score, than):
+    gain, half = found.compare(score, than)
+    if found.is_tied(score, than):
         return "neither less nor more"
     share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
     return f"{abs(gain):.6g}{share} +- {half:.3g} {'less' if gain > 0.0 else 'more'}"
 
 
-def named(score: Score) -> str:
+def describe(score: Score) -> str:
     """A contender with its parameters."""
     values = ", ".join(f"{name}={value:.4g}" for name, value in score.parameters.items())
     return f"{score.name} ({values})" if values else score.name
 
 
-def table(found: Replay) -> list[dict[str, Any]]:
+def tabulate(found: Replay) -> list[dict[str, Any]]:
     """One row per contender, the best first, and the optimum at the end."""
     bound = None if found.optimum is None else found.optimum.lower_bound
     rows = [
-        _row(
+        _make_row(
             score.name,
-            named(score).removeprefix(score.name).strip(" ()"),
+            describe(score).removeprefix(score.name).strip(" ()"),
             score.hitting,
             score.switching,
             bound,
@@ -109,13 +109,15 @@ def table(found: Replay) -> list[dict[str, Any]]:
     if found.optimum is not None:
         best = found.optimum
         rows.append(
-            _row("optimum in hindsight", "", best.hitting, best.cost - best.hitting, bound)
+            _make_row("optimum in hindsight", "", best.hitting, best.cost - best.hitting, bound)
             | {"candidates": None, "edge": ""}
         )
     return rows
 
 
-def _row(name: str, chosen: str, hitting: float, switching: float, bound: float | None) -> dict[str, Any]:
+def _make_row(
+    name: str, chosen: str, hitting: float, switching: float, bound: float | None
+) -> dict[str, Any]:
     cost = hitting + switching
     above = None if bound is None else max(cost - bound, 0.0)
     return {
@@ -128,15 +130,15 @@ def _row(name: str, chosen: str, hitting: float, switching: float, bound: float 
     }
 
 
-def as_object(found: Replay) -> dict[str, Any]:
+def to_dict(found: Replay) -> dict[str, Any]:
     """All of it as plain values."""
     lazy = found.best("lazy")
     simple = found.best("simple")
     greedy = found.best("greedy")
-    gains = {"simple": found.saved(lazy, simple), "GD": found.saved(lazy, greedy)}
+    gains = {"simple": found.compare(lazy, simple), "GD": found.compare(lazy, greedy)}
     best = found.optimum
     return {
-        "verdict": verdict(found),
+        "verdict": judge(found),
         "best": found.scores[0].name,
         "best_lazy": lazy.name,
         "best_simple": simple.name,
@@ -148,5 +150,5 @@ def as_object(found: Replay) -> dict[str, Any]:
         "binds": found.binds,
         "repeats": found.repeats,
         "answer": answer(found),
-        "table": table(found),
+        "table": tabulate(found),
     }

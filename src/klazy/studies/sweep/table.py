@@ -9,8 +9,8 @@ import numpy as np
 import klazy
 from klazy.base.checks import one_of, refusal
 from klazy.studies.sweep.catalogue import RECIPES, Point
-from klazy.studies.sweep.play import SUMS, Outcome
 from klazy.studies.sweep.runs import Task
+from klazy.studies.sweep.worker import SUMS, TaskResult
 
 if TYPE_CHECKING:
     import polars
@@ -40,20 +40,20 @@ NAME_IT = "name it among the study's metrics and play it"
 CURVES = ("hitting_curve", "switching_curve")
 
 
-def frame_of(played: Sequence[tuple[Task, Outcome]]) -> "polars.DataFrame":
+def make_frame(played: Sequence[tuple[Task, TaskResult]]) -> "polars.DataFrame":
     """One row per run: its key, what it is, what it paid, its regrets, its curve if there is one, its error if it failed."""
     import polars as pl
 
-    schema = schema_of()
+    schema = make_schema()
     columns: dict[str, Any] = {name: [] for name in schema}
     read: dict[int, Row] = {}  # the points of learners, which tasks share
     for task, outcome in played:
-        for name, values in _values(task, outcome, read).items():
+        for name, values in _list_columns(task, outcome, read).items():
             columns[name] += values
     return pl.DataFrame(columns, schema=schema).with_columns(pl.col(METRICS).fill_nan(None))
 
 
-def _values(task: Task, outcome: Outcome, read: dict[int, Row]) -> dict[str, list[Any]]:
+def _list_columns(task: Task, outcome: TaskResult, read: dict[int, Row]) -> dict[str, list[Any]]:
     """The rows of a task, by column."""
     runs = task.runs
     curves = [outcome.curves.get(i) for i in range(len(task.runs))]
@@ -61,11 +61,11 @@ def _values(task: Task, outcome: Outcome, read: dict[int, Row]) -> dict[str, lis
     size = (
         {"T": outcome.T, "dim": outcome.dim} if known else {}
     )  # another recipe may draw them, and they would tell cells apart
-    where = size | _columns(point, SCENARIO) | {"scenario": recipe, "movement": task.movement}
+    where = size | _split_options(point, SCENARIO) | {"scenario": recipe, "movement": task.movement}
     where |= {"version": klazy.__version__, "root": seed and seed[0], "seed": seed and seed[1]}
     for run in runs:
         if id(run.point) not in read:
-            read[id(run.point)] = _columns(run.point, LEARNER)
+            read[id(run.point)] = _split_options(run.point, LEARNER)
     what = [read[id(run.point)] for run in runs]
     return {
         **{
@@ -86,7 +86,7 @@ def _values(task: Task, outcome: Outcome, read: dict[int, Row]) -> dict[str, lis
     }
 
 
-def schema_of() -> dict[str, Any]:
+def make_schema() -> dict[str, Any]:
     """The columns and their types."""
     import polars as pl
 
@@ -104,7 +104,7 @@ def schema_of() -> dict[str, Any]:
     )
 
 
-def _columns(point: Point, among: Sequence[str]) -> Row:
+def _split_options(point: Point, among: Sequence[str]) -> Row:
     """The values that have a column ``among`` these, and the others as text in the last of them, the options."""
     own = {
         key: value for key, value in point.items() if key in among and key in KEYS and _fits(value, KEYS[key])
@@ -117,7 +117,7 @@ def _fits(value: Any, kind: type) -> bool:
     return isinstance(value, bool) == (kind is bool) and isinstance(value, kind | int)
 
 
-def cells_of(
+def average_cells(
     rows: "polars.DataFrame", metric: str, relative_to: str | None = None, held_out: bool = False
 ) -> "polars.DataFrame":
     """The ``mean`` of a metric over the seeds of every cell, over so many ``runs``; ``half`` is half the width of the interval
@@ -144,15 +144,15 @@ def cells_of(
             "sweep", "scenarios that are drawn, with several seeds", "held_out", held_out, "leave it out"
         )
     if relative_to is not None:
-        known = _relative(known, metric, relative_to, held_out)
+        known = _relate(known, metric, relative_to, held_out)
     if not held_out:
-        return _means(known, metric).with_columns(pl.col("mean").alias("choice"))
-    chosen, shown = (_means(known.filter(pl.col("seed") % 2 == odd), metric) for odd in (0, 1))
+        return _average(known, metric).with_columns(pl.col("mean").alias("choice"))
+    chosen, shown = (_average(known.filter(pl.col("seed") % 2 == odd), metric) for odd in (0, 1))
     choice = chosen.select(*CELL, pl.col("mean").alias("choice"))
     return shown.join(choice, on=CELL, nulls_equal=True, maintain_order="left")
 
 
-def _means(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
+def _average(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
     """Mean, half the interval's width, and the number of runs, by cell."""
     import polars as pl
     from scipy.special import stdtrit
@@ -167,7 +167,7 @@ def _means(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
     )
 
 
-def _relative(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool) -> "polars.DataFrame":
+def _relate(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool) -> "polars.DataFrame":
     """The rows with the metric relative to a learner's, in per cent."""
     import polars as pl
 
@@ -177,7 +177,7 @@ def _relative(rows: "polars.DataFrame", metric: str, learner: str, held_out: boo
         raise refusal(
             "sweep", f"a learner of the study ({known})", "relative_to", learner, "choose one of these"
         )
-    best = best_of(cells_of(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
+    best = choose_best(average_cells(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
     base = theirs.join(best, on=CELL, nulls_equal=True).select(
         *SETTING, "seed", pl.col(metric).alias("base"), "mean"
     )
@@ -194,7 +194,7 @@ def _relative(rows: "polars.DataFrame", metric: str, learner: str, held_out: boo
     return joined.with_columns(more.alias(metric)).drop("base", "mean")
 
 
-def best_of(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFrame":
+def choose_best(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFrame":
     """Of the cells that agree in these columns the best; one with fewer runs than others, as when some failed, is none."""
     import polars as pl
 
@@ -203,21 +203,21 @@ def best_of(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFrame":
     return ordered.group_by(by, maintain_order=True).first() if by else ordered.head(1)
 
 
-def varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list[str]:
+def find_varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list[str]:
     """The columns that have more than one value; T is not counted where it follows from phases."""
     found = [name for name in among if cells[name].drop_nulls().n_unique() > 1]
     follows = "T" in found and cells["T"].is_in(cells["length"] * cells["phases"]).all()
     return [name for name in found if name != "T" or not follows]
 
 
-def summary(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
+def summarize(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
     """The cells, or if they are more than ``most``, the best of each learner in each setting; with what varies among them.
 
     ``edge`` names the parameters of a best cell that are the first or the last of their grid: there may be better ones beyond.
     """
-    free = varying(cells)
+    free = find_varying(cells)
     own, given = ([name for name in free if name in group] for group in (LEARNER, SETTING))
-    best = best_of(cells, (*given, "learner"))
+    best = choose_best(cells, (*given, "learner"))
     shown = cells if len(cells) <= most else best.sort((*given, "mean"), nulls_last=True)
     ends: dict[tuple[Any, str], Any] = {
         (learner, name): (group[name].min(), group[name].max())

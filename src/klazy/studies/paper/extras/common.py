@@ -17,12 +17,12 @@ SEQUENCES = {"stochastic": (stochastic, 4000), "corrupted": (corrupted, 2000)}  
 SIGMA = {"stochastic": Sqrt(60.0), "corrupted": Sqrt(16.0)}  # as printed
 
 
-def draws(settings: Settings) -> int:
+def count_draws(settings: Settings) -> int:
     """How many sequences with random phases are drawn."""
     return 2 if settings.quick else 8
 
 
-def draw(name: str, settings: Settings, index: int | None = None) -> Scenario:
+def draw_scenario(name: str, settings: Settings, index: int | None = None) -> Scenario:
     """One of the two sequences with equal phases, or the one of this index with random ones."""
     make, length = SEQUENCES[name]
     if index is None:
@@ -31,7 +31,7 @@ def draw(name: str, settings: Settings, index: int | None = None) -> Scenario:
     return make(seed, length=length // settings.shorter, random_phases=True)
 
 
-def regrets(learners: Sequence[Learner[Any]], scenario: Scenario, weight: float = 1.0) -> Array:
+def measure_regrets(learners: Sequence[Learner[Any]], scenario: Scenario, weight: float = 1.0) -> Array:
     """Dynamic regret and net movement of each learner, of shape (n, 2), with movement weight lambda."""
     movement = L2Movement(weight)
     u = np.asarray(scenario.comparator)

@@ -8,7 +8,7 @@ from klazy import show
 from klazy.base.checks import Array
 from klazy.learners import Decay, KLazyGD, MemoryGD
 from klazy.studies.paper.definitions import Settings
-from klazy.studies.paper.extras.common import SEQUENCES, SIGMA, draw, draws, regrets
+from klazy.studies.paper.extras.common import SEQUENCES, SIGMA, count_draws, draw_scenario, measure_regrets
 from klazy.studies.paper.section import Row, Section
 
 LONGEST = 2000
@@ -16,7 +16,7 @@ PRINTED = {"stochastic": (65, 150, 300, 1500), "corrupted": (50, 150, 500, 1500)
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _BySlack:
     """Total regrets by slack, and by memory m of Decay: the first row is of equal phases, each other of one random draw."""
 
     slacks: np.ndarray
@@ -33,49 +33,51 @@ class _Found:
         return self.by_slack[1:].mean(axis=0)
 
 
-def resonance(settings: Settings) -> Section:
+def report_resonance(settings: Settings) -> Section:
     """Total regret of k-lazyGD by slack, at the printed sigma."""
     rows = []
     text = []
     figures = {}
     for name in SEQUENCES:
-        found = _play(name, settings)
-        rows += _rows(name, found)
-        text.append(_in_words(name, found))
+        found = _play_slacks(name, settings)
+        rows += _tabulate(name, found)
+        text.append(_describe(name, found))
         caption = f"Total regret by slack on the {name} sequence, sigma as printed. The band holds all random draws."
-        figures[name] = (_figure(found), caption)
+        figures[name] = (_draw(found), caption)
     return Section("Resonance: which slack wins depends on the phases", text, {"slacks": rows}, figures)
 
 
-def _play(name: str, settings: Settings) -> _Found:
+def _play_slacks(name: str, settings: Settings) -> _BySlack:
     slacks = np.arange(1, LONGEST + 1, 40 if settings.quick else 1)
     memories = np.unique(np.geomspace(1, LONGEST, 20 if settings.quick else 80).astype(int))
     by_slack = []
     by_memory = []
     sigma = SIGMA[name]
-    for index in (None, *range(draws(settings))):
-        scenario = draw(name, settings, index)
+    for index in (None, *range(count_draws(settings))):
+        scenario = draw_scenario(name, settings, index)
         by_slack.append(
-            regrets([KLazyGD(scenario.domain, sigma, k) for k in slacks.tolist()], scenario).sum(axis=1)
+            measure_regrets([KLazyGD(scenario.domain, sigma, k) for k in slacks.tolist()], scenario).sum(
+                axis=1
+            )
         )
         forgetful = [MemoryGD(scenario.domain, sigma, Decay(m)) for m in memories.tolist()]
-        by_memory.append(regrets(forgetful, scenario).sum(axis=1))
-    return _Found(slacks, np.array(by_slack), memories, np.array(by_memory))
+        by_memory.append(measure_regrets(forgetful, scenario).sum(axis=1))
+    return _BySlack(slacks, np.array(by_slack), memories, np.array(by_memory))
 
 
-def _figure(found: _Found) -> "show.Figure":
+def _draw(found: _BySlack) -> "show.Figure":
     decay = np.interp(
         found.slacks, found.memories, found.by_memory[1:].mean(axis=0)
     )  # straight from one played to the next
     lines = {"equal phases": found.equal, "random phases": found.random, "Decay, random": decay}
     bands = {"random phases": (found.by_slack[1:].min(axis=0), found.by_slack[1:].max(axis=0))}
     levels = {"GD, equal": float(found.equal[0])}
-    return show.sweep(
+    return show.draw_lines(
         found.slacks, lines, "slack k, or memory m", "total regret", bands=bands, levels=levels, log="xy"
     )
 
 
-def _rows(name: str, found: _Found) -> list[Row]:
+def _tabulate(name: str, found: _BySlack) -> list[Row]:
     names = ("k", "equal_phases", "random_phases", "random_least", "random_most")
     least = found.by_slack[1:].min(axis=0)
     most = found.by_slack[1:].max(axis=0)
@@ -85,7 +87,7 @@ def _rows(name: str, found: _Found) -> list[Row]:
     return [{"sequence": name} | dict(zip(names, values, strict=True)) for values in columns]
 
 
-def _in_words(name: str, found: _Found) -> str:
+def _describe(name: str, found: _BySlack) -> str:
     k = found.slacks
     equal = found.equal
     random = found.random

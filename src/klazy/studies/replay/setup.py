@@ -25,7 +25,7 @@ USUAL = {
 
 
 @dataclass(frozen=True)
-class Game:
+class Setup:
     """A set, a cost family by name, a movement cost; ``short`` and ``excess`` are the prices of pinball costs."""
 
     domain: ConvexSet
@@ -65,10 +65,10 @@ SHAPES: dict[str, dict[str, float]] = {  # what each set takes, and what it is b
 }
 
 
-def game(
+def make_setup(
     dim: int, domain: str = "simplex", costs: str = "linear", movement: str | None = None, move_cost: float = 1.0, *,
     short: float | None = None, excess: float | None = None, **shape: Any,
-) -> Game:  # fmt: skip
+) -> Setup:  # fmt: skip
     """The game that the command's words describe, for a trace with ``dim`` columns; ``shape`` is what the set takes."""
     one_of(costs, "costs", "replay", COSTS)
     takes = SHAPES[one_of(domain, "domain", "replay", DOMAINS)]
@@ -88,7 +88,7 @@ def game(
         "capped-simplex": lambda: CappedSimplex(dim, of["total"], of["cap"]),
         "box": lambda: Box(np.full(dim, of["lower"]), np.full(dim, of["upper"])),
         "ball": lambda: L2Ball(dim, of["radius"]),
-        "polytope": lambda: _polytope(shape.get("polytope"), dim),
+        "polytope": lambda: _read_polytope(shape.get("polytope"), dim),
     }
     place = made[domain]()
     kind = one_of(movement or USUAL[domain], "movement", "replay", tuple(MOVEMENTS))
@@ -102,10 +102,10 @@ def game(
         1.0 if price is None else positive(price, name, "replay")
         for name, price in (("short", short), ("excess", excess))
     ]
-    return Game(place, costs, MOVEMENTS[kind](move_cost), *prices)
+    return Setup(place, costs, MOVEMENTS[kind](move_cost), *prices)
 
 
-def _polytope(file: Path | None, dim: int) -> Polytope:
+def _read_polytope(file: Path | None, dim: int) -> Polytope:
     """{x : A x <= b} from a JSON file with A and b."""
     if file is None:
         raise refusal("replay", "a file with A and b", "polytope", None, "write --polytope set.json")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from klazy import show
-from klazy.base.html import document, figure, paragraph
-from klazy.base.html import table as in_html
+from klazy.base.html import embed_figure, make_page, make_paragraph
+from klazy.base.html import make_table as in_html
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.contenders import CANDIDATES
 from klazy.studies.replay.score import Replay
-from klazy.studies.replay.words import answer, table
+from klazy.studies.replay.words import answer, tabulate
 
 SHOWN = 120  # letters of a set's description
 
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 
-def figures(found: Replay) -> "Iterator[tuple[str, Figure, str]]":
+def draw_figures(found: Replay) -> "Iterator[tuple[str, Figure, str]]":
     """Each with a name and a caption."""
     switching = {score.name: score.switching for score in found.scores}
     hitting = {score.name: score.hitting for score in found.scores}
     caption = "What each contender paid on the second part, for its decisions and for moving. Left and below is better."
     best = found.optimum
     optimum = None if best is None else (best.cost - best.hitting, best.hitting)
-    yield "pareto", show.pareto(switching, hitting, optimum), caption
+    yield "pareto", show.draw_pareto(switching, hitting, optimum), caption
     first, second = found.rounds
     shown = {score.name: score for score in (found.scores[0], found.best("lazy"), found.best("greedy"))}
     rounds = first + 1 + np.arange(len(found.scores[0].points)) * -(-second // len(found.scores[0].points))
     points = {name: score.points for name, score in shown.items()}
-    shares = isinstance(found.game.domain, Simplex | CappedSimplex)
+    shares = isinstance(found.setup.domain, Simplex | CappedSimplex)
     yield (
         "decisions",
-        show.decisions(rounds, points, found.source.columns, shares),
+        show.draw_decisions(rounds, points, found.source.columns, shares),
         "What was decided in the second part.",
     )
 
 
-def html(found: Replay, command: str) -> str:
+def make_report(found: Replay, command: str) -> str:
     """The whole report."""
     parts = [f"<h1>What laziness would have saved on {escape(found.source.path.name)}</h1>"]
     said, *others = answer(found)[1:]
-    parts += [paragraph(said, "answer"), *map(paragraph, others), "<h2>Contenders</h2>"]
+    parts += [make_paragraph(said, "answer"), *map(make_paragraph, others), "<h2>Contenders</h2>"]
     about = (
         f"{answer(found)[0]} Each contender that has parameters chose among {CANDIDATES} candidates, or as many as differ; "
         "edge names those of its parameters that are the least or the largest tried. SAder-k is told the number of rounds and "
-        f"the largest gradient, auto the price of moving. The set is {_short(found.game.domain)}, a row costs "
-        f"{found.game.family}, moving {_short(found.game.movement)}."
+        f"the largest gradient, auto the price of moving. The set is {_shorten(found.setup.domain)}, a row costs "
+        f"{found.setup.family}, moving {_shorten(found.setup.movement)}."
     )
     if found.source.filled:
         what = (
@@ -60,16 +60,17 @@ def html(found: Replay, command: str) -> str:
             else f"missing cells were filled ({found.source.fill})"
         )
         about += f" {found.source.filled} {what}."
-    parts += [in_html(table(found)), paragraph(about, "small"), "<h2>Pictures</h2>"]
+    parts += [in_html(tabulate(found)), make_paragraph(about, "small"), "<h2>Pictures</h2>"]
     with tempfile.TemporaryDirectory() as folder:
-        for name, drawn, caption in figures(found):
-            show.write(drawn, Path(folder) / name)
-            parts.append(figure(Path(folder) / f"{name}.svg", caption, broad=True))
-    return document(
-        f"klazy: {found.source.path.name}", "\n".join([*parts, paragraph(f"Made by {command}.", "small")])
+        for name, drawn, caption in draw_figures(found):
+            show.write_figure(drawn, Path(folder) / name)
+            parts.append(embed_figure(Path(folder) / f"{name}.svg", caption, broad=True))
+    return make_page(
+        f"klazy: {found.source.path.name}",
+        "\n".join([*parts, make_paragraph(f"Made by {command}.", "small")]),
     )
 
 
-def _short(thing: object) -> str:
+def _shorten(thing: object) -> str:
     text = repr(thing)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.show.style import frame, heading, logarithmic, look, sheet
+from klazy.show.style import choose_looks, draw_frame, draw_legend, make_sheet, set_logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ LYING = 6  # bars; the numbers of more stand on end, for a bar is narrower than 
 GROUP = 0.84  # of the axis belongs to bars, the rest to the gaps between groups
 
 
-def bars(
+def draw_bars(
     groups: dict[str, dict[str, float]],
     ylabel: str,
     errors: dict[str, dict[str, tuple[float, float]]] | None = None,
@@ -39,13 +39,13 @@ def bars(
     ``errors`` has the same keys and gives the lower and the upper end of an interval, not distances; a bar may be without.
     Up to twelve bars carry their value. With ``log``, values that are not positive are shown too: the axis is linear near zero.
     """
-    made = sheet(2.3)
+    figure = make_sheet(2.3)
     errors = errors or {}
     count = sum(map(len, groups.values()))
-    ax = made.subplots()
+    ax = figure.subplots()
     learners = list(dict.fromkeys(learner for group in groups.values() for learner in group))
     if log:
-        logarithmic(ax, np.array([value for group in groups.values() for value in group.values()]))
+        set_logarithmic(ax, np.array([value for group in groups.values() for value in group.values()]))
     for i, (learner, hatch) in enumerate(zip(learners, cycle(HATCHES), strict=False)):
         mine = [group for group in groups if learner in groups[group]]
         places = (
@@ -55,22 +55,22 @@ def bars(
         values = np.array([groups[group][learner] for group in mine])
         ends = np.array([errors.get(group, {}).get(learner, (groups[group][learner],) * 2) for group in mine])
         style = {
-            "color": look(learners)[learner]["color"],
+            "color": choose_looks(learners)[learner]["color"],
             "hatch": hatch,
             "edgecolor": "white",
             "linewidth": 0.3,
         }
         ax.bar(places, values, 0.94 * GROUP / len(learners), label=learner, **style)
-        _ends(ax, places, ends)
+        _draw_intervals(ax, places, ends)
         if count <= WRITTEN:
-            _write(ax, places, values, ends, 0.0 if count <= LYING else 90.0)
+            _write_values(ax, places, values, ends, 0.0 if count <= LYING else 90.0)
     ax.margins(y=0.2 if LYING < count <= WRITTEN else 0.12)  # room for the numbers
     _finish(ax, list(groups), ylabel)
-    heading(made, ax)
-    return made
+    draw_legend(figure, ax)
+    return figure
 
 
-def _ends(ax: "Axes", places: Array, ends: Array) -> None:
+def _draw_intervals(ax: "Axes", places: Array, ends: Array) -> None:
     """The intervals, from end to end: a value need not lie within its own."""
     known = ends[:, 0] < ends[:, 1]
     if known.any():
@@ -78,7 +78,7 @@ def _ends(ax: "Axes", places: Array, ends: Array) -> None:
         ax.errorbar(places[known], ends[known].mean(axis=1), np.ptp(ends[known], axis=1) / 2.0, **style)
 
 
-def _write(ax: "Axes", places: Array, values: Array, ends: Array, angle: float) -> None:
+def _write_values(ax: "Axes", places: Array, values: Array, ends: Array, angle: float) -> None:
     """Each value beyond its bar and its interval, where neither hides it."""
     for place, value, (low, high) in zip(places, values, ends, strict=True):
         up = value >= 0.0
@@ -90,10 +90,10 @@ def _write(ax: "Axes", places: Array, values: Array, ends: Array, angle: float) 
             "ha": "center",
             "va": "bottom" if up else "top",
         }
-        ax.annotate(short(value), at, beyond, textcoords="offset points", **style)
+        ax.annotate(format_short(value), at, beyond, textcoords="offset points", **style)
 
 
-def short(value: float) -> str:
+def format_short(value: float) -> str:
     """Three digits or all before the point, with a true minus; a zero has no sign."""
     text = f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value + 0.0:.3g}"
     return text.replace("-", "\N{MINUS SIGN}")
@@ -103,6 +103,6 @@ def _finish(ax: "Axes", groups: list[str], ylabel: str) -> None:
     width = max(7, ROOM // max(1, len(groups)))
     ax.set_xticks(range(len(groups)), [fill(group, width, break_long_words=False) for group in groups])
     ax.set_ylabel(ylabel, fontsize=8)
-    frame(ax)
+    draw_frame(ax)
     ax.grid(visible=False, axis="x")
     ax.axhline(0.0, color="black", linewidth=0.6)

@@ -1,5 +1,7 @@
-"""Progress bars and tables."""
+"""What all commands share: progress bars, tables, and the line that was typed."""
 
+import shlex
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -19,7 +21,7 @@ from rich.table import Table
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
-def progress(*columns: ProgressColumn) -> Progress:
+def show_progress(*columns: ProgressColumn) -> Progress:
     """A bar with a description, these columns and the time left, on a terminal only."""
     console = Console(stderr=True)
     usual = (
@@ -49,3 +51,8 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     if not console.is_terminal:
         console.width = 400
     console.print(table)
+
+
+def read_command_line() -> str:
+    """What was typed."""
+    return shlex.join(["klazy", *sys.argv[1:]])

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write(figure: "Figure", stem: Path) -> None:
+def write_figure(figure: "Figure", stem: Path) -> None:
     """The figure as ``stem.svg`` and ``stem.png``; the same figure gives the same bytes on any day."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
