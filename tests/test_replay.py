@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 import klazy as kl
 from klazy.base.checks import Refused
 from klazy.studies.replay import Source, make_setup, replay
-from klazy.studies.replay.contenders import CANDIDATES, Candidate, Learning, list_contenders
+from klazy.studies.replay.contenders import CANDIDATES, Learning, list_contenders
 from klazy.studies.replay.page import draw_figures, make_report
 from klazy.studies.replay.rules import Leader, Rule
 from klazy.studies.replay.score import STRETCHES
 from klazy.studies.replay.words import _explain, answer, judge, tabulate, to_dict
+from klazy.studies.tuning import Candidate
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
 
@@ -263,7 +264,7 @@ class TestAReplay:
         for score in found.scores:
             assert score.cost >= found.optimum.lower_bound - 1e-9 * abs(found.optimum.lower_bound)
         for one, other in pairwise(found.scores):
-            assert one.cost <= other.cost or found.is_tied(one, other)
+            assert one.cost <= other.cost or one.ties_with(other)
 
     def test_adds_up_what_a_slow_reference_adds_up(self, phased):
         found, g = phased
@@ -399,7 +400,7 @@ class TestTheAnswer:
     def test_saved_is_the_sum_of_differences_with_students_interval(self, phased):
         found, _ = phased
         one, other = found.scores[0], found.scores[-1]
-        gain, half = found.compare(one, other)
+        gain, half = one.compare(other)
         gaps = other.stretches - one.stretches
         assert gain == pytest.approx(other.cost - one.cost)
         assert half == pytest.approx(STRETCHES * 2.093024 * gaps.std(ddof=1) / np.sqrt(STRETCHES), rel=1e-5)

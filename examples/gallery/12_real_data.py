@@ -31,7 +31,7 @@ for score in found.scores:
     paid = f"{score.hitting:8.0f} + {score.switching:3.0f} = {score.cost:4.0f}"
     print(f"{score.name:18}{paid}")
 simple, lazy, greedy = (found.best(kind) for kind in ("simple", "lazy", "greedy"))
-gap, half = found.compare(simple, lazy)
+gap, half = simple.compare(lazy)
 print(f"\n{simple.name} saves {gap:.0f} +- {half:.0f} against {lazy.name}, the best lazy")
 assert simple.name == "dead band"
 assert simple.cost < lazy.cost < greedy.cost

@@ -1,10 +1,8 @@
 """Who is compared: learners and rules of thumb, each with as many candidates as any other to choose from."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from itertools import product
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +13,7 @@ from klazy.learners import GD, Decay, KLazyGD, LazyGD, Learner, MemoryGD, auto, 
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.rules import Leader, Rule, Still
 from klazy.studies.replay.setup import Setup
+from klazy.studies.tuning import Contender, Player
 
 CANDIDATES = 120  # of each contender that has parameters, or so many as differ: half of them round the best of the others
 # of the first and of the second of two parameters, in each half
@@ -23,12 +22,6 @@ FEW = 5
 SPAN = (1e-2, 1e2)  # of sigma, about the scale of theory
 SAMPLE = 2000  # rows from which that scale is found
 LARGE = 10**6  # numbers of a trace, beyond which the best fixed point is that for the average row
-
-
-class Player(Protocol):
-    def play(self, rows: Array) -> Array:
-        """The points of the next rounds, in which these rows come."""
-        ...
 
 
 class Learning:
@@ -43,60 +36,6 @@ class Learning:
         trace = run(self.learner, self.setup.costs(rows), movement=self.setup.movement, state=self.state)
         self.state = trace.state
         return trace.x
-
-
-@dataclass(eq=False)
-class Candidate:
-    """A player with the parameters it was made from, and what it has paid so far; ``x`` is the last point."""
-
-    player: Player
-    parameters: dict[str, float]
-    hitting: float = 0.0
-    switching: float = 0.0
-    x: Array | None = None
-
-    @property
-    def cost(self) -> float:
-        return self.hitting + self.switching
-
-    def play(self, setup: Setup, rows: Array) -> tuple[float, float, Array]:
-        """Hitting and switching of the next rounds, and the points; the first round of all moves for nothing."""
-        points = self.player.play(rows)
-        hitting = float(setup.costs(rows).values(points).sum())
-        switching = float(setup.movement.paid(points, self.x).sum())
-        self.hitting = self.hitting + hitting
-        self.switching = self.switching + switching
-        self.x = points[-1].copy()
-        return hitting, switching, points
-
-
-class Contender(NamedTuple):
-    """A name, what kind it is (``simple``, ``greedy`` or ``lazy``), how it is made, and the values of its parameters to try."""
-
-    name: str
-    kind: str
-    make: Callable[..., Player]
-    axes: dict[str, list[float]]
-
-    def make_candidates(self, axes: dict[str, list[float]] | None = None) -> list[Candidate]:
-        """One for every combination of values."""
-        axes = self.axes if axes is None else axes
-        points = (dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
-        return [Candidate(self.make(**point), point) for point in points]
-
-    def refine(self, best: Candidate) -> list[Candidate]:
-        """As many candidates again, between the best and its neighbours."""
-        finer = {name: _refine_values(values, best.parameters[name]) for name, values in self.axes.items()}
-        return self.make_candidates(finer) if finer else []
-
-
-def _refine_values(values: list[float], best: float) -> list[float]:
-    """As many values as there are, from the one before the best to the one after it; whole numbers stay whole."""
-    at = values.index(best)
-    low = values[max(at - 1, 0)]
-    high = values[min(at + 1, len(values) - 1)]
-    finer = np.geomspace(low, high, len(values))
-    return sorted({round(value) for value in finer}) if isinstance(best, int) else finer.tolist()
 
 
 def list_contenders(

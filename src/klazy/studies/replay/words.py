@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from klazy.studies.replay.score import Replay, Score
+from klazy.studies.replay.score import Replay
+from klazy.studies.tuning import Score
 
 SELDOM = 0.02  # of the rounds in which the projection binds, below which laziness has nothing to act on
 SHORT = 50  # rounds that a rule averages, up to which it has a short memory
@@ -15,8 +16,8 @@ def judge(found: Replay) -> str:
     less, but within chance; else ``"does not help"``."""
     lazy = found.best("lazy")
     other = found.best("simple", "greedy")
-    gain, half = found.compare(lazy, other)
-    if gain <= 0.0 or found.is_tied(lazy, other):
+    gain, half = lazy.compare(other)
+    if gain <= 0.0 or lazy.ties_with(other):
         return "does not help"
     return "helps" if gain > half else "perhaps"
 
@@ -79,8 +80,8 @@ def _explain(found: Replay, other: Score) -> str:
 
 def _compare(found: Replay, score: Score, than: Score) -> str:
     """How much less, with its interval, and in per cent where that means something."""
-    gain, half = found.compare(score, than)
-    if found.is_tied(score, than):
+    gain, half = score.compare(than)
+    if score.ties_with(than):
         return "neither less nor more"
     share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
     return f"{abs(gain):.6g}{share} +- {half:.3g} {'less' if gain > 0.0 else 'more'}"
@@ -135,7 +136,7 @@ def to_dict(found: Replay) -> dict[str, Any]:
     lazy = found.best("lazy")
     simple = found.best("simple")
     greedy = found.best("greedy")
-    gains = {"simple": found.compare(lazy, simple), "GD": found.compare(lazy, greedy)}
+    gains = {"simple": lazy.compare(simple), "GD": lazy.compare(greedy)}
     best = found.optimum
     return {
         "verdict": judge(found),
