@@ -25,9 +25,13 @@ def open_workers(
     """Use these workers for all calls of :func:`map_unordered` within; yields how many calls to have at once."""
     from joblib import effective_n_jobs, parallel_config
 
-    connect = {"local": _connect_local, "dask": _connect_dask, "ray": _connect_ray, "spark": _connect_spark}[
-        backend
-    ]
+    connections = {
+        "local": _connect_local,
+        "dask": _connect_dask,
+        "ray": _connect_ray,
+        "spark": _connect_spark,
+    }
+    connect = connections[backend]
     with connect(address) as options, parallel_config(**options, n_jobs=jobs or -1):
         yield effective_n_jobs(jobs or -1)
 
@@ -47,9 +51,8 @@ def map_unordered(function: Callable[[Any], Any], items: Sequence[Any]) -> Itera
         how = "list"
     try:
         for first in range(0, len(items), max(1, at_once)):
-            answers: Any = Parallel(return_as=how)(
-                delayed(function)(item) for item in items[first : first + at_once]
-            )
+            calls = (delayed(function)(item) for item in items[first : first + at_once])
+            answers: Any = Parallel(return_as=how)(calls)
             yield from answers
     except BrokenProcessPool as lost:
         raise WorkerLost(LOST) from lost
@@ -141,7 +144,9 @@ def _connect_spark(address: str | None) -> Iterator[dict[str, Any]]:
         raise _missing_package("spark", "joblibspark pyspark") from missing
     joining.register_spark()
     session = sql.SparkSession.builder.appName("klazy")
-    with (session if address is None else session.master(address)).getOrCreate():
+    if address is not None:
+        session = session.master(address)
+    with session.getOrCreate():
         yield {"backend": "spark"}
 
 

@@ -93,9 +93,8 @@ def replay(
     if not as_json:
         print("\n".join(words.answer(found)))
         if source.filled:
-            print(
-                f"{source.filled} {'rows were dropped' if fill == 'drop' else f'missing cells were filled: {fill}'}."
-            )
+            what = "rows were dropped" if fill == "drop" else f"missing cells were filled: {fill}"
+            print(f"{source.filled} {what}.")
         print()
         print_table(words.tabulate(found))
     if html is not None:
@@ -105,9 +104,10 @@ def replay(
     if as_json:
         print(json.dumps(words.to_dict(found) | {"emitted": emitted}))
         return
-    for said in (html and f"{html}", emitted and f"{emit}: {emitted}"):
-        if said:
-            print(said)
+    if html is not None:
+        print(html)
+    if emitted is not None:
+        print(f"{emit}: {emitted}")
 
 
 def _make_page(found: "Replay") -> str:

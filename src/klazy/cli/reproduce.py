@@ -32,7 +32,10 @@ def list_parts(as_json: Json = False) -> None:
       klazy list
     """
     rows = [{"name": name, "kind": part.kind, "about": part.about} for name, part in PARTS.items()]
-    print(json.dumps({"parts": rows}, indent=1)) if as_json else print_table(rows)
+    if as_json:
+        print(json.dumps({"parts": rows}, indent=1))
+    else:
+        print_table(rows)
 
 
 def reproduce(
@@ -79,7 +82,9 @@ def reproduce(
       klazy reproduce stochastic seeds --seeds 50 --out here
       klazy reproduce worst-case --preset authors --json
     """  # fmt: skip
-    settings = Settings(preset or PRESETS[0], seed, seeds or (5 if quick else 20), quick)
+    if seeds is None:
+        seeds = 5 if quick else 20
+    settings = Settings(preset or PRESETS[0], seed, seeds, quick)
     if as_json and out is None:
         found = compute_results(names or [], settings.preset, settings)
     elif as_json:

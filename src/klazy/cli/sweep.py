@@ -36,7 +36,9 @@ class _PlayByDefault(TyperGroup):
     """`klazy sweep study.toml` is `klazy sweep play study.toml`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if args and args[0] in self.commands else ["play", *args])
+        if not args or args[0] not in self.commands:
+            args = ["play", *args]
+        return super().parse_args(ctx, args)
 
 
 app = typer.Typer(cls=_PlayByDefault, rich_markup_mode=None)
@@ -101,12 +103,16 @@ def play_study(
         one_of(relative_to, "relative_to", "sweep", names)
     if held_out:
         refuse_held_out(chosen)
-    chosen = chosen if seed is None else Study(**chosen.to_dict() | {"seed": seed})
+    if seed is not None:
+        chosen = Study(**chosen.to_dict() | {"seed": seed})
     folder = out or study.with_suffix("")
     found = _play_with_bar(
         chosen, folder, backend=backend, address=address, jobs=jobs, retry_failed=retry_failed
     )
-    print(json.dumps(found.counts())) if as_json else _print_sweep(found, folder, relative_to, held_out)
+    if as_json:
+        print(json.dumps(found.counts()))
+    else:
+        _print_sweep(found, folder, relative_to, held_out)
 
 
 def _make_importable() -> None:
@@ -162,9 +168,8 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
                 f"The best cell of each learner and setting, of {len(cells)}; all are in {folder / 'cells.csv'}"
             )
         print_table(table)
-    for key, error in (
-        found.rows.filter(found.rows["error"].is_not_null()).select("key", "error").head(3).iter_rows()
-    ):
+    failed = found.rows.filter(found.rows["error"].is_not_null())
+    for key, error in failed.select("key", "error").head(3).iter_rows():
         print(f"failed: {key[:8]} {error}")
     rate = found.learner_rounds / found.seconds
     print(
@@ -206,7 +211,9 @@ def plot_study(
     study, rows = load_study(folder)
     shown = metric or study.metrics[0]
     cells = average_cells(rows, shown, relative_to, held_out)
-    label = shown.replace("_", " ") + (f", % more than {relative_to}'s" if relative_to else "")
+    label = shown.replace("_", " ")
+    if relative_to is not None:
+        label += f", % more than {relative_to}'s"
     into = out or folder / "figures"
     try:
         into.mkdir(parents=True, exist_ok=True)
@@ -218,6 +225,7 @@ def plot_study(
     for name, figure in draw_cells(cells, label, x, y):
         show.write_figure(figure, into / name)
         files.append(str(into / f"{name}.png"))
-    print(json.dumps({"figures": files})) if as_json else print(
-        "\n".join(files) or "nothing varies: there is nothing to draw"
-    )
+    if as_json:
+        print(json.dumps({"figures": files}))
+    else:
+        print("\n".join(files) or "nothing varies: there is nothing to draw")

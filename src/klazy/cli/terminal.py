@@ -35,19 +35,24 @@ def show_progress(*columns: ProgressColumn) -> Progress:
     return Progress(*usual, console=console, disable=not console.is_terminal, transient=True)
 
 
+def _format(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
+
+
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """On a terminal as wide as that; piped, as wide as it must be."""
     console = Console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in rows[0]:
         numeric = any(isinstance(row[name], int | float) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+        side = "right" if numeric else "left"
+        table.add_column(name.replace("_", " "), justify=side, overflow="fold")
     for row in rows:
-        texts = (
-            f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
-            for value in row.values()
-        )
-        table.add_row(*texts)
+        table.add_row(*map(_format, row.values()))
     if not console.is_terminal:
         console.width = 400
     console.print(table)

@@ -53,14 +53,16 @@ def flights(
         )
     pl = _import_polars("flights")
     frame = _read_dataset(pl, "flights").with_columns(departed=pl.col("scheduled") - pl.col("cancelled"))
-    sums = [pl.col(measure).filter(pl.col("carrier") == carrier).sum().alias(carrier) for carrier in carriers]
-    if measure in AVERAGED:
-        flown = [pl.col(AVERAGED[measure]).filter(pl.col("carrier") == carrier).sum() for carrier in carriers]
-        sums = [
-            pl.when(n > 0).then(total / n).alias(name)
-            for name, total, n in zip(carriers, sums, flown, strict=True)
-        ]
-    return frame.group_by(pl.col("time").dt.truncate(f"{hours}h")).agg(sums).sort("time")
+    columns = []
+    for carrier in carriers:
+        its_own = pl.col("carrier") == carrier
+        value = pl.col(measure).filter(its_own).sum()
+        if measure in AVERAGED:
+            count = pl.col(AVERAGED[measure]).filter(its_own).sum()
+            value = pl.when(count > 0).then(value / count)
+        columns.append(value.alias(carrier))
+    interval = pl.col("time").dt.truncate(f"{hours}h")
+    return frame.group_by(interval).agg(columns).sort("time")
 
 
 def cache_requests() -> "polars.DataFrame":
@@ -125,8 +127,10 @@ def stock_prices(measure: str = "price") -> "polars.DataFrame":
     stocks = {str(name): table[name].to_numpy() for name in table.columns}
     dates = pl.Series(table.index.to_numpy()).cast(pl.Date)
     prices = pl.DataFrame({"time": dates} | stocks, nan_to_null=True)
+    if measure == "price":
+        return prices
     each = pl.exclude("time")
-    return prices if measure == "price" else prices.with_columns(each / each.shift(1)).slice(1)
+    return prices.with_columns(each / each.shift(1)).slice(1)
 
 
 def _import_polars(owner: str) -> Any:
@@ -142,4 +146,5 @@ def _import_polars(owner: str) -> Any:
 
 def _read_dataset(pl: Any, name: str) -> "polars.DataFrame":
     """The file of a data set, its small integers as wide ones, which do not overflow when they are added or multiplied."""
-    return pl.read_parquet(SOURCES[name].file).with_columns(pl.selectors.integer().cast(pl.Int64))
+    frame = pl.read_parquet(SOURCES[name].file)
+    return frame.with_columns(pl.selectors.integer().cast(pl.Int64))

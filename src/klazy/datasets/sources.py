@@ -18,11 +18,9 @@ class Provenance:
     file: Path | None = None
 
     def __str__(self) -> str:
-        size = (
-            f"{self.file.stat().st_size / 1000:.0f} kB here"
-            if self.file
-            else "not copied, read from the installed package"
-        )
+        size = "not copied, read from the installed package"
+        if self.file:
+            size = f"{self.file.stat().st_size / 1000:.0f} kB here"
         return (
             f"{self.title}\n{self.rows} rows, {size}\nfrom {self.package}, {self.licence}\n{self.attribution}"
         )

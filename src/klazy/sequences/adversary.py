@@ -21,12 +21,14 @@ def square_wave(k: int, T: int, active: int | None = None) -> Scenario:
     (array([-1.]), [-1.0, -1.0, 1.0, 1.0, -1.0])
     """
     even, blocks, active = _check_wave(k, T, active)
-    wave = np.concatenate((np.ones(even // 2), -np.ones(even // 2), np.zeros(k - even)))
+    half = np.ones(even // 2)
+    wave = np.concatenate((half, -half, np.zeros(k - even)))
     g = np.concatenate((np.tile(wave, blocks), np.zeros(T - blocks * k)))
     u = np.empty(T)
     at = -1.0
-    for t in range(T):  # a round without cost is no reason to move
-        at = -g[t] if t < active * k and g[t] else at
+    for t in range(T):
+        if t < active * k and g[t] != 0.0:  # a round without cost is no reason to move
+            at = -g[t]
         u[t] = at
     return Scenario("square wave", Box(-1.0, 1.0), LinearCosts(g[:, None]), u[:, None])
 
@@ -52,11 +54,9 @@ def _check_wave(k: int, T: int, active: int | None) -> tuple[int, int, int]:
     blocks = T // k
     if blocks == 0:
         raise refusal("square_wave", f"T >= k={k}, one block at least", "T", T, "play longer")
-    active = (
-        blocks
-        if active is None
-        else whole(active, "active", "square_wave", "active >= 1", "give a number of blocks")
-    )
+    if active is None:
+        active = blocks
+    active = whole(active, "active", "square_wave", "active >= 1", "give a number of blocks")
     if active > blocks:
         raise refusal(
             "square_wave", f"1 to T//k={blocks} active blocks", "active", active, "choose one of these"
@@ -70,11 +70,11 @@ def rotating(T: int = 101, settled: int = 12) -> Scenario:
     The comparator is the best fixed point.
     """
     T = whole(T, "T", "rotating", "a horizon T >= 1", "give the number of rounds")
-    settled = min(
-        whole(settled, "settled", "rotating", "settled >= 1", "give the rounds before the costs rotate"), T
-    )
+    settled = whole(settled, "settled", "rotating", "settled >= 1", "give the rounds before the costs rotate")
+    settled = min(settled, T)
     cycle = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-    g = np.vstack((np.tile([-1.0, 0.0], (settled, 1)), cycle[np.arange(T - settled) % 4]))
+    before = np.tile([-1.0, 0.0], (settled, 1))
+    g = np.vstack((before, cycle[np.arange(T - settled) % 4]))
     return _compare_with_fixed("rotating", L1Ball(2), g)
 
 
@@ -85,9 +85,9 @@ def alternating(T: int = 101, settled: int = 11) -> Scenario:
     """
     T = whole(T, "T", "alternating", "a horizon T >= 1", "give the number of rounds")
     t = np.arange(1, T + 1)
-    return _compare_with_fixed(
-        "alternating", L2Ball(2), np.column_stack((-np.ones(T), np.where(t <= settled, 0.0, (-1.0) ** t)))
-    )
+    second = np.where(t <= settled, 0.0, (-1.0) ** t)
+    g = np.column_stack((-np.ones(T), second))
+    return _compare_with_fixed("alternating", L2Ball(2), g)
 
 
 def _compare_with_fixed(name: str, domain: L1Ball | L2Ball, g: np.ndarray) -> Scenario:
