@@ -92,7 +92,8 @@ def reproduce(
             0
         ]
     else:
-        found, page = _make_report(names or [], (preset,) if preset else PRESETS, settings, out or OUT, jobs)
+        presets = (preset,) if preset else PRESETS
+        found, page = _make_report(names or [], presets, settings, out or OUT, jobs)
         _print_results(found, page, bool(names), quick)
     if as_json:
         print(json.dumps(group_results(settings.preset, found)))

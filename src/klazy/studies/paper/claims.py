@@ -17,12 +17,13 @@ class Claim(NamedTuple):
 
     def measure(self, rows: Sequence[Row]) -> float | None:
         """The gain in per cent, from the rows of the experiment; None where there is nothing positive to gain from."""
-        of = {
-            row["learner"]: _measure_quantities(row)[self.quantity]
-            for row in rows
-            if row["experiment"] == self.experiment
-        }
-        return 100.0 * (1.0 - of[self.better] / of[self.worse]) if of[self.worse] > 0.0 else None
+        measured = {}
+        for row in rows:
+            if row["experiment"] == self.experiment:
+                measured[row["learner"]] = _measure_quantities(row)[self.quantity]
+        if measured[self.worse] <= 0.0:
+            return None
+        return 100.0 * (1.0 - measured[self.better] / measured[self.worse])
 
     def rounds_to_printed(self, gain: float | None) -> bool:
         """Whether ``gain``, rounded to the printed digits, is the printed number."""

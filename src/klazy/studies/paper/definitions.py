@@ -90,7 +90,8 @@ def _make_stochastic(authors: bool, seed: Any, shorter: int) -> Scenario:
     if not authors:
         return scenario
     rng = np.random.RandomState(seed)
-    phases = [rng.normal(1.0 if i % 2 == 0 else -1.0, np.sqrt(10.0), (4000 // shorter, 5)) for i in range(15)]
+    shape = (4000 // shorter, 5)
+    phases = [rng.normal((-1.0) ** i, np.sqrt(10.0), shape) for i in range(15)]
     g = np.concatenate(phases)
     costs = LinearCosts(g / np.linalg.norm(g, axis=1, keepdims=True))
     return replace(scenario, costs=costs)
@@ -108,12 +109,14 @@ def _make_corrupted(authors: bool, seed: Any, shorter: int, length: int = 2000) 
 
 def _make_corrupted_for_ensembles(authors: bool, seed: Any, shorter: int) -> Scenario:
     """``authors``: phases of 4000."""
-    return _make_corrupted(authors, seed, shorter, 4000 if authors else 2000)
+    length = 4000 if authors else 2000
+    return _make_corrupted(authors, seed, shorter, length)
 
 
 def _make_worst_case(authors: bool, seed: Any, shorter: int) -> Scenario:
     """``authors``: phases of 600."""
-    sign = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], (600 if authors else 300) // shorter)[:, None] * np.ones(5)
+    length = 600 if authors else 300
+    sign = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], length // shorter)[:, None] * np.ones(5)
     return Scenario("worst case", L1Ball(5), LinearCosts(sign / np.sqrt(5.0)), -sign / 5.0)
 
 
@@ -139,10 +142,17 @@ def _make_ensembles(scenario: Scenario, authors: bool) -> Mapping[str, Learner[A
     domain = scenario.domain
     T = scenario.costs.T
     sigmas = [float(np.sqrt(T)) / step for step in STEPS]
-    slacks = AUTHORS_SLACKS if authors else [max(1, int(5.0 * sigma / 2.0)) for sigma in sigmas]
-    rate = meta_rate("authors" if authors else "lemma", T, 1.0, 1.0), "uniform" if authors else "harmonic"
+    slacks = [max(1, int(5.0 * sigma / 2.0)) for sigma in sigmas]
+    rule = "lemma"
+    prior = "harmonic"
+    if authors:
+        slacks = AUTHORS_SLACKS
+        rule = "authors"
+        prior = "uniform"
+    beta = meta_rate(rule, T, 1.0, 1.0)
+    greedy = [GD(domain, sigma) for sigma in sigmas]
     lazy = [KLazyGD(domain, sigma, k) for sigma, k in zip(sigmas, slacks, strict=True)]
-    return {"SAder": SAder([GD(domain, sigma) for sigma in sigmas], *rate), "SAder-k": SAder(lazy, *rate)}
+    return {"SAder": SAder(greedy, beta, prior), "SAder-k": SAder(lazy, beta, prior)}
 
 
 #: The paper's experiments, by name.

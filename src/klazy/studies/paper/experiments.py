@@ -24,12 +24,13 @@ ALTERNATION = slice(88, 90)
 
 def report_experiment(name: str, settings: Settings) -> Section:
     """One of the paper's experiments, in the preset of the settings."""
-    outcome = play_experiment(
-        make_experiment(name, settings.preset, seed=settings.seed, shorter=settings.shorter)
-    )
+    made = make_experiment(name, settings.preset, seed=settings.seed, shorter=settings.shorter)
+    outcome = play_experiment(made)
     best = find_hindsight(outcome.experiment)
     rows = [{"preset": settings.preset, **row} for row in _add_hindsight(outcome, best)]
-    figures = _draw_running(outcome) | (SNAPSHOTS[name]() if name in SNAPSHOTS else {})
+    figures = _draw_running(outcome)
+    if name in SNAPSHOTS:
+        figures |= SNAPSHOTS[name]()
     text = [outcome.experiment.about, _describe_results(rows), _describe_hindsight(rows)]
     return Section(outcome.experiment.title, text, {RESULTS: rows}, figures, _describe_settings(outcome))
 
@@ -54,7 +55,9 @@ def _add_hindsight(outcome: Outcome, best: Hindsight) -> list[Row]:
 def _charge_fixed(best: Hindsight, from_origin: bool) -> tuple[float, float]:
     """What the best fixed point pays for hitting, and for getting there if all start at the origin, where costs are zero."""
     moved = float(np.linalg.norm(best.fixed.x)) if from_origin else 0.0
-    return (best.fixed.cost, moved) if best.fixed.cost + moved < 0.0 else (0.0, 0.0)
+    if best.fixed.cost + moved >= 0.0:
+        return 0.0, 0.0
+    return best.fixed.cost, moved
 
 
 def _describe_hindsight(rows: list[Row]) -> str:
@@ -72,10 +75,15 @@ def _describe_hindsight(rows: list[Row]) -> str:
 
 
 def _draw_running(outcome: Outcome) -> dict[str, Any]:
-    hit, moved = (np.cumsum(paid) for paid in outcome.comparator)
-    switching = {label: np.cumsum(paid.switching) for label, paid in outcome.learners.items()}
-    dynamic = {label: np.cumsum(paid.hitting) - hit for label, paid in outcome.learners.items()}
-    total = {label: dynamic[label] + switching[label] - moved for label in dynamic}
+    hit = np.cumsum(outcome.comparator.hitting)
+    moved = np.cumsum(outcome.comparator.switching)
+    switching = {}
+    dynamic = {}
+    total = {}
+    for label, paid in outcome.learners.items():
+        switching[label] = np.cumsum(paid.switching)
+        dynamic[label] = np.cumsum(paid.hitting) - hit
+        total[label] = dynamic[label] + switching[label] - moved
     figures = {
         "switching": (show.draw_curves(switching, "switching cost", moved), "Switching cost so far."),
         "dynamic-regret": (show.draw_curves(dynamic, "dynamic regret"), "Dynamic regret so far."),
@@ -85,20 +93,19 @@ def _draw_running(outcome: Outcome) -> dict[str, Any]:
         ),
     }
     for name, running in {"dynamic-regret": dynamic, "total-regret": total}.items():
-        if len(keep_near(running)) < len(running):
-            caption = f"{figures[name][1][:-1]}, without those that press the others flat."
-            figures[f"{name}-near"] = (show.draw_curves(keep_near(running), name.replace("-", " ")), caption)
+        near = keep_near(running)
+        if len(near) < len(running):
+            figure = show.draw_curves(near, name.replace("-", " "))
+            caption = figures[name][1].removesuffix(".")
+            figures[f"{name}-near"] = (figure, f"{caption}, without those that press the others flat.")
     return figures
 
 
 def keep_near(running: Mapping[str, Array]) -> dict[str, Array]:
     """The curves that do not end far above the first."""
     end = float(next(iter(running.values()))[-1])
-    return {
-        label: curve
-        for label, curve in running.items()
-        if curve[-1] <= FAR * max(end, 0.0) or label in ("GD", "SAder")
-    }
+    far = FAR * max(end, 0.0)
+    return {label: curve for label, curve in running.items() if curve[-1] <= far or label in ("GD", "SAder")}
 
 
 def _describe_results(rows: list[Row]) -> str:
@@ -110,7 +117,10 @@ def _describe_results(rows: list[Row]) -> str:
     if best != first:
         said += f", {describe_gap(total[best], total[first])} than {first}'s {total[first]:.6g}"
     worse = [f"{label} ({total[label]:.6g})" for label in total if total[label] > total[first]]
-    said += f". Worse than {first}: {', '.join(worse)}." if worse else f". None is worse than {first}."
+    if worse:
+        said += f". Worse than {first}: {', '.join(worse)}."
+    else:
+        said += f". None is worse than {first}."
     least = min(rows, key=lambda row: row["switching"])
     moved = rows[0]["comparator_switching"]
     return (
@@ -122,9 +132,9 @@ def _describe_settings(outcome: Outcome) -> str:
     """The learners as they can be written again."""
     scenario = outcome.experiment.scenario
     learners = "; ".join(f"{label}: {learner!r}" for label, learner in outcome.experiment.learners.items())
-    measured = (
-        "on points rounded to five decimals, from the origin" if outcome.experiment.rounded else "exactly"
-    )
+    measured = "exactly"
+    if outcome.experiment.rounded:
+        measured = "on points rounded to five decimals, from the origin"
     return f"{scenario!r}, movement weight 1, measured {measured}. {learners}."
 
 

@@ -17,20 +17,23 @@ from klazy.theory.geometry import normal_cone, outline
 def report_geometry(settings: Settings) -> Section:
     """Two gradients in a row, greedy and lazy, on a set with a vertex and on a round one."""
     sets: dict[str, ConvexSet] = {"l1 ball: lazy stays": L1Ball(2), "l2 ball: lazy moves less": L2Ball(2)}
-    x = {name: domain.project(np.array([0.8, -0.2])) for name, domain in sets.items()}
-    greedy, lazy = (
-        {name: _take_two_steps(domain, x[name], kind) for name, domain in sets.items()}
-        for kind in (False, True)
-    )
-    cones = {
-        name: normal_cone(domain, greedy[name][2], greedy[name][1] - greedy[name][2])
-        for name, domain in sets.items()
-    }
-    figure = show.draw_greedy_and_lazy(
-        {name: outline(domain) for name, domain in sets.items()}, greedy, lazy, cones
-    )
-    moved = {name: (_measure_second_step(greedy[name]), _measure_second_step(lazy[name])) for name in sets}
-    said = "; ".join(f"{name.split(':')[0]}: greedy {a:.3g}, lazy {b:.3g}" for name, (a, b) in moved.items())
+    outlines = {}
+    greedy = {}
+    lazy = {}
+    cones = {}
+    moved = []
+    for name, domain in sets.items():
+        x = domain.project(np.array([0.8, -0.2]))
+        outlines[name] = outline(domain)
+        greedy[name] = _take_two_steps(domain, x, lazy=False)
+        lazy[name] = _take_two_steps(domain, x, lazy=True)
+        _, y, following, *_ = greedy[name]
+        cones[name] = normal_cone(domain, following, y - following)
+        a = _measure_second_step(greedy[name])
+        b = _measure_second_step(lazy[name])
+        moved.append(f"{name.split(':')[0]}: greedy {a:.3g}, lazy {b:.3g}")
+    figure = show.draw_greedy_and_lazy(outlines, greedy, lazy, cones)
+    said = "; ".join(moved)
     text = [f"Greedy projects after each gradient, lazy only the sum. What the second step moves: {said}."]
     caption = (
         "Two gradients in a row, sigma = 1, k = 2. A vertex has a wide normal cone, in which laziness rests."
@@ -44,7 +47,8 @@ def _take_two_steps(domain: ConvexSet, x: Array, lazy: bool) -> Array:
     second = np.array([0.1, 0.4])
     y = x - first
     following = domain.project(y)
-    last = (y if lazy else following) - second
+    before = y if lazy else following
+    last = before - second
     return np.array([x, y, following, last, domain.project(last)])
 
 

@@ -33,10 +33,12 @@ class Outcome:
 
     def tabulate(self) -> list[dict[str, Any]]:
         """One row per learner: :meth:`sum_up`, and what it is measured against."""
-        hitting, switching = (float(paid.sum()) for paid in self.comparator)
         about = {"experiment": self.experiment.name, "T": self.experiment.scenario.costs.T}
-        u = {"comparator_switching": switching, "comparator_hitting": hitting}
-        return [{**about, "learner": label, **row, **u} for label, row in self.sum_up().items()]
+        theirs = {
+            "comparator_switching": float(self.comparator.switching.sum()),
+            "comparator_hitting": float(self.comparator.hitting.sum()),
+        }
+        return [{**about, "learner": label, **row, **theirs} for label, row in self.sum_up().items()]
 
     def sum_up(self) -> dict[str, dict[str, float]]:
         """Totals of each learner: switching, hitting, dynamic regret, total regret."""
@@ -57,14 +59,13 @@ def play_experiment(experiment: Experiment) -> Outcome:
     u = experiment.scenario.comparator
     points = {label: _play_learner(learner, experiment) for label, learner in experiment.learners.items()}
     if not experiment.rounded:
-        return Outcome(
-            experiment, _charge(g, u, u[:1]), {label: _charge(g, x, x[:1]) for label, x in points.items()}
-        )
-    averaged = {label for label, learner in experiment.learners.items() if isinstance(learner, SAder)}
-    paid = {
-        label: _charge(g, x if label in averaged else np.round(x, DECIMALS), 0.0)
-        for label, x in points.items()
-    }
+        exact = {label: _charge(g, x, x[:1]) for label, x in points.items()}
+        return Outcome(experiment, _charge(g, u, u[:1]), exact)
+    paid = {}
+    for label, x in points.items():
+        if not isinstance(experiment.learners[label], SAder):  # whose experts were rounded
+            x = np.round(x, DECIMALS)
+        paid[label] = _charge(g, x, 0.0)
     rounded = np.round(u, DECIMALS)
     origin = np.zeros((1, u.shape[1]))
     moved = np.linalg.norm(rounded - np.vstack((origin, u[:-1])), axis=1)  # from the unrounded point before

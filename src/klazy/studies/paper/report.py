@@ -63,7 +63,10 @@ def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
 
 def collect_results(jobs: Sequence[Job]) -> list[Row]:
     """One row per preset, experiment and learner."""
-    return [row for job in jobs for row in job.load().tables.get(RESULTS, [])]
+    rows = []
+    for job in jobs:
+        rows += job.load().tables.get(RESULTS, [])
+    return rows
 
 
 def check_claims(rows: Sequence[Row]) -> list[Row]:
@@ -72,17 +75,20 @@ def check_claims(rows: Sequence[Row]) -> list[Row]:
     found = []
     for claim in CLAIMS:
         presets = [preset for preset in PRESETS if (preset, claim.experiment) in played]
-        gains = {
-            preset: claim.measure([row for row in rows if row["preset"] == preset]) for preset in presets
-        }
-        if gains:
-            said = f"{claim.experiment}: {claim.better} against {claim.worse}, {claim.quantity}"
-            agrees = [preset for preset in presets if claim.rounds_to_printed(gains[preset])]
-            verdict = ", ".join(agrees) or (
-                "neither" if len(presets) == len(PRESETS) else f"not in {presets[0]}"
-            )
-            columns = {preset: gains.get(preset) for preset in PRESETS}
-            found.append({"claim": said, "printed": claim.printed, **columns, "as printed in": verdict})
+        if not presets:
+            continue
+        gains: dict[str, float | None] = dict.fromkeys(PRESETS)
+        for preset in presets:
+            gains[preset] = claim.measure([row for row in rows if row["preset"] == preset])
+        agrees = [preset for preset in presets if claim.rounds_to_printed(gains[preset])]
+        if agrees:
+            verdict = ", ".join(agrees)
+        elif len(presets) == len(PRESETS):
+            verdict = "neither"
+        else:
+            verdict = f"not in {presets[0]}"
+        said = f"{claim.experiment}: {claim.better} against {claim.worse}, {claim.quantity}"
+        found.append({"claim": said, "printed": claim.printed, **gains, "as printed in": verdict})
     return found
 
 
@@ -92,10 +98,10 @@ def _write_claims(rows: Sequence[Row]) -> str:
         + "; ".join(f"{preset}, {said}" for preset, said in PRESET_NAMES.items())
         + ". The last column names the presets in which the gain, rounded to the printed digits, is the printed one."
     )
-    shown = [
-        {key: round(value, 2) if isinstance(value, float) else value for key, value in row.items()}
-        for row in check_claims(rows)
-    ]
+    shown = []
+    for row in check_claims(rows):
+        rounded = {key: round(value, 2) for key, value in row.items() if isinstance(value, float)}
+        shown.append(row | rounded)
     return make_paragraph(about) + make_table(shown)
 
 
@@ -106,17 +112,20 @@ def _write_part(out: Path, name: str, sections: dict[str, Stored]) -> str:
     for preset, section in sections.items():
         if played:
             parts.append(f"<h3>Preset {preset}: {PRESET_NAMES[preset]}</h3>")
-        parts += [make_paragraph(said) for said in section.text] + (
-            [make_paragraph(section.note, "small")] if section.note else []
-        )
+        parts += map(make_paragraph, section.text)
+        if section.note:
+            parts.append(make_paragraph(section.note, "small"))
         for label, rows in section.tables.items():
             if len(rows) > MOST_ROWS:
                 file = (section.folder / f"{label}.parquet").relative_to(out)
                 parts.append(make_paragraph(f"All {len(rows)} rows are in {file}.", "small"))
-            else:
-                parts.append(make_table(_add_comparators(rows) if played else rows))
+                continue
+            if played:
+                rows = _add_comparators(rows)
+            parts.append(make_table(rows))
         if section.captions:
-            parts.append('<div class="figures">' + "".join(_embed_figures(section)) + "</div>")
+            figures = "".join(_embed_figures(section))
+            parts.append(f'<div class="figures">{figures}</div>')
     return "".join(parts)
 
 

@@ -122,7 +122,9 @@ def check_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = 
     for name in chosen:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.4)
-            remedy = f"did you mean {near[0]!r}? `klazy list` names all" if near else "`klazy list` names all"
+            remedy = "`klazy list` names all"
+            if near:
+                remedy = f"did you mean {near[0]!r}? {remedy}"
             raise refusal("reproduce", f"the name of {kind}", "name", repr(name), remedy)
     return [name for name in known if name in chosen or not chosen]
 
@@ -138,23 +140,24 @@ def list_jobs(names: Iterable[str], presets: Sequence[str], settings: Settings, 
     found = []
     for name in check_names(names):
         part = PARTS[name]
-        for preset in presets if part.kind == "experiment" else PRESETS[:1]:
+        folders = {PRESETS[0]: f"{part.kind}s"}
+        if part.kind == "experiment":
+            folders = {preset: preset for preset in presets}
+        for preset, folder in folders.items():
             chosen = settings._replace(preset=preset)
             key = make_key(name, {setting: getattr(chosen, setting) for setting in part.uses})
-            found.append(
-                Job(
-                    name, chosen, out / (preset if part.kind == "experiment" else f"{part.kind}s") / name, key
-                )
-            )
+            found.append(Job(name, chosen, out / folder / name, key))
     return found
 
 
 def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
     """Make what is not on disk already, in parallel processes, the longest first; each job is given back when it is done."""
-    pending = sorted((job for job in jobs if not job.is_done()), key=lambda job: -PARTS[job.name].seconds)
+    pending = [job for job in jobs if not job.is_done()]
+    pending.sort(key=lambda job: -PARTS[job.name].seconds)
     yield from (job for job in jobs if job not in pending)
     if pending:
-        with parallel.open_workers(jobs=min(workers or os.cpu_count() or 1, len(pending))):
+        count = min(workers or os.cpu_count() or 1, len(pending))
+        with parallel.open_workers(jobs=count):
             yield from parallel.map_unordered(Job.make, pending)
 
 
@@ -167,7 +170,8 @@ def compute_results(names: Iterable[str], preset: str, settings: Settings) -> li
     """The rows of the experiments alone, nothing drawn and nothing kept."""
     rows = []
     for name in check_experiments(names):
-        outcome = play_experiment(make_experiment(name, preset, seed=settings.seed, shorter=settings.shorter))
+        made = make_experiment(name, preset, seed=settings.seed, shorter=settings.shorter)
+        outcome = play_experiment(made)
         rows += [{"preset": preset, **row} for row in outcome.tabulate()]
     return rows
 
@@ -177,7 +181,7 @@ def group_results(preset: str, rows: Iterable[Row]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for row in rows:
         u = {"switching": row["comparator_switching"], "hitting": row["comparator_hitting"]}
-        of = found.setdefault(row["experiment"], {"T": row["T"], "comparator": u, "learners": {}})
+        entry = found.setdefault(row["experiment"], {"T": row["T"], "comparator": u, "learners": {}})
         keys = ("switching", "hitting", "dynamic_regret", "total_regret")
-        of["learners"][row["learner"]] = {key: row[key] for key in keys}
+        entry["learners"][row["learner"]] = {key: row[key] for key in keys}
     return {"preset": preset, "experiments": found}

@@ -112,6 +112,11 @@ def _hash_sources() -> str:
 
 def describe_gap(value: float, than: float) -> str:
     """How much less or more: in per cent where both are positive, else as a number, for regret may be negative."""
-    gap = 100.0 * (1.0 - value / than) if min(value, than) > 0.0 else than - value
-    size = f"{abs(gap):.1f} %" if min(value, than) > 0.0 else f"{abs(gap):.4g}"
-    return f"{size} {'less' if gap >= 0.0 else 'more'}"
+    if min(value, than) > 0.0:
+        gap = 100.0 * (1.0 - value / than)
+        size = f"{abs(gap):.1f} %"
+    else:
+        gap = than - value
+        size = f"{abs(gap):.4g}"
+    word = "less" if gap >= 0.0 else "more"
+    return f"{size} {word}"

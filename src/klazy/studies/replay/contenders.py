@@ -16,9 +16,9 @@ from klazy.studies.replay.setup import Setup
 from klazy.studies.tuning import Contender, Player
 
 CANDIDATES = 120  # of each contender that has parameters, or so many as differ: half of them round the best of the others
-# of the first and of the second of two parameters, in each half
-WIDE = 12
-FEW = 5
+MANY = CANDIDATES // 2  # values of a single parameter, in each half
+SOME = 12  # values of the first of two parameters, in each half
+FEW = 5  # values of the second
 SPAN = (1e-2, 1e2)  # of sigma, about the scale of theory
 SAMPLE = 2000  # rows from which that scale is found
 LARGE = 10**6  # numbers of a trace, beyond which the best fixed point is that for the average row
@@ -45,15 +45,18 @@ def list_contenders(
     n = len(tuned)
     domain = setup.domain
     leader = Leader(setup, tuned)
-    g = setup.gradients(tuned[:: max(1, n // SAMPLE)], domain.start)
+    sample = tuned[:: max(1, n // SAMPLE)]
+    g = setup.gradients(sample, domain.start)
     if isinstance(domain, Simplex | CappedSimplex):
         g = g - g.mean(axis=1, keepdims=True)  # what all coordinates have in common decides nothing there
     sizes = np.linalg.norm(g, axis=1)
-    scale = (float(np.sqrt((sizes**2).mean())) or 1.0) * np.sqrt(n) / domain.scale
-    one = CANDIDATES // 2
-    two = WIDE
-    sigmas, few_sigmas = ((scale * np.geomspace(*SPAN, count)).tolist() for count in (one, two))
-    lags, many_lags, few_lags = (_choose_lags(n, count) for count in (one, two, FEW))
+    size = float(np.sqrt((sizes**2).mean())) or 1.0
+    scale = size * np.sqrt(n) / domain.scale
+    sigmas = (scale * np.geomspace(*SPAN, MANY)).tolist()
+    few_sigmas = (scale * np.geomspace(*SPAN, SOME)).tolist()
+    lags = _choose_lags(n, MANY)
+    many_lags = _choose_lags(n, SOME)
+    few_lags = _choose_lags(n, FEW)
 
     def make_player(make: Callable[..., Learner[Any]]) -> Callable[..., Player]:
         return lambda **point: Learning(make(domain, **point), setup)
@@ -61,9 +64,8 @@ def list_contenders(
     def make_decay(domain: Any, sigma: float, m: float) -> Learner[Any]:
         return MemoryGD(domain, sigma, Decay(m))
 
-    theory = partial(
-        sader_k, T=T, G=float(sizes.max()) or 1.0, movement_weight=float(np.max(setup.movement.weight))
-    )
+    largest = float(sizes.max()) or 1.0
+    theory = partial(sader_k, T=T, G=largest, movement_weight=float(np.max(setup.movement.weight)))
     rule = partial(Rule, leader)
     still = _find_fixed(setup, before)
     return [

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from klazy import show
-from klazy.base.html import embed_figure, make_page, make_paragraph
-from klazy.base.html import make_table as in_html
+from klazy.base.html import embed_figure, make_page, make_paragraph, make_table
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.contenders import CANDIDATES
 from klazy.studies.replay.score import Replay
@@ -31,15 +30,14 @@ def draw_figures(found: Replay) -> "Iterator[tuple[str, Figure, str]]":
     optimum = None if best is None else (best.cost - best.hitting, best.hitting)
     yield "pareto", show.draw_pareto(switching, hitting, optimum), caption
     first, second = found.rounds
-    shown = {score.name: score for score in (found.scores[0], found.best("lazy"), found.best("greedy"))}
-    rounds = first + 1 + np.arange(len(found.scores[0].points)) * -(-second // len(found.scores[0].points))
-    points = {name: score.points for name, score in shown.items()}
+    shown = (found.scores[0], found.best("lazy"), found.best("greedy"))
+    points = {score.name: score.points for score in shown}
+    count = len(found.scores[0].points)
+    every = -(-second // count)
+    rounds = first + 1 + np.arange(count) * every
     shares = isinstance(found.setup.domain, Simplex | CappedSimplex)
-    yield (
-        "decisions",
-        show.draw_decisions(rounds, points, found.source.columns, shares),
-        "What was decided in the second part.",
-    )
+    figure = show.draw_decisions(rounds, points, found.source.columns, shares)
+    yield "decisions", figure, "What was decided in the second part."
 
 
 def make_report(found: Replay, command: str) -> str:
@@ -54,21 +52,17 @@ def make_report(found: Replay, command: str) -> str:
         f"{found.setup.family}, moving {_shorten(found.setup.movement)}."
     )
     if found.source.filled:
-        what = (
-            "rows were dropped"
-            if found.source.fill == "drop"
-            else f"missing cells were filled ({found.source.fill})"
-        )
+        what = f"missing cells were filled ({found.source.fill})"
+        if found.source.fill == "drop":
+            what = "rows were dropped"
         about += f" {found.source.filled} {what}."
-    parts += [in_html(tabulate(found)), make_paragraph(about, "small"), "<h2>Pictures</h2>"]
+    parts += [make_table(tabulate(found)), make_paragraph(about, "small"), "<h2>Pictures</h2>"]
     with tempfile.TemporaryDirectory() as folder:
-        for name, drawn, caption in draw_figures(found):
-            show.write_figure(drawn, Path(folder) / name)
+        for name, figure, caption in draw_figures(found):
+            show.write_figure(figure, Path(folder) / name)
             parts.append(embed_figure(Path(folder) / f"{name}.svg", caption, broad=True))
-    return make_page(
-        f"klazy: {found.source.path.name}",
-        "\n".join([*parts, make_paragraph(f"Made by {command}.", "small")]),
-    )
+    parts.append(make_paragraph(f"Made by {command}.", "small"))
+    return make_page(f"klazy: {found.source.path.name}", "\n".join(parts))
 
 
 def _shorten(thing: object) -> str:

@@ -31,9 +31,8 @@ class Leader:
         self.shared = shared
         self._linear = setup.family in ("linear", "log-wealth")
         self._pinball = setup.family == "pinball"
-        self._share = setup.short / (
-            setup.short + setup.excess
-        )  # of rounds in which the best point is enough
+        # Of rounds in which the best point is enough.
+        self._share = setup.short / (setup.short + setup.excess)
         self.average_shared = lru_cache(maxsize=KEPT)(self._average_shared)
 
     def take_moments(self, rows: Array) -> Array:
@@ -54,7 +53,9 @@ class Leader:
 
         if self._linear:
             return self.setup.domain.argmin_linear(means)
-        mean, spread = self._fit_normal(means) if self._pinball else (means, 0.0)
+        if not self._pinball:
+            return self.setup.domain.project(means)
+        mean, spread = self._fit_normal(means)
         return self.setup.domain.project(mean + ndtri(self._share) * spread)
 
     def cost(self, means: Array, x: Array) -> Array:
@@ -62,33 +63,41 @@ class Leader:
         if self._linear:
             return np.vecdot(means, x)
         if not self._pinball:
-            return QuadraticCosts(np.atleast_2d(means)).values(np.broadcast_to(x, np.atleast_2d(means).shape))
+            targets = np.atleast_2d(means)
+            return QuadraticCosts(targets).values(np.broadcast_to(x, targets.shape))
         from scipy.special import ndtr
 
-        (mean, spread), (short, excess) = self._fit_normal(means), (self.setup.short, self.setup.excess)
+        mean, spread = self._fit_normal(means)
+        short = self.setup.short
+        excess = self.setup.excess
         z = (x - mean) / np.where(spread > 0.0, spread, 1.0)
-        missed = np.where(
-            spread > 0.0, spread * (np.exp(-0.5 * z**2) / ROOT_2_PI - z * ndtr(-z)), np.maximum(mean - x, 0.0)
-        )
+        density = np.exp(-0.5 * z**2) / ROOT_2_PI
+        certain = np.maximum(mean - x, 0.0)
+        missed = np.where(spread > 0.0, spread * (density - z * ndtr(-z)), certain)
         return (excess * (x - mean) + (short + excess) * missed).sum(axis=-1)
 
     def average(self, before: Any, t: int, moments: Array, window: int | None) -> tuple[Array, Any]:
         """For each round the average of what came before it, ``before`` that of the last call; what to hand in next."""
         n, width = moments.shape
         if window is None:
-            sums = (0.0 if before is None else before) + np.vstack(
-                (np.zeros(width), np.cumsum(moments, axis=0))
-            )
-            return sums[:-1] / np.maximum(t + np.arange(n), 1)[:, None], sums[-1].copy()
+            sums = np.vstack((np.zeros(width), np.cumsum(moments, axis=0)))
+            if before is not None:
+                sums = before + sums
+            counts = np.maximum(t + np.arange(n), 1)
+            return sums[:-1] / counts[:, None], sums[-1].copy()
         tail = moments[:0] if before is None else before
         both = np.vstack((tail, moments))
         later = both[-window:].copy()  # not a view, which would keep all rows
         if window == 1:
-            return both[:-1] if len(tail) else np.vstack((np.zeros((1, width)), both[:-1])), later
+            latest = both[:-1]
+            if len(tail) == 0:
+                latest = np.vstack((np.zeros((1, width)), latest))
+            return latest, later
         sums = np.vstack((np.zeros(width), np.cumsum(both, axis=0)))
         ends = len(tail) + np.arange(n)
         starts = np.maximum(ends - window, 0)
-        return (sums[ends] - sums[starts]) / np.maximum(ends - starts, 1)[:, None], later
+        counts = np.maximum(ends - starts, 1)
+        return (sums[ends] - sums[starts]) / counts[:, None], later
 
     def _average_shared(self, window: int | None) -> tuple[Array, Array, Any]:
         """The averages of the shared rows, the points that are best for them, and what to go on from."""
@@ -154,9 +163,8 @@ class Rule:
         points = np.empty_like(aims)
         x = self.x
         at = 0
-        changes = (
-            np.flatnonzero((aims[1:] != aims[:-1]).any(axis=1)) + 1
-        )  # the only rounds in which a stale aim gets new
+        # The only rounds in which a stale aim gets new.
+        changes = np.flatnonzero((aims[1:] != aims[:-1]).any(axis=1)) + 1
         while at < n:
             ready = max(at, self.moved + self.hold - self.t)
             if ready < n and (aims[ready] == x).all():

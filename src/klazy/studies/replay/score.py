@@ -97,7 +97,7 @@ def _measure_binding(scores: list[Score], setup: Setup, rows: Array) -> float:
     On a simplex what all coordinates have in common is taken out of the gradients: to project that away changes nothing.
     """
     players = [each.player for each in scores if isinstance(each.player, Learning)]
-    (learner,) = (player.learner for player in players if isinstance(player.learner, KLazyGD))
+    learner = next(player.learner for player in players if isinstance(player.learner, KLazyGD))
     costs = setup.costs(rows)
     trace = run(learner, costs, movement=setup.movement)
     g = rows

@@ -15,13 +15,8 @@ from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
 COSTS = ("linear", "quadratic", "pinball", "log-wealth")
 DOMAINS = ("simplex", "capped-simplex", "box", "ball", "polytope")
 MOVEMENTS: dict[str, type[Movement]] = {"tv": TVMovement, "l1": L1Movement, "l2": L2Movement}
-USUAL = {
-    "simplex": "tv",
-    "capped-simplex": "tv",
-    "box": "l1",
-    "ball": "l2",
-    "polytope": "l2",
-}  # movement by set
+# The movement that suits a set.
+USUAL = {"simplex": "tv", "capped-simplex": "tv", "box": "l1", "ball": "l2", "polytope": "l2"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,8 @@ class Setup:
         return float(hitting), float(switching)
 
 
-SHAPES: dict[str, dict[str, float | None]] = {  # what each set takes, and what it is by default
+# What each set takes, and what it is by default.
+SHAPES: dict[str, dict[str, float | None]] = {
     "simplex": {"total": 1.0},
     "capped-simplex": {"total": 1.0, "cap": 1.0},
     "box": {"lower": 0.0, "upper": 1.0},

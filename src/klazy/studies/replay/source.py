@@ -56,9 +56,8 @@ class Source:
             self._take(batch, row)
             row += len(batch)
         if self.T == 0:
-            raise refusal(
-                "replay", "rows", "file", self.path, "it has none" + (" that are whole" if row else "")
-            )
+            remedy = "it has none that are whole" if row else "it has none"
+            raise refusal("replay", "rows", "file", self.path, remedy)
         self._spool.flush()
 
     @property
@@ -84,14 +83,11 @@ class Source:
         for i, name in enumerate(self.columns):
             values[:, i], gaps[:, i], bad = _read_numbers(batch[name])
             wrong += [(at, i, "a number in every cell") for at in bad]
-            wrong += [
-                (at, i, f"numbers within +-{FARTHEST:g}")
-                for at in np.flatnonzero(np.abs(values[:, i]) > FARTHEST)[:1].tolist()
-            ]
+            far = np.flatnonzero(np.abs(values[:, i]) > FARTHEST)
+            wrong += [(at, i, f"numbers within +-{FARTHEST:g}") for at in far[:1].tolist()]
             if self._positive:
-                wrong += [
-                    (at, i, "numbers above zero") for at in np.flatnonzero(values[:, i] <= 0.0)[:1].tolist()
-                ]
+                negative = np.flatnonzero(values[:, i] <= 0.0)
+                wrong += [(at, i, "numbers above zero") for at in negative[:1].tolist()]
         if gaps[:, -1].any() and self.path.suffix.lower() == ".csv" and not self._even:
             _refuse_ragged(self.path)
             self._even = True
@@ -103,13 +99,8 @@ class Source:
             remedy = WAYS if condition == "no missing cell" else "correct the file"
             if self.dim == 1 and isinstance(cell, str) and {";", "\t"} & set(cell):
                 remedy = "separate cells by commas"
-            raise refusal(
-                "replay",
-                condition,
-                f"row {before + at + 1}, column {self.columns[i]}",
-                _shorten(cell),
-                remedy,
-            )
+            where = f"row {before + at + 1}, column {self.columns[i]}"
+            raise refusal("replay", condition, where, _shorten(cell), remedy)
         self._keep(self._repair(values, gaps, before))
 
     def _repair(self, values: Array, gaps: np.ndarray, before: int) -> Array:
@@ -134,8 +125,10 @@ class Source:
                 "missing",
                 "correct it, or choose another --fill",
             )
-        latest = np.maximum.accumulate(np.where(gaps, 0, np.arange(len(values))[:, None]), axis=0)
-        return np.take_along_axis(values, latest, axis=0)[1 if self.T else 0 :]
+        rows = np.arange(len(values))[:, None]
+        latest = np.maximum.accumulate(np.where(gaps, 0, rows), axis=0)
+        filled = np.take_along_axis(values, latest, axis=0)
+        return filled[1:] if self.T else filled
 
     def _keep(self, values: Array) -> None:
         self._spool.seek(0, 2)
@@ -183,15 +176,13 @@ def _read_stamp(cell: Any) -> tuple[str, Any] | None:
                 continue
         return None
     if isinstance(cell, datetime):
-        return "dates without a zone" if cell.tzinfo is None else "dates with a zone", cell
+        kind = "dates without a zone" if cell.tzinfo is None else "dates with a zone"
+        return kind, cell
     if isinstance(cell, date | time | timedelta):
         return type(cell).__name__, cell
-    if (
-        isinstance(cell, bool)
-        or not isinstance(cell, int | float | Decimal)
-        or cell != cell
-        or abs(cell) == inf
-    ):
+    if isinstance(cell, bool) or not isinstance(cell, int | float | Decimal):
+        return None
+    if cell != cell or abs(cell) == inf:
         return None
     return "numbers", cell
 
@@ -206,11 +197,16 @@ def _read_numbers(cells: "polars.Series") -> tuple[Array, np.ndarray, list[int]]
     import polars as pl
 
     text = cells.dtype == pl.String
-    known = cells.is_not_null() & ~cells.is_in(MISSING) if text else cells.is_not_null()
-    nothing = pl.Series([None] * len(cells), dtype=pl.Float64)  # as of dates
-    read = cells.cast(pl.Float64, strict=False) if text or cells.dtype.is_numeric() else nothing
+    known = cells.is_not_null()
+    if text:
+        known &= ~cells.is_in(MISSING)
+    if text or cells.dtype.is_numeric():
+        read = cells.cast(pl.Float64, strict=False)
+    else:  # dates, say, none of which is a number
+        read = pl.Series(values=[None for _ in cells], dtype=pl.Float64)
     missing = ~known.fill_null(False) | read.is_nan().fill_null(False)
-    return read.to_numpy(), missing.to_numpy(), (known & read.is_null()).arg_true()[:1].to_list()
+    bad = (known & read.is_null()).arg_true()
+    return read.to_numpy(), missing.to_numpy(), bad[:1].to_list()
 
 
 def _read_names(path: Path) -> list[str]:

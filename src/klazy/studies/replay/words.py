@@ -24,9 +24,10 @@ def judge(found: Replay) -> str:
 
 def answer(found: Replay) -> list[str]:
     """Which contender, what it saves and at what movement; or that laziness does not help here, and why."""
-    lazy, simple, greedy, other = (
-        found.best(*kinds) for kinds in (("lazy",), ("simple",), ("greedy",), ("simple", "greedy"))
-    )
+    lazy = found.best("lazy")
+    simple = found.best("simple")
+    greedy = found.best("greedy")
+    other = found.best("simple", "greedy")
     first, second = found.rounds
     said = [
         f"Scored on the last {second} of {first + second} rounds, everyone tuned on {found.tuned} rounds before them."
@@ -38,11 +39,9 @@ def answer(found: Replay) -> list[str]:
             _explain(found, other),
         ]
     else:
-        use = (
-            f"Use {describe(lazy)}:"
-            if judge(found) == "helps"
-            else f"Perhaps {describe(lazy)}, but within chance:"
-        )
+        use = f"Use {describe(lazy)}:"
+        if judge(found) == "perhaps":
+            use = f"Perhaps {describe(lazy)}, but within chance:"
         said += [
             f"{use} it paid {lazy.cost:.6g}, {_compare(found, lazy, simple)} than the best simple rule, "
             f"{describe(simple)}, and {_compare(found, lazy, greedy)} than {describe(greedy)}.",
@@ -84,35 +83,32 @@ def _compare(found: Replay, score: Score, than: Score) -> str:
     if score.ties_with(than):
         return "neither less nor more"
     share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
-    return f"{abs(gain):.6g}{share} +- {half:.3g} {'less' if gain > 0.0 else 'more'}"
+    word = "less" if gain > 0.0 else "more"
+    return f"{abs(gain):.6g}{share} +- {half:.3g} {word}"
 
 
 def describe(score: Score) -> str:
     """A contender with its parameters."""
-    values = ", ".join(f"{name}={value:.4g}" for name, value in score.parameters.items())
+    values = _list_parameters(score)
     return f"{score.name} ({values})" if values else score.name
+
+
+def _list_parameters(score: Score) -> str:
+    return ", ".join(f"{name}={value:.4g}" for name, value in score.parameters.items())
 
 
 def tabulate(found: Replay) -> list[dict[str, Any]]:
     """One row per contender, the best first, and the optimum at the end."""
     bound = None if found.optimum is None else found.optimum.lower_bound
-    rows = [
-        _make_row(
-            score.name,
-            describe(score).removeprefix(score.name).strip(" ()"),
-            score.hitting,
-            score.switching,
-            bound,
-        )
-        | {"candidates": score.candidates, "edge": ", ".join(score.edges)}
-        for score in found.scores
-    ]
-    if found.optimum is not None:
-        best = found.optimum
-        rows.append(
-            _make_row("optimum in hindsight", "", best.hitting, best.cost - best.hitting, bound)
-            | {"candidates": None, "edge": ""}
-        )
+    rows = []
+    for score in found.scores:
+        row = _make_row(score.name, _list_parameters(score), score.hitting, score.switching, bound)
+        tried = {"candidates": score.candidates, "edge": ", ".join(score.edges)}
+        rows.append(row | tried)
+    best = found.optimum
+    if best is not None:
+        row = _make_row("optimum in hindsight", "", best.hitting, best.cost - best.hitting, bound)
+        rows.append(row | {"candidates": None, "edge": ""})
     return rows
 
 
@@ -137,7 +133,11 @@ def to_dict(found: Replay) -> dict[str, Any]:
     simple = found.best("simple")
     greedy = found.best("greedy")
     gains = {"simple": lazy.compare(simple), "GD": lazy.compare(greedy)}
-    best = found.optimum
+    optimum = None
+    lower_bound = None
+    if found.optimum is not None:
+        optimum = found.optimum.cost
+        lower_bound = found.optimum.lower_bound
     return {
         "verdict": judge(found),
         "best": found.scores[0].name,
@@ -146,8 +146,8 @@ def to_dict(found: Replay) -> dict[str, Any]:
         "saved": {than: {"cost": gain, "half": half} for than, (gain, half) in gains.items()},
         "rounds": {"first": found.rounds[0], "tuned": found.tuned, "second": found.rounds[1]},
         "filled": found.source.filled,
-        "optimum": None if best is None else best.cost,
-        "lower_bound": None if best is None else best.lower_bound,
+        "optimum": optimum,
+        "lower_bound": lower_bound,
         "binds": found.binds,
         "repeats": found.repeats,
         "answer": answer(found),

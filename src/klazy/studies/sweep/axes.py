@@ -80,9 +80,5 @@ Scalar = (
     bool | Annotated[int, Strict(), Field(ge=-LARGEST, le=LARGEST)] | Annotated[FiniteFloat, Strict()] | str
 )
 Scalars = Annotated[tuple[Scalar, ...], BeforeValidator(expand)]
-AXES: dict[Any, Any] = {
-    int: Wholes,
-    float: Numbers,
-    bool: Flags,
-    float | str: Words,
-}  # by the type of an argument
+# By the type of an argument.
+AXES: dict[Any, Any] = {int: Wholes, float: Numbers, bool: Flags, float | str: Words}

@@ -73,8 +73,10 @@ def _make_entry(
 
 def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The types of a function's arguments, where they can be found."""
+    if inspect.isclass(function):
+        function = function.__init__
     try:
-        return get_type_hints(function.__init__ if inspect.isclass(function) else function)
+        return get_type_hints(function)
     except (NameError, TypeError):
         return {}
 
@@ -115,20 +117,24 @@ def find_entry(name: str, kind: str) -> Entry:
         raise Refused(f"a function that can be imported ({type(failed).__name__}: {failed})") from failed
     if not callable(found):
         raise Refused(f"a function ({found!r} is none)")
-    return _make_entry(found, context=("seed",) if kind == "recipe" else CONTEXT)
+    if kind == "recipe":
+        return _make_entry(found, context=("seed",))
+    return _make_entry(found)
 
 
 def depends_on_seed(recipe: str, point: Point) -> bool:
     """Whether the sequence depends on a seed."""
-    return "seed" in find_entry(recipe, "recipe").context and (
-        recipe != "corrupted" or point["random_phases"]
-    )
+    if recipe == "corrupted":
+        return point["random_phases"]
+    return "seed" in find_entry(recipe, "recipe").context
 
 
 def make_scenario(recipe: str, point: Point, seed: Any) -> Scenario:
     """The sequence of a recipe at one point of its grid."""
     found = find_entry(recipe, "recipe")
-    made = found.make(**({"seed": seed} if "seed" in found.context else {}), **point)
+    if "seed" in found.context:
+        point = {"seed": seed} | point
+    made = found.make(**point)
     if not isinstance(made, Scenario) or not isinstance(made.costs, Costs):
         raise refusal(
             recipe, "to return a Scenario with costs", "it", type(made).__name__, "see klazy.sequences"
@@ -156,13 +162,15 @@ def make_learner(
         "domain": lambda: domain,
         "T": lambda: costs.T,
         "G": lambda: _find_largest_gradient(rule, costs),
+        "movement": lambda: movement,
+        "movement_weight": lambda: movement.weight,
     }
-    facts |= {"movement": lambda: movement, "movement_weight": lambda: movement.weight}
     told = {name: facts[name]() for name in found.context if name in facts}
     point = dict(point)
-    c = point.pop("c", None) if "c" in found.parameters and "sigma" in found.parameters else None
-    if c is not None:
-        point["sigma"] = Sqrt(c)
+    if "c" in found.parameters and "sigma" in found.parameters:
+        c = point.pop("c", None)
+        if c is not None:
+            point["sigma"] = Sqrt(c)
     made = found.make(**told, **point)
     if not isinstance(made, Learner):
         raise refusal(rule, "to return a Learner", "it", type(made).__name__, "derive it from klazy.Learner")

@@ -45,35 +45,53 @@ def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: s
             raise refusal("sweep plot", "a parameter with several values", "axis", name, remedy)
     if y is not None and x is None:
         raise refusal("sweep plot", "x beside y", "y", y, "name both for a heat map, x alone for lines")
-    own, given = ([name for name in free if name in group] for group in (LEARNER, SETTING))
-    pairs = [*itertools.combinations(own, 2)] or [*itertools.product(given, own)]
-    over = given or own
+    own = [name for name in free if name in LEARNER]
+    given = [name for name in free if name in SETTING]
+    if x is not None and y is not None:
+        yield from _draw_heats(cells, label, x, y)
+        return
     if x is not None:
-        pairs, over = ([], [x]) if y is None else ([(x, y)], [])
-    for across, up in pairs:
-        for learner, group in cells.drop_nulls((across, up)).group_by("learner", maintain_order=True):
-            shown = label
-            ratio = bool((group["mean"] > 0.0).all())
-            if across in SETTING and up in LEARNER:
-                shown = f"{label} {'/' if ratio else '-'} the best of its column"
-            parts = {
-                said: _make_heat(some, across, up, ratio)
-                for said, some in _split_settings(group, (across, up))
-            }
-            parts = {said: part for said, part in parts.items() if min(part.values.shape) > 1}
-            for name, some in _split_sheets(parts, f"{learner[0]}-{across}-{up}".replace(":", "-")):
-                yield (
-                    name,
-                    show.draw_heat(some, _format_name(across), f"{_format_name(up)} of {learner[0]}", shown),
-                )
-    for name in over:
-        parts = {said: _make_lines(some, name) for said, some in _split_settings(cells, (name,))}
-        parts = {said: part for said, part in parts.items() if len(part.x) > 1}
-        log = "x" * all(_is_wide(part.x) for part in parts.values()) + "y" * all(
-            _is_wide(*part.lines.values()) for part in parts.values()
-        )
-        for file, some in _split_sheets(parts, name):
-            yield file, show.draw_panels(some, _format_name(name), label, log)
+        yield from _draw_lines(cells, label, x)
+        return
+    for across, up in [*itertools.combinations(own, 2)] or [*itertools.product(given, own)]:
+        yield from _draw_heats(cells, label, across, up)
+    for name in given or own:
+        yield from _draw_lines(cells, label, name)
+
+
+def _draw_heats(cells: "polars.DataFrame", label: str, across: str, up: str) -> Figures:
+    """Heat maps over two parameters, for every learner that has them."""
+    for (learner, *_), group in cells.drop_nulls((across, up)).group_by("learner", maintain_order=True):
+        ratio = bool((group["mean"] > 0.0).all())
+        shown = label
+        if across in SETTING and up in LEARNER:
+            sign = "/" if ratio else "-"
+            shown = f"{label} {sign} the best of its column"
+        parts = {}
+        for said, some in _split_settings(group, (across, up)):
+            part = _make_heat(some, across, up, ratio)
+            if min(part.values.shape) > 1:
+                parts[said] = part
+        file = f"{learner}-{across}-{up}".replace(":", "-")
+        for name, some in _split_sheets(parts, file):
+            ylabel = f"{_format_name(up)} of {learner}"
+            yield name, show.draw_heat(some, _format_name(across), ylabel, shown)
+
+
+def _draw_lines(cells: "polars.DataFrame", label: str, x: str) -> Figures:
+    """Lines over one parameter."""
+    parts = {}
+    for said, some in _split_settings(cells, (x,)):
+        part = _make_lines(some, x)
+        if len(part.x) > 1:
+            parts[said] = part
+    log = ""
+    if all(_is_wide(part.x) for part in parts.values()):
+        log += "x"
+    if all(_is_wide(*part.lines.values()) for part in parts.values()):
+        log += "y"
+    for file, some in _split_sheets(parts, x):
+        yield file, show.draw_panels(some, _format_name(x), label, log)
 
 
 def _make_heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> show.Heat:
@@ -83,11 +101,13 @@ def _make_heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> show.H
     values = np.full((len(ys), len(xs)), np.nan)
     for across, up, mean in choose_best(cells, (x, y)).select(x, y, "mean").iter_rows():
         values[ys.index(up), xs.index(across)] = mean
-    compared = x in SETTING and y in LEARNER
-    best = choose_best(cells, (x,) if compared else ()).select(x, y, "mean").rows()
+    by_column = x in SETTING and y in LEARNER
+    by = (x,) if by_column else ()
+    best = choose_best(cells, by).select(x, y, "mean").rows()
     marked = [(ys.index(up), xs.index(across)) for across, up, _ in best]
-    if compared:
-        least = np.array([{across: mean for across, _, mean in best}[across] for across in xs])
+    if by_column:
+        by_x = {across: mean for across, _, mean in best}
+        least = np.array([by_x[across] for across in xs])
         values = values / least if ratio else values - least
     return show.Heat(xs, ys, values, marked)
 
@@ -101,10 +121,12 @@ def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
         without = group.filter(group[x].is_null())
         best = choose_best(group.drop_nulls(x), (x,)).sort(x)
         if len(without):
-            part.levels[f"{learner}, no {x}" if len(best) else learner] = choose_best(without, ())["mean"][0]
+            level = f"{learner}, no {x}" if len(best) else learner
+            part.levels[level] = choose_best(without, ())["mean"][0]
         if not len(best):
             continue
-        mean, half = (np.full(len(xs), np.nan) for _ in range(2))
+        mean = np.full(len(xs), np.nan)
+        half = np.full(len(xs), np.nan)
         at = [xs.index(value) for value in best[x]]
         mean[at] = best["mean"].to_numpy()
         half[at] = best["half"].fill_null(0.0).to_numpy()
@@ -124,16 +146,17 @@ def _split_settings(
         yield "", cells
         return
     for values, group in cells.group_by(hidden, maintain_order=True):
-        pairs = [(name, value) for name, value in zip(hidden, values, strict=True) if value is not None]
-        yield ", ".join(_describe(name, value) for name, value in pairs), group
+        setting = dict(zip(hidden, values, strict=True))
+        said = [_describe(name, value) for name, value in setting.items() if value is not None]
+        yield ", ".join(said), group
 
 
 def _describe(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    return (
-        f"{_format_name(name)} {value:.6g}" if isinstance(value, float) else f"{_format_name(name)} {value}"
-    )
+    if isinstance(value, float):
+        value = f"{value:.6g}"
+    return f"{_format_name(name)} {value}"
 
 
 def _split_sheets(parts: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -144,7 +167,10 @@ def _split_sheets(parts: dict[str, Any], name: str) -> Iterator[tuple[str, dict[
 
 
 def _is_wide(*values: Array) -> bool:
-    known = np.concatenate(values)[np.isfinite(np.concatenate(values))] if values else np.empty(0)
+    if not values:
+        return False
+    known = np.concatenate(values)
+    known = known[np.isfinite(known)]
     return bool(len(known) and known.min() > 0.0 and known.max() > WIDE * known.min())
 
 

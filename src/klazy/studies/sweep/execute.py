@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Timer
@@ -91,16 +91,15 @@ def sweep(
     one_of(backend, "backend", "sweep", BACKENDS)
     started = time.perf_counter()
     tasks = list(list_tasks(study))
-    keys = [run.key for task in tasks for run in task.runs]
+    keys = _list_keys(tasks)
     store = None if out is None else Store(Path(out))
     if store is not None:
         store.write_text(STUDY, study.model_dump_json(exclude_none=True, indent=1))
         if retry_failed:
             store.forget(keys)
-    todo = [
-        task._replace(runs=[run for run in task.runs if store is None or run.key not in store.keys])
-        for task in tasks
-    ]
+    todo = tasks
+    if store is not None:
+        todo = [task._replace(runs=[run for run in task.runs if run.key not in store.keys]) for task in tasks]
     pending = sum(len(task.runs) for task in todo)
     keeper = _Keeper(store, pending, progress)
     if pending:
@@ -110,12 +109,17 @@ def sweep(
                     keeper.take(task, outcome)
             finally:
                 keeper.close()
-    rows = order_rows(
-        load_sweep(store.folder) if store is not None and pending < len(keys) else keeper.collect(), keys
-    )
-    return Sweep(
-        study, rows, pending, len(keys) - pending, keeper.learner_rounds, time.perf_counter() - started
-    )
+    reused = len(keys) - pending
+    rows = load_sweep(store.folder) if store is not None and reused else keeper.collect()
+    seconds = time.perf_counter() - started
+    return Sweep(study, order_rows(rows, keys), pending, reused, keeper.learner_rounds, seconds)
+
+
+def _list_keys(tasks: Iterable[Task]) -> list[str]:
+    keys = []
+    for task in tasks:
+        keys += [run.key for run in task.runs]
+    return keys
 
 
 def _play_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskResult]]:
@@ -199,7 +203,7 @@ def load_study(folder: Path) -> "tuple[Study, polars.DataFrame]":
             "sweep plot", "the folder of a sweep", "folder", folder, f"play a study into it ({failed})"
         ) from failed
     rows = load_sweep(folder)
-    found = order_rows(rows, [run.key for task in list_tasks(study) for run in task.runs])
+    found = order_rows(rows, _list_keys(list_tasks(study)))
     if not len(found):
         versions = ", ".join(rows["version"].unique().sort())
         raise refusal(

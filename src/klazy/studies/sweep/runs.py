@@ -54,19 +54,21 @@ def list_tasks(study: Study) -> Iterator[Task]:
     _refuse_too_many(study)
     checkpoints = POINTS if study.record == "curves" else 0
     metrics = tuple(metric for metric in LABORIOUS if metric in study.metrics)
-    played = [
-        (_encode(spec.name, point, weight).encode(), spec.name, point, weight)
-        for spec, point in _list_points(study.learners)
-        for weight in study.movement_weight
-    ]
+    players = []
+    for spec, point in _list_points(study.learners):
+        for weight in study.movement_weight:
+            text = _encode(spec.name, point, weight).encode()
+            players.append((text, spec.name, point, weight))
     seen: set[str] = set()
     for spec, point in _list_points(study.scenarios):
-        random = catalogue.depends_on_seed(spec.name, point)
-        for seed in [(study.seed, number) for number in range(study.seeds)] if random else [None]:
+        seeds = [None]
+        if catalogue.depends_on_seed(spec.name, point):
+            seeds = [(study.seed, number) for number in range(study.seeds)]
+        for seed in seeds:
             shared = _encode(klazy.__version__, spec.name, point, seed, study.movement, checkpoints, metrics)
             before = hashlib.blake2b(shared.encode(), digest_size=16)
             runs = []
-            for text, rule, values, weight in played:
+            for text, rule, values, weight in players:
                 hashed = before.copy()
                 hashed.update(text)
                 key = hashed.hexdigest()
@@ -79,10 +81,8 @@ def list_tasks(study: Study) -> Iterator[Task]:
 
 def _refuse_too_many(study: Study) -> None:
     """Count before anything is listed."""
-    scenarios, learners = (
-        sum(math.prod(map(len, spec.axes.values())) for spec in specs)
-        for specs in (study.scenarios, study.learners)
-    )
+    scenarios = sum(map(_count_points, study.scenarios))
+    learners = sum(map(_count_points, study.learners))
     count = scenarios * learners * study.seeds * len(study.movement_weight)
     if count > MOST:
         raise refusal(
@@ -112,7 +112,13 @@ def refuse_held_out(study: Study) -> None:
 
 
 def _list_points(specs: Iterable[Spec]) -> Iterator[tuple[Spec, Point]]:
-    return ((spec, point) for spec in specs for point in spec.points())
+    for spec in specs:
+        for point in spec.points():
+            yield spec, point
+
+
+def _count_points(spec: Spec) -> int:
+    return math.prod(map(len, spec.axes.values()))
 
 
 def _encode(*parts: Any) -> str:
@@ -124,7 +130,9 @@ def deal(tasks: Sequence[Task], workers: int) -> list[Task]:
 
     Where there are many sequences, or much is found for each, none is split: each would be made again for every piece.
     """
-    whole = sum(_estimate_work(run) for task in tasks for run in task.runs)
+    whole = 0
+    for task in tasks:
+        whole += sum(map(_estimate_work, task.runs))
     most = max(HEAVY, min(16 * HEAVY, whole // (8 * workers)))
     if len(tasks) >= SEVERAL * workers or any(task.metrics for task in tasks):
         most = whole + 1
@@ -143,7 +151,8 @@ def deal(tasks: Sequence[Task], workers: int) -> list[Task]:
 def halve(tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
     """Two halves of the tasks, or of the runs of a single one."""
     if len(tasks) > 1:
-        return list(tasks[: len(tasks) // 2]), list(tasks[len(tasks) // 2 :])
+        middle = len(tasks) // 2
+        return list(tasks[:middle]), list(tasks[middle:])
     (task,) = tasks
     middle = len(task.runs) // 2
     return [task._replace(runs=task.runs[:middle])], [task._replace(runs=task.runs[middle:])]

@@ -65,11 +65,8 @@ class StrictModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_keys(cls, data: Any) -> Any:
-        refuse_unknown(
-            data,
-            list(cls.model_fields),
-            [key for key, field in cls.model_fields.items() if field.is_required()],
-        )
+        required = [key for key, field in cls.model_fields.items() if field.is_required()]
+        refuse_unknown(data, list(cls.model_fields), required)
         return data
 
 
@@ -88,14 +85,15 @@ class Spec(BaseModel):
     def axes(self) -> dict[str, tuple[Any, ...]]:
         """The values of every key that has any."""
         given = {key: values for key, values in self if key != self.kind and values is not None}
-        return (
-            given if self.model_extra is None else _convert(given, catalogue.find_entry(self.name, self.kind))
-        )
+        if self.model_extra is None:
+            return given
+        return _convert(given, catalogue.find_entry(self.name, self.kind))
 
     def points(self) -> Iterator[Point]:
         """Every combination of values."""
         axes = self.axes
-        return (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+        for values in itertools.product(*axes.values()):
+            yield dict(zip(axes, values, strict=True))
 
     @model_validator(mode="after")
     def _check_values(self) -> "Spec":
@@ -123,8 +121,10 @@ class Spec(BaseModel):
     def _try_values(self, axes: dict[str, tuple[Any, ...]]) -> None:
         """Build a learner with every value of every key once."""
         first = {key: values[0] for key, values in axes.items()}
-        others = [first | {key: value} for key, values in axes.items() for value in values[1:]]
-        for point in (first, *others):
+        points = [first]
+        for key, values in axes.items():
+            points += [first | {key: value} for value in values[1:]]
+        for point in points:
             try:
                 catalogue.check_point(self.name, point)
             except Refused as refused:
@@ -136,25 +136,28 @@ class Spec(BaseModel):
 def _convert(given: dict[str, tuple[Any, ...]], entry: Entry) -> dict[str, tuple[Any, ...]]:
     """The values of somebody's own keys in the types of the signature, with its defaults."""
     typed: dict[str, tuple[Any, ...]] = {}
-    for key, (kind, default) in entry.parameters.items():
+    for key, parameter in entry.parameters.items():
         if key in given:
+            axis = TypeAdapter(AXES.get(parameter.type, Scalars))
             try:
-                typed[key] = TypeAdapter(AXES.get(kind, Scalars)).validate_python(list(given[key]))
+                typed[key] = axis.validate_python(list(given[key]))
             except ValidationError as found:
                 raise ValidationError.from_exception_data(key, found.errors()) from None  # pyright: ignore[reportArgumentType]
-        elif not entry.parameters[key].required and isinstance(default, bool | int | float | str):
-            typed[key] = (default,)
+        elif not parameter.required and isinstance(parameter.default, bool | int | float | str):
+            typed[key] = (parameter.default,)
     return typed
 
 
 def _make_model(kind: str, name: str, entry: Entry) -> Any:
     fields: dict[str, Any] = {kind: (Literal[name], ...)}
-    for key, (values, default) in entry.parameters.items():
-        grid = AXES.get(values, Scalars)
-        fields[key] = (
-            grid,
-            ... if entry.parameters[key].required else None if default is None else (default,),
-        )
+    for key, parameter in entry.parameters.items():
+        axis = AXES.get(parameter.type, Scalars)
+        if parameter.required:
+            fields[key] = (axis, ...)
+        elif parameter.default is None:
+            fields[key] = (axis, None)
+        else:
+            fields[key] = (axis, (parameter.default,))
     return create_model(name, __base__=(StrictModel, Spec), **fields)
 
 

@@ -63,8 +63,10 @@ class Store:
         import polars as pl
 
         gone = [key for key in keys if self.keys.get(key)]
+        if not gone:
+            return
         with self._take_turn():
-            for file in self.folder.glob(PARTS) if gone else ():
+            for file in self.folder.glob(PARTS):
                 rows = pl.read_parquet(file)
                 kept = rows.filter(~(rows["key"].is_in(gone) & rows["error"].is_not_null()))
                 if len(kept) == 0:

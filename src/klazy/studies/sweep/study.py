@@ -87,14 +87,15 @@ def _explain_error(owner: str, error: Any) -> Refused:
     value = error["input"]
     words = [part for part in error["loc"] if isinstance(part, str) and part != OWN]
     index = next((part for part in error["loc"] if isinstance(part, int)), None)
-    if (
-        words and words[0] in ("scenarios", "learners") and index is not None
-    ):  # then comes the name of the recipe or rule
-        owner = f"{owner}.{words[0]}[{index}]{f' ({words[1]})' if len(words) > 1 else ''}"
+    if words and words[0] in ("scenarios", "learners") and index is not None:
+        owner = f"{owner}.{words[0]}[{index}]"
+        if len(words) > 1:  # the name of the recipe or rule
+            owner = f"{owner} ({words[1]})"
         words = words[2:]
     if kind == "study":
         return Refused(f"{owner} needs {error['msg']}; {REMEDY}.")
     key = kind if kind in ("recipe", "rule") else words[-1]
-    value = value.get(key) if isinstance(value, dict) and key == kind else value
+    if isinstance(value, dict) and key == kind:
+        value = value.get(key)
     condition = error["msg"].replace("Input should be", f"{key} to be").replace("valid tuple", "list")
     return refusal(owner, condition, key, repr(value), REMEDY)

@@ -56,34 +56,41 @@ def make_frame(played: Sequence[tuple[Task, TaskResult]]) -> "polars.DataFrame":
 def _list_columns(task: Task, outcome: TaskResult, read: dict[int, Row]) -> dict[str, list[Any]]:
     """The rows of a task, by column."""
     runs = task.runs
-    curves = [outcome.curves.get(i) for i in range(len(task.runs))]
-    (recipe, point, seed), known = task.sequence, outcome.T and task.sequence.recipe in RECIPES
-    size = (
-        {"T": outcome.T, "dim": outcome.dim} if known else {}
-    )  # another recipe may draw them, and they would tell cells apart
-    where = size | _split_options(point, SCENARIO) | {"scenario": recipe, "movement": task.movement}
-    where |= {"version": klazy.__version__, "root": seed and seed[0], "seed": seed and seed[1]}
+    columns: dict[str, list[Any]] = {}
+    shared = _describe_sequence(task, outcome)
+    for name in ("version", *SCENARIO, "movement", "root", "seed"):
+        columns[name] = [shared.get(name) for _ in runs]
     for run in runs:
         if id(run.point) not in read:
             read[id(run.point)] = _split_options(run.point, LEARNER)
-    what = [read[id(run.point)] for run in runs]
-    return {
-        **{
-            name: [where.get(name)] * len(runs) for name in ("version", *SCENARIO, "movement", "root", "seed")
-        },
-        **{name: [row.get(name) for row in what] for name in LEARNER[1:]},
-        "key": [run.key for run in runs],
-        "learner": [run.rule for run in runs],
-        "movement_weight": [run.weight for run in runs],
-        **dict(zip(SUMS, outcome.sums.T.tolist(), strict=True)),
-        "cost": (outcome.sums[:, 0] + outcome.sums[:, 1]).tolist(),
-        "rounds": [curve if curve is None else outcome.rounds for curve in curves],
-        **{
-            name: [curve if curve is None else curve[:, i] for curve in curves]
-            for i, name in enumerate(CURVES)
-        },
-        "error": [error or None for error in outcome.errors],
-    }
+    points = [read[id(run.point)] for run in runs]
+    for name in LEARNER[1:]:
+        columns[name] = [point.get(name) for point in points]
+    columns["key"] = [run.key for run in runs]
+    columns["learner"] = [run.rule for run in runs]
+    columns["movement_weight"] = [run.weight for run in runs]
+    columns |= dict(zip(SUMS, outcome.sums.T.tolist(), strict=True))
+    columns["cost"] = (outcome.sums[:, 0] + outcome.sums[:, 1]).tolist()
+    for name in ("rounds", *CURVES):
+        columns[name] = [None for _ in runs]
+    for i, curve in outcome.curves.items():
+        columns["rounds"][i] = outcome.rounds
+        columns["hitting_curve"][i] = curve[:, 0]
+        columns["switching_curve"][i] = curve[:, 1]
+    columns["error"] = [error or None for error in outcome.errors]
+    return columns
+
+
+def _describe_sequence(task: Task, outcome: TaskResult) -> Row:
+    """What the runs of a task have in common."""
+    recipe, point, seed = task.sequence
+    row = _split_options(point, SCENARIO)
+    if outcome.T and recipe in RECIPES:  # another recipe may draw them, and they would tell cells apart
+        row = {"T": outcome.T, "dim": outcome.dim} | row
+    row |= {"scenario": recipe, "movement": task.movement, "version": klazy.__version__}
+    if seed is not None:
+        row |= {"root": seed[0], "seed": seed[1]}
+    return row
 
 
 def make_schema() -> dict[str, Any]:
@@ -91,26 +98,29 @@ def make_schema() -> dict[str, Any]:
     import polars as pl
 
     kinds: dict[type, Any] = {int: pl.Int64(), float: pl.Float64(), bool: pl.Boolean()}
-    types: dict[str, Any] = {name: kinds[kind] for name, kind in KEYS.items()} | {
-        "movement_weight": pl.Float64()
-    }
+    types = {name: kinds[kind] for name, kind in KEYS.items()}
+    types["movement_weight"] = pl.Float64()
     columns = {name: types.get(name, pl.String()) for name in ("key", "version", *CELL)}
-    columns |= {name: pl.Int64() for name in ("root", "seed")} | {name: pl.Float64() for name in METRICS}
-    return (
-        columns
-        | {"rounds": pl.List(pl.Int64())}
-        | {name: pl.List(pl.Float64()) for name in CURVES}
-        | {"error": pl.String()}
-    )
+    columns |= dict.fromkeys(("root", "seed"), pl.Int64())
+    columns |= dict.fromkeys(METRICS, pl.Float64())
+    columns["rounds"] = pl.List(pl.Int64())
+    columns |= dict.fromkeys(CURVES, pl.List(pl.Float64()))
+    columns["error"] = pl.String()
+    return columns
 
 
 def _split_options(point: Point, among: Sequence[str]) -> Row:
     """The values that have a column ``among`` these, and the others as text in the last of them, the options."""
-    own = {
-        key: value for key, value in point.items() if key in among and key in KEYS and _fits(value, KEYS[key])
-    }
-    others = {key: value for key, value in point.items() if key not in own}
-    return own | ({among[-1]: json.dumps(others, sort_keys=True)} if others else {})
+    own = {}
+    options = {}
+    for key, value in point.items():
+        if key in among and key in KEYS and _fits(value, KEYS[key]):
+            own[key] = value
+        else:
+            options[key] = value
+    if options:
+        own[among[-1]] = json.dumps(options, sort_keys=True)
+    return own
 
 
 def _fits(value: Any, kind: type) -> bool:
@@ -133,11 +143,9 @@ def average_cells(
     known = rows.filter(pl.col(metric).is_not_null())
     if not len(known):
         failed = rows["error"].drop_nulls()
-        remedy = (
-            f"all {len(rows)} runs failed, the first with {failed[0]}"
-            if len(rows) and len(failed) == len(rows)
-            else NAME_IT
-        )
+        remedy = NAME_IT
+        if len(rows) and len(failed) == len(rows):
+            remedy = f"all {len(rows)} runs failed, the first with {failed[0]}"
         raise refusal("sweep", f"runs with {metric}", "runs", 0, remedy)
     if held_out and (known["seed"].null_count() or known["seed"].max() == 0):
         raise refusal(
@@ -147,7 +155,9 @@ def average_cells(
         known = _relate(known, metric, relative_to, held_out)
     if not held_out:
         return _average(known, metric).with_columns(pl.col("mean").alias("choice"))
-    chosen, shown = (_average(known.filter(pl.col("seed") % 2 == odd), metric) for odd in (0, 1))
+    odd = pl.col("seed") % 2 == 1
+    chosen = _average(known.filter(~odd), metric)
+    shown = _average(known.filter(odd), metric)
     choice = chosen.select(*CELL, pl.col("mean").alias("choice"))
     return shown.join(choice, on=CELL, nulls_equal=True, maintain_order="left")
 
@@ -161,10 +171,9 @@ def _average(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
     cells = found.agg(
         pl.col(metric).mean().alias("mean"), pl.col(metric).std().alias("half"), pl.len().alias("runs")
     )
-    several = cells["runs"].to_numpy().clip(2)
-    return cells.with_columns(
-        (cells["half"] * (stdtrit(several - 1, 0.975) / np.sqrt(several))).alias("half")
-    )
+    n = cells["runs"].to_numpy().clip(2)
+    half = cells["half"] * (stdtrit(n - 1, 0.975) / np.sqrt(n))
+    return cells.with_columns(half.alias("half"))
 
 
 def _relate(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool) -> "polars.DataFrame":
@@ -198,9 +207,11 @@ def choose_best(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFra
     """Of the cells that agree in these columns the best; one with fewer runs than others, as when some failed, is none."""
     import polars as pl
 
-    most = pl.col("runs").max().over(list(by)) if by else pl.col("runs").max()
-    ordered = cells.sort(pl.col("runs") < most, "choice")
-    return ordered.group_by(by, maintain_order=True).first() if by else ordered.head(1)
+    most = pl.col("runs").max()
+    if not by:
+        return cells.sort(pl.col("runs") < most, "choice").head(1)
+    ordered = cells.sort(pl.col("runs") < most.over(list(by)), "choice")
+    return ordered.group_by(by, maintain_order=True).first()
 
 
 def find_varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list[str]:
@@ -216,24 +227,29 @@ def summarize(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
     ``edge`` names the parameters of a best cell that are the first or the last of their grid: there may be better ones beyond.
     """
     free = find_varying(cells)
-    own, given = ([name for name in free if name in group] for group in (LEARNER, SETTING))
+    own = [name for name in free if name in LEARNER]
+    given = [name for name in free if name in SETTING]
     best = choose_best(cells, (*given, "learner"))
     shown = cells if len(cells) <= most else best.sort((*given, "mean"), nulls_last=True)
-    ends: dict[tuple[Any, str], Any] = {
-        (learner, name): (group[name].min(), group[name].max())
-        for (learner, *_), group in cells.group_by("learner")
-        for name in own
-        if name in KEYS and group[name].n_unique() > 2
-    }
+    ends = _find_ends(cells, own)
     least = set(best.select(CELL).iter_rows())
+    columns = dict.fromkeys((*given, "learner", *own))
     rows = []
     for row in shown.to_dicts():
-        is_best = tuple(row[name] for name in CELL) in least
-        at = [name for name in own if is_best and row[name] in ends.get((row["learner"], name), ())]
-        about = {
-            name: row[name] for name in (*given, "learner", *(name for name in own if name != "learner"))
-        }
-        rows.append(
-            about | {"mean": row["mean"], "+-": row["half"], "runs": row["runs"], "edge": ", ".join(at)}
-        )
+        edges = []
+        if tuple(row[name] for name in CELL) in least:
+            edges = [name for name in own if row[name] in ends.get((row["learner"], name), ())]
+        about = {name: row[name] for name in columns}
+        found = {"mean": row["mean"], "+-": row["half"], "runs": row["runs"], "edge": ", ".join(edges)}
+        rows.append(about | found)
     return rows
+
+
+def _find_ends(cells: "polars.DataFrame", parameters: Sequence[str]) -> dict[tuple[Any, str], Any]:
+    """The least and the largest value of every learner's parameters that have more than two."""
+    ends = {}
+    for (learner, *_), group in cells.group_by("learner"):
+        for name in parameters:
+            if name in KEYS and group[name].n_unique() > 2:
+                ends[learner, name] = (group[name].min(), group[name].max())
+    return ends

@@ -34,7 +34,7 @@ class TaskResult:
         self.dim: int = 0
         self.learner_rounds: int = 0
         self.sums: Array = np.full((len(task.runs), len(SUMS)), np.nan)
-        self.errors = [""] * len(task.runs)
+        self.errors = ["" for _ in task.runs]
         self.rounds: list[int] = []
         self.curves: dict[int, Array] = {}
 
@@ -55,11 +55,16 @@ def _play_runs(task: Task, place: "_Place") -> TaskResult:
     outcome.T = place.costs.T
     outcome.dim = place.costs.dim
     for price, cells in _group_runs(task.runs).items():
-        movement = MOVEMENTS[task.movement](1.0 if price is None else price)
+        heeded = price is not None
+        movement = MOVEMENTS[task.movement]()
+        if heeded:
+            movement = MOVEMENTS[task.movement](price)
         for members, result in _play_cells(place, list(cells.values()), task, movement):
-            outcome.learner_rounds += 0 if isinstance(result, str) else outcome.T
+            if not isinstance(result, str):
+                outcome.learner_rounds += outcome.T
             for i in members:
-                _record(outcome, i, result, 1.0 if price is not None else task.runs[i].weight)
+                weight = 1.0 if heeded else task.runs[i].weight
+                _record(outcome, i, result, weight)
     _compare(outcome, task, place)
     return outcome
 
@@ -67,7 +72,7 @@ def _play_runs(task: Task, place: "_Place") -> TaskResult:
 def fail_task(task: Task, why: BaseException) -> TaskResult:
     """All runs failed."""
     outcome = TaskResult(task)
-    outcome.errors = [_describe_error(why)] * len(task.runs)
+    outcome.errors = [_describe_error(why) for _ in task.runs]
     return outcome
 
 
@@ -101,9 +106,8 @@ class _Place:
     def find_optimum(self, kind: str, weight: float) -> float:
         """What any sequence of points must pay, hitting and switching together."""
         if (kind, weight) not in self._optima:
-            self._optima[kind, weight] = offline_optimum(
-                self.costs, self.domain, MOVEMENTS[kind](weight)
-            ).lower_bound
+            best = offline_optimum(self.costs, self.domain, MOVEMENTS[kind](weight))
+            self._optima[kind, weight] = best.lower_bound
         return self._optima[kind, weight]
 
 
@@ -147,9 +151,10 @@ def _play_batch(
     except Exception as failed:
         if len(learners) == 1:
             return [_describe_error(failed)]
-        return [
-            result for learner in learners for result in _play_batch([learner], costs, movement, checkpoints)
-        ]
+        results = []
+        for learner in learners:
+            results += _play_batch([learner], costs, movement, checkpoints)
+        return results
     return [(batch, i) for i in range(len(learners))]
 
 
@@ -159,7 +164,8 @@ def _record(outcome: TaskResult, i: int, result: tuple[Batch, int] | str, weight
         outcome.errors[i] = result
         return
     batch, at = result
-    outcome.sums[i, :2] = batch.hitting[at], weight * batch.switching[at]
+    outcome.sums[i, 0] = batch.hitting[at]
+    outcome.sums[i, 1] = weight * batch.switching[at]
     if len(batch.rounds):
         outcome.rounds = batch.rounds.tolist()
         outcome.curves[i] = batch.curves[at] * (1.0, weight)
@@ -171,7 +177,9 @@ def _compare(outcome: TaskResult, task: Task, place: _Place) -> None:
     weights = np.array([run.weight for run in task.runs])
     dynamic[:] = hitting - place.hitting
     total[:] = dynamic + switching - weights * place.charge_movement(task.movement)
-    for weight in np.unique(weights) if task.metrics else ():
+    if not task.metrics:
+        return
+    for weight in np.unique(weights):
         some = weights == weight
         try:
             if "static_regret" in task.metrics:

@@ -21,11 +21,10 @@ def report_budgets(settings: Settings) -> Section:
         costs = made.scenario.costs
         u = np.asarray(made.scenario.comparator)
         curve = frontier(costs, made.scenario.domain)
-        totals = {
-            label: run(learner, costs, record="totals").totals for label, learner in made.learners.items()
-        }
         places = {"comparator": (float(L2Movement().paid(u).sum()), float(costs.values(u).sum()))}
-        places |= {label: (total.switching, total.hitting) for label, total in totals.items()}
+        for label, learner in made.learners.items():
+            totals = run(learner, costs, record="totals").totals
+            places[label] = (totals.switching, totals.hitting)
         figures[name] = (
             curve.plot(places),
             f"Best hitting cost by path length on the {name} sequence; shaded: what is not certain.",

@@ -26,17 +26,13 @@ def report_memories(settings: Settings) -> Section:
     ]
     for name in SEQUENCES:
         equal = draw_scenario(name, settings)
-        phases = [draw_scenario(name, settings, index) for index in (None, *range(count_draws(settings)))]
-        totals = np.array(
-            [
-                measure_regrets(list(_make_rivals(name, scenario).values()), scenario).sum(axis=1)
-                for scenario in phases
-            ]
-        )
         rivals = _make_rivals(name, equal)
+        on_equal = _measure_totals(name, equal)
+        drawn = [draw_scenario(name, settings, index) for index in range(count_draws(settings))]
+        on_random = np.mean([_measure_totals(name, scenario) for scenario in drawn], axis=0)
         bars = {
-            "equal phases": dict(zip(rivals, totals[0].tolist(), strict=True)),
-            "random phases": dict(zip(rivals, totals[1:].mean(axis=0).tolist(), strict=True)),
+            "equal phases": dict(zip(rivals, on_equal.tolist(), strict=True)),
+            "random phases": dict(zip(rivals, on_random.tolist(), strict=True)),
         }
         running = {label: _sum_regret(learner, equal) for label, learner in rivals.items()}
         caption = f"Total regret on the {name} sequence; on random phases the mean of {count_draws(settings)} draws."
@@ -45,11 +41,9 @@ def report_memories(settings: Settings) -> Section:
             show.draw_curves(running, "total regret"),
             f"Total regret so far on the {name} sequence, equal phases.",
         )
-        rows += [
-            {"sequence": name, "phases": kind, "learner": label, "total_regret": total}
-            for kind, of in bars.items()
-            for label, total in of.items()
-        ]
+        for kind, by_learner in bars.items():
+            for label, total in by_learner.items():
+                rows.append({"sequence": name, "phases": kind, "learner": label, "total_regret": total})
         text.append(_describe(name, bars))
     return Section("Without a clock: Decay and auto beside k-lazy", text, {"memories": rows}, figures)
 
@@ -67,6 +61,12 @@ def _make_rivals(name: str, scenario: Scenario) -> dict[str, Learner[Any]]:
     return {"GD": GD(domain, sigma), **lazy, **decay, **own}
 
 
+def _measure_totals(name: str, scenario: Scenario) -> Array:
+    """The total regret of each rival."""
+    rivals = _make_rivals(name, scenario)
+    return measure_regrets(list(rivals.values()), scenario).sum(axis=1)
+
+
 def _sum_regret(learner: Learner[Any], scenario: Scenario) -> Array:
     curves = regret(run(learner, scenario.costs, record="costs"), scenario.comparator).curves
     assert curves is not None
@@ -74,8 +74,9 @@ def _sum_regret(learner: Learner[Any], scenario: Scenario) -> Array:
 
 
 def _describe(name: str, bars: dict[str, dict[str, float]]) -> str:
-    ranks = [
-        f"{kind}: " + ", ".join(f"{label} {of[label]:.5g}" for label in sorted(of, key=of.__getitem__))
-        for kind, of in bars.items()
-    ]
+    ranks = []
+    for kind, totals in bars.items():
+        order = sorted(totals, key=totals.__getitem__)
+        said = ", ".join(f"{label} {totals[label]:.5g}" for label in order)
+        ranks.append(f"{kind}: {said}")
     return f"On the {name} sequence, from the least total regret up, {'; '.join(ranks)}."

@@ -27,24 +27,23 @@ def report_presets(settings: Settings) -> Section:
         "authors": {"preset": "authors"},
     }
     played = dict.fromkeys(claim.experiment for claim in CLAIMS)
-    found = {
-        (name, said): _play_variant(name, settings, change)
-        for name in played
-        for said, change in variants.items()
-    }
-    rows = [
-        {"experiment": claim.experiment, "less": claim.quantity, "printed": float(claim.printed)}
-        | {said: claim.measure(found[claim.experiment, said]) for said in variants}
-        for claim in CLAIMS
-    ]
+    found = {}
+    for name in played:
+        for said, change in variants.items():
+            found[name, said] = _play_variant(name, settings, change)
+    rows = []
+    for claim in CLAIMS:
+        row = {"experiment": claim.experiment, "less": claim.quantity, "printed": float(claim.printed)}
+        for said in variants:
+            row[said] = claim.measure(found[claim.experiment, said])
+        rows.append(row)
     words = [_describe(row) for row in rows if None not in row.values()]
     return Section("What the two presets differ in", [*DIFFERENCES, *words], {"presets": rows})
 
 
 def _play_variant(name: str, settings: Settings, change: dict[str, str]) -> list[Row]:
-    return play_experiment(
-        make_experiment(name, seed=settings.seed, shorter=settings.shorter, **change)
-    ).tabulate()
+    made = make_experiment(name, seed=settings.seed, shorter=settings.shorter, **change)
+    return play_experiment(made).tabulate()
 
 
 def _describe(row: Row) -> str:

@@ -22,13 +22,8 @@ def report_rates(settings: Settings) -> Section:
         printed = make_experiment(f"ensemble-{name}", seed=settings.seed, shorter=settings.shorter)
         for grid, said in GRIDS.items():
             made = _make_ensembles(grid, printed)
-            found = dict(
-                zip(
-                    made,
-                    measure_regrets(list(made.values()), printed.scenario).sum(axis=1).tolist(),
-                    strict=True,
-                )
-            )
+            totals = measure_regrets(list(made.values()), printed.scenario).sum(axis=1)
+            found = dict(zip(made, totals.tolist(), strict=True))
             rows += [
                 {"sequence": name, "grid": said, "rule": rule, "learner": label, "total_regret": total}
                 for (rule, label), total in found.items()
@@ -43,17 +38,16 @@ def report_rates(settings: Settings) -> Section:
 def _make_ensembles(grid: str, printed: Experiment) -> Mapping[tuple[str, str], Learner[Any]]:
     domain = printed.scenario.domain
     T = printed.scenario.costs.T
-    if grid == "theory":
-        makers = {"SAder": sader, "SAder-k": sader_k}
-        return {
-            (rule, label): make(domain, T, 1.0, beta=rule) for rule in RULES for label, make in makers.items()
-        }
-    betas = {rule: rule if rule == "self-tuned" else meta_rate(rule, T, 1.0, 1.0) for rule in RULES}
-    return {
-        (rule, label): old.replace(beta=beta)
-        for rule, beta in betas.items()
-        for label, old in printed.learners.items()
-    }
+    ensembles: dict[tuple[str, str], Learner[Any]] = {}
+    for rule in RULES:
+        if grid == "theory":
+            ensembles[rule, "SAder"] = sader(domain, T, 1.0, beta=rule)
+            ensembles[rule, "SAder-k"] = sader_k(domain, T, 1.0, beta=rule)
+            continue
+        beta = rule if rule == "self-tuned" else meta_rate(rule, T, 1.0, 1.0)
+        for label, learner in printed.learners.items():
+            ensembles[rule, label] = learner.replace(beta=beta)
+    return ensembles
 
 
 def _describe(name: str, grid: str, bars: dict[str, dict[str, float]]) -> str:

@@ -63,7 +63,8 @@ def _tabulate(totals: dict[str, Array]) -> list[Row]:
     rows = []
     for label, total in totals.items():
         gain = 100.0 * (1.0 - total / first)
-        (low, high), (gain_low, gain_high) = _find_interval(total), _find_interval(gain)
+        low, high = _find_interval(total)
+        gain_low, gain_high = _find_interval(gain)
         found = {
             "total_regret": total.mean(),
             "low": low,

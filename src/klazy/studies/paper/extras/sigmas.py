@@ -31,15 +31,14 @@ class _BySigma:
 
 def _play_sigmas(name: str, settings: Settings) -> _BySigma:
     made = make_experiment(name, seed=settings.seed, shorter=settings.shorter)
-    sigmas = SIGMAS[:: 5 if settings.quick else 1]
-    printed = dict(
-        zip(made.learners, measure_regrets(list(made.learners.values()), made.scenario), strict=True)
-    )
+    sigmas = SIGMAS[::5] if settings.quick else SIGMAS
     learners: dict[str, Any] = dict(made.learners)
-    constant = {
-        label: measure_regrets([learner.replace(sigma=sigma) for sigma in sigmas.tolist()], made.scenario)
-        for label, learner in learners.items()
-    }
+    found = measure_regrets(list(learners.values()), made.scenario)
+    printed = dict(zip(learners, found, strict=True))
+    constant = {}
+    for label, learner in learners.items():
+        candidates = [learner.replace(sigma=sigma) for sigma in sigmas.tolist()]
+        constant[label] = measure_regrets(candidates, made.scenario)
     return _BySigma(made.scenario, sigmas, printed, constant)
 
 
@@ -75,24 +74,25 @@ def report_best_sigma(settings: Settings) -> Section:
 def _find_best(sigmas: Array, line: Array) -> tuple[float, float]:
     """The best sigma, and the regret there; the largest of those that differ by rounding alone."""
     least = float(line.min())
-    return float(sigmas[line <= least + 1e-9 * max(1.0, abs(least))].max()), least
+    tied = line <= least + 1e-9 * max(1.0, abs(least))
+    return float(sigmas[tied].max()), least
 
 
 def _describe_tuned(name: str, shared: dict[str, float], best: dict[str, tuple[float, float]]) -> str:
     first = min(shared, key=shared.__getitem__)
     tuned = min(best, key=lambda label: best[label][1])
-    (sigma, least), (greedy_sigma, greedy) = best[tuned], best["GD"]
+    sigma, least = best[tuned]
+    greedy_sigma, greedy = best["GD"]
     said = f"On the {name} sequence {first} is best at the printed schedule with {shared[first]:.5g}"
-    said += (
-        "" if first == "GD" else f", {describe_gap(shared[first], shared['GD'])} than GD's {shared['GD']:.5g}"
-    )
+    if first != "GD":
+        said += f", {describe_gap(shared[first], shared['GD'])} than GD's {shared['GD']:.5g}"
     said += f". With each learner at its own best constant sigma, in hindsight, the best is {tuned} with {least:.5g} at "
-    said += f"sigma={sigma:.3g}" + (
-        ""
-        if tuned == "GD"
-        else f", {describe_gap(least, greedy)} than GD's {greedy:.5g} at {greedy_sigma:.3g}"
-    )
-    return f"{said}{', less than the comparator pays, which is not the optimum' if least < 0.0 else ''}."
+    said += f"sigma={sigma:.3g}"
+    if tuned != "GD":
+        said += f", {describe_gap(least, greedy)} than GD's {greedy:.5g} at {greedy_sigma:.3g}"
+    if least < 0.0:
+        said += ", less than the comparator pays, which is not the optimum"
+    return f"{said}."
 
 
 def report_movement_weights(settings: Settings) -> Section:
@@ -129,11 +129,13 @@ def _play_auto(scenario: Scenario, weight: float) -> float:
 
 
 def _tabulate(name: str, kind: str, lines: dict[str, Array]) -> list[Row]:
-    return [
-        {"sequence": name, "sigma": kind, "lambda": weight, "learner": label, "total_regret": total}
-        for label, line in lines.items()
-        for weight, total in zip(WEIGHTS.tolist(), line.tolist(), strict=True)
-    ]
+    rows = []
+    for label, line in lines.items():
+        for weight, total in zip(WEIGHTS.tolist(), line.tolist(), strict=True):
+            rows.append(
+                {"sequence": name, "sigma": kind, "lambda": weight, "learner": label, "total_regret": total}
+            )
+    return rows
 
 
 def _describe_weights(name: str, printed: dict[str, Array], tuned: dict[str, Array], told: Array) -> str:

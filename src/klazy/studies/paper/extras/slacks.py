@@ -48,27 +48,25 @@ def report_resonance(settings: Settings) -> Section:
 
 
 def _play_slacks(name: str, settings: Settings) -> _BySlack:
-    slacks = np.arange(1, LONGEST + 1, 40 if settings.quick else 1)
-    memories = np.unique(np.geomspace(1, LONGEST, 20 if settings.quick else 80).astype(int))
+    step = 40 if settings.quick else 1
+    count = 20 if settings.quick else 80
+    slacks = np.arange(1, LONGEST + 1, step)
+    memories = np.unique(np.geomspace(1, LONGEST, count).astype(int))
     by_slack = []
     by_memory = []
     sigma = SIGMA[name]
     for index in (None, *range(count_draws(settings))):
         scenario = draw_scenario(name, settings, index)
-        by_slack.append(
-            measure_regrets([KLazyGD(scenario.domain, sigma, k) for k in slacks.tolist()], scenario).sum(
-                axis=1
-            )
-        )
+        lazy = [KLazyGD(scenario.domain, sigma, k) for k in slacks.tolist()]
         forgetful = [MemoryGD(scenario.domain, sigma, Decay(m)) for m in memories.tolist()]
+        by_slack.append(measure_regrets(lazy, scenario).sum(axis=1))
         by_memory.append(measure_regrets(forgetful, scenario).sum(axis=1))
     return _BySlack(slacks, np.array(by_slack), memories, np.array(by_memory))
 
 
 def _draw(found: _BySlack) -> "show.Figure":
-    decay = np.interp(
-        found.slacks, found.memories, found.by_memory[1:].mean(axis=0)
-    )  # straight from one played to the next
+    by_memory = found.by_memory[1:].mean(axis=0)
+    decay = np.interp(found.slacks, found.memories, by_memory)  # straight from one played to the next
     lines = {"equal phases": found.equal, "random phases": found.random, "Decay, random": decay}
     bands = {"random phases": (found.by_slack[1:].min(axis=0), found.by_slack[1:].max(axis=0))}
     levels = {"GD, equal": float(found.equal[0])}
@@ -78,13 +76,18 @@ def _draw(found: _BySlack) -> "show.Figure":
 
 
 def _tabulate(name: str, found: _BySlack) -> list[Row]:
-    names = ("k", "equal_phases", "random_phases", "random_least", "random_most")
-    least = found.by_slack[1:].min(axis=0)
-    most = found.by_slack[1:].max(axis=0)
-    columns = zip(
-        found.slacks.tolist(), *(c.tolist() for c in (found.equal, found.random, least, most)), strict=True
-    )
-    return [{"sequence": name} | dict(zip(names, values, strict=True)) for values in columns]
+    columns = {
+        "k": found.slacks,
+        "equal_phases": found.equal,
+        "random_phases": found.random,
+        "random_least": found.by_slack[1:].min(axis=0),
+        "random_most": found.by_slack[1:].max(axis=0),
+    }
+    rows = []
+    for i in range(len(found.slacks)):
+        values = {column: line[i].item() for column, line in columns.items()}
+        rows.append({"sequence": name} | values)
+    return rows
 
 
 def _describe(name: str, found: _BySlack) -> str:
@@ -97,13 +100,14 @@ def _describe(name: str, found: _BySlack) -> str:
     m = int(found.by_memory[1:].mean(axis=0).argmin())
     at = {slack: (equal[i], random[i]) for i, slack in enumerate(k.tolist()) if slack in PRINTED[name]}
     printed = "; ".join(f"k={slack}: {a:.4g} and {b:.4g}" for slack, (a, b) in at.items())
+    if printed:
+        printed = f"The printed slacks on equal and on random phases: {printed}. "
     return (
         f"On the {name} sequence with equal phases the best slack is k={k[best]} with a total regret of {equal[best]:.5g} "
         f"(GD: {equal[0]:.5g}). On random phases ({drawn} draws of lengths from half to one and a half times the printed one, "
         f"so that the clock's offset is random too) that slack has {random[best]:.5g} on average (GD: {random[0]:.5g}), and "
         f"the best is k={k[robust]} with {random[robust]:.5g}. Of {len(k)} slacks {int((equal < equal[0]).sum())} beat GD on "
-        f"equal phases and {int((random < random[0]).sum())} on random ones. "
-        + (f"The printed slacks on equal and on random phases: {printed}. " if printed else "")
-        + f"Decay, which has no clock, has at its best memory for random phases, m={found.memories[m]}, "
+        f"equal phases and {int((random < random[0]).sum())} on random ones. {printed}"
+        f"Decay, which has no clock, has at its best memory for random phases, m={found.memories[m]}, "
         f"{found.by_memory[1:, m].mean():.5g} on them and {found.by_memory[0, m]:.5g} on the equal ones."
     )
