@@ -1,6 +1,7 @@
 """Bars in groups, with their values and intervals."""
 
-from itertools import cycle
+from collections.abc import Sequence
+from itertools import chain, cycle
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HATCHES = (
-    "",
-    "////",
-    "\\\\\\\\",
-    "xxxx",
-    "----",
-    "||||",
-    "++++",
-)  # for those who print in grey; dots would make large files
+# For those who print in grey; dots would make large files.
+HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "||||", "++++")
 WRITTEN = 12  # bars: the numbers of more would touch
 ROOM = 48  # characters along a column
 LYING = 6  # bars; the numbers of more stand on end, for a bar is narrower than its number
@@ -43,28 +37,31 @@ def draw_bars(
     errors = errors or {}
     count = sum(map(len, groups.values()))
     ax = figure.subplots()
-    learners = list(dict.fromkeys(learner for group in groups.values() for learner in group))
+    learners = list(dict.fromkeys(chain(*groups.values())))
+    looks = choose_looks(learners)
     if log:
-        set_logarithmic(ax, np.array([value for group in groups.values() for value in group.values()]))
+        heights = chain(*(group.values() for group in groups.values()))
+        set_logarithmic(ax, np.array(list(heights)))
+    angle = 0.0 if count <= LYING else 90.0
     for i, (learner, hatch) in enumerate(zip(learners, cycle(HATCHES), strict=False)):
-        mine = [group for group in groups if learner in groups[group]]
-        places = (
-            np.array([list(groups).index(group) for group in mine])
-            + ((i + 0.5) / len(learners) - 0.5) * GROUP
-        )
-        values = np.array([groups[group][learner] for group in mine])
-        ends = np.array([errors.get(group, {}).get(learner, (groups[group][learner],) * 2) for group in mine])
-        style = {
-            "color": choose_looks(learners)[learner]["color"],
-            "hatch": hatch,
-            "edgecolor": "white",
-            "linewidth": 0.3,
-        }
-        ax.bar(places, values, 0.94 * GROUP / len(learners), label=learner, **style)
-        _draw_intervals(ax, places, ends)
+        shift = ((i + 0.5) / len(learners) - 0.5) * GROUP
+        places = []
+        values = []
+        ends = []
+        for at, (name, group) in enumerate(groups.items()):
+            if learner in group:
+                value = group[learner]
+                places.append(at + shift)
+                values.append(value)
+                ends.append(errors.get(name, {}).get(learner, (value, value)))
+        style: dict[str, Any] = {"hatch": hatch, "edgecolor": "white", "linewidth": 0.3}
+        width = 0.94 * GROUP / len(learners)
+        ax.bar(places, values, width, label=learner, color=looks[learner]["color"], **style)
+        _draw_intervals(ax, np.array(places), np.array(ends))
         if count <= WRITTEN:
-            _write_values(ax, places, values, ends, 0.0 if count <= LYING else 90.0)
-    ax.margins(y=0.2 if LYING < count <= WRITTEN else 0.12)  # room for the numbers
+            _write_values(ax, places, values, ends, angle)
+    room = 0.2 if LYING < count <= WRITTEN else 0.12
+    ax.margins(y=room)  # for the numbers
     _finish(ax, list(groups), ylabel)
     draw_legend(figure, ax)
     return figure
@@ -74,23 +71,32 @@ def _draw_intervals(ax: "Axes", places: Array, ends: Array) -> None:
     """The intervals, from end to end: a value need not lie within its own."""
     known = ends[:, 0] < ends[:, 1]
     if known.any():
+        middle = ends[known].mean(axis=1)
+        half = np.ptp(ends[known], axis=1) / 2.0
         style: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 0.8, "capsize": 1.5}
-        ax.errorbar(places[known], ends[known].mean(axis=1), np.ptp(ends[known], axis=1) / 2.0, **style)
+        ax.errorbar(places[known], middle, half, **style)
 
 
-def _write_values(ax: "Axes", places: Array, values: Array, ends: Array, angle: float) -> None:
+def _write_values(
+    ax: "Axes",
+    places: Sequence[float],
+    values: Sequence[float],
+    ends: Sequence[tuple[float, float]],
+    angle: float,
+) -> None:
     """Each value beyond its bar and its interval, where neither hides it."""
+    style: dict[str, Any] = {
+        "textcoords": "offset points",
+        "fontsize": 6.0,
+        "rotation": angle,
+        "ha": "center",
+    }
     for place, value, (low, high) in zip(places, values, ends, strict=True):
-        up = value >= 0.0
-        at = (place, max(value, high) if up else min(value, low))
-        beyond = (0.0, 1.5 if up else -1.5)
-        style: dict[str, Any] = {
-            "fontsize": 6.0,
-            "rotation": angle,
-            "ha": "center",
-            "va": "bottom" if up else "top",
-        }
-        ax.annotate(format_short(value), at, beyond, textcoords="offset points", **style)
+        text = format_short(value)
+        if value >= 0.0:
+            ax.annotate(text, (place, max(value, high)), (0.0, 1.5), va="bottom", **style)
+        else:
+            ax.annotate(text, (place, min(value, low)), (0.0, -1.5), va="top", **style)
 
 
 def format_short(value: float) -> str:

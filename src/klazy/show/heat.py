@@ -30,11 +30,12 @@ def draw_heat(parts: dict[str, Heat], xlabel: str, ylabel: str, label: str) -> "
     figure, grid = make_tiles(len(parts), 2.6)
     for ax, (title, part) in zip(grid, parts.items(), strict=True):
         known = part.values[np.isfinite(part.values)]
-        norm: Any = (
-            "log" if len(known) and known.min() > 0.0 and known.max() > DECADE * known.min() else "linear"
-        )
-        drawn = ax.pcolormesh(part.values, cmap="viridis_r", norm=norm, rasterized=part.values.size > 2000)
-        bar = figure.colorbar(drawn, ax=ax)
+        norm = "linear"
+        if len(known) and known.min() > 0.0 and known.max() > DECADE * known.min():
+            norm = "log"
+        many = part.values.size > 2000
+        mesh = ax.pcolormesh(part.values, cmap="viridis_r", norm=norm, rasterized=many)
+        bar = figure.colorbar(mesh, ax=ax)
         bar.set_label(label, fontsize=7)
         bar.ax.tick_params(which="both", labelsize=6)
         _set_ticks(ax, "x", part.x)
@@ -53,8 +54,9 @@ def _draw_rings(ax: "Axes", part: Heat) -> None:
         "markeredgewidth": 1.2,
         "clip_on": False,
     }
+    size = 7.0 if len(part.marked) == 1 else 4.0
     for row, column in part.marked:
-        ax.plot(column + 0.5, row + 0.5, "o", markersize=7.0 if len(part.marked) == 1 else 4.0, **style)
+        ax.plot(column + 0.5, row + 0.5, "o", markersize=size, **style)
     if len(part.marked) == 1:
         ((row, column),) = part.marked
         said = f"{_format_number(part.values[row, column])} at {_format_number(part.x[column])}, {_format_number(part.y[row])}"

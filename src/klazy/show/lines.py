@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 ROUNDS = 400  # of a running sum: its bends are wider than a four hundredth of the axis
 DENSE = 500  # values of x, about as many as the axis has dots; from there on only extremes are drawn
 COLUMNS = 200  # of the axis, in each of which a line keeps its extremes; a band's edges do in half as many
-SIDES = np.array(
-    [[0.0, -8.5], [0.0, 8.5], [15.0, 0.0], [-15.0, 0.0], [0.0, -16.0]]
-)  # points from a mark to its number
+# Points from a mark to its number.
+SIDES = np.array([[0.0, -8.5], [0.0, 8.5], [15.0, 0.0], [-15.0, 0.0], [0.0, -16.0]])
 NUMBER = np.array([18.0, 7.0])  # points that a number takes up
 THOUSANDS = 10_000  # rounds from which they are counted in thousands
 LINE: dict[str, Any] = {"linewidth": 1.0, "markersize": 4.0, "markeredgewidth": 0.8}
@@ -58,14 +57,9 @@ def draw_curves(running: dict[str, Array], ylabel: str, comparator: Array | None
     looks = choose_looks(shown)
     for i, (label, curve) in enumerate(shown.items()):
         t = choose_rounds(len(curve), ROUNDS)
-        ax.plot(
-            t,
-            curve[t - 1],
-            label=label,
-            markevery=choose_spots(t, curve[t - 1], i, len(shown)),
-            **LINE,
-            **looks[label],
-        )
+        y = curve[t - 1]
+        marks = choose_spots(t, y, i, len(shown))
+        ax.plot(t, y, label=label, markevery=marks, **LINE, **looks[label])
     ax.set_xlabel("round", fontsize=8)
     if max(map(len, shown.values())) >= THOUSANDS:
         ax.xaxis.set_major_formatter(lambda t, _: f"{t / 1000.0:g}")
@@ -101,9 +95,10 @@ def draw_lines(
 def draw_panels(parts: dict[str, Lines], xlabel: str, ylabel: str, log: str = "") -> "Figure":
     """The same for several sets of lines, by title, each in a panel of its own; a label looks the same in all."""
     figure, grid = make_tiles(len(parts), 2.4)
-    looks = choose_looks(
-        label for part in parts.values() for label in (*part.lines, *part.bands, *part.levels, *part.marked)
-    )
+    labels = []
+    for part in parts.values():
+        labels += [*part.lines, *part.bands, *part.levels, *part.marked]
+    looks = choose_looks(labels)
     for ax, (title, part) in zip(grid, parts.items(), strict=True):
         _draw_panel(ax, part, looks, log)
         ax.set_title(title, fontsize=7)
@@ -140,11 +135,12 @@ def _draw_bands(
 def _draw_part(ax: "Axes", x: Array, place: Array, lines: dict[str, Array], looks: Looks) -> None:
     for i, (label, line) in enumerate(lines.items()):
         kept = _choose_points(place, line)
-        style: dict[str, Any] = LINE | {"linewidth": 0.6 if len(x) > DENSE else 1.0} | looks[label]
-        marks = (
-            [] if len(x) > DENSE else choose_spots(place[kept], line[kept], i, len(lines))
-        )  # on a rough line they would mislead
-        ax.plot(x[kept], line[kept], label=label, markevery=marks, **style)
+        style: dict[str, Any] = LINE | looks[label]
+        if len(x) > DENSE:
+            style |= {"linewidth": 0.6, "markevery": []}  # on a rough line marks would mislead
+        else:
+            style["markevery"] = choose_spots(place[kept], line[kept], i, len(lines))
+        ax.plot(x[kept], line[kept], label=label, **style)
 
 
 def _choose_points(place: Array, line: Array, columns: int = COLUMNS) -> NDArray[np.int64]:
@@ -174,9 +170,8 @@ def _draw_marked(ax: "Axes", marked: dict[str, tuple[float, float]], looks: Look
             "markeredgewidth": 0.8,
             "zorder": 5.0,
         }
-        ax.plot(
-            *np.transpose([point]), linestyle="none", label="_nolegend_" if label in named else label, **style
-        )
+        shown = "_nolegend_" if label in named else label
+        ax.plot(*np.transpose([point]), linestyle="none", label=shown, **style)
         room = [min((np.abs(here + side - other) / NUMBER).max() for other in taken) for side in SIDES]
         if max(room) < 1.0:
             continue

@@ -22,7 +22,6 @@ ARROW: dict[str, Any] = {
     "shrinkA": 3.0,
     "shrinkB": 3.0,
 }
-NAMES = ("x_1", "y_2", "x_2")
 
 
 def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
@@ -45,7 +44,8 @@ def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
             "markersize": max(3.5, 8.0 - 1.5 * i),
             "zorder": 3.0,
         } | looks[label]
-        ax.plot(*path.T, label=label, markeredgecolor="black" if style["marker"] == "x" else "white", **style)
+        edge = "black" if style["marker"] == "x" else "white"
+        ax.plot(*path.T, label=label, markeredgecolor=edge, **style)
         # Arrows are bent, so that there and back are two, and by as much more as there were learners before.
         for tail, head in zip(path, np.roll(path, -1, axis=0), strict=True):
             if np.linalg.norm(head - tail) > SHORTEST * inch:
@@ -125,20 +125,18 @@ def _draw_panel(ax: "Axes", outline: Array, greedy: Array, lazy: Array, cone: Ar
         ax.plot(*path[3:].T, ":", color=colour, linewidth=1.0)
         ax.plot(*path[[2, 4]].T, color=colour, linewidth=3.0, alpha=0.6, label=f"{label} moved")
     ax.plot(*greedy[1:3].T, ":", color=GREY, linewidth=1.0, label="projection")
-    lines = [
-        pair for path in (greedy, lazy) for pair in (*pairwise(path), (path[2], path[4]), (path[1], path[3]))
-    ]
-    busy = np.vstack((outline, *(np.linspace(*pair, 60) for pair in lines)))
-    named = dict(zip(NAMES, greedy, strict=False)) | {
+    busy = [outline]
+    for path in (greedy, lazy):
+        for tail, head in (*pairwise(path), (path[2], path[4]), (path[1], path[3])):
+            busy.append(np.linspace(tail, head, 60))
+    named = {
+        "x_1": greedy[0],
+        "y_2": greedy[1],
+        "x_2": greedy[2],
         r"x_3^\mathrm{lazy}": lazy[4],
         r"x_3^\mathrm{greedy}": greedy[4],
+        r"y_3^\mathrm{greedy}": greedy[3],
+        r"y_3^\mathrm{lazy}": lazy[3],
     }
-    write_names(
-        ax,
-        named | {r"y_3^\mathrm{greedy}": greedy[3], r"y_3^\mathrm{lazy}": lazy[3]},
-        busy,
-        window,
-        inch,
-        0.19,
-    )
+    write_names(ax, named, np.vstack(busy), window, inch, 0.19)
     _set_window(ax, window)

@@ -25,7 +25,11 @@ def draw_run(
 
     Of a long run at most 2000 rounds are drawn, the last always. Points of one simplex are stacked areas, others lines.
     """
-    panels = 1 + (x is not None) + (weights is not None)
+    panels = 1
+    if x is not None:
+        panels += 1
+    if weights is not None:
+        panels += 1
     figure = make_sheet(0.3 + HEIGHT * panels)
     axes = figure.subplots(panels, sharex=True, squeeze=False)[:, 0]
     t = choose_rounds(len(hitting))
@@ -71,10 +75,10 @@ def draw_certificate(regret: Array, realised: Array, worst_case: Array, terms: d
     below.set_ylabel("the certificate's terms", fontsize=8)
     below.set_xlabel("round", fontsize=8)
     tidy_axes(above, ABOVE)
-    rises = np.max(list(terms.values())) > -np.min(
-        list(terms.values())
-    )  # from zero, so that one corner is free
-    tidy_axes(below, {"loc": "upper left" if rises else "lower left", "borderaxespad": 0.2})
+    values = list(terms.values())
+    rises = np.max(values) > -np.min(values)  # from zero, so that one corner is free
+    corner = "upper left" if rises else "lower left"
+    tidy_axes(below, {"loc": corner, "borderaxespad": 0.2})
     return figure
 
 
@@ -133,7 +137,8 @@ def _draw_decisions(ax: "Axes", t: NDArray[np.int64], x: Array) -> None:
     else:
         for i in range(min(d, LINES)):
             again, colour = divmod(i, len(COLOURS))
-            (line,) = ax.plot(t, x[t - 1, i], "--" if again else "-", color=COLOURS[colour], linewidth=0.8)
+            dash = "--" if again else "-"
+            (line,) = ax.plot(t, x[t - 1, i], dash, color=COLOURS[colour], linewidth=0.8)
             line.set(label=f"$x_{{{i + 1}}}$", drawstyle="steps-mid")
         if d > LINES:
             ax.set_title(f"the first {LINES} of {d} coordinates", fontsize=8)
@@ -144,9 +149,9 @@ def _draw_areas(ax: "Axes", t: NDArray[np.int64], shares: Array, name: str, firs
     """Columns of ``shares``, stacked; those that lead oftenest and are largest on average have a name and a colour."""
     n = shares.shape[1]
     most = len(COLOURS)
-    prominence = shares.mean(axis=0) / shares[0].sum() + np.bincount(
-        shares.argmax(axis=1), minlength=n
-    ) / len(shares)
+    size = shares.mean(axis=0) / shares[0].sum()
+    leads = np.bincount(shares.argmax(axis=1), minlength=n) / len(shares)
+    prominence = size + leads
     shown = np.sort(np.argsort(-prominence, kind="stable")[:most])
     kept = shares[t - 1][:, shown]
     labels = [name.format(first + i) for i in shown]

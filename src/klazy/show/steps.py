@@ -43,12 +43,11 @@ def draw_step(
     draw_arrows(ax, path[-2:], COLOURS[0], 0.02, r"$-g_t/\sigma_t$", inch)
     ax.plot(*np.vstack((path[-1], following)).T, ":", color="black", linewidth=0.9, label="projection")
     busy = np.vstack((outline, *np.linspace(lines[:-1], lines[1:], 100)))
-    write_names(
-        ax, {r"x_\tau": path[0], "x_t": x, "x_{t+1}": following, "y_{t+1}": path[-1]}, busy, window, inch
-    )
-    figure.legend(
-        loc="outside lower left", ncols=(len(ax.get_legend_handles_labels()[0]) + 1) // 2, **ROW
-    )  # in two rows
+    named = {r"x_\tau": path[0], "x_t": x, "x_{t+1}": following, "y_{t+1}": path[-1]}
+    write_names(ax, named, busy, window, inch)
+    handles, _ = ax.get_legend_handles_labels()
+    columns = (len(handles) + 1) // 2
+    figure.legend(loc="outside lower left", ncols=columns, **ROW)
     if (outline < window[0]).any() or (outline > window[1]).any():
         draw_sketch(figure, outline, window)
     return figure

@@ -68,14 +68,13 @@ def _draw_sums(ax: "Axes", t: NDArray[np.int64], anchor: NDArray[np.int64], colo
 
 
 def _spell_out(ax: "Axes", row: int, anchor: int) -> None:
-    (left, right), (low, high) = (anchor - 0.6, row + 0.6), (row - 0.6, row + 0.6)
-    ax.plot(
-        [left, right, right, left, left],
-        [low, low, high, high, low],
-        color="black",
-        linewidth=0.8,
-        label=f"round {row}",
-    )
+    left = anchor - 0.6
+    right = row + 0.6
+    low = row - 0.6
+    high = row + 0.6
+    x = [left, right, right, left, left]
+    y = [low, low, high, high, low]
+    ax.plot(x, y, color="black", linewidth=0.8, label=f"round {row}")
     dots = r"+\dots" if row > anchor + 1 else ""
     added = f"(g_{{{anchor}}}{dots}+g_{{{row}}})" if row > anchor else f"g_{{{row}}}"
     ax.set_xlabel(
@@ -133,7 +132,8 @@ def draw_wave(g: Array, y: Array, x: Array, u: Array, k: int) -> "Figure":
 
 
 def _choose_marker(T: int) -> dict[str, Any]:
-    return {"markersize": 3.5 if T <= STEMS else 2.4, "linestyle": "none"}
+    size = 3.5 if T <= STEMS else 2.4
+    return {"markersize": size, "linestyle": "none"}
 
 
 def _draw_boundaries(ax: "Axes", places: NDArray[Any]) -> None:

@@ -14,6 +14,7 @@ from klazy.show.style import (
     RED,
     WIDE,
     choose_looks,
+    count_columns,
     draw_frame,
     make_sheet,
     make_tiles,
@@ -67,15 +68,10 @@ def _draw_level(ax: "Axes", best: str, cost: dict[str, float]) -> None:
     """The line of all that costs as much as the best."""
     ax.margins(0.1)
     ax.autoscale_view()
-    (left, right), height = ax.get_xlim(), ax.get_ylim()
-    ax.plot(
-        [left, right],
-        [cost[best] - left, cost[best] - right],
-        ":",
-        color=GREY,
-        linewidth=0.8,
-        label="as cheap as the best",
-    )
+    left, right = ax.get_xlim()
+    height = ax.get_ylim()
+    hitting = [cost[best] - left, cost[best] - right]
+    ax.plot([left, right], hitting, ":", color=GREY, linewidth=0.8, label="as cheap as the best")
     ax.set_xlim(left, right)
     ax.set_ylim(height)
 
@@ -92,8 +88,9 @@ def draw_decisions(
     handles: list[Any] = []
     for ax, (title, x) in zip(grid, points.items(), strict=True):
         if shares:
-            rest = x.sum(axis=1) - x[:, shown].sum(axis=1)
-            parts = [*x[:, shown].T, *([rest] if d > LINES else [])]
+            parts = list(x[:, shown].T)
+            if d > LINES:
+                parts.append(x.sum(axis=1) - x[:, shown].sum(axis=1))
             colours = [*COLOURS[: len(shown)], OTHERS]
             handles = ax.stackplot(rounds, parts, colors=colours, linewidth=0.0, step="post")
             ax.margins(0.0)
@@ -103,20 +100,19 @@ def draw_decisions(
                 ax.plot(rounds, x[:, i], color=colour, **style)[0]
                 for i, colour in zip(shown, COLOURS, strict=False)
             ]
-            ax.sharey(grid[0]) if ax is not grid[0] else None
+            if ax is not grid[0]:
+                ax.sharey(grid[0])
         ax.set_title(title, fontsize=8)
         ax.set_xlabel("round", fontsize=8)
         draw_frame(ax)
     labels = [*labels, "others"][: len(handles)]
-    room = int(
-        figure.get_figwidth() / (0.5 + 0.055 * max(map(len, labels)))
-    )  # inches of a handle and of a letter
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=max(1, min(8, room)), fontsize=7, frameon=False
-    )
+    columns = max(1, min(8, count_columns(figure, labels)))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=7, frameon=False)
     return figure
 
 
 def _format_label(name: str) -> str:
     """A column's name as text, not too long; matplotlib would take dollars for formulas."""
-    return (name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…").replace("$", r"\$")
+    if len(name) > LETTERS:
+        name = f"{name[: LETTERS - 1]}…"
+    return name.replace("$", r"\$")
