@@ -50,7 +50,7 @@ def choose_looks(labels: Iterable[str]) -> Looks:
     GD, LazyGD, SAder, SAder-k and the comparator have their own; ``k=...`` take the paper's markers in order of appearance,
     others what is left. Markers come again only after nine that have none of their own, colours after eight.
 
-    >>> look(["GD", "k=65"])["k=65"]
+    >>> choose_looks(["GD", "k=65"])["k=65"]
     {'color': '#009E73', 'marker': 'd'}
     """
     labels = list(dict.fromkeys(labels))

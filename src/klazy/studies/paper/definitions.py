@@ -125,13 +125,13 @@ def _define_descents(
 ) -> Callable[[Scenario, bool], Mapping[str, Learner[Any]]]:
     """GD, LazyGD and k-lazyGD at sigma = sqrt(t / c); ``authors``: sqrt((t + 1) / c), perhaps with their own c."""
 
-    def learners(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
+    def make_learners(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
         domain = scenario.domain
         sigma = Sqrt(authors_c or c, 1) if authors else Sqrt(c)
         lazy = {f"k={k}": KLazyGD(domain, sigma, k) for k in slacks}
         return {"GD": GD(domain, sigma), "LazyGD": LazyGD(domain, sigma), **lazy}
 
-    return learners
+    return make_learners
 
 
 def _make_ensembles(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:

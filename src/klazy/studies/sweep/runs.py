@@ -113,7 +113,7 @@ def refuse_held_out(study: Study) -> None:
 
 def _list_points(specs: Iterable[Spec]) -> Iterator[tuple[Spec, Point]]:
     for spec in specs:
-        for point in spec.points():
+        for point in spec.list_points():
             yield spec, point
 
 

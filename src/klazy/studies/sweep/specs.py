@@ -89,7 +89,7 @@ class Spec(BaseModel):
             return given
         return _convert(given, catalogue.find_entry(self.name, self.kind))
 
-    def points(self) -> Iterator[Point]:
+    def list_points(self) -> Iterator[Point]:
         """Every combination of values."""
         axes = self.axes
         for values in itertools.product(*axes.values()):
