@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from klazy.studies.paper import PRESETS, Settings, report
-from klazy.studies.paper.reproduce import PARTS, jobs_of, run_jobs
+from klazy.studies.paper.reproduce import PARTS, list_jobs, run_jobs
 from klazy.studies.paper.section import Stored
 from pages import markdown, run
 
@@ -39,18 +39,18 @@ def in_hindsight(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def picture(section: Stored, name: str, file: Path) -> list[str]:
     """The lines that show one of a part's figures, put beside the page."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(section.figure(name, "png"), file)
+    shutil.copy(section.figure_path(name, "png"), file)
     return [f"![{section.captions[name]}](figures/{file.name})", ""]
 
 
 def tables(out: Path, page: Path) -> str:
-    jobs = jobs_of([], PRESETS, Settings(), out)
+    jobs = list_jobs([], PRESETS, Settings(), out)
     list(run_jobs(jobs))
-    stored = [(job, job.stored()) for job in jobs]
-    rows = report.results_of(jobs)
+    stored = [(job, job.load()) for job in jobs]
+    rows = report.collect_results(jobs)
     parts = {job.name: section for job, section in stored if section}
     picture(parts["geometry"], "geometry", page / "figures" / "geometry.png")  # of the README
-    lines = ["### The printed gains, in per cent", "", *markdown(report.claims_of(rows))]
+    lines = ["### The printed gains, in per cent", "", *markdown(report.check_claims(rows))]
     extras = {job.name: section for job, section in stored if PARTS[job.name].kind == "extra"}
     lines += ["### What each difference does to them", "", *markdown(extras["presets"].tables["presets"])]
     lines += ["### Every learner in both presets", "", *markdown(side_by_side(rows))]

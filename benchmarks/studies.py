@@ -6,8 +6,8 @@ import polars as pl
 
 from klazy import show
 from klazy.studies.sweep import Study, Sweep, sweep
-from klazy.studies.sweep.figures import figures_of
-from klazy.studies.sweep.table import best_of, summary
+from klazy.studies.sweep.drawing import draw_cells
+from klazy.studies.sweep.table import choose_best, summarize
 from pages import markdown, run
 
 HEADING = "## Two studies"
@@ -22,7 +22,7 @@ def percent(cell: dict) -> str:
 def resonance(found: Sweep) -> tuple[pl.DataFrame, str, str]:
     """The cells, what goes across the figure, and what they say."""
     cells = found.cells(relative_to="GD", held_out=True)
-    rows = best_of(cells, ("length", "random_phases", "learner")).to_dicts()
+    rows = choose_best(cells, ("length", "random_phases", "learner")).to_dicts()
     best = {(row["length"], row["random_phases"], row["learner"]): row for row in rows}
     lengths = sorted({length for length, _, _ in best})
     if any(best[n, False, "KLazyGD"]["k"] != n for n in lengths):
@@ -50,14 +50,14 @@ def resonance(found: Sweep) -> tuple[pl.DataFrame, str, str]:
 def as_long_as_phases(cells: pl.DataFrame, length: int) -> str:
     """What the slack that is as long as the phases has on random phases, at the sigma that suits it there."""
     there = cells.filter(pl.col("length") == length, pl.col("random_phases"), pl.col("k") == length)
-    best = best_of(there, ()).row(0, named=True)
+    best = choose_best(there, ()).row(0, named=True)
     still = best["sigma"] == cells["sigma"].max()
     return percent(best) + (" (standing nearly still, at the largest sigma)" if still else "")
 
 
 def tuned(found: Sweep) -> tuple[pl.DataFrame, str, str]:
     cells = found.cells(relative_to="GD", held_out=True)
-    best = best_of(cells, ("scenario", "movement_weight", "learner"))
+    best = choose_best(cells, ("scenario", "movement_weight", "learner"))
     said = []
     for (scenario,), group in best.group_by("scenario", maintain_order=True):
         parts = []
@@ -108,10 +108,10 @@ def section(name: str, out: Path, figures: Path) -> list[str]:
     found = sweep(study, out / name)
     cells, x, said = STUDIES[name](found)
     label = f"{study.metrics[0].replace('_', ' ')}, {MORE}"
-    ((_, figure),) = figures_of(cells, label, x)
-    show.write(figure, figures / name)
+    ((_, figure),) = draw_cells(cells, label, x)
+    show.write_figure(figure, figures / name)
     (figures / f"{name}.svg").unlink()  # the page shows the other
-    best = summary(cells, 0)
+    best = summarize(cells, 0)
     prices = sorted(set(cells["movement_weight"]))[::3]
     shown = [
         row for row in best if row["learner"] != "GD" and row.get("movement_weight", prices[0]) in prices

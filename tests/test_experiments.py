@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from klazy.studies.paper import EXPERIMENTS, PRESETS, experiment, play
+from klazy.studies.paper import EXPERIMENTS, PRESETS, make_experiment, play_experiment
 
 CHECKED = {  # (switching, dynamic regret, total regret), None where no value is given
     ("paper", "worst-case", "GD"): (4.0249224, 17.369705, 17.816919),
@@ -25,7 +25,7 @@ CHECKED = {  # (switching, dynamic regret, total regret), None where no value is
 
 @pytest.mark.parametrize(("preset", "name", "label"), CHECKED, ids=[" ".join(key) for key in CHECKED])
 def test_check_values(preset, name, label):
-    row = play(experiment(name, preset)).table()[label]
+    row = play_experiment(make_experiment(name, preset)).sum_up()[label]
     for key, wanted in zip(
         ("switching", "dynamic_regret", "total_regret"), CHECKED[preset, name, label], strict=True
     ):
@@ -43,7 +43,7 @@ class TestClaims:
 
     @pytest.mark.parametrize(("preset", "found"), [("authors", 44.56), ("paper", 44.87)])
     def test_stochastic(self, preset, found):
-        rows = play(experiment("stochastic", preset)).table()
+        rows = play_experiment(make_experiment("stochastic", preset)).sum_up()
         assert 100 * gain(rows, "k=300", "GD", "total_regret") == pytest.approx(found, abs=5e-3)
 
     @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ class TestClaims:
         ],
     )
     def test_ensembles(self, name, preset, found):
-        rows = play(experiment(name, preset)).table()
+        rows = play_experiment(make_experiment(name, preset)).sum_up()
         net = {k: {"net": row["total_regret"] - row["dynamic_regret"]} for k, row in rows.items()}
         gains = gain(rows, "SAder-k", "SAder", "dynamic_regret"), gain(net, "SAder-k", "SAder", "net")
         assert 100 * np.array(gains) == pytest.approx(found, abs=6e-3)
@@ -65,10 +65,10 @@ class TestClaims:
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_runs_small_and_adds_up(name, preset):
-    outcome = play(experiment(name, preset, shorter=20))
+    outcome = play_experiment(make_experiment(name, preset, shorter=20))
     scenario = outcome.experiment.scenario
     assert scenario.domain.contains(np.asarray(scenario.comparator))
-    for label, row in outcome.table().items():
+    for label, row in outcome.sum_up().items():
         paid = outcome.learners[label]
         assert paid.hitting.shape == paid.switching.shape == (scenario.costs.T,)
         assert row["total_regret"] == pytest.approx(
@@ -77,13 +77,13 @@ def test_every_experiment_runs_small_and_adds_up(name, preset):
     if preset == "paper":  # measured as regret measures it
         label, learner = next(iter(outcome.experiment.learners.items()))
         r = kl.regret(kl.run(learner, scenario.costs), scenario.comparator)
-        assert outcome.table()[label]["total_regret"] == pytest.approx(r.total)
+        assert outcome.sum_up()[label]["total_regret"] == pytest.approx(r.total)
 
 
 @pytest.mark.parametrize("parameters", PRESETS)  # with equal priors and with others
 def test_the_published_average_of_rounded_experts_is_near_the_ensemble_itself(parameters):
-    authors = experiment("ensemble-corrupted", "authors", parameters=parameters, shorter=20)
-    rows = play(authors).table()
+    authors = make_experiment("ensemble-corrupted", "authors", parameters=parameters, shorter=20)
+    rows = play_experiment(authors).sum_up()
     for label, learner in authors.learners.items():
         own = kl.regret(kl.run(learner, authors.scenario.costs), authors.scenario.comparator)
         assert rows[label]["dynamic_regret"] == pytest.approx(own.dynamic, rel=0.02)
@@ -91,4 +91,4 @@ def test_the_published_average_of_rounded_experts_is_near_the_ensemble_itself(pa
 
 def test_a_wrong_name_is_refused():
     with pytest.raises(ValueError, match="experiment needs name to be one of 'example-i', 'example-ii'"):
-        experiment("worst")
+        make_experiment("worst")

@@ -23,7 +23,7 @@ import klazy as kl
 from cases import TRIANGLE
 from klazy import show
 from klazy.sequences import alternating, rotating, square_wave, stochastic
-from klazy.show.style import sheet
+from klazy.show.style import make_sheet
 from klazy.theory import step_picture
 from klazy.theory.geometry import normal_cone, outline
 from klazy.theory.resonance import Resonance
@@ -141,26 +141,28 @@ FIGURES = {
     "Frontier.plot": lambda: kl.Frontier(LINE, -LINE, LINE, -LINE).plot({"GD": (2.0, 3.0)}),
     "Resonance.plot": lambda: Resonance(np.array([10, 30, 20]), LINE[:3], LINE[:3]).plot(),
     "step_picture": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
-    "bars": lambda: show.bars({"one": {"GD": 1.0}}, "cost"),
-    "certificate": lambda: show.certificate(LINE, LINE, LINE, dict.fromkeys("abc", LINE)),
-    "curves": lambda: show.curves({"GD": LINE}, "cost"),
-    "decisions": lambda: show.decisions(LINE, {"GD": noise(0, 5, 2)}, ["a", "b"], shares=False),
-    "figure": lambda: show.figure(LINE, LINE),
-    "greedy_and_lazy": lambda: two_steps(),
-    "heat": lambda: show.heat({"": show.Heat([1.0, 2.0], [1.0, 2.0], noise(0, 2, 2))}, "x", "y", "cost"),
-    "movement": lambda: show.movement(LINE, LINE, {"greedy": LINE}),
-    "panels": lambda: show.panels({"one": show.Lines(LINE, {"GD": LINE}, {}, {}, {})}, "k", "cost"),
-    "pareto": lambda: show.pareto({"GD": 1.0}, {"GD": 2.0}),
-    "phases": lambda: show.phases(2, 5),
-    "points": lambda: show.points(noise(0, 5, 2)),
-    "sequence": lambda: show.sequence(np.ones(4), np.ones(4)),
-    "snapshots": lambda: show.snapshots(outline(kl.L1Ball(2)), {"GD": noise(0, 3, 2)}),
-    "step": lambda: show.step(
+    "draw_bars": lambda: show.draw_bars({"one": {"GD": 1.0}}, "cost"),
+    "draw_certificate": lambda: show.draw_certificate(LINE, LINE, LINE, dict.fromkeys("abc", LINE)),
+    "draw_curves": lambda: show.draw_curves({"GD": LINE}, "cost"),
+    "draw_decisions": lambda: show.draw_decisions(LINE, {"GD": noise(0, 5, 2)}, ["a", "b"], shares=False),
+    "draw_run": lambda: show.draw_run(LINE, LINE),
+    "draw_greedy_and_lazy": lambda: two_steps(),
+    "draw_heat": lambda: show.draw_heat(
+        {"": show.Heat([1.0, 2.0], [1.0, 2.0], noise(0, 2, 2))}, "x", "y", "cost"
+    ),
+    "draw_movement": lambda: show.draw_movement(LINE, LINE, {"greedy": LINE}),
+    "draw_panels": lambda: show.draw_panels({"one": show.Lines(LINE, {"GD": LINE}, {}, {}, {})}, "k", "cost"),
+    "draw_pareto": lambda: show.draw_pareto({"GD": 1.0}, {"GD": 2.0}),
+    "draw_phases": lambda: show.draw_phases(2, 5),
+    "draw_points": lambda: show.draw_points(noise(0, 5, 2)),
+    "draw_sequence": lambda: show.draw_sequence(np.ones(4), np.ones(4)),
+    "draw_snapshots": lambda: show.draw_snapshots(outline(kl.L1Ball(2)), {"GD": noise(0, 3, 2)}),
+    "draw_step": lambda: show.draw_step(
         outline(kl.L2Ball(2)), noise(0, 4, 2), LINE[:2], LINE[2:4], LINE[:0, None], CORNERS
     ),
-    "sweep": lambda: show.sweep(LINE, {"GD": LINE}, "k", "cost", log="xy"),
-    "wave": lambda: show.wave(*np.zeros((4, 8)), k=4),
-    "sheet": lambda: sheet(2.0),
+    "draw_lines": lambda: show.draw_lines(LINE, {"GD": LINE}, "k", "cost", log="xy"),
+    "draw_wave": lambda: show.draw_wave(*np.zeros((4, 8)), k=4),
+    "make_sheet": lambda: make_sheet(2.0),
 }
 
 
@@ -210,7 +212,7 @@ def test_no_source_imports_pyplot_or_shows_a_figure():
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 def test_every_figure_says_that_matplotlib_is_missing(draw, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    monkeypatch.delitem(sys.modules, "klazy.show.shown", raising=False)
+    monkeypatch.delitem(sys.modules, "klazy.show.notebook", raising=False)
     with pytest.raises(
         ImportError, match=r"plot needs matplotlib, which is not installed; pip install 'klazy\[cli\]'"
     ):
@@ -268,7 +270,7 @@ class TestCertificate:
         T = np.arange(1.0, 50.0)
 
         def draw(regret, bound):
-            return show.certificate(regret, regret + 1.0, bound, dict.fromkeys("abc", T)).axes[0]
+            return show.draw_certificate(regret, regret + 1.0, bound, dict.fromkeys("abc", T)).axes[0]
 
         assert draw(T, 5.0 * T).get_yscale() == draw(-T, 5.0 * T).get_yscale() == "linear"
         ax = draw(-T, 200.0 * T)
@@ -279,7 +281,7 @@ class TestCertificate:
     @pytest.mark.parametrize("rate", [1.0, -1.0])
     def test_the_names_of_the_terms_stand_where_no_curve_is(self, rate):
         T = np.arange(1.0, 50.0)
-        made = show.certificate(
+        made = show.draw_certificate(
             T, T, T, {name: factor * rate * T for name, factor in zip("abc", (1.0, 2.0, 0.1), strict=True)}
         )
         made.draw_without_rendering()
@@ -344,7 +346,9 @@ class TestDiagnosis:
 
     def test_rounding_does_not_stretch_the_axis(self):
         moved = np.array([0.1, 1e-17, 0.0, 0.2])
-        ax = show.movement(moved, np.array([0, 1, 1, 0]), {"greedy": np.array([0.3, 0.3, 0.3, 0.3])}).axes[0]
+        ax = show.draw_movement(
+            moved, np.array([0, 1, 1, 0]), {"greedy": np.array([0.3, 0.3, 0.3, 0.3])}
+        ).axes[0]
         assert ax.get_ylim()[0] > 0.01
         assert np.isnan(curves(ax)["moved"][:, 1]).tolist() == [False, True, True, False]
 
@@ -581,9 +585,9 @@ def saved(made, form="png"):
 
 class TestLook:
     def test_learners_have_the_markers_of_the_papers_figures(self):
-        looks = show.look([*LEARNERS, "comparator"])
+        looks = show.choose_looks([*LEARNERS, "comparator"])
         assert [looks[label]["marker"] for label in looks] == ["o", "s", "d", "v", "^", "<", "x"]
-        ensembles = show.look(["SAder", "SAder-k", "comparator"])
+        ensembles = show.choose_looks(["SAder", "SAder-k", "comparator"])
         assert [ensembles[label]["marker"] for label in ensembles] == ["o", "s", "x"]
         assert looks["comparator"] == ensembles["comparator"] == {"color": "black", "marker": "x"}
         assert looks["GD"]["color"] == ensembles["SAder"]["color"] == "#0072B2"
@@ -595,7 +599,7 @@ class TestLook:
         )
     )
     def test_no_two_learners_share_a_look(self, labels):
-        looks = show.look(labels)
+        looks = show.choose_looks(labels)
         assert list(looks) == labels
         assert len({each["marker"] for each in looks.values()}) == len(labels)
         if len(labels) <= 8:
@@ -603,20 +607,22 @@ class TestLook:
 
     @given(st.permutations(LEARNERS), st.sets(st.sampled_from(["SAder", "comparator", "auto", "Decay(300)"])))
     def test_company_changes_no_ones_look(self, labels, company):
-        alone, together = show.look(labels), show.look([*labels, *sorted(company)])
+        alone, together = show.choose_looks(labels), show.choose_looks([*labels, *sorted(company)])
         assert {label: together[label] for label in labels} == alone
 
     def test_all_figures_give_one_learner_one_look(self):
         shown = paid(LEARNERS, 9)
-        looks = show.look(LEARNERS)
-        drawn = [show.curves(shown, "cost"), show.sweep(np.arange(1.0, 10.0), shown, "k", "cost")]
-        drawn.append(show.snapshots(outline(kl.L2Ball(2)), {label: noise(0, 3, 2) for label in LEARNERS}))
+        looks = show.choose_looks(LEARNERS)
+        drawn = [show.draw_curves(shown, "cost"), show.draw_lines(np.arange(1.0, 10.0), shown, "k", "cost")]
+        drawn.append(
+            show.draw_snapshots(outline(kl.L2Ball(2)), {label: noise(0, 3, 2) for label in LEARNERS})
+        )
         for made in drawn:
             for line in made.axes[0].lines[: len(LEARNERS)]:
                 assert {"color": line.get_color(), "marker": line.get_marker()} == looks[
                     str(line.get_label())
                 ]
-        columns = show.bars({"group": dict.fromkeys(LEARNERS, 1.0)}, "cost").axes[0].containers
+        columns = show.draw_bars({"group": dict.fromkeys(LEARNERS, 1.0)}, "cost").axes[0].containers
         assert [bar[0].get_facecolor() for bar in columns] == [
             to_rgba(looks[label]["color"]) for label in LEARNERS
         ]
@@ -626,7 +632,7 @@ class TestCurves:
     @pytest.mark.parametrize("T", [1, 2, 101, 400, 401, 60000])
     def test_the_curves_drawn_are_the_sums_and_end_at_the_last_round(self, T):
         shown = paid(LEARNERS, T)
-        made = show.curves(shown, "cost so far", -np.arange(1.0, T + 1))
+        made = show.draw_curves(shown, "cost so far", -np.arange(1.0, T + 1))
         (ax,) = made.axes
         drawn = curves(ax)
         assert list(drawn) == names(made) == [*LEARNERS, "comparator"]
@@ -639,13 +645,13 @@ class TestCurves:
         saved(made)
 
     def test_thousands_are_counted_on_the_axis_only(self):
-        made = show.curves(paid(["GD"], 60000), "cost")
+        made = show.draw_curves(paid(["GD"], 60000), "cost")
         made.draw_without_rendering()
         ticks = made.axes[0].get_xticklabels()
         assert {tick.get_text() for tick in ticks} >= {"0", "20", "60"}
 
     def test_markers_are_even_and_beside_those_of_other_curves(self):
-        lines = show.curves(dict.fromkeys(LEARNERS, np.arange(60000.0)), "cost").axes[0].lines
+        lines = show.draw_curves(dict.fromkeys(LEARNERS, np.arange(60000.0)), "cost").axes[0].lines
         places = [marks(line)[:, 0] for line in lines]
         for place in places:
             assert len(place) == 12
@@ -653,7 +659,9 @@ class TestCurves:
         assert np.diff(np.sort(np.concatenate(places))).min() > 500.0
 
     def test_a_long_run_is_a_small_file(self):
-        assert len(saved(show.curves(paid([*LEARNERS, "auto", "SAder"], 60000), "cost"), "svg")) < 150_000
+        assert (
+            len(saved(show.draw_curves(paid([*LEARNERS, "auto", "SAder"], 60000), "cost"), "svg")) < 150_000
+        )
 
 
 class TestSweep:
@@ -663,7 +671,7 @@ class TestSweep:
     def test_of_many_values_the_extremes_the_ends_and_the_gaps_are_kept(self, log):
         line = 2.0 + noise(0, 2000, 1)[:, 0].clip(-1.5, 1.5)
         line[[777, 1234]], line[1500:1700] = (0.01, 99.0), np.nan
-        made = show.sweep(self.x, {"k=65": line}, "slack", "cost", log=log)
+        made = show.draw_lines(self.x, {"k=65": line}, "slack", "cost", log=log)
         (ax,) = made.axes
         drawn = curves(ax)["k=65"]
         assert len(drawn) <= 602
@@ -683,19 +691,22 @@ class TestSweep:
     def test_markers_are_even_on_the_axis_that_is_shown(self):
         x = self.x[:400]
         for log, place in (("", x), ("x", np.log(x))):
-            at = marks(show.sweep(x, {"GD": x}, "k", "cost", log=log).axes[0].lines[0])[:, 0].astype(int) - 1
+            at = (
+                marks(show.draw_lines(x, {"GD": x}, "k", "cost", log=log).axes[0].lines[0])[:, 0].astype(int)
+                - 1
+            )
             assert np.diff(place[at], prepend=place[0]).max() < 0.15 * np.ptp(place)
             assert len(at) in ((12,) if not log else (10, 11, 12))  # near k = 1 the axis has wide gaps
 
     def test_a_dense_line_has_no_markers(self):
-        assert show.sweep(self.x, {"GD": self.x}, "k", "cost").axes[0].lines[0].get_markevery() == []
+        assert show.draw_lines(self.x, {"GD": self.x}, "k", "cost").axes[0].lines[0].get_markevery() == []
 
     def test_few_values_are_all_marked_and_those_of_nan_left_out(self):
         line = np.array([1.0, np.nan, 3.0, 2.0])
-        (drawn,) = show.sweep(np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line}, "k", "cost").axes[0].lines
+        (drawn,) = show.draw_lines(np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line}, "k", "cost").axes[0].lines
         assert marks(drawn)[:, 0].tolist() == [0.0, 2.0, 4.0]
         saved(
-            show.sweep(
+            show.draw_lines(
                 np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line, "none": line * np.nan}, "k", "cost", log="xy"
             )
         )
@@ -703,7 +714,7 @@ class TestSweep:
     def test_bands_levels_and_marks_are_where_they_were_said_to_be(self):
         x = np.arange(1.0, 21.0)
         lines = {"k=5": x, "auto": 2.0 * x}
-        made = show.sweep(
+        made = show.draw_lines(
             x,
             lines,
             "k",
@@ -713,7 +724,7 @@ class TestSweep:
             marked={"k=5": (3.0, 3.0), "auto": (15.0, 30.0)},
         )
         (ax,) = made.axes
-        looks = show.look(["k=5", "auto", "GD", "LazyGD"])
+        looks = show.choose_looks(["k=5", "auto", "GD", "LazyGD"])
         assert names(made) == ["k=5", "auto", "GD", "LazyGD"]
         (band,) = ax.collections
         assert np.asarray(band.get_paths()[0].get_extents().extents).tolist() == [1.0, 1.0, 20.0, 60.0]
@@ -732,7 +743,7 @@ class TestSweep:
     def test_no_number_lies_on_another_or_on_a_mark(self, points):
         labels = "abcdef"[: len(points)]
         x = np.linspace(1.0, 20.0, 5)
-        made = show.sweep(
+        made = show.draw_lines(
             x, dict.fromkeys(labels, x), "k", "cost", marked=dict(zip(labels, points, strict=True))
         )
         (ax,) = made.axes
@@ -753,7 +764,7 @@ class TestBars:
     groups: ClassVar = {"stochastic": {"GD": 2.0, "k=65": -1.5}, "corrupted": {"k=65": 12345.6, "auto": 0.25}}
 
     def test_every_bar_stands_in_its_group_with_its_value(self):
-        made = show.bars(self.groups, "regret")
+        made = show.draw_bars(self.groups, "regret")
         (ax,) = made.axes
         assert names(made) == ["GD", "k=65", "auto"]
         assert [text.get_text() for text in ax.get_xticklabels()] == ["stochastic", "corrupted"]
@@ -769,7 +780,7 @@ class TestBars:
         assert len({bar[0].get_hatch() for bar in ax.containers}) == 3
 
     def test_bars_do_not_overlap(self):
-        (ax,) = show.bars({name: dict.fromkeys(LEARNERS, 1.0) for name in "abc"}, "cost").axes
+        (ax,) = show.draw_bars({name: dict.fromkeys(LEARNERS, 1.0) for name in "abc"}, "cost").axes
         sides = sorted(
             (part.get_x(), part.get_x() + part.get_width()) for bar in ax.containers for part in bar
         )
@@ -777,11 +788,11 @@ class TestBars:
 
     @pytest.mark.parametrize(("count", "written"), [(12, 12), (13, 0)])
     def test_values_are_written_on_up_to_twelve_bars(self, count, written):
-        (ax,) = show.bars({f"group {i}": {"GD": float(i)} for i in range(count)}, "cost").axes
+        (ax,) = show.draw_bars({f"group {i}": {"GD": float(i)} for i in range(count)}, "cost").axes
         assert len(ax.texts) == written
 
     def test_an_interval_goes_from_end_to_end_even_if_the_value_lies_outside(self):
-        (ax,) = show.bars({"a": {"GD": 5.0, "auto": 1.0}}, "cost", {"a": {"GD": (6.0, 8.0)}}).axes
+        (ax,) = show.draw_bars({"a": {"GD": 5.0, "auto": 1.0}}, "cost", {"a": {"GD": (6.0, 8.0)}}).axes
         (interval,) = (part.get_paths()[0].get_extents() for part in ax.collections)
         assert (interval.y0, interval.y1) == (6.0, 8.0)
         number = next(text for text in ax.texts if text.get_text() == "5")
@@ -789,12 +800,12 @@ class TestBars:
         assert number.xy[1] == 8.0
 
     def test_a_logarithmic_axis_also_shows_what_is_not_positive(self):
-        assert show.bars({"a": {"GD": 5.0}}, "cost", log=True).axes[0].get_yscale() == "log"
+        assert show.draw_bars({"a": {"GD": 5.0}}, "cost", log=True).axes[0].get_yscale() == "log"
         for value in (0.0, -3.0):
-            made = show.bars({"a": {"GD": value, "auto": 100.0}}, "cost", log=True)
+            made = show.draw_bars({"a": {"GD": value, "auto": 100.0}}, "cost", log=True)
             assert made.axes[0].get_yscale() == "symlog"
             saved(made)
-        saved(show.bars({"a": {"GD": 0.0}}, "cost", log=True))
+        saved(show.draw_bars({"a": {"GD": 0.0}}, "cost", log=True))
 
 
 def last(scenario, learner, rounds):
@@ -810,7 +821,7 @@ class TestSnapshots:
             "LazyGD": last(scenario, kl.LazyGD(around, 10.0), four),
             "k=5": last(scenario, kl.KLazyGD(around, 10.0, 5), four),
         }
-        made = show.snapshots(outline(around), points)
+        made = show.draw_snapshots(outline(around), points)
         ax, sketch = made.axes
         drawn = curves(ax)
         assert list(drawn) == names(made) == list(points)
@@ -833,21 +844,21 @@ class TestSnapshots:
             label: last(scenario, family(scenario.domain, sigma), slice(88, 90))
             for label, family in (("GD", kl.GD), ("LazyGD", kl.LazyGD))
         }
-        drawn = curves(show.snapshots(outline(scenario.domain), two).axes[0])
+        drawn = curves(show.draw_snapshots(outline(scenario.domain), two).axes[0])
         moved = {label: np.linalg.norm(np.diff(path, axis=0)) for label, path in drawn.items()}
         assert moved["LazyGD"] < moved["GD"] / 4.0
 
     @pytest.mark.parametrize("points", [np.zeros((1, 2)), np.ones((3, 2)), noise(0, 5, 2)])
     def test_draws_any_points_without_complaint(self, points):
         for label in ("GD", "comparator"):
-            saved(show.snapshots(outline(kl.L2Ball(2)), {label: points}))
+            saved(show.draw_snapshots(outline(kl.L2Ball(2)), {label: points}))
 
 
 class TestTimelines:
     def test_a_cross_is_where_the_sign_is_not_the_phases(self):
         scenario = stochastic(3, phases=4, length=20)
         g, sign = scenario.costs.data[:, 0], -np.sign(scenario.comparator[:, 0])
-        made = show.sequence(g, sign)
+        made = show.draw_sequence(g, sign)
         drawn = curves(made.axes[0])
         wrong = np.flatnonzero(g * sign < 0.0) + 1
         assert 0 < len(wrong) < 40
@@ -864,7 +875,7 @@ class TestTimelines:
 
     @pytest.mark.parametrize("T", [1, 150, 151, 3000])
     def test_draws_any_sequence_without_complaint(self, T):
-        made = show.sequence(noise(0, T, 1)[:, 0], np.ones(T))
+        made = show.draw_sequence(noise(0, T, 1)[:, 0], np.ones(T))
         assert bool(made.axes[0].collections) == (T <= 150)  # stems
         saved(made)
 
@@ -872,7 +883,7 @@ class TestTimelines:
     @settings(max_examples=15, deadline=None)
     def test_the_bars_cover_the_gradients_that_each_learner_adds_up(self, k, T):
         """Measured on the learners themselves: with one unit gradient per round, in a coordinate of its own, they show in y."""
-        made = show.phases(k, T)
+        made = show.draw_phases(k, T)
         domain, g = kl.Box(-9.0 * np.ones(T), 9.0 * np.ones(T)), -np.eye(T)
         for ax, slack in zip(made.axes, (1, T, k), strict=True):
             anchors = curves(ax)["anchor, from which the step starts"]
@@ -890,7 +901,7 @@ class TestTimelines:
                 assert bar.get_y() < t < bar.get_y() + bar.get_height()
 
     def test_one_round_is_spelt_out(self):
-        words = [ax.get_xlabel().splitlines()[1] for ax in show.phases(8, 24).axes]
+        words = [ax.get_xlabel().splitlines()[1] for ax in show.draw_phases(8, 24).axes]
         assert words == [
             r"$x_{13}=\Pi(x_{12}-g_{12}/\sigma)$",
             r"$x_{13}=\Pi(x_{1}-(g_{1}+\dots+g_{12})/\sigma)$",
@@ -902,7 +913,7 @@ class TestTimelines:
         g, u = scenario.costs.data[:, 0], scenario.comparator[:, 0]
         x = kl.run(kl.KLazyGD(scenario.domain, 1.0, 4), scenario.costs, engine="step").x[:, 0]
         y = -(np.cumsum(g) - g)  # over all rounds: each block's gradients cancel
-        made = show.wave(g, y, x, u, 4)
+        made = show.draw_wave(g, y, x, u, 4)
         (ax,) = made.axes
         drawn = curves(ax)
         wanted = {"gradient $g_t$": g, "comparator $u_t$": u, "unconstrained $y_t$": y, "played $x_t$": x}
@@ -925,7 +936,7 @@ def two_steps():
         greedy[title] = np.vstack((start, eager, domain.project(eager)))
         lazy[title] = np.vstack((start, held, domain.project(held)))
         outlines[title], cones[title] = outline(domain), normal_cone(domain, start[2], y - start[2])
-    return show.greedy_and_lazy(outlines, greedy, lazy, cones)
+    return show.draw_greedy_and_lazy(outlines, greedy, lazy, cones)
 
 
 class TestGreedyAndLazy:
@@ -1003,6 +1014,6 @@ class TestExperts:
 def test_contenders_that_pay_the_same_push_nobody_off_the_picture():
     """Most of them tie with the cheapest, up to rounding; who is farther away is measured by the others."""
     hitting = {"a": 10.0, "b": 10.0, "c": 10.0 + 1e-14, "d": 11.0, "e": 12.0, "f": 90.0}
-    ax = show.pareto(dict.fromkeys(hitting, 1.0), hitting).axes[0]
+    ax = show.draw_pareto(dict.fromkeys(hitting, 1.0), hitting).axes[0]
     assert ax.get_title() == "farther away: f"
-    assert show.pareto(dict.fromkeys("ab", 1.0), dict.fromkeys("ab", 2.0)).axes[0].get_title() == ""
+    assert show.draw_pareto(dict.fromkeys("ab", 1.0), dict.fromkeys("ab", 2.0)).axes[0].get_title() == ""

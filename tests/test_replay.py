@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from klazy.base.checks import Refused
-from klazy.studies.replay import Source, game, replay
-from klazy.studies.replay.contenders import CANDIDATES, Candidate, Learning, contenders
-from klazy.studies.replay.pages import figures, html
+from klazy.studies.replay import Source, make_setup, replay
+from klazy.studies.replay.contenders import CANDIDATES, Learning, list_contenders
+from klazy.studies.replay.page import draw_figures, make_report
 from klazy.studies.replay.rules import Leader, Rule
-from klazy.studies.replay.score import BLOCKS
-from klazy.studies.replay.words import _reason, answer, as_object, table, verdict
+from klazy.studies.replay.score import STRETCHES
+from klazy.studies.replay.words import _explain, answer, judge, tabulate, to_dict
+from klazy.studies.tuning import Candidate
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
 
@@ -86,7 +87,7 @@ class TestATrace:
         folder = tmp_path_factory.mktemp("trace")
         path = written(folder, "a,b,c\n" + "\n".join(map(",".join, cells)) + "\n")
         source = Source(path)
-        np.testing.assert_array_equal(source.rows(0, source.T), values)
+        np.testing.assert_array_equal(source.read(0, source.T), values)
         cells[row][column] = junk
         path = written(folder, "a,b,c\n" + "\n".join(map(",".join, cells)) + "\n")
         missing = junk in ("", "NA", "NaN")
@@ -108,7 +109,7 @@ class TestATrace:
             repaired[row][column] = 0.0 if fill == "zero" else values[row - 1][column]
         source = Source(path, fill=fill)
         assert source.filled == 1
-        np.testing.assert_array_equal(source.rows(0, source.T), repaired)
+        np.testing.assert_array_equal(source.read(0, source.T), repaired)
 
     @pytest.mark.parametrize("name", ["trace.csv", "trace.parquet"])
     def test_longer_than_a_piece_is_read_and_filled_across_pieces(self, tmp_path, name, monkeypatch):
@@ -126,7 +127,7 @@ class TestATrace:
         expected = values.copy()
         for i in range(7, 100, 7):
             expected[i, 1] = expected[i - 1, 1]
-        np.testing.assert_array_equal(np.vstack(list(source.pieces(0, 100))), expected)
+        np.testing.assert_array_equal(np.vstack(list(source.read_pieces(0, 100))), expected)
         assert source.filled == 14
 
     def test_may_have_large_time_stamps_and_odd_names(self, tmp_path):
@@ -168,7 +169,7 @@ class TestARule:
     def test_is_what_a_slow_loop_plays_in_one_piece_or_in_many(
         self, costs, shape, window, every, hold, horizon, cuts
     ):
-        of = game(3, costs=costs, move_cost=0.3, **shape)
+        of = make_setup(3, costs=costs, move_cost=0.3, **shape)
         every = 1 if hold > 1 else every  # no contender has both
         hold, every = (1, 1) if horizon is not None else (hold, every)
         rows = rows_for(costs, 40)
@@ -177,7 +178,7 @@ class TestARule:
         np.testing.assert_allclose(points, slowly(of, rows, window, every, hold, horizon), rtol=0, atol=1e-9)
 
     def test_sees_nothing_that_is_still_to_come(self):
-        of, rows = game(3, move_cost=0.3), rows_for("linear", 60)
+        of, rows = make_setup(3, move_cost=0.3), rows_for("linear", 60)
         changed = rows.copy()
         changed[30:] = 9.0
         for candidate, other in zip(*(everyone(of, data) for data in (rows, rows)), strict=True):
@@ -186,7 +187,8 @@ class TestARule:
 
 def everyone(of, rows) -> list[Candidate]:
     return [
-        contender.candidates()[-1] for contender in contenders(of, rows, lambda: iter([rows]), 2 * len(rows))
+        contender.make_candidates()[-1]
+        for contender in list_contenders(of, rows, lambda: iter([rows]), 2 * len(rows))
     ]
 
 
@@ -196,8 +198,8 @@ def slowly(of, rows, window, every, hold, horizon):
     for t in range(len(rows)):
         if t:
             past = rows[max(0, t - window) if window else 0 : t]
-            mean = leader.moments(past).mean(axis=0)
-            aim = leader.best(mean)
+            mean = leader.take_moments(past).mean(axis=0)
+            aim = leader.find_best(mean)
             if horizon is not None:
                 gain = float(leader.cost(mean, x).item() - leader.cost(mean, aim).item())
                 may = horizon * gain > of.movement.weight * of.movement.distance(aim - x)
@@ -222,24 +224,24 @@ def phased(tmp_path_factory):
     rng = np.random.default_rng(3)
     g = 2.0 + np.repeat(rng.normal(size=(8, 5)), 100, axis=0) + rng.normal(scale=1.5, size=(800, 5))
     source = trace(tmp_path_factory.mktemp("phased"), g)
-    return replay(source, game(5, move_cost=8.0)), g
+    return replay(source, make_setup(5, move_cost=8.0)), g
 
 
 class TestALeader:
     @given(seed=st.integers(0, 2**16), x=st.floats(0.0, 6.0), short=st.floats(0.5, 9.0))
     def test_knows_what_a_normal_demand_costs_on_average(self, seed, x, short):
         demand = np.random.default_rng(seed).normal(3.0, 0.7, size=(20_000, 1))
-        of = game(1, "box", "pinball", upper=9.0, short=short)
+        of = make_setup(1, "box", "pinball", upper=9.0, short=short)
         leader = Leader(of)
-        means = leader.moments(demand).mean(axis=0)
+        means = leader.take_moments(demand).mean(axis=0)
         paid = of.costs(demand).values(np.full(demand.shape, x)).mean()
         assert leader.cost(means, np.array([x])) == pytest.approx(
             paid, rel=0.02, abs=0.01 * short
         )  # it is a sample
-        assert leader.cost(means, leader.best(means)) <= leader.cost(means, np.array([x])) + 1e-12
+        assert leader.cost(means, leader.find_best(means)) <= leader.cost(means, np.array([x])) + 1e-12
 
     def test_is_the_same_whether_rows_are_shared_or_not(self):
-        of, rows = game(3, move_cost=0.3), rows_for("linear", 50)
+        of, rows = make_setup(3, move_cost=0.3), rows_for("linear", 50)
         for about in (
             {"window": 1},
             {"window": 7},
@@ -255,35 +257,37 @@ class TestALeader:
 class TestAReplay:
     @pytest.mark.parametrize(("costs", "shape"), FAMILIES)
     def test_has_no_contender_that_beats_the_optimum(self, tmp_path, by_step, costs, shape):
-        found = replay(trace(tmp_path, rows_for(costs, 120)), game(3, costs=costs, move_cost=0.2, **shape))
+        found = replay(
+            trace(tmp_path, rows_for(costs, 120)), make_setup(3, costs=costs, move_cost=0.2, **shape)
+        )
         assert found.optimum is not None
         for score in found.scores:
             assert score.cost >= found.optimum.lower_bound - 1e-9 * abs(found.optimum.lower_bound)
         for one, other in pairwise(found.scores):
-            assert one.cost <= other.cost or found.tied(one, other)
+            assert one.cost <= other.cost or one.ties_with(other)
 
     def test_adds_up_what_a_slow_reference_adds_up(self, phased):
         found, g = phased
         first = found.rounds[0]
         for score in found.scores:
             if isinstance(score.player, Learning):
-                x = kl.run(score.player.learner, g, movement=found.game.movement, engine="step").x
+                x = kl.run(score.player.learner, g, movement=found.setup.movement, engine="step").x
             elif score.name == "fixed":
-                x = np.broadcast_to(kl.best_fixed(g[:first], found.game.domain).x, g.shape)
+                x = np.broadcast_to(kl.best_fixed(g[:first], found.setup.domain).x, g.shape)
             else:
                 window = 1 if score.name == "last value" else None
                 about = {"window": window, "every": 1, "hold": 1, "horizon": None} | score.parameters
-                x = slowly(found.game, g, about["window"], about["every"], about["hold"], about["horizon"])
+                x = slowly(found.setup, g, about["window"], about["every"], about["hold"], about["horizon"])
             hitting = sum(float(g[t] @ x[t]) for t in range(first, len(g)))
             switching = sum(8.0 * 0.5 * float(np.abs(x[t] - x[t - 1]).sum()) for t in range(first, len(g)))
             assert score.hitting == pytest.approx(hitting, rel=1e-9)
             assert score.switching == pytest.approx(switching, rel=1e-7, abs=1e-6)
-            assert score.blocks.sum() == pytest.approx(score.cost, rel=1e-12)
+            assert score.stretches.sum() == pytest.approx(score.cost, rel=1e-12)
 
     def test_tunes_on_the_first_part_alone_each_on_as_many_candidates(self, phased, tmp_path):
         found, g = phased
         other = np.concatenate((g[:400], -3.0 * g[400:] + 1.0))
-        again = replay(trace(tmp_path, other), game(5, move_cost=8.0))
+        again = replay(trace(tmp_path, other), make_setup(5, move_cost=8.0))
         assert {score.name: score.parameters for score in again.scores} == {
             s.name: s.parameters for s in found.scores
         }
@@ -299,25 +303,27 @@ class TestAReplay:
         (score,) = (score for score in found.scores if score.name == "GD")
         (greedy,) = (
             each
-            for each in contenders(found.game, g[:400], lambda: iter([g[:400]]), 800)
+            for each in list_contenders(found.setup, g[:400], lambda: iter([g[:400]]), 800)
             if each.name == "GD"
         )
 
         def cost(sigma):
-            return kl.run(kl.GD(found.game.domain, sigma), g[:400], movement=found.game.movement).totals.cost
+            return kl.run(
+                kl.GD(found.setup.domain, sigma), g[:400], movement=found.setup.movement
+            ).totals.cost
 
-        first = min(greedy.grids["sigma"], key=cost)
-        at = greedy.grids["sigma"].index(first)
+        first = min(greedy.axes["sigma"], key=cost)
+        at = greedy.axes["sigma"].index(first)
         finer = np.geomspace(
-            greedy.grids["sigma"][at - 1], greedy.grids["sigma"][at + 1], len(greedy.grids["sigma"])
+            greedy.axes["sigma"][at - 1], greedy.axes["sigma"][at + 1], len(greedy.axes["sigma"])
         ).tolist()
-        assert score.parameters["sigma"] == min([*greedy.grids["sigma"], *finer], key=cost)
+        assert score.parameters["sigma"] == min([*greedy.axes["sigma"], *finer], key=cost)
         assert score.edges == []
 
     def test_is_the_same_in_pieces(self, phased, tmp_path, monkeypatch):
         found, g = phased
         monkeypatch.setattr("klazy.studies.replay.source.ROWS", 13)
-        again = replay(trace(tmp_path, g), game(5, move_cost=8.0))
+        again = replay(trace(tmp_path, g), make_setup(5, move_cost=8.0))
         for one, other in zip(found.scores, again.scores, strict=True):
             assert (one.name, one.parameters) == (other.name, other.parameters)
             assert one.cost == pytest.approx(other.cost, rel=1e-9)
@@ -325,17 +331,19 @@ class TestAReplay:
 
     def test_needs_rows_on_both_sides(self, tmp_path):
         with pytest.raises(
-            Refused, match=f"a share with {BLOCKS} rows on both sides, got train=0.5 of 30 rows"
+            Refused, match=f"a share with {STRETCHES} rows on both sides, got train=0.5 of 30 rows"
         ):
-            replay(trace(tmp_path, np.ones((30, 2))), game(2))
+            replay(trace(tmp_path, np.ones((30, 2))), make_setup(2))
 
 
 class TestTheAnswer:
     def test_names_who_saves_what_and_at_what_movement_where_laziness_helps(self, tmp_path):
         rng = np.random.default_rng(0)
         sign = np.resize(np.repeat([1.0, -1.0], 55), 6000)[:, None]  # phases as long as a slack that is tried
-        found = replay(trace(tmp_path, sign + rng.normal(size=(6000, 5))), game(5, "ball", move_cost=1.0))
-        assert verdict(found) == "helps"
+        found = replay(
+            trace(tmp_path, sign + rng.normal(size=(6000, 5))), make_setup(5, "ball", move_cost=1.0)
+        )
+        assert judge(found) == "helps"
         assert found.best("lazy").parameters["k"] == 55
         lazy, simple, greedy = found.best("lazy"), found.best("simple"), found.best("greedy")
         said = answer(found)
@@ -352,8 +360,10 @@ class TestTheAnswer:
     def test_says_that_it_does_not_help_and_why(self, tmp_path, by_step):
         t = np.arange(400)
         load = 50.0 + 20.0 * np.sin(t / 30.0) + np.random.default_rng(0).normal(size=400)
-        found = replay(trace(tmp_path, load[:, None]), game(1, "box", "pinball", upper=200.0, move_cost=0.5))
-        assert verdict(found) == "does not help"
+        found = replay(
+            trace(tmp_path, load[:, None]), make_setup(1, "box", "pinball", upper=200.0, move_cost=0.5)
+        )
+        assert judge(found) == "does not help"
         said = answer(found)
         assert said[1].startswith("Laziness does not help here: the best that is lazy, ")
         assert (
@@ -371,17 +381,17 @@ class TestTheAnswer:
     def test_blames_drift_only_where_a_short_memory_won(self, phased, name, parameters, drifts):
         found = replace(phased[0], repeats=0.9, binds=1.0)
         score = replace(found.scores[0], name=name, parameters=parameters)
-        assert ("drift faster than they repeat" in _reason(found, score)) == drifts
+        assert ("drift faster than they repeat" in _explain(found, score)) == drifts
 
     def test_takes_rounding_for_a_tie(self, tmp_path, by_step):
-        found = replay(trace(tmp_path, np.tile([0.92, 0.76, 0.5], (60, 1))), game(3, move_cost=1.0))
-        assert verdict(found) == "does not help"
+        found = replay(trace(tmp_path, np.tile([0.92, 0.76, 0.5], (60, 1))), make_setup(3, move_cost=1.0))
+        assert judge(found) == "does not help"
         assert "neither less nor more than fixed" in answer(found)[1]
         assert "One fixed decision is as good as any" in answer(found)[2]
 
     def test_does_not_count_what_all_shares_have_in_common_as_binding(self, tmp_path, by_step):
         g = 5.0 + np.random.default_rng(1).normal(scale=0.01, size=(80, 3))
-        found = replay(trace(tmp_path, g), game(3, move_cost=100.0))
+        found = replay(trace(tmp_path, g), make_setup(3, move_cost=100.0))
         (lazy,) = (score.player.learner for score in found.scores if score.name == "k-lazyGD")
         x = kl.run(lazy, g[40:], engine="step").x
         inside = (x[1:] > 1e-9).all(axis=1)
@@ -390,22 +400,22 @@ class TestTheAnswer:
     def test_saved_is_the_sum_of_differences_with_students_interval(self, phased):
         found, _ = phased
         one, other = found.scores[0], found.scores[-1]
-        gain, half = found.saved(one, other)
-        gaps = other.blocks - one.blocks
+        gain, half = one.compare(other)
+        gaps = other.stretches - one.stretches
         assert gain == pytest.approx(other.cost - one.cost)
-        assert half == pytest.approx(BLOCKS * 2.093024 * gaps.std(ddof=1) / np.sqrt(BLOCKS), rel=1e-5)
+        assert half == pytest.approx(STRETCHES * 2.093024 * gaps.std(ddof=1) / np.sqrt(STRETCHES), rel=1e-5)
 
     def test_is_a_table_an_object_figures_and_a_page(self, phased):
         found, _ = phased
-        rows = table(found)
+        rows = tabulate(found)
         assert [row["contender"] for row in rows] == [
             *(score.name for score in found.scores),
             "optimum in hindsight",
         ]
-        plain = json.loads(json.dumps(as_object(found)))
+        plain = json.loads(json.dumps(to_dict(found)))
         assert plain["table"][0]["cost"] == found.scores[0].cost
-        assert [name for name, _, _ in figures(found)] == ["pareto", "decisions"]
-        page = html(found, "klazy replay trace.parquet")
+        assert [name for name, _, _ in draw_figures(found)] == ["pareto", "decisions"]
+        page = make_report(found, "klazy replay trace.parquet")
         assert page.count("<img") == 2
         assert answer(found)[1].split(":")[0] in page
         assert "http" not in re.sub(r"data:image/svg\+xml;base64,[^\"]*", "", page)

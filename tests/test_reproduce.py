@@ -12,11 +12,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from klazy.studies.paper import EXPERIMENTS, PRESETS, report
+from klazy.studies.paper import EXPERIMENTS, PRESETS, report, section
 from klazy.studies.paper.claims import CLAIMS
 from klazy.studies.paper.definitions import Settings
-from klazy.studies.paper.reproduce import PARTS, as_object, checked, jobs_of, results, run_jobs
-from klazy.studies.paper.section import Section, fresh, load, save
+from klazy.studies.paper.reproduce import (
+    PARTS,
+    check_names,
+    compute_results,
+    group_results,
+    list_jobs,
+    run_jobs,
+)
+from klazy.studies.paper.section import Section, is_fresh, load_section, save_section
 
 QUICK = Settings(quick=True, seeds=3)
 FEW = ["example-i", "worst-case", "geometry"]
@@ -31,12 +38,12 @@ def klazy(*arguments, **options):
 def made(tmp_path_factory):
     """Every part in small, and its report."""
     out = tmp_path_factory.mktemp("reproduction")
-    rounded = jobs_of(
+    rounded = list_jobs(
         ["worst-case", "ensemble-corrupted"], ["authors"], QUICK, out
     )  # the others take as long and show no more
-    jobs = jobs_of([], ["paper"], QUICK, out) + rounded
+    jobs = list_jobs([], ["paper"], QUICK, out) + rounded
     assert set(run_jobs(jobs, 1)) == set(jobs)
-    return out, jobs, report.write(out, jobs, "klazy reproduce --quick")
+    return out, jobs, report.write_report(out, jobs, "klazy reproduce --quick")
 
 
 IN_ONE_WORKER = pytest.mark.xdist_group("reproduction")  # which makes the parts once
@@ -48,16 +55,16 @@ class TestParts:
         _, jobs, _ = made
         assert {job.name for job in jobs} == set(PARTS)
         for job in jobs:
-            stored = job.stored()
+            stored = job.load()
             assert stored.text
             assert stored.captions or stored.tables
             for name in stored.captions:
-                assert "<svg" in stored.figure(name).read_text(encoding="utf-8")
-                assert stored.figure(name, "png").read_bytes()[:4] == b"\x89PNG"
+                assert "<svg" in stored.figure_path(name).read_text(encoding="utf-8")
+                assert stored.figure_path(name, "png").read_bytes()[:4] == b"\x89PNG"
 
     def test_every_experiment_has_the_three_figures_and_a_bound_that_holds(self, made):
         for job in made[1]:
-            stored = job.stored()
+            stored = job.load()
             if PARTS[job.name].kind == "experiment":
                 assert {"switching", "dynamic-regret", "total-regret"} <= set(stored.captions)
             for row in stored.tables.get("results", []):
@@ -68,7 +75,7 @@ class TestParts:
 
     def test_the_examples_show_actions(self, made):
         for name in ("example-i", "example-ii"):
-            assert "actions" in load(made[0] / "paper" / name).captions
+            assert "actions" in load_section(made[0] / "paper" / name).captions
 
     def test_all_rows_are_in_one_table(self, made):
         table = pl.read_parquet(made[0] / "results.parquet")
@@ -80,16 +87,20 @@ class TestParts:
         assert np.isfinite(table.select(pl.selectors.float()).to_numpy()).all()
 
     def test_numbers_in_the_words_come_from_the_run(self, made):
-        words = " ".join(load(made[0] / "extras" / "seeds").text)
+        words = " ".join(load_section(made[0] / "extras" / "seeds").text)
         row = next(
-            row for row in load(made[0] / "extras" / "seeds").tables["seeds"] if row["learner"] == "k=65"
+            row
+            for row in load_section(made[0] / "extras" / "seeds").tables["seeds"]
+            if row["learner"] == "k=65"
         )
         assert f"k=65 {row['gain']:.1f} % ({row['gain_low']:.1f} to {row['gain_high']:.1f})" in words
 
     def test_the_slack_of_one_is_greedy_and_the_seeds_are_those_of_the_experiment(self, made):
-        first = load(made[0] / "extras" / "resonance").tables["slacks"][0]
+        first = load_section(made[0] / "extras" / "resonance").tables["slacks"][0]
         greedy = next(
-            r for r in load(made[0] / "paper" / "stochastic").tables["results"] if r["learner"] == "GD"
+            r
+            for r in load_section(made[0] / "paper" / "stochastic").tables["results"]
+            if r["learner"] == "GD"
         )
         assert (first["sequence"], first["k"]) == ("stochastic", 1)
         assert first["equal_phases"] == pytest.approx(greedy["total_regret"])
@@ -98,24 +109,24 @@ class TestParts:
 class TestStore:
     def test_what_is_there_is_not_made_again_unless_inputs_change(self, tmp_path):
         few = ["example-i", "phases", "geometry"]
-        jobs = jobs_of(few, ["paper"], QUICK, tmp_path)
+        jobs = list_jobs(few, ["paper"], QUICK, tmp_path)
         list(run_jobs(jobs, 1))
         written = {job.name: (job.folder / "section.json").stat().st_mtime_ns for job in jobs}
         list(run_jobs(jobs, 1))
         assert written == {job.name: (job.folder / "section.json").stat().st_mtime_ns for job in jobs}
-        other = jobs_of(few, ["paper"], QUICK._replace(seed=7), tmp_path)
-        assert [job.name for job in other if not job.done()] == ["phases"]  # the others draw nothing
+        other = list_jobs(few, ["paper"], QUICK._replace(seed=7), tmp_path)
+        assert [job.name for job in other if not job.is_done()] == ["phases"]  # the others draw nothing
 
     def test_a_failure_leaves_finished_parts_and_the_rerun_makes_the_rest(self, tmp_path, monkeypatch):
-        jobs = jobs_of(FEW, ["paper"], QUICK, tmp_path)
+        jobs = list_jobs(FEW, ["paper"], QUICK, tmp_path)
         broken = PARTS["worst-case"]._replace(make=lambda settings: 1 / 0, seconds=0.0)  # the last to be made
         monkeypatch.setitem(PARTS, "worst-case", broken)
         with pytest.raises(ZeroDivisionError):
             list(run_jobs(jobs, 1))
         monkeypatch.undo()
-        assert [job.name for job in jobs if not job.done()] == ["worst-case"]
+        assert [job.name for job in jobs if not job.is_done()] == ["worst-case"]
         list(run_jobs(jobs, 1))
-        assert all(job.done() for job in jobs)
+        assert all(job.is_done() for job in jobs)
 
     def test_a_killed_run_leaves_finished_parts_intact(self, tmp_path):
         command = [
@@ -134,19 +145,30 @@ class TestStore:
             while not list(tmp_path.glob("*/[a-z]*/section.json")) and time.monotonic() < deadline:
                 time.sleep(0.05)
             running.send_signal(signal.SIGKILL)
-        jobs = jobs_of([], PRESETS, Settings(quick=True), tmp_path)
-        finished = [job for job in jobs if job.done()]
+        jobs = list_jobs([], PRESETS, Settings(quick=True), tmp_path)
+        finished = [job for job in jobs if job.is_done()]
         assert finished
         assert len(finished) < len(jobs)
         for job in finished:
-            assert all(job.stored().figure(name).exists() for name in job.stored().captions)
+            assert all(job.load().figure_path(name).exists() for name in job.load().captions)
 
     def test_a_damaged_section_counts_as_missing(self, tmp_path):
-        save(Section("title", ["words"], {"rows": [{"a": 1.0}]}), tmp_path / "part", "key")
-        assert fresh(tmp_path / "part", "key")
-        assert not fresh(tmp_path / "part", "another")
+        save_section(Section("title", ["words"], {"rows": [{"a": 1.0}]}), tmp_path / "part", "key")
+        assert is_fresh(tmp_path / "part", "key")
+        assert not is_fresh(tmp_path / "part", "another")
         (tmp_path / "part" / "section.json").write_text("{")
-        assert not fresh(tmp_path / "part", "key")
+        assert not is_fresh(tmp_path / "part", "key")
+
+    def test_a_changed_kernel_makes_what_was_kept_out_of_date(self, tmp_path, monkeypatch):
+        kernels = tmp_path / "kernels"
+        kernels.mkdir()
+        (kernels / "step.py").write_text("STEP = 1.0")
+        assert (section.PACKAGE / "kernels" / "__init__.py").exists()
+        monkeypatch.setattr(section, "PACKAGE", tmp_path)
+        monkeypatch.setattr(section, "_hash_sources", section._hash_sources.__wrapped__)
+        before = section.make_key("part")
+        (kernels / "step.py").write_text("STEP = 2.0")
+        assert section.make_key("part") != before
 
 
 class TestCommand:
@@ -176,7 +198,9 @@ class TestCommand:
 
     def test_json_with_out_prints_the_same_and_keeps_the_figures(self, tmp_path):
         ran = klazy("reproduce", "worst-case", "--preset", "authors", "--json", "--out", tmp_path / "here")
-        assert json.loads(ran.stdout) == as_object("authors", results(["worst-case"], "authors", Settings()))
+        assert json.loads(ran.stdout) == group_results(
+            "authors", compute_results(["worst-case"], "authors", Settings())
+        )
         assert (tmp_path / "here" / "authors" / "worst-case" / "total-regret.svg").exists()
 
     def test_piped_it_ends_with_the_path_of_the_report(self, tmp_path):
@@ -210,8 +234,8 @@ class TestCommand:
         assert set(pl.read_parquet(tmp_path / "results.parquet")["experiment"]) == {"worst-case"}
 
     def test_a_preset_that_was_not_played_is_not_judged(self):
-        rows = results(["ensemble-corrupted"], "paper", QUICK)
-        assert {claim["as printed in"] for claim in report.claims_of(rows)} == {"not in paper"}
+        rows = compute_results(["ensemble-corrupted"], "paper", QUICK)
+        assert {claim["as printed in"] for claim in report.check_claims(rows)} == {"not in paper"}
 
     def test_list_names_every_part(self):
         listed = klazy("list").stdout
@@ -231,8 +255,8 @@ class TestCommand:
 
 
 def test_names_come_in_the_order_of_the_reproduction():
-    assert checked(["geometry", "example-i"]) == ["example-i", "geometry"]
-    assert checked([]) == list(PARTS)
+    assert check_names(["geometry", "example-i"]) == ["example-i", "geometry"]
+    assert check_names([]) == list(PARTS)
 
 
 def test_a_claim_is_recomputed_from_rows():
@@ -241,7 +265,7 @@ def test_a_claim_is_recomputed_from_rows():
         {"experiment": "stochastic", "learner": "GD", "total_regret": 200.0, "dynamic_regret": 0.0},
         {"experiment": "stochastic", "learner": "k=300", "total_regret": 111.0, "dynamic_regret": 0.0},
     ]
-    assert claim.found(rows) == pytest.approx(44.5)
+    assert claim.measure(rows) == pytest.approx(44.5)
     assert (claim.rounds_to_printed(44.51), claim.rounds_to_printed(44.49)) == (True, False)
 
 
@@ -265,7 +289,7 @@ class TestReport:
 
     def test_every_figure_is_drawn_and_described(self, page, made):
         shown = page[0].evaluate("[...document.images].map(i => [i.complete && i.naturalWidth > 0, i.alt])")
-        assert len(shown) == sum(len(job.stored().captions) for job in made[1])
+        assert len(shown) == sum(len(job.load().captions) for job in made[1])
         assert all(drawn and alt for drawn, alt in shown)
 
     def test_it_says_how_it_was_made(self, page):

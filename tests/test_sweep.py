@@ -29,17 +29,16 @@ import own
 from klazy.base import parallel
 from klazy.base.checks import Refused
 from klazy.sequences import Scenario
-from klazy.studies.sweep import Study, load_sweep, sweep
-from klazy.studies.sweep import figures as figures_module
+from klazy.studies.sweep import Study, drawing, load_sweep, sweep
 from klazy.studies.sweep import runs as runs_module
-from klazy.studies.sweep.blocks import RECIPES, RULES
-from klazy.studies.sweep.catalogue import scenario
-from klazy.studies.sweep.figures import figures_of
-from klazy.studies.sweep.grids import expand
-from klazy.studies.sweep.play import play
-from klazy.studies.sweep.runs import dealt, tasks_of
-from klazy.studies.sweep.study import example
-from klazy.studies.sweep.table import best_of, cells_of, schema_of, summary
+from klazy.studies.sweep.axes import expand
+from klazy.studies.sweep.catalogue import make_scenario
+from klazy.studies.sweep.drawing import draw_cells
+from klazy.studies.sweep.runs import deal, list_tasks
+from klazy.studies.sweep.specs import RECIPES, RULES
+from klazy.studies.sweep.study import read_example
+from klazy.studies.sweep.table import average_cells, choose_best, make_schema, summarize
+from klazy.studies.sweep.worker import play_task
 
 WAVES = {"recipe": "phases_of_length", "length": [5, 10], "T": 100, "dim": 5}
 LAZY = {"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}
@@ -51,7 +50,7 @@ def study(**changes) -> Study:
 
 
 def keys(of: Study) -> list[str]:
-    return [run.key for task in tasks_of(of) for run in task.runs]
+    return [run.key for task in list_tasks(of) for run in task.runs]
 
 
 class TestAStudySays:
@@ -91,7 +90,7 @@ class TestAStudySays:
     def test_that_it_is_too_large_before_anything_is_listed(self):
         huge = study(learners=[LAZY | {"k": list(range(1, 3001)), "sigma": {"linspace": [1, 2, 3000]}}])
         with pytest.raises(Refused, match="at most 20,000,000 runs, got runs=36,000,000"):
-            list(tasks_of(Study(**huge.to_dict() | {"movement_weight": [1.0, 2.0]})))
+            list(list_tasks(Study(**huge.to_dict() | {"movement_weight": [1.0, 2.0]})))
         with pytest.raises(Refused, match="needs seed to be less than or equal to 9223372036854775807"):
             study(seed=2**70)
 
@@ -111,12 +110,12 @@ class TestAStudySays:
         assert Study(**json.loads(json.dumps(once.to_dict()))) == once
 
     def test_the_example_is_a_study_that_explains_every_key_recipe_and_rule(self):
-        text = example()
+        text = read_example()
         assert Study(**tomllib.loads(text)).seeds > 1
         for word in (*Study.model_fields, *RECIPES, *RULES, "linspace", "logspace", "powers"):
             assert re.search(rf"\b{word}\b", text), word
         for name, entry in RECIPES.items():
-            assert all(re.search(rf"\b{key}\b", text) for key in entry.keys), name
+            assert all(re.search(rf"\b{key}\b", text) for key in entry.parameters), name
 
     @given(first=st.floats(0.01, 10), ratio=st.floats(1.5, 100), count=st.integers(2, 40))
     def test_spaces_are_numpys(self, first, ratio, count):
@@ -127,7 +126,7 @@ class TestAStudySays:
         np.testing.assert_array_equal(
             expand({"logspace": [first, last, count]}), np.geomspace(first, last, count)
         )
-        whole = study(learners=[LAZY | {"k": {"logspace": [1, 10 * ratio, count]}}]).learners[0].grids["k"]
+        whole = study(learners=[LAZY | {"k": {"logspace": [1, 10 * ratio, count]}}]).learners[0].axes["k"]
         assert list(whole) == sorted({round(k) for k in np.geomspace(1, 10 * ratio, count)})
 
 
@@ -179,7 +178,7 @@ def everything():
     """All rules on two random sequences and a fixed one, at two prices."""
     plain = [{"rule": rule} | TRIED.get(rule, {}) for rule in RULES]
     learners = [
-        block | ({"sigma": [1.0, 8.0]} if "sigma" in RULES[block["rule"]].keys else {}) for block in plain
+        spec | ({"sigma": [1.0, 8.0]} if "sigma" in RULES[spec["rule"]].parameters else {}) for spec in plain
     ] + [{"rule": "GD", "c": 16.0}]  # fmt: skip
     scenarios = [
         {"recipe": "stochastic", "phases": 3, "length": 40, "random_phases": [False, True]},
@@ -207,9 +206,9 @@ class TestARun:
             about = ("scenario", "phases", "length", "random_phases", "dim", "T", "seed")
             at = tuple(row[name] for name in about)
             if at not in sequences:
-                point = {name: row[name] for name in RECIPES[row["scenario"]].keys}
+                point = {name: row[name] for name in RECIPES[row["scenario"]].parameters}
                 seed = None if row["seed"] is None else np.random.SeedSequence(5, spawn_key=(row["seed"],))
-                sequences[at] = scenario(row["scenario"], point, seed)
+                sequences[at] = make_scenario(row["scenario"], point, seed)
             place, movement = sequences[at], kl.L2Movement(row["movement_weight"])
             trace = kl.run(learner_of(row, place, movement), place.costs, movement=movement)
             size = np.abs(trace.hitting).sum() + trace.totals.switching
@@ -237,7 +236,9 @@ class TestARun:
             study(metrics=["optimum_regret", "static_regret"], movement_weight=[0.1, 5.0]), jobs=1
         ).rows
         for row in rows.iter_rows(named=True):
-            place = scenario("phases_of_length", {name: row[name] for name in ("length", "T", "dim")}, None)
+            place = make_scenario(
+                "phases_of_length", {name: row[name] for name in ("length", "T", "dim")}, None
+            )
             best = kl.offline_optimum(place.costs, place.domain, kl.L2Movement(row["movement_weight"]))
             assert row["optimum_regret"] == pytest.approx(row["cost"] - best.lower_bound, abs=1e-9)
             assert row["optimum_regret"] > 0.0
@@ -250,10 +251,10 @@ class TestARun:
         wide = study(
             scenarios=[{"recipe": "stochastic", "length": 4000}], learners=[LAZY | {"k": list(range(1, 101))}]
         )
-        (task,) = dealt(list(tasks_of(wide)), workers=1)[:1]
+        (task,) = deal(list(list_tasks(wide)), workers=1)[:1]
         assert len(pickle.dumps(task)) < 200 * len(task.runs)
         assert (
-            len(pickle.dumps(play(task)))
+            len(pickle.dumps(play_task(task)))
             < 200 * len(task.runs)
             < task.sequence.point["length"] * 15 * 5 * 8 / 100
         )
@@ -376,12 +377,12 @@ SERVER = """
 import json, os, random, signal, sys, time
 sys.path.insert(0, {tests!r})
 from klazy.studies.sweep import Study, execute
-from klazy.studies.sweep.play import play
-from klazy.studies.sweep.runs import dealt, tasks_of
+from klazy.studies.sweep.worker import play_task
+from klazy.studies.sweep.runs import deal, list_tasks
 execute.PATIENCE = execute.SHARE = 0.0  # a file for every task
 study, out = Study(**json.loads({study!r})), {out!r}
-for task in tasks_of(study):
-    play(task)  # kernels are compiled here
+for task in list_tasks(study):
+    play_task(task)  # kernels are compiled here
     break
 
 def child(then=lambda found: None, pipe=None):
@@ -506,7 +507,7 @@ while killed:
             {"rule": "own:fragile", "c": 2.0, "k": 2},
         ):
             sweep(study(learners=[learner], record="curves"), tmp_path, jobs=1)
-        assert load_sweep(tmp_path).schema == pl.Schema(schema_of())
+        assert load_sweep(tmp_path).schema == pl.Schema(make_schema())
         query = f"SELECT learner, count(*), avg(total_regret) FROM '{tmp_path}/*.parquet' GROUP BY learner ORDER BY learner"
         assert [row[:2] for row in duckdb.execute(query).fetchall()] == [
             ("Decay", 2),
@@ -709,11 +710,11 @@ class TestASummary:
     @given(values=st.lists(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=9), min_size=1, max_size=4))
     def test_has_students_interval_of_every_cell(self, values):
         rows = [
-            dict.fromkeys(schema_of()) | {"k": k, "seed": i, "cost": value}
+            dict.fromkeys(make_schema()) | {"k": k, "seed": i, "cost": value}
             for k, some in enumerate(values)
             for i, value in enumerate(some)
         ]
-        cells = cells_of(pl.DataFrame(rows, schema=schema_of()), "cost")
+        cells = average_cells(pl.DataFrame(rows, schema=make_schema()), "cost")
         for cell in cells.iter_rows(named=True):
             some = np.array(values[cell["k"]])
             assert (cell["runs"], cell["mean"]) == (len(some), pytest.approx(some.mean(), abs=1e-9))
@@ -757,8 +758,8 @@ class TestASummary:
                 pytest.approx(odd),
                 2,
             )
-        best = summary(cells, most=1)
-        assert [row["mean"] for row in best] != [row["mean"] for row in summary(drawn.cells(), most=1)]
+        best = summarize(cells, most=1)
+        assert [row["mean"] for row in best] != [row["mean"] for row in summarize(drawn.cells(), most=1)]
         group = cells.filter(
             pl.col("length") == 20, pl.col("movement_weight") == 0.3, pl.col("learner") == "KLazyGD"
         )
@@ -778,8 +779,8 @@ class TestASummary:
         spared = cells["mean"].arg_max()
         fewer = pl.when(pl.int_range(pl.len()) == spared).then(1).otherwise("runs").alias("runs")
         lucky = pl.when(pl.int_range(pl.len()) == spared).then(-1e9).otherwise("choice").alias("choice")
-        assert best_of(cells.with_columns(fewer, lucky), ())["choice"][0] > -1e9
-        assert best_of(cells.with_columns(lucky), ())["choice"][0] == -1e9
+        assert choose_best(cells.with_columns(fewer, lucky), ())["choice"][0] > -1e9
+        assert choose_best(cells.with_columns(lucky), ())["choice"][0] == -1e9
 
     @pytest.mark.parametrize("metric", ["k", "seed", "regrets"])
     def test_is_of_a_metric(self, drawn, metric):
@@ -788,7 +789,7 @@ class TestASummary:
 
     def test_shows_the_best_cell_of_each_learner_and_says_when_it_is_at_the_edge_of_its_grid(self, drawn):
         cells = drawn.cells()
-        rows = summary(cells, most=10)
+        rows = summarize(cells, most=10)
         assert len(rows) == 2 * 2 * 3
         for row in rows:
             same = [row[name] for name in ("length", "movement_weight", "learner")]
@@ -802,13 +803,13 @@ class TestASummary:
             at = [name for name in ("sigma", "k") if same[2] != "LazyGD" and row[name] in ends[name]]
             assert row["edge"] == ", ".join(at)
         assert {row["edge"] for row in rows} > {""}
-        assert len(summary(cells, most=len(cells))) == len(cells)
+        assert len(summarize(cells, most=len(cells))) == len(cells)
 
 
 class TestAFigure:
     def test_is_a_heat_map_of_two_parameters_with_the_best_cell_marked(self, drawn):
         cells = drawn.cells()
-        made = dict(figures_of(cells, "total regret"))
+        made = dict(draw_cells(cells, "total regret"))
         assert set(made) == {"KLazyGD-k-sigma", "length", "movement_weight"}
         panels = [ax for ax in made["KLazyGD-k-sigma"].axes if ax.get_title()]
         lazy = cells.filter(pl.col("learner") == "KLazyGD")
@@ -828,7 +829,7 @@ class TestAFigure:
 
     def test_is_lines_with_bands_of_what_is_best_for_each_learner(self, drawn):
         cells = drawn.cells()
-        ((_, figure),) = figures_of(cells, "total regret", "movement_weight")
+        ((_, figure),) = draw_cells(cells, "total regret", "movement_weight")
         assert len(figure.axes) == 2  # one for each length
         for ax, length in zip(figure.axes, (20, 50), strict=True):
             lines = {line.get_label(): line for line in ax.lines}
@@ -843,7 +844,7 @@ class TestAFigure:
 
     def test_marks_what_was_chosen_where_seeds_are_held_out(self, drawn):
         cells = drawn.cells(held_out=True)
-        made = dict(figures_of(cells, "total regret"))
+        made = dict(draw_cells(cells, "total regret"))
         lazy = cells.filter(pl.col("learner") == "KLazyGD")
         panels = [ax for ax in made["KLazyGD-k-sigma"].axes if ax.get_title()]
         for ax, (_, group) in zip(
@@ -857,13 +858,13 @@ class TestAFigure:
 
     def test_has_a_line_and_a_level_for_a_learner_with_sigma_and_with_c(self):
         rules = [{"rule": "GD", "sigma": [1, 2, 4]}, {"rule": "GD", "c": [1, 10]}]
-        ((_, figure),) = figures_of(
+        ((_, figure),) = draw_cells(
             sweep(study(learners=rules, scenarios=[WAVES | {"length": 5}]), jobs=1).cells(), "cost", "sigma"
         )
         assert {line.get_label() for line in figure.axes[0].lines} >= {"GD", "GD, no sigma"}
 
     def test_over_a_setting_compares_each_column_with_its_least(self, drawn):
-        ((name, figure), *_) = figures_of(drawn.cells(), "total regret", "length", "k")
+        ((name, figure), *_) = draw_cells(drawn.cells(), "total regret", "length", "k")
         assert name == "KLazyGD-length-k"
         for ax in (ax for ax in figure.axes if ax.get_title()):
             colours = np.reshape(np.array(ax.collections[0].get_array()), (5, 2))
@@ -871,15 +872,15 @@ class TestAFigure:
             assert len(ax.lines) == 2
 
     def test_has_no_more_panels_than_can_be_read(self, drawn, monkeypatch):
-        monkeypatch.setattr(figures_module, "PANELS", 3)
-        names = [name for name, _ in figures_of(drawn.cells(), "total regret", "k", "sigma")]
+        monkeypatch.setattr(drawing, "PANELS", 3)
+        names = [name for name, _ in draw_cells(drawn.cells(), "total regret", "k", "sigma")]
         assert names == ["KLazyGD-k-sigma-1", "KLazyGD-k-sigma-2"]
 
     def test_of_what_does_not_vary_is_refused(self, drawn):
         with pytest.raises(
             ValueError, match="several values, got axis=m; choose among k, sigma, length, movement_weight"
         ):
-            list(figures_of(drawn.cells(), "total regret", "m"))
+            list(draw_cells(drawn.cells(), "total regret", "m"))
 
 
 class TestTheCommand:
@@ -983,7 +984,7 @@ k = { powers = [2, 0, 3] }
         assert not (tmp_path / "slacks").exists()
 
     def test_prints_a_study_to_begin_with(self, tmp_path):
-        assert self.klazy("--init", folder=tmp_path) == example()
+        assert self.klazy("--init", folder=tmp_path) == read_example()
 
     def test_refuses_in_lines_that_name_the_file(self, tmp_path):
         (tmp_path / "bad.toml").write_text(self.TOML.replace("seeds = 3", "seeds = -3"))

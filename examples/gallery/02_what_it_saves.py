@@ -36,11 +36,11 @@ assert found["k=100"].total < found["GD"].total < found["LazyGD"].total
 # %%
 # Total regret is what was paid beyond the comparator, who sits in the best point of each phase and pays for moving, too.
 curves = {name: r.curves.total for name, r in found.items() if r.curves}
-regrets = show.curves(curves, "total regret")
+regrets = show.draw_curves(curves, "total regret")
 
 # %%
 # Its two parts. The lazier, the less is paid for moving; but being late costs, and of the fully lazy learner much too much.
-parts = show.bars(
+parts = show.draw_bars(
     {
         "dynamic regret": {name: r.dynamic for name, r in found.items()},
         "moving": {name: r.switching for name, r in found.items()},

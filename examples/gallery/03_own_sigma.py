@@ -40,7 +40,7 @@ def lines(random):
 # than greedy descent. What remains belongs to the shorter memories, with a clock or without (Decay), and it is modest. It is
 # flattered, too: slacks and memory were chosen after looking at these very draws.
 parts = {"equal phases": lines(random=False), "random phases": lines(random=True)}
-by_sigma = show.panels(parts, r"$\sigma$", "total regret", log="x")
+by_sigma = show.draw_panels(parts, r"$\sigma$", "total regret", log="x")
 for ax in by_sigma.axes:
     ax.set_ylim(0.0, 1000.0)
 

@@ -34,7 +34,7 @@ for name, trace in small.items():
     still = trace.diagnose().stale.mean()
     print(f"{name:6} moved {trace.totals.switching:5.1f}, stood still in {still:.0%} of rounds")
 assert moved(small)["GD"][-1] > moved(small)["k=20"][-1] > moved(small)["k=250"][-1]
-on_the_edge = show.curves(moved(small), "moved so far")
+on_the_edge = show.draw_curves(moved(small), "moved so far")
 
 # %%
 # The steps of k = 20, one by one. Ticks at the bottom are rounds in which the point stood still though there was a gradient;
@@ -51,4 +51,4 @@ large = play(kl.L1Ball(2, radius=100.0))
 for trace in large.values():
     assert np.allclose(trace.x, large["GD"].x, rtol=0.0, atol=1e-10)
     assert not trace.diagnose().binds.any()
-inside = show.curves(moved(large), "moved so far")
+inside = show.draw_curves(moved(large), "moved so far")

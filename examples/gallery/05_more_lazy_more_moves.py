@@ -23,7 +23,7 @@ assert np.count_nonzero(runs["GD"].switching) == 3
 assert np.count_nonzero(runs["k=2"].switching) == 5
 
 so_far = {name: trace.switching.cumsum() for name, trace in runs.items()}
-moved_so_far = show.curves(so_far, "moved so far")
+moved_so_far = show.draw_curves(so_far, "moved so far")
 
 # %%
 # It is not the rule. Each dot is one of 400 random sequences of six gradients; above the line k = 2 moved more. Among 400

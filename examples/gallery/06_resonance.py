@@ -28,7 +28,7 @@ assert (np.diff(decay.lazy) < 0.0).all()
 # it has gathered in one it must undo in the next, and then it forgets. Where its own length divides a phase's, it is in step
 # and as good as greedy descent. ``Decay``, which forgets a little in every round, has neither the peak nor the dips.
 lines = {"GD": clock.greedy, "k=200": clock.lazy, "Decay": decay.lazy}
-by_length = show.sweep(clock.lengths, lines, "length of a phase", "regret per round")
+by_length = show.draw_lines(clock.lengths, lines, "length of a phase", "regret per round")
 
 
 # %%
@@ -55,5 +55,5 @@ assert random[[399, 799]].min() > random[0]
 assert random.argmin() + 1 < 200
 
 curves, level = {"equal phases": equal, "random phases": random}, {"GD": equal[0]}
-by_slack = show.sweep(np.arange(1.0, 901.0), curves, "slack k", "total regret", levels=level)
+by_slack = show.draw_lines(np.arange(1.0, 901.0), curves, "slack k", "total regret", levels=level)
 # sphinx_gallery_thumbnail_number = 2

@@ -24,7 +24,7 @@ g, x = trace.gradients()[:, 0], trace.x[:, 0]
 start = np.arange(T) - np.arange(T) % k  # of the block that a round is in
 y = np.array([x[s] - g[s:t].sum() / sigma for t, s in enumerate(start)])  # unconstrained
 assert (x[::k] == 0.0).all()
-wave = show.wave(g, y, x, scenario.comparator[:, 0], k)
+wave = show.draw_wave(g, y, x, scenario.comparator[:, 0], k)
 
 # %%
 # The regret per unit of the comparator's path, for ever larger k, beside the formula and beside greedy descent on the same
@@ -43,4 +43,4 @@ np.testing.assert_allclose(measured, formula, rtol=1e-12)
 assert greedy.max() < 2.1 < measured[-1] / 5
 
 lines = {"k-lazyGD, measured": measured, "formula": formula, "GD": greedy}
-by_slack = show.sweep(np.arange(2.0, 61.0, 2.0), lines, "slack k", "regret / path length")
+by_slack = show.draw_lines(np.arange(2.0, 61.0, 2.0), lines, "slack k", "regret / path length")

@@ -36,7 +36,7 @@ for name, memory in memories.items():
 found = {name: kl.regret(run, scenario.comparator) for name, run in runs.items()}
 print(", ".join(f"{name} {r.total:.0f}" for name, r in found.items()))
 curves = {name: r.curves.total for name, r in found.items() if r.curves}
-regrets = show.curves(curves, "total regret")
+regrets = show.draw_curves(curves, "total regret")
 
 certificate = kl.certify_experts(trace)
 i = certificate.experts.argmin()

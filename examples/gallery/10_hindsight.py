@@ -32,7 +32,7 @@ paid["comparator"] = scenario.costs.values(u) + movement.paid(u)
 beyond = {name: cost.cumsum() - least for name, cost in paid.items()}
 assert 0.0 < beyond["GD"][-1] < beyond["k=20"][-1] < beyond["LazyGD"][-1]
 assert beyond["comparator"][-1] > 0.0
-beyond_the_optimum = show.curves(beyond, "cost beyond the optimum")
+beyond_the_optimum = show.draw_curves(beyond, "cost beyond the optimum")
 
 # %%
 # The frontier: the least that the decisions can cost if the path may be so long; certified to within the shaded band, which

@@ -25,8 +25,8 @@ runs = {name: kl.run(learner, g, movement=tv) for name, learner in learners.item
 rounds, names = np.arange(1, 301), [f"action {i}" for i in range(5)]
 points = {name: trace.x for name, trace in runs.items()}
 drawn = {name: np.eye(5)[kl.sample_actions(trace, seed=1)] for name, trace in runs.items()}
-shares = show.decisions(rounds, points, names, shares=True)
-actions = show.decisions(rounds, drawn, names, shares=True)
+shares = show.draw_decisions(rounds, points, names, shares=True)
+actions = show.draw_decisions(rounds, drawn, names, shares=True)
 
 # %%
 # Four hundred draws: their number of switches varies, its mean is what ``TVMovement`` charged, and so is the mean of their
@@ -40,7 +40,7 @@ for name, trace in runs.items():
     for (what, sums), expected in zip(measured.items(), trace.totals, strict=True):
         print(f"{name:5}{what:8} {sums.mean():4.1f} on average, {expected:4.1f} expected")
         assert abs(sums.mean() - expected) < 4.0 * sums.std() / 20.0  # standard errors
-    colour = show.look([name])[name]["color"]
+    colour = show.choose_looks([name])[name]["color"]
     ax.hist(switches, bins=range(45), color=colour, label=name)
     ax.axvline(trace.totals.switching, color="black", linewidth=0.8)
 ax.set_xlabel("switches; a line is the total variation", fontsize=8)

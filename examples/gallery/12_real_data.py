@@ -15,13 +15,13 @@ import numpy as np
 
 from klazy import show
 from klazy.datasets import flights
-from klazy.studies.replay import Source, game, replay
+from klazy.studies.replay import Source, make_setup, replay
 
 carriers = ("UA", "B6", "DL", "AA", "WN")
 file = Path(tempfile.mkdtemp()) / "delays.parquet"
 flights(hours=24, carriers=carriers).write_parquet(file)
 source = Source(file)
-found = replay(source, game(source.dim, "simplex", move_cost=5.0))
+found = replay(source, make_setup(source.dim, "simplex", move_cost=5.0))
 
 # %%
 # Minutes per passenger in the second half of the year. The difference of the best two comes with its 95 % interval, which is
@@ -31,7 +31,7 @@ for score in found.scores:
     paid = f"{score.hitting:8.0f} + {score.switching:3.0f} = {score.cost:4.0f}"
     print(f"{score.name:18}{paid}")
 simple, lazy, greedy = (found.best(kind) for kind in ("simple", "lazy", "greedy"))
-gap, half = found.saved(simple, lazy)
+gap, half = simple.compare(lazy)
 print(f"\n{simple.name} saves {gap:.0f} +- {half:.0f} against {lazy.name}, the best lazy")
 assert simple.name == "dead band"
 assert simple.cost < lazy.cost < greedy.cost
@@ -40,7 +40,7 @@ assert half > gap
 assert found.optimum is not None
 optimum = found.optimum.switching, found.optimum.hitting
 everyone = {score.name: score for score in found.scores}
-trade = show.pareto(
+trade = show.draw_pareto(
     {name: score.switching for name, score in everyone.items()},
     {name: score.hitting for name, score in everyone.items()},
     optimum,
@@ -50,6 +50,6 @@ trade = show.pareto(
 # What three of them decided. The k-lazyGD that the first half chose pays more for moving in the second than greedy
 # descent, and more in all.
 shown = {name: everyone[name].points for name in (simple.name, "k-lazyGD", "GD")}
-shares = show.decisions(np.arange(len(greedy.points)), shown, carriers, shares=True)
+shares = show.draw_decisions(np.arange(len(greedy.points)), shown, carriers, shares=True)
 assert everyone["k-lazyGD"].switching > greedy.switching
 assert everyone["k-lazyGD"].cost > greedy.cost

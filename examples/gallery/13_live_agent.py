@@ -36,7 +36,7 @@ for t, delay in enumerate(delays, start=1):
 # while the agent is frozen.
 names = ["first", "second", "third"]
 points = {"the learner's own point": np.array(own), "played": np.array(played)}
-shares = show.decisions(np.arange(1, 121), points, names, shares=True)
+shares = show.draw_decisions(np.arange(1, 121), points, names, shares=True)
 
 moved = movement.paid(np.array(played))
 print(f"moved {np.count_nonzero(moved)} times, by {moved.max():.3f} at most")
@@ -47,6 +47,6 @@ assert not moved[80:95].any()
 # %%
 # What the guards cost: the agent moves less, and follows later.
 paid = {name: np.vecdot(delays, x) + movement.paid(x) for name, x in points.items()}
-costs = show.curves({name: cost.cumsum() for name, cost in paid.items()}, "cost so far")
+costs = show.draw_curves({name: cost.cumsum() for name, cost in paid.items()}, "cost so far")
 assert paid["played"].sum() > paid["the learner's own point"].sum()
 assert moved.sum() < movement.paid(np.array(own)).sum()

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from klazy.base.checks import frozen
-from klazy.base.html import card, code, faint, folded, named, paragraph, table
+from klazy.base.html import fade, fold, list_values, make_card, make_paragraph, make_table, mark_code
 
 _SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
 _LINE = 80  # letters that notebooks show of a part before they fold it
@@ -68,7 +68,7 @@ class Config:
 
     def _repr_html_(self) -> str:
         """For notebooks: every argument, those at their default fainter."""
-        return card(type(self).__name__, faint(escape(_summary(type(self)))), self._shown(_table(self)))
+        return make_card(type(self).__name__, fade(escape(_summary(type(self)))), self._shown(_table(self)))
 
     def _shown(self, arguments: str) -> str:
         """The table of the arguments with what else there is to say."""
@@ -163,18 +163,18 @@ def _table(config: Config) -> str:
     default = _defaults(type(config))
     shown = {}
     for name, value in config._arguments().items():
-        shown[name] = faint(code(_text(value))) if _same(value, default[name]) else _cell(name, value)
-    return named(shown)
+        shown[name] = fade(mark_code(_text(value))) if _same(value, default[name]) else _cell(name, value)
+    return list_values(shown)
 
 
 def _cell(name: str, value: Any) -> str:
     """A value in HTML: what is long is folded, a list of configurations a table of its own."""
     text = _text(value)
     if isinstance(value, tuple) and value and all(isinstance(member, Config) for member in value):
-        return folded(f"{len(value)} {name}", _members(value), len(value))
+        return fold(f"{len(value)} {name}", _members(value), len(value))
     if isinstance(value, Config) and len(text) > _LINE:
-        return folded(type(value).__name__, _table(value))
-    return code(text)
+        return fold(type(value).__name__, _table(value))
+    return mark_code(text)
 
 
 def _members(configs: tuple[Config, ...]) -> str:
@@ -192,9 +192,9 @@ def _members(configs: tuple[Config, ...]) -> str:
                 row[name] = shorten(arguments.get(name, ""), _LINE, placeholder=" ...")
         rows.append(row)
     if not common:
-        return table(rows)
+        return make_table(rows)
     shared = ", ".join(f"{name}={given[0][name]}" for name in common)
-    return table(rows) + paragraph(f"Each has {shared}.", "faint")
+    return make_table(rows) + make_paragraph(f"Each has {shared}.", "faint")
 
 
 def _plain(value: Any) -> Any:

@@ -28,8 +28,8 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def locked(path: Path, owner: str, *, wait: bool) -> Any:
-    """The file, open and locked: at once or not at all, unless one may ``wait`` for it.
+def lock_file(path: Path, owner: str, *, wait: bool) -> Any:
+    """Open a file and lock it: at once or not at all, unless one may ``wait`` for it.
 
     The system lets go of it when it is closed or the process ends, however it ends.
     """
@@ -39,9 +39,13 @@ def locked(path: Path, owner: str, *, wait: bool) -> Any:
         raise refusal(
             owner, "the file locks of POSIX systems", "path", path, "use it on Linux or macOS"
         ) from None
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    file = os.fdopen(descriptor, "r+b", buffering=0)
+    how = fcntl.LOCK_EX
+    if not wait:
+        how |= fcntl.LOCK_NB
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(file, how)
     except BaseException:
         file.close()
         raise

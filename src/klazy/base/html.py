@@ -45,35 +45,40 @@ $body
 """)
 
 
-def document(title: str, body: str) -> str:
+def make_page(title: str, body: str) -> str:
     """A whole page."""
     return PAGE.substitute(title=escape(title), body=body)
 
 
-def table(rows: Sequence[dict[str, Any]], digits: int = 7) -> str:
+def make_table(rows: Sequence[dict[str, Any]], digits: int = 7) -> str:
     """Words to the left, numbers to the right."""
-    kinds = {name: ' class="word"' if isinstance(value, str) else "" for name, value in rows[0].items()}
-    head = "".join(
-        f"<th scope=col{kind}>{escape(name.replace('_', ' '))}</th>" for name, kind in kinds.items()
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{kind}>{_cell(row[name], digits)}</td>" for name, kind in kinds.items())
-        + "</tr>"
-        for row in rows
-    )
+    kinds = {}
+    head = ""
+    for name, value in rows[0].items():
+        kinds[name] = ' class="word"' if isinstance(value, str) else ""
+        title = escape(name.replace("_", " "))
+        head += f"<th scope=col{kinds[name]}>{title}</th>"
+    body = ""
+    for row in rows:
+        cells = [f"<td{kind}>{_format_cell(row[name], digits)}</td>" for name, kind in kinds.items()]
+        body += f"<tr>{''.join(cells)}</tr>"
     return f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _cell(value: Any, digits: int) -> str:
-    return "" if value is None else f"{value:.{digits}g}" if isinstance(value, float) else escape(str(value))
+def _format_cell(value: Any, digits: int) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    return escape(str(value))
 
 
-def paragraph(said: str, kind: str = "") -> str:
-    return f'<p class="{kind}">{escape(said)}</p>' if kind else f"<p>{escape(said)}</p>"
+def make_paragraph(said: str, kind: str = "") -> str:
+    text = escape(said)
+    return f'<p class="{kind}">{text}</p>' if kind else f"<p>{text}</p>"
 
 
-def figure(file: Path, caption: str, broad: bool = False) -> str:
+def embed_figure(file: Path, caption: str, broad: bool = False) -> str:
     """An SVG file with its caption, as wide as the page if it is broad."""
     data = base64.b64encode(file.read_bytes()).decode()
     image = f'<img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}">'
@@ -86,11 +91,8 @@ POINTS = 120  # of a curve at most: two pixels apart, and a few kilobytes
 WIDTH = 240.0
 HEIGHT = 72.0
 SIDE = 90.0  # pixels of a set's longer side
-COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "currentColor",
-)  # which are told apart on white and on black, by the colour-blind too
+# Told apart on white and on black, by the colour-blind too.
+COLOURS = ("#0072B2", "#D55E00", "currentColor")
 OPEN = 6  # rows: a longer list is folded
 # The class is named twice so that these rules weigh more than those that JupyterLab has for tables.
 STYLE = """<style>
@@ -107,39 +109,39 @@ STYLE = """<style>
 </style>""".replace("&", ".klazy.klazy")
 
 
-def card(title: str, about: str, *parts: str) -> str:
+def make_card(title: str, about: str, *parts: str) -> str:
     """The whole piece: the object's kind, what is said beside it, and HTML below."""
     return f'{STYLE}<div class="klazy"><p><b>{escape(title)}</b> {about}</p>{"".join(parts)}</div>'
 
 
-def faint(inside: str) -> str:
+def fade(inside: str) -> str:
     return f'<span class="faint">{inside}</span>'
 
 
-def code(text: str) -> str:
+def mark_code(text: str) -> str:
     return f"<code>{escape(text)}</code>"
 
 
-def row(*parts: str) -> str:
+def line_up(*parts: str) -> str:
     """Parts side by side, or one below the other where there is no room."""
     return f'<div class="row">{"".join(parts)}</div>'
 
 
-def named(values: dict[str, str]) -> str:
+def list_values(values: dict[str, str]) -> str:
     """Names with their values, which are HTML."""
-    return (
-        f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{value}</dd>' for name, value in values.items())}</dl>"
-        if values
-        else ""
-    )
+    if not values:
+        return ""
+    items = [f"<dt>{escape(name)}</dt><dd>{value}</dd>" for name, value in values.items()]
+    return f"<dl>{''.join(items)}</dl>"
 
 
-def folded(summary: str, inside: str, rows: int = OPEN + 1) -> str:
+def fold(summary: str, inside: str, rows: int = OPEN + 1) -> str:
     """What is seen when it is opened; a few rows are open from the start."""
-    return f"<details{' open' * (rows <= OPEN)}><summary>{escape(summary)}</summary>{inside}</details>"
+    state = " open" if rows <= OPEN else ""
+    return f"<details{state}><summary>{escape(summary)}</summary>{inside}</details>"
 
 
-def sparkline(curves: dict[str, Array]) -> str:
+def draw_sparkline(curves: dict[str, Array]) -> str:
     """Up to three curves over the rounds, from zero, with their names; nothing where there is no line to draw."""
     T = min(map(len, curves.values()))
     at = np.linspace(0, T - 1, min(T, POINTS)).astype(np.int64)
@@ -151,40 +153,41 @@ def sparkline(curves: dict[str, Array]) -> str:
     scale = HEIGHT / ((high - low) or 1.0)
     x = WIDTH * at / (T - 1)
     zero = scale * high
-    lines = [
-        f'<polyline points="{_places(x, zero - scale * curve)}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
-        for curve, colour in zip(values, COLOURS, strict=False)
-    ]
+    lines = []
+    names = []
+    for name, curve, colour in zip(curves, values, COLOURS, strict=False):
+        places = _format_places(x, zero - scale * curve)
+        lines.append(f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        names.append(f'<i style="color:{colour}">&mdash;</i> {escape(name)}')
     lines.append(
         f'<line x2="{WIDTH:g}" y1="{zero:.1f}" y2="{zero:.1f}" stroke="currentColor" stroke-opacity=".3"/>'
     )
-    picture = _svg(
-        WIDTH, HEIGHT, f"{', '.join(curves)} over {T} rounds", lines[::-1]
-    )  # a sum comes last, and lies below
-    names = " ".join(
-        f'<i style="color:{c}">&mdash;</i> {escape(name)}' for name, c in zip(curves, COLOURS, strict=False)
-    )
-    return f"<div>{picture}{names}</div>"
+    lines.reverse()  # a sum comes last, and lies below
+    picture = _make_picture(WIDTH, HEIGHT, f"{', '.join(curves)} over {T} rounds", lines)
+    return f"<div>{picture}{' '.join(names)}</div>"
 
 
-def outlined(around: Array, mark: Array) -> str:
+def draw_outline(around: Array, mark: Array) -> str:
     """A set in the plane, from the points around it, with one point marked."""
     corner = around.min(axis=0)
     size = float(np.ptp(around, axis=0).max()) or 1.0
     width, height = SIDE * np.ptp(around, axis=0) / size
-    (x, y), (at_x, at_y) = SIDE * (around - corner).T / size, SIDE * (mark - corner) / size
-    shape = f'<polygon points="{_places(x, height - y)}" fill="currentColor" fill-opacity=".1" stroke="currentColor"/>'
+    x, y = SIDE * (around - corner).T / size
+    at_x, at_y = SIDE * (mark - corner) / size
+    places = _format_places(x, height - y)
+    shape = f'<polygon points="{places}" fill="currentColor" fill-opacity=".1" stroke="currentColor"/>'
     dot = f'<circle cx="{at_x:.1f}" cy="{height - at_y:.1f}" r="2.5" fill="{COLOURS[1]}"/>'
-    return _svg(width, height, "the set and its start", [shape, dot])
+    return _make_picture(width, height, "the set and its start", [shape, dot])
 
 
-def _svg(width: float, height: float, label: str, parts: list[str]) -> str:
+def _make_picture(width: float, height: float, label: str, parts: list[str]) -> str:
     """A picture of this size and a rim for the width of its lines."""
-    box = (
-        f'width="{width + 6:.0f}" height="{height + 6:.0f}" viewBox="-3 -3 {width + 6:.0f} {height + 6:.0f}"'
-    )
+    across = f"{width + 6:.0f}"
+    down = f"{height + 6:.0f}"
+    box = f'width="{across}" height="{down}" viewBox="-3 -3 {across} {down}"'
     return f'<svg {box} role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
 
 
-def _places(x: Array, y: Array) -> str:
-    return " ".join(f"{across:.1f},{down:.1f}" for across, down in zip(x.tolist(), y.tolist(), strict=True))
+def _format_places(x: Array, y: Array) -> str:
+    pairs = zip(x.tolist(), y.tolist(), strict=True)
+    return " ".join(f"{across:.1f},{down:.1f}" for across, down in pairs)

@@ -19,17 +19,25 @@ class WorkerLost(RuntimeError):
 
 
 @contextmanager
-def workers(backend: str = "local", address: str | None = None, jobs: int | None = None) -> Iterator[int]:
-    """Make these the workers of :func:`unordered`; for how many there should be work."""
+def open_workers(
+    backend: str = "local", address: str | None = None, jobs: int | None = None
+) -> Iterator[int]:
+    """Use these workers for all calls of :func:`map_unordered` within; yields how many calls to have at once."""
     from joblib import effective_n_jobs, parallel_config
 
-    connect = {"local": _local, "dask": _dask, "ray": _ray, "spark": _spark}[backend]
+    connections = {
+        "local": _connect_local,
+        "dask": _connect_dask,
+        "ray": _connect_ray,
+        "spark": _connect_spark,
+    }
+    connect = connections[backend]
     with connect(address) as options, parallel_config(**options, n_jobs=jobs or -1):
         yield effective_n_jobs(jobs or -1)
 
 
-def unordered(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-    """The answers as they come; a call that raises ends them all. Workers are those of :func:`workers` around it."""
+def map_unordered(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    """The answers as they come; a call that raises ends them all. Workers are those of :func:`open_workers` around it."""
     from joblib import Parallel, delayed
     from joblib.externals.loky import get_reusable_executor
     from joblib.externals.loky.process_executor import BrokenProcessPool
@@ -43,9 +51,8 @@ def unordered(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[
         how = "list"
     try:
         for first in range(0, len(items), max(1, at_once)):
-            answers: Any = Parallel(return_as=how)(
-                delayed(function)(item) for item in items[first : first + at_once]
-            )
+            calls = (delayed(function)(item) for item in items[first : first + at_once])
+            answers: Any = Parallel(return_as=how)(calls)
             yield from answers
     except BrokenProcessPool as lost:
         raise WorkerLost(LOST) from lost
@@ -59,7 +66,7 @@ def unordered(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[
 
 
 @contextmanager
-def _local(address: str | None) -> Iterator[dict[str, Any]]:
+def _connect_local(address: str | None) -> Iterator[dict[str, Any]]:
     if address is not None:
         raise refusal(
             "sweep",
@@ -72,11 +79,11 @@ def _local(address: str | None) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _dask(address: str | None) -> Iterator[dict[str, Any]]:
+def _connect_dask(address: str | None) -> Iterator[dict[str, Any]]:
     try:
         from dask.distributed import Client
     except ImportError as missing:
-        raise _missing("dask", "klazy[cluster]") from missing
+        raise _missing_package("dask", "klazy[cluster]") from missing
     if address is None:
         raise refusal(
             "sweep", "the scheduler's address for dask", "address", address, "write --address tcp://host:8786"
@@ -88,10 +95,10 @@ def _dask(address: str | None) -> Iterator[dict[str, Any]]:
             "sweep", "a dask scheduler that answers", "address", address, f"start one there ({failed})"
         ) from failed
     with client:
-        yield {"backend": _on_dask(client, address)}
+        yield {"backend": _make_dask_backend(client, address)}
 
 
-def _on_dask(client: Any, address: str) -> Any:
+def _make_dask_backend(client: Any, address: str) -> Any:
     """joblib's backend, which by itself plays here if there is a single worker, and waits for ever for a call that kills it."""
     from joblib._dask import DaskDistributedBackend
 
@@ -117,31 +124,33 @@ def _on_dask(client: Any, address: str) -> Any:
 
 
 @contextmanager
-def _ray(address: str | None) -> Iterator[dict[str, Any]]:
+def _connect_ray(address: str | None) -> Iterator[dict[str, Any]]:
     try:
         ray = import_module("ray")
         joining = import_module("ray.util.joblib")
     except ImportError as missing:
-        raise _missing("ray", "ray") from missing
+        raise _missing_package("ray", "ray") from missing
     joining.register_ray()
     with ray.init(address=address, ignore_reinit_error=True, log_to_driver=False):
         yield {"backend": "ray"}
 
 
 @contextmanager
-def _spark(address: str | None) -> Iterator[dict[str, Any]]:
+def _connect_spark(address: str | None) -> Iterator[dict[str, Any]]:
     try:
         joining = import_module("joblibspark")
         sql = import_module("pyspark.sql")
     except ImportError as missing:
-        raise _missing("spark", "joblibspark pyspark") from missing
+        raise _missing_package("spark", "joblibspark pyspark") from missing
     joining.register_spark()
     session = sql.SparkSession.builder.appName("klazy")
-    with (session if address is None else session.master(address)).getOrCreate():
+    if address is not None:
+        session = session.master(address)
+    with session.getOrCreate():
         yield {"backend": "spark"}
 
 
-def _missing(backend: str, package: str) -> Exception:
+def _missing_package(backend: str, package: str) -> Exception:
     return refusal(
         "sweep", f"{backend} installed for this backend", "backend", backend, f"pip install '{package}'"
     )

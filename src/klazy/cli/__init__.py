@@ -21,7 +21,7 @@ app.command("replay", short_help="Tell what laziness would have saved on your ow
 app.add_typer(sweep.app, name="sweep", short_help="Play a study of many runs, here or on a cluster.")
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"klazy {klazy.__version__}")
         raise typer.Exit
@@ -30,7 +30,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Smoothed online learning: decisions that should hold still, because changing one's mind costs something."""

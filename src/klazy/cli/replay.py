@@ -9,7 +9,7 @@ import typer
 
 from klazy.base.checks import refusal
 from klazy.base.files import write_durably
-from klazy.cli.show import Json, print_table, progress
+from klazy.cli.terminal import Json, print_table, read_command_line, show_progress
 from klazy.live.agent import Agent
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ def replay(
       klazy replay load.parquet --domain box --upper 40 --costs pinball --short 10 --html report.html
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.001 --emit agent.json
     """  # fmt: skip
-    from klazy.studies import replay as of
-    from klazy.studies.replay import words
+    from klazy.studies.replay import Source, make_setup, words
+    from klazy.studies.replay import replay as replay_trace
 
     for file in (html, emit):
         if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
             raise refusal("replay", "a file in a folder that is there", "file", file, "choose another")
-    source = of.Source(trace, time, fill, positive=costs == "log-wealth")
+    source = Source(trace, time, fill, positive=costs == "log-wealth")
     shape = {
         "total": total,
         "cap": cap,
@@ -86,38 +86,37 @@ def replay(
         "radius": radius,
         "polytope": polytope,
     }
-    played = of.game(source.dim, domain, costs, movement, move_cost, **shape, short=short, excess=excess)
-    with progress() as bar:
+    setup = make_setup(source.dim, domain, costs, movement, move_cost, **shape, short=short, excess=excess)
+    with show_progress() as bar:
         task = bar.add_task("replaying", total=1.0)
-        found = of.replay(source, played, train, lambda share: bar.update(task, completed=share))
+        found = replay_trace(source, setup, train, lambda share: bar.update(task, completed=share))
     if not as_json:
         print("\n".join(words.answer(found)))
         if source.filled:
-            print(
-                f"{source.filled} {'rows were dropped' if fill == 'drop' else f'missing cells were filled: {fill}'}."
-            )
+            what = "rows were dropped" if fill == "drop" else f"missing cells were filled: {fill}"
+            print(f"{source.filled} {what}.")
         print()
-        print_table(words.table(found))
+        print_table(words.tabulate(found))
     if html is not None:
-        page = _page(found).encode()
-        _written(html, lambda: write_durably(html, page))
+        page = _make_page(found).encode()
+        _write_or_refuse(html, lambda: write_durably(html, page))
     emitted = None if emit is None else _emit(found, emit)
     if as_json:
-        print(json.dumps(words.as_object(found) | {"emitted": emitted}))
+        print(json.dumps(words.to_dict(found) | {"emitted": emitted}))
         return
-    for said in (html and f"{html}", emitted and f"{emit}: {emitted}"):
-        if said:
-            print(said)
+    if html is not None:
+        print(html)
+    if emitted is not None:
+        print(f"{emit}: {emitted}")
 
 
-def _page(found: "Replay") -> str:
-    from klazy.studies.paper.report import command_line
-    from klazy.studies.replay.pages import html
+def _make_page(found: "Replay") -> str:
+    from klazy.studies.replay.page import make_report
 
-    return html(found, command_line())
+    return make_report(found, read_command_line())
 
 
-def _written(file: Path, write: Callable[[], None]) -> None:
+def _write_or_refuse(file: Path, write: Callable[[], None]) -> None:
     try:
         write()
     except OSError as failed:
@@ -129,8 +128,8 @@ def _written(file: Path, write: Callable[[], None]) -> None:
 def _emit(found: "Replay", file: Path) -> str:
     """Write the best learner as it stands after the last row; its name."""
     from klazy.studies.replay.contenders import Learning
-    from klazy.studies.replay.words import named
+    from klazy.studies.replay.words import describe
 
     score = next(score for score in found.scores if isinstance(score.player, Learning))
-    _written(file, lambda: Agent(score.player.learner, state=score.player.state).save(file))
-    return named(score)
+    _write_or_refuse(file, lambda: Agent(score.player.learner, state=score.player.state).save(file))
+    return describe(score)

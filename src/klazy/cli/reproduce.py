@@ -8,10 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from klazy.base.checks import refusal
-from klazy.cli.show import Json, print_table, progress
+from klazy.cli.terminal import Json, print_table, read_command_line, show_progress
 from klazy.studies.paper import report
 from klazy.studies.paper.definitions import PRESETS, Settings
-from klazy.studies.paper.reproduce import PARTS, Job, as_object, experiments, jobs_of, results, run_jobs
+from klazy.studies.paper.reproduce import (
+    PARTS,
+    Job,
+    check_experiments,
+    compute_results,
+    group_results,
+    list_jobs,
+    run_jobs,
+)
 
 OUT = Path("reproduction")
 
@@ -24,7 +32,10 @@ def list_parts(as_json: Json = False) -> None:
       klazy list
     """
     rows = [{"name": name, "kind": part.kind, "about": part.about} for name, part in PARTS.items()]
-    print(json.dumps({"parts": rows}, indent=1)) if as_json else print_table(rows)
+    if as_json:
+        print(json.dumps({"parts": rows}, indent=1))
+    else:
+        print_table(rows)
 
 
 def reproduce(
@@ -71,37 +82,42 @@ def reproduce(
       klazy reproduce stochastic seeds --seeds 50 --out here
       klazy reproduce worst-case --preset authors --json
     """  # fmt: skip
-    settings = Settings(preset or PRESETS[0], seed, seeds or (5 if quick else 20), quick)
+    if seeds is None:
+        seeds = 5 if quick else 20
+    settings = Settings(preset or PRESETS[0], seed, seeds, quick)
     if as_json and out is None:
-        found = results(names or [], settings.preset, settings)
+        found = compute_results(names or [], settings.preset, settings)
     elif as_json:
-        found = _make(experiments(names or []), (settings.preset,), settings, out or OUT, jobs)[0]
+        found = _make_report(check_experiments(names or []), (settings.preset,), settings, out or OUT, jobs)[
+            0
+        ]
     else:
-        found, page = _make(names or [], (preset,) if preset else PRESETS, settings, out or OUT, jobs)
+        presets = (preset,) if preset else PRESETS
+        found, page = _make_report(names or [], presets, settings, out or OUT, jobs)
         _print_results(found, page, bool(names), quick)
     if as_json:
-        print(json.dumps(as_object(settings.preset, found)))
+        print(json.dumps(group_results(settings.preset, found)))
 
 
-def _make(
+def _make_report(
     names: list[str], presets: Sequence[str], settings: Settings, out: Path, workers: int | None
 ) -> tuple[list[dict[str, Any]], Path]:
     """Make what is wanted, and a report on all that is there under these settings; the rows of what is wanted, its path."""
-    made = jobs_of(names, presets, settings, out)
+    made = list_jobs(names, presets, settings, out)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as failed:
         raise refusal(
             "reproduce", "a folder to write to", "out", out, failed.strerror or "choose another"
         ) from failed
-    _run(made, workers)
-    present = [job for job in jobs_of([], PRESETS, settings, out) if job in made or job.done()]
-    return report.results_of(made), report.write(out, present, report.command_line())
+    _run_with_bar(made, workers)
+    present = [job for job in list_jobs([], PRESETS, settings, out) if job in made or job.is_done()]
+    return report.collect_results(made), report.write_report(out, present, read_command_line())
 
 
-def _run(made: Sequence[Job], workers: int | None) -> None:
+def _run_with_bar(made: Sequence[Job], workers: int | None) -> None:
     """Make the jobs, with a bar on a terminal."""
-    with progress() as bar:
+    with show_progress() as bar:
         task = bar.add_task("reproducing", total=sum(PARTS[job.name].seconds for job in made))
         for done in run_jobs(made, workers):
             bar.update(task, advance=PARTS[done.name].seconds, description=f"{done.name} done")
@@ -113,9 +129,12 @@ def _print_results(rows: Sequence[dict[str, Any]], page: Path, some: bool, quick
         print(report.QUICK)
     if some and rows:
         print_table(
-            [{"preset": row["preset"], "experiment": row["experiment"], **report.shown(row)} for row in rows]
+            [
+                {"preset": row["preset"], "experiment": row["experiment"], **report.select_columns(row)}
+                for row in rows
+            ]
         )
-    claims = report.claims_of(rows)
+    claims = report.check_claims(rows)
     if claims:
         print("What the paper's better learners save, in per cent, as printed and as found:")
         print_table(claims)

@@ -12,7 +12,7 @@ from rich.progress import TextColumn
 from typer.core import TyperGroup
 
 from klazy.base.checks import one_of, refusal
-from klazy.cli.show import Json, print_table, progress
+from klazy.cli.terminal import Json, print_table, show_progress
 
 if TYPE_CHECKING:
     from klazy.studies.sweep import Sweep
@@ -36,7 +36,9 @@ class _PlayByDefault(TyperGroup):
     """`klazy sweep study.toml` is `klazy sweep play study.toml`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if args and args[0] in self.commands else ["play", *args])
+        if not args or args[0] not in self.commands:
+            args = ["play", *args]
+        return super().parse_args(ctx, args)
 
 
 app = typer.Typer(cls=_PlayByDefault, rich_markup_mode=None)
@@ -47,8 +49,8 @@ def sweep() -> None:
     """Play a study of many runs, on this machine or a cluster; draw it."""
 
 
-@app.command()
-def play(
+@app.command("play")
+def play_study(
     study: Annotated[Path | None, typer.Argument(help="A TOML file, see --init.", show_default=False)] = None,
     out: Annotated[
         Path | None,
@@ -87,24 +89,30 @@ def play(
       klazy sweep plot results
     """  # fmt: skip
     from klazy.studies.sweep.runs import refuse_held_out
-    from klazy.studies.sweep.study import Study, example
+    from klazy.studies.sweep.study import Study, read_example
 
     if init:
-        print(example(), end="")
+        print(read_example(), end="")
         return
     if study is None:
         raise refusal("sweep", "a study", "study", None, "`klazy sweep --init > study.toml` makes one")
     _make_importable()
     chosen = Study.read(study)
-    names = tuple(block.name for block in chosen.learners)
+    names = tuple(spec.name for spec in chosen.learners)
     if relative_to is not None:
         one_of(relative_to, "relative_to", "sweep", names)
     if held_out:
         refuse_held_out(chosen)
-    chosen = chosen if seed is None else Study(**chosen.to_dict() | {"seed": seed})
+    if seed is not None:
+        chosen = Study(**chosen.to_dict() | {"seed": seed})
     folder = out or study.with_suffix("")
-    found = _play(chosen, folder, backend=backend, address=address, jobs=jobs, retry_failed=retry_failed)
-    print(json.dumps(found.counts())) if as_json else _print_sweep(found, folder, relative_to, held_out)
+    found = _play_with_bar(
+        chosen, folder, backend=backend, address=address, jobs=jobs, retry_failed=retry_failed
+    )
+    if as_json:
+        print(json.dumps(found.counts()))
+    else:
+        _print_sweep(found, folder, relative_to, held_out)
 
 
 def _make_importable() -> None:
@@ -117,12 +125,12 @@ def _stop(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _play(study: Any, folder: Path, **options: Any) -> "Sweep":
+def _play_with_bar(study: Any, folder: Path, **options: Any) -> "Sweep":
     """Play it, with a bar on a terminal."""
     from klazy.studies.sweep import sweep
 
     before = signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C does, so that no worker is left behind
-    with progress(TextColumn("{task.fields[rate]}")) as bar:
+    with show_progress(TextColumn("{task.fields[rate]}")) as bar:
         task = bar.add_task("sweeping", total=None, rate="")
 
         def step(done: int, total: int, learner_rounds: int) -> None:
@@ -143,13 +151,13 @@ def _play(study: Any, folder: Path, **options: Any) -> "Sweep":
 
 def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out: bool) -> None:
     """The best cells or all, what failed, how fast it was, and where the rest is."""
-    from klazy.studies.sweep.table import summary
+    from klazy.studies.sweep.table import summarize
 
     metric = found.study.metrics[0]
     if found.failed < found.runs:
         cells = found.cells(relative_to=relative_to, held_out=held_out)
         cells.write_csv(folder / "cells.csv")
-        table = summary(cells, CELLS)
+        table = summarize(cells, CELLS)
         less = f", in per cent more than {relative_to}'s" if relative_to else ""
         chosen = " on the odd seeds, best cells chosen by the even ones" if held_out else ""
         print(
@@ -160,9 +168,8 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
                 f"The best cell of each learner and setting, of {len(cells)}; all are in {folder / 'cells.csv'}"
             )
         print_table(table)
-    for key, error in (
-        found.rows.filter(found.rows["error"].is_not_null()).select("key", "error").head(3).iter_rows()
-    ):
+    failed = found.rows.filter(found.rows["error"].is_not_null())
+    for key, error in failed.select("key", "error").head(3).iter_rows():
         print(f"failed: {key[:8]} {error}")
     rate = found.learner_rounds / found.seconds
     print(
@@ -173,8 +180,8 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
     print(f"{folder}; `klazy sweep plot {folder}` draws it, klazy.load_sweep({str(folder)!r}) reads it")
 
 
-@app.command()
-def plot(
+@app.command("plot")
+def plot_study(
     folder: Annotated[Path, typer.Argument(help="The folder of a sweep.")],
     metric: Annotated[
         str | None, typer.Option(help="What to draw.", show_default="the study's first")
@@ -196,15 +203,17 @@ def plot(
       klazy sweep plot results --x k --y sigma --metric switching
     """  # fmt: skip
     from klazy import show
-    from klazy.studies.sweep.execute import stored
-    from klazy.studies.sweep.figures import figures_of
-    from klazy.studies.sweep.table import cells_of
+    from klazy.studies.sweep.drawing import draw_cells
+    from klazy.studies.sweep.execute import load_study
+    from klazy.studies.sweep.table import average_cells
 
     _make_importable()
-    study, rows = stored(folder)
+    study, rows = load_study(folder)
     shown = metric or study.metrics[0]
-    cells = cells_of(rows, shown, relative_to, held_out)
-    label = shown.replace("_", " ") + (f", % more than {relative_to}'s" if relative_to else "")
+    cells = average_cells(rows, shown, relative_to, held_out)
+    label = shown.replace("_", " ")
+    if relative_to is not None:
+        label += f", % more than {relative_to}'s"
     into = out or folder / "figures"
     try:
         into.mkdir(parents=True, exist_ok=True)
@@ -213,9 +222,10 @@ def plot(
             "sweep plot", "a folder to write to", "out", into, failed.strerror or "choose another"
         ) from failed
     files = []
-    for name, figure in figures_of(cells, label, x, y):
-        show.write(figure, into / name)
+    for name, figure in draw_cells(cells, label, x, y):
+        show.write_figure(figure, into / name)
         files.append(str(into / f"{name}.png"))
-    print(json.dumps({"figures": files})) if as_json else print(
-        "\n".join(files) or "nothing varies: there is nothing to draw"
-    )
+    if as_json:
+        print(json.dumps({"figures": files}))
+    else:
+        print("\n".join(files) or "nothing varies: there is nothing to draw")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy.base.checks import one_of, positive, refusal, whole
-from klazy.datasets.sources import SOURCES, Source
+from klazy.datasets.sources import SOURCES, Provenance
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["CARRIERS", "SOURCES", "Source", "cache_requests", "flights", "llm_requests", "stock_prices"]
+__all__ = ["CARRIERS", "SOURCES", "Provenance", "cache_requests", "flights", "llm_requests", "stock_prices"]
 
 #: All sixteen, by number of flights; the first nine have more than 10 000 each, the tenth half as many.
 CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX", "FL", "AS", "F9", "YV", "HA", "OO")
@@ -51,16 +51,18 @@ def flights(
             carriers,
             "leave it out for the nine largest",
         )
-    pl = _polars("flights")
-    frame = _read(pl, "flights").with_columns(departed=pl.col("scheduled") - pl.col("cancelled"))
-    sums = [pl.col(measure).filter(pl.col("carrier") == carrier).sum().alias(carrier) for carrier in carriers]
-    if measure in AVERAGED:
-        flown = [pl.col(AVERAGED[measure]).filter(pl.col("carrier") == carrier).sum() for carrier in carriers]
-        sums = [
-            pl.when(n > 0).then(total / n).alias(name)
-            for name, total, n in zip(carriers, sums, flown, strict=True)
-        ]
-    return frame.group_by(pl.col("time").dt.truncate(f"{hours}h")).agg(sums).sort("time")
+    pl = _import_polars("flights")
+    frame = _read_dataset(pl, "flights").with_columns(departed=pl.col("scheduled") - pl.col("cancelled"))
+    columns = []
+    for carrier in carriers:
+        its_own = pl.col("carrier") == carrier
+        value = pl.col(measure).filter(its_own).sum()
+        if measure in AVERAGED:
+            count = pl.col(AVERAGED[measure]).filter(its_own).sum()
+            value = pl.when(count > 0).then(value / count)
+        columns.append(value.alias(carrier))
+    interval = pl.col("time").dt.truncate(f"{hours}h")
+    return frame.group_by(interval).agg(columns).sort("time")
 
 
 def cache_requests() -> "polars.DataFrame":
@@ -73,7 +75,7 @@ def cache_requests() -> "polars.DataFrame":
     >>> requests.height, requests["object"].n_unique()
     (112004, 14151)
     """
-    return _read(_polars("cache_requests"), "cache_requests")
+    return _read_dataset(_import_polars("cache_requests"), "cache_requests")
 
 
 def llm_requests(service: str = "conversation", seconds: float | None = None) -> "polars.DataFrame":
@@ -87,8 +89,8 @@ def llm_requests(service: str = "conversation", seconds: float | None = None) ->
     (632, 1327909)
     """
     service = one_of(service, "service", "llm_requests", ("conversation", "code"))
-    pl = _polars("llm_requests")
-    frame = _read(pl, "llm_requests").filter(pl.col("service") == service)
+    pl = _import_polars("llm_requests")
+    frame = _read_dataset(pl, "llm_requests").filter(pl.col("service") == service)
     microseconds = frame["microseconds"].to_numpy()
     tokens = pl.col("prompt_tokens", "output_tokens")
     if seconds is None:  # NumPy divides; polars multiplies by 1e-6, which is off in the last digit
@@ -114,7 +116,7 @@ def stock_prices(measure: str = "price") -> "polars.DataFrame":
     33 years: every portfolio of them looks better than could have been known. Compare such portfolios with each other only.
     """
     measure = one_of(measure, "measure", "stock_prices", ("price", "relative"))
-    pl = _polars("stock_prices")
+    pl = _import_polars("stock_prices")
     try:
         from skfolio.datasets import load_sp500_dataset  # pyright: ignore[reportMissingImports]
     except ImportError as missing:
@@ -125,11 +127,13 @@ def stock_prices(measure: str = "price") -> "polars.DataFrame":
     stocks = {str(name): table[name].to_numpy() for name in table.columns}
     dates = pl.Series(table.index.to_numpy()).cast(pl.Date)
     prices = pl.DataFrame({"time": dates} | stocks, nan_to_null=True)
+    if measure == "price":
+        return prices
     each = pl.exclude("time")
-    return prices if measure == "price" else prices.with_columns(each / each.shift(1)).slice(1)
+    return prices.with_columns(each / each.shift(1)).slice(1)
 
 
-def _polars(owner: str) -> Any:
+def _import_polars(owner: str) -> Any:
     """The library, imported when a data set is first asked for."""
     try:
         import polars
@@ -140,6 +144,7 @@ def _polars(owner: str) -> Any:
     return polars
 
 
-def _read(pl: Any, name: str) -> "polars.DataFrame":
+def _read_dataset(pl: Any, name: str) -> "polars.DataFrame":
     """The file of a data set, its small integers as wide ones, which do not overflow when they are added or multiplied."""
-    return pl.read_parquet(SOURCES[name].file).with_columns(pl.selectors.integer().cast(pl.Int64))
+    frame = pl.read_parquet(SOURCES[name].file)
+    return frame.with_columns(pl.selectors.integer().cast(pl.Int64))

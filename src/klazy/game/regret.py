@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from klazy import show
 from klazy.base.checks import Array, all_finite, real_array, refusal, rows, vector
-from klazy.base.html import card, row, sparkline, table
+from klazy.base.html import draw_sparkline, line_up, make_card, make_table
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace
 from klazy.hindsight import Optimum
@@ -65,8 +65,8 @@ class Regret:
         numbers = [{"": name, "value": getattr(self, name)} for name in NUMBERS]
         picture = ""
         if self.curves is not None:
-            picture = sparkline(self._running)
-        return card("Regret", "", row(table(numbers), picture))
+            picture = draw_sparkline(self._running)
+        return make_card("Regret", "", line_up(make_table(numbers), picture))
 
     @property
     def _running(self) -> dict[str, Array]:
@@ -83,7 +83,7 @@ class Regret:
         >>> [line.get_ydata()[-1].item() for line in regret(trace, [-1.0]).plot().axes[0].lines]
         [1.5, 1.0, 2.5]
         """
-        return show.curves(self._running, "regret so far")
+        return show.draw_curves(self._running, "regret so far")
 
 
 def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, refusal
-from klazy.base.html import card, code, paragraph, row, sparkline, table
+from klazy.base.html import draw_sparkline, line_up, make_card, make_paragraph, make_table, mark_code
 from klazy.costs import Costs
 from klazy.learners.base import S
 from klazy.movement import Movement
-from klazy.show import figure
+from klazy.show import draw_run
 
 if TYPE_CHECKING:
     import polars
@@ -143,9 +143,9 @@ class Trace(Generic[S]):
         if "hitting" in self.kept:
             hit = np.cumsum(self.hitting)
             moved = np.cumsum(self.switching)
-            picture = sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
-        words = [paragraph(line) for line in (self._game, *self._moves)]
-        return card("Trace", code(self._title), *words, row(table(rows, 6), picture))
+            picture = draw_sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
+        words = [make_paragraph(line) for line in (self._game, *self._moves)]
+        return make_card("Trace", mark_code(self._title), *words, line_up(make_table(rows, 6), picture))
 
     @property
     def _game(self) -> str:
@@ -188,7 +188,7 @@ class Trace(Generic[S]):
         >>> [ax.get_ylabel() for ax in run(GD(Box(-1, 1), 2.0), [[1.0], [-1.0]], engine="step").plot().axes]
         ['cost so far', 'decision']
         """
-        return figure(self.hitting, self.switching, self.kept.get("x"), self.kept.get("weights"))
+        return draw_run(self.hitting, self.switching, self.kept.get("x"), self.kept.get("weights"))
 
     def gradients(self) -> Array:
         """g_t, the gradients at the points played, of shape (T, d)."""

@@ -76,7 +76,7 @@ class Frontier:
         lower, upper = self.best(P)
         lines = {"best in hindsight": upper}
         bands = {"best in hindsight": (lower, upper)}
-        return show.sweep(P, lines, "path length", "hitting cost", bands=bands, marked=named, log="x")
+        return show.draw_lines(P, lines, "path length", "hitting cost", bands=bands, marked=named, log="x")
 
     def _corners(self) -> Array:
         """Where the bounds may be furthest apart: at corners of the polygon, and where neighbouring lines meet."""

@@ -61,7 +61,7 @@ class Optimum:
         >>> offline_optimum([[1.0], [-1.0]], Box(-1, 1)).plot().axes[0].get_ylabel()
         'decision'
         """
-        return show.points(self.u)
+        return show.draw_points(self.u)
 
 
 class GapNotReached(ArithmeticError):

@@ -12,7 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from klazy.base.checks import one_of, refusal
-from klazy.base.files import locked, sync_folder, write_durably
+from klazy.base.files import lock_file, sync_folder, write_durably
 from klazy.live.records import (
     FIRST,
     FORMAT,
@@ -173,7 +173,7 @@ def _drop_modules(value: Any) -> Any:
 def _lock(path: Path, folder: Path) -> Any:
     """The journal, for this process alone."""
     try:
-        return locked(path, "Agent.open", wait=False)
+        return lock_file(path, "Agent.open", wait=False)
     except BlockingIOError:
         raise refusal(
             "Agent.open", "an agent that nobody has open", "path", folder, "close it there first"

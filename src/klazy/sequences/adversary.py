@@ -20,13 +20,15 @@ def square_wave(k: int, T: int, active: int | None = None) -> Scenario:
     >>> square_wave(k=4, T=9).costs.subgradient(3, np.zeros(1)), square_wave(k=4, T=9).comparator[:5, 0].tolist()
     (array([-1.]), [-1.0, -1.0, 1.0, 1.0, -1.0])
     """
-    even, blocks, active = _wave(k, T, active)
-    wave = np.concatenate((np.ones(even // 2), -np.ones(even // 2), np.zeros(k - even)))
+    even, blocks, active = _check_wave(k, T, active)
+    half = np.ones(even // 2)
+    wave = np.concatenate((half, -half, np.zeros(k - even)))
     g = np.concatenate((np.tile(wave, blocks), np.zeros(T - blocks * k)))
     u = np.empty(T)
     at = -1.0
-    for t in range(T):  # a round without cost is no reason to move
-        at = -g[t] if t < active * k and g[t] else at
+    for t in range(T):
+        if t < active * k and g[t] != 0.0:  # a round without cost is no reason to move
+            at = -g[t]
         u[t] = at
     return Scenario("square wave", Box(-1.0, 1.0), LinearCosts(g[:, None]), u[:, None])
 
@@ -39,12 +41,12 @@ def square_wave_regret(k: int, T: int, sigma: float, active: int | None = None) 
     >>> square_wave_regret(k=4, T=40, sigma=3.0)
     46.66...
     """
-    even, blocks, active = _wave(k, T, active)
+    even, blocks, active = _check_wave(k, T, active)
     sigma = positive(sigma, "sigma", "square_wave_regret")
     return active * even + blocks * min(1.0, even / (2.0 * sigma))
 
 
-def _wave(k: int, T: int, active: int | None) -> tuple[int, int, int]:
+def _check_wave(k: int, T: int, active: int | None) -> tuple[int, int, int]:
     k = whole(k, "k", "square_wave", "a slack k >= 2", "greedy GD has no such wave")
     T = whole(T, "T", "square_wave", "a horizon T >= 1", "give the number of rounds")
     if k < 2:
@@ -52,11 +54,9 @@ def _wave(k: int, T: int, active: int | None) -> tuple[int, int, int]:
     blocks = T // k
     if blocks == 0:
         raise refusal("square_wave", f"T >= k={k}, one block at least", "T", T, "play longer")
-    active = (
-        blocks
-        if active is None
-        else whole(active, "active", "square_wave", "active >= 1", "give a number of blocks")
-    )
+    if active is None:
+        active = blocks
+    active = whole(active, "active", "square_wave", "active >= 1", "give a number of blocks")
     if active > blocks:
         raise refusal(
             "square_wave", f"1 to T//k={blocks} active blocks", "active", active, "choose one of these"
@@ -70,12 +70,12 @@ def rotating(T: int = 101, settled: int = 12) -> Scenario:
     The comparator is the best fixed point.
     """
     T = whole(T, "T", "rotating", "a horizon T >= 1", "give the number of rounds")
-    settled = min(
-        whole(settled, "settled", "rotating", "settled >= 1", "give the rounds before the costs rotate"), T
-    )
+    settled = whole(settled, "settled", "rotating", "settled >= 1", "give the rounds before the costs rotate")
+    settled = min(settled, T)
     cycle = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-    g = np.vstack((np.tile([-1.0, 0.0], (settled, 1)), cycle[np.arange(T - settled) % 4]))
-    return _fixed("rotating", L1Ball(2), g)
+    before = np.tile([-1.0, 0.0], (settled, 1))
+    g = np.vstack((before, cycle[np.arange(T - settled) % 4]))
+    return _compare_with_fixed("rotating", L1Ball(2), g)
 
 
 def alternating(T: int = 101, settled: int = 11) -> Scenario:
@@ -85,12 +85,12 @@ def alternating(T: int = 101, settled: int = 11) -> Scenario:
     """
     T = whole(T, "T", "alternating", "a horizon T >= 1", "give the number of rounds")
     t = np.arange(1, T + 1)
-    return _fixed(
-        "alternating", L2Ball(2), np.column_stack((-np.ones(T), np.where(t <= settled, 0.0, (-1.0) ** t)))
-    )
+    second = np.where(t <= settled, 0.0, (-1.0) ** t)
+    g = np.column_stack((-np.ones(T), second))
+    return _compare_with_fixed("alternating", L2Ball(2), g)
 
 
-def _fixed(name: str, domain: L1Ball | L2Ball, g: np.ndarray) -> Scenario:
+def _compare_with_fixed(name: str, domain: L1Ball | L2Ball, g: np.ndarray) -> Scenario:
     u = np.broadcast_to(domain.argmin_linear(g.sum(axis=0)), g.shape)
     return Scenario(name, domain, LinearCosts(g), u)
 

@@ -32,7 +32,10 @@ def stochastic(
     Scenario('stochastic', L2Ball(dim=5), T=60000)
     """
     rng = np.random.default_rng(seed)
-    sign = np.concatenate(_signs(phases, length, rng if random_phases else None))[:, None]
+    lengths = _make_lengths(phases, length)
+    if random_phases:
+        lengths = _draw_lengths(lengths, rng)
+    sign = np.concatenate(_make_signs(lengths))[:, None]
     g = sign + rng.normal(scale=np.sqrt(10.0), size=(len(sign), dim))
     g /= np.linalg.norm(g, axis=1, keepdims=True)
     u = np.broadcast_to(-sign / np.sqrt(dim), g.shape)
@@ -49,25 +52,39 @@ def corrupted(
     """
     if random_phases and seed is None:
         raise refusal("corrupted", "a seed for random phases", "seed", seed, "give a number")
-    majority = _signs(phases, length, np.random.default_rng(seed) if random_phases else None)
-    seen = [np.resize(np.where(np.arange(110) < 100, sign[0], -sign[0]), len(sign)) for sign in majority]
+    lengths = _make_lengths(phases, length)
+    if random_phases:
+        lengths = _draw_lengths(lengths, np.random.default_rng(seed))
+    majority = _make_signs(lengths)
+    seen = []
+    for sign in majority:
+        burst = np.where(np.arange(110) < 100, sign[0], -sign[0])
+        seen.append(np.resize(burst, len(sign)))
     g = np.repeat(np.concatenate(seen)[:, None] / np.sqrt(dim), dim, axis=1)
     u = np.broadcast_to(-np.concatenate(majority)[:, None] / dim, g.shape)
     return Scenario("corrupted", L1Ball(dim), LinearCosts(g), u)
 
 
-def _signs(
-    phases: int, length: int, rng: "np.random.Generator | None"
-) -> list[Array]:  # quoted: numpy.random loads slowly
-    """+1 and -1 by turns for ``phases * length`` rounds; with ``rng`` a phase lasts half to one and a half times its length."""
+def _make_lengths(phases: int, length: int) -> list[int]:
     phases = whole(phases, "phases", "a sequence in phases", "phases >= 1", "give the number of phases")
     length = whole(length, "length", "a sequence in phases", "length >= 1", "give the rounds of a phase")
-    T = phases * length
-    lengths = [length] * phases
-    if rng is not None:
-        lengths = []
-        while sum(lengths) < T:
-            lengths.append(
-                min(int(rng.integers(-(-length // 2), length + length // 2 + 1)), T - sum(lengths))
-            )
-    return [np.full(n, 1.0 if i % 2 == 0 else -1.0) for i, n in enumerate(lengths)]
+    return [length for _ in range(phases)]
+
+
+def _draw_lengths(
+    equal: list[int], rng: "np.random.Generator"
+) -> list[int]:  # quoted: numpy.random loads slowly
+    """For as many rounds as equal phases have, phases of half to one and a half times their length."""
+    length = equal[0]
+    left = sum(equal)
+    lengths = []
+    while left > 0:
+        drawn = int(rng.integers(-(-length // 2), length + length // 2 + 1))
+        lengths.append(min(drawn, left))
+        left -= lengths[-1]
+    return lengths
+
+
+def _make_signs(lengths: list[int]) -> list[Array]:
+    """For every phase its sign in each round, +1 and -1 by turns."""
+    return [np.full(n, (-1.0) ** i) for i, n in enumerate(lengths)]

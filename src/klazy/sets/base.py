@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, frozen, real_array, refusal, vector
 from klazy.base.config import Config
-from klazy.base.html import outlined, paragraph, row
+from klazy.base.html import draw_outline, line_up, make_paragraph
 
 TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
 TURNS = 180  # directions in which a small picture of a set is drawn
@@ -152,12 +152,12 @@ class ConvexSet(Config, ABC):
         try:
             start = np.array2string(self.start, precision=4, threshold=8)
         except ImportError:  # the projection's, which comes with an extra
-            return arguments + paragraph(f"{facts}.")
-        return row(arguments, self._picture()) + paragraph(f"{facts}, start {start}.", "faint")
+            return arguments + make_paragraph(f"{facts}.")
+        return line_up(arguments, self._picture()) + make_paragraph(f"{facts}, start {start}.", "faint")
 
     def _picture(self) -> str:
         """The set in the plane, with its start."""
-        return outlined(outline(self, TURNS), self.start) if self.dim == 2 else ""
+        return draw_outline(outline(self, TURNS), self.start) if self.dim == 2 else ""
 
 
 def outline(domain: ConvexSet, turns: int = 720) -> Array:

@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from klazy.show.compare import Lines, curves, panels, sweep
-from klazy.show.files import write
-from klazy.show.grouped import bars
-from klazy.show.heat import Heat, heat
-from klazy.show.plane import greedy_and_lazy, snapshots
-from klazy.show.runs import certificate, figure, movement, points
-from klazy.show.steps import step
-from klazy.show.style import look
-from klazy.show.timelines import phases, sequence, wave
-from klazy.show.trade import decisions, pareto
+from klazy.show.bars import draw_bars
+from klazy.show.export import write_figure
+from klazy.show.heat import Heat, draw_heat
+from klazy.show.lines import Lines, draw_curves, draw_lines, draw_panels
+from klazy.show.plane import draw_greedy_and_lazy, draw_snapshots
+from klazy.show.runs import draw_certificate, draw_movement, draw_points, draw_run
+from klazy.show.steps import draw_step
+from klazy.show.style import choose_looks
+from klazy.show.timelines import draw_phases, draw_sequence, draw_wave
+from klazy.show.trade import draw_decisions, draw_pareto
 
 if TYPE_CHECKING:
     from klazy.show.style import Figure
@@ -20,23 +20,23 @@ __all__ = [
     "Figure",
     "Heat",
     "Lines",
-    "bars",
-    "certificate",
-    "curves",
-    "decisions",
-    "figure",
-    "greedy_and_lazy",
-    "heat",
-    "look",
-    "movement",
-    "panels",
-    "pareto",
-    "phases",
-    "points",
-    "sequence",
-    "snapshots",
-    "step",
-    "sweep",
-    "wave",
-    "write",
+    "choose_looks",
+    "draw_bars",
+    "draw_certificate",
+    "draw_curves",
+    "draw_decisions",
+    "draw_greedy_and_lazy",
+    "draw_heat",
+    "draw_lines",
+    "draw_movement",
+    "draw_panels",
+    "draw_pareto",
+    "draw_phases",
+    "draw_points",
+    "draw_run",
+    "draw_sequence",
+    "draw_snapshots",
+    "draw_step",
+    "draw_wave",
+    "write_figure",
 ]

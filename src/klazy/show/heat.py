@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.show.style import RED, tiles
+from klazy.show.style import RED, make_tiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,48 +25,50 @@ class Heat(NamedTuple):
     marked: Sequence[tuple[int, int]] = ()
 
 
-def heat(parts: dict[str, Heat], xlabel: str, ylabel: str, label: str) -> "Figure":
+def draw_heat(parts: dict[str, Heat], xlabel: str, ylabel: str, label: str) -> "Figure":
     """Heat maps by title, the lower the brighter, in cells of one size. Marked cells have a ring, one alone also its value."""
-    made, grid = tiles(len(parts), 2.6)
+    figure, grid = make_tiles(len(parts), 2.6)
     for ax, (title, part) in zip(grid, parts.items(), strict=True):
         known = part.values[np.isfinite(part.values)]
-        norm: Any = (
-            "log" if len(known) and known.min() > 0.0 and known.max() > DECADE * known.min() else "linear"
-        )
-        drawn = ax.pcolormesh(part.values, cmap="viridis_r", norm=norm, rasterized=part.values.size > 2000)
-        bar = made.colorbar(drawn, ax=ax)
+        norm = "linear"
+        if len(known) and known.min() > 0.0 and known.max() > DECADE * known.min():
+            norm = "log"
+        many = part.values.size > 2000
+        mesh = ax.pcolormesh(part.values, cmap="viridis_r", norm=norm, rasterized=many)
+        bar = figure.colorbar(mesh, ax=ax)
         bar.set_label(label, fontsize=7)
         bar.ax.tick_params(which="both", labelsize=6)
-        _ticks(ax, "x", part.x)
-        _ticks(ax, "y", part.y)
+        _set_ticks(ax, "x", part.x)
+        _set_ticks(ax, "y", part.y)
         ax.set_xlabel(xlabel, fontsize=8)
         ax.set_ylabel(ylabel, fontsize=8)
         ax.set_title(title, fontsize=7)
-        _rings(ax, part)
-    return made
+        _draw_rings(ax, part)
+    return figure
 
 
-def _rings(ax: "Axes", part: Heat) -> None:
+def _draw_rings(ax: "Axes", part: Heat) -> None:
     style: dict[str, Any] = {
         "markerfacecolor": "none",
         "markeredgecolor": RED,
         "markeredgewidth": 1.2,
         "clip_on": False,
     }
+    size = 7.0 if len(part.marked) == 1 else 4.0
     for row, column in part.marked:
-        ax.plot(column + 0.5, row + 0.5, "o", markersize=7.0 if len(part.marked) == 1 else 4.0, **style)
+        ax.plot(column + 0.5, row + 0.5, "o", markersize=size, **style)
     if len(part.marked) == 1:
         ((row, column),) = part.marked
-        said = f"{_number(part.values[row, column])} at {_number(part.x[column])}, {_number(part.y[row])}"
+        said = f"{_format_number(part.values[row, column])} at {_format_number(part.x[column])}, {_format_number(part.y[row])}"
         ax.set_title(f"{ax.get_title()}\nbest: {said}".strip(), fontsize=7)
 
 
-def _ticks(ax: "Axes", axis: str, values: Sequence[float]) -> None:
+def _set_ticks(ax: "Axes", axis: str, values: Sequence[float]) -> None:
     """The value under the middle of its cell, of every so many cells."""
     shown = range(0, len(values), -(-len(values) // LABELS[axis]))
     ax.tick_params(axis=axis, labelsize=7)  # pyright: ignore[reportArgumentType]
-    getattr(ax, f"set_{axis}ticks")([i + 0.5 for i in shown], [_number(values[i]) for i in shown])
+    getattr(ax, f"set_{axis}ticks")([i + 0.5 for i in shown], [_format_number(values[i]) for i in shown])
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:.0f}" if 1000.0 <= abs(value) < 1e9 or value % 1.0 == 0.0 else f"{value:.3g}"

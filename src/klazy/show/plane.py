@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.show.marks import arrows, name, sketch
-from klazy.show.style import BLUE, GREEN, GREY, ORANGE, PALE, ROW, WIDE, WIDTH, look, sheet
+from klazy.show.marks import draw_arrows, draw_sketch, write_names
+from klazy.show.style import BLUE, GREEN, GREY, ORANGE, PALE, ROW, WIDE, WIDTH, choose_looks, make_sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,21 +22,20 @@ ARROW: dict[str, Any] = {
     "shrinkA": 3.0,
     "shrinkB": 3.0,
 }
-NAMES = ("x_1", "y_2", "x_2")
 
 
-def snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
+def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
     """The last few actions of each learner, of shape (m, 2) by label, with an arrow from each to the next, around and around.
 
     ``outline``, of shape (n, 2), goes around the set. The picture shows the points from near; a sketch tells which part of the
     set it is. Who stands still has one marker and no arrow.
     """
-    window = _window(np.vstack(list(points.values())), float(np.ptp(outline, axis=0).max()) or 1.0)
+    window = _choose_window(np.vstack(list(points.values())), float(np.ptp(outline, axis=0).max()) or 1.0)
     (left, low), (right, high) = window
-    made = sheet(0.45 + WIDTH * (high - low) / (right - left))
+    figure = make_sheet(0.45 + WIDTH * (high - low) / (right - left))
     inch = (right - left) / (WIDTH - 0.5)
-    ax = made.subplots()
-    looks = look(points)
+    ax = figure.subplots()
+    looks = choose_looks(points)
     ax.fill(*outline.T, **PALE)
     for i, (label, path) in enumerate(points.items()):
         # Later ones are smaller, so that those on one spot are all seen.
@@ -45,20 +44,21 @@ def snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
             "markersize": max(3.5, 8.0 - 1.5 * i),
             "zorder": 3.0,
         } | looks[label]
-        ax.plot(*path.T, label=label, markeredgecolor="black" if style["marker"] == "x" else "white", **style)
+        edge = "black" if style["marker"] == "x" else "white"
+        ax.plot(*path.T, label=label, markeredgecolor=edge, **style)
         # Arrows are bent, so that there and back are two, and by as much more as there were learners before.
         for tail, head in zip(path, np.roll(path, -1, axis=0), strict=True):
             if np.linalg.norm(head - tail) > SHORTEST * inch:
                 bent = ARROW | {"color": style["color"], "connectionstyle": f"arc3,rad={0.12 * (i + 1)}"}
                 ax.annotate("", tuple(head), tuple(tail), arrowprops=bent)
-    _plane(ax, window)
-    made.legend(loc="outside lower left", ncols=4, **ROW)
+    _set_window(ax, window)
+    figure.legend(loc="outside lower left", ncols=4, **ROW)
     if (outline < window[0]).any() or (outline > window[1]).any():
-        sketch(made, outline, window)
-    return made
+        draw_sketch(figure, outline, window)
+    return figure
 
 
-def _window(points: Array, size: float) -> Array:
+def _choose_window(points: Array, size: float) -> Array:
     """The lower and upper corner of a window about the points, neither flat nor narrow nor tiny beside the set."""
     low = points.min(axis=0)
     high = points.max(axis=0)
@@ -67,14 +67,14 @@ def _window(points: Array, size: float) -> Array:
     return np.array([low + high - side, low + high + side]) / 2.0
 
 
-def _plane(ax: "Axes", window: Array) -> None:
+def _set_window(ax: "Axes", window: Array) -> None:
     (left, low), (right, high) = window
     ax.set(xlim=(left, right), ylim=(low, high), aspect="equal")
     ax.tick_params(labelsize=7)
     ax.locator_params(nbins=5)
 
 
-def greedy_and_lazy(
+def draw_greedy_and_lazy(
     outlines: dict[str, Array], greedy: dict[str, Array], lazy: dict[str, Array], cones: dict[str, Array]
 ) -> "Figure":
     r"""Two gradients in a row on one or more sets, each in a panel with its key as title: greedy and lazy part at the second.
@@ -92,17 +92,17 @@ def greedy_and_lazy(
 
     Hollow dots are unconstrained points, full ones projections; a thick line is how far the second step went.
     """
-    made = sheet(3.3, WIDE)
-    axes = made.subplots(1, len(outlines), squeeze=False)[0]
+    figure = make_sheet(3.3, WIDE)
+    axes = figure.subplots(1, len(outlines), squeeze=False)[0]
     for ax, title in zip(axes, outlines, strict=True):
         ax.set_title(title, fontsize=8)
-        _panel(ax, outlines[title], greedy[title], lazy[title], cones[title])
+        _draw_panel(ax, outlines[title], greedy[title], lazy[title], cones[title])
     handles, labels = axes[0].get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside lower center", ncols=4, **ROW)
-    return made
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, **ROW)
+    return figure
 
 
-def _panel(ax: "Axes", outline: Array, greedy: Array, lazy: Array, cone: Array) -> None:
+def _draw_panel(ax: "Axes", outline: Array, greedy: Array, lazy: Array, cone: Array) -> None:
     points = np.vstack((greedy, lazy))
     low = points.min(axis=0)
     high = points.max(axis=0)
@@ -119,26 +119,24 @@ def _panel(ax: "Axes", outline: Array, greedy: Array, lazy: Array, cone: Array) 
             linewidth=0.9,
             label="normal cone at $x_2$",
         )
-    arrows(ax, greedy[:2], GREY, 0.018, r"$-g_1/\sigma$", inch)
+    draw_arrows(ax, greedy[:2], GREY, 0.018, r"$-g_1/\sigma$", inch)
     for path, tail, colour, label in ((greedy, greedy[2], BLUE, "greedy"), (lazy, lazy[1], ORANGE, "lazy")):
-        arrows(ax, np.vstack((tail, path[3])), colour, 0.018, rf"$-g_2/\sigma$, {label}", inch)
+        draw_arrows(ax, np.vstack((tail, path[3])), colour, 0.018, rf"$-g_2/\sigma$, {label}", inch)
         ax.plot(*path[3:].T, ":", color=colour, linewidth=1.0)
         ax.plot(*path[[2, 4]].T, color=colour, linewidth=3.0, alpha=0.6, label=f"{label} moved")
     ax.plot(*greedy[1:3].T, ":", color=GREY, linewidth=1.0, label="projection")
-    lines = [
-        pair for path in (greedy, lazy) for pair in (*pairwise(path), (path[2], path[4]), (path[1], path[3]))
-    ]
-    busy = np.vstack((outline, *(np.linspace(*pair, 60) for pair in lines)))
-    named = dict(zip(NAMES, greedy, strict=False)) | {
+    busy = [outline]
+    for path in (greedy, lazy):
+        for tail, head in (*pairwise(path), (path[2], path[4]), (path[1], path[3])):
+            busy.append(np.linspace(tail, head, 60))
+    named = {
+        "x_1": greedy[0],
+        "y_2": greedy[1],
+        "x_2": greedy[2],
         r"x_3^\mathrm{lazy}": lazy[4],
         r"x_3^\mathrm{greedy}": greedy[4],
+        r"y_3^\mathrm{greedy}": greedy[3],
+        r"y_3^\mathrm{lazy}": lazy[3],
     }
-    name(
-        ax,
-        named | {r"y_3^\mathrm{greedy}": greedy[3], r"y_3^\mathrm{lazy}": lazy[3]},
-        busy,
-        window,
-        inch,
-        0.19,
-    )
-    _plane(ax, window)
+    write_names(ax, named, np.vstack(busy), window, inch, 0.19)
+    _set_window(ax, window)

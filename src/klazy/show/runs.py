@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from klazy.base.checks import Array
 from klazy.sets import Simplex
-from klazy.show.style import ABOVE, COLOURS, HEIGHT, OTHERS, drawn, sheet, tidy
+from klazy.show.style import ABOVE, COLOURS, HEIGHT, OTHERS, choose_rounds, make_sheet, tidy_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,44 +18,48 @@ FLAT = 10.0  # a bound this many times what it bounds would press it flat
 ROUNDING = 1e-12  # of the largest length drawn, where lengths end and rounding begins
 
 
-def figure(
+def draw_run(
     hitting: Array, switching: Array, x: Array | None = None, weights: Array | None = None
 ) -> "Figure":
     """Running totals of the costs; below them the points ``x`` and an ensemble's ``weights``, where given.
 
     Of a long run at most 2000 rounds are drawn, the last always. Points of one simplex are stacked areas, others lines.
     """
-    panels = 1 + (x is not None) + (weights is not None)
-    made = sheet(0.3 + HEIGHT * panels)
-    axes = made.subplots(panels, sharex=True, squeeze=False)[:, 0]
-    t = drawn(len(hitting))
-    _totals(axes[0], t, hitting, switching)
+    panels = 1
     if x is not None:
-        _points(axes[1], t, x)
+        panels += 1
     if weights is not None:
-        _areas(axes[-1], t, weights, "expert {}", 0)
+        panels += 1
+    figure = make_sheet(0.3 + HEIGHT * panels)
+    axes = figure.subplots(panels, sharex=True, squeeze=False)[:, 0]
+    t = choose_rounds(len(hitting))
+    _draw_totals(axes[0], t, hitting, switching)
+    if x is not None:
+        _draw_decisions(axes[1], t, x)
+    if weights is not None:
+        _draw_areas(axes[-1], t, weights, "expert {}", 0)
         axes[-1].set_ylabel("weights of the experts", fontsize=8)
     for ax in axes:
-        tidy(ax)
+        tidy_axes(ax)
     axes[-1].set_xlabel("round", fontsize=8)
-    return made
+    return figure
 
 
-def points(x: Array) -> "Figure":
-    """The points of shape (T, d) alone, drawn as :func:`figure` draws them."""
-    made = sheet(0.3 + HEIGHT)
-    ax = made.subplots()
-    _points(ax, drawn(len(x)), x)
-    tidy(ax)
+def draw_points(x: Array) -> "Figure":
+    """The points of shape (T, d) alone, drawn as :func:`draw_run` draws them."""
+    figure = make_sheet(0.3 + HEIGHT)
+    ax = figure.subplots()
+    _draw_decisions(ax, choose_rounds(len(x)), x)
+    tidy_axes(ax)
     ax.set_xlabel("round", fontsize=8)
-    return made
+    return figure
 
 
-def certificate(regret: Array, realised: Array, worst_case: Array, terms: dict[str, Array]) -> "Figure":
+def draw_certificate(regret: Array, realised: Array, worst_case: Array, terms: dict[str, Array]) -> "Figure":
     """Running regret below its certificate and its bound; below them the terms that the certificate adds up."""
-    made = sheet(0.3 + 2.0 * HEIGHT)
-    t = drawn(len(regret))
-    above, below = made.subplots(2, sharex=True)
+    figure = make_sheet(0.3 + 2.0 * HEIGHT)
+    t = choose_rounds(len(regret))
+    above, below = figure.subplots(2, sharex=True)
     for label, curve, colour in (
         ("Theorem 5", worst_case, COLOURS[3]),
         ("realised certificate", realised, COLOURS[0]),
@@ -70,22 +74,22 @@ def certificate(regret: Array, realised: Array, worst_case: Array, terms: dict[s
     above.set_ylabel("regret so far", fontsize=8)
     below.set_ylabel("the certificate's terms", fontsize=8)
     below.set_xlabel("round", fontsize=8)
-    tidy(above, ABOVE)
-    rises = np.max(list(terms.values())) > -np.min(
-        list(terms.values())
-    )  # from zero, so that one corner is free
-    tidy(below, {"loc": "upper left" if rises else "lower left", "borderaxespad": 0.2})
-    return made
+    tidy_axes(above, ABOVE)
+    values = list(terms.values())
+    rises = np.max(values) > -np.min(values)  # from zero, so that one corner is free
+    corner = "upper left" if rises else "lower left"
+    tidy_axes(below, {"loc": corner, "borderaxespad": 0.2})
+    return figure
 
 
-def movement(moved: Array, stale: Array, bounds: dict[str, Array]) -> "Figure":
+def draw_movement(moved: Array, stale: Array, bounds: dict[str, Array]) -> "Figure":
     """How far each step went, with the bounds on it that are defined somewhere; ticks below mark where it stood still.
 
     Lengths of no more than rounding's size are left out. Of a long run at most 2000 rounds are drawn.
     """
-    made = sheet(0.3 + 1.4 * HEIGHT)
-    t = drawn(len(moved))
-    ax = made.subplots()
+    figure = make_sheet(0.3 + 1.4 * HEIGHT)
+    t = choose_rounds(len(moved))
+    ax = figure.subplots()
     curves = {"moved": moved, **bounds}
     size = 2.0 if len(t) > 300 else 3.5
     least = ROUNDING * max(float(np.nanmax(curve, initial=0.0)) for curve in curves.values())
@@ -109,11 +113,11 @@ def movement(moved: Array, stale: Array, bounds: dict[str, Array]) -> "Figure":
         ax.plot(still, np.full(len(still), 0.02), "|", color=COLOURS[5], label="stale", **ticks)
     ax.set_ylabel("length of the step, and bounds", fontsize=8)
     ax.set_xlabel("round", fontsize=8)
-    tidy(ax, ABOVE)
-    return made
+    tidy_axes(ax, ABOVE)
+    return figure
 
 
-def _totals(ax: "Axes", t: NDArray[np.int64], hitting: Array, switching: Array) -> None:
+def _draw_totals(ax: "Axes", t: NDArray[np.int64], hitting: Array, switching: Array) -> None:
     hit = np.cumsum(hitting)[t - 1]
     moved = np.cumsum(switching)[t - 1]
     for label, paid, colour in (
@@ -125,28 +129,29 @@ def _totals(ax: "Axes", t: NDArray[np.int64], hitting: Array, switching: Array) 
     ax.set_ylabel("cost so far", fontsize=8)
 
 
-def _points(ax: "Axes", t: NDArray[np.int64], x: Array) -> None:
+def _draw_decisions(ax: "Axes", t: NDArray[np.int64], x: Array) -> None:
     d = x.shape[1]
     total = float(x[0].sum())
     if total > 0.0 and Simplex(d, total).contains(x):
-        _areas(ax, t, x, "$x_{{{}}}$", 1)
+        _draw_areas(ax, t, x, "$x_{{{}}}$", 1)
     else:
         for i in range(min(d, LINES)):
             again, colour = divmod(i, len(COLOURS))
-            (line,) = ax.plot(t, x[t - 1, i], "--" if again else "-", color=COLOURS[colour], linewidth=0.8)
+            dash = "--" if again else "-"
+            (line,) = ax.plot(t, x[t - 1, i], dash, color=COLOURS[colour], linewidth=0.8)
             line.set(label=f"$x_{{{i + 1}}}$", drawstyle="steps-mid")
         if d > LINES:
             ax.set_title(f"the first {LINES} of {d} coordinates", fontsize=8)
     ax.set_ylabel("decision", fontsize=8)
 
 
-def _areas(ax: "Axes", t: NDArray[np.int64], shares: Array, name: str, first: int) -> None:
+def _draw_areas(ax: "Axes", t: NDArray[np.int64], shares: Array, name: str, first: int) -> None:
     """Columns of ``shares``, stacked; those that lead oftenest and are largest on average have a name and a colour."""
     n = shares.shape[1]
     most = len(COLOURS)
-    prominence = shares.mean(axis=0) / shares[0].sum() + np.bincount(
-        shares.argmax(axis=1), minlength=n
-    ) / len(shares)
+    size = shares.mean(axis=0) / shares[0].sum()
+    leads = np.bincount(shares.argmax(axis=1), minlength=n) / len(shares)
+    prominence = size + leads
     shown = np.sort(np.argsort(-prominence, kind="stable")[:most])
     kept = shares[t - 1][:, shown]
     labels = [name.format(first + i) for i in shown]

@@ -5,22 +5,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.show.marks import arrows, name, sketch
-from klazy.show.style import COLOURS, PALE, ROW, WIDTH, sheet
+from klazy.show.marks import draw_arrows, draw_sketch, write_names
+from klazy.show.style import COLOURS, PALE, ROW, WIDTH, make_sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def step(outline: Array, path: Array, x: Array, following: Array, cone: Array, window: Array) -> "Figure":
+def draw_step(
+    outline: Array, path: Array, x: Array, following: Array, cone: Array, window: Array
+) -> "Figure":
     """One step in the plane: ``path`` leads from the anchor to y, whose projection is ``following``; ``cone`` is a fan there.
 
     ``window`` is the lower and the upper corner of what is shown; if that is not the whole set, a sketch tells which part.
     """
     (left, low), (right, high) = window
-    made = sheet(0.4 + WIDTH * (high - low) / (right - left))
+    figure = make_sheet(0.4 + WIDTH * (high - low) / (right - left))
     inch = (right - left) / (WIDTH - 0.5)
-    ax = made.subplots()
+    ax = figure.subplots()
     ax.set(xlim=(left, right), ylim=(low, high), aspect="equal")
     ax.tick_params(labelsize=7)
     ax.locator_params(nbins=6)
@@ -37,14 +39,15 @@ def step(outline: Array, path: Array, x: Array, following: Array, cone: Array, w
         )
         ax.plot(*np.vstack((far[0], following, far[-1])).T, color=COLOURS[1], linewidth=1.2)
         lines = np.vstack((lines, far[0], following, far[-1]))
-    arrows(ax, path[:-1], COLOURS[4], 0.012, r"$-g_s/\sigma_t$, $s<t$", inch)
-    arrows(ax, path[-2:], COLOURS[0], 0.02, r"$-g_t/\sigma_t$", inch)
+    draw_arrows(ax, path[:-1], COLOURS[4], 0.012, r"$-g_s/\sigma_t$, $s<t$", inch)
+    draw_arrows(ax, path[-2:], COLOURS[0], 0.02, r"$-g_t/\sigma_t$", inch)
     ax.plot(*np.vstack((path[-1], following)).T, ":", color="black", linewidth=0.9, label="projection")
     busy = np.vstack((outline, *np.linspace(lines[:-1], lines[1:], 100)))
-    name(ax, {r"x_\tau": path[0], "x_t": x, "x_{t+1}": following, "y_{t+1}": path[-1]}, busy, window, inch)
-    made.legend(
-        loc="outside lower left", ncols=(len(ax.get_legend_handles_labels()[0]) + 1) // 2, **ROW
-    )  # in two rows
+    named = {r"x_\tau": path[0], "x_t": x, "x_{t+1}": following, "y_{t+1}": path[-1]}
+    write_names(ax, named, busy, window, inch)
+    handles, _ = ax.get_legend_handles_labels()
+    columns = (len(handles) + 1) // 2
+    figure.legend(loc="outside lower left", ncols=columns, **ROW)
     if (outline < window[0]).any() or (outline > window[1]).any():
-        sketch(made, outline, window)
-    return made
+        draw_sketch(figure, outline, window)
+    return figure

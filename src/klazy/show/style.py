@@ -38,40 +38,37 @@ KNOWN = {
 }
 SLACKS = ("d", "v", "^", "<")
 FURTHER = ("P", "*", ">", "h", "p", "X", "8", "D", "H")
-FREE = (
-    GREEN,
-    RED,
-    SKY,
-    PURPLE,
-    BLUE,
-    ORANGE,
-    GREY,
-    BROWN,
-)  # not yellow, a thin line of which is faint on paper
+# Not yellow, a thin line of which is faint on paper.
+FREE = (GREEN, RED, SKY, PURPLE, BLUE, ORANGE, GREY, BROWN)
 Looks = dict[str, dict[str, Any]]
 MARKS = 12  # markers on a line
 
 
-def look(labels: Iterable[str]) -> Looks:
+def choose_looks(labels: Iterable[str]) -> Looks:
     """The colour and the marker of every learner, by label, the same in all figures with these learners.
 
     GD, LazyGD, SAder, SAder-k and the comparator have their own; ``k=...`` take the paper's markers in order of appearance,
     others what is left. Markers come again only after nine that have none of their own, colours after eight.
 
-    >>> look(["GD", "k=65"])["k=65"]
+    >>> choose_looks(["GD", "k=65"])["k=65"]
     {'color': '#009E73', 'marker': 'd'}
     """
     labels = list(dict.fromkeys(labels))
-    colours = _given(labels, {label: own[0] for label, own in KNOWN.items()}, lambda label: FREE)
-    markers = _given(
-        labels,
-        {label: own[1] for label, own in KNOWN.items()},
-        lambda label: (*SLACKS * label.startswith("k="), *FURTHER),
-    )
+    own_colours = {label: colour for label, (colour, _) in KNOWN.items()}
+    own_markers = {label: marker for label, (_, marker) in KNOWN.items()}
+    colours = _assign(labels, own_colours, lambda label: FREE)
+    markers = _assign(labels, own_markers, _list_markers)
     return {label: {"color": colours[label], "marker": markers[label]} for label in labels}
 
 
-def _given(
+def _list_markers(label: str) -> tuple[str, ...]:
+    """The markers that a learner may have, in the order of preference."""
+    if label.startswith("k="):
+        return (*SLACKS, *FURTHER)
+    return FURTHER
+
+
+def _assign(
     labels: list[str], own: dict[str, str], choice: Callable[[str], tuple[str, ...]]
 ) -> dict[str, str]:
     """To every label its own, unless an earlier one has it, then to the others what is still free of their choice.
@@ -84,13 +81,12 @@ def _given(
             given[label] = own[label]
     for label in sorted(set(labels) - set(given), key=lambda label: (label in own, labels.index(label))):
         wanted = choice(label)
-        given[label] = next(
-            (each for each in wanted if each not in given.values()), wanted[len(given) % len(wanted)]
-        )
+        again = wanted[len(given) % len(wanted)]
+        given[label] = next((each for each in wanted if each not in given.values()), again)
     return given
 
 
-def spots(x: NDArray[Any], y: Array, line: int, lines: int) -> list[int]:
+def choose_spots(x: NDArray[Any], y: Array, line: int, lines: int) -> list[int]:
     """Where on a line to put its markers: evenly along ``x``, a little beside those of the other lines; all points, if few."""
     there = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if len(there) <= MARKS:
@@ -99,10 +95,10 @@ def spots(x: NDArray[Any], y: Array, line: int, lines: int) -> list[int]:
     return np.unique(there[np.searchsorted(x[there], places).clip(max=len(there) - 1)]).tolist()
 
 
-def sheet(height: float, width: float = WIDTH) -> "Figure":
+def make_sheet(height: float, width: float = WIDTH) -> "Figure":
     """An empty figure, in inches."""
     try:
-        from klazy.show.shown import Figure
+        from klazy.show.notebook import Figure
     except ImportError as missing:
         raise ImportError(
             "plot needs matplotlib, which is not installed; pip install 'klazy[cli]'."
@@ -110,33 +106,35 @@ def sheet(height: float, width: float = WIDTH) -> "Figure":
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
-def tiles(count: int, height: float) -> "tuple[Figure, list[Axes]]":
+def make_tiles(count: int, height: float) -> "tuple[Figure, list[Axes]]":
     """A figure with so many axes of one size, three side by side at most."""
     across = min(3, count)
     down = -(-count // across)
-    made = sheet(height * (1.0 if down == 1 else 0.85 * down), WIDTH if across == 1 else WIDE)
-    axes = [made.add_subplot(down, across, i + 1) for i in range(count)]
-    return made, axes
+    if down > 1:
+        height *= 0.85 * down
+    width = WIDTH if across == 1 else WIDE
+    figure = make_sheet(height, width)
+    axes = [figure.add_subplot(down, across, i + 1) for i in range(count)]
+    return figure, axes
 
 
-def drawn(T: int, most: int = DRAWN) -> NDArray[np.int64]:
+def choose_rounds(T: int, most: int = DRAWN) -> NDArray[np.int64]:
     """The rounds to draw, ``most`` at most, the first and the last among them."""
     return np.unique(np.linspace(1, T, most).astype(np.int64))
 
 
-def logarithmic(ax: "Axes", values: Array) -> None:
+def set_logarithmic(ax: "Axes", values: Array) -> None:
     """A logarithmic y axis; if not all values are positive, one that is linear about zero, over three decades at most above."""
     sizes = np.abs(values[np.isfinite(values) & (values != 0.0)])
     if (values[np.isfinite(values)] > 0.0).all():
         ax.set_yscale("log")
     else:
         least = max(sizes.min(), sizes.max() / 1000.0) if len(sizes) else 1.0
-        ax.set_yscale(
-            "symlog", linthresh=10.0 ** np.ceil(np.log10(least))
-        )  # a round number, so that a tick is there
+        decade = 10.0 ** np.ceil(np.log10(least))  # a round number, so that a tick is there
+        ax.set_yscale("symlog", linthresh=decade)
 
 
-def frame(ax: "Axes") -> None:
+def draw_frame(ax: "Axes") -> None:
     """Ticks, spines and a faint grid, as all figures with axes have them."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(which="both", labelsize=7)
@@ -144,35 +142,36 @@ def frame(ax: "Axes") -> None:
     ax.set_axisbelow(True)
 
 
-def heading(made: "Figure", *axes: "Axes", most: int = 4) -> None:
+def draw_legend(figure: "Figure", *axes: "Axes", most: int = 4) -> None:
     """The legend above the axes, in rows of nearly equal length, of at most ``most`` names, fewer if they are long."""
-    named = {
-        label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
-    }
-    labels = list(named)
-    handles = list(named.values())
-    room = int(
-        made.get_figwidth() / (0.5 + 0.055 * max(map(len, labels), default=1))
-    )  # inches of a handle and of a letter
-    rows = -(-len(labels) // max(1, min(most, room))) or 1
-    made.legend(
-        handles,
-        labels,
-        loc="outside upper center",
-        ncols=-(-len(labels) // rows) or 1,
-        **(ROW | {"handlelength": 2.0}),
-    )
+    named: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            named[label] = handle
+    columns = max(1, min(most, count_columns(figure, named)))
+    rows = -(-len(named) // columns) or 1
+    columns = -(-len(named) // rows) or 1
+    style = ROW | {"handlelength": 2.0}
+    figure.legend(list(named.values()), list(named), loc="outside upper center", ncols=columns, **style)
 
 
-def tidy(ax: "Axes", place: dict[str, Any] | None = None) -> None:
+def count_columns(figure: "Figure", labels: Iterable[str]) -> int:
+    """How many names of a legend have room side by side."""
+    longest = max(map(len, labels), default=1)
+    return int(figure.get_figwidth() / (0.5 + 0.055 * longest))  # inches of a handle and of a letter
+
+
+def tidy_axes(ax: "Axes", place: dict[str, Any] | None = None) -> None:
     """Frame and legend of a figure of a run; ``place`` says where the legend stands, if not beside the axes."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(which="both", labelsize=7)
-    areas = bool(ax.collections)
-    ax.margins(x=0.0, y=0.0 if areas else 0.05)
-    if not areas:
-        ax.grid(linewidth=0.4, alpha=0.5)
     handles, labels = ax.get_legend_handles_labels()
-    order = slice(None, None, -1 if areas else 1)  # areas are read from the top
+    if ax.collections:  # areas, which are read from the top
+        ax.margins(x=0.0, y=0.0)
+        handles.reverse()
+        labels.reverse()
+    else:
+        ax.margins(x=0.0, y=0.05)
+        ax.grid(linewidth=0.4, alpha=0.5)
     beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.0}
-    ax.legend(handles[order], labels[order], **ROW, **(place or beside))
+    ax.legend(handles, labels, **ROW, **(place or beside))

@@ -6,7 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
-from klazy.show.style import BLUE, GREEN, GREY, ORANGE, RED, ROW, WIDE, frame, heading, look, sheet
+from klazy.show.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    RED,
+    ROW,
+    WIDE,
+    choose_looks,
+    draw_frame,
+    draw_legend,
+    make_sheet,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,13 +28,13 @@ STEMS = 150  # rounds; the stems of more would be one area
 SET = (-1.0, 1.0)  # on which the lower bound is played
 
 
-def phases(k: int, T: int) -> "Figure":
+def draw_phases(k: int, T: int) -> "Figure":
     """What GD, LazyGD and k-lazyGD build their next point from, a panel for each.
 
     Row t is the round in which x_{t+1} is built; its bar covers the gradients that are added up, and a dot marks the anchor
     from which the step starts. One row, the same in all panels, is framed and spelt out below.
     """
-    made = sheet(3.2, WIDE)
+    figure = make_sheet(3.2, WIDE)
     t = np.arange(1, T + 1)
     row = min(T, k + max(2, k // 2))  # in the second phase, where all three differ
     rules = {
@@ -30,21 +42,21 @@ def phases(k: int, T: int) -> "Figure":
         "LazyGD": (np.ones_like(t), r"$x_{t+1}=\Pi(x_1-g_{1:t}/\sigma)$"),
         f"k={k}": (t - (t - 1) % k, r"$x_{t+1}=\Pi(x_\tau-g_{\tau:t}/\sigma)$"),
     }
-    axes = made.subplots(1, 3)
-    looks = look(rules)
+    axes = figure.subplots(1, 3)
+    looks = choose_looks(rules)
     for ax, (label, (anchor, rule)) in zip(axes, rules.items(), strict=True):
-        _rows(ax, t, anchor, looks[label]["color"])
-        _spell(ax, row, int(anchor[row - 1]))
+        _draw_sums(ax, t, anchor, looks[label]["color"])
+        _spell_out(ax, row, int(anchor[row - 1]))
         ax.set_title(f"{label.replace('k=', '$k$-lazyGD, $k$ = ')}\n{rule}", fontsize=8)
         starts = t[:: k * -(-T // (6 * k))]  # of phases, six at most
         ax.set(xticks=starts, yticks=starts)
     axes[0].set_ylabel("$t$, the round that builds $x_{t+1}$", fontsize=8)
     handles, labels = axes[-1].get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside lower center", ncols=3, **ROW)
-    return made
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, **ROW)
+    return figure
 
 
-def _rows(ax: "Axes", t: NDArray[np.int64], anchor: NDArray[np.int64], colour: str) -> None:
+def _draw_sums(ax: "Axes", t: NDArray[np.int64], anchor: NDArray[np.int64], colour: str) -> None:
     T = len(t)
     ax.barh(t, t - anchor + 1, 0.84, anchor - 0.5, color=colour, alpha=0.75)
     ax.fill([], [], color=GREY, label="gradients that are added up")  # in the legend of no panel's colour
@@ -55,15 +67,14 @@ def _rows(ax: "Axes", t: NDArray[np.int64], anchor: NDArray[np.int64], colour: s
     ax.tick_params(labelsize=7)
 
 
-def _spell(ax: "Axes", row: int, anchor: int) -> None:
-    (left, right), (low, high) = (anchor - 0.6, row + 0.6), (row - 0.6, row + 0.6)
-    ax.plot(
-        [left, right, right, left, left],
-        [low, low, high, high, low],
-        color="black",
-        linewidth=0.8,
-        label=f"round {row}",
-    )
+def _spell_out(ax: "Axes", row: int, anchor: int) -> None:
+    left = anchor - 0.6
+    right = row + 0.6
+    low = row - 0.6
+    high = row + 0.6
+    x = [left, right, right, left, left]
+    y = [low, low, high, high, low]
+    ax.plot(x, y, color="black", linewidth=0.8, label=f"round {row}")
     dots = r"+\dots" if row > anchor + 1 else ""
     added = f"(g_{{{anchor}}}{dots}+g_{{{row}}})" if row > anchor else f"g_{{{row}}}"
     ax.set_xlabel(
@@ -71,15 +82,15 @@ def _spell(ax: "Axes", row: int, anchor: int) -> None:
     )
 
 
-def sequence(g: Array, sign: Array) -> "Figure":
+def draw_sequence(g: Array, sign: Array) -> "Figure":
     """One coordinate of the costs: g_t over t, coloured by the phase's ``sign``, +1 or -1; both have shape (T,).
 
     A red cross is a value whose sign is not its phase's. Dashed lines are where a phase ends.
     """
-    made = sheet(2.0)
+    figure = make_sheet(2.0)
     t = np.arange(1, len(g) + 1)
-    ax = made.subplots()
-    size = _size(len(g))
+    ax = figure.subplots()
+    size = _choose_marker(len(g))
     wrong = g * sign < 0.0
     for side, colour, marker, label in (
         (1.0, BLUE, "o", "phase of sign +"),
@@ -92,47 +103,48 @@ def sequence(g: Array, sign: Array) -> "Figure":
             ax.plot(t[mine & ~wrong], g[mine & ~wrong], marker, color=colour, label=label, **size)
     if wrong.any():
         ax.plot(t[wrong], g[wrong], "x", color=RED, label="opposite sign", markeredgewidth=1.2, **size)
-    _boundaries(ax, t[1:][sign[1:] != sign[:-1]] - 0.5)
+    _draw_boundaries(ax, t[1:][sign[1:] != sign[:-1]] - 0.5)
     ax.axhline(0.0, color="black", linewidth=0.6)
-    _over_rounds(ax, "$g_t$, one coordinate")
-    heading(made, ax)
-    return made
+    _label_rounds(ax, "$g_t$, one coordinate")
+    draw_legend(figure, ax)
+    return figure
 
 
-def wave(g: Array, y: Array, x: Array, u: Array, k: int) -> "Figure":
+def draw_wave(g: Array, y: Array, x: Array, u: Array, k: int) -> "Figure":
     """The wave of the lower bound on [-1, 1]: gradients, unconstrained points, played points and the comparator, T of each.
 
     Dashed lines end the blocks of ``k`` rounds: whenever a block ends, y is back at zero, and so is x.
     """
-    made = sheet(2.4)
+    figure = make_sheet(2.4)
     t = np.arange(1, len(g) + 1)
-    ax = made.subplots()
+    ax = figure.subplots()
     ax.axhspan(*SET, color="#F0F0F0", zorder=0.0, label="the set")
     ax.vlines(t, 0.0, g, color=GREY, linewidth=0.8)
     ax.plot(t, g, "s", color=GREY, markersize=3.0, label="gradient $g_t$")
     ax.plot(t, u, "-", color="black", drawstyle="steps-mid", linewidth=1.0, label="comparator $u_t$")
     ax.plot(t, y, "d-", color=GREEN, linewidth=1.0, markersize=4.0, label="unconstrained $y_t$")
     ax.plot(t, x, "o-", color=BLUE, linewidth=1.4, markersize=2.8, label="played $x_t$")
-    _boundaries(ax, np.arange(k, len(g) + 1, k) + 0.5)
+    _draw_boundaries(ax, np.arange(k, len(g) + 1, k) + 0.5)
     ax.axhline(0.0, color="black", linewidth=0.6)
-    _over_rounds(ax, "value")
-    heading(made, ax, most=3)
-    return made
+    _label_rounds(ax, "value")
+    draw_legend(figure, ax, most=3)
+    return figure
 
 
-def _size(T: int) -> dict[str, Any]:
-    return {"markersize": 3.5 if T <= STEMS else 2.4, "linestyle": "none"}
+def _choose_marker(T: int) -> dict[str, Any]:
+    size = 3.5 if T <= STEMS else 2.4
+    return {"markersize": size, "linestyle": "none"}
 
 
-def _boundaries(ax: "Axes", places: NDArray[Any]) -> None:
+def _draw_boundaries(ax: "Axes", places: NDArray[Any]) -> None:
     for place in places:
         ax.axvline(place, color=GREY, linestyle="--", linewidth=0.8)
 
 
-def _over_rounds(ax: "Axes", ylabel: str) -> None:
+def _label_rounds(ax: "Axes", ylabel: str) -> None:
     ax.set_xlabel("round $t$", fontsize=8)
     ax.set_ylabel(ylabel, fontsize=8)
     ax.margins(x=0.02)
     ax.locator_params(axis="x", integer=True)
-    frame(ax)
+    draw_frame(ax)
     ax.grid(visible=False, axis="x")

@@ -7,7 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
-from klazy.show.style import COLOURS, GREY, OTHERS, RED, WIDE, frame, look, sheet, tiles
+from klazy.show.style import (
+    COLOURS,
+    GREY,
+    OTHERS,
+    RED,
+    WIDE,
+    choose_looks,
+    count_columns,
+    draw_frame,
+    make_sheet,
+    make_tiles,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,13 +30,13 @@ LINES = 7  # coordinates that are drawn
 LETTERS = 20  # of a name
 
 
-def pareto(
+def draw_pareto(
     switching: dict[str, float], hitting: dict[str, float], optimum: tuple[float, float] | None = None
 ) -> "Figure":
     """Hitting over switching cost of every contender, lines of equal cost, and those on the lower edge joined."""
-    made = sheet(3.2, 0.75 * WIDE)
-    ax = made.subplots()
-    looks = look(switching)
+    figure = make_sheet(3.2, 0.75 * WIDE)
+    ax = figure.subplots()
+    looks = choose_looks(switching)
     cost = {name: switching[name] + hitting[name] for name in switching}
     least = min(cost.values())
     apart = [gap for gap in (each - least for each in cost.values()) if gap > TIE * abs(least)]
@@ -37,14 +48,14 @@ def pareto(
     ax.plot([switching[n] for n in edge], [hitting[n] for n in edge], color=GREY, linewidth=0.8, zorder=0.0)
     if optimum is not None:
         ax.plot(*np.transpose([optimum]), "*", color=RED, markersize=9.0, label="optimum in hindsight")
-    _levels(ax, min(near, key=cost.__getitem__), cost)
+    _draw_level(ax, min(near, key=cost.__getitem__), cost)
     ax.set_xlabel("paid for moving", fontsize=8)
     ax.set_ylabel("paid for the decisions", fontsize=8)
     if len(near) < len(cost):
         ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
-    frame(ax)
+    draw_frame(ax)
     ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return made
+    return figure
 
 
 def _beats(switching: dict[str, float], hitting: dict[str, float], one: str, other: str) -> bool:
@@ -53,35 +64,33 @@ def _beats(switching: dict[str, float], hitting: dict[str, float], one: str, oth
     return less and (switching[one] < switching[other] or hitting[one] < hitting[other])
 
 
-def _levels(ax: "Axes", best: str, cost: dict[str, float]) -> None:
+def _draw_level(ax: "Axes", best: str, cost: dict[str, float]) -> None:
     """The line of all that costs as much as the best."""
     ax.margins(0.1)
     ax.autoscale_view()
-    (left, right), height = ax.get_xlim(), ax.get_ylim()
-    ax.plot(
-        [left, right],
-        [cost[best] - left, cost[best] - right],
-        ":",
-        color=GREY,
-        linewidth=0.8,
-        label="as cheap as the best",
-    )
+    left, right = ax.get_xlim()
+    height = ax.get_ylim()
+    hitting = [cost[best] - left, cost[best] - right]
+    ax.plot([left, right], hitting, ":", color=GREY, linewidth=0.8, label="as cheap as the best")
     ax.set_xlim(left, right)
     ax.set_ylim(height)
 
 
-def decisions(rounds: NDArray[Any], points: dict[str, Array], names: Sequence[str], shares: bool) -> "Figure":
+def draw_decisions(
+    rounds: NDArray[Any], points: dict[str, Array], names: Sequence[str], shares: bool
+) -> "Figure":
     """What some contenders decided over the rounds, a panel each: areas where decisions are ``shares``, else lines."""
-    made, grid = tiles(len(points), 2.2)
+    figure, grid = make_tiles(len(points), 2.2)
     d = next(iter(points.values())).shape[1]
     sizes = np.sum([np.abs(x).mean(axis=0) for x in points.values()], axis=0)
     shown: list[int] = np.sort(np.argsort(-sizes, kind="stable")[:LINES]).tolist()
-    labels = [_label(names[i]) for i in shown]
+    labels = [_format_label(names[i]) for i in shown]
     handles: list[Any] = []
     for ax, (title, x) in zip(grid, points.items(), strict=True):
         if shares:
-            rest = x.sum(axis=1) - x[:, shown].sum(axis=1)
-            parts = [*x[:, shown].T, *([rest] if d > LINES else [])]
+            parts = list(x[:, shown].T)
+            if d > LINES:
+                parts.append(x.sum(axis=1) - x[:, shown].sum(axis=1))
             colours = [*COLOURS[: len(shown)], OTHERS]
             handles = ax.stackplot(rounds, parts, colors=colours, linewidth=0.0, step="post")
             ax.margins(0.0)
@@ -91,20 +100,19 @@ def decisions(rounds: NDArray[Any], points: dict[str, Array], names: Sequence[st
                 ax.plot(rounds, x[:, i], color=colour, **style)[0]
                 for i, colour in zip(shown, COLOURS, strict=False)
             ]
-            ax.sharey(grid[0]) if ax is not grid[0] else None
+            if ax is not grid[0]:
+                ax.sharey(grid[0])
         ax.set_title(title, fontsize=8)
         ax.set_xlabel("round", fontsize=8)
-        frame(ax)
+        draw_frame(ax)
     labels = [*labels, "others"][: len(handles)]
-    room = int(
-        made.get_figwidth() / (0.5 + 0.055 * max(map(len, labels)))
-    )  # inches of a handle and of a letter
-    made.legend(
-        handles, labels, loc="outside upper center", ncols=max(1, min(8, room)), fontsize=7, frameon=False
-    )
-    return made
+    columns = max(1, min(8, count_columns(figure, labels)))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=7, frameon=False)
+    return figure
 
 
-def _label(name: str) -> str:
+def _format_label(name: str) -> str:
     """A column's name as text, not too long; matplotlib would take dollars for formulas."""
-    return (name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…").replace("$", r"\$")
+    if len(name) > LETTERS:
+        name = f"{name[: LETTERS - 1]}…"
+    return name.replace("$", r"\$")

@@ -64,7 +64,7 @@ class Certificate:
         >>> [ax.get_ylabel() for ax in certify(trace, [-1.0, 0.0]).plot().axes]
         ['regret so far', "the certificate's terms"]
         """
-        return show.certificate(self.regret, self.realised, self.worst_case, self.terms)
+        return show.draw_certificate(self.regret, self.realised, self.worst_case, self.terms)
 
 
 def certify(trace: Trace, u: ArrayLike) -> Certificate:

@@ -71,7 +71,7 @@ class Diagnosis:
             "stability": self.stability_bound,
             "variance": self.variance_bound,
         }
-        return show.movement(self.moved, self.stale, bounds)
+        return show.draw_movement(self.moved, self.stale, bounds)
 
 
 def diagnose(

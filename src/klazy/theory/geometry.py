@@ -39,7 +39,7 @@ def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> "Figure":
     path = anchor[-1] - np.vstack((np.zeros(2), held)) / sigmas_of(learner, seen)[-1]
     around = outline(domain)
     cone = normal_cone(domain, x[-1], path[-1] - x[-1])
-    return show.step(around, path, x[-2], x[-1], cone, _window(around, np.vstack((path, x[-2:]))))
+    return show.draw_step(around, path, x[-2], x[-1], cone, _window(around, np.vstack((path, x[-2:]))))
 
 
 def _check(learner: Learner[Any], g: ArrayLike, t: int) -> Array:

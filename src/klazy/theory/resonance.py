@@ -65,7 +65,7 @@ class Resonance:
         x = self.lengths[order]
         wide = bool(self.lengths.max() >= WIDE * self.lengths.min())
         log = "x" if wide else ""
-        return show.sweep(x, lines, "phase length", "smoothed regret per round", marked=marked, log=log)
+        return show.draw_lines(x, lines, "phase length", "smoothed regret per round", marked=marked, log=log)
 
 
 def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips: int = 20) -> Resonance:

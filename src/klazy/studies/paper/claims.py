@@ -15,14 +15,15 @@ class Claim(NamedTuple):
     quantity: str
     printed: str
 
-    def found(self, rows: Sequence[Row]) -> float | None:
+    def measure(self, rows: Sequence[Row]) -> float | None:
         """The gain in per cent, from the rows of the experiment; None where there is nothing positive to gain from."""
-        of = {
-            row["learner"]: _quantities(row)[self.quantity]
-            for row in rows
-            if row["experiment"] == self.experiment
-        }
-        return 100.0 * (1.0 - of[self.better] / of[self.worse]) if of[self.worse] > 0.0 else None
+        measured = {}
+        for row in rows:
+            if row["experiment"] == self.experiment:
+                measured[row["learner"]] = _measure_quantities(row)[self.quantity]
+        if measured[self.worse] <= 0.0:
+            return None
+        return 100.0 * (1.0 - measured[self.better] / measured[self.worse])
 
     def rounds_to_printed(self, gain: float | None) -> bool:
         """Whether ``gain``, rounded to the printed digits, is the printed number."""
@@ -39,7 +40,7 @@ CLAIMS = (
 )
 
 
-def _quantities(row: Row) -> dict[str, float]:
+def _measure_quantities(row: Row) -> dict[str, float]:
     net = row["total_regret"] - row["dynamic_regret"]
     return {
         "total regret": row["total_regret"],

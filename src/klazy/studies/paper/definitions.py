@@ -50,7 +50,7 @@ class Experiment:
     rounded: bool = False
 
 
-class Recipe(NamedTuple):
+class Definition(NamedTuple):
     """How an experiment is made: ``scenario(authors, seed, shorter)``, and ``learners(scenario, authors)`` for it."""
 
     title: str
@@ -59,7 +59,7 @@ class Recipe(NamedTuple):
     learners: Callable[[Scenario, bool], Mapping[str, Learner[Any]]]
 
 
-def experiment(
+def make_experiment(
     name: str, preset: str = "paper", *, seed: Any = 42, shorter: int = 1,
     sequence: str | None = None, parameters: str | None = None, measurement: str | None = None,
 ) -> Experiment:  # fmt: skip
@@ -76,27 +76,28 @@ def experiment(
     )
 
 
-def _example_i(authors: bool, seed: Any, shorter: int) -> Scenario:
+def _make_example_i(authors: bool, seed: Any, shorter: int) -> Scenario:
     return rotating()
 
 
-def _example_ii(authors: bool, seed: Any, shorter: int) -> Scenario:
+def _make_example_ii(authors: bool, seed: Any, shorter: int) -> Scenario:
     return alternating()
 
 
-def _stochastic(authors: bool, seed: Any, shorter: int) -> Scenario:
+def _make_stochastic(authors: bool, seed: Any, shorter: int) -> Scenario:
     """``authors``: one legacy generator, seeded once, phase after phase."""
     scenario = stochastic(seed, length=4000 // shorter)
     if not authors:
         return scenario
     rng = np.random.RandomState(seed)
-    phases = [rng.normal(1.0 if i % 2 == 0 else -1.0, np.sqrt(10.0), (4000 // shorter, 5)) for i in range(15)]
+    shape = (4000 // shorter, 5)
+    phases = [rng.normal((-1.0) ** i, np.sqrt(10.0), shape) for i in range(15)]
     g = np.concatenate(phases)
     costs = LinearCosts(g / np.linalg.norm(g, axis=1, keepdims=True))
     return replace(scenario, costs=costs)
 
 
-def _corrupted(authors: bool, seed: Any, shorter: int, length: int = 2000) -> Scenario:
+def _make_corrupted(authors: bool, seed: Any, shorter: int, length: int = 2000) -> Scenario:
     """``authors``: the comparator is minus the majority sign of the 21 rounds around, ties positive."""
     scenario = corrupted(length=length // shorter)
     if not authors:
@@ -106,32 +107,34 @@ def _corrupted(authors: bool, seed: Any, shorter: int, length: int = 2000) -> Sc
     return replace(scenario, comparator=np.repeat(-majority[:, None] / 5.0, 5, axis=1))
 
 
-def _corrupted_for_ensembles(authors: bool, seed: Any, shorter: int) -> Scenario:
+def _make_corrupted_for_ensembles(authors: bool, seed: Any, shorter: int) -> Scenario:
     """``authors``: phases of 4000."""
-    return _corrupted(authors, seed, shorter, 4000 if authors else 2000)
+    length = 4000 if authors else 2000
+    return _make_corrupted(authors, seed, shorter, length)
 
 
-def _worst_case(authors: bool, seed: Any, shorter: int) -> Scenario:
+def _make_worst_case(authors: bool, seed: Any, shorter: int) -> Scenario:
     """``authors``: phases of 600."""
-    sign = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], (600 if authors else 300) // shorter)[:, None] * np.ones(5)
+    length = 600 if authors else 300
+    sign = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], length // shorter)[:, None] * np.ones(5)
     return Scenario("worst case", L1Ball(5), LinearCosts(sign / np.sqrt(5.0)), -sign / 5.0)
 
 
-def _descents(
+def _define_descents(
     c: float, *slacks: int, authors_c: float | None = None
 ) -> Callable[[Scenario, bool], Mapping[str, Learner[Any]]]:
     """GD, LazyGD and k-lazyGD at sigma = sqrt(t / c); ``authors``: sqrt((t + 1) / c), perhaps with their own c."""
 
-    def learners(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
+    def make_learners(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
         domain = scenario.domain
         sigma = Sqrt(authors_c or c, 1) if authors else Sqrt(c)
         lazy = {f"k={k}": KLazyGD(domain, sigma, k) for k in slacks}
         return {"GD": GD(domain, sigma), "LazyGD": LazyGD(domain, sigma), **lazy}
 
-    return learners
+    return make_learners
 
 
-def _ensembles(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
+def _make_ensembles(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
     """Five constant steps, k = floor(5 sigma / 2), the stated prior and the lemma's rate.
 
     ``authors``: their own slacks, equal priors, and a rate ten times the lemma's.
@@ -139,48 +142,55 @@ def _ensembles(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
     domain = scenario.domain
     T = scenario.costs.T
     sigmas = [float(np.sqrt(T)) / step for step in STEPS]
-    slacks = AUTHORS_SLACKS if authors else [max(1, int(5.0 * sigma / 2.0)) for sigma in sigmas]
-    rate = meta_rate("authors" if authors else "lemma", T, 1.0, 1.0), "uniform" if authors else "harmonic"
+    slacks = [max(1, int(5.0 * sigma / 2.0)) for sigma in sigmas]
+    rule = "lemma"
+    prior = "harmonic"
+    if authors:
+        slacks = AUTHORS_SLACKS
+        rule = "authors"
+        prior = "uniform"
+    beta = meta_rate(rule, T, 1.0, 1.0)
+    greedy = [GD(domain, sigma) for sigma in sigmas]
     lazy = [KLazyGD(domain, sigma, k) for sigma, k in zip(sigmas, slacks, strict=True)]
-    return {"SAder": SAder([GD(domain, sigma) for sigma in sigmas], *rate), "SAder-k": SAder(lazy, *rate)}
+    return {"SAder": SAder(greedy, beta, prior), "SAder-k": SAder(lazy, beta, prior)}
 
 
 #: The paper's experiments, by name.
-EXPERIMENTS: dict[str, Recipe] = {
-    "example-i": Recipe(
+EXPERIMENTS: dict[str, Definition] = {
+    "example-i": Definition(
         "Example (i): staleness on the l1 ball",
         "Twelve equal costs, then costs that rotate: a lazy learner stays at the vertex it reached, a greedy one goes round.",
-        _example_i,
-        _descents(1.0, 5),
+        _make_example_i,
+        _define_descents(1.0, 5),
     ),
-    "example-ii": Recipe(
+    "example-ii": Definition(
         "Example (ii): stability on the l2 ball",
         "Eleven equal costs, then an alternating second coordinate: the longer its sum, the less a lazy learner moves.",
-        _example_ii,
-        _descents(1.0),
+        _make_example_ii,
+        _define_descents(1.0),
     ),
-    "stochastic": Recipe(
+    "stochastic": Definition(
         "Shifting stochastic costs on the l2 ball",
         "Fifteen phases of noisy costs whose mean changes sign.",
-        _stochastic,
-        _descents(60.0, 65, 150, 300, 1500),
+        _make_stochastic,
+        _define_descents(60.0, 65, 150, 300, 1500),
     ),
-    "corrupted": Recipe(
+    "corrupted": Definition(
         "Corrupted costs on the l1 ball",
         "Ten phases of one sign each, with ten rounds of the other sign after every hundred.",
-        _corrupted,
-        _descents(16.0, 50, 150, 500, 1500),
+        _make_corrupted,
+        _define_descents(16.0, 50, 150, 500, 1500),
     ),
-    "worst-case": Recipe(
+    "worst-case": Definition(
         "Pure phases on the l1 ball, where laziness loses",
         "Five phases without noise: every change matters, and waiting can only lose.",
-        _worst_case,
-        _descents(8.0, 19, authors_c=10.0),
+        _make_worst_case,
+        _define_descents(8.0, 19, authors_c=10.0),
     ),
-    "ensemble-stochastic": Recipe(
-        "Ensembles on shifting stochastic costs", ENSEMBLES, _stochastic, _ensembles
+    "ensemble-stochastic": Definition(
+        "Ensembles on shifting stochastic costs", ENSEMBLES, _make_stochastic, _make_ensembles
     ),
-    "ensemble-corrupted": Recipe(
-        "Ensembles on corrupted costs", ENSEMBLES, _corrupted_for_ensembles, _ensembles
+    "ensemble-corrupted": Definition(
+        "Ensembles on corrupted costs", ENSEMBLES, _make_corrupted_for_ensembles, _make_ensembles
     ),
 }

@@ -14,22 +14,26 @@ from klazy.studies.paper.section import Section
 from klazy.theory.geometry import normal_cone, outline
 
 
-def geometry(settings: Settings) -> Section:
+def report_geometry(settings: Settings) -> Section:
     """Two gradients in a row, greedy and lazy, on a set with a vertex and on a round one."""
     sets: dict[str, ConvexSet] = {"l1 ball: lazy stays": L1Ball(2), "l2 ball: lazy moves less": L2Ball(2)}
-    x = {name: domain.project(np.array([0.8, -0.2])) for name, domain in sets.items()}
-    greedy, lazy = (
-        {name: _two_steps(domain, x[name], kind) for name, domain in sets.items()} for kind in (False, True)
-    )
-    cones = {
-        name: normal_cone(domain, greedy[name][2], greedy[name][1] - greedy[name][2])
-        for name, domain in sets.items()
-    }
-    figure = show.greedy_and_lazy(
-        {name: outline(domain) for name, domain in sets.items()}, greedy, lazy, cones
-    )
-    moved = {name: (_length(greedy[name]), _length(lazy[name])) for name in sets}
-    said = "; ".join(f"{name.split(':')[0]}: greedy {a:.3g}, lazy {b:.3g}" for name, (a, b) in moved.items())
+    outlines = {}
+    greedy = {}
+    lazy = {}
+    cones = {}
+    moved = []
+    for name, domain in sets.items():
+        x = domain.project(np.array([0.8, -0.2]))
+        outlines[name] = outline(domain)
+        greedy[name] = _take_two_steps(domain, x, lazy=False)
+        lazy[name] = _take_two_steps(domain, x, lazy=True)
+        _, y, following, *_ = greedy[name]
+        cones[name] = normal_cone(domain, following, y - following)
+        a = _measure_second_step(greedy[name])
+        b = _measure_second_step(lazy[name])
+        moved.append(f"{name.split(':')[0]}: greedy {a:.3g}, lazy {b:.3g}")
+    figure = show.draw_greedy_and_lazy(outlines, greedy, lazy, cones)
+    said = "; ".join(moved)
     text = [f"Greedy projects after each gradient, lazy only the sum. What the second step moves: {said}."]
     caption = (
         "Two gradients in a row, sigma = 1, k = 2. A vertex has a wide normal cone, in which laziness rests."
@@ -37,36 +41,37 @@ def geometry(settings: Settings) -> Section:
     return Section("Geometry: why laziness moves less", text, figures={"geometry": (figure, caption)})
 
 
-def _two_steps(domain: ConvexSet, x: Array, lazy: bool) -> Array:
+def _take_two_steps(domain: ConvexSet, x: Array, lazy: bool) -> Array:
     """x_1, y_2, x_2, y_3, x_3 with sigma = 1."""
     first = np.array([-1.0, 0.0])
     second = np.array([0.1, 0.4])
     y = x - first
     following = domain.project(y)
-    last = (y if lazy else following) - second
+    before = y if lazy else following
+    last = before - second
     return np.array([x, y, following, last, domain.project(last)])
 
 
-def _length(path: Array) -> float:
+def _measure_second_step(path: Array) -> float:
     return float(np.linalg.norm(path[4] - path[2]))
 
 
-def phases(settings: Settings) -> Section:
+def report_phases(settings: Settings) -> Section:
     """Which gradients each update adds up, and what the two sequences look like in one coordinate."""
     sign = np.repeat([1.0, -1.0], 20)
     noisy = sign + np.random.default_rng(settings.seed).normal(scale=np.sqrt(10.0), size=40)
     bursts = sign * np.tile(np.where(np.arange(10) < 8, 1.0, -1.0), 4)
     figures = {
         "phases": (
-            show.phases(8, 24),
+            show.draw_phases(8, 24),
             "What the next point is built from: greedy, lazy, and k-lazy with phases of 8 rounds.",
         ),
         "stochastic": (
-            show.sequence(noisy, sign),
+            show.draw_sequence(noisy, sign),
             "A small stochastic sequence: 2 phases of 20 rounds, before scaling.",
         ),
         "corrupted": (
-            show.sequence(bursts, sign),
+            show.draw_sequence(bursts, sign),
             "A small corrupted sequence: 2 phases of 20 rounds with short bursts.",
         ),
     }
@@ -79,7 +84,7 @@ def phases(settings: Settings) -> Section:
     return Section("Phases, and the two kinds of costs", text, figures=figures)
 
 
-def lower_bound(settings: Settings) -> Section:
+def report_lower_bound(settings: Settings) -> Section:
     """The wave that costs k-lazyGD a regret linear in k, and its exact regret beside the measured one."""
     k = 4
     T = 16
@@ -91,7 +96,7 @@ def lower_bound(settings: Settings) -> Section:
     x = run(learner, scenario.costs).x[:, 0]
     start = np.arange(T) - np.arange(T) % k
     held = np.concatenate(([0.0], np.cumsum(g)))[:T] - np.concatenate(([0.0], np.cumsum(g)))[start]
-    figure = show.wave(g, x[start] - held / sigma, x, np.asarray(scenario.comparator)[:, 0], k)
+    figure = show.draw_wave(g, x[start] - held / sigma, x, np.asarray(scenario.comparator)[:, 0], k)
     for slack in (2, 4, 7, 16, 50, 100):
         wave = square_wave(slack, 1000)
         measured = regret(run(KLazyGD(wave.domain, 5.0, slack), wave.costs), wave.comparator).dynamic

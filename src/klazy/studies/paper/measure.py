@@ -31,14 +31,16 @@ class Outcome:
     comparator: Paid
     learners: dict[str, Paid]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One row per learner: :meth:`table`, and what it is measured against."""
-        hitting, switching = (float(paid.sum()) for paid in self.comparator)
+    def tabulate(self) -> list[dict[str, Any]]:
+        """One row per learner: :meth:`sum_up`, and what it is measured against."""
         about = {"experiment": self.experiment.name, "T": self.experiment.scenario.costs.T}
-        u = {"comparator_switching": switching, "comparator_hitting": hitting}
-        return [{**about, "learner": label, **row, **u} for label, row in self.table().items()]
+        theirs = {
+            "comparator_switching": float(self.comparator.switching.sum()),
+            "comparator_hitting": float(self.comparator.hitting.sum()),
+        }
+        return [{**about, "learner": label, **row, **theirs} for label, row in self.sum_up().items()]
 
-    def table(self) -> dict[str, dict[str, float]]:
+    def sum_up(self) -> dict[str, dict[str, float]]:
         """Totals of each learner: switching, hitting, dynamic regret, total regret."""
         u = float(self.comparator.hitting.sum())
         moved = float(self.comparator.switching.sum())
@@ -51,19 +53,19 @@ class Outcome:
         return rows
 
 
-def play(experiment: Experiment) -> Outcome:
+def play_experiment(experiment: Experiment) -> Outcome:
     """Run every learner of an experiment."""
     g = experiment.scenario.costs.arrays()[0]
     u = experiment.scenario.comparator
-    points = {label: _points(learner, experiment) for label, learner in experiment.learners.items()}
+    points = {label: _play_learner(learner, experiment) for label, learner in experiment.learners.items()}
     if not experiment.rounded:
-        return Outcome(
-            experiment, _paid(g, u, u[:1]), {label: _paid(g, x, x[:1]) for label, x in points.items()}
-        )
-    averaged = {label for label, learner in experiment.learners.items() if isinstance(learner, SAder)}
-    paid = {
-        label: _paid(g, x if label in averaged else np.round(x, DECIMALS), 0.0) for label, x in points.items()
-    }
+        exact = {label: _charge(g, x, x[:1]) for label, x in points.items()}
+        return Outcome(experiment, _charge(g, u, u[:1]), exact)
+    paid = {}
+    for label, x in points.items():
+        if not isinstance(experiment.learners[label], SAder):  # whose experts were rounded
+            x = np.round(x, DECIMALS)
+        paid[label] = _charge(g, x, 0.0)
     rounded = np.round(u, DECIMALS)
     origin = np.zeros((1, u.shape[1]))
     moved = np.linalg.norm(rounded - np.vstack((origin, u[:-1])), axis=1)  # from the unrounded point before
@@ -77,7 +79,7 @@ class Hindsight(NamedTuple):
     fixed: Fixed
 
 
-def hindsight(experiment: Experiment) -> Hindsight:
+def find_hindsight(experiment: Experiment) -> Hindsight:
     """What the best player in hindsight would have paid, moving as it likes and not at all."""
     scenario = experiment.scenario
     origin = np.zeros(scenario.domain.dim) if experiment.rounded else None
@@ -85,7 +87,7 @@ def hindsight(experiment: Experiment) -> Hindsight:
     return Hindsight(best, best_fixed(scenario.costs, scenario.domain))
 
 
-def certified(outcome: Outcome) -> dict[str, float]:
+def certify_outcome(outcome: Outcome) -> dict[str, float]:
     """What each learner's total regret may be at most, from its exact run, before any rounding of a measurement.
 
     For one learner the realised certificate, for an ensemble the least of what Theorem 8, live, allows beyond an expert.
@@ -104,18 +106,18 @@ def certified(outcome: Outcome) -> dict[str, float]:
     return bounds
 
 
-def _paid(g: Array, x: Array, before: Array | float) -> Paid:
+def _charge(g: Array, x: Array, before: Array | float) -> Paid:
     """What x pays, coming from ``before``."""
     return Paid(np.vecdot(g, x), np.linalg.norm(np.diff(x, axis=0, prepend=before), axis=1))
 
 
-def _points(learner: Learner[Any], experiment: Experiment) -> Array:
+def _play_learner(learner: Learner[Any], experiment: Experiment) -> Array:
     if experiment.rounded and isinstance(learner, SAder):
-        return _average_of_rounded(learner, experiment)
+        return _average_rounded(learner, experiment)
     return run(learner, experiment.scenario.costs).x
 
 
-def _average_of_rounded(learner: SAder, experiment: Experiment) -> Array:
+def _average_rounded(learner: SAder, experiment: Experiment) -> Array:
     """The published ensembles: experts' points are rounded before they are charged and averaged; the average is not.
 
     Linear costs have one gradient, so that the experts play as if they were alone, and <g, x_t> is the same for all.

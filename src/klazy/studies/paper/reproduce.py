@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from klazy.base import parallel
 from klazy.base.checks import one_of, refusal
 from klazy.studies.paper import illustrations
-from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, experiment
+from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment
+from klazy.studies.paper.experiments import report_experiment
 from klazy.studies.paper.extras import budgets, foresight, memories, presets, rates, seeds, sigmas, slacks
-from klazy.studies.paper.figures import paper_section
-from klazy.studies.paper.measure import play
-from klazy.studies.paper.section import Row, Section, Stored, fresh, key_of, load, save
+from klazy.studies.paper.measure import play_experiment
+from klazy.studies.paper.section import Row, Section, Stored, is_fresh, load_section, make_key, save_section
 
 
 class Part(NamedTuple):
@@ -27,54 +27,71 @@ class Part(NamedTuple):
     seconds: float = 2.0
 
 
-def _uses(name: str) -> tuple[str, ...]:
+def _list_uses(name: str) -> tuple[str, ...]:
     """Only the stochastic sequences are drawn."""
     return ("preset", "seed", "quick") if "stochastic" in name else ("preset", "quick")
 
 
 PARTS: dict[str, Part] = {
     **{
-        name: Part("experiment", recipe.title, partial(paper_section, name), _uses(name), 3.0)
+        name: Part("experiment", recipe.title, partial(report_experiment, name), _list_uses(name), 3.0)
         for name, recipe in EXPERIMENTS.items()
     },
     "geometry": Part(
         "illustration",
         "One greedy and one lazy step on the l1 and on the l2 ball",
-        illustrations.geometry,
+        illustrations.report_geometry,
         (),
     ),
     "phases": Part(
         "illustration",
         "Which gradients an update adds up; small examples of the costs",
-        illustrations.phases,
+        illustrations.report_phases,
         ("seed",),
     ),
     "lower-bound": Part(
-        "illustration", "The sequence of the lower bound, and its exact regret", illustrations.lower_bound, ()
+        "illustration",
+        "The sequence of the lower bound, and its exact regret",
+        illustrations.report_lower_bound,
+        (),
     ),
     "resonance": Part(
-        "extra", "Every slack up to 2000, on equal and on random phases", slacks.resonance, seconds=30.0
+        "extra",
+        "Every slack up to 2000, on equal and on random phases",
+        slacks.report_resonance,
+        seconds=30.0,
     ),
     "best-sigma": Part(
-        "extra", "Each learner at its own best constant sigma", sigmas.best_sigma, seconds=6.0
+        "extra", "Each learner at its own best constant sigma", sigmas.report_best_sigma, seconds=6.0
     ),
-    "beta-rules": Part("extra", "The ensembles by rule for beta", rates.rates, seconds=5.0),
-    "memories": Part("extra", "Decay, auto and SAder-k beside k-lazyGD", memories.memories, seconds=6.0),
+    "beta-rules": Part("extra", "The ensembles by rule for beta", rates.report_rates, seconds=5.0),
+    "memories": Part(
+        "extra", "Decay, auto and SAder-k beside k-lazyGD", memories.report_memories, seconds=6.0
+    ),
     "budgets": Part(
         "extra",
         "Regret against every comparator: the frontier of path lengths",
-        budgets.budgets,
+        budgets.report_budgets,
         seconds=20.0,
     ),
     "look-ahead": Part(
-        "extra", "Baselines that see the costs first, beside learners", foresight.foresight, seconds=15.0
+        "extra",
+        "Baselines that see the costs first, beside learners",
+        foresight.report_foresight,
+        seconds=15.0,
     ),
-    "presets": Part("extra", "What the two presets differ in, and how much it matters", presets.presets),
+    "presets": Part(
+        "extra", "What the two presets differ in, and how much it matters", presets.report_presets
+    ),
     "seeds": Part(
-        "extra", "The stochastic experiments over many seeds", seeds.seeds, ("seed", "seeds", "quick"), 15.0
+        "extra",
+        "The stochastic experiments over many seeds",
+        seeds.report_seeds,
+        ("seed", "seeds", "quick"),
+        15.0,
     ),
     "movement-weights": Part(
-        "extra", "Movement weights from 0.1 to 30", sigmas.movement_weights, seconds=8.0
+        "extra", "Movement weights from 0.1 to 30", sigmas.report_movement_weights, seconds=8.0
     ),
 }
 
@@ -87,30 +104,32 @@ class Job(NamedTuple):
     folder: Path
     key: str
 
-    def done(self) -> bool:
-        return fresh(self.folder, self.key)
+    def is_done(self) -> bool:
+        return is_fresh(self.folder, self.key)
 
     def make(self) -> "Job":
-        save(PARTS[self.name].make(self.settings), self.folder, self.key)
+        save_section(PARTS[self.name].make(self.settings), self.folder, self.key)
         return self
 
-    def stored(self) -> Stored:
-        return load(self.folder)
+    def load(self) -> Stored:
+        return load_section(self.folder)
 
 
-def checked(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "a part") -> list[str]:
+def check_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "a part") -> list[str]:
     """The names in the order of the reproduction, all of them if none is given."""
     chosen = list(names)
     known = list(among)
     for name in chosen:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.4)
-            remedy = f"did you mean {near[0]!r}? `klazy list` names all" if near else "`klazy list` names all"
+            remedy = "`klazy list` names all"
+            if near:
+                remedy = f"did you mean {near[0]!r}? {remedy}"
             raise refusal("reproduce", f"the name of {kind}", "name", repr(name), remedy)
     return [name for name in known if name in chosen or not chosen]
 
 
-def jobs_of(names: Iterable[str], presets: Sequence[str], settings: Settings, out: Path) -> list[Job]:
+def list_jobs(names: Iterable[str], presets: Sequence[str], settings: Settings, out: Path) -> list[Job]:
     """What is to be made: each experiment once per preset, the others once."""
     if settings.seeds < 2:
         raise refusal(
@@ -119,48 +138,50 @@ def jobs_of(names: Iterable[str], presets: Sequence[str], settings: Settings, ou
     for preset in presets:
         one_of(preset, "preset", "reproduce", PRESETS)
     found = []
-    for name in checked(names):
+    for name in check_names(names):
         part = PARTS[name]
-        for preset in presets if part.kind == "experiment" else PRESETS[:1]:
+        folders = {PRESETS[0]: f"{part.kind}s"}
+        if part.kind == "experiment":
+            folders = {preset: preset for preset in presets}
+        for preset, folder in folders.items():
             chosen = settings._replace(preset=preset)
-            key = key_of(name, {setting: getattr(chosen, setting) for setting in part.uses})
-            found.append(
-                Job(
-                    name, chosen, out / (preset if part.kind == "experiment" else f"{part.kind}s") / name, key
-                )
-            )
+            key = make_key(name, {setting: getattr(chosen, setting) for setting in part.uses})
+            found.append(Job(name, chosen, out / folder / name, key))
     return found
 
 
 def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
     """Make what is not on disk already, in parallel processes, the longest first; each job is given back when it is done."""
-    pending = sorted((job for job in jobs if not job.done()), key=lambda job: -PARTS[job.name].seconds)
+    pending = [job for job in jobs if not job.is_done()]
+    pending.sort(key=lambda job: -PARTS[job.name].seconds)
     yield from (job for job in jobs if job not in pending)
     if pending:
-        with parallel.workers(jobs=min(workers or os.cpu_count() or 1, len(pending))):
-            yield from parallel.unordered(Job.make, pending)
+        count = min(workers or os.cpu_count() or 1, len(pending))
+        with parallel.open_workers(jobs=count):
+            yield from parallel.map_unordered(Job.make, pending)
 
 
-def experiments(names: Iterable[str]) -> list[str]:
+def check_experiments(names: Iterable[str]) -> list[str]:
     """Names of experiments alone, all of them if none is given."""
-    return checked(names, EXPERIMENTS, "an experiment")
+    return check_names(names, EXPERIMENTS, "an experiment")
 
 
-def results(names: Iterable[str], preset: str, settings: Settings) -> list[Row]:
+def compute_results(names: Iterable[str], preset: str, settings: Settings) -> list[Row]:
     """The rows of the experiments alone, nothing drawn and nothing kept."""
     rows = []
-    for name in experiments(names):
-        outcome = play(experiment(name, preset, seed=settings.seed, shorter=settings.shorter))
-        rows += [{"preset": preset, **row} for row in outcome.rows()]
+    for name in check_experiments(names):
+        made = make_experiment(name, preset, seed=settings.seed, shorter=settings.shorter)
+        outcome = play_experiment(made)
+        rows += [{"preset": preset, **row} for row in outcome.tabulate()]
     return rows
 
 
-def as_object(preset: str, rows: Iterable[Row]) -> dict[str, Any]:
+def group_results(preset: str, rows: Iterable[Row]) -> dict[str, Any]:
     """The rows of one preset as one object, experiment by experiment."""
     found: dict[str, Any] = {}
     for row in rows:
         u = {"switching": row["comparator_switching"], "hitting": row["comparator_hitting"]}
-        of = found.setdefault(row["experiment"], {"T": row["T"], "comparator": u, "learners": {}})
+        entry = found.setdefault(row["experiment"], {"T": row["T"], "comparator": u, "learners": {}})
         keys = ("switching", "hitting", "dynamic_regret", "total_regret")
-        of["learners"][row["learner"]] = {key: row[key] for key in keys}
+        entry["learners"][row["learner"]] = {key: row[key] for key in keys}
     return {"preset": preset, "experiments": found}

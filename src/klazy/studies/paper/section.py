@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 Row = dict[str, Any]
+PACKAGE = Path(__file__).parents[2]  # klazy's folder, whose code makes the numbers
 ABOUT = "section.json"
 ABANDONED = 3600.0  # seconds after which a half-written section is not somebody's who still writes
 
@@ -43,11 +44,11 @@ class Stored:
     captions: dict[str, str]
     note: str
 
-    def figure(self, name: str, form: str = "svg") -> Path:
+    def figure_path(self, name: str, form: str = "svg") -> Path:
         return self.folder / f"{name}.{form}"
 
 
-def save(section: Section, folder: Path, key: str) -> None:
+def save_section(section: Section, folder: Path, key: str) -> None:
     """Write a section, whole or not at all: what was in ``folder`` before gives way when all files are there."""
     import polars
 
@@ -59,7 +60,7 @@ def save(section: Section, folder: Path, key: str) -> None:
     for name, rows in section.tables.items():
         polars.DataFrame(rows).write_parquet(partial / f"{name}.parquet")
     for name, (figure, _) in section.figures.items():
-        show.write(figure, partial / name)
+        show.write_figure(figure, partial / name)
     captions = {name: caption for name, (_, caption) in section.figures.items()}
     words = {"key": key, "title": section.title, "text": section.text, "note": section.note}
     about = words | {"tables": list(section.tables), "captions": captions}
@@ -71,7 +72,7 @@ def save(section: Section, folder: Path, key: str) -> None:
         shutil.rmtree(partial)
 
 
-def load(folder: Path) -> Stored:
+def load_section(folder: Path) -> Stored:
     """The section in a folder."""
     import polars
 
@@ -82,20 +83,20 @@ def load(folder: Path) -> Stored:
     return Stored(folder, tables=tables, **about)
 
 
-def fresh(folder: Path, key: str) -> bool:
+def is_fresh(folder: Path, key: str) -> bool:
     """Whether ``folder`` holds a section made from what ``key`` stands for."""
     try:
-        return load(folder).key == key
+        return load_section(folder).key == key
     except (OSError, ValueError, KeyError, TypeError):  # missing, or not what klazy writes: made anew
         return False
 
 
-def key_of(*inputs: object) -> str:
+def make_key(*inputs: object) -> str:
     """A hash of the inputs and of all code that turns them into results."""
-    return hashlib.sha256(json.dumps([inputs, versions(), _source()]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([inputs, list_versions(), _hash_sources()]).encode()).hexdigest()
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """What the numbers rest on."""
     from importlib.metadata import version
 
@@ -103,15 +104,19 @@ def versions() -> dict[str, str]:
 
 
 @cache
-def _source() -> str:
+def _hash_sources() -> str:
     """A hash of klazy's own files, so that results of an edited version are not taken for those of another."""
-    root = Path(__file__).parents[1]
-    files = sorted(root.rglob("*.py"))
+    files = sorted(PACKAGE.rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def less(value: float, than: float) -> str:
+def describe_gap(value: float, than: float) -> str:
     """How much less or more: in per cent where both are positive, else as a number, for regret may be negative."""
-    gap = 100.0 * (1.0 - value / than) if min(value, than) > 0.0 else than - value
-    size = f"{abs(gap):.1f} %" if min(value, than) > 0.0 else f"{abs(gap):.4g}"
-    return f"{size} {'less' if gap >= 0.0 else 'more'}"
+    if min(value, than) > 0.0:
+        gap = 100.0 * (1.0 - value / than)
+        size = f"{abs(gap):.1f} %"
+    else:
+        gap = than - value
+        size = f"{abs(gap):.4g}"
+    word = "less" if gap >= 0.0 else "more"
+    return f"{size} {word}"

@@ -1,7 +1,8 @@
 """Replay: what learners and rules of thumb would have paid on a trace, each tuned on its first part."""
 
-from klazy.studies.replay.game import Game, game
-from klazy.studies.replay.score import Replay, Score, replay
+from klazy.studies.replay.score import Replay, replay
+from klazy.studies.replay.setup import Setup, make_setup
 from klazy.studies.replay.source import Source
+from klazy.studies.tuning import Score
 
-__all__ = ["Game", "Replay", "Score", "Source", "game", "replay"]
+__all__ = ["Replay", "Score", "Setup", "Source", "make_setup", "replay"]

@@ -1,10 +1,8 @@
 """Who is compared: learners and rules of thumb, each with as many candidates as any other to choose from."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from itertools import product
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,118 +11,63 @@ from klazy.game.run import run
 from klazy.hindsight import GapNotReached, best_fixed
 from klazy.learners import GD, Decay, KLazyGD, LazyGD, Learner, MemoryGD, auto, sader_k
 from klazy.sets import CappedSimplex, Simplex
-from klazy.studies.replay.game import Game
 from klazy.studies.replay.rules import Leader, Rule, Still
+from klazy.studies.replay.setup import Setup
+from klazy.studies.tuning import Contender, Player
 
 CANDIDATES = 120  # of each contender that has parameters, or so many as differ: half of them round the best of the others
-# of the first and of the second of two parameters, in each half
-WIDE = 12
-FEW = 5
+MANY = CANDIDATES // 2  # values of a single parameter, in each half
+SOME = 12  # values of the first of two parameters, in each half
+FEW = 5  # values of the second
 SPAN = (1e-2, 1e2)  # of sigma, about the scale of theory
 SAMPLE = 2000  # rows from which that scale is found
 LARGE = 10**6  # numbers of a trace, beyond which the best fixed point is that for the average row
 
 
-class Player(Protocol):
-    def play(self, rows: Array) -> Array:
-        """The points of the next rounds, in which these rows come."""
-        ...
-
-
 class Learning:
     """A learner at work."""
 
-    def __init__(self, learner: Learner[Any], game: Game) -> None:
+    def __init__(self, learner: Learner[Any], setup: Setup) -> None:
         self.learner = learner
-        self.game = game
+        self.setup = setup
         self.state = None
 
     def play(self, rows: Array) -> Array:
-        trace = run(self.learner, self.game.costs(rows), movement=self.game.movement, state=self.state)
+        trace = run(self.learner, self.setup.costs(rows), movement=self.setup.movement, state=self.state)
         self.state = trace.state
         return trace.x
 
 
-@dataclass(eq=False)
-class Candidate:
-    """A player with the parameters it was made from, and what it has paid so far; ``x`` is the last point."""
-
-    player: Player
-    parameters: dict[str, float]
-    hitting: float = 0.0
-    switching: float = 0.0
-    x: Array | None = None
-
-    @property
-    def cost(self) -> float:
-        return self.hitting + self.switching
-
-    def play(self, game: Game, rows: Array) -> tuple[float, float, Array]:
-        """Hitting and switching of the next rounds, and the points; the first round of all moves for nothing."""
-        points = self.player.play(rows)
-        hitting = float(game.costs(rows).values(points).sum())
-        switching = float(game.movement.paid(points, self.x).sum())
-        self.hitting = self.hitting + hitting
-        self.switching = self.switching + switching
-        self.x = points[-1].copy()
-        return hitting, switching, points
-
-
-class Contender(NamedTuple):
-    """A name, what kind it is (``simple``, ``greedy`` or ``lazy``), how it is made, and the values of its parameters to try."""
-
-    name: str
-    kind: str
-    make: Callable[..., Player]
-    grids: dict[str, list[float]]
-
-    def candidates(self, grids: dict[str, list[float]] | None = None) -> list[Candidate]:
-        """One for every combination of values."""
-        grids = self.grids if grids is None else grids
-        points = (dict(zip(grids, values, strict=True)) for values in product(*grids.values()))
-        return [Candidate(self.make(**point), point) for point in points]
-
-    def closer(self, best: Candidate) -> list[Candidate]:
-        """As many candidates again, between the best and its neighbours."""
-        finer = {name: _between(values, best.parameters[name]) for name, values in self.grids.items()}
-        return self.candidates(finer) if finer else []
-
-
-def _between(values: list[float], best: float) -> list[float]:
-    """As many values as there are, from the one before the best to the one after it; whole numbers stay whole."""
-    at = values.index(best)
-    low = values[max(at - 1, 0)]
-    high = values[min(at + 1, len(values) - 1)]
-    finer = np.geomspace(low, high, len(values))
-    return sorted({round(value) for value in finer}) if isinstance(best, int) else finer.tolist()
-
-
-def contenders(game: Game, tuned: Array, before: Callable[[], Iterator[Array]], T: int) -> list[Contender]:
+def list_contenders(
+    setup: Setup, tuned: Array, before: Callable[[], Iterator[Array]], T: int
+) -> list[Contender]:
     """All of them. ``tuned`` are the rows they are tuned on, ``before()`` all rows of the first part, T the whole length."""
     n = len(tuned)
-    domain = game.domain
-    leader = Leader(game, tuned)
-    g = game.gradients(tuned[:: max(1, n // SAMPLE)], domain.start)
+    domain = setup.domain
+    leader = Leader(setup, tuned)
+    sample = tuned[:: max(1, n // SAMPLE)]
+    g = setup.gradients(sample, domain.start)
     if isinstance(domain, Simplex | CappedSimplex):
         g = g - g.mean(axis=1, keepdims=True)  # what all coordinates have in common decides nothing there
     sizes = np.linalg.norm(g, axis=1)
-    scale = (float(np.sqrt((sizes**2).mean())) or 1.0) * np.sqrt(n) / domain.scale
-    one = CANDIDATES // 2
-    two = WIDE
-    sigmas, few_sigmas = ((scale * np.geomspace(*SPAN, count)).tolist() for count in (one, two))
-    lags, many_lags, few_lags = (_lags(n, count) for count in (one, two, FEW))
+    size = float(np.sqrt((sizes**2).mean())) or 1.0
+    scale = size * np.sqrt(n) / domain.scale
+    sigmas = (scale * np.geomspace(*SPAN, MANY)).tolist()
+    few_sigmas = (scale * np.geomspace(*SPAN, SOME)).tolist()
+    lags = _choose_lags(n, MANY)
+    many_lags = _choose_lags(n, SOME)
+    few_lags = _choose_lags(n, FEW)
 
-    def learning(make: Callable[..., Learner[Any]]) -> Callable[..., Player]:
-        return lambda **point: Learning(make(domain, **point), game)
+    def make_player(make: Callable[..., Learner[Any]]) -> Callable[..., Player]:
+        return lambda **point: Learning(make(domain, **point), setup)
 
-    def decay(domain: Any, sigma: float, m: float) -> Learner[Any]:
+    def make_decay(domain: Any, sigma: float, m: float) -> Learner[Any]:
         return MemoryGD(domain, sigma, Decay(m))
 
-    theory = partial(
-        sader_k, T=T, G=float(sizes.max()) or 1.0, movement_weight=float(np.max(game.movement.weight))
-    )
+    largest = float(sizes.max()) or 1.0
+    theory = partial(sader_k, T=T, G=largest, movement_weight=float(np.max(setup.movement.weight)))
     rule = partial(Rule, leader)
-    still = _fixed(game, before)
+    still = _find_fixed(setup, before)
     return [
         Contender("fixed", "simple", lambda: Still(still), {}),
         Contender("follow the leader", "simple", rule, {}),
@@ -133,34 +76,34 @@ def contenders(game: Game, tuned: Array, before: Callable[[], Iterator[Array]], 
         Contender("dead band", "simple", rule, {"window": many_lags, "horizon": few_lags}),
         Contender("minimum hold", "simple", rule, {"window": many_lags, "hold": few_lags}),
         Contender("periodic", "simple", rule, {"window": many_lags, "every": few_lags}),
-        Contender("GD", "greedy", learning(GD), {"sigma": sigmas}),
-        Contender("LazyGD", "lazy", learning(LazyGD), {"sigma": sigmas}),
-        Contender("k-lazyGD", "lazy", learning(KLazyGD), {"sigma": few_sigmas, "k": few_lags}),
-        Contender("Decay", "lazy", learning(decay), {"sigma": few_sigmas, "m": few_lags}),
-        Contender("SAder-k", "lazy", learning(theory), {}),
-        Contender("auto", "lazy", learning(partial(auto, movement=game.movement)), {}),
+        Contender("GD", "greedy", make_player(GD), {"sigma": sigmas}),
+        Contender("LazyGD", "lazy", make_player(LazyGD), {"sigma": sigmas}),
+        Contender("k-lazyGD", "lazy", make_player(KLazyGD), {"sigma": few_sigmas, "k": few_lags}),
+        Contender("Decay", "lazy", make_player(make_decay), {"sigma": few_sigmas, "m": few_lags}),
+        Contender("SAder-k", "lazy", make_player(theory), {}),
+        Contender("auto", "lazy", make_player(partial(auto, movement=setup.movement)), {}),
     ]
 
 
-def _lags(n: int, count: int) -> list[float]:
+def _choose_lags(n: int, count: int) -> list[float]:
     """Numbers of rounds from 2 to half of what there is."""
     return sorted({round(lag) for lag in np.geomspace(2, max(2, n / 2), count)})
 
 
-def _fixed(game: Game, before: Callable[[], Iterator[Array]]) -> Array:
+def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:
     """The best fixed point of the first part; of its average row, where that is long or the search does not end."""
-    leader = Leader(game)
+    leader = Leader(setup)
     total = 0.0
     count = 0
     first: list[Array] = []
     for rows in before():
-        total = total + leader.moments(rows).sum(axis=0)
+        total = total + leader.take_moments(rows).sum(axis=0)
         count = count + len(rows)
         if count * rows.shape[1] <= LARGE:
             first.append(rows)
     if sum(map(len, first)) == count:
         try:
-            return best_fixed(game.costs(np.vstack(first)), game.domain, gap=1e-3).x
+            return best_fixed(setup.costs(np.vstack(first)), setup.domain, gap=1e-3).x
         except GapNotReached:
             pass
-    return leader.best(np.asarray(total) / count)
+    return leader.find_best(np.asarray(total) / count)

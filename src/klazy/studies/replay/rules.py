@@ -11,12 +11,12 @@ import numpy as np
 
 from klazy.base.checks import Array
 from klazy.costs import QuadraticCosts
-from klazy.studies.replay.game import Game
+from klazy.studies.replay.setup import Setup
 
 ROUNDING = 1e-10  # of a mean square, below which a variance is nothing but the rounding of sums
 KEPT = 4  # windows whose averages are kept for the next candidate
 ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
-BLOCK = 512  # rounds in which a dead band is looked through at a time
+CHUNK = 512  # rounds in which a dead band is looked through at a time
 
 
 class Leader:
@@ -26,73 +26,84 @@ class Leader:
     rows that many rules play: what is best for their averages is found once.
     """
 
-    def __init__(self, game: Game, shared: Array | None = None) -> None:
-        self.game = game
+    def __init__(self, setup: Setup, shared: Array | None = None) -> None:
+        self.setup = setup
         self.shared = shared
-        self._linear = game.family in ("linear", "log-wealth")
-        self._pinball = game.family == "pinball"
-        self._share = game.short / (game.short + game.excess)  # of rounds in which the best point is enough
-        self.remembered = lru_cache(maxsize=KEPT)(self._remembered)
+        self._linear = setup.family in ("linear", "log-wealth")
+        self._pinball = setup.family == "pinball"
+        # Of rounds in which the best point is enough.
+        self._share = setup.short / (setup.short + setup.excess)
+        self.average_shared = lru_cache(maxsize=KEPT)(self._average_shared)
 
-    def moments(self, rows: Array) -> Array:
+    def take_moments(self, rows: Array) -> Array:
         """What is averaged: the row, its logarithm for wealth, and for pinball costs its square too."""
         if self._pinball:
             return np.hstack((rows, rows**2))
-        return -np.log(rows) if self.game.family == "log-wealth" else rows
+        return -np.log(rows) if self.setup.family == "log-wealth" else rows
 
-    def _normal(self, means: Array) -> tuple[Array, Array]:
+    def _fit_normal(self, means: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of a demand."""
         mean, square = np.split(means, 2, axis=-1)
         variance = square - mean**2
         return mean, np.sqrt(np.where(variance > ROUNDING * square, variance, 0.0))
 
-    def best(self, means: Array) -> Array:
+    def find_best(self, means: Array) -> Array:
         """The points that are best for these averages."""
         from scipy.special import ndtri
 
         if self._linear:
-            return self.game.domain.argmin_linear(means)
-        mean, spread = self._normal(means) if self._pinball else (means, 0.0)
-        return self.game.domain.project(mean + ndtri(self._share) * spread)
+            return self.setup.domain.argmin_linear(means)
+        if not self._pinball:
+            return self.setup.domain.project(means)
+        mean, spread = self._fit_normal(means)
+        return self.setup.domain.project(mean + ndtri(self._share) * spread)
 
     def cost(self, means: Array, x: Array) -> Array:
         """What x costs a round, if the rounds are as on average."""
         if self._linear:
             return np.vecdot(means, x)
         if not self._pinball:
-            return QuadraticCosts(np.atleast_2d(means)).values(np.broadcast_to(x, np.atleast_2d(means).shape))
+            targets = np.atleast_2d(means)
+            return QuadraticCosts(targets).values(np.broadcast_to(x, targets.shape))
         from scipy.special import ndtr
 
-        (mean, spread), (short, excess) = self._normal(means), (self.game.short, self.game.excess)
+        mean, spread = self._fit_normal(means)
+        short = self.setup.short
+        excess = self.setup.excess
         z = (x - mean) / np.where(spread > 0.0, spread, 1.0)
-        missed = np.where(
-            spread > 0.0, spread * (np.exp(-0.5 * z**2) / ROOT_2_PI - z * ndtr(-z)), np.maximum(mean - x, 0.0)
-        )
+        density = np.exp(-0.5 * z**2) / ROOT_2_PI
+        certain = np.maximum(mean - x, 0.0)
+        missed = np.where(spread > 0.0, spread * (density - z * ndtr(-z)), certain)
         return (excess * (x - mean) + (short + excess) * missed).sum(axis=-1)
 
-    def averages(self, before: Any, t: int, moments: Array, window: int | None) -> tuple[Array, Any]:
+    def average(self, before: Any, t: int, moments: Array, window: int | None) -> tuple[Array, Any]:
         """For each round the average of what came before it, ``before`` that of the last call; what to hand in next."""
         n, width = moments.shape
         if window is None:
-            sums = (0.0 if before is None else before) + np.vstack(
-                (np.zeros(width), np.cumsum(moments, axis=0))
-            )
-            return sums[:-1] / np.maximum(t + np.arange(n), 1)[:, None], sums[-1].copy()
+            sums = np.vstack((np.zeros(width), np.cumsum(moments, axis=0)))
+            if before is not None:
+                sums = before + sums
+            counts = np.maximum(t + np.arange(n), 1)
+            return sums[:-1] / counts[:, None], sums[-1].copy()
         tail = moments[:0] if before is None else before
         both = np.vstack((tail, moments))
         later = both[-window:].copy()  # not a view, which would keep all rows
         if window == 1:
-            return both[:-1] if len(tail) else np.vstack((np.zeros((1, width)), both[:-1])), later
+            latest = both[:-1]
+            if len(tail) == 0:
+                latest = np.vstack((np.zeros((1, width)), latest))
+            return latest, later
         sums = np.vstack((np.zeros(width), np.cumsum(both, axis=0)))
         ends = len(tail) + np.arange(n)
         starts = np.maximum(ends - window, 0)
-        return (sums[ends] - sums[starts]) / np.maximum(ends - starts, 1)[:, None], later
+        counts = np.maximum(ends - starts, 1)
+        return (sums[ends] - sums[starts]) / counts[:, None], later
 
-    def _remembered(self, window: int | None) -> tuple[Array, Array, Any]:
+    def _average_shared(self, window: int | None) -> tuple[Array, Array, Any]:
         """The averages of the shared rows, the points that are best for them, and what to go on from."""
         assert self.shared is not None
-        means, later = self.averages(None, 0, self.moments(self.shared), window)
-        return means, self.best(means), later
+        means, later = self.average(None, 0, self.take_moments(self.shared), window)
+        return means, self.find_best(means), later
 
 
 class Rule:
@@ -112,12 +123,12 @@ class Rule:
         horizon: float | None = None,
     ) -> None:
         self.leader = leader
-        self.movement = leader.game.movement
+        self.movement = leader.setup.movement
         self.window = window
         self.every = every
         self.hold = hold
         self.horizon = horizon
-        self.x = leader.game.domain.start
+        self.x = leader.setup.domain.start
         # rounds so far, and the one it moved in
         self.t = 0
         self.moved = 0
@@ -126,18 +137,22 @@ class Rule:
     def play(self, rows: Array) -> Array:
         """What it plays while these rows come, of shape (n, d)."""
         if rows is self.leader.shared and self.t == 0:
-            means, aims, self.seen = self.leader.remembered(self.window)
+            means, aims, self.seen = self.leader.average_shared(self.window)
         else:
-            means, self.seen = self.leader.averages(self.seen, self.t, self.leader.moments(rows), self.window)
-            aims = self.leader.best(means)
+            means, self.seen = self.leader.average(
+                self.seen, self.t, self.leader.take_moments(rows), self.window
+            )
+            aims = self.leader.find_best(means)
         if self.t == 0:
             aims = np.vstack((self.x, aims[1:]))  # before the first row there is nothing to follow
-        points = self._banded(aims, means) if self.horizon is not None else self._held(aims)
+        points = (
+            self._follow_if_it_pays(aims, means) if self.horizon is not None else self._follow_in_time(aims)
+        )
         self.t += len(rows)
         self.x = points[-1].copy()
         return points
 
-    def _held(self, aims: Array) -> Array:
+    def _follow_in_time(self, aims: Array) -> Array:
         """Follow the aims in the rounds in which it may move."""
         n = len(aims)
         rounds = self.t + np.arange(len(aims))
@@ -148,9 +163,8 @@ class Rule:
         points = np.empty_like(aims)
         x = self.x
         at = 0
-        changes = (
-            np.flatnonzero((aims[1:] != aims[:-1]).any(axis=1)) + 1
-        )  # the only rounds in which a stale aim gets new
+        # The only rounds in which a stale aim gets new.
+        changes = np.flatnonzero((aims[1:] != aims[:-1]).any(axis=1)) + 1
         while at < n:
             ready = max(at, self.moved + self.hold - self.t)
             if ready < n and (aims[ready] == x).all():
@@ -165,7 +179,7 @@ class Rule:
                 at += 1
         return points
 
-    def _banded(self, aims: Array, means: Array) -> Array:
+    def _follow_if_it_pays(self, aims: Array, means: Array) -> Array:
         """Follow an aim only if it pays."""
         points = np.empty_like(aims)
         x = self.x
@@ -173,13 +187,13 @@ class Rule:
         weight = float(np.max(self.movement.weight))
         horizon = self.horizon or 0.0
         while at < len(aims):
-            block = slice(at, min(at + BLOCK, len(aims)))
-            saved = self.leader.cost(means[block], x) - self.leader.cost(means[block], aims[block])
-            pays = horizon * saved > weight * self.movement.distance(aims[block] - x)
-            first = int(pays.argmax()) if pays.any() else block.stop - at
+            chunk = slice(at, min(at + CHUNK, len(aims)))
+            saved = self.leader.cost(means[chunk], x) - self.leader.cost(means[chunk], aims[chunk])
+            pays = horizon * saved > weight * self.movement.distance(aims[chunk] - x)
+            first = int(pays.argmax()) if pays.any() else chunk.stop - at
             points[at : at + first] = x
             at += first
-            if at < block.stop:
+            if at < chunk.stop:
                 x = aims[at]
                 points[at] = x
                 at += 1

@@ -1,10 +1,8 @@
 """Replaying a trace: everyone is tuned on the first part and scored on the second, beside the optimum in hindsight."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -13,45 +11,18 @@ from klazy.game.run import run
 from klazy.hindsight import GapNotReached, Optimum, offline_optimum
 from klazy.learners import KLazyGD
 from klazy.sets import CappedSimplex, Simplex
-from klazy.studies.replay.contenders import Candidate, Contender, Learning, contenders
-from klazy.studies.replay.game import Game
+from klazy.studies.replay.contenders import Learning, list_contenders
+from klazy.studies.replay.setup import Setup
 from klazy.studies.replay.source import Source
+from klazy.studies.tuning import Score, Tuned, score, tune
 from klazy.theory.diagnosis import diagnose
 
 TUNED = 100_000  # rounds at most, the last of the first part
 OPTIMUM = 5_000_000  # numbers at most, beyond which there is no search for the optimum
-TIE = 1e-10  # of what was paid, below which a difference is rounding
-THREADS = 8
-BLOCKS = 20  # of the second part, whose differences make the interval
+STRETCHES = 20  # of the second part, whose differences make the interval
 SHOWN = 1000  # rounds of a contender's points that are kept
 DIAGNOSED = 50_000  # rounds of the second part in which it is seen how often the projection binds
 Progress = Callable[[float], object]
-Chosen = tuple[
-    Contender, Candidate, list[str], int
-]  # with the parameters at an edge, and the number of candidates
-
-
-@dataclass(eq=False)
-class Score:
-    """What a contender paid on the second part, with the parameters chosen on the first; ``blocks`` are parts of the cost.
-
-    ``edges`` names the parameters that are the least or the largest tried among the ``candidates``.
-    """
-
-    name: str
-    kind: str
-    parameters: dict[str, float]
-    edges: list[str]
-    candidates: int
-    hitting: float
-    switching: float
-    blocks: Array
-    points: Array
-    player: Any
-
-    @property
-    def cost(self) -> float:
-        return self.hitting + self.switching
 
 
 @dataclass(eq=False)
@@ -63,7 +34,7 @@ class Replay:
     """
 
     source: Source
-    game: Game
+    setup: Setup
     rounds: tuple[int, int]
     tuned: int
     scores: list[Score]
@@ -75,128 +46,73 @@ class Replay:
         """The best of these kinds."""
         return next(score for score in self.scores if score.kind in kinds)
 
-    def tied(self, score: Score, other: Score) -> bool:
-        """Whether two paid the same but for rounding."""
-        return abs(score.cost - other.cost) <= TIE * max(
-            float(np.abs(each.blocks).sum()) for each in (score, other)
-        )
 
-    def saved(self, score: Score, than: Score) -> tuple[float, float]:
-        """How much less one paid than the other, and half the width of its 95 % interval, from the differences by block."""
-        from scipy.special import stdtrit
-
-        gaps = than.blocks - score.blocks
-        return float(gaps.sum()), float(stdtrit(len(gaps) - 1, 0.975) * gaps.std(ddof=1) * np.sqrt(len(gaps)))
-
-
-def replay(source: Source, game: Game, train: float = 0.5, progress: Progress | None = None) -> Replay:
+def replay(source: Source, setup: Setup, train: float = 0.5, progress: Progress | None = None) -> Replay:
     """Tune every contender on the first ``train`` of the rows, and score it on the others, on which it goes on."""
-    first = round(train * source.T) if 0.0 < train < 1.0 else 0
-    if first < BLOCKS or source.T - first < BLOCKS:
-        wanted = f"a share with {BLOCKS} rows on both sides"
+    first = _split(source, train)
+    tell = progress or (lambda share: None)
+    begin = max(0, first - TUNED)
+    rows = source.read(begin, first)
+    contenders = list_contenders(setup, rows, lambda: source.read_pieces(0, first), source.T)
+    tuned: list[Tuned] = []
+    for contender in contenders:
+        tuned.append(tune(contender, rows, setup.charge))
+        tell(0.5 * len(tuned) / len(contenders))
+    second = source.T - first
+    edges = np.linspace(first, source.T, STRETCHES + 1).astype(int).tolist()
+    stretches = [source.read_pieces(start, stop) for start, stop in pairwise(edges)]
+    every = -(-second // SHOWN)
+    scores = score(tuned, stretches, setup.charge, every, lambda share: tell(0.5 + 0.5 * share))
+    optimum = None
+    if second * source.dim <= OPTIMUM:
+        optimum = _find_optimum(setup, source.read(first, source.T))
+    binds = _measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED, source.T)))
+    repeats = _measure_repeats(rows)
+    return Replay(source, setup, (first, second), len(rows), scores, optimum, binds, repeats)
+
+
+def _split(source: Source, train: float) -> int:
+    """The number of rows in the first part."""
+    first = 0
+    if 0.0 < train < 1.0:
+        first = round(train * source.T)
+    if first < STRETCHES or source.T - first < STRETCHES:
+        wanted = f"a share with {STRETCHES} rows on both sides"
         raise refusal(
             "replay", wanted, "train", f"{train} of {source.T} rows", "choose another, or give more rows"
         )
-    begin = max(0, first - TUNED)
-    tuned = source.rows(begin, first)
-    tell = progress or (lambda share: None)
-    field = contenders(game, tuned, lambda: source.pieces(0, first), source.T)
-    chosen: list[Chosen] = []
-    for i, contender in enumerate(field):
-        chosen.append((contender, *_chosen(contender, game, tuned)))
-        tell(0.5 * (i + 1) / len(field))
-    scores = _scored(chosen, source, game, first, tell)
-    test = source.rows(first, source.T) if (source.T - first) * source.dim <= OPTIMUM else None
-    optimum = _optimum(game, test)
-    binds = _binding(scores, game, source.rows(first, min(first + DIAGNOSED, source.T)))
-    rounds = (first, source.T - first)
-    return Replay(source, game, rounds, len(tuned), scores, optimum, binds, _repeats(tuned))
+    return first
 
 
-def _chosen(contender: Contender, game: Game, rows: Array) -> tuple[Candidate, list[str], int]:
-    """The candidate that paid least on these rows, after a second look round the best of the first; each is left where they
-    leave it. The parameters of it that are the least or the largest tried, and how many candidates there were."""
-    tried = _played(contender.candidates(), game, rows)
-    tried += _played(contender.closer(_least(tried)), game, rows)
-    best = _least(tried)
-    values = {name: [other.parameters[name] for other in tried] for name in best.parameters}
-    edges = [name for name, some in values.items() if best.parameters[name] in (min(some), max(some))]
-    return best, edges, len(tried)
-
-
-def _least(candidates: list[Candidate]) -> Candidate:
-    return min(candidates, key=lambda candidate: candidate.cost)
-
-
-def _played(candidates: list[Candidate], game: Game, rows: Array) -> list[Candidate]:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as pool:
-        list(pool.map(lambda candidate: candidate.play(game, rows), candidates))
-    return candidates
-
-
-def _scored(chosen: list[Chosen], source: Source, game: Game, first: int, tell: Progress) -> list[Score]:
-    """What each pays on the second part, in blocks; some of its points are kept."""
-    edges = np.linspace(first, source.T, BLOCKS + 1).astype(int)
-    every = -(-(source.T - first) // SHOWN)
-    paid = np.zeros((len(chosen), BLOCKS, 2))
-    points = [[] for _ in chosen]
-    for block, (start, stop) in enumerate(pairwise(edges.tolist())):
-        at = start
-        for rows in source.pieces(start, stop):
-            for i, (_, candidate, *_) in enumerate(chosen):
-                hitting, switching, played = candidate.play(game, rows)
-                paid[i, block] += hitting, switching
-                points[i].append(played[(first - at) % every :: every].copy())
-            at += len(rows)
-        tell(0.5 + 0.5 * (block + 1) / BLOCKS)
-    scores = []
-    for (contender, candidate, edges, tried), spent, shown in zip(chosen, paid, points, strict=True):
-        hitting, switching = spent.sum(axis=0).tolist()
-        about = contender.name, contender.kind, candidate.parameters, edges, tried
-        scores.append(
-            Score(*about, hitting, switching, spent.sum(axis=1), np.vstack(shown), candidate.player)
-        )
-    noise = TIE * max(float(np.abs(score.blocks).sum()) for score in scores)
-    return sorted(
-        scores, key=lambda score: round(score.cost / noise) if noise else 0.0
-    )  # a tie goes to the simpler one
-
-
-def _optimum(game: Game, rows: Array | None) -> Optimum | None:
-    if rows is None:
-        return None
+def _find_optimum(setup: Setup, rows: Array) -> Optimum:
     try:
-        return offline_optimum(game.costs(rows), game.domain, game.movement, gap=1e-3, iterations=5000)
+        return offline_optimum(setup.costs(rows), setup.domain, setup.movement, gap=1e-3, iterations=5000)
     except GapNotReached as short:
         return short.best
 
 
-def _binding(scores: list[Score], game: Game, rows: Array) -> float:
+def _measure_binding(scores: list[Score], setup: Setup, rows: Array) -> float:
     """The share of these rounds in which the projection of k-lazyGD, as it was tuned, has something to do.
 
     On a simplex what all coordinates have in common is taken out of the gradients: to project that away changes nothing.
     """
-    (score,) = (
-        score
-        for score in scores
-        if isinstance(score.player, Learning) and isinstance(score.player.learner, KLazyGD)
-    )
-    costs = game.costs(rows)
-    trace = run(score.player.learner, costs, movement=game.movement)
-    g = (
-        rows
-        if game.family == "linear"
-        else np.array([costs.subgradient(t, x) for t, x in enumerate(trace.x, 1)])
-    )
-    if isinstance(game.domain, Simplex | CappedSimplex):
+    players = [each.player for each in scores if isinstance(each.player, Learning)]
+    learner = next(player.learner for player in players if isinstance(player.learner, KLazyGD))
+    costs = setup.costs(rows)
+    trace = run(learner, costs, movement=setup.movement)
+    g = rows
+    if setup.family != "linear":
+        g = np.array([costs.subgradient(t, x) for t, x in enumerate(trace.x, 1)])
+    if isinstance(setup.domain, Simplex | CappedSimplex):
         g = g - g.mean(axis=1, keepdims=True)
-    return float(diagnose(score.player.learner, np.vstack((trace.x, trace.state.x)), g).binds.mean())
+    points = np.vstack((trace.x, trace.state.x))
+    return float(diagnose(learner, points, g).binds.mean())
 
 
-def _repeats(rows: Array) -> float:
+def _measure_repeats(rows: Array) -> float:
     """How much a row is like the one before it: the correlation of what differs from the column's mean."""
     gaps = rows - rows.mean(axis=0)
     size = float((gaps**2).sum())
-    return float((gaps[1:] * gaps[:-1]).sum()) / size if size > 0.0 else 0.0
+    if size == 0.0:
+        return 0.0
+    return float((gaps[1:] * gaps[:-1]).sum()) / size

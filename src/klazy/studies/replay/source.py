@@ -42,8 +42,8 @@ class Source:
         self._positive = positive
         if fill is not None:
             one_of(fill, "fill", "replay", FILLS)
-        names = _names(self.path)
-        self.time = _time_column(names, time)
+        names = _read_names(self.path)
+        self.time = _find_time_column(names, time)
         self.columns = [name for name in names if name != self.time]
         if not self.columns:
             raise refusal("replay", "a column of numbers", "columns", names, "one column per coordinate")
@@ -52,27 +52,26 @@ class Source:
         self._last: tuple[Any, str, Any] | None = None  # the latest time stamp: as written, its kind, as read
         self._even = False  # whether all rows are known to have as many cells
         row = 0
-        for batch in _batches(self.path):
+        for batch in _read_batches(self.path):
             self._take(batch, row)
             row += len(batch)
         if self.T == 0:
-            raise refusal(
-                "replay", "rows", "file", self.path, "it has none" + (" that are whole" if row else "")
-            )
+            remedy = "it has none that are whole" if row else "it has none"
+            raise refusal("replay", "rows", "file", self.path, remedy)
         self._spool.flush()
 
     @property
     def dim(self) -> int:
         return len(self.columns)
 
-    def rows(self, first: int, last: int) -> Array:
+    def read(self, first: int, last: int) -> Array:
         """Rows ``first`` to ``last - 1``, counted from 0."""
         self._spool.seek(8 * self.dim * first)
         return np.frombuffer(self._spool.read(8 * self.dim * (last - first))).reshape(-1, self.dim).copy()
 
-    def pieces(self, first: int, last: int) -> Iterator[Array]:
+    def read_pieces(self, first: int, last: int) -> Iterator[Array]:
         """The rows from ``first`` to ``last - 1``, some at a time."""
-        return (self.rows(at, min(at + ROWS, last)) for at in range(first, last, ROWS))
+        return (self.read(at, min(at + ROWS, last)) for at in range(first, last, ROWS))
 
     def _take(self, batch: "polars.DataFrame", before: int) -> None:
         """Check a batch of cells, the first of which is in row ``before + 1``, and keep its numbers."""
@@ -82,16 +81,13 @@ class Source:
         gaps = np.zeros((len(batch), self.dim), dtype=bool)
         wrong: list[tuple[int, int, str]] = []
         for i, name in enumerate(self.columns):
-            values[:, i], gaps[:, i], bad = _numbers(batch[name])
+            values[:, i], gaps[:, i], bad = _read_numbers(batch[name])
             wrong += [(at, i, "a number in every cell") for at in bad]
-            wrong += [
-                (at, i, f"numbers within +-{FARTHEST:g}")
-                for at in np.flatnonzero(np.abs(values[:, i]) > FARTHEST)[:1].tolist()
-            ]
+            far = np.flatnonzero(np.abs(values[:, i]) > FARTHEST)
+            wrong += [(at, i, f"numbers within +-{FARTHEST:g}") for at in far[:1].tolist()]
             if self._positive:
-                wrong += [
-                    (at, i, "numbers above zero") for at in np.flatnonzero(values[:, i] <= 0.0)[:1].tolist()
-                ]
+                negative = np.flatnonzero(values[:, i] <= 0.0)
+                wrong += [(at, i, "numbers above zero") for at in negative[:1].tolist()]
         if gaps[:, -1].any() and self.path.suffix.lower() == ".csv" and not self._even:
             _refuse_ragged(self.path)
             self._even = True
@@ -103,12 +99,11 @@ class Source:
             remedy = WAYS if condition == "no missing cell" else "correct the file"
             if self.dim == 1 and isinstance(cell, str) and {";", "\t"} & set(cell):
                 remedy = "separate cells by commas"
-            raise refusal(
-                "replay", condition, f"row {before + at + 1}, column {self.columns[i]}", _short(cell), remedy
-            )
-        self._keep(self._repaired(values, gaps, before))
+            where = f"row {before + at + 1}, column {self.columns[i]}"
+            raise refusal("replay", condition, where, _shorten(cell), remedy)
+        self._keep(self._repair(values, gaps, before))
 
-    def _repaired(self, values: Array, gaps: np.ndarray, before: int) -> Array:
+    def _repair(self, values: Array, gaps: np.ndarray, before: int) -> Array:
         if not gaps.any():
             return values
         if self.fill == "drop":
@@ -119,7 +114,7 @@ class Source:
         if self.fill == "zero":
             return np.where(gaps, 0.0, values)
         if self.T:
-            values = np.vstack((self.rows(self.T - 1, self.T), values))
+            values = np.vstack((self.read(self.T - 1, self.T), values))
             gaps = np.vstack((np.zeros((1, self.dim), bool), gaps))
         elif gaps[0].any():
             where = f"row {before + 1}, column {self.columns[int(gaps[0].argmax())]}"
@@ -130,8 +125,10 @@ class Source:
                 "missing",
                 "correct it, or choose another --fill",
             )
-        latest = np.maximum.accumulate(np.where(gaps, 0, np.arange(len(values))[:, None]), axis=0)
-        return np.take_along_axis(values, latest, axis=0)[1 if self.T else 0 :]
+        rows = np.arange(len(values))[:, None]
+        latest = np.maximum.accumulate(np.where(gaps, 0, rows), axis=0)
+        filled = np.take_along_axis(values, latest, axis=0)
+        return filled[1:] if self.T else filled
 
     def _keep(self, values: Array) -> None:
         self._spool.seek(0, 2)
@@ -141,20 +138,20 @@ class Source:
     def _check_time(self, cells: "polars.Series", before: int) -> None:
         """Time stamps must be of one kind and ascend."""
         for at, cell in enumerate(cells.to_list(), before + 1):
-            found = _stamp(cell)
+            found = _read_stamp(cell)
             where = f"row {at}, column {self.time}"
             if found is None:
                 raise refusal(
                     "replay",
                     "a number or an ISO date as time",
                     where,
-                    _short(cell),
+                    _shorten(cell),
                     "correct it, or name another --time",
                 )
             kind, stamp = found
             if self._last is not None:
                 last, kind_before, earlier = self._last
-                after = f"{_short(cell)} after {_short(last)}"
+                after = f"{_shorten(cell)} after {_shorten(last)}"
                 if kind != kind_before:
                     raise refusal(
                         "replay",
@@ -169,47 +166,50 @@ class Source:
             self._last = (cell, kind, stamp)
 
 
-def _stamp(cell: Any) -> tuple[str, Any] | None:
+def _read_stamp(cell: Any) -> tuple[str, Any] | None:
     """What kind of time stamp this is, and a value that can be compared with others of its kind."""
     if isinstance(cell, str):
         for read in (int, float, datetime.fromisoformat):
             try:
-                return _stamp(read(cell.strip()))
+                return _read_stamp(read(cell.strip()))
             except ValueError:
                 continue
         return None
     if isinstance(cell, datetime):
-        return "dates without a zone" if cell.tzinfo is None else "dates with a zone", cell
+        kind = "dates without a zone" if cell.tzinfo is None else "dates with a zone"
+        return kind, cell
     if isinstance(cell, date | time | timedelta):
         return type(cell).__name__, cell
-    if (
-        isinstance(cell, bool)
-        or not isinstance(cell, int | float | Decimal)
-        or cell != cell
-        or abs(cell) == inf
-    ):
+    if isinstance(cell, bool) or not isinstance(cell, int | float | Decimal):
+        return None
+    if cell != cell or abs(cell) == inf:
         return None
     return "numbers", cell
 
 
-def _short(cell: Any) -> str:
+def _shorten(cell: Any) -> str:
     text = repr(cell)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-def _numbers(cells: "polars.Series") -> tuple[Array, np.ndarray, list[int]]:
+def _read_numbers(cells: "polars.Series") -> tuple[Array, np.ndarray, list[int]]:
     """The numbers of a column, where they are missing, and the first cell that is no number."""
     import polars as pl
 
     text = cells.dtype == pl.String
-    known = cells.is_not_null() & ~cells.is_in(MISSING) if text else cells.is_not_null()
-    nothing = pl.Series([None] * len(cells), dtype=pl.Float64)  # as of dates
-    read = cells.cast(pl.Float64, strict=False) if text or cells.dtype.is_numeric() else nothing
+    known = cells.is_not_null()
+    if text:
+        known &= ~cells.is_in(MISSING)
+    if text or cells.dtype.is_numeric():
+        read = cells.cast(pl.Float64, strict=False)
+    else:  # dates, say, none of which is a number
+        read = pl.Series(values=[None for _ in cells], dtype=pl.Float64)
     missing = ~known.fill_null(False) | read.is_nan().fill_null(False)
-    return read.to_numpy(), missing.to_numpy(), (known & read.is_null()).arg_true()[:1].to_list()
+    bad = (known & read.is_null()).arg_true()
+    return read.to_numpy(), missing.to_numpy(), bad[:1].to_list()
 
 
-def _names(path: Path) -> list[str]:
+def _read_names(path: Path) -> list[str]:
     """The columns of a file."""
     import polars as pl
 
@@ -228,12 +228,12 @@ def _names(path: Path) -> list[str]:
         ) from failed
     if len(set(names)) < len(names) or "" in names:
         raise refusal("replay", "a name for each column, each once", "first line", names, "name them")
-    if names and all(_stamp(name) is not None for name in names):
+    if names and all(_read_stamp(name) is not None for name in names):
         raise refusal("replay", "column names in the first line", "first line", names, "add a line of names")
     return names
 
 
-def _time_column(names: list[str], wanted: str | None) -> str | None:
+def _find_time_column(names: list[str], wanted: str | None) -> str | None:
     if wanted is not None and wanted not in names:
         raise refusal(
             "replay", f"a column of the file ({', '.join(names)})", "time", wanted, "choose one of these"
@@ -241,7 +241,7 @@ def _time_column(names: list[str], wanted: str | None) -> str | None:
     return wanted or next((name for name in names if name.lower() in TIMES), None)
 
 
-def _batches(path: Path) -> Iterator["polars.DataFrame"]:
+def _read_batches(path: Path) -> Iterator["polars.DataFrame"]:
     """The file in pieces; the cells of a CSV file as text."""
     import polars as pl
 
@@ -249,7 +249,7 @@ def _batches(path: Path) -> Iterator["polars.DataFrame"]:
         if path.suffix.lower() == ".parquet":
             scan = pl.scan_parquet(path)
         else:
-            scan = pl.scan_csv(path, infer_schema=False, new_columns=_names(path))
+            scan = pl.scan_csv(path, infer_schema=False, new_columns=_read_names(path))
         yield from scan.collect_batches(chunk_size=ROWS)
     except pl.exceptions.NoDataError:
         return
@@ -266,7 +266,7 @@ def _refuse_ragged(path: Path) -> None:
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
         count = len(next(reader))
-        for row, cells in enumerate(_lines(reader, path), 1):
+        for row, cells in enumerate(_read_lines(reader, path), 1):
             if len(cells) != count and cells:
                 raise refusal(
                     "replay",
@@ -277,7 +277,7 @@ def _refuse_ragged(path: Path) -> None:
                 )
 
 
-def _lines(reader: Any, path: Path) -> Iterator[list[str]]:
+def _read_lines(reader: Any, path: Path) -> Iterator[list[str]]:
     try:
         yield from reader
     except csv.Error as failed:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from klazy.studies.replay.score import Replay, Score
+from klazy.studies.replay.score import Replay
+from klazy.studies.tuning import Score
 
 SELDOM = 0.02  # of the rounds in which the projection binds, below which laziness has nothing to act on
 SHORT = 50  # rounds that a rule averages, up to which it has a short memory
@@ -10,41 +11,40 @@ ALIKE = 0.5  # the correlation of a row with the next from which on costs drift
 STEADY = 0.01  # relative to its cost, how near the fixed point is to the best where nothing lasting changes
 
 
-def verdict(found: Replay) -> str:
+def judge(found: Replay) -> str:
     """``"helps"`` if something lazy paid less than every simple rule and GD, by more than chance; ``"perhaps"`` if it paid
     less, but within chance; else ``"does not help"``."""
     lazy = found.best("lazy")
     other = found.best("simple", "greedy")
-    gain, half = found.saved(lazy, other)
-    if gain <= 0.0 or found.tied(lazy, other):
+    gain, half = lazy.compare(other)
+    if gain <= 0.0 or lazy.ties_with(other):
         return "does not help"
     return "helps" if gain > half else "perhaps"
 
 
 def answer(found: Replay) -> list[str]:
     """Which contender, what it saves and at what movement; or that laziness does not help here, and why."""
-    lazy, simple, greedy, other = (
-        found.best(*kinds) for kinds in (("lazy",), ("simple",), ("greedy",), ("simple", "greedy"))
-    )
+    lazy = found.best("lazy")
+    simple = found.best("simple")
+    greedy = found.best("greedy")
+    other = found.best("simple", "greedy")
     first, second = found.rounds
     said = [
         f"Scored on the last {second} of {first + second} rounds, everyone tuned on {found.tuned} rounds before them."
     ]
-    if verdict(found) == "does not help":
+    if judge(found) == "does not help":
         said += [
-            f"Laziness does not help here: the best that is lazy, {named(lazy)}, paid {lazy.cost:.6g}, "
-            f"{_less(found, lazy, other)} than {named(other)} with {other.cost:.6g}.",
-            _reason(found, other),
+            f"Laziness does not help here: the best that is lazy, {describe(lazy)}, paid {lazy.cost:.6g}, "
+            f"{_compare(found, lazy, other)} than {describe(other)} with {other.cost:.6g}.",
+            _explain(found, other),
         ]
     else:
-        use = (
-            f"Use {named(lazy)}:"
-            if verdict(found) == "helps"
-            else f"Perhaps {named(lazy)}, but within chance:"
-        )
+        use = f"Use {describe(lazy)}:"
+        if judge(found) == "perhaps":
+            use = f"Perhaps {describe(lazy)}, but within chance:"
         said += [
-            f"{use} it paid {lazy.cost:.6g}, {_less(found, lazy, simple)} than the best simple rule, "
-            f"{named(simple)}, and {_less(found, lazy, greedy)} than {named(greedy)}.",
+            f"{use} it paid {lazy.cost:.6g}, {_compare(found, lazy, simple)} than the best simple rule, "
+            f"{describe(simple)}, and {_compare(found, lazy, greedy)} than {describe(greedy)}.",
             f"It paid {lazy.switching:.6g} for moving; {simple.name} {simple.switching:.6g}, GD {greedy.switching:.6g}.",
         ]
         if lazy.name == "k-lazyGD":
@@ -62,7 +62,7 @@ def answer(found: Replay) -> list[str]:
     ]
 
 
-def _reason(found: Replay, other: Score) -> str:
+def _explain(found: Replay, other: Score) -> str:
     """Why not: what beat the lazy says what they lack."""
     fixed = next(score for score in found.scores if score.name == "fixed")
     if fixed.cost - other.cost <= STEADY * abs(other.cost):
@@ -77,45 +77,44 @@ def _reason(found: Replay, other: Score) -> str:
     return f"{binds}, and a row is like the one before it with correlation {found.repeats:.2f}: laziness acts, but misses more."
 
 
-def _less(found: Replay, score: Score, than: Score) -> str:
+def _compare(found: Replay, score: Score, than: Score) -> str:
     """How much less, with its interval, and in per cent where that means something."""
-    gain, half = found.saved(score, than)
-    if found.tied(score, than):
+    gain, half = score.compare(than)
+    if score.ties_with(than):
         return "neither less nor more"
     share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
-    return f"{abs(gain):.6g}{share} +- {half:.3g} {'less' if gain > 0.0 else 'more'}"
+    word = "less" if gain > 0.0 else "more"
+    return f"{abs(gain):.6g}{share} +- {half:.3g} {word}"
 
 
-def named(score: Score) -> str:
+def describe(score: Score) -> str:
     """A contender with its parameters."""
-    values = ", ".join(f"{name}={value:.4g}" for name, value in score.parameters.items())
+    values = _list_parameters(score)
     return f"{score.name} ({values})" if values else score.name
 
 
-def table(found: Replay) -> list[dict[str, Any]]:
+def _list_parameters(score: Score) -> str:
+    return ", ".join(f"{name}={value:.4g}" for name, value in score.parameters.items())
+
+
+def tabulate(found: Replay) -> list[dict[str, Any]]:
     """One row per contender, the best first, and the optimum at the end."""
     bound = None if found.optimum is None else found.optimum.lower_bound
-    rows = [
-        _row(
-            score.name,
-            named(score).removeprefix(score.name).strip(" ()"),
-            score.hitting,
-            score.switching,
-            bound,
-        )
-        | {"candidates": score.candidates, "edge": ", ".join(score.edges)}
-        for score in found.scores
-    ]
-    if found.optimum is not None:
-        best = found.optimum
-        rows.append(
-            _row("optimum in hindsight", "", best.hitting, best.cost - best.hitting, bound)
-            | {"candidates": None, "edge": ""}
-        )
+    rows = []
+    for score in found.scores:
+        row = _make_row(score.name, _list_parameters(score), score.hitting, score.switching, bound)
+        tried = {"candidates": score.candidates, "edge": ", ".join(score.edges)}
+        rows.append(row | tried)
+    best = found.optimum
+    if best is not None:
+        row = _make_row("optimum in hindsight", "", best.hitting, best.cost - best.hitting, bound)
+        rows.append(row | {"candidates": None, "edge": ""})
     return rows
 
 
-def _row(name: str, chosen: str, hitting: float, switching: float, bound: float | None) -> dict[str, Any]:
+def _make_row(
+    name: str, chosen: str, hitting: float, switching: float, bound: float | None
+) -> dict[str, Any]:
     cost = hitting + switching
     above = None if bound is None else max(cost - bound, 0.0)
     return {
@@ -128,25 +127,29 @@ def _row(name: str, chosen: str, hitting: float, switching: float, bound: float 
     }
 
 
-def as_object(found: Replay) -> dict[str, Any]:
+def to_dict(found: Replay) -> dict[str, Any]:
     """All of it as plain values."""
     lazy = found.best("lazy")
     simple = found.best("simple")
     greedy = found.best("greedy")
-    gains = {"simple": found.saved(lazy, simple), "GD": found.saved(lazy, greedy)}
-    best = found.optimum
+    gains = {"simple": lazy.compare(simple), "GD": lazy.compare(greedy)}
+    optimum = None
+    lower_bound = None
+    if found.optimum is not None:
+        optimum = found.optimum.cost
+        lower_bound = found.optimum.lower_bound
     return {
-        "verdict": verdict(found),
+        "verdict": judge(found),
         "best": found.scores[0].name,
         "best_lazy": lazy.name,
         "best_simple": simple.name,
         "saved": {than: {"cost": gain, "half": half} for than, (gain, half) in gains.items()},
         "rounds": {"first": found.rounds[0], "tuned": found.tuned, "second": found.rounds[1]},
         "filled": found.source.filled,
-        "optimum": None if best is None else best.cost,
-        "lower_bound": None if best is None else best.lower_bound,
+        "optimum": optimum,
+        "lower_bound": lower_bound,
         "binds": found.binds,
         "repeats": found.repeats,
         "answer": answer(found),
-        "table": table(found),
+        "table": tabulate(found),
     }

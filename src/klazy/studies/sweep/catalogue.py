@@ -1,6 +1,6 @@
 """What a study can name: recipes of sequences and rules of learners, by their names in klazy or as ``module:function``.
 
-Which keys each takes is read off its signature; what its surroundings tell it (the seed, the set, the horizon) is no key.
+Which parameters each takes is read off its signature; what its context tells it (the seed, the set, the horizon) is none.
 """
 
 import inspect
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
-from klazy import learners as of
+from klazy import learners
 from klazy.base.checks import Refused, refusal
 from klazy.costs import Costs, LinearCosts
 from klazy.learners import Learner, MemoryGD
@@ -29,12 +29,12 @@ from klazy.sequences import (
 from klazy.sets import ConvexSet, L2Ball
 
 Point = dict[str, Any]  # the value of every key
-TOLD = ("seed", "domain", "T", "G", "movement", "movement_weight", "start", "prior")
+CONTEXT = ("seed", "domain", "T", "G", "movement", "movement_weight", "start", "prior")
 MOVEMENTS: dict[str, type[Movement]] = {"l2": L2Movement, "l1": L1Movement, "tv": TVMovement}
 
 
-class Key(NamedTuple):
-    """A key that a recipe or a rule takes: the type of its values, and the default."""
+class Parameter(NamedTuple):
+    """What a recipe or a rule takes: the type of its values, and the default."""
 
     type: Any
     default: Any = inspect.Parameter.empty
@@ -45,62 +45,65 @@ class Key(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A function with the keys it takes and what it must be told."""
+    """A function with the parameters that a study may give, and what it must be told of its context."""
 
     make: Callable[..., Any]
-    keys: dict[str, Key]
-    told: tuple[str, ...]
+    parameters: dict[str, Parameter]
+    context: tuple[str, ...]
 
 
-def _entry(make: Callable[..., Any], *keys_of: Callable[..., Any], told: tuple[str, ...] = TOLD) -> Entry:
-    """Keys come from the signatures of ``keys_of``, or of ``make`` itself; a rule that needs a sigma may have ``c`` instead."""
-    keys: dict[str, Key] = {}
-    heard: list[str] = []
-    for function in keys_of or (make,):
-        hints = _hints(function)
-        for name, parameter in inspect.signature(function).parameters.items():
-            if name in told:
-                heard.append(name)
-            elif parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                keys[name] = Key(hints.get(name, Any), parameter.default)
-    if told is TOLD and "sigma" in keys and keys["sigma"].required:
-        keys = {"sigma": Key(float, None), "c": Key(float, None)} | {
-            name: key for name, key in keys.items() if name != "sigma"
-        }
-    return Entry(make, keys, tuple(dict.fromkeys(heard)))
+def _make_entry(
+    make: Callable[..., Any], *signatures: Callable[..., Any], context: tuple[str, ...] = CONTEXT
+) -> Entry:
+    """Read the parameters off the ``signatures``, or that of ``make``; a rule that needs a sigma may have ``c`` instead."""
+    parameters: dict[str, Parameter] = {}
+    asked: list[str] = []
+    for function in signatures or (make,):
+        hints = _read_hints(function)
+        for name, argument in inspect.signature(function).parameters.items():
+            if name in context:
+                asked.append(name)
+            elif argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
+                parameters[name] = Parameter(hints.get(name, Any), argument.default)
+    if context is CONTEXT and "sigma" in parameters and parameters["sigma"].required:
+        del parameters["sigma"]
+        parameters = {"sigma": Parameter(float, None), "c": Parameter(float, None)} | parameters
+    return Entry(make, parameters, tuple(dict.fromkeys(asked)))
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The types of a function's arguments, where they can be found."""
+    if inspect.isclass(function):
+        function = function.__init__
     try:
-        return get_type_hints(function.__init__ if inspect.isclass(function) else function)
+        return get_type_hints(function)
     except (NameError, TypeError):
         return {}
 
 
-def _remembering(memory: type[of.Memory]) -> Entry:
+def _make_memory_entry(memory: type[learners.Memory]) -> Entry:
     def make(domain: Any, sigma: Any, **parameters: Any) -> Learner[Any]:
         return MemoryGD(domain, sigma, memory(**parameters))
 
-    return _entry(make, of.GD, memory)
+    return _make_entry(make, learners.GD, memory)
 
 
-def _wave(period: int, T: int) -> Scenario:
+def _make_wave(period: int, T: int) -> Scenario:
     return square_wave(period, T)
 
 
 _MADE = (stochastic, corrupted, phases_of_length, rotating, alternating)
-RECIPES: dict[str, Entry] = {make.__name__: _entry(make, told=("seed",)) for make in _MADE}
-RECIPES["square_wave"] = _entry(_wave, told=("seed",))
-_PLAIN = (of.GD, of.LazyGD, of.KLazyGD, of.KLazyFTRL, of.CentredOMD)
-_MEMORIES = (of.Decay, of.Clip, of.Event, of.Clock)
-_ENSEMBLES = (of.ader, of.sader, of.sader_k, of.scream, of.auto)
-RULES: dict[str, Entry] = {make.__name__: _entry(make) for make in (*_PLAIN, *_ENSEMBLES)}
-RULES |= {memory.__name__: _remembering(memory) for memory in _MEMORIES}
+RECIPES: dict[str, Entry] = {make.__name__: _make_entry(make, context=("seed",)) for make in _MADE}
+RECIPES["square_wave"] = _make_entry(_make_wave, context=("seed",))
+_PLAIN = (learners.GD, learners.LazyGD, learners.KLazyGD, learners.KLazyFTRL, learners.CentredOMD)
+_MEMORIES = (learners.Decay, learners.Clip, learners.Event, learners.Clock)
+_ENSEMBLES = (learners.ader, learners.sader, learners.sader_k, learners.scream, learners.auto)
+RULES: dict[str, Entry] = {make.__name__: _make_entry(make) for make in (*_PLAIN, *_ENSEMBLES)}
+RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORIES}
 
 
 @cache
-def entry(name: str, kind: str) -> Entry:
+def find_entry(name: str, kind: str) -> Entry:
     """The recipe or rule of this name; ``module:function`` is imported."""
     known = RECIPES if kind == "recipe" else RULES
     if name in known:
@@ -114,18 +117,24 @@ def entry(name: str, kind: str) -> Entry:
         raise Refused(f"a function that can be imported ({type(failed).__name__}: {failed})") from failed
     if not callable(found):
         raise Refused(f"a function ({found!r} is none)")
-    return _entry(found, told=("seed",) if kind == "recipe" else TOLD)
+    if kind == "recipe":
+        return _make_entry(found, context=("seed",))
+    return _make_entry(found)
 
 
-def drawn(recipe: str, point: Point) -> bool:
+def depends_on_seed(recipe: str, point: Point) -> bool:
     """Whether the sequence depends on a seed."""
-    return "seed" in entry(recipe, "recipe").told and (recipe != "corrupted" or point["random_phases"])
+    if recipe == "corrupted":
+        return point["random_phases"]
+    return "seed" in find_entry(recipe, "recipe").context
 
 
-def scenario(recipe: str, point: Point, seed: Any) -> Scenario:
+def make_scenario(recipe: str, point: Point, seed: Any) -> Scenario:
     """The sequence of a recipe at one point of its grid."""
-    found = entry(recipe, "recipe")
-    made = found.make(**({"seed": seed} if "seed" in found.told else {}), **point)
+    found = find_entry(recipe, "recipe")
+    if "seed" in found.context:
+        point = {"seed": seed} | point
+    made = found.make(**point)
     if not isinstance(made, Scenario) or not isinstance(made.costs, Costs):
         raise refusal(
             recipe, "to return a Scenario with costs", "it", type(made).__name__, "see klazy.sequences"
@@ -138,39 +147,43 @@ def scenario(recipe: str, point: Point, seed: Any) -> Scenario:
 
 def heeds_price(rule: str) -> bool:
     """Whether a learner of this rule is told what moving costs."""
-    return not {"movement", "movement_weight"}.isdisjoint(entry(rule, "rule").told)
+    return not {"movement", "movement_weight"}.isdisjoint(find_entry(rule, "rule").context)
 
 
-def learner(rule: str, point: Point, domain: ConvexSet, movement: Movement, costs: Costs) -> Learner[Any]:
+def make_learner(
+    rule: str, point: Point, domain: ConvexSet, movement: Movement, costs: Costs
+) -> Learner[Any]:
     """The learner of a rule at one point of its grid, told of its surroundings what its signature asks for.
 
     T and G, the largest norm of a gradient, are those of the sequence: a generous hint, which theory's ensembles are given.
     """
-    found = entry(rule, "rule")
+    found = find_entry(rule, "rule")
     facts: dict[str, Callable[[], Any]] = {
         "domain": lambda: domain,
         "T": lambda: costs.T,
-        "G": lambda: _largest(rule, costs),
+        "G": lambda: _find_largest_gradient(rule, costs),
+        "movement": lambda: movement,
+        "movement_weight": lambda: movement.weight,
     }
-    facts |= {"movement": lambda: movement, "movement_weight": lambda: movement.weight}
-    told = {name: facts[name]() for name in found.told if name in facts}
+    told = {name: facts[name]() for name in found.context if name in facts}
     point = dict(point)
-    c = point.pop("c", None) if "c" in found.keys and "sigma" in found.keys else None
-    if c is not None:
-        point["sigma"] = Sqrt(c)
+    if "c" in found.parameters and "sigma" in found.parameters:
+        c = point.pop("c", None)
+        if c is not None:
+            point["sigma"] = Sqrt(c)
     made = found.make(**told, **point)
     if not isinstance(made, Learner):
         raise refusal(rule, "to return a Learner", "it", type(made).__name__, "derive it from klazy.Learner")
     return made
 
 
-def _largest(rule: str, costs: Costs) -> float:
+def _find_largest_gradient(rule: str, costs: Costs) -> float:
     """The largest norm of a gradient; gradients of other than linear costs depend on the point."""
     if not isinstance(costs, LinearCosts):
         raise refusal(rule, "linear costs, to be told G", "costs", costs, "give G as a key of your own rule")
     return float(np.linalg.norm(costs.arrays()[0], axis=1).max())
 
 
-def check(rule: str, point: Point) -> None:
+def check_point(rule: str, point: Point) -> None:
     """Refuse values that the learner would refuse on any set."""
-    learner(rule, point, L2Ball(1), L2Movement(), LinearCosts([[1.0]]))
+    make_learner(rule, point, L2Ball(1), L2Movement(), LinearCosts([[1.0]]))

@@ -2,19 +2,19 @@
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Timer
 from typing import TYPE_CHECKING
 
 from klazy.base.checks import one_of, refusal, whole
-from klazy.base.parallel import BACKENDS, WorkerLost, unordered, workers
-from klazy.studies.sweep.play import Outcome, failure, play
-from klazy.studies.sweep.runs import Task, dealt, halved, tasks_of
+from klazy.base.parallel import BACKENDS, WorkerLost, map_unordered, open_workers
+from klazy.studies.sweep.runs import Task, deal, halve, list_tasks
 from klazy.studies.sweep.store import Store, load_sweep
 from klazy.studies.sweep.study import Study
-from klazy.studies.sweep.table import cells_of, frame_of
+from klazy.studies.sweep.table import average_cells, make_frame
+from klazy.studies.sweep.worker import TaskResult, fail_task, play_task
 
 if TYPE_CHECKING:
     import polars
@@ -52,7 +52,7 @@ class Sweep:
         ``relative_to`` a learner: in per cent of what that one has, at its best for each setting. ``held_out``: the column
         ``choice``, by which the best cells are chosen, is of the even seeds, and all else of the others.
         """
-        return cells_of(self.rows, metric or self.study.metrics[0], relative_to, held_out)
+        return average_cells(self.rows, metric or self.study.metrics[0], relative_to, held_out)
 
     def counts(self) -> dict[str, float]:
         """What the command prints as JSON."""
@@ -90,47 +90,51 @@ def sweep(
         jobs = whole(jobs, "jobs", "sweep", "jobs >= 1", "leave it out for all cores")
     one_of(backend, "backend", "sweep", BACKENDS)
     started = time.perf_counter()
-    tasks = list(tasks_of(study))
-    keys = [run.key for task in tasks for run in task.runs]
+    tasks = list(list_tasks(study))
+    keys = _list_keys(tasks)
     store = None if out is None else Store(Path(out))
     if store is not None:
-        store.put(STUDY, study.model_dump_json(exclude_none=True, indent=1))
+        store.write_text(STUDY, study.model_dump_json(exclude_none=True, indent=1))
         if retry_failed:
             store.forget(keys)
-    todo = [
-        task._replace(runs=[run for run in task.runs if store is None or run.key not in store.keys])
-        for task in tasks
-    ]
+    todo = tasks
+    if store is not None:
+        todo = [task._replace(runs=[run for run in task.runs if run.key not in store.keys]) for task in tasks]
     pending = sum(len(task.runs) for task in todo)
     keeper = _Keeper(store, pending, progress)
     if pending:
-        with workers(backend, address, jobs) as count:
+        with open_workers(backend, address, jobs) as count:
             try:
-                for task, outcome in _outcomes(dealt(todo, count)):
+                for task, outcome in _play_tasks(deal(todo, count)):
                     keeper.take(task, outcome)
             finally:
                 keeper.close()
-    rows = in_order(
-        load_sweep(store.folder) if store is not None and pending < len(keys) else keeper.rows(), keys
-    )
-    return Sweep(
-        study, rows, pending, len(keys) - pending, keeper.learner_rounds, time.perf_counter() - started
-    )
+    reused = len(keys) - pending
+    rows = load_sweep(store.folder) if store is not None and reused else keeper.collect()
+    seconds = time.perf_counter() - started
+    return Sweep(study, order_rows(rows, keys), pending, reused, keeper.learner_rounds, seconds)
 
 
-def _outcomes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
+def _list_keys(tasks: Iterable[Task]) -> list[str]:
+    keys = []
+    for task in tasks:
+        keys += [run.key for run in task.runs]
+    return keys
+
+
+def _play_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskResult]]:
     """What the tasks come to, in any order; a run that ends its worker is found by halves, and has that as its error."""
     left = {i: task._replace(number=i) for i, task in enumerate(tasks)}
     try:
-        for outcome in unordered(play, list(left.values())):
+        for outcome in map_unordered(play_task, list(left.values())):
             yield left.pop(outcome.number), outcome
     except WorkerLost as lost:
         suspects = list(left.values())
         if len(suspects) == 1 and len(suspects[0].runs) == 1:
-            yield suspects[0], failure(suspects[0], lost)
+            yield suspects[0], fail_task(suspects[0], lost)
             return
-        for half in halved(suspects):
-            yield from _outcomes(half)
+        for half in halve(suspects):
+            yield from _play_tasks(half)
 
 
 class _Keeper:
@@ -140,14 +144,14 @@ class _Keeper:
         self.store = store
         self.pending = pending
         self.progress = progress
-        self.waiting: list[tuple[Task, Outcome]] = []
+        self.waiting: list[tuple[Task, TaskResult]] = []
         self.frames: list[polars.DataFrame] = []
         self.done = self.learner_rounds = 0
         self.started = self.written = time.perf_counter()
         self.timer = Timer(0.0, self.write)
         self.turn = Lock()
 
-    def take(self, task: Task, outcome: Outcome) -> None:
+    def take(self, task: Task, outcome: TaskResult) -> None:
         """Keep it now if something was kept long ago, else when its time has come, whether or not there is more by then."""
         with self.turn:
             self.waiting.append((task, outcome))
@@ -167,7 +171,7 @@ class _Keeper:
     def write(self) -> None:
         with self.turn:
             if self.store is not None and self.waiting:
-                self.frames.append(frame_of(self.waiting))
+                self.frames.append(make_frame(self.waiting))
                 self.store.add(self.frames[-1])
                 self.waiting = []
                 self.written = time.perf_counter()
@@ -176,21 +180,21 @@ class _Keeper:
         self.timer.cancel()
         self.write()
 
-    def rows(self) -> "polars.DataFrame":
+    def collect(self) -> "polars.DataFrame":
         """All that was played."""
         import polars as pl
 
-        return pl.concat([*self.frames, frame_of(self.waiting)])
+        return pl.concat([*self.frames, make_frame(self.waiting)])
 
 
-def in_order(rows: "polars.DataFrame", keys: Collection[str]) -> "polars.DataFrame":
+def order_rows(rows: "polars.DataFrame", keys: Collection[str]) -> "polars.DataFrame":
     """The rows with these keys, in the order of the keys."""
     import polars as pl
 
     return pl.DataFrame({"key": list(keys)}).join(rows, on="key", how="inner", maintain_order="left")
 
 
-def stored(folder: Path) -> "tuple[Study, polars.DataFrame]":
+def load_study(folder: Path) -> "tuple[Study, polars.DataFrame]":
     """The study that was played last into a folder, and its runs that are there."""
     try:
         study = Study(**json.loads((folder / STUDY).read_text(encoding="utf-8")))
@@ -199,7 +203,7 @@ def stored(folder: Path) -> "tuple[Study, polars.DataFrame]":
             "sweep plot", "the folder of a sweep", "folder", folder, f"play a study into it ({failed})"
         ) from failed
     rows = load_sweep(folder)
-    found = in_order(rows, [run.key for task in tasks_of(study) for run in task.runs])
+    found = order_rows(rows, _list_keys(list_tasks(study)))
     if not len(found):
         versions = ", ".join(rows["version"].unique().sort())
         raise refusal(

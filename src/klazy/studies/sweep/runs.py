@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import klazy
 from klazy.base.checks import refusal
 from klazy.studies.sweep import catalogue
-from klazy.studies.sweep.blocks import Block
 from klazy.studies.sweep.catalogue import Point
+from klazy.studies.sweep.specs import Spec
 from klazy.studies.sweep.study import LABORIOUS, POINTS, Study
 
 SEVERAL = 4  # sequences per worker, from which on none is split
@@ -18,7 +18,7 @@ MOST = 20_000_000  # runs of a study
 HEAVY = 64  # plain runs take about as long as one of an ensemble
 
 
-class Drawn(NamedTuple):
+class Draw(NamedTuple):
     """A scenario at one point of its grid, drawn from ``seed``: (root, number), or None if nothing is drawn."""
 
     recipe: str
@@ -38,7 +38,7 @@ class Run(NamedTuple):
 class Task(NamedTuple):
     """Runs on one sequence, and what is wanted of them: ``checkpoints`` of a curve, metrics that take work."""
 
-    sequence: Drawn
+    sequence: Draw
     movement: str
     checkpoints: int
     metrics: tuple[str, ...]
@@ -46,7 +46,7 @@ class Task(NamedTuple):
     number: int = 0
 
 
-def tasks_of(study: Study) -> Iterator[Task]:
+def list_tasks(study: Study) -> Iterator[Task]:
     """One task per sequence, with all its runs; a run that the study names twice is in it once.
 
     The key of a run is a hash of its sequence, learner and price, of what is kept of it, and of klazy's version.
@@ -54,19 +54,21 @@ def tasks_of(study: Study) -> Iterator[Task]:
     _refuse_too_many(study)
     checkpoints = POINTS if study.record == "curves" else 0
     metrics = tuple(metric for metric in LABORIOUS if metric in study.metrics)
-    played = [
-        (_text(block.name, point, weight).encode(), block.name, point, weight)
-        for block, point in _points(study.learners)
-        for weight in study.movement_weight
-    ]
+    players = []
+    for spec, point in _list_points(study.learners):
+        for weight in study.movement_weight:
+            text = _encode(spec.name, point, weight).encode()
+            players.append((text, spec.name, point, weight))
     seen: set[str] = set()
-    for block, point in _points(study.scenarios):
-        random = catalogue.drawn(block.name, point)
-        for seed in [(study.seed, number) for number in range(study.seeds)] if random else [None]:
-            shared = _text(klazy.__version__, block.name, point, seed, study.movement, checkpoints, metrics)
+    for spec, point in _list_points(study.scenarios):
+        seeds = [None]
+        if catalogue.depends_on_seed(spec.name, point):
+            seeds = [(study.seed, number) for number in range(study.seeds)]
+        for seed in seeds:
+            shared = _encode(klazy.__version__, spec.name, point, seed, study.movement, checkpoints, metrics)
             before = hashlib.blake2b(shared.encode(), digest_size=16)
             runs = []
-            for text, rule, values, weight in played:
+            for text, rule, values, weight in players:
                 hashed = before.copy()
                 hashed.update(text)
                 key = hashed.hexdigest()
@@ -74,15 +76,13 @@ def tasks_of(study: Study) -> Iterator[Task]:
                     seen.add(key)
                     runs.append(Run(key, rule, values, weight))
             if runs:
-                yield Task(Drawn(block.name, point, seed), study.movement, checkpoints, metrics, runs)
+                yield Task(Draw(spec.name, point, seed), study.movement, checkpoints, metrics, runs)
 
 
 def _refuse_too_many(study: Study) -> None:
     """Count before anything is listed."""
-    scenarios, learners = (
-        sum(math.prod(map(len, block.grids.values())) for block in blocks)
-        for blocks in (study.scenarios, study.learners)
-    )
+    scenarios = sum(map(_count_points, study.scenarios))
+    learners = sum(map(_count_points, study.learners))
     count = scenarios * learners * study.seeds * len(study.movement_weight)
     if count > MOST:
         raise refusal(
@@ -104,27 +104,35 @@ def refuse_held_out(study: Study) -> None:
             study.seeds,
             "raise it, or leave --held-out away",
         )
-    for block, point in _points(study.scenarios):
-        if not catalogue.drawn(block.name, point):
+    for spec, point in _list_points(study.scenarios):
+        if not catalogue.depends_on_seed(spec.name, point):
             condition = "scenarios that are drawn, to hold seeds out"
             remedy = "draw it, take it out, or leave --held-out away"
-            raise refusal("sweep", condition, "recipe", block.name, remedy)
+            raise refusal("sweep", condition, "recipe", spec.name, remedy)
 
 
-def _points(blocks: Iterable[Block]) -> Iterator[tuple[Block, Point]]:
-    return ((block, point) for block in blocks for point in block.points())
+def _list_points(specs: Iterable[Spec]) -> Iterator[tuple[Spec, Point]]:
+    for spec in specs:
+        for point in spec.list_points():
+            yield spec, point
 
 
-def _text(*parts: Any) -> str:
+def _count_points(spec: Spec) -> int:
+    return math.prod(map(len, spec.axes.values()))
+
+
+def _encode(*parts: Any) -> str:
     return json.dumps(parts, sort_keys=True)
 
 
-def dealt(tasks: Sequence[Task], workers: int) -> list[Task]:
+def deal(tasks: Sequence[Task], workers: int) -> list[Task]:
     """The tasks in pieces, small enough that all workers have some to the end, and large enough to be worth it.
 
     Where there are many sequences, or much is found for each, none is split: each would be made again for every piece.
     """
-    whole = sum(_work(run) for task in tasks for run in task.runs)
+    whole = 0
+    for task in tasks:
+        whole += sum(map(_estimate_work, task.runs))
     most = max(HEAVY, min(16 * HEAVY, whole // (8 * workers)))
     if len(tasks) >= SEVERAL * workers or any(task.metrics for task in tasks):
         most = whole + 1
@@ -136,18 +144,19 @@ def dealt(tasks: Sequence[Task], workers: int) -> list[Task]:
                 pieces.append(task._replace(runs=[], number=len(pieces)))
                 work = 0
             pieces[-1].runs.append(run)
-            work += _work(run)
+            work += _estimate_work(run)
     return pieces
 
 
-def halved(tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
+def halve(tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
     """Two halves of the tasks, or of the runs of a single one."""
     if len(tasks) > 1:
-        return list(tasks[: len(tasks) // 2]), list(tasks[len(tasks) // 2 :])
+        middle = len(tasks) // 2
+        return list(tasks[:middle]), list(tasks[middle:])
     (task,) = tasks
     middle = len(task.runs) // 2
     return [task._replace(runs=task.runs[:middle])], [task._replace(runs=task.runs[middle:])]
 
 
-def _work(run: Run) -> int:
+def _estimate_work(run: Run) -> int:
     return 1 if "sigma" in run.point or "c" in run.point else HEAVY

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 from klazy.base.checks import refusal
-from klazy.base.files import locked, write_durably
+from klazy.base.files import lock_file, write_durably
 
 if TYPE_CHECKING:
     import polars
@@ -29,7 +29,7 @@ class Store:
         self._read: set[str] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with self._turn():
+            with self._take_turn():
                 for left in folder.glob("*.partial"):
                     left.unlink()  # of a writer that was killed: others wait for their turn
                 self.look()
@@ -42,29 +42,31 @@ class Store:
         """Learn of the runs that have been added since."""
         new = [file for file in self.folder.glob(PARTS) if file.name not in self._read]
         if new:
-            self._know(_read(new, ["key", "error"]), new)
+            self._note(_read(new, ["key", "error"]), new)
 
-    def _know(self, rows: "polars.DataFrame", files: list[Path]) -> None:
+    def _note(self, rows: "polars.DataFrame", files: list[Path]) -> None:
         self.keys.update(zip(rows["key"].to_list(), rows["error"].is_not_null().to_list(), strict=True))
         self._read |= {file.name for file in files}
 
     def add(self, rows: "polars.DataFrame") -> None:
         """Keep these runs, but for those that are there by now."""
-        with self._turn():
+        with self._take_turn():
             self.look()
             new = rows.filter([key not in self.keys for key in rows["key"].to_list()])
             if len(new):
                 file = self.folder / f"part-{uuid4().hex}.parquet"
                 self._write(new, file)
-                self._know(new, [file])
+                self._note(new, [file])
 
     def forget(self, keys: Collection[str]) -> None:
         """Take out those of these runs that failed."""
         import polars as pl
 
         gone = [key for key in keys if self.keys.get(key)]
-        with self._turn():
-            for file in self.folder.glob(PARTS) if gone else ():
+        if not gone:
+            return
+        with self._take_turn():
+            for file in self.folder.glob(PARTS):
                 rows = pl.read_parquet(file)
                 kept = rows.filter(~(rows["key"].is_in(gone) & rows["error"].is_not_null()))
                 if len(kept) == 0:
@@ -75,9 +77,9 @@ class Store:
             self._read.clear()
             self.look()
 
-    def put(self, name: str, text: str) -> None:
+    def write_text(self, name: str, text: str) -> None:
         """A file beside the runs."""
-        with self._turn():
+        with self._take_turn():
             (self.folder / f"{name}.partial").write_text(text, encoding="utf-8")
             (self.folder / f"{name}.partial").replace(self.folder / name)
 
@@ -86,9 +88,9 @@ class Store:
         rows.write_parquet(data, compression="lz4")  # keys do not compress, and zstd takes twice as long
         write_durably(file, data.getvalue())
 
-    def _turn(self) -> Any:
+    def _take_turn(self) -> Any:
         """The lock, which waits for whoever has it."""
-        return locked(self.folder / ".lock", "sweep", wait=True)
+        return lock_file(self.folder / ".lock", "sweep", wait=True)
 
 
 def load_sweep(folder: Path | str) -> "polars.DataFrame":
@@ -99,13 +101,13 @@ def load_sweep(folder: Path | str) -> "polars.DataFrame":
     for _ in range(RETRIES):
         files = sorted(Path(folder).glob(PARTS))
         try:
-            return _read(files) if files else _none(folder)
+            return _read(files) if files else _refuse_missing(folder)
         except FileNotFoundError:
             continue  # a sweep that tries failed runs again has taken it out: there is a new one
     return _read(sorted(Path(folder).glob(PARTS)))
 
 
-def _none(folder: Path | str) -> NoReturn:
+def _refuse_missing(folder: Path | str) -> NoReturn:
     raise refusal(
         "load_sweep", "the folder of a sweep", "folder", folder, "run `klazy sweep study.toml --out FOLDER`"
     )

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, Strict, ValidationError
 
 from klazy.base.checks import Refused, refusal
-from klazy.studies.sweep.blocks import OWN, Keys, Recipe, Rule, some
-from klazy.studies.sweep.grids import LARGEST, Weights
+from klazy.studies.sweep.axes import LARGEST, Weights
+from klazy.studies.sweep.specs import OWN, Recipe, Rule, StrictModel, refuse_empty
 
 POINTS = 200  # of a curve
 REMEDY = "`klazy sweep --init` shows a study with every key"
@@ -20,7 +20,7 @@ LABORIOUS = ("static_regret", "optimum_regret")  # found only if they are asked 
 Whole = Annotated[int, Strict()]
 
 
-class Study(Keys):
+class Study(StrictModel):
     """Every learner at every value of its grid, on every sequence, at every price of movement: one run each.
 
     ``scenarios`` name recipes and ``learners`` rules, both with grids for their keys; ``seeds`` is how many sequences are
@@ -30,25 +30,25 @@ class Study(Keys):
 
     >>> study = Study(scenarios=[{"recipe": "phases_of_length", "length": [5, 10], "T": 100}],
     ...               learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": {"powers": [2, 0, 3]}}])
-    >>> study.learners[0].grids["k"]
+    >>> study.learners[0].axes["k"]
     (1, 2, 4, 8)
     """
 
     name: str = "a study"
-    scenarios: Annotated[tuple[Recipe, ...], BeforeValidator(some)]
-    learners: Annotated[tuple[Rule, ...], BeforeValidator(some)]
+    scenarios: Annotated[tuple[Recipe, ...], BeforeValidator(refuse_empty)]
+    learners: Annotated[tuple[Rule, ...], BeforeValidator(refuse_empty)]
     movement: Literal["l2", "l1", "tv"] = "l2"
     movement_weight: Weights = (1.0,)
     seeds: Annotated[Whole, Field(ge=1)] = 1
     seed: Annotated[Whole, Field(ge=0, le=LARGEST)] = 0
-    metrics: Annotated[tuple[Metric, ...], BeforeValidator(some)] = ("total_regret",)
+    metrics: Annotated[tuple[Metric, ...], BeforeValidator(refuse_empty)] = ("total_regret",)
     record: Literal["totals", "curves"] = "totals"
 
     def __init__(self, **data: Any) -> None:
         try:
             super().__init__(**data)
         except ValidationError as found:
-            raise _explained(found, "Study") from None
+            raise _explain(found, "Study") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, from which the same study can be built."""
@@ -72,29 +72,30 @@ class Study(Keys):
             raise Refused(str(wrong).replace("Study needs", f"{path} needs")) from None
 
 
-def example() -> str:
+def read_example() -> str:
     """A study with every key and what it means, which runs as it is."""
     return files("klazy.studies.sweep").joinpath("example.toml").read_text(encoding="utf-8")
 
 
-def _explained(found: ValidationError, owner: str) -> Refused:
+def _explain(found: ValidationError, owner: str) -> Refused:
     """What is wrong with a study, a line each: the key, what it must be and what it is."""
-    return Refused("\n".join(dict.fromkeys(str(_line(owner, error)) for error in found.errors())))
+    return Refused("\n".join(dict.fromkeys(str(_explain_error(owner, error)) for error in found.errors())))
 
 
-def _line(owner: str, error: Any) -> Refused:
+def _explain_error(owner: str, error: Any) -> Refused:
     kind = error["type"]
     value = error["input"]
     words = [part for part in error["loc"] if isinstance(part, str) and part != OWN]
     index = next((part for part in error["loc"] if isinstance(part, int)), None)
-    if (
-        words and words[0] in ("scenarios", "learners") and index is not None
-    ):  # then comes the name of the recipe or rule
-        owner = f"{owner}.{words[0]}[{index}]{f' ({words[1]})' if len(words) > 1 else ''}"
+    if words and words[0] in ("scenarios", "learners") and index is not None:
+        owner = f"{owner}.{words[0]}[{index}]"
+        if len(words) > 1:  # the name of the recipe or rule
+            owner = f"{owner} ({words[1]})"
         words = words[2:]
     if kind == "study":
         return Refused(f"{owner} needs {error['msg']}; {REMEDY}.")
     key = kind if kind in ("recipe", "rule") else words[-1]
-    value = value.get(key) if isinstance(value, dict) and key == kind else value
+    if isinstance(value, dict) and key == kind:
+        value = value.get(key)
     condition = error["msg"].replace("Input should be", f"{key} to be").replace("valid tuple", "list")
     return refusal(owner, condition, key, repr(value), REMEDY)

@@ -9,8 +9,8 @@ import numpy as np
 import klazy
 from klazy.base.checks import one_of, refusal
 from klazy.studies.sweep.catalogue import RECIPES, Point
-from klazy.studies.sweep.play import SUMS, Outcome
 from klazy.studies.sweep.runs import Task
+from klazy.studies.sweep.worker import SUMS, TaskResult
 
 if TYPE_CHECKING:
     import polars
@@ -40,84 +40,94 @@ NAME_IT = "name it among the study's metrics and play it"
 CURVES = ("hitting_curve", "switching_curve")
 
 
-def frame_of(played: Sequence[tuple[Task, Outcome]]) -> "polars.DataFrame":
+def make_frame(played: Sequence[tuple[Task, TaskResult]]) -> "polars.DataFrame":
     """One row per run: its key, what it is, what it paid, its regrets, its curve if there is one, its error if it failed."""
     import polars as pl
 
-    schema = schema_of()
+    schema = make_schema()
     columns: dict[str, Any] = {name: [] for name in schema}
     read: dict[int, Row] = {}  # the points of learners, which tasks share
     for task, outcome in played:
-        for name, values in _values(task, outcome, read).items():
+        for name, values in _list_columns(task, outcome, read).items():
             columns[name] += values
     return pl.DataFrame(columns, schema=schema).with_columns(pl.col(METRICS).fill_nan(None))
 
 
-def _values(task: Task, outcome: Outcome, read: dict[int, Row]) -> dict[str, list[Any]]:
+def _list_columns(task: Task, outcome: TaskResult, read: dict[int, Row]) -> dict[str, list[Any]]:
     """The rows of a task, by column."""
     runs = task.runs
-    curves = [outcome.curves.get(i) for i in range(len(task.runs))]
-    (recipe, point, seed), known = task.sequence, outcome.T and task.sequence.recipe in RECIPES
-    size = (
-        {"T": outcome.T, "dim": outcome.dim} if known else {}
-    )  # another recipe may draw them, and they would tell cells apart
-    where = size | _columns(point, SCENARIO) | {"scenario": recipe, "movement": task.movement}
-    where |= {"version": klazy.__version__, "root": seed and seed[0], "seed": seed and seed[1]}
+    columns: dict[str, list[Any]] = {}
+    shared = _describe_sequence(task, outcome)
+    for name in ("version", *SCENARIO, "movement", "root", "seed"):
+        columns[name] = [shared.get(name) for _ in runs]
     for run in runs:
         if id(run.point) not in read:
-            read[id(run.point)] = _columns(run.point, LEARNER)
-    what = [read[id(run.point)] for run in runs]
-    return {
-        **{
-            name: [where.get(name)] * len(runs) for name in ("version", *SCENARIO, "movement", "root", "seed")
-        },
-        **{name: [row.get(name) for row in what] for name in LEARNER[1:]},
-        "key": [run.key for run in runs],
-        "learner": [run.rule for run in runs],
-        "movement_weight": [run.weight for run in runs],
-        **dict(zip(SUMS, outcome.sums.T.tolist(), strict=True)),
-        "cost": (outcome.sums[:, 0] + outcome.sums[:, 1]).tolist(),
-        "rounds": [curve if curve is None else outcome.rounds for curve in curves],
-        **{
-            name: [curve if curve is None else curve[:, i] for curve in curves]
-            for i, name in enumerate(CURVES)
-        },
-        "error": [error or None for error in outcome.errors],
-    }
+            read[id(run.point)] = _split_options(run.point, LEARNER)
+    points = [read[id(run.point)] for run in runs]
+    for name in LEARNER[1:]:
+        columns[name] = [point.get(name) for point in points]
+    columns["key"] = [run.key for run in runs]
+    columns["learner"] = [run.rule for run in runs]
+    columns["movement_weight"] = [run.weight for run in runs]
+    columns |= dict(zip(SUMS, outcome.sums.T.tolist(), strict=True))
+    columns["cost"] = (outcome.sums[:, 0] + outcome.sums[:, 1]).tolist()
+    for name in ("rounds", *CURVES):
+        columns[name] = [None for _ in runs]
+    for i, curve in outcome.curves.items():
+        columns["rounds"][i] = outcome.rounds
+        columns["hitting_curve"][i] = curve[:, 0]
+        columns["switching_curve"][i] = curve[:, 1]
+    columns["error"] = [error or None for error in outcome.errors]
+    return columns
 
 
-def schema_of() -> dict[str, Any]:
+def _describe_sequence(task: Task, outcome: TaskResult) -> Row:
+    """What the runs of a task have in common."""
+    recipe, point, seed = task.sequence
+    row = _split_options(point, SCENARIO)
+    if outcome.T and recipe in RECIPES:  # another recipe may draw them, and they would tell cells apart
+        row = {"T": outcome.T, "dim": outcome.dim} | row
+    row |= {"scenario": recipe, "movement": task.movement, "version": klazy.__version__}
+    if seed is not None:
+        row |= {"root": seed[0], "seed": seed[1]}
+    return row
+
+
+def make_schema() -> dict[str, Any]:
     """The columns and their types."""
     import polars as pl
 
     kinds: dict[type, Any] = {int: pl.Int64(), float: pl.Float64(), bool: pl.Boolean()}
-    types: dict[str, Any] = {name: kinds[kind] for name, kind in KEYS.items()} | {
-        "movement_weight": pl.Float64()
-    }
+    types = {name: kinds[kind] for name, kind in KEYS.items()}
+    types["movement_weight"] = pl.Float64()
     columns = {name: types.get(name, pl.String()) for name in ("key", "version", *CELL)}
-    columns |= {name: pl.Int64() for name in ("root", "seed")} | {name: pl.Float64() for name in METRICS}
-    return (
-        columns
-        | {"rounds": pl.List(pl.Int64())}
-        | {name: pl.List(pl.Float64()) for name in CURVES}
-        | {"error": pl.String()}
-    )
+    columns |= dict.fromkeys(("root", "seed"), pl.Int64())
+    columns |= dict.fromkeys(METRICS, pl.Float64())
+    columns["rounds"] = pl.List(pl.Int64())
+    columns |= dict.fromkeys(CURVES, pl.List(pl.Float64()))
+    columns["error"] = pl.String()
+    return columns
 
 
-def _columns(point: Point, among: Sequence[str]) -> Row:
+def _split_options(point: Point, among: Sequence[str]) -> Row:
     """The values that have a column ``among`` these, and the others as text in the last of them, the options."""
-    own = {
-        key: value for key, value in point.items() if key in among and key in KEYS and _fits(value, KEYS[key])
-    }
-    others = {key: value for key, value in point.items() if key not in own}
-    return own | ({among[-1]: json.dumps(others, sort_keys=True)} if others else {})
+    own = {}
+    options = {}
+    for key, value in point.items():
+        if key in among and key in KEYS and _fits(value, KEYS[key]):
+            own[key] = value
+        else:
+            options[key] = value
+    if options:
+        own[among[-1]] = json.dumps(options, sort_keys=True)
+    return own
 
 
 def _fits(value: Any, kind: type) -> bool:
     return isinstance(value, bool) == (kind is bool) and isinstance(value, kind | int)
 
 
-def cells_of(
+def average_cells(
     rows: "polars.DataFrame", metric: str, relative_to: str | None = None, held_out: bool = False
 ) -> "polars.DataFrame":
     """The ``mean`` of a metric over the seeds of every cell, over so many ``runs``; ``half`` is half the width of the interval
@@ -133,26 +143,26 @@ def cells_of(
     known = rows.filter(pl.col(metric).is_not_null())
     if not len(known):
         failed = rows["error"].drop_nulls()
-        remedy = (
-            f"all {len(rows)} runs failed, the first with {failed[0]}"
-            if len(rows) and len(failed) == len(rows)
-            else NAME_IT
-        )
+        remedy = NAME_IT
+        if len(rows) and len(failed) == len(rows):
+            remedy = f"all {len(rows)} runs failed, the first with {failed[0]}"
         raise refusal("sweep", f"runs with {metric}", "runs", 0, remedy)
     if held_out and (known["seed"].null_count() or known["seed"].max() == 0):
         raise refusal(
             "sweep", "scenarios that are drawn, with several seeds", "held_out", held_out, "leave it out"
         )
     if relative_to is not None:
-        known = _relative(known, metric, relative_to, held_out)
+        known = _relate(known, metric, relative_to, held_out)
     if not held_out:
-        return _means(known, metric).with_columns(pl.col("mean").alias("choice"))
-    chosen, shown = (_means(known.filter(pl.col("seed") % 2 == odd), metric) for odd in (0, 1))
+        return _average(known, metric).with_columns(pl.col("mean").alias("choice"))
+    odd = pl.col("seed") % 2 == 1
+    chosen = _average(known.filter(~odd), metric)
+    shown = _average(known.filter(odd), metric)
     choice = chosen.select(*CELL, pl.col("mean").alias("choice"))
     return shown.join(choice, on=CELL, nulls_equal=True, maintain_order="left")
 
 
-def _means(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
+def _average(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
     """Mean, half the interval's width, and the number of runs, by cell."""
     import polars as pl
     from scipy.special import stdtrit
@@ -161,13 +171,12 @@ def _means(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
     cells = found.agg(
         pl.col(metric).mean().alias("mean"), pl.col(metric).std().alias("half"), pl.len().alias("runs")
     )
-    several = cells["runs"].to_numpy().clip(2)
-    return cells.with_columns(
-        (cells["half"] * (stdtrit(several - 1, 0.975) / np.sqrt(several))).alias("half")
-    )
+    n = cells["runs"].to_numpy().clip(2)
+    half = cells["half"] * (stdtrit(n - 1, 0.975) / np.sqrt(n))
+    return cells.with_columns(half.alias("half"))
 
 
-def _relative(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool) -> "polars.DataFrame":
+def _relate(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool) -> "polars.DataFrame":
     """The rows with the metric relative to a learner's, in per cent."""
     import polars as pl
 
@@ -177,7 +186,7 @@ def _relative(rows: "polars.DataFrame", metric: str, learner: str, held_out: boo
         raise refusal(
             "sweep", f"a learner of the study ({known})", "relative_to", learner, "choose one of these"
         )
-    best = best_of(cells_of(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
+    best = choose_best(average_cells(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
     base = theirs.join(best, on=CELL, nulls_equal=True).select(
         *SETTING, "seed", pl.col(metric).alias("base"), "mean"
     )
@@ -194,46 +203,53 @@ def _relative(rows: "polars.DataFrame", metric: str, learner: str, held_out: boo
     return joined.with_columns(more.alias(metric)).drop("base", "mean")
 
 
-def best_of(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFrame":
+def choose_best(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFrame":
     """Of the cells that agree in these columns the best; one with fewer runs than others, as when some failed, is none."""
     import polars as pl
 
-    most = pl.col("runs").max().over(list(by)) if by else pl.col("runs").max()
-    ordered = cells.sort(pl.col("runs") < most, "choice")
-    return ordered.group_by(by, maintain_order=True).first() if by else ordered.head(1)
+    most = pl.col("runs").max()
+    if not by:
+        return cells.sort(pl.col("runs") < most, "choice").head(1)
+    ordered = cells.sort(pl.col("runs") < most.over(list(by)), "choice")
+    return ordered.group_by(by, maintain_order=True).first()
 
 
-def varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list[str]:
+def find_varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list[str]:
     """The columns that have more than one value; T is not counted where it follows from phases."""
     found = [name for name in among if cells[name].drop_nulls().n_unique() > 1]
     follows = "T" in found and cells["T"].is_in(cells["length"] * cells["phases"]).all()
     return [name for name in found if name != "T" or not follows]
 
 
-def summary(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
+def summarize(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
     """The cells, or if they are more than ``most``, the best of each learner in each setting; with what varies among them.
 
     ``edge`` names the parameters of a best cell that are the first or the last of their grid: there may be better ones beyond.
     """
-    free = varying(cells)
-    own, given = ([name for name in free if name in group] for group in (LEARNER, SETTING))
-    best = best_of(cells, (*given, "learner"))
+    free = find_varying(cells)
+    own = [name for name in free if name in LEARNER]
+    given = [name for name in free if name in SETTING]
+    best = choose_best(cells, (*given, "learner"))
     shown = cells if len(cells) <= most else best.sort((*given, "mean"), nulls_last=True)
-    ends: dict[tuple[Any, str], Any] = {
-        (learner, name): (group[name].min(), group[name].max())
-        for (learner, *_), group in cells.group_by("learner")
-        for name in own
-        if name in KEYS and group[name].n_unique() > 2
-    }
+    ends = _find_ends(cells, own)
     least = set(best.select(CELL).iter_rows())
+    columns = dict.fromkeys((*given, "learner", *own))
     rows = []
     for row in shown.to_dicts():
-        is_best = tuple(row[name] for name in CELL) in least
-        at = [name for name in own if is_best and row[name] in ends.get((row["learner"], name), ())]
-        about = {
-            name: row[name] for name in (*given, "learner", *(name for name in own if name != "learner"))
-        }
-        rows.append(
-            about | {"mean": row["mean"], "+-": row["half"], "runs": row["runs"], "edge": ", ".join(at)}
-        )
+        edges = []
+        if tuple(row[name] for name in CELL) in least:
+            edges = [name for name in own if row[name] in ends.get((row["learner"], name), ())]
+        about = {name: row[name] for name in columns}
+        found = {"mean": row["mean"], "+-": row["half"], "runs": row["runs"], "edge": ", ".join(edges)}
+        rows.append(about | found)
     return rows
+
+
+def _find_ends(cells: "polars.DataFrame", parameters: Sequence[str]) -> dict[tuple[Any, str], Any]:
+    """The least and the largest value of every learner's parameters that have more than two."""
+    ends = {}
+    for (learner, *_), group in cells.group_by("learner"):
+        for name in parameters:
+            if name in KEYS and group[name].n_unique() > 2:
+                ends[learner, name] = (group[name].min(), group[name].max())
+    return ends

@@ -5,27 +5,26 @@ import numpy as np
 from klazy.game.run import run
 from klazy.hindsight import frontier
 from klazy.movement import L2Movement
-from klazy.studies.paper.definitions import Settings, experiment
+from klazy.studies.paper.definitions import Settings, make_experiment
 from klazy.studies.paper.section import Row, Section
 
 PLAYED = ("stochastic", "corrupted", "worst-case")
 
 
-def budgets(settings: Settings) -> Section:
+def report_budgets(settings: Settings) -> Section:
     """The frontier of each sequence, with the learners at the printed sigma."""
     rows = []
     text = []
     figures = {}
     for name in PLAYED:
-        made = experiment(name, seed=settings.seed, shorter=settings.shorter)
+        made = make_experiment(name, seed=settings.seed, shorter=settings.shorter)
         costs = made.scenario.costs
         u = np.asarray(made.scenario.comparator)
         curve = frontier(costs, made.scenario.domain)
-        totals = {
-            label: run(learner, costs, record="totals").totals for label, learner in made.learners.items()
-        }
         places = {"comparator": (float(L2Movement().paid(u).sum()), float(costs.values(u).sum()))}
-        places |= {label: (total.switching, total.hitting) for label, total in totals.items()}
+        for label, learner in made.learners.items():
+            totals = run(learner, costs, record="totals").totals
+            places[label] = (totals.switching, totals.hitting)
         figures[name] = (
             curve.plot(places),
             f"Best hitting cost by path length on the {name} sequence; shaded: what is not certain.",
@@ -36,11 +35,11 @@ def budgets(settings: Settings) -> Section:
                 {"experiment": name, "player": label, "path_length": length, "hitting": hitting,
                  "best_hitting_at_least": float(lower), "best_hitting_at_most": float(upper)}
             )  # fmt: skip
-        text.append(_in_words(name, rows[-len(places) :], curve.gap))
+        text.append(_describe(name, rows[-len(places) :], curve.gap))
     return Section("Every comparator at once: the frontier of path lengths", text, {"budgets": rows}, figures)
 
 
-def _in_words(name: str, rows: list[Row], gap: float) -> str:
+def _describe(name: str, rows: list[Row], gap: float) -> str:
     u, *learners = rows
     nearest = min(learners, key=lambda row: row["hitting"] - row["best_hitting_at_most"])
     return (

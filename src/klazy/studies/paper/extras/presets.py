@@ -1,8 +1,8 @@
 """What the printed gains rest on: sequence, parameters and measurement, each taken from the other preset alone."""
 
 from klazy.studies.paper.claims import CLAIMS
-from klazy.studies.paper.definitions import Settings, experiment
-from klazy.studies.paper.measure import play
+from klazy.studies.paper.definitions import Settings, make_experiment
+from klazy.studies.paper.measure import play_experiment
 from klazy.studies.paper.section import Row, Section
 
 DIFFERENCES = (
@@ -17,7 +17,7 @@ DIFFERENCES = (
 )
 
 
-def presets(settings: Settings) -> Section:
+def report_presets(settings: Settings) -> Section:
     """Every printed gain in both presets, and in the paper's with one thing of the authors'."""
     variants = {
         "paper": {},
@@ -27,23 +27,26 @@ def presets(settings: Settings) -> Section:
         "authors": {"preset": "authors"},
     }
     played = dict.fromkeys(claim.experiment for claim in CLAIMS)
-    found = {
-        (name, said): _rows(name, settings, change) for name in played for said, change in variants.items()
-    }
-    rows = [
-        {"experiment": claim.experiment, "less": claim.quantity, "printed": float(claim.printed)}
-        | {said: claim.found(found[claim.experiment, said]) for said in variants}
-        for claim in CLAIMS
-    ]
-    words = [_in_words(row) for row in rows if None not in row.values()]
+    found = {}
+    for name in played:
+        for said, change in variants.items():
+            found[name, said] = _play_variant(name, settings, change)
+    rows = []
+    for claim in CLAIMS:
+        row = {"experiment": claim.experiment, "less": claim.quantity, "printed": float(claim.printed)}
+        for said in variants:
+            row[said] = claim.measure(found[claim.experiment, said])
+        rows.append(row)
+    words = [_describe(row) for row in rows if None not in row.values()]
     return Section("What the two presets differ in", [*DIFFERENCES, *words], {"presets": rows})
 
 
-def _rows(name: str, settings: Settings, change: dict[str, str]) -> list[Row]:
-    return play(experiment(name, seed=settings.seed, shorter=settings.shorter, **change)).rows()
+def _play_variant(name: str, settings: Settings, change: dict[str, str]) -> list[Row]:
+    made = make_experiment(name, seed=settings.seed, shorter=settings.shorter, **change)
+    return play_experiment(made).tabulate()
 
 
-def _in_words(row: Row) -> str:
+def _describe(row: Row) -> str:
     moved = {said: row[said] - row["paper"] for said in row if said.startswith("authors' ")}
     most = max(moved, key=lambda said: abs(moved[said]))
     return (

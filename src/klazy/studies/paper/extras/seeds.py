@@ -5,15 +5,15 @@ from scipy.special import stdtrit
 
 from klazy import show
 from klazy.base.checks import Array
-from klazy.studies.paper.definitions import Settings, experiment
-from klazy.studies.paper.figures import near
-from klazy.studies.paper.measure import play
+from klazy.studies.paper.definitions import Settings, make_experiment
+from klazy.studies.paper.experiments import keep_near
+from klazy.studies.paper.measure import play_experiment
 from klazy.studies.paper.section import Row, Section
 
 POINTS = 200  # of a curve
 
 
-def seeds(settings: Settings) -> Section:
+def report_seeds(settings: Settings) -> Section:
     """The stochastic experiments over independent draws, with 95 % intervals of the mean."""
     number = settings.seeds
     said = f"{number} sequences from independent seeds, spawned from {settings.seed}; intervals of the mean, Student's, 95 %."
@@ -21,15 +21,15 @@ def seeds(settings: Settings) -> Section:
     figures = {}
     text = [said]
     for name in ("stochastic", "ensemble-stochastic"):
-        at, curves, totals = _many(name, settings, number)
-        lines = near({label: curve.mean(axis=0) for label, curve in curves.items()})
-        bands = {label: _interval(curves[label]) for label in lines}
-        figure = show.sweep(at, lines, "round", "total regret", bands=bands)
+        at, curves, totals = _play_seeds(name, settings, number)
+        lines = keep_near({label: curve.mean(axis=0) for label, curve in curves.items()})
+        bands = {label: _find_interval(curves[label]) for label in lines}
+        figure = show.draw_lines(at, lines, "round", "total regret", bands=bands)
         away = [label for label in curves if label not in lines]
         hidden = f" Not shown, for they would press the others flat: {', '.join(away)}." if away else ""
         figures[name] = (figure, f"Mean total regret so far over {number} draws, with 95 % bands.{hidden}")
         first = next(iter(totals))
-        found = _by_learner(totals)
+        found = _tabulate(totals)
         rows += [{"experiment": name, "seeds": number, **row} for row in found]
         gains = [
             f"{row['learner']} {row['gain']:.1f} % ({row['gain_low']:.1f} to {row['gain_high']:.1f})"
@@ -41,12 +41,14 @@ def seeds(settings: Settings) -> Section:
     return Section("Many seeds", text, {"seeds": rows}, figures)
 
 
-def _many(name: str, settings: Settings, number: int) -> tuple[Array, dict[str, Array], dict[str, Array]]:
+def _play_seeds(
+    name: str, settings: Settings, number: int
+) -> tuple[Array, dict[str, Array], dict[str, Array]]:
     """Checkpoints, and for each learner its curves of shape (seeds, POINTS) and its total regrets of shape (seeds,)."""
     curves: dict[str, list[Array]] = {}
     at = np.empty(0)
     for seed in np.random.SeedSequence(settings.seed).spawn(number):
-        outcome = play(experiment(name, seed=seed, shorter=settings.shorter))
+        outcome = play_experiment(make_experiment(name, seed=seed, shorter=settings.shorter))
         theirs = np.cumsum(sum(outcome.comparator))
         at = np.unique(np.linspace(1, len(theirs), POINTS).astype(int))
         for label, paid in outcome.learners.items():
@@ -55,13 +57,14 @@ def _many(name: str, settings: Settings, number: int) -> tuple[Array, dict[str, 
     return at, stacked, {label: found[:, -1] for label, found in stacked.items()}
 
 
-def _by_learner(totals: dict[str, Array]) -> list[Row]:
+def _tabulate(totals: dict[str, Array]) -> list[Row]:
     """Mean and interval of the total regret and of the gain against the first learner, in per cent, seed by seed."""
     first = next(iter(totals.values()))
     rows = []
     for label, total in totals.items():
         gain = 100.0 * (1.0 - total / first)
-        (low, high), (gain_low, gain_high) = _interval(total), _interval(gain)
+        low, high = _find_interval(total)
+        gain_low, gain_high = _find_interval(gain)
         found = {
             "total_regret": total.mean(),
             "low": low,
@@ -74,7 +77,7 @@ def _by_learner(totals: dict[str, Array]) -> list[Row]:
     return rows
 
 
-def _interval(samples: Array) -> tuple[Array, Array]:
+def _find_interval(samples: Array) -> tuple[Array, Array]:
     """The 95 % interval of the mean over the first axis."""
     mean = samples.mean(axis=0)
     n = len(samples)

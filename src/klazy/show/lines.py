@@ -7,7 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
-from klazy.show.style import DPI, VEIL, Looks, drawn, frame, heading, logarithmic, look, sheet, spots, tiles
+from klazy.show.style import (
+    DPI,
+    VEIL,
+    Looks,
+    choose_looks,
+    choose_rounds,
+    choose_spots,
+    draw_frame,
+    draw_legend,
+    make_sheet,
+    make_tiles,
+    set_logarithmic,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,9 +28,8 @@ if TYPE_CHECKING:
 ROUNDS = 400  # of a running sum: its bends are wider than a four hundredth of the axis
 DENSE = 500  # values of x, about as many as the axis has dots; from there on only extremes are drawn
 COLUMNS = 200  # of the axis, in each of which a line keeps its extremes; a band's edges do in half as many
-SIDES = np.array(
-    [[0.0, -8.5], [0.0, 8.5], [15.0, 0.0], [-15.0, 0.0], [0.0, -16.0]]
-)  # points from a mark to its number
+# Points from a mark to its number.
+SIDES = np.array([[0.0, -8.5], [0.0, 8.5], [15.0, 0.0], [-15.0, 0.0], [0.0, -16.0]])
 NUMBER = np.array([18.0, 7.0])  # points that a number takes up
 THOUSANDS = 10_000  # rounds from which they are counted in thousands
 LINE: dict[str, Any] = {"linewidth": 1.0, "markersize": 4.0, "markeredgewidth": 0.8}
@@ -26,7 +37,7 @@ DASHES = ("--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 
 
 class Lines(NamedTuple):
-    """Lines over ``x``, with what :func:`sweep` may draw beside them."""
+    """Lines over ``x``, with what :func:`draw_lines` may draw beside them."""
 
     x: Array
     lines: dict[str, Array]
@@ -35,37 +46,32 @@ class Lines(NamedTuple):
     marked: dict[str, tuple[float, float]]
 
 
-def curves(running: dict[str, Array], ylabel: str, comparator: Array | None = None) -> "Figure":
+def draw_curves(running: dict[str, Array], ylabel: str, comparator: Array | None = None) -> "Figure":
     """A running sum for every learner, by its label, over the rounds 1 to T; ``comparator`` is one more, in black.
 
     Of a long run at most 400 rounds are drawn, the last always.
     """
-    made = sheet(2.3)
-    ax = made.subplots()
+    figure = make_sheet(2.3)
+    ax = figure.subplots()
     shown = running if comparator is None else running | {"comparator": comparator}
-    looks = look(shown)
+    looks = choose_looks(shown)
     for i, (label, curve) in enumerate(shown.items()):
-        t = drawn(len(curve), ROUNDS)
-        ax.plot(
-            t,
-            curve[t - 1],
-            label=label,
-            markevery=spots(t, curve[t - 1], i, len(shown)),
-            **LINE,
-            **looks[label],
-        )
+        t = choose_rounds(len(curve), ROUNDS)
+        y = curve[t - 1]
+        marks = choose_spots(t, y, i, len(shown))
+        ax.plot(t, y, label=label, markevery=marks, **LINE, **looks[label])
     ax.set_xlabel("round", fontsize=8)
     if max(map(len, shown.values())) >= THOUSANDS:
         ax.xaxis.set_major_formatter(lambda t, _: f"{t / 1000.0:g}")
         ax.set_xlabel(r"round ($\times 10^3$)", fontsize=8)
     ax.set_ylabel(ylabel, fontsize=8)
     ax.margins(x=0.02)
-    frame(ax)
-    heading(made, ax)
-    return made
+    draw_frame(ax)
+    draw_legend(figure, ax)
+    return figure
 
 
-def sweep(
+def draw_lines(
     x: Array,
     lines: dict[str, Array],
     xlabel: str,
@@ -83,57 +89,61 @@ def sweep(
     ``log`` names the logarithmic axes: ``"x"``, ``"y"`` or ``"xy"``; y is linear near zero if not all is positive. Of many
     values of x those with the extremes are drawn.
     """
-    return panels({"": Lines(x, lines, bands or {}, levels or {}, marked or {})}, xlabel, ylabel, log)
+    return draw_panels({"": Lines(x, lines, bands or {}, levels or {}, marked or {})}, xlabel, ylabel, log)
 
 
-def panels(parts: dict[str, Lines], xlabel: str, ylabel: str, log: str = "") -> "Figure":
+def draw_panels(parts: dict[str, Lines], xlabel: str, ylabel: str, log: str = "") -> "Figure":
     """The same for several sets of lines, by title, each in a panel of its own; a label looks the same in all."""
-    made, grid = tiles(len(parts), 2.4)
-    looks = look(
-        label for part in parts.values() for label in (*part.lines, *part.bands, *part.levels, *part.marked)
-    )
+    figure, grid = make_tiles(len(parts), 2.4)
+    labels = []
+    for part in parts.values():
+        labels += [*part.lines, *part.bands, *part.levels, *part.marked]
+    looks = choose_looks(labels)
     for ax, (title, part) in zip(grid, parts.items(), strict=True):
-        _panel(ax, part, looks, log)
+        _draw_panel(ax, part, looks, log)
         ax.set_title(title, fontsize=7)
         ax.set_xlabel(xlabel, fontsize=8)
         ax.set_ylabel(ylabel, fontsize=8)
-        frame(ax)
-    heading(made, *grid)
-    return made
+        draw_frame(ax)
+    draw_legend(figure, *grid)
+    return figure
 
 
-def _panel(ax: "Axes", part: Lines, looks: Looks, log: str) -> None:
+def _draw_panel(ax: "Axes", part: Lines, looks: Looks, log: str) -> None:
     if "x" in log:
         ax.set_xscale("log")
     if "y" in log:
-        logarithmic(ax, np.concatenate([*part.lines.values(), np.array(list(part.levels.values()))]))
+        set_logarithmic(ax, np.concatenate([*part.lines.values(), np.array(list(part.levels.values()))]))
     x = np.asarray(part.x, dtype=np.float64)
     place = np.log(np.where(x > 0.0, x, np.nan)) if "x" in log else x
-    _bands(ax, x, place, part.bands, looks)
-    _lines(ax, x, place, part.lines, looks)
+    _draw_bands(ax, x, place, part.bands, looks)
+    _draw_part(ax, x, place, part.lines, looks)
     for (label, level), dash in zip(part.levels.items(), cycle(DASHES), strict=False):
         named = "_nolegend_" if label in part.lines else label
         ax.axhline(level, color=looks[label]["color"], linestyle=dash, linewidth=1.0, label=named)
-    _mark(ax, part.marked, looks, set(part.lines))
+    _draw_marked(ax, part.marked, looks, set(part.lines))
 
 
-def _bands(ax: "Axes", x: Array, place: Array, bands: dict[str, tuple[Array, Array]], looks: Looks) -> None:
+def _draw_bands(
+    ax: "Axes", x: Array, place: Array, bands: dict[str, tuple[Array, Array]], looks: Looks
+) -> None:
     for label, (low, high) in bands.items():
-        kept = np.union1d(_kept(place, low, COLUMNS // 2), _kept(place, high, COLUMNS // 2))
+        kept = np.union1d(_choose_points(place, low, COLUMNS // 2), _choose_points(place, high, COLUMNS // 2))
         ax.fill_between(x[kept], low[kept], high[kept], color=looks[label]["color"], alpha=0.2, linewidth=0.0)
 
 
-def _lines(ax: "Axes", x: Array, place: Array, lines: dict[str, Array], looks: Looks) -> None:
+def _draw_part(ax: "Axes", x: Array, place: Array, lines: dict[str, Array], looks: Looks) -> None:
     for i, (label, line) in enumerate(lines.items()):
-        kept = _kept(place, line)
-        style: dict[str, Any] = LINE | {"linewidth": 0.6 if len(x) > DENSE else 1.0} | looks[label]
-        marks = (
-            [] if len(x) > DENSE else spots(place[kept], line[kept], i, len(lines))
-        )  # on a rough line they would mislead
-        ax.plot(x[kept], line[kept], label=label, markevery=marks, **style)
+        kept = _choose_points(place, line)
+        style: dict[str, Any] = LINE | looks[label]
+        if len(x) > DENSE:
+            style |= {"linewidth": 0.6, "markevery": []}  # on a rough line marks would mislead
+        else:
+            style["markevery"] = choose_spots(place[kept], line[kept], i, len(lines))
+        ax.plot(x[kept], line[kept], label=label, **style)
 
 
-def _kept(place: Array, line: Array, columns: int = COLUMNS) -> NDArray[np.int64]:
+def _choose_points(place: Array, line: Array, columns: int = COLUMNS) -> NDArray[np.int64]:
     """Which values of a line to draw: the lowest, the highest and a gap, if any, in every column, and both ends."""
     there = np.flatnonzero(np.isfinite(place))
     if len(there) <= DENSE:
@@ -148,7 +158,7 @@ def _kept(place: Array, line: Array, columns: int = COLUMNS) -> NDArray[np.int64
     return np.array(sorted(kept))
 
 
-def _mark(ax: "Axes", marked: dict[str, tuple[float, float]], looks: Looks, named: set[str]) -> None:
+def _draw_marked(ax: "Axes", marked: dict[str, tuple[float, float]], looks: Looks, named: set[str]) -> None:
     """The marked points, each with its x on a side where no other point or number is, if there is one."""
     ax.margins(y=0.16)  # for a number below the lowest
     ax.autoscale_view()
@@ -160,9 +170,8 @@ def _mark(ax: "Axes", marked: dict[str, tuple[float, float]], looks: Looks, name
             "markeredgewidth": 0.8,
             "zorder": 5.0,
         }
-        ax.plot(
-            *np.transpose([point]), linestyle="none", label="_nolegend_" if label in named else label, **style
-        )
+        shown = "_nolegend_" if label in named else label
+        ax.plot(*np.transpose([point]), linestyle="none", label=shown, **style)
         room = [min((np.abs(here + side - other) / NUMBER).max() for other in taken) for side in SIDES]
         if max(room) < 1.0:
             continue

@@ -10,10 +10,11 @@ from pydantic_core import PydanticCustomError
 MOST = 100_000  # values
 LARGEST = 2**63 - 1  # whole number that a column holds
 SPACES: dict[str, Callable[..., Any]] = {
-    "linspace": lambda first, last, count: np.linspace(first, last, _whole(count, 1, MOST)),
-    "logspace": lambda first, last, count: np.geomspace(first, last, _whole(count, 1, MOST)),
+    "linspace": lambda first, last, count: np.linspace(first, last, _check_whole(count, 1, MOST)),
+    "logspace": lambda first, last, count: np.geomspace(first, last, _check_whole(count, 1, MOST)),
     "powers": lambda base, first, last: [
-        base**exponent for exponent in range(_whole(first, -1000, 1000), _whole(last, -1000, 1000) + 1)
+        base**exponent
+        for exponent in range(_check_whole(first, -1000, 1000), _check_whole(last, -1000, 1000) + 1)
     ],
 }
 FORMS = (
@@ -22,7 +23,7 @@ FORMS = (
 )
 
 
-def _whole(value: Any, least: int, most: int) -> int:
+def _check_whole(value: Any, least: int, most: int) -> int:
     if not least <= value <= most or value != int(value):
         raise ValueError
     return int(value)
@@ -35,28 +36,28 @@ def expand(value: Any) -> list[Any]:
     ([3], [1, 2], [1, 2, 4, 8, 16], [0.0, 0.5, 1.0])
     """
     if isinstance(value, dict):
-        values = _space(value)
+        values = _expand_space(value)
     else:
         values = value.tolist() if hasattr(value, "tolist") else value
         values = list(values) if isinstance(values, list | tuple | range) else [values]
     if not values or any(isinstance(each, dict | list | tuple) for each in values):
-        raise _wrong()
+        raise _make_complaint()
     return list({(type(each), each): each for each in values}.values())
 
 
-def _space(value: dict[str, Any]) -> list[Any]:
+def _expand_space(value: dict[str, Any]) -> list[Any]:
     if len(value) != 1 or next(iter(value)) not in SPACES:
-        raise _wrong()
+        raise _make_complaint()
     ((name, arguments),) = value.items()
     try:
         with np.errstate(all="raise"):
             values = np.asarray(SPACES[name](*arguments)).tolist()
     except (TypeError, ValueError, ArithmeticError):
-        raise _wrong() from None
+        raise _make_complaint() from None
     return values
 
 
-def _wrong() -> PydanticCustomError:
+def _make_complaint() -> PydanticCustomError:
     return PydanticCustomError("grid", "Input should be a grid: {forms}", {"forms": FORMS})
 
 
@@ -79,9 +80,5 @@ Scalar = (
     bool | Annotated[int, Strict(), Field(ge=-LARGEST, le=LARGEST)] | Annotated[FiniteFloat, Strict()] | str
 )
 Scalars = Annotated[tuple[Scalar, ...], BeforeValidator(expand)]
-GRIDS: dict[Any, Any] = {
-    int: Wholes,
-    float: Numbers,
-    bool: Flags,
-    float | str: Words,
-}  # by the type of an argument
+# By the type of an argument.
+AXES: dict[Any, Any] = {int: Wholes, float: Numbers, bool: Flags, float | str: Words}

@@ -20,7 +20,7 @@ from klazy.studies.sweep.runs import Run, Task
 SUMS = ("hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret")
 
 
-class Outcome:
+class TaskResult:
     """What the runs of task ``number`` came to, in their order.
 
     ``sums`` has a row per run and the columns of :data:`SUMS`, NaN where nothing is known; ``errors`` are empty where there is
@@ -34,40 +34,45 @@ class Outcome:
         self.dim: int = 0
         self.learner_rounds: int = 0
         self.sums: Array = np.full((len(task.runs), len(SUMS)), np.nan)
-        self.errors = [""] * len(task.runs)
+        self.errors = ["" for _ in task.runs]
         self.rounds: list[int] = []
         self.curves: dict[int, Array] = {}
 
 
-def play(task: Task) -> Outcome:
+def play_task(task: Task) -> TaskResult:
     """Play a task on one thread: as many of them are played at once as there are cores. What fails is said in the outcome."""
     from threadpoolctl import threadpool_limits
 
     try:
         with threadpool_limits(1):
-            return _play(task, _place(json.dumps(task.sequence)))
+            return _play_runs(task, _make_place(json.dumps(task.sequence)))
     except (Exception, SystemExit) as failed:  # whatever somebody else's recipe does, the other tasks go on
-        return failure(task, failed)
+        return fail_task(task, failed)
 
 
-def _play(task: Task, place: "_Place") -> Outcome:
-    outcome = Outcome(task)
+def _play_runs(task: Task, place: "_Place") -> TaskResult:
+    outcome = TaskResult(task)
     outcome.T = place.costs.T
     outcome.dim = place.costs.dim
-    for price, cells in _cells(task.runs).items():
-        movement = MOVEMENTS[task.movement](1.0 if price is None else price)
-        for members, result in _played(place, list(cells.values()), task, movement):
-            outcome.learner_rounds += 0 if isinstance(result, str) else outcome.T
+    for price, cells in _group_runs(task.runs).items():
+        heeded = price is not None
+        movement = MOVEMENTS[task.movement]()
+        if heeded:
+            movement = MOVEMENTS[task.movement](price)
+        for members, result in _play_cells(place, list(cells.values()), task, movement):
+            if not isinstance(result, str):
+                outcome.learner_rounds += outcome.T
             for i in members:
-                _note(outcome, i, result, 1.0 if price is not None else task.runs[i].weight)
+                weight = 1.0 if heeded else task.runs[i].weight
+                _record(outcome, i, result, weight)
     _compare(outcome, task, place)
     return outcome
 
 
-def failure(task: Task, why: BaseException) -> Outcome:
+def fail_task(task: Task, why: BaseException) -> TaskResult:
     """All runs failed."""
-    outcome = Outcome(task)
-    outcome.errors = [_said(why)] * len(task.runs)
+    outcome = TaskResult(task)
+    outcome.errors = [_describe_error(why) for _ in task.runs]
     return outcome
 
 
@@ -76,7 +81,7 @@ class _Place:
 
     def __init__(self, recipe: str, point: dict[str, Any], seed: list[int] | None) -> None:
         source = None if seed is None else np.random.SeedSequence(seed[0], spawn_key=(seed[1],))
-        made = catalogue.scenario(recipe, point, source)
+        made = catalogue.make_scenario(recipe, point, source)
         self.domain = made.domain
         self.costs = made.costs
         self.u = np.asarray(made.comparator)
@@ -92,27 +97,26 @@ class _Place:
     def fixed(self) -> float:
         return best_fixed(self.costs, self.domain).cost
 
-    def moved(self, kind: str) -> float:
+    def charge_movement(self, kind: str) -> float:
         """What the comparator pays for moving, at weight 1."""
         if kind not in self._moved:
             self._moved[kind] = float(MOVEMENTS[kind]().paid(self.u).sum())
         return self._moved[kind]
 
-    def optimum(self, kind: str, weight: float) -> float:
+    def find_optimum(self, kind: str, weight: float) -> float:
         """What any sequence of points must pay, hitting and switching together."""
         if (kind, weight) not in self._optima:
-            self._optima[kind, weight] = offline_optimum(
-                self.costs, self.domain, MOVEMENTS[kind](weight)
-            ).lower_bound
+            best = offline_optimum(self.costs, self.domain, MOVEMENTS[kind](weight))
+            self._optima[kind, weight] = best.lower_bound
         return self._optima[kind, weight]
 
 
 @lru_cache(maxsize=1)
-def _place(sequence: str) -> _Place:
+def _make_place(sequence: str) -> _Place:
     return _Place(*json.loads(sequence))
 
 
-def _cells(runs: Sequence[Run]) -> dict[float | None, dict[Any, list[int]]]:
+def _group_runs(runs: Sequence[Run]) -> dict[float | None, dict[Any, list[int]]]:
     """The runs by the price their learner heeds, then by learner: one that heeds none is played once for all prices."""
     cells: dict[float | None, dict[Any, list[int]]] = {}
     for i, run in enumerate(runs):
@@ -121,7 +125,7 @@ def _cells(runs: Sequence[Run]) -> dict[float | None, dict[Any, list[int]]]:
     return cells
 
 
-def _played(
+def _play_cells(
     place: _Place, cells: list[list[int]], task: Task, movement: Movement
 ) -> Iterator[tuple[list[int], tuple[Batch, int] | str]]:
     """For every learner its runs, with its place in a batch, or with what went wrong."""
@@ -129,14 +133,14 @@ def _played(
     for members in cells:
         _, rule, point, _ = task.runs[members[0]]
         try:
-            ready.append((members, catalogue.learner(rule, point, place.domain, movement, place.costs)))
+            ready.append((members, catalogue.make_learner(rule, point, place.domain, movement, place.costs)))
         except Exception as failed:
-            yield members, _said(failed)
-    results = _batched([learner for _, learner in ready], place.costs, movement, task.checkpoints)
+            yield members, _describe_error(failed)
+    results = _play_batch([learner for _, learner in ready], place.costs, movement, task.checkpoints)
     yield from zip((members for members, _ in ready), results, strict=True)
 
 
-def _batched(
+def _play_batch(
     learners: list[Learner[Any]], costs: Costs, movement: Movement, checkpoints: int
 ) -> Iterable[tuple[Batch, int] | str]:
     """All in one call; if that fails, each alone, so that only those fail which must."""
@@ -146,42 +150,48 @@ def _batched(
         batch = run_batch(learners, costs, movement=movement, checkpoints=checkpoints, jobs=1)
     except Exception as failed:
         if len(learners) == 1:
-            return [_said(failed)]
-        return [
-            result for learner in learners for result in _batched([learner], costs, movement, checkpoints)
-        ]
+            return [_describe_error(failed)]
+        results = []
+        for learner in learners:
+            results += _play_batch([learner], costs, movement, checkpoints)
+        return results
     return [(batch, i) for i in range(len(learners))]
 
 
-def _note(outcome: Outcome, i: int, result: tuple[Batch, int] | str, weight: float) -> None:
+def _record(outcome: TaskResult, i: int, result: tuple[Batch, int] | str, weight: float) -> None:
     """Put down what a run paid; what its movement cost at weight 1 is multiplied."""
     if isinstance(result, str):
         outcome.errors[i] = result
         return
     batch, at = result
-    outcome.sums[i, :2] = batch.hitting[at], weight * batch.switching[at]
+    outcome.sums[i, 0] = batch.hitting[at]
+    outcome.sums[i, 1] = weight * batch.switching[at]
     if len(batch.rounds):
         outcome.rounds = batch.rounds.tolist()
         outcome.curves[i] = batch.curves[at] * (1.0, weight)
 
 
-def _compare(outcome: Outcome, task: Task, place: _Place) -> None:
+def _compare(outcome: TaskResult, task: Task, place: _Place) -> None:
     """The regrets, against the scenario's comparator and what else was asked for."""
     hitting, switching, dynamic, total, static, excess = outcome.sums.T
     weights = np.array([run.weight for run in task.runs])
     dynamic[:] = hitting - place.hitting
-    total[:] = dynamic + switching - weights * place.moved(task.movement)
-    for weight in np.unique(weights) if task.metrics else ():
+    total[:] = dynamic + switching - weights * place.charge_movement(task.movement)
+    if not task.metrics:
+        return
+    for weight in np.unique(weights):
         some = weights == weight
         try:
             if "static_regret" in task.metrics:
                 static[some] = hitting[some] + switching[some] - place.fixed
             if "optimum_regret" in task.metrics:
-                excess[some] = hitting[some] + switching[some] - place.optimum(task.movement, float(weight))
+                excess[some] = (
+                    hitting[some] + switching[some] - place.find_optimum(task.movement, float(weight))
+                )
         except Exception as failed:
             for i in np.flatnonzero(some):
-                outcome.errors[i] = outcome.errors[i] or _said(failed)
+                outcome.errors[i] = outcome.errors[i] or _describe_error(failed)
 
 
-def _said(failed: BaseException) -> str:
+def _describe_error(failed: BaseException) -> str:
     return f"{type(failed).__name__}: {failed}"

@@ -10,9 +10,9 @@ from klazy.base.checks import Array
 from klazy.game.run import run
 from klazy.learners import GD, LazyGD
 from klazy.sequences import Scenario, alternating, rotating
-from klazy.studies.paper.definitions import Settings, experiment
-from klazy.studies.paper.measure import Hindsight, Outcome, certified, hindsight, play
-from klazy.studies.paper.section import Row, Section, less
+from klazy.studies.paper.definitions import Settings, make_experiment
+from klazy.studies.paper.measure import Hindsight, Outcome, certify_outcome, find_hindsight, play_experiment
+from klazy.studies.paper.section import Row, Section, describe_gap
 from klazy.theory.geometry import outline
 
 RESULTS = "results"  # the table of every experiment
@@ -22,23 +22,26 @@ ROTATION = slice(97, 101)
 ALTERNATION = slice(88, 90)
 
 
-def paper_section(name: str, settings: Settings) -> Section:
+def report_experiment(name: str, settings: Settings) -> Section:
     """One of the paper's experiments, in the preset of the settings."""
-    outcome = play(experiment(name, settings.preset, seed=settings.seed, shorter=settings.shorter))
-    best = hindsight(outcome.experiment)
-    rows = [{"preset": settings.preset, **row} for row in _with_hindsight(outcome, best)]
-    figures = _running(outcome) | (SNAPSHOTS[name]() if name in SNAPSHOTS else {})
-    text = [outcome.experiment.about, _in_words(rows), _hindsight_in_words(rows)]
-    return Section(outcome.experiment.title, text, {RESULTS: rows}, figures, _settings_in_words(outcome))
+    made = make_experiment(name, settings.preset, seed=settings.seed, shorter=settings.shorter)
+    outcome = play_experiment(made)
+    best = find_hindsight(outcome.experiment)
+    rows = [{"preset": settings.preset, **row} for row in _add_hindsight(outcome, best)]
+    figures = _draw_running(outcome)
+    if name in SNAPSHOTS:
+        figures |= SNAPSHOTS[name]()
+    text = [outcome.experiment.about, _describe_results(rows), _describe_hindsight(rows)]
+    return Section(outcome.experiment.title, text, {RESULTS: rows}, figures, _describe_settings(outcome))
 
 
-def _with_hindsight(outcome: Outcome, best: Hindsight) -> list[Row]:
+def _add_hindsight(outcome: Outcome, best: Hindsight) -> list[Row]:
     """The rows with each learner's certified bound, and how much of the way from the first learner to the optimum it goes."""
-    bounds = certified(outcome)
-    rows = outcome.rows()
+    bounds = certify_outcome(outcome)
+    rows = outcome.tabulate()
     optimum = best.optimum
     first = rows[0]["hitting"] + rows[0]["switching"]
-    fixed, moved = _fixed(best, outcome.experiment.rounded)
+    fixed, moved = _charge_fixed(best, outcome.experiment.rounded)
     shared = {
         "optimum": optimum.cost, "optimum_hitting": optimum.hitting, "optimum_lower_bound": optimum.lower_bound,
         "optimum_gap": optimum.gap, "best_fixed": fixed, "best_fixed_switching": moved,
@@ -49,13 +52,15 @@ def _with_hindsight(outcome: Outcome, best: Hindsight) -> list[Row]:
     return [row | shared for row in rows]
 
 
-def _fixed(best: Hindsight, from_origin: bool) -> tuple[float, float]:
+def _charge_fixed(best: Hindsight, from_origin: bool) -> tuple[float, float]:
     """What the best fixed point pays for hitting, and for getting there if all start at the origin, where costs are zero."""
     moved = float(np.linalg.norm(best.fixed.x)) if from_origin else 0.0
-    return (best.fixed.cost, moved) if best.fixed.cost + moved < 0.0 else (0.0, 0.0)
+    if best.fixed.cost + moved >= 0.0:
+        return 0.0, 0.0
+    return best.fixed.cost, moved
 
 
-def _hindsight_in_words(rows: list[Row]) -> str:
+def _describe_hindsight(rows: list[Row]) -> str:
     row = rows[0]
     first = rows[0]["learner"]
     paid = row["hitting"] + row["switching"]
@@ -69,46 +74,53 @@ def _hindsight_in_words(rows: list[Row]) -> str:
     )
 
 
-def _running(outcome: Outcome) -> dict[str, Any]:
-    hit, moved = (np.cumsum(paid) for paid in outcome.comparator)
-    switching = {label: np.cumsum(paid.switching) for label, paid in outcome.learners.items()}
-    dynamic = {label: np.cumsum(paid.hitting) - hit for label, paid in outcome.learners.items()}
-    total = {label: dynamic[label] + switching[label] - moved for label in dynamic}
+def _draw_running(outcome: Outcome) -> dict[str, Any]:
+    hit = np.cumsum(outcome.comparator.hitting)
+    moved = np.cumsum(outcome.comparator.switching)
+    switching = {}
+    dynamic = {}
+    total = {}
+    for label, paid in outcome.learners.items():
+        switching[label] = np.cumsum(paid.switching)
+        dynamic[label] = np.cumsum(paid.hitting) - hit
+        total[label] = dynamic[label] + switching[label] - moved
     figures = {
-        "switching": (show.curves(switching, "switching cost", moved), "Switching cost so far."),
-        "dynamic-regret": (show.curves(dynamic, "dynamic regret"), "Dynamic regret so far."),
+        "switching": (show.draw_curves(switching, "switching cost", moved), "Switching cost so far."),
+        "dynamic-regret": (show.draw_curves(dynamic, "dynamic regret"), "Dynamic regret so far."),
         "total-regret": (
-            show.curves(total, "total regret"),
+            show.draw_curves(total, "total regret"),
             "Total regret so far: dynamic regret and net movement.",
         ),
     }
     for name, running in {"dynamic-regret": dynamic, "total-regret": total}.items():
-        if len(near(running)) < len(running):
-            caption = f"{figures[name][1][:-1]}, without those that press the others flat."
-            figures[f"{name}-near"] = (show.curves(near(running), name.replace("-", " ")), caption)
+        near = keep_near(running)
+        if len(near) < len(running):
+            figure = show.draw_curves(near, name.replace("-", " "))
+            caption = figures[name][1].removesuffix(".")
+            figures[f"{name}-near"] = (figure, f"{caption}, without those that press the others flat.")
     return figures
 
 
-def near(running: Mapping[str, Array]) -> dict[str, Array]:
+def keep_near(running: Mapping[str, Array]) -> dict[str, Array]:
     """The curves that do not end far above the first."""
     end = float(next(iter(running.values()))[-1])
-    return {
-        label: curve
-        for label, curve in running.items()
-        if curve[-1] <= FAR * max(end, 0.0) or label in ("GD", "SAder")
-    }
+    far = FAR * max(end, 0.0)
+    return {label: curve for label, curve in running.items() if curve[-1] <= far or label in ("GD", "SAder")}
 
 
-def _in_words(rows: list[Row]) -> str:
+def _describe_results(rows: list[Row]) -> str:
     """The winner, and how far it is from greedy."""
     total = {row["learner"]: row["total_regret"] for row in rows}
     best = min(total, key=total.__getitem__)
     first = next(iter(total))
     said = f"Least total regret: {best} with {total[best]:.6g}"
     if best != first:
-        said += f", {less(total[best], total[first])} than {first}'s {total[first]:.6g}"
+        said += f", {describe_gap(total[best], total[first])} than {first}'s {total[first]:.6g}"
     worse = [f"{label} ({total[label]:.6g})" for label in total if total[label] > total[first]]
-    said += f". Worse than {first}: {', '.join(worse)}." if worse else f". None is worse than {first}."
+    if worse:
+        said += f". Worse than {first}: {', '.join(worse)}."
+    else:
+        said += f". None is worse than {first}."
     least = min(rows, key=lambda row: row["switching"])
     moved = rows[0]["comparator_switching"]
     return (
@@ -116,33 +128,33 @@ def _in_words(rows: list[Row]) -> str:
     )
 
 
-def _settings_in_words(outcome: Outcome) -> str:
+def _describe_settings(outcome: Outcome) -> str:
     """The learners as they can be written again."""
     scenario = outcome.experiment.scenario
     learners = "; ".join(f"{label}: {learner!r}" for label, learner in outcome.experiment.learners.items())
-    measured = (
-        "on points rounded to five decimals, from the origin" if outcome.experiment.rounded else "exactly"
-    )
+    measured = "exactly"
+    if outcome.experiment.rounded:
+        measured = "on points rounded to five decimals, from the origin"
     return f"{scenario!r}, movement weight 1, measured {measured}. {learners}."
 
 
-def _example_i() -> dict[str, Any]:
+def _draw_example_i() -> dict[str, Any]:
     """The last four rounds: the costs rotate, and greedy descent with them."""
     scenario = rotating()
-    return _actions(scenario, 10.0, ROTATION)
+    return _draw_actions(scenario, 10.0, ROTATION)
 
 
-def _example_ii() -> dict[str, Any]:
+def _draw_example_ii() -> dict[str, Any]:
     """Two rounds: the costs alternate."""
     scenario = alternating()
-    return _actions(scenario, float(np.sqrt(scenario.costs.T)), ALTERNATION)
+    return _draw_actions(scenario, float(np.sqrt(scenario.costs.T)), ALTERNATION)
 
 
-def _actions(scenario: Scenario, sigma: float, rounds: slice) -> dict[str, Any]:
+def _draw_actions(scenario: Scenario, sigma: float, rounds: slice) -> dict[str, Any]:
     learners = {"GD": GD(scenario.domain, sigma), "LazyGD": LazyGD(scenario.domain, sigma)}
     points = {label: run(learner, scenario.costs).x[rounds] for label, learner in learners.items()}
     caption = f"Actions in rounds {rounds.start + 1} to {rounds.stop}, constant sigma = {sigma:.4g}."
-    return {"actions": (show.snapshots(outline(scenario.domain), points), caption)}
+    return {"actions": (show.draw_snapshots(outline(scenario.domain), points), caption)}
 
 
-SNAPSHOTS = {"example-i": _example_i, "example-ii": _example_ii}
+SNAPSHOTS = {"example-i": _draw_example_i, "example-ii": _draw_example_ii}

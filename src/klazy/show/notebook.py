@@ -13,5 +13,5 @@ class Figure(Plain):
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         file = io.BytesIO()
         self.savefig(file, format="png")
-        width, height = (round(PIXELS * inches) for inches in self.get_size_inches())
-        return file.getvalue(), {"width": width, "height": height}
+        width, height = self.get_size_inches()
+        return file.getvalue(), {"width": round(PIXELS * width), "height": round(PIXELS * height)}

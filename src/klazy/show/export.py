@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write(figure: "Figure", stem: Path) -> None:
+def write_figure(figure: "Figure", stem: Path) -> None:
     """The figure as ``stem.svg`` and ``stem.png``; the same figure gives the same bytes on any day."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -16,9 +16,8 @@ def write(figure: "Figure", stem: Path) -> None:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # else each file would lay it out again
     dpi = figure.dpi
-    with matplotlib.rc_context(
-        {"svg.hashsalt": stem.name}
-    ):  # not by savefig, which draws once more, in vain, before it does
+    # Not by savefig, which draws once more, in vain, before it does.
+    with matplotlib.rc_context({"svg.hashsalt": stem.name}):
         FigureCanvasSVG(figure).print_svg(stem.with_name(f"{stem.name}.svg"), metadata={"Date": None})
     figure.dpi = dpi  # print_svg has its own
     FigureCanvasAgg(figure).print_png(stem.with_name(f"{stem.name}.png"))

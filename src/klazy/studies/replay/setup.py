@@ -15,17 +15,12 @@ from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
 COSTS = ("linear", "quadratic", "pinball", "log-wealth")
 DOMAINS = ("simplex", "capped-simplex", "box", "ball", "polytope")
 MOVEMENTS: dict[str, type[Movement]] = {"tv": TVMovement, "l1": L1Movement, "l2": L2Movement}
-USUAL = {
-    "simplex": "tv",
-    "capped-simplex": "tv",
-    "box": "l1",
-    "ball": "l2",
-    "polytope": "l2",
-}  # movement by set
+# The movement that suits a set.
+USUAL = {"simplex": "tv", "capped-simplex": "tv", "box": "l1", "ball": "l2", "polytope": "l2"}
 
 
 @dataclass(frozen=True)
-class Game:
+class Setup:
     """A set, a cost family by name, a movement cost; ``short`` and ``excess`` are the prices of pinball costs."""
 
     domain: ConvexSet
@@ -40,36 +35,39 @@ class Game:
             return LinearCosts(rows, check=False)
         if self.family == "quadratic":
             return QuadraticCosts(rows)
-        return (
-            LogWealthCosts(rows)
-            if self.family == "log-wealth"
-            else PinballCosts(rows, self.short, self.excess)
-        )
+        if self.family == "log-wealth":
+            return LogWealthCosts(rows)
+        return PinballCosts(rows, self.short, self.excess)
 
     def gradients(self, rows: Array, x: Array) -> Array:
         """Gradients of these rows' costs, all at x."""
+        if self.family == "linear":
+            return rows
         costs = self.costs(rows)
-        return (
-            rows
-            if self.family == "linear"
-            else np.array([costs.subgradient(t, x) for t in range(1, costs.T + 1)])
-        )
+        return np.array([costs.subgradient(t, x) for t in range(1, costs.T + 1)])
+
+    def charge(self, rows: Array, points: Array, before: Array | None) -> tuple[float, float]:
+        """Hitting and switching of points played while these rows come, from the one before; the first of all is free."""
+        hitting = self.costs(rows).values(points).sum()
+        switching = self.movement.paid(points, before).sum()
+        return float(hitting), float(switching)
 
 
-SHAPES: dict[str, dict[str, float]] = {  # what each set takes, and what it is by default
+# What each set takes, and what it is by default.
+SHAPES: dict[str, dict[str, float | None]] = {
     "simplex": {"total": 1.0},
     "capped-simplex": {"total": 1.0, "cap": 1.0},
     "box": {"lower": 0.0, "upper": 1.0},
     "ball": {"radius": 1.0},
-    "polytope": {"polytope": 0.0},
+    "polytope": {"polytope": None},
 }
 
 
-def game(
+def make_setup(
     dim: int, domain: str = "simplex", costs: str = "linear", movement: str | None = None, move_cost: float = 1.0, *,
     short: float | None = None, excess: float | None = None, **shape: Any,
-) -> Game:  # fmt: skip
-    """The game that the command's words describe, for a trace with ``dim`` columns; ``shape`` is what the set takes."""
+) -> Setup:  # fmt: skip
+    """The setup that the command's words describe, for a trace with ``dim`` columns; ``shape`` is what the set takes."""
     one_of(costs, "costs", "replay", COSTS)
     takes = SHAPES[one_of(domain, "domain", "replay", DOMAINS)]
     for name, value in shape.items():
@@ -82,15 +80,8 @@ def game(
                 domain,
                 "leave one of them out",
             )
-    of = takes | {name: value for name, value in shape.items() if value is not None}
-    made: dict[str, Any] = {
-        "simplex": lambda: Simplex(dim, of["total"]),
-        "capped-simplex": lambda: CappedSimplex(dim, of["total"], of["cap"]),
-        "box": lambda: Box(np.full(dim, of["lower"]), np.full(dim, of["upper"])),
-        "ball": lambda: L2Ball(dim, of["radius"]),
-        "polytope": lambda: _polytope(shape.get("polytope"), dim),
-    }
-    place = made[domain]()
+    given = {name: value for name, value in shape.items() if value is not None}
+    place = _make_domain(domain, dim, takes | given)
     kind = one_of(movement or USUAL[domain], "movement", "replay", tuple(MOVEMENTS))
     if costs == "log-wealth" and domain not in ("simplex", "capped-simplex"):
         raise refusal("replay", "a simplex for log-wealth", "domain", domain, "leave it out")
@@ -98,14 +89,24 @@ def game(
         raise refusal(
             "replay", "--costs pinball for --short and --excess", "costs", costs, "leave one of them out"
         )
-    prices = [
-        1.0 if price is None else positive(price, name, "replay")
-        for name, price in (("short", short), ("excess", excess))
-    ]
-    return Game(place, costs, MOVEMENTS[kind](move_cost), *prices)
+    short = 1.0 if short is None else positive(short, "short", "replay")
+    excess = 1.0 if excess is None else positive(excess, "excess", "replay")
+    return Setup(place, costs, MOVEMENTS[kind](move_cost), short, excess)
 
 
-def _polytope(file: Path | None, dim: int) -> Polytope:
+def _make_domain(kind: str, dim: int, shape: dict[str, Any]) -> ConvexSet:
+    if kind == "simplex":
+        return Simplex(dim, shape["total"])
+    if kind == "capped-simplex":
+        return CappedSimplex(dim, shape["total"], shape["cap"])
+    if kind == "box":
+        return Box(np.full(dim, shape["lower"]), np.full(dim, shape["upper"]))
+    if kind == "ball":
+        return L2Ball(dim, shape["radius"])
+    return _read_polytope(shape["polytope"], dim)
+
+
+def _read_polytope(file: Path | None, dim: int) -> Polytope:
     """{x : A x <= b} from a JSON file with A and b."""
     if file is None:
         raise refusal("replay", "a file with A and b", "polytope", None, "write --polytope set.json")

@@ -1,0 +1,178 @@
+"""Which figures show a sweep: heat maps over two parameters, lines with bands over one; a panel for each setting."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from klazy import show
+from klazy.base.checks import Array, refusal
+from klazy.studies.sweep.table import LEARNER, SETTING, choose_best, find_varying
+
+if TYPE_CHECKING:
+    import polars
+
+NUMBERS = (
+    "k",
+    "m",
+    "kappa",
+    "sigma",
+    "c",
+    "length",
+    "phases",
+    "period",
+    "settled",
+    "T",
+    "dim",
+    "movement_weight",
+)
+PANELS = 12  # of a figure
+WIDE = 8.0  # the ratio of the largest to the least value from which on an axis is logarithmic
+Figures = Iterator[tuple[str, "show.Figure"]]
+
+
+def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: str | None = None) -> Figures:
+    """The figures of a sweep's cells, each with a name: of lines over ``x`` or of heat maps over ``x`` and ``y``, if given.
+
+    Else heat maps over two parameters of a learner, or one of a learner and one of the setting, and lines over the setting's
+    parameters, or the learners'. What a figure does not show of a learner is at its best for it.
+    """
+    free = [name for name in NUMBERS if name in find_varying(cells)]
+    for name in (x, y):
+        if name is not None and name not in free:
+            remedy = f"choose among {', '.join(free)}" if free else "there is nothing to draw"
+            raise refusal("sweep plot", "a parameter with several values", "axis", name, remedy)
+    if y is not None and x is None:
+        raise refusal("sweep plot", "x beside y", "y", y, "name both for a heat map, x alone for lines")
+    own = [name for name in free if name in LEARNER]
+    given = [name for name in free if name in SETTING]
+    if x is not None and y is not None:
+        yield from _draw_heats(cells, label, x, y)
+        return
+    if x is not None:
+        yield from _draw_lines(cells, label, x)
+        return
+    for across, up in [*itertools.combinations(own, 2)] or [*itertools.product(given, own)]:
+        yield from _draw_heats(cells, label, across, up)
+    for name in given or own:
+        yield from _draw_lines(cells, label, name)
+
+
+def _draw_heats(cells: "polars.DataFrame", label: str, across: str, up: str) -> Figures:
+    """Heat maps over two parameters, for every learner that has them."""
+    for (learner, *_), group in cells.drop_nulls((across, up)).group_by("learner", maintain_order=True):
+        ratio = bool((group["mean"] > 0.0).all())
+        shown = label
+        if across in SETTING and up in LEARNER:
+            sign = "/" if ratio else "-"
+            shown = f"{label} {sign} the best of its column"
+        parts = {}
+        for said, some in _split_settings(group, (across, up)):
+            part = _make_heat(some, across, up, ratio)
+            if min(part.values.shape) > 1:
+                parts[said] = part
+        file = f"{learner}-{across}-{up}".replace(":", "-")
+        for name, some in _split_sheets(parts, file):
+            ylabel = f"{_format_name(up)} of {learner}"
+            yield name, show.draw_heat(some, _format_name(across), ylabel, shown)
+
+
+def _draw_lines(cells: "polars.DataFrame", label: str, x: str) -> Figures:
+    """Lines over one parameter."""
+    parts = {}
+    for said, some in _split_settings(cells, (x,)):
+        part = _make_lines(some, x)
+        if len(part.x) > 1:
+            parts[said] = part
+    log = ""
+    if all(_is_wide(part.x) for part in parts.values()):
+        log += "x"
+    if all(_is_wide(*part.lines.values()) for part in parts.values()):
+        log += "y"
+    for file, some in _split_sheets(parts, x):
+        yield file, show.draw_panels(some, _format_name(x), label, log)
+
+
+def _make_heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> show.Heat:
+    """The best cell is marked; where the setting goes across, each column is compared with its best, which is marked."""
+    xs = cells[x].unique().sort().to_list()
+    ys = cells[y].unique().sort().to_list()
+    values = np.full((len(ys), len(xs)), np.nan)
+    for across, up, mean in choose_best(cells, (x, y)).select(x, y, "mean").iter_rows():
+        values[ys.index(up), xs.index(across)] = mean
+    by_column = x in SETTING and y in LEARNER
+    by = (x,) if by_column else ()
+    best = choose_best(cells, by).select(x, y, "mean").rows()
+    marked = [(ys.index(up), xs.index(across)) for across, up, _ in best]
+    if by_column:
+        by_x = {across: mean for across, _, mean in best}
+        least = np.array([by_x[across] for across in xs])
+        values = values / least if ratio else values - least
+    return show.Heat(xs, ys, values, marked)
+
+
+def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
+    """A line for each learner that has this parameter, its best point marked, and a level for each that has not."""
+    xs = cells[x].drop_nulls().unique().sort().to_list()
+    part = show.Lines(np.array(xs), {}, {}, {}, {})
+    for (name, *_), group in cells.group_by("learner", maintain_order=True):
+        learner = str(name)
+        without = group.filter(group[x].is_null())
+        best = choose_best(group.drop_nulls(x), (x,)).sort(x)
+        if len(without):
+            level = f"{learner}, no {x}" if len(best) else learner
+            part.levels[level] = choose_best(without, ())["mean"][0]
+        if not len(best):
+            continue
+        mean = np.full(len(xs), np.nan)
+        half = np.full(len(xs), np.nan)
+        at = [xs.index(value) for value in best[x]]
+        mean[at] = best["mean"].to_numpy()
+        half[at] = best["half"].fill_null(0.0).to_numpy()
+        part.lines[learner] = mean
+        part.bands[learner] = (mean - half, mean + half)
+        if x in LEARNER:
+            part.marked[learner] = choose_best(best, ()).select(x, "mean").row(0)
+    return part
+
+
+def _split_settings(
+    cells: "polars.DataFrame", shown: Sequence[str]
+) -> Iterator[tuple[str, "polars.DataFrame"]]:
+    """The cells of each setting that a figure does not show, with words for it."""
+    hidden = [name for name in find_varying(cells, SETTING) if name not in shown]
+    if not hidden:
+        yield "", cells
+        return
+    for values, group in cells.group_by(hidden, maintain_order=True):
+        setting = dict(zip(hidden, values, strict=True))
+        said = [_describe(name, value) for name, value in setting.items() if value is not None]
+        yield ", ".join(said), group
+
+
+def _describe(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        value = f"{value:.6g}"
+    return f"{_format_name(name)} {value}"
+
+
+def _split_sheets(parts: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """As many panels as a figure has room for, with the figure's name."""
+    for first in range(0, len(parts), PANELS):
+        number = f"-{first // PANELS + 1}" if len(parts) > PANELS else ""
+        yield f"{name}{number}", dict(list(parts.items())[first : first + PANELS])
+
+
+def _is_wide(*values: Array) -> bool:
+    if not values:
+        return False
+    known = np.concatenate(values)
+    known = known[np.isfinite(known)]
+    return bool(len(known) and known.min() > 0.0 and known.max() > WIDE * known.min())
+
+
+def _format_name(name: str) -> str:
+    return name.replace("_", " ")

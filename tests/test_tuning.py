@@ -1,0 +1,96 @@
+"""Tuning: who pays least on the first part is who is scored on the second, in pieces as in one."""
+
+from functools import partial
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klazy.studies.tuning import Contender, rank, score, tune
+
+
+class Shift:
+    """Plays a constant, and from its second call on a little more, so that it matters where it goes on from."""
+
+    def __init__(self, level: float, drift: float = 0.0) -> None:
+        self.x = level
+        self.drift = drift
+
+    def play(self, rows):
+        points = self.x + self.drift * np.arange(1.0, len(rows) + 1.0)
+        self.x = points[-1]
+        return points[:, None]
+
+
+def charge(rows, points, before):
+    """The squared distance from each row, and half the way from point to point."""
+    start = points[:1] if before is None else before[None]
+    moved = np.abs(np.diff(points, axis=0, prepend=start)).sum()
+    return float(((points - rows) ** 2).sum()), float(moved / 2.0)
+
+
+LEVELS = np.linspace(0.5, 8.0, 16).tolist()
+traces = st.lists(st.floats(0.0, 9.0), min_size=6, max_size=30).map(lambda values: np.array(values)[:, None])
+
+
+@given(rows=traces)
+def test_the_best_is_the_cheapest_of_all_that_were_tried(rows):
+    contender = Contender("constant", "simple", Shift, {"level": LEVELS})
+    found = tune(contender, rows, charge)
+    first = min(LEVELS, key=lambda level: ((level - rows) ** 2).sum())
+    assert found.best.cost <= ((first - rows) ** 2).sum()
+    assert found.candidates == 2 * len(LEVELS)
+    assert found.best.hitting == charge(rows, np.full(rows.shape, found.best.parameters["level"]), None)[0]
+
+
+def test_whole_numbers_stay_whole_when_they_are_refined():
+    contender = Contender("constant", "simple", Shift, {"level": [1, 4, 16]})
+    best = contender.make_candidates()[1]
+    assert [each.parameters["level"] for each in contender.refine(best)] == [1, 4, 16]
+    assert [each.parameters["level"] for each in contender.refine(contender.make_candidates()[0])] == [
+        1,
+        2,
+        4,
+    ]
+
+
+def test_a_parameter_at_the_end_of_what_was_tried_is_at_an_edge():
+    contender = Contender("constant", "simple", Shift, {"level": LEVELS})
+    inside = tune(contender, np.full((9, 1), 3.0), charge)
+    outside = tune(contender, np.full((9, 1), 99.0), charge)
+    assert inside.edges == []
+    assert outside.edges == ["level"]
+    assert tune(Contender("plain", "simple", partial(Shift, 2.0), {}), np.ones((3, 1)), charge).edges == []
+
+
+@given(rows=traces, later=traces, every=st.integers(1, 7), cut=st.integers(1, 5))
+def test_scores_are_the_same_in_pieces_and_go_on_from_the_tuning(rows, later, every, cut):
+    contenders = [
+        Contender("constant", "simple", Shift, {"level": LEVELS}),
+        Contender("drifting", "lazy", partial(Shift, drift=0.1), {"level": LEVELS}),
+    ]
+    stretches = np.split(later, [3])
+    whole = score(
+        [tune(each, rows, charge) for each in contenders], [[part] for part in stretches], charge, every
+    )
+    pieces = [[piece for piece in np.split(part, [cut]) if len(piece)] for part in stretches]
+    parts = score([tune(each, rows, charge) for each in contenders], pieces, charge, every)
+    for one, other in zip(whole, parts, strict=True):
+        assert one.name == other.name
+        np.testing.assert_allclose(one.stretches, other.stretches, rtol=1e-12)
+        np.testing.assert_allclose(one.points, other.points, rtol=1e-12)
+        assert len(one.points) == -(-len(later) // every)
+    (drifting,) = (each for each in whole if each.name == "drifting")
+    last = drifting.parameters["level"] + 0.1 * len(rows)
+    np.testing.assert_allclose(drifting.points[0], last + 0.1)
+
+
+def test_who_differs_by_rounding_alone_stays_where_it_was():
+    contender = Contender("constant", "simple", Shift, {"level": [1.0]})
+    rows = np.zeros((4, 1))
+    one, other = score([tune(contender, rows, charge) for _ in range(2)], [[rows]], charge)
+    other.hitting -= 1e-13
+    assert one.ties_with(other)
+    assert rank([one, other]) == [one, other]
+    other.hitting -= 1.0
+    assert rank([one, other]) == [other, one]
