@@ -11,6 +11,7 @@ import pytest
 
 import klazy as kl
 from cases import concrete
+from command import call_klazy
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -84,14 +85,9 @@ def test_what_to_cite_is_what_the_citation_file_says():
     assert f"year: {told['year']}\n" in cited
 
 
-def test_the_readme_lists_the_commands_as_help_does():
-    printed = subprocess.run(
-        [sys.executable, "-m", "klazy", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"COLUMNS": "80"},
-    ).stdout
+def test_the_readme_lists_the_commands_as_help_does(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    printed = call_klazy("--help").stdout
     told = dict(re.findall(r"^  (\w+) +(\S.*)$", printed.partition("Commands:")[2], re.MULTILINE))
     listed = dict(
         re.findall(r"^\| `klazy (\w+)` \| (.*) \|$", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE)

@@ -26,6 +26,7 @@ from scipy import stats
 
 import klazy as kl
 import own
+from command import call_klazy
 from klazy.base import parallel
 from klazy.base.checks import Refused
 from klazy.sequences import Scenario
@@ -898,12 +899,8 @@ k = { powers = [2, 0, 3] }
 
     @staticmethod
     def klazy(*arguments, folder, status=0):
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-        command = [sys.executable, "-m", "klazy", "sweep", *map(str, arguments)]
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300
-        )
-        assert done.returncode == status, done.stderr
+        done = call_klazy("sweep", *arguments, folder=folder)
+        assert done.status == status, done.stderr
         return done.stdout if status == 0 else done.stderr
 
     def test_plays_a_study_goes_on_where_it_was_and_draws_it(self, tmp_path):
