@@ -25,7 +25,7 @@ PLACES = [domain for domain in COMPILED_SETS if domain in (kl.L2Ball(5), kl.Simp
 
 
 def places_of(make):
-    """Where a learner is tried: compiled, rules take turns on the sets; ensembles, and all as plain Python, are tried on each."""
+    """Where a learner is tried: compiled, rules take turns on the sets, while ensembles meet each; as plain Python, all do."""
     rule = make(kl.L2Ball(5), 1.0).code
     if JIT_OFF or rule not in codes.RULES_OF_EXPERTS:
         return PLACES

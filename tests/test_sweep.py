@@ -451,11 +451,12 @@ while killed:
     def test_has_rows_soon_even_if_nothing_comes_after_them(self, tmp_path):
         slow = [
             {"rule": "own:slow", "sigma": 1.0, "wait": 0.0},
-            {"rule": "own:slow", "sigma": 2.0, "wait": 3.0},
+            {"rule": "own:slow", "sigma": 2.0, "wait": 2.0},
         ]
-        of, seen = study(scenarios=[WAVES, WAVES | {"length": 7}], learners=slow), []
+        places = [WAVES | {"length": 5}, WAVES | {"length": 7}]
+        of, seen = study(scenarios=places, learners=slow), []
         one = {"scenarios": [WAVES | {"length": 5}], "learners": slow[:1]}
-        watch = Timer(2.5, lambda: seen.append(len(load_sweep(tmp_path))))
+        watch = Timer(1.7, lambda: seen.append(len(load_sweep(tmp_path))))
 
         def begin(done, total, learner_rounds):
             if done == 1:
