@@ -120,7 +120,9 @@ def _nested(domain: kl.ConvexSet, sigma: Any, **options: Any) -> kl.Learner[Any]
 
 ENSEMBLES: dict[str, Maker] = {
     "SAder": lambda domain, sigma, **options: kl.SAder(experts_of(domain, sigma, **options), 0.3),
-    "SAder self-tuned": lambda domain, sigma, **options: kl.SAder(experts_of(domain, sigma, **options), prior="uniform"),
+    "SAder self-tuned": lambda domain, sigma, **options: kl.SAder(
+        experts_of(domain, sigma, **options)[::2], prior="uniform"
+    ),
     "SAder keep": lambda domain, sigma, **options: kl.SAder(
         experts_of(domain, sigma, **options)[:9], "self-tuned-keep", movement=kl.L1Movement(0.4)
     ),
