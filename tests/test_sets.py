@@ -230,3 +230,17 @@ def test_exact_radius_and_diameter_in_closed_form():
     assert kl.CappedSimplex(4, 2.0, 1.0).diameter == pytest.approx(2.0)  # (1,1,0,0) against (0,0,1,1)
     assert kl.CappedSimplex(4, 2.0, 1.0).radius([0.0] * 4) == pytest.approx(2**0.5)
     assert TRIANGLE.radius([-0.5, 0.0]) >= 1.5
+
+
+@pytest.mark.parametrize("d", [5, 12, 50])
+def test_points_near_a_simplex_are_projected_as_the_sorted_formula_says(d):
+    """Near the set some coordinates stay above zero and others do not, so that the threshold takes several passes."""
+    y = np.random.default_rng(d).normal(size=(300, d))
+    falling = -np.sort(-y, axis=1)
+    thetas = (np.cumsum(falling, axis=1) - 1.0) / np.arange(1, d + 1)
+    positive = (falling > thetas).sum(axis=1)
+    theta = thetas[np.arange(300), positive - 1]
+    alone = [
+        kl.Simplex(d).project(row) for row in y
+    ]  # in a batch the slowest row decides how many passes all take
+    np.testing.assert_allclose(alone, np.maximum(y - theta[:, None], 0.0), atol=1e-14)
