@@ -12,8 +12,19 @@ export PYTHONHASHSEED := 0
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,polytope,docs,dev]'
 	touch $@
 
-.PHONY: test lint types layers browser tests docs reproduce reproduction-page bench ensembles studies clean
-test: lint types layers tests
+.PHONY: test lint types layers browser tests uncompiled docs reproduce reproduction-page bench ensembles studies clean
+
+# The checks run beside each other. The tests print as they go, every other check when it ends.
+CHECKS := tests types lint layers uncompiled
+test:
+	@rm -rf build/held
+	@mkdir -p build/held
+	@$(MAKE) --jobs=3 --keep-going --output-sync=target --no-print-directory $(CHECKS:%=build/held/%) || \
+	  { for check in $(CHECKS); do test -e build/held/$$check || echo "failed: make $$check"; done; exit 1; }
+	@echo "all hold: $(CHECKS)"
+
+build/held/%: %
+	@touch $@
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -32,11 +43,14 @@ browser:
 	@command -v chromium >/dev/null || \
 	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 
-# The whole suite with compiled kernels; what exercises kernels once more as plain Python, with compilation off.
-KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_play.py tests/test_ensembles.py tests/test_batch.py tests/test_bad_input.py
+# The whole suite with compiled kernels. The + lets its output through at once.
 tests: .venv/ready browser docs/node_modules
-	$(BIN)/pytest -q -n auto --dist loadgroup --durations=12
-	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n auto --dist loadgroup $(KERNELS)
+	+$(BIN)/pytest -q -n auto --dist loadgroup --durations=12
+
+# What exercises kernels once more, as plain Python: compilation is off.
+KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_play.py tests/test_ensembles.py tests/test_batch.py tests/test_bad_input.py
+uncompiled: .venv/ready
+	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(KERNELS)
 
 # Mathematics in the site is drawn by MathJax, from npm.
 docs/node_modules: docs/package.json

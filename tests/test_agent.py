@@ -23,26 +23,43 @@ def drive(agent, g, hints=None):
     return agent
 
 
+PLACES = [domain for domain in COMPILED_SETS if domain in (kl.L2Ball(5), kl.Simplex(5)) or domain.dim == 6]
+
+
+def places_of(make):
+    """Where a learner is tried: compiled, rules take turns on the sets, while ensembles meet each; as plain Python, all do."""
+    if JIT_OFF or make not in LEARNERS.values():
+        return PLACES
+    rule = make(kl.L2Ball(5), 1.0).code
+    return [PLACES[rule % len(PLACES)]]
+
+
+@pytest.mark.parametrize(
+    ("make", "domain"),
+    [
+        pytest.param(make, domain, id=f"{domain!r}-{name}")
+        for name, make in EVERY_LEARNER.items()
+        for domain in places_of(make)
+    ],
+)
+def test_an_agent_plays_what_run_plays(make, domain):
+    learner, g = make(domain, kl.Sqrt(3.0)), gradients(0, 40, domain.dim)
+    agent, x = kl.Agent(learner), kl.run(learner, g, engine="step").x
+    for t, row in enumerate(g):
+        assert agent.t == t + 1
+        np.testing.assert_allclose(agent.x, x[t], atol=1e-12)
+        agent.update(row)
+    assert agent.engine == ("step" if learner.part_without_kernel() else "compiled")
+
+
 @pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)
 class TestEveryLearner:
-    @pytest.mark.parametrize(
-        "domain", [s for s in COMPILED_SETS if s in (kl.L2Ball(5), kl.Simplex(5)) or s.dim == 6], ids=repr
-    )
-    def test_plays_what_run_plays(self, make, domain):
-        learner, g = make(domain, kl.Sqrt(3.0)), gradients(0, 40, domain.dim)
-        agent, x = kl.Agent(learner), kl.run(learner, g, engine="step").x
-        for t, row in enumerate(g):
-            assert agent.t == t + 1
-            np.testing.assert_allclose(agent.x, x[t], atol=1e-12)
-            agent.update(row)
-        assert agent.engine == ("step" if learner.part_without_kernel() else "compiled")
-
     @pytest.mark.xdist_group("Product")  # in such a dimension one kernel of ensembles serves all sets
     @pytest.mark.parametrize("sigma", [kl.Constant(0.7), kl.ScaleFree(2.0)], ids=repr)
     def test_goes_on_bit_for_bit_after_a_file(self, make, sigma, tmp_path):
         learner, g = (
             make(kl.L1Ball(12, 2.0, np.linspace(0.0, 0.3, 12)), sigma),
-            gradients(1, 6 if JIT_OFF else 30, 12),
+            gradients(1, 6 if JIT_OFF else 15, 12),
         )
         for engine in ("step",) if learner.part_without_kernel() else ("step", "compiled"):
             straight, stopped = kl.Agent(learner, engine=engine), kl.Agent(learner, engine=engine)
@@ -58,7 +75,7 @@ class TestEveryLearner:
 
 @pytest.mark.parametrize("sigma", [kl.Constant(2.0), kl.ScaleFree(2.0)], ids=repr)
 def test_hints(sigma):
-    g, learner = gradients(2, 30, 3), kl.MemoryGD(kl.L2Ball(3), sigma, kl.Decay(4.0))
+    g, learner = gradients(2, 30, 5), kl.MemoryGD(kl.L2Ball(5), sigma, kl.Decay(4.0))
     ends = [drive(kl.Agent(learner, engine=engine), g, 0.5 * g).x for engine in ("compiled", "step")]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
     state = kl.run(learner, g, hints=0.5 * g).state
@@ -66,9 +83,9 @@ def test_hints(sigma):
     agent = kl.Agent(learner)
     agent.update(g[0], hint=g[1])
     agent.update(g[1])  # no hint is a hint of zero, not the last one again
-    assert np.array_equal(agent.state.hint, np.zeros(3))
+    assert np.array_equal(agent.state.hint, np.zeros(5))
     with pytest.raises(ValueError, match=r"Agent\.update needs a learner that accepts hints"):
-        kl.Agent(kl.GD(kl.L2Ball(3), 1.0)).update(g[0], hint=g[1])
+        kl.Agent(kl.GD(kl.L2Ball(5), 1.0)).update(g[0], hint=g[1])
 
 
 def test_a_set_without_kernel_runs_through_step(tmp_path):

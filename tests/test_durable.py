@@ -63,11 +63,13 @@ def write(path, content):
     return path
 
 
+@pytest.mark.xdist_group("Product")  # with tests/test_agent.py, which has the kernels of this set
 @pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)
 @pytest.mark.parametrize("guards", [None, GUARDS], ids=["free", "guarded"])
 def test_it_goes_on_bit_for_bit_from_the_files_of_any_round(make, guards, tmp_path, monkeypatch):
-    learner, g = make(kl.L1Ball(5, 2.0, [0.1, 0.2, 0.3, 0.0, 0.0]), kl.ScaleFree(2.0)), gradients(1, 24, 5)
-    monkeypatch.setattr(files, "LIMIT", 5 * records.length_of(5))
+    domain = kl.L1Ball(12, 2.0, np.linspace(0.0, 0.3, 12))
+    learner, g = make(domain, kl.ScaleFree(2.0)), gradients(1, 24, 12)
+    monkeypatch.setattr(files, "LIMIT", 5 * records.length_of(12))
     for engine in ("step",) if learner.part_without_kernel() else ("step", "compiled"):
         straight, at = kl.Agent(learner, engine=engine, guards=guards), tmp_path / engine
         agent = kl.Agent.open(at, learner, engine=engine, guards=guards)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, product
 from pathlib import Path
 
 import numba
@@ -20,9 +21,11 @@ from cases import (
     COMPILED_SETS,
     COSTS,
     ENSEMBLES,
+    LEARNERS,
     MOVEMENTS,
     SCHEDULES,
     costs_of,
+    cover_pairs,
     flattened,
     gradients,
 )
@@ -52,35 +55,89 @@ def assert_same(compiled, step):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
-# A kernel takes seconds to compile: on the line only a few learners are tried, ensembles only where a threshold sorts, and
-# rules meet cost families by examples. So few are tried on a set of one point too, where projecting takes long in Python.
-SOME = {name: COMPILED[name] for name in ("KLazyGD", "MemoryGD-Decay(m=5.0)", "SAder self-tuned")}
-PAIRS = [
-    pytest.param(domain, make, id=f"{domain!r}-{name}")
+# A kernel takes seconds to compile, so every rule meets every kind of set in one size: on the line, in a dimension whose loops
+# are unrolled, or beyond. Learners of one rule share its kernel and are all tried, as are all schedules.
+OTHER_SIZES = [
+    kl.L2Ball(9),
+    kl.L1Ball(40),
+    kl.Box(-np.ones(9), np.ones(9)),
+    kl.CappedSimplex(1, 0.5, 1.0),
+    kl.CappedSimplex(9, 2.0, 0.6),
+    kl.Product([kl.L1Ball(1)]),
+    kl.Product([kl.Simplex(9), kl.Box(-1.0, 1.0)]),
+]
+SIZES = ("unrolled", "beyond", "line")
+RULES = {
+    rule: [make for make in LEARNERS.values() if make(kl.L2Ball(2), 1.0).code == rule]
+    for rule in codes.RULES_OF_EXPERTS
+}
+
+
+def size_of(domain):
+    """The class of dimensions that its kernels are compiled for."""
+    if domain.dim == 1:
+        return "line"
+    return "unrolled" if domain.dim <= codes.UNROLLED_DIM else "beyond"
+
+
+def sets_by_kind_and_size():
+    found = {}
+    for domain in (*COMPILED_SETS, *OTHER_SIZES):
+        found.setdefault((type(domain), size_of(domain)), []).append(domain)
+    return found
+
+
+PLACES = sets_by_kind_and_size()
+KINDS = list({type(domain): None for domain in COMPILED_SETS})
+
+
+@pytest.mark.parametrize(
+    ("domain", "rule"),
+    [
+        pytest.param(domain, rule, id=f"{domain!r}-{rule}")
+        for kind, rule, size in cover_pairs(KINDS, list(RULES), SIZES)
+        for domain in PLACES[kind, size]
+    ],
+)
+def test_every_rule_on_every_set_under_every_schedule(domain, rule):
+    for make in RULES[rule]:
+        assert_same_under_every_schedule(make, domain, ROUNDS)
+
+
+# Kernels of ensembles know all rules. Beyond the unrolled dimensions one serves all sets; on the line a threshold still sorts.
+ENSEMBLE_PLACES = [
+    domain
     for domain in COMPILED_SETS
-    for name, make in (COMPILED if domain.dim > 1 and domain.diameter > 0.0 else SOME).items()
-    if domain.dim > 1 or name not in ENSEMBLES or isinstance(domain, kl.L1Ball | kl.Simplex)
+    if (domain.dim > 1 and domain.diameter > 0.0) or type(domain) is kl.L1Ball
 ]
 
 
-@pytest.mark.parametrize(("domain", "make"), PAIRS)
-def test_every_learner_on_every_set_under_every_schedule(domain, make):
-    rounds = (
-        (8 if JIT_OFF else 30) if make in ENSEMBLES.values() else ROUNDS
-    )  # dozens of experts, whose steps are plain Python
+@pytest.mark.parametrize("domain", ENSEMBLE_PLACES, ids=repr)
+@pytest.mark.parametrize("make", ENSEMBLES.values(), ids=ENSEMBLES)
+def test_every_ensemble_on_every_set_under_every_schedule(domain, make):
+    rounds = 8 if JIT_OFF else 30  # dozens of experts, whose steps are plain Python
+    assert_same_under_every_schedule(make, domain, rounds)
+
+
+def assert_same_under_every_schedule(make, domain, rounds):
     for seed, sigma in enumerate(SCHEDULES):
         g = gradients(seed, rounds, domain.dim)
         g[:3] = 0.0  # a scale-free schedule has nothing to go by at first
         assert_same(*both(make(domain, sigma), g))
 
 
+# Compiled, these learners take turns on the cost families; as plain Python, each meets all.
+SOME = ("KLazyGD", "MemoryGD-Decay(m=5.0)", "SAder self-tuned")
+FAMILIES = [name for name in COSTS if name != "CallableCosts"]
+TURNS = list(product(SOME, FAMILIES) if JIT_OFF else zip(cycle(SOME), FAMILIES, strict=False))
+
+
 @pytest.mark.xdist_group("Simplex5")
-@pytest.mark.parametrize("make", SOME.values(), ids=SOME)
-@pytest.mark.parametrize("name", [name for name in COSTS if name != "CallableCosts"])
-def test_learners_on_every_cost_family(make, name):
-    costs = costs_of(name, ROUNDS, 5, seed=1)
+@pytest.mark.parametrize(("learner", "family"), TURNS)
+def test_learners_on_every_cost_family(learner, family):
+    costs = costs_of(family, ROUNDS, 5, seed=1)
     for sigma in (kl.Constant(2.0), kl.ScaleFree(1.4)):
-        assert_same(*both(make(kl.Simplex(5), sigma), costs))
+        assert_same(*both(COMPILED[learner](kl.Simplex(5), sigma), costs))
 
 
 def test_costs_that_are_not_linear_beyond_the_unrolled_dimensions():
@@ -98,21 +155,26 @@ def test_every_movement_cost(name):
         np.testing.assert_allclose(step.switching, movement.paid(step.x, np.full(5, 0.3)), atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    "domain", [kl.L2Ball(9), kl.L1Ball(40), kl.Simplex(300), kl.Box(-np.ones(9), np.ones(9))], ids=repr
-)
+@pytest.mark.parametrize("domain", [kl.L2Ball(9), kl.Simplex(300)], ids=repr)
 def test_dimensions_beyond_the_unrolled_ones(domain):
     g = gradients(3, 200, domain.dim)
     for learner in (kl.KLazyGD(domain, kl.Sqrt(2.0), 17), kl.LazyGD(domain, 5.0)):
         assert_same(*both(learner, g))
 
 
-@pytest.mark.parametrize("d", [2, 3, 7, 8])
-def test_unrolled_dimensions_with_ties(d):
+# Compiled, each sorting network is tried on one of the two sets; as plain Python, on both.
+TIED = [
+    make(d)
+    for d in range(2, codes.UNROLLED_DIM + 1)
+    for make in ((kl.L1Ball, kl.Simplex) if JIT_OFF else (kl.Simplex if d % 2 else kl.L1Ball,))
+]
+
+
+@pytest.mark.parametrize("domain", TIED, ids=repr)
+def test_unrolled_dimensions_with_ties(domain):
     """Thresholds of small sets come from a sorting network; gradients of +-1 make ties in every round."""
-    g = np.random.default_rng(d).choice([-1.0, 0.0, 1.0], (T, d))
-    for domain in (kl.L1Ball(d), kl.Simplex(d)):
-        assert_same(*both(kl.KLazyGD(domain, 1.0, 3), g))
+    g = np.random.default_rng(domain.dim).choice([-1.0, 0.0, 1.0], (T, domain.dim))
+    assert_same(*both(kl.KLazyGD(domain, 1.0, 3), g))
 
 
 @pytest.mark.parametrize("domain", [kl.Simplex(5), kl.Simplex(12), kl.CappedSimplex(5, 1.5, 0.6)], ids=repr)
@@ -128,7 +190,7 @@ def test_costs_with_a_common_offset_lose_no_precision(domain, offset):
 
 
 @pytest.mark.parametrize(
-    "domain", [kl.Simplex(3), kl.Simplex(12), kl.L1Ball(3), kl.L1Ball(12), kl.L2Ball(3)], ids=repr
+    "domain", [kl.Simplex(3), kl.Simplex(12), kl.L1Ball(4), kl.L1Ball(12), kl.L2Ball(5)], ids=repr
 )
 def test_the_farthest_points_are_projected_too(domain):
     g = np.zeros((2, domain.dim))

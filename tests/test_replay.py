@@ -1,7 +1,6 @@
 """Replay: a trace is read as it stands or refused by row and column, rules are what a slow loop plays, nobody beats the optimum."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
+from command import call_klazy
 from klazy.base.checks import Refused
 from klazy.studies.replay import Source, make_setup, replay
 from klazy.studies.replay.contenders import CANDIDATES, Learning, list_contenders
@@ -424,11 +424,8 @@ class TestTheAnswer:
 class TestTheCommand:
     @staticmethod
     def klazy(*arguments, folder, status=0):
-        command = [sys.executable, "-m", "klazy", "replay", *map(str, arguments)]
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, env=dict(os.environ), timeout=300
-        )
-        assert done.returncode == status, done.stderr
+        done = call_klazy("replay", *arguments, folder=folder)
+        assert done.status == status, done.stderr
         return done.stdout if status == 0 else done.stderr
 
     def test_answers_first_then_shows_and_emits_an_agent_that_goes_on(self, phased, tmp_path):
@@ -448,11 +445,12 @@ class TestTheCommand:
         assert plain["best"] == found.scores[0].name
 
     def test_refuses_in_one_line(self, tmp_path):
+        """Here, and for docs/replay.md in tests/test_docs.py, the command is a process of its own."""
         written(tmp_path, "a,b\n1,2\n3,x\n", "t.csv")
-        said = self.klazy("t.csv", folder=tmp_path, status=2)
-        assert said.splitlines() == [
-            "replay needs a number in every cell, got row 2, column b='x'; correct the file."
-        ]
+        command = [sys.executable, "-m", "klazy", "replay", "t.csv"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        complaint = "replay needs a number in every cell, got row 2, column b='x'; correct the file.\n"
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", complaint)
 
     @pytest.mark.parametrize(
         ("options", "complaint"),

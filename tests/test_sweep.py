@@ -26,6 +26,7 @@ from scipy import stats
 
 import klazy as kl
 import own
+from command import call_klazy
 from klazy.base import parallel
 from klazy.base.checks import Refused
 from klazy.sequences import Scenario
@@ -451,11 +452,12 @@ while killed:
     def test_has_rows_soon_even_if_nothing_comes_after_them(self, tmp_path):
         slow = [
             {"rule": "own:slow", "sigma": 1.0, "wait": 0.0},
-            {"rule": "own:slow", "sigma": 2.0, "wait": 3.0},
+            {"rule": "own:slow", "sigma": 2.0, "wait": 2.0},
         ]
-        of, seen = study(scenarios=[WAVES, WAVES | {"length": 7}], learners=slow), []
+        places = [WAVES | {"length": 5}, WAVES | {"length": 7}]
+        of, seen = study(scenarios=places, learners=slow), []
         one = {"scenarios": [WAVES | {"length": 5}], "learners": slow[:1]}
-        watch = Timer(2.5, lambda: seen.append(len(load_sweep(tmp_path))))
+        watch = Timer(1.7, lambda: seen.append(len(load_sweep(tmp_path))))
 
         def begin(done, total, learner_rounds):
             if done == 1:
@@ -899,12 +901,8 @@ k = { powers = [2, 0, 3] }
 
     @staticmethod
     def klazy(*arguments, folder, status=0):
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-        command = [sys.executable, "-m", "klazy", "sweep", *map(str, arguments)]
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300
-        )
-        assert done.returncode == status, done.stderr
+        done = call_klazy("sweep", *arguments, folder=folder)
+        assert done.status == status, done.stderr
         return done.stdout if status == 0 else done.stderr
 
     def test_plays_a_study_goes_on_where_it_was_and_draws_it(self, tmp_path):
