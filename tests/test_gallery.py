@@ -101,14 +101,14 @@ def test_every_script_keeps_each_of_its_figures_under_a_name_of_its_own(path):
 
 
 def _draws(call):
-    """Whether a call makes a figure: a function of show, a method plot, step_picture or pyplot's subplots."""
+    """Whether a call makes a figure: a function of plots, a method plot, step_picture or pyplot's subplots."""
     if isinstance(call.func, ast.Name):
         return call.func.id == "step_picture"
     if not isinstance(call.func, ast.Attribute) or not isinstance(call.func.value, ast.Name):
         return False
     owner, name = call.func.value.id, call.func.attr
     return (
-        (owner == "show" and name not in ("look", "Lines", "Heat"))
+        (owner == "plots" and name not in ("look", "Lines", "Heat"))
         or name == "subplots"
         or (name == "plot" and owner != "ax")
     )
@@ -126,7 +126,7 @@ def test_no_script_shows_a_window_or_uses_a_private_name(path):
             assert not re.match("_[^_]", node.attr)
             if isinstance(node.value, ast.Name) and node.value.id == "kl":
                 assert node.attr in dir(klazy)
-            if isinstance(node.value, ast.Name) and node.value.id == "show":
+            if isinstance(node.value, ast.Name) and node.value.id == "plots":
                 assert node.attr in klazy.show.__all__
 
 
