@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import klazy
-from klazy.kernels.codes import unrolled
+from klazy.kernels.layout import constant_dim
 
 slow_ok = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
@@ -34,8 +34,8 @@ def pytest_collection_modifyitems(items):
 
 
 def kernels_of(domain):
-    """A name for the kernels on this set: beyond small dimensions one serves all."""
-    return f"{type(domain).__name__}{domain.dim if unrolled(domain.code, domain.dim) else ''}"
+    """A name for the kernels on this set: beyond small dimensions one serves all dimensions."""
+    return f"{type(domain).__name__}{constant_dim(domain.dim)}"
 
 
 @pytest.fixture(scope="module")

@@ -99,6 +99,7 @@ LEARNERS: dict[str, Maker] = {
     "KLazyGD": lambda domain, sigma, **options: kl.KLazyGD(domain, sigma, 4, **options),
     "KLazyFTRL": lambda domain, sigma, **options: kl.KLazyFTRL(domain, sigma, 4, **options),
     "CentredOMD": kl.CentredOMD,
+    "Patient": lambda domain, sigma, **options: kl.Patient(domain, sigma, 0.5, **options),
     **{
         f"MemoryGD-{memory!r}": lambda domain, sigma, memory=memory, **options: kl.MemoryGD(
             domain, sigma, memory, **options

@@ -13,6 +13,7 @@ import pytest
 import klazy as kl
 from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, TRIANGLE, gradients
 from klazy.base.config import Config, _family, _file_name
+from klazy.kernels.layout import find_missing_part
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
@@ -30,7 +31,7 @@ def places_of(make):
     """Where a learner is tried: compiled, rules take turns on the sets, while ensembles meet each; as plain Python, all do."""
     if JIT_OFF or make not in LEARNERS.values():
         return PLACES
-    rule = make(kl.L2Ball(5), 1.0).code
+    rule = make(kl.L2Ball(5), 1.0).rule
     return [PLACES[rule % len(PLACES)]]
 
 
@@ -49,7 +50,7 @@ def test_an_agent_plays_what_run_plays(make, domain):
         assert agent.t == t + 1
         np.testing.assert_allclose(agent.x, x[t], atol=1e-12)
         agent.update(row)
-    assert agent.engine == ("step" if learner.part_without_kernel() else "compiled")
+    assert agent.engine == ("step" if find_missing_part(learner) else "compiled")
 
 
 @pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)
@@ -61,7 +62,7 @@ class TestEveryLearner:
             make(kl.L1Ball(12, 2.0, np.linspace(0.0, 0.3, 12)), sigma),
             gradients(1, 6 if JIT_OFF else 15, 12),
         )
-        for engine in ("step",) if learner.part_without_kernel() else ("step", "compiled"):
+        for engine in ("step",) if find_missing_part(learner) else ("step", "compiled"):
             straight, stopped = kl.Agent(learner, engine=engine), kl.Agent(learner, engine=engine)
             for row in g:
                 straight.update(row)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import ENSEMBLES, LEARNERS, MEMORIES, experts_of, gradients
+from klazy.kernels.layout import find_missing_part
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 RULES = [0.05, 0.7, "self-tuned", "self-tuned-keep", "self-tuned-restart"]
@@ -319,7 +320,7 @@ class Farthest(kl.Movement):
 
 def test_a_movement_without_kernel_inside_an_ensemble_goes_through_step():
     learner = kl.SAder([kl.GD(kl.L2Ball(2), 1.0), kl.GD(kl.L2Ball(2), 2.0)], movement=Farthest(1.0))
-    assert learner.part_without_kernel() == "Farthest"
+    assert find_missing_part(learner) == "Farthest"
     assert kl.run(learner, np.ones((3, 2))).engine == "step"
 
 

@@ -126,7 +126,7 @@ def test_no_script_shows_a_window_or_uses_a_private_name(path):
             assert not re.match("_[^_]", node.attr)
             if isinstance(node.value, ast.Name) and node.value.id == "kl":
                 assert node.attr in dir(klazy)
-            if isinstance(node.value, ast.Name) and node.value.id == "show":
+            if isinstance(node.value, ast.Name) and node.value.id == "plots":
                 assert node.attr in klazy.show.__all__
 
 

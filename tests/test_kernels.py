@@ -31,6 +31,8 @@ from cases import (
 )
 from klazy.kernels import binding, codes
 from klazy.kernels.binding import once
+from klazy.kernels.layout import RULE_CODES
+from klazy.kernels.rules import RULES
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 T = 60
@@ -67,9 +69,8 @@ OTHER_SIZES = [
     kl.Product([kl.Simplex(9), kl.Box(-1.0, 1.0)]),
 ]
 SIZES = ("unrolled", "beyond", "line")
-RULES = {
-    rule: [make for make in LEARNERS.values() if make(kl.L2Ball(2), 1.0).code == rule]
-    for rule in codes.RULES_OF_EXPERTS
+MAKERS = {
+    rule: [make for make in LEARNERS.values() if make(kl.L2Ball(2), 1.0).rule == rule] for rule in RULES
 }
 
 
@@ -100,11 +101,11 @@ KINDS = list({type(domain): None for domain in COMPILED_SETS})
     ],
 )
 def test_every_rule_on_every_set_under_every_schedule(domain, rule):
-    for make in RULES[rule]:
+    for make in MAKERS[rule]:
         assert_same_under_every_schedule(make, domain, ROUNDS)
 
 
-# Kernels of ensembles know all rules. Beyond the unrolled dimensions one serves all sets; on the line a threshold still sorts.
+# Kernels of ensembles know the rules of their experts; on the line a threshold still sorts.
 ENSEMBLE_PLACES = [
     domain
     for domain in COMPILED_SETS
@@ -287,36 +288,38 @@ def test_a_part_without_kernel_is_named_and_auto_goes_through_step(part, learner
 def test_only_these_classes_have_no_kernel():
     from cases import concrete
 
-    bases = (kl.ConvexSet, kl.Schedule, kl.Costs, kl.Movement, kl.Memory, kl.Learner)
+    bases = (kl.ConvexSet, kl.Schedule, kl.Costs, kl.Movement, kl.Memory)
     without = {c.__name__ for base in bases for c in concrete(base) if c.code is None}
+    without |= {c.__name__ for c in concrete(kl.Learner) if vars(c).get("rule") is None}
     assert without == {"Polytope", "Intersection", "CallableCosts", "StronglyAdaptive"}
 
 
 @pytest.mark.skipif(JIT_OFF, reason="nothing is compiled here")
 class TestCompiling:
     def test_other_numbers_need_no_other_kernel(self):
-        from klazy.kernels.play import play_kernel
+        from klazy.kernels.sequence import sequence_kernel
 
-        kind = (codes.L2_BALL, codes.LINEAR, codes.K_LAZY)
-        kernel = play_kernel(*kind, 5)
+        kind = (codes.L2_BALL, codes.LINEAR, RULE_CODES["k_lazy"])
+        kernel = sequence_kernel(*kind, 5)
         for sigma in SCHEDULES:
             kl.run(
                 kl.KLazyGD(kl.L2Ball(5), sigma, 3), np.ones((4, 5)), record="totals", movement=kl.TVMovement()
             )
-        assert play_kernel(*kind, 5) is kernel
+        assert sequence_kernel(*kind, 5) is kernel
         assert len(kernel.signatures) == 1
-        assert play_kernel(*kind, 50) is play_kernel(*kind, 51)
+        assert sequence_kernel(*kind, 50) is sequence_kernel(*kind, 51)
 
     def test_a_second_process_compiles_nothing(self, tmp_path):
         script = (
             "import json, numpy as np, klazy as kl\n"
             "kl.run(kl.KLazyGD(kl.Box(0, 1), 1.0, 2), np.ones((4, 1)))\n"
             "kl.Agent(kl.KLazyGD(kl.Box(0, 1), 1.0, 2))\n"
-            "from klazy.kernels.play import play_kernel, update_kernel\n"
-            "kernels = (play_kernel(2, 0, 1, 1), update_kernel(2, 1, 1))\n"
+            "from klazy.kernels.sequence import sequence_kernel\n"
+            "from klazy.kernels.update import update_kernel\n"
+            "kernels = (sequence_kernel(2, 0, 1, 1), update_kernel(2, 1, 1))\n"
             "print(json.dumps([[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]))\n"
         )
-        env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        env = {**os.environ, "KLAZY_CACHE_DIR": str(tmp_path)}
         answers = [
             subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True)
             for _ in range(2)
@@ -325,14 +328,14 @@ class TestCompiling:
 
     def test_kernels_of_older_sources_are_removed_from_the_cache(self, tmp_path):
         script = (
-            "from klazy.kernels import binding, play\n"
-            "play.update_kernel(2, 0, 1)\n"
+            "from klazy.kernels import binding, update\n"
+            "update.update_kernel(2, 0, 1)\n"
             "binding._SOURCES ^= 1  # as if the sources had been edited\n"
-            "play._update_kernel.cache_clear()\n"
-            "play.update_kernel(2, 0, 1)\n"
+            "update._update_kernel.cache_clear()\n"
+            "update.update_kernel(2, 0, 1)\n"
             "print(f'{binding._SOURCES:08x}')\n"
         )
-        env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        env = {**os.environ, "KLAZY_CACHE_DIR": str(tmp_path)}
         answer = subprocess.run(
             [sys.executable, "-c", script], env=env, capture_output=True, check=True, text=True
         )
@@ -341,9 +344,10 @@ class TestCompiling:
         assert all(answer.stdout.strip() in name for name in files)
 
     def test_kernels_release_the_interpreter_lock(self):
-        from klazy.kernels.play import play_kernel
+        from klazy.kernels.sequence import sequence_kernel
 
-        assert play_kernel(codes.L2_BALL, codes.LINEAR, codes.K_LAZY, 5).targetoptions["nogil"]
+        kernel = sequence_kernel(codes.L2_BALL, codes.LINEAR, RULE_CODES["k_lazy"], 5)
+        assert kernel.targetoptions["nogil"]
 
 
 def test_threads_that_ask_together_get_one_kernel():

@@ -153,6 +153,20 @@ def test_agrees_with_optax(seed):
         np.testing.assert_allclose(ours.project(y), theirs, atol=1e-12)
 
 
+@pytest.mark.parametrize("d", [5, 12, 50])
+def test_points_near_a_simplex_are_projected_as_the_sorted_formula_says(d):
+    """Near the set some coordinates stay above zero and others do not, so that the threshold takes several passes."""
+    y = np.random.default_rng(d).normal(size=(300, d))
+    falling = -np.sort(-y, axis=1)
+    thetas = (np.cumsum(falling, axis=1) - 1.0) / np.arange(1, d + 1)
+    positive = (falling > thetas).sum(axis=1)
+    theta = thetas[np.arange(300), positive - 1]
+    alone = [
+        kl.Simplex(d).project(row) for row in y
+    ]  # in a batch the slowest row decides how many passes all take
+    np.testing.assert_allclose(alone, np.maximum(y - theta[:, None], 0.0), atol=1e-14)
+
+
 @pytest.mark.parametrize("domain", [kl.L1Ball(6), kl.Simplex(6), kl.CappedSimplex(6, 2.0, 0.9)], ids=repr)
 def test_points_far_away_lose_no_precision(domain):
     """Without the shift by the largest entry, x would inherit the rounding of y: 1e-2 at this distance."""
@@ -267,17 +281,3 @@ def test_a_set_without_whole_points_refuses_and_has_none(domain):
     ):
         with pytest.raises(TypeError, match="has no whole points; check_whole refuses it"):
             ask()
-
-
-@pytest.mark.parametrize("d", [5, 12, 50])
-def test_points_near_a_simplex_are_projected_as_the_sorted_formula_says(d):
-    """Near the set some coordinates stay above zero and others do not, so that the threshold takes several passes."""
-    y = np.random.default_rng(d).normal(size=(300, d))
-    falling = -np.sort(-y, axis=1)
-    thetas = (np.cumsum(falling, axis=1) - 1.0) / np.arange(1, d + 1)
-    positive = (falling > thetas).sum(axis=1)
-    theta = thetas[np.arange(300), positive - 1]
-    alone = [
-        kl.Simplex(d).project(row) for row in y
-    ]  # in a batch the slowest row decides how many passes all take
-    np.testing.assert_allclose(alone, np.maximum(y - theta[:, None], 0.0), atol=1e-14)

@@ -25,7 +25,7 @@ from klazy.kernels.codes import (
 )
 from klazy.kernels.lane import anywhere, load, peek, spread, store
 from klazy.kernels.register import REGISTER
-from klazy.kernels.round import link_round, play_block
+from klazy.kernels.round import count_phases, link_round, play_block
 from klazy.kernels.schedules import fill_sigmas, next_sigma
 from klazy.kernels.sequence import input1, input2, squared_norm
 
@@ -71,6 +71,7 @@ def play(data, weights, schedule, offset, program, blocks, marks, curves):
                     weight = weights[row + j if weights.size > 1 else 0]
                     for b in range(n):
                         q = pointer(blocks, (first + b) * length)
+                        starts, ends = count_phases(q, t)
                         if IS_SHARED:
                             sigma = load(q, SIGMA) * sigmas[j]
                             step = load(q, STEP) * steps[j]
@@ -80,7 +81,9 @@ def play(data, weights, schedule, offset, program, blocks, marks, curves):
                             sigma, step = next_sigma(q, square, math.sqrt(square))
                         store(q, PAID, load(q, PAID) + load(q, MOVED) * weight)
                         if IS_SHARED or anywhere(step > 0.0):
-                            hit, moved = play_block(q, t, g, zero, y, u, p, D, sigma, step, MOVE_CODE, prices)
+                            hit, moved = play_block(
+                                q, g, zero, y, u, p, D, sigma, step, starts, ends, MOVE_CODE, prices
+                            )
                             store(q, HIT, load(q, HIT) + hit)
                             store(q, MOVED, moved)
                 row += rounds

@@ -95,14 +95,19 @@ def play_round(
     return dot, paid, shift + theta
 
 
-def play_block(q, t, g, h, y, u, p, d, sigma, step, move, prices):
-    """Round ``t`` of a block, whose sigma is known; returns <g, x>, and the price of the move before its weight."""
-    x = skip(q, FIELDS)
+def count_phases(q, t):
+    """Whether round ``t`` is the first of a phase, and whether it is the last."""
     start = load(q, START)
     starts = start == t
     if anywhere(starts):
         start = where(starts, start + load(q, SLACK), start)
         store(q, START, start)
+    return starts, start == t + 1.0
+
+
+def play_block(q, g, h, y, u, p, d, sigma, step, starts, ends, move, prices):
+    """One round of a block, whose sigma is known; returns <g, x>, and the price of the move before its weight."""
+    x = skip(q, FIELDS)
     old = spread(0.0)
     if KEEPS_SIGMA:
         old = load(q, OLD_SIGMA)
@@ -111,7 +116,7 @@ def play_block(q, t, g, h, y, u, p, d, sigma, step, move, prices):
     if D == 0:  # else thresholds are found without one
         guess = load(q, GUESS)
     dot, paid, guess = play_round(
-        int(peek(q, RULE)), x, skip(x, d), skip(q, OWN), y, u, p, g, h, d, sigma, step, old, starts, start == t + 1.0,
+        int(peek(q, RULE)), x, skip(x, d), skip(q, OWN), y, u, p, g, h, d, sigma, step, old, starts, ends,
         int(peek(q, MEMORY)), load(q, KAPPA), guess, move, prices,
     )  # fmt: skip
     if D == 0:
@@ -122,10 +127,11 @@ def play_block(q, t, g, h, y, u, p, d, sigma, step, move, prices):
 def advance(q, g, h, y, u, p, d, square, norm, move, weight, prices):
     """One round of a block: what its move costs goes into MOVED."""
     t = peek(q, T)
+    starts, ends = count_phases(q, t)
     sigma, step = next_sigma(q, square, norm)
     paid = spread(0.0)
     if anywhere(step > 0.0):  # without a scale it stays put
-        _, paid = play_block(q, t, g, h, y, u, p, d, sigma, step, move, prices)
+        _, paid = play_block(q, g, h, y, u, p, d, sigma, step, starts, ends, move, prices)
     store(q, MOVED, paid * weight)
     store(q, T, spread(t + 1.0))
 
