@@ -174,7 +174,7 @@ class GD(kl.GD):
         return super().step(state, -g)
 
 
-class Patient(kl.GD):
+class Waiting(kl.GD):
     """A user's learner."""
 
 
@@ -192,7 +192,7 @@ class TestTheClassInAFile:
             "start": None,
         }
 
-    @pytest.mark.parametrize("kind", [kl.GD, GD, Patient])
+    @pytest.mark.parametrize("kind", [kl.GD, GD, Waiting])
     def test_a_class_of_the_same_name_is_never_taken_for_another(self, kind, tmp_path):
         agent = kl.Agent(kind(kl.L2Ball(2), 1.0))
         agent.save(tmp_path / "agent.json")
@@ -202,17 +202,17 @@ class TestTheClassInAFile:
         assert [type(expert) for expert in loaded.experts] == [kl.GD, kind]
 
     def test_another_class_is_named_by_its_module(self):
-        assert Patient(kl.L2Ball(2), 1.0).to_dict()["class"] == "test_agent.Patient"
+        assert Waiting(kl.L2Ball(2), 1.0).to_dict()["class"] == "test_agent.Waiting"
 
     def test_a_bare_name_of_an_older_file_is_klazys(self):
         about = GD(kl.L2Ball(2), 1.0).to_dict() | {"class": "GD"}
         assert type(kl.Learner.from_dict(about)) is kl.GD
 
     @pytest.mark.parametrize(
-        "name", ["Patient", "klazy.Patient", "elsewhere.Patient", "os.GD", "klazy.L2Ball", None, 3]
+        "name", ["Waiting", "klazy.Waiting", "elsewhere.Waiting", "os.GD", "klazy.L2Ball", None, 3]
     )
     def test_an_unknown_class_is_refused_and_nothing_is_imported(self, name):
-        about = Patient(kl.L2Ball(2), 1.0).to_dict() | {"class": name}
+        about = Waiting(kl.L2Ball(2), 1.0).to_dict() | {"class": name}
         message = f"Learner needs a known class, got class={name!r}; import the module that defines it."
         with pytest.raises(ValueError, match=re.escape(message)):
             kl.Learner.from_dict(about)

@@ -31,8 +31,14 @@ from cases import (
 )
 from klazy.kernels import binding, codes
 from klazy.kernels.binding import once
+from klazy.kernels.costs import COSTS as COST_PARTS
 from klazy.kernels.layout import RULE_CODES
+from klazy.kernels.memories import share_kept
+from klazy.kernels.prices import price_of
+from klazy.kernels.projections import PROJECTIONS
+from klazy.kernels.round import link_round
 from klazy.kernels.rules import RULES
+from klazy.kernels.schedules import sigma_at
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 T = 60
@@ -203,6 +209,13 @@ def test_the_farthest_points_are_projected_too(domain):
         assert np.linalg.norm(compiled.x[1]) == pytest.approx(1.0)
 
 
+def test_a_point_so_far_away_that_its_square_overflows_may_be_inside():
+    g = np.array([[1e180, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    compiled, step = both(kl.GD(kl.L2Ball(3, 1e200), 1.0), g)
+    np.testing.assert_allclose(compiled.x, step.x, rtol=AGREE)
+    assert step.x[1, 0] == -1e180
+
+
 @pytest.mark.parametrize("record", ["actions", "costs", "totals"])
 def test_recording_less_changes_nothing_else(record):
     learner, g = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(8.0), 6), gradients(4, T, 5)
@@ -292,6 +305,42 @@ def test_only_these_classes_have_no_kernel():
     without = {c.__name__ for base in bases for c in concrete(base) if c.code is None}
     without |= {c.__name__ for c in concrete(kl.Learner) if vars(c).get("rule") is None}
     assert without == {"Polytope", "Intersection", "CallableCosts", "StronglyAdaptive"}
+
+
+def code_table(first, last):
+    """The codes that a stretch of codes.py names, from one to the other."""
+    names = list(vars(codes))
+    return {vars(codes)[name] for name in names[names.index(first) : names.index(last) + 1]}
+
+
+class TestTables:
+    """A code that a table lacks is an error, never another algorithm."""
+
+    def test_every_code_has_its_part(self):
+        assert set(PROJECTIONS) == code_table("L2_BALL", "PRODUCT")
+        assert set(COST_PARTS) == code_table("LINEAR", "LOGISTIC")
+        assert {make(kl.L2Ball(2), 1.0).rule for make in LEARNERS.values()} == set(RULES)
+
+    @pytest.mark.parametrize("code", code_table("FORGET", "EVENT"))
+    def test_every_memory_code_is_known(self, code):
+        assert 0.0 <= share_kept(code, 2.0, 9.0, True) <= 1.0
+
+    @pytest.mark.parametrize("code", code_table("CONSTANT", "DOUBLING"))
+    def test_every_schedule_code_is_known(self, code):
+        assert sigma_at(code, 2.0, 1.0, 3.0) > 0.0
+
+    @pytest.mark.parametrize("code", code_table("MOVE_L2", "MOVE_FEE"))
+    def test_every_movement_code_is_known(self, code):
+        assert price_of(np.array([2.0, -1.0]), 2, code, np.full(4, 0.5)) > 0.0
+
+    def test_a_code_that_nobody_knows_is_not_another(self):
+        assert np.isnan(share_kept(99, 2.0, 9.0, True))
+        assert np.isnan(sigma_at(99, 2.0, 1.0, 3.0))
+        assert np.isnan(price_of(np.array([2.0, -1.0]), 2, 99, np.full(4, 0.5)))
+        with pytest.raises(KeyError):
+            link_round(binding.FLOAT, 99, (0,), 3)
+        with pytest.raises(KeyError):
+            link_round(binding.FLOAT, codes.BOX, (99,), 3)
 
 
 @pytest.mark.skipif(JIT_OFF, reason="nothing is compiled here")

@@ -1,7 +1,7 @@
 """Which share of the normal a memory keeps."""
 
 from klazy.kernels.codes import CLIP, CLOCK, DECAY, EVENT, FORGET, FULL, UNKNOWN
-from klazy.kernels.lane import root, spread, where
+from klazy.kernels.lane import larger, root, spread, where
 
 
 def share_kept(memory, kappa, square, ends):
@@ -16,7 +16,8 @@ def share_kept(memory, kappa, square, ends):
     elif memory == DECAY:
         theta = 1.0 - 1.0 / kappa
     elif memory == CLIP:
-        theta = where(square > kappa * kappa, kappa / root(square), spread(1.0))
+        limit = kappa * kappa  # which may overflow: then nothing is clipped
+        theta = where(square > limit, kappa / root(larger(square, limit)), spread(1.0))
     elif memory == EVENT:
         theta = where(root(square) > kappa, spread(0.0), spread(1.0))
     return theta

@@ -32,6 +32,7 @@ from klazy.kernels.lane import (
 )
 
 EPS = float(np.finfo(np.float64).eps)
+LARGEST = float(np.finfo(np.float64).max)
 D = 0  # the dimension where it is a constant of the kernel, else 0
 MOST_TURNS = 200  # of a search in a bracket, which halves at least every second turn
 
@@ -242,7 +243,7 @@ def far_l2_scale(y, d, p):
     for i in range(d):
         gap = (load(y, i) - p[1 + i]) / top
         square = square + gap * gap
-    return p[0] / top / root(square)
+    return smaller(p[0] / top / root(square), spread(1.0))
 
 
 def l2_threshold(y, u, d, p, guess):
@@ -251,10 +252,10 @@ def l2_threshold(y, u, d, p, guess):
         gap = load(y, i) - p[1 + i]
         square = square + gap * gap
     theta = spread(1.0)
-    inside = p[0] * p[0]
+    inside = min(p[0] * p[0], LARGEST)
     if anywhere(square > inside):
         theta = p[0] / root(larger(square, spread(inside)))  # exactly 1 inside
-        far = square == np.inf
+        far = square > LARGEST
         if anywhere(far):
             theta = where(far, far_l2_scale(y, d, p), theta)
     return spread(0.0), theta

@@ -63,11 +63,14 @@ class L2Ball(_Ball):
     def nearest(self, y: Array) -> Array:
         z = self._from_center(y)
         norm = np.sqrt(np.einsum("...i,...i->...", z, z))[..., None]
+        kept = self.radius / np.maximum(norm, self.radius)
         largest = norm.item() if norm.size == 1 else norm.max(initial=0.0)
         if largest == np.inf:  # its squares overflow, so far away is a point
-            closer = np.where(np.isinf(norm), 2.0 * self.radius * _unit(z), z)
-            return self.nearest(self._to_center(closer))
-        return self._to_center(z * (self.radius / np.maximum(norm, self.radius)))
+            top = np.abs(z).max(axis=-1, keepdims=True)
+            top = np.where(np.isinf(norm), top, 1.0)
+            scaled = np.linalg.norm(z / top, axis=-1, keepdims=True)
+            kept = np.where(np.isinf(norm), np.minimum(self.radius / top / scaled, 1.0), kept)
+        return self._to_center(z * kept)
 
     def lowest(self, g: Array) -> Array:
         return self._to_center(-self.radius * _unit(g))
