@@ -119,19 +119,29 @@ def _nested(domain: kl.ConvexSet, sigma: Any, **options: Any) -> kl.Learner[Any]
     return kl.SAder([inner, kl.LazyGD(domain, sigma, **options)], "self-tuned-keep")
 
 
+def one_of_each_rule(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[kl.Learner[Any]]:
+    """One expert for each rule. Ensembles of the same rules share their kernels."""
+    by_rule = {expert.rule: expert for expert in experts_of(domain, sigma, **options)}
+    return list(by_rule.values())
+
+
 ENSEMBLES: dict[str, Maker] = {
     "SAder": lambda domain, sigma, **options: kl.SAder(experts_of(domain, sigma, **options), 0.3),
     "SAder self-tuned": lambda domain, sigma, **options: kl.SAder(
         experts_of(domain, sigma, **options)[::2], prior="uniform"
     ),
     "SAder keep": lambda domain, sigma, **options: kl.SAder(
-        experts_of(domain, sigma, **options)[:9], "self-tuned-keep", movement=kl.L1Movement(0.4)
+        one_of_each_rule(domain, sigma, **options) + experts_of(domain, sigma, **options)[:3],
+        "self-tuned-keep",
+        movement=kl.L1Movement(0.4),
     ),
     "SAder restart": lambda domain, sigma, **options: kl.SAder(
-        experts_of(domain, sigma, **options)[3:8], "self-tuned-restart", [0.3, 0.1, 0.2, 0.25, 0.15],
+        one_of_each_rule(domain, sigma, **options),
+        "self-tuned-restart",
+        [0.3, 0.1, 0.2, 0.2, 0.15, 0.05],
         movement=kl.WeightedL2Movement(2.0, scale=np.linspace(0.5, 1.5, domain.dim)),
     ),
-}  # fmt: skip
+}
 UNCOMPILED: dict[str, Maker] = {
     "nested SAder": _nested,
     "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(

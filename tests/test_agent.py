@@ -13,7 +13,7 @@ import pytest
 import klazy as kl
 from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, TRIANGLE, gradients
 from klazy.base.config import Config, _family, _file_name
-from klazy.kernels.layout import find_missing_part
+from klazy.kernels.layout import RULE_CODES, find_missing_part
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
@@ -31,7 +31,7 @@ def places_of(make):
     """Where a learner is tried: compiled, rules take turns on the sets, while ensembles meet each; as plain Python, all do."""
     if JIT_OFF or make not in LEARNERS.values():
         return PLACES
-    rule = make(kl.L2Ball(5), 1.0).rule
+    rule = RULE_CODES[make(kl.L2Ball(5), 1.0).rule]
     return [PLACES[rule % len(PLACES)]]
 
 

@@ -20,11 +20,21 @@ rules = st.sampled_from(RULES)
 
 
 def few_experts(domain, seed, n=4) -> list[kl.Learner[Any]]:
-    """Of any kinds, with any sigmas; some start elsewhere than others."""
+    """Lazy ones and ones with a memory, with any sigmas; some start elsewhere than others.
+
+    They have two rules, both of which are there from the second expert on, so that one kernel serves all.
+    """
     rng = np.random.default_rng(seed)
-    makers, starts = list(LEARNERS.values()), domain.argmin_linear(rng.normal(size=(n, domain.dim)))
-    chosen = zip(rng.choice(len(makers), n), rng.uniform(0.3, 9, n), starts, rng.random(n) < 0.3, strict=True)
-    return [makers[i](domain, float(s), start=start if far else None) for i, s, start, far in chosen]
+    lazy = [make for name, make in LEARNERS.items() if name in ("LazyGD", "KLazyGD")]
+    remembering = [make for name, make in LEARNERS.items() if name.startswith("MemoryGD")]
+    starts = domain.argmin_linear(rng.normal(size=(n, domain.dim)))
+    experts = []
+    for i, start in enumerate(starts):
+        makers = (lazy, remembering)[i] if i < 2 else lazy + remembering
+        make = makers[rng.integers(len(makers))]
+        far = rng.random() < 0.3
+        experts.append(make(domain, float(rng.uniform(0.3, 9)), start=start if far else None))
+    return experts
 
 
 @given(
