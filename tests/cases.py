@@ -142,6 +142,7 @@ ENSEMBLES: dict[str, Maker] = {
         movement=kl.WeightedL2Movement(2.0, scale=np.linspace(0.5, 1.5, domain.dim)),
     ),
 }
+CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2), 1.0).form is not None}
 UNCOMPILED: dict[str, Maker] = {
     "nested SAder": _nested,
     "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(

@@ -1,5 +1,6 @@
 """README and docs: every code block runs, every number has its source, the command and the algorithms are all there."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -145,3 +146,16 @@ def test_links_lead_to_files_that_are_there(page):
         for link in links
         if "://" not in link and link.split("/")[0] not in made and not (page.parent / link).exists()
     ] == []
+
+
+def test_a_learner_that_compiles_everywhere_takes_as_few_lines_as_its_guide_says():
+    from klazy.kernels import rules
+
+    def count(text):
+        return sum(bool(line.strip()) for line in text.splitlines())
+
+    learner = count((ROOT / "src/klazy/learners/patient.py").read_text())
+    twin = count(inspect.getsource(rules.patient)) + count(inspect.getsource(rules.debt_is_due))
+    others = 2 + 1 + 1  # learners/__init__.py, the entry in RULES, tests/cases.py
+    assert "four files and fewer than 60 lines" in (ROOT / "docs/howto/own_learner.md").read_text()
+    assert learner + twin + others < 60

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import EVERY_LEARNER, LEARNERS, MOVEMENTS, SETS, gradients, points
+from cases import CERTIFIED, EVERY_LEARNER, MOVEMENTS, SETS, gradients, points
 
 PRICES = {name: make for name, make in MOVEMENTS.items() if isinstance(make(1).weight, float)}
 NORMS = {name: make for name, make in PRICES.items() if name != "fee"}
@@ -239,13 +239,13 @@ MARGIN_SETS = [
 
 @pytest.mark.parametrize("domain", MARGIN_SETS, ids=repr)
 @given(
-    name=st.sampled_from(sorted(LEARNERS)),
+    name=st.sampled_from(sorted(CERTIFIED)),
     sigma=st.sampled_from([kl.Constant(0.7), kl.Sqrt(3.0)]),
     T=st.integers(1, 9),
     seed=seeds,
 )
 def test_the_margin_is_the_least_gradient_that_moves_the_point(domain, name, sigma, T, seed):
-    agent = kl.Agent(LEARNERS[name](domain, sigma), engine="step")
+    agent = kl.Agent(CERTIFIED[name](domain, sigma), engine="step")
     for row in gradients(seed, T, domain.dim):
         agent.update(row - 1.0)
     x, margin, drift = agent.x, agent.explain().margin, agent.explain().drift

@@ -261,3 +261,16 @@ def test_centred_descent_pays_for_the_distance_of_the_comparator_and_not_for_the
     before = np.concatenate((s[:1], s[:-1]))
     bound = s[-1] * size**2 / 2 + ((g * g).sum(axis=1) / (2 * before)).sum()
     assert (g * (x - u)).sum() <= bound + 1e-9
+
+
+@given(domain=cheap_sets, s=st.floats(0.1, 20.0), price=st.floats(0.0, 10.0), seed=seeds)
+def test_patience_pays_no_more_for_moving_than_it_lost_by_staying(domain, s, price, seed):
+    """Every move is made when the debt, what it lost to greedy descent since the last one, has reached its price."""
+    g = gradients(seed, T, domain.dim)
+    trace = kl.run(kl.Patient(domain, s, price), g, movement=kl.L2Movement(price), engine="step")
+    greedy = kl.run(kl.GD(domain, s), g, engine="step")
+    last = price * float(
+        np.linalg.norm(trace.state.x - trace.x[-1])
+    )  # the move to the point after the last round
+    lost = trace.totals.hitting - greedy.totals.hitting - trace.state.debt
+    assert trace.totals.switching + last <= lost + 1e-9

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import LEARNERS, SCHEDULES, costs_of, gradients
+from cases import CERTIFIED, LEARNERS, SCHEDULES, costs_of, gradients
 from klazy.sequences import (
     alternating,
     phases_of_length,
@@ -60,7 +60,7 @@ def comparators(domain, g, rng):
     yield walk
 
 
-@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+@pytest.mark.parametrize("make", CERTIFIED.values(), ids=CERTIFIED)
 @pytest.mark.parametrize(("domain", "sigma"), TRIALS, ids=repr)
 def test_no_certificate_is_ever_violated(make, domain, sigma):
     learner = make(domain, sigma)
@@ -79,7 +79,7 @@ def test_no_certificate_is_ever_violated(make, domain, sigma):
 
 @pytest.mark.parametrize("name", ["QuadraticCosts", "PinballCosts", "LogisticCosts", "CallableCosts"])
 def test_certificates_hold_for_convex_costs(name):
-    for make in LEARNERS.values():
+    for make in CERTIFIED.values():
         trace = kl.run(make(kl.L2Ball(3), kl.Sqrt(3.0)), costs_of(name, 40, 3, seed=2), engine="step")
         for u in comparators(kl.L2Ball(3), trace.gradients(), np.random.default_rng(0)):
             certificate = certify(trace, u)

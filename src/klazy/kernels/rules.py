@@ -120,22 +120,19 @@ def centred(x, own, s, g, h, y, d, sigma, step, old, starts):
 def patient(x, own, s, g, h, y, d, sigma, step, old, starts):
     goal = own
     dot = spread(0.0)
-    debt = load(s, 1)
     for i in range(d):
         dot = dot + load(x, i) * g[i]
-        debt = debt + (load(x, i) - load(goal, i)) * g[i]
+        store(s, 1, load(s, 1) + (load(x, i) - load(goal, i)) * g[i])
         store(y, i, load(goal, i) - step * g[i])
-    store(s, 1, debt)
     return dot
 
 
 def debt_is_due(x, own, s, z, d):
-    goal = own
     square = spread(0.0)
     for i in range(d):
         gap = load(z, i) - load(x, i)
         square = square + gap * gap
-        store(goal, i, load(z, i))
+        store(own, i, load(z, i))
     debt = load(s, 1)
     moves = debt >= load(s, 0) * root(square)
     store(s, 1, where(moves, spread(0.0), debt))

@@ -22,11 +22,7 @@ class PatientState(NamedTuple):
 
 
 class Patient(Descent[PatientState]):
-    r"""Greedy descent in the mind; the point follows once staying has cost as much as the move.
-
-    The goal follows :class:`GD`. In each round the debt grows by :math:`\langle g_t, x_t - goal_t\rangle`; when it reaches
-    ``price`` times the distance from x to the goal, x moves there and the debt is paid.
-    """
+    """Greedy descent in the mind; x follows once staying has cost ``price`` times the distance to go."""
 
     price: float
     rule: ClassVar[str | None] = "patient"
