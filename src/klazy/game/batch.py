@@ -111,9 +111,17 @@ class _Runs:
         self.workers = count_workers("run_batch", jobs)
         self.marks = _marks(checkpoints, known.T)
         self.sums = np.empty((len(learners), len(self.marks), 2))
+        self._lanes: dict[tuple[Any, ...], bool] = {}
 
     def has_lanes(self, learner: Any) -> bool:
         """Whether the batch kernels know this learner and its set, these costs and this movement."""
+        parts = (getattr(learner, name, None) for name in ("sigma", "memory"))
+        kind = (type(learner), id(learner.domain), *(type(part) for part in parts))
+        if kind not in self._lanes:  # thousands of runs are of few kinds
+            self._lanes[kind] = self._find_lanes(learner)
+        return self._lanes[kind]
+
+    def _find_lanes(self, learner: Any) -> bool:
         if codes.code_of(self.costs) != codes.LINEAR or learner.domain.dim > UNROLLED_DIM:
             return False
         if rule_of(learner) == ENSEMBLE or find_missing_part(learner, self.movement) is not None:
@@ -167,7 +175,7 @@ class _Runs:
         program = np.concatenate((prices, domain.parameters(), np.zeros(d)))
         size = -(-len(members) // (LANES * GROUP * _PIECES * self.workers)) * GROUP
         for kind, places in _group_runs(rows).items():
-            order = np.array(places)[np.argsort(rows[places, codes.SLACK], kind="stable")]
+            order = places[np.argsort(rows[places, codes.SLACK], kind="stable")]
             lanes = fill_lanes(order, LANES)
             blocks = lay_blocks(rows, lanes)
             kernel = batch_kernel(domain.code, kind.rule, self.movement.code, d, kind.shared)
@@ -214,24 +222,26 @@ def _marks(checkpoints: Any, T: int) -> np.ndarray:
     return np.arange(1, points + 1) * T // points
 
 
-def _group_runs(rows: Array) -> dict[_Kind, list[int]]:
+def _group_runs(rows: Array) -> dict[_Kind, np.ndarray]:
     """The runs that may share a block.
 
     The offsets that few runs have are not worth blocks of their own: these runs find sigma lane by lane.
     """
-    kinds: dict[_Kind, list[int]] = {}
-    about = rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY]].astype(int).tolist()
-    for i, (rule, schedule, memory) in enumerate(about):
-        kind = _Kind(False, rule, schedule, memory)
-        if schedule != codes.SCALE_FREE:
-            kind = _Kind(True, rule, schedule, memory, float(rows[i, codes.B]))
-        kinds.setdefault(kind, []).append(i)
-    rare = [kind for kind, runs in kinds.items() if kind.shared and len(runs) < LANES]
-    for kind in rare:
+    about = rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY, codes.B]]
+    distinct, place = np.unique(about, axis=0, return_inverse=True)
+    ends = np.cumsum(np.bincount(place.ravel()))
+    groups = np.split(np.argsort(place.ravel(), kind="stable"), ends[:-1])
+    kinds: dict[_Kind, np.ndarray] = {}
+    rare: dict[_Kind, list[_Kind]] = {}
+    for (rule, schedule, memory, offset), runs in zip(distinct.tolist(), groups, strict=True):
+        kind = _Kind(True, int(rule), int(schedule), int(memory), offset)
         alone = kind._replace(shared=False, offset=0.0)
-        offsets = [other for other in kinds if other._replace(shared=False, offset=0.0) == alone]
-        if kind.schedule == codes.SQRT and len(offsets) > 1:
-            kinds.setdefault(alone, []).extend(kinds.pop(kind))
+        kinds[alone if schedule == codes.SCALE_FREE else kind] = runs
+        if schedule == codes.SQRT and len(runs) < LANES:
+            rare.setdefault(alone, []).append(kind)
+    for alone, few in rare.items():
+        if len(few) > 1:
+            kinds[alone] = np.concatenate([kinds.pop(kind) for kind in few])
     return kinds
 
 

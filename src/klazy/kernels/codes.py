@@ -60,6 +60,7 @@ SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate
 # ---- places
 
 LANES = 4  # rows side by side in a block, up to UNROLLED_DIM; beyond, a block is one row
+LINE = 8  # numbers in a line of the processor's cache
 UNROLLED_DIM = 8  # up to this dimension kernels know it as a constant, so that loops are unrolled
 
 # the fields of a row, the numbers of one learner before its vectors (:mod:`klazy.kernels.layout`)
@@ -86,11 +87,10 @@ LOSSES = 19
 LOSS = 20  # scratch, as the next
 SHRUNK = 21
 OWN = 22  # the rule's own parameters and scalars
-OWN_ROOM = 4
-FIELDS = OWN + OWN_ROOM
+OWN_ROOM = 2
+FIELDS = OWN + OWN_ROOM  # a multiple of LINE, so that vectors begin where lines of the processor's cache do
 
-# the head of an ensemble, with T and DIM where a row has them; then x, and blocks from a multiple of the lanes on, so that no
-# register is split in memory
+# the head of an ensemble, with T and DIM where a row has them; then x, and blocks from the next line on
 V = 1
 BUDGET = 2
 BLOCKS = 3
@@ -109,7 +109,7 @@ PRICES = 6
 
 def first_block(d):
     """Where the blocks of an ensemble begin."""
-    return -(-(HEAD + d) // LANES) * LANES
+    return -(-(HEAD + d) // LINE) * LINE
 
 
 def code_of(part: object) -> int | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from klazy.base.checks import Array
 from klazy.kernels import codes
-from klazy.kernels.codes import FIELDS, HEAD, LANES, OWN, UNROLLED_DIM
+from klazy.kernels.codes import FIELDS, HEAD, LANES, LINE, OWN, UNROLLED_DIM
 from klazy.kernels.rules import RULES
 
 ENSEMBLE = "ensemble"  # the rule of a learner that weighs others
@@ -68,21 +68,28 @@ def write_rows(learners: Sequence[Any], states: Sequence[Any]) -> Array:
     d = learners[0].domain.dim
     most = max(len(RULES[learner.rule].vectors) for learner in learners)
     rows = np.zeros((len(learners), FIELDS + (1 + most) * d))
-    for row, learner, state in zip(rows, learners, states, strict=True):
-        _write_row(row, learner, state)
+    pairs = list(zip(learners, states, strict=True))
+    rows[:, : codes.MOVED] = [_describe(learner, state) for learner, state in pairs]
+    for row, (learner, state) in zip(rows, pairs, strict=True):
+        _write_own(row, learner, state)
     return rows
 
 
-def _write_row(row: Array, learner: Any, state: Any) -> None:
-    """A learner in its state, into a row of zeros."""
+def _write_own(row: Array, learner: Any, state: Any) -> None:
+    """The numbers and vectors of a learner's own rule, into a row of zeros."""
     d = learner.domain.dim
     rule = RULES[learner.rule]
-    own = [getattr(learner, name) for name in rule.parameters]
-    own += [getattr(state, name) for name in rule.scalars]
-    row[: codes.MOVED] = _describe(learner, state)
-    row[OWN : OWN + len(own)] = own
-    for i, name in enumerate(("x", *rule.vectors)):
-        row[FIELDS + i * d : FIELDS + (i + 1) * d] = getattr(state, name)
+    at = OWN
+    for name in rule.parameters:
+        row[at] = getattr(learner, name)
+        at += 1
+    for name in rule.scalars:
+        row[at] = getattr(state, name)
+        at += 1
+    at = FIELDS
+    for name in ("x", *rule.vectors):
+        row[at : at + d] = getattr(state, name)
+        at += d
 
 
 def _describe(learner: Any, state: Any) -> tuple[float, ...]:
@@ -147,9 +154,9 @@ def read_rows(blocks: Array, lanes: np.ndarray) -> Array:
 
 
 def allocate_aligned(n: int) -> Array:
-    """Room for n numbers that begins at a multiple of a register's size."""
-    room = np.zeros(n + LANES)
-    first = -(room.ctypes.data // room.itemsize) % LANES
+    """Zeros that begin where a line of the processor's cache does, so that few registers are split in memory."""
+    room = np.zeros(n + LINE)
+    first = -(room.ctypes.data // room.itemsize) % LINE
     return room[first : first + n]
 
 
@@ -171,8 +178,9 @@ class RunLayout:
         """The learner in this state as the array that a kernel works on."""
         parameters = self.learner.domain.parameters()
         first = self.size + 3 * self.d
-        memory = np.zeros(first + parameters.size)
-        _write_row(memory[: self.size], self.learner, state)
+        memory = allocate_aligned(first + parameters.size)
+        memory[: codes.MOVED] = _describe(self.learner, state)
+        _write_own(memory, self.learner, state)
         memory[first:] = parameters
         return memory
 
