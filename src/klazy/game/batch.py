@@ -236,11 +236,11 @@ def _group_runs(rows: Array) -> dict[_Kind, np.ndarray]:
     for (rule, schedule, memory, offset), runs in zip(distinct.tolist(), groups, strict=True):
         kind = _Kind(True, int(rule), int(schedule), int(memory), offset)
         alone = kind._replace(shared=False, offset=0.0)
-        kinds[alone if schedule == codes.SCALE_FREE else kind] = runs
-        if schedule == codes.SQRT and len(runs) < LANES:
+        kinds[kind] = runs
+        if schedule == codes.SCALE_FREE or (schedule == codes.SQRT and len(runs) < LANES):
             rare.setdefault(alone, []).append(kind)
     for alone, few in rare.items():
-        if len(few) > 1:
+        if len(few) > 1 or alone.schedule == codes.SCALE_FREE:
             kinds[alone] = np.concatenate([kinds.pop(kind) for kind in few])
     return kinds
 

@@ -68,7 +68,7 @@ class ConvexSet(Config, ABC):
         return np.full(y.shape[:-1], np.nan)
 
     def check_whole(self, owner: str) -> None:
-        """Refuse a set whose whole points are not known; :meth:`nearest_whole` and the units below are for the others."""
+        """Refuse a set whose whole points are not known; ``nearest_whole`` and the units below are for the others."""
         known = "a Box, Simplex, CappedSimplex or Product of these for integers"
         raise refusal(owner, known, "domain", self, "use one")
 

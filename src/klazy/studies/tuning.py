@@ -1,7 +1,7 @@
 """Tune on one part of a trace, score on another: the same for everyone who is compared.
 
-A contender is a way to make players from parameters. :func:`tune` finds the parameters with which it pays least on some
-rounds, :func:`score` what it pays on later ones, going on from where it stands. All of it works on arrays, of any game:
+A contender is a way to make players from parameters. ``tune`` finds the parameters with which it pays least on some
+rounds, ``score`` what it pays on later ones, going on from where it stands. All of it works on arrays, of any game:
 ``charge`` says what points pay.
 """
 
@@ -15,6 +15,8 @@ import numpy as np
 
 from klazy.base.checks import Array
 
+__all__ = ["Candidate", "Contender", "Player", "Score", "Tuned", "rank", "score", "tune"]
+
 TIE = 1e-10  # of what was paid, below which a difference is rounding
 THREADS = 8
 Charge = Callable[[Array, Array, Array | None], tuple[float, float]]
@@ -22,6 +24,8 @@ Charge = Callable[[Array, Array, Array | None], tuple[float, float]]
 
 
 class Player(Protocol):
+    """Who plays a game round after round and keeps where it stands."""
+
     def play(self, rows: Array) -> Array:
         """The points of the next rounds, in which these rows come."""
         ...
