@@ -85,7 +85,7 @@ class L2Ball(_Ball):
         return self._beyond(y) if self.dim == 1 else np.zeros(y.shape[:-1])
 
     def stability(self, y: Array, following: Array) -> Array:
-        """R |y' - y| over the least norm between the two, where that is at least R."""
+        r""":math:`R \|y' - y\|` over the least norm between the two, where that is at least R."""
         step = np.linalg.norm(following - y, axis=-1)
         least = np.linalg.norm(self._from_center(following), axis=-1) - step
         bound = self.radius * step / np.maximum(least, self.radius)

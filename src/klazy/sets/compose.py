@@ -158,8 +158,10 @@ class Intersection(ConvexSet):
         return ""  # where members hardly meet, their projections would take seconds
 
     def lowest(self, g: Array) -> Array:
-        """Proximal point steps x' = Proj(x - s g) with growing s, to within 1e-7 |g| diameter of the minimum: x' is no further
-        from it than |x - x'| diameter / s."""
+        r"""A minimiser to within :math:`10^{-7} \|g\|` times the diameter, by proximal point steps with growing s.
+
+        A step :math:`x' = \Pi(x - s g)` ends no further from the minimum than :math:`\|x - x'\|` times the diameter over s.
+        """
         norm = np.linalg.norm(g, axis=-1, keepdims=True)
         direction = np.divide(g, norm, out=np.zeros_like(g), where=norm > 0)
         x = np.broadcast_to(self.start, g.shape)
