@@ -133,7 +133,7 @@ def one_of(value: str, name: str, owner: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def frozen(array: Array) -> Array:
+def freeze(array: Array) -> Array:
     """A read-only copy, for arrays that belong to a configuration."""
     copy = array + 0.0  # which also turns -0.0 into 0.0, so that equal configurations read the same
     copy.setflags(write=False)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from klazy.base.checks import frozen
+from klazy.base.checks import freeze
 from klazy.base.html import fade, fold, list_values, make_card, make_paragraph, make_table, mark_code
 
 _SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
@@ -42,7 +42,7 @@ class Config:
         """Store checked values in ``__init__``; arrays are kept as read-only copies."""
         for name, value in values.items():
             if isinstance(value, np.ndarray):
-                value = frozen(value)
+                value = freeze(value)
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

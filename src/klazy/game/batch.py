@@ -61,10 +61,9 @@ def run_batch(
 ) -> Batch:
     """Play every learner against ``costs`` and keep only sums: to 1e-12 those of :func:`~klazy.run` with ``record="totals"``.
 
-    Linear costs on l2 and l1 balls, simplices and boxes of up to 8 dimensions are played many runs at once, as lanes of vector
-    registers, by every learner that compiled ensembles take as an expert and for every movement cost but a fee. Fastest are
-    :class:`GD`, :class:`LazyGD` and :class:`KLazyGD` whose schedules differ only in scale. Anything else is played by
-    :func:`~klazy.run_many`.
+    Linear costs in up to 8 dimensions are played many runs at once, as lanes of vector registers, on every set with a kernel,
+    by every learner with a rule and for every movement cost. Runs whose schedules differ only in scale are fastest. Anything
+    else is played by :func:`~klazy.run_many`.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def run(
     if record == "experts" and not isinstance(learner, SAder):
         raise refusal("run", "a SAder for record='experts'", "learner", repr(learner), "use record='actions'")
     guesses = _check_hints(learner, game, hints)
-    first = learner.init() if state is None else learner.checked_state(state, "run")
+    first = learner.init() if state is None else learner.check_state(state, "run")
     missing = find_missing_part(learner, game.costs, game.movement)
     if engine == "compiled" and missing is not None:
         raise refusal(
@@ -236,7 +236,7 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
         raise _refuse_value(costs, bad)
     kept = {"x": x, "hitting": hitting, "switching": switching}
     if record == "experts":
-        kept |= learner.named_accounts(layout.order_record(log[0]), hitting)
+        kept |= learner.name_accounts(layout.order_record(log[0]), hitting)
     return _make_trace(
         learner, game, "compiled", record, Totals(*totals.tolist()), layout.unpack(memory), kept
     )
@@ -276,7 +276,7 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
         pending = float(game.movement.distance(state.x - previous))
     kept = {"x": np.array(points), "hitting": np.array(hitting), "switching": np.array(switching)}
     if record == "experts":
-        kept |= learner.named_accounts(np.array(log), kept["hitting"])
+        kept |= learner.name_accounts(np.array(log), kept["hitting"])
     return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept)
 
 

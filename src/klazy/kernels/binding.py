@@ -9,6 +9,7 @@ outlives the checkout it came from.
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from dis import get_instructions
 from functools import cache, wraps
@@ -27,6 +28,7 @@ from klazy.kernels import lane as words_of_float
 
 _SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
 _PACKAGE = __name__.rpartition(".")[0]
+_STALE = 30 * 24 * 3600.0  # seconds
 _REORDERED = {"reassoc", "contract", "nsz"}
 # Only kernels call parts, and only Python calls kernels: entrances for anyone else would take a tenth of the time to compile.
 _INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
@@ -231,7 +233,8 @@ class _KernelCache(caching.FunctionCache):
 
 
 def _forget_older(folder: Path, name: str) -> None:
-    """Remove what earlier sources left in the cache under this kernel's name."""
-    for file in folder.glob(f"*.{name}_*.nb?"):
-        if f"{name}_{_SOURCES:08x}" not in file.name:
+    """Remove what other sources left in the cache under this kernel's name long ago; those of late may be in use elsewhere."""
+    for file in folder.glob(f"*.{name}_????????-*.nb?"):
+        is_ours = f"{name}_{_SOURCES:08x}-" in file.name
+        if not is_ours and time.time() - file.stat().st_mtime > _STALE:
             file.unlink(missing_ok=True)

@@ -81,7 +81,7 @@ class Learner(Config, ABC, Generic[S]):
         """What moving costs unless a run or an agent says otherwise."""
         return L2Movement()
 
-    def checked_state(self, state: Any, owner: str) -> S:
+    def check_state(self, state: Any, owner: str) -> S:
         """``state`` if this learner could have left it, else a refusal."""
         model = self.init()
         if type(state) is not type(model):
@@ -113,7 +113,7 @@ class Learner(Config, ABC, Generic[S]):
                 "go on from a trace or agent",
             )
         for expert, state in zip(self.experts, states, strict=True):
-            expert.checked_state(state, owner)
+            expert.check_state(state, owner)
 
 
 class Descent(Learner[S]):
@@ -143,23 +143,25 @@ def check_slack(k: Any, owner: str) -> int:
     return min(whole(k, "k", owner, "a slack k >= 1", "use k=1 for greedy GD"), NEVER)
 
 
-def plain_state(state: Any) -> Any:
+def describe_state(state: Any) -> Any:
     """A state, perhaps of states, as values that JSON holds."""
     if hasattr(state, "_asdict"):
-        return {name: plain_state(value) for name, value in state._asdict().items()}
-    return [plain_state(value) for value in state] if isinstance(state, tuple) else np.asarray(state).tolist()
+        return {name: describe_state(value) for name, value in state._asdict().items()}
+    return (
+        [describe_state(value) for value in state] if isinstance(state, tuple) else np.asarray(state).tolist()
+    )
 
 
-def rebuilt_state(model: Any, plain: Any) -> Any:
-    """What :func:`plain_state` described, in the form of ``model``; None where the two do not fit."""
+def rebuild_state(model: Any, plain: Any) -> Any:
+    """What :func:`describe_state` described, in the form of ``model``; None where the two do not fit."""
     if hasattr(model, "_asdict"):
         if not isinstance(plain, dict) or plain.keys() != set(model._fields):
             return None
         return type(model)(
-            **{name: rebuilt_state(value, plain[name]) for name, value in model._asdict().items()}
+            **{name: rebuild_state(value, plain[name]) for name, value in model._asdict().items()}
         )
     if isinstance(model, tuple):
         if not isinstance(plain, list) or len(plain) != len(model):
             return None
-        return tuple(rebuilt_state(value, item) for value, item in zip(model, plain, strict=True))
+        return tuple(rebuild_state(value, item) for value, item in zip(model, plain, strict=True))
     return np.array(plain) if isinstance(plain, list) else plain

@@ -29,7 +29,7 @@ def sigma_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> Arra
     >>> sigma_grid(T=100, G=1.0, R=1.0).round(2).tolist()
     [17.32, 8.66, 4.33, 2.17, 1.08, 0.54]
     """
-    T, G, R, weight = _known("sigma_grid", T, G, R, movement_weight)
+    T, G, R, weight = _check_known("sigma_grid", T, G, R, movement_weight)
     N = math.ceil(math.log2(8 * T - 7) / 2) + 1
     return np.ldexp(math.sqrt((G * G + 2.0 * weight * G) * T) / R, -np.arange(N))
 
@@ -44,7 +44,7 @@ def meta_rate(rule: str, T: int, G: float, R: float, movement_weight: float = 1.
     >>> [round(meta_rate(rule, T=1000, G=1.0, R=1.0), 4) for rule in ("lemma", "tight", "authors")]
     [0.0067, 0.0115, 0.0667]
     """
-    T, G, R, weight = _known("meta_rate", T, G, R, movement_weight)
+    T, G, R, weight = _check_known("meta_rate", T, G, R, movement_weight)
     one_of(rule, "rule", "meta_rate", ("lemma", "tight", "authors"))
     if rule == "tight":
         return math.sqrt(8.0 / ((2.0 * G + weight) * (2.0 * G + 3.0 * weight) * T)) / (2.0 * R)
@@ -112,8 +112,8 @@ def ader(domain: ConvexSet, T: int, G: float, *, start: ArrayLike | None = None)
     Greedy experts with steps :math:`2^{i-1} \frac{D}{G} \sqrt{7 / (2T)}`, :math:`N = \lceil \log_2(1 + 4T/7)/2 \rceil + 1` of
     them, the harmonic prior, and :math:`\beta = \sqrt{2 / T} / (G D)`; losses are linearised (the improved version).
     """
-    _checked_domain(domain, "ader")
-    T, G, _, _ = _known("ader", T, G, 1.0, 0.0)
+    _check_domain(domain, "ader")
+    T, G, _, _ = _check_known("ader", T, G, 1.0, 0.0)
     D = domain.scale
     N = math.ceil(math.log2(1.0 + 4.0 * T / 7.0) / 2.0) + 1
     sigmas = G / D * math.sqrt(2.0 * T / 7.0) / 2.0 ** np.arange(N)
@@ -129,8 +129,8 @@ def scream(
     Greedy experts with steps :math:`2^{i-1} D / \sqrt{G (G + \lambda) T}` up to :math:`\sqrt{1 + 2T}` times the first, the
     harmonic prior, and :math:`\beta = \sqrt{2 / ((2\lambda + G)(\lambda + G) T)} / D`.
     """
-    _checked_domain(domain, "scream")
-    T, G, _, weight = _known("scream", T, G, 1.0, movement_weight)
+    _check_domain(domain, "scream")
+    T, G, _, weight = _check_known("scream", T, G, 1.0, movement_weight)
     D = domain.scale
     N = math.ceil(math.log2(1.0 + 2.0 * T) / 2.0) + 1
     sigmas = math.sqrt(G * (G + weight) * T) / D / 2.0 ** np.arange(N)
@@ -170,7 +170,7 @@ def auto(domain: ConvexSet, movement: Movement | None = None, *, start: ArrayLik
     >>> trace.x[-1].round(3).tolist()
     [0.0, 0.0, 1.0]
     """
-    _checked_domain(domain, "auto")
+    _check_domain(domain, "auto")
     movement = L2Movement() if movement is None else movement
     D = domain.scale
     if not isinstance(movement, Movement):
@@ -201,9 +201,9 @@ def _on_grid(
     start: ArrayLike | None,
 ) -> SAder:
     """The ensemble of what ``make`` gives for each sigma of theory's grid and its slack."""
-    _checked_domain(domain, owner)
+    _check_domain(domain, owner)
     R = domain.reach(start) or 1.0
-    _known(owner, T, G, R, movement_weight)
+    _check_known(owner, T, G, R, movement_weight)
     sigmas = sigma_grid(T, G, R, movement_weight).tolist()
     made = [make(sigma, max(1, math.floor(2.0 * R * sigma / G))) for sigma in sigmas]
     experts = [expert for column in zip(*made, strict=True) for expert in column]
@@ -215,12 +215,12 @@ def _on_grid(
     return SAder(experts, beta, prior, movement=L2Movement(movement_weight))
 
 
-def _checked_domain(domain: Any, owner: str) -> None:
+def _check_domain(domain: Any, owner: str) -> None:
     if not isinstance(domain, ConvexSet):
         raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
 
 
-def _known(owner: str, T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
+def _check_known(owner: str, T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
     """The quantities that theory must know, checked."""
     horizon = whole(
         T, "T", owner, "a horizon T >= 1", "give the number of rounds, or use auto, which needs none"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, frozen, one_of, positive, refusal, vector
+from klazy.base.checks import Array, freeze, one_of, positive, refusal, vector
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.movement import L2Movement, Movement, SwitchFee
@@ -121,7 +121,7 @@ class SAder(Learner[SAderState]):
             if isinstance(beta, str)
             else positive(beta, "beta", "SAder")
         )
-        self._keep(experts=experts, beta=rate, prior=_checked_prior(prior, len(experts)), movement=movement)
+        self._keep(experts=experts, beta=rate, prior=_check_prior(prior, len(experts)), movement=movement)
         self._keep(domain=experts[0].domain)
 
     @cached_property
@@ -130,7 +130,7 @@ class SAder(Learner[SAderState]):
         N = len(self.experts)
         i = np.arange(1.0, N + 1.0)
         named = {"harmonic": (1.0 + 1.0 / N) / (i * (i + 1.0)), "uniform": np.full(N, 1.0 / N)}
-        return frozen(np.log(named[self.prior] if isinstance(self.prior, str) else self.prior))
+        return freeze(np.log(named[self.prior] if isinstance(self.prior, str) else self.prior))
 
     def weights(self, state: SAderState) -> Array:
         """w_t, of the round about to be played."""
@@ -186,7 +186,7 @@ class SAder(Learner[SAderState]):
         }[self.beta]
 
     def _log_weights(self, losses: Array, beta: float) -> Array:
-        return _normalised(self.log_prior - beta * (losses - losses.min()))[0]
+        return _normalise(self.log_prior - beta * (losses - losses.min()))[0]
 
     def _variation(self, points: Array, log_w: Array, loss: Array, g: Array, beta: float) -> float:
         """What this round adds to V: nothing for a given rate, what the weights lost for a self-tuned one, else v_t."""
@@ -199,7 +199,7 @@ class SAder(Learner[SAderState]):
         mean = float(w @ loss)
         if beta == 0.0:
             return mean - float(loss.min())
-        log_after, log_Z = _normalised(log_w - beta * (loss - mean))
+        log_after, log_Z = _normalise(log_w - beta * (loss - mean))
         jump = (np.exp(log_after) - w) @ points
         return max(0.0, log_Z / beta) + float(self.movement.weight * self.movement.distance(jump))
 
@@ -222,7 +222,7 @@ class SAder(Learner[SAderState]):
         summary = (loss.max() - loss.min(), self.diameter(points), self.rate(state))
         return np.concatenate((self.weights(state), hit, state.moved, summary))
 
-    def named_accounts(self, log: Array, hitting: Array) -> dict[str, Array]:
+    def name_accounts(self, log: Array, hitting: Array) -> dict[str, Array]:
         """The rows of :meth:`account`, split up and named; an expert's cost is the ensemble's plus its own difference."""
         N = len(self.experts)
         named = {"weights": log[:, :N], "expert_hitting": hitting[:, None] + log[:, N : 2 * N]}
@@ -230,8 +230,8 @@ class SAder(Learner[SAderState]):
         named |= dict(zip(("spread", "diameter", "beta"), log[:, 3 * N :].T, strict=True))
         return {name: np.ascontiguousarray(values) for name, values in named.items()}
 
-    def checked_state(self, state: Any, owner: str) -> SAderState:
-        super().checked_state(state, owner)
+    def check_state(self, state: Any, owner: str) -> SAderState:
+        super().check_state(state, owner)
         for i, expert in enumerate(state.experts):
             if expert.t != state.t:
                 raise refusal(
@@ -262,14 +262,14 @@ def _points(experts: tuple[Any, ...]) -> Array:
     return np.array([state.x for state in experts])
 
 
-def _normalised(a: Array) -> tuple[Array, float]:
+def _normalise(a: Array) -> tuple[Array, float]:
     """``a`` less the logarithm of the sum of exp(a), and that logarithm."""
     top = a.max()
     log_Z = float(top + np.log(np.exp(a - top).sum()))
     return a - log_Z, log_Z
 
 
-def _checked_prior(prior: str | ArrayLike, N: int) -> str | Array:
+def _check_prior(prior: str | ArrayLike, N: int) -> str | Array:
     if isinstance(prior, str):
         return one_of(prior, "prior", "SAder", PRIORS)
     weights = vector(prior, "prior", "SAder", N)

@@ -9,7 +9,7 @@ from klazy.base.checks import Array, one_of, refusal, vector
 from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
-from klazy.learners.base import plain_state, rebuilt_state
+from klazy.learners.base import describe_state, rebuild_state
 from klazy.live.guards import Guards, GuardState
 from klazy.live.records import FREEZE, HINTED, RESUME, ROUND, Record
 
@@ -34,7 +34,7 @@ class Live:
             )
         self.learner: Any = learner
         self.engine = "step" if missing or engine == "step" else "compiled"
-        first = learner.init() if state is None else learner.checked_state(state, "Agent")
+        first = learner.init() if state is None else learner.check_state(state, "Agent")
         self._hold(first)
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
@@ -160,9 +160,13 @@ class Live:
 
     def about(self) -> dict[str, Any]:
         """All of this as plain JSON values."""
-        about = {"engine": self.engine, "learner": self.learner.to_dict(), "state": plain_state(self.state)}
+        about = {
+            "engine": self.engine,
+            "learner": self.learner.to_dict(),
+            "state": describe_state(self.state),
+        }
         if self.guards is not None:
-            about |= {"guards": self.guards.to_dict(), "guarded": plain_state(self.guarded)}
+            about |= {"guards": self.guards.to_dict(), "guarded": describe_state(self.guarded)}
         if self.ids:
             about |= {"ids": list(self.ids)}
         return about
@@ -171,7 +175,7 @@ class Live:
     def rebuild(cls, about: dict[str, Any]) -> Self:
         """What :meth:`about` described."""
         learner = Learner.from_dict(about["learner"])
-        state = rebuilt_state(learner.init(), about["state"])
+        state = rebuild_state(learner.init(), about["state"])
         if state is None:
             held = about["state"]
             if isinstance(held, dict):
@@ -181,6 +185,6 @@ class Live:
             )
         guards = Guards.from_dict(about["guards"]) if "guards" in about else None
         live = cls(learner, about["engine"], state, guards)
-        live.guarded = rebuilt_state(live.guarded, about.get("guarded"))
+        live.guarded = rebuild_state(live.guarded, about.get("guarded"))
         live.ids = dict.fromkeys(about.get("ids", ()))
         return live

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, frozen, real_array, refusal, vector
+from klazy.base.checks import Array, freeze, real_array, refusal, vector
 from klazy.base.config import Config
 from klazy.base.html import draw_outline, line_up, make_paragraph
 
@@ -134,7 +134,7 @@ class ConvexSet(Config, ABC):
     @cached_property
     def start(self) -> Array:
         """The default x_1: the point nearest to the origin."""
-        return frozen(self.nearest(np.zeros(self.dim)))
+        return freeze(self.nearest(np.zeros(self.dim)))
 
     def start_at(self, point: ArrayLike | None, owner: str) -> Array:
         """``point`` if it lies in the set, else a refusal; None means :attr:`start`."""
@@ -145,7 +145,7 @@ class ConvexSet(Config, ABC):
             raise refusal(
                 owner, f"a start point in {self!r}", "start", x.tolist(), "project it onto the set first"
             )
-        return frozen(x)
+        return freeze(x)
 
     def _shown(self, arguments: str) -> str:
         facts = f"In R^{self.dim}, diameter {self.diameter:.4g}"
