@@ -5,6 +5,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
+# Tests start many processes, which read compiled bytecode faster than sources.
+export PYTHONDONTWRITEBYTECODE :=
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -119,7 +119,7 @@ class Halting(kl.KLazyGD):
 
 REFUSED = {
     "certify needs a learner with a certificate, got learner=SAder; use certify_experts.": lambda t: certify(
-        kl.run(kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3))), np.zeros(3)
+        kl.run(kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3)), engine="step"), np.zeros(3)
     ),
     "certify needs a comparator in L2Ball(dim=2), got u=a point outside; project it first.": lambda t: (
         certify(t, [2.0, 0.0])
@@ -129,7 +129,7 @@ REFUSED = {
     ),
     "certify_experts needs a run of a SAder, got learner=GD(": lambda t: certify_experts(t),
     "diagnose needs a run of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=SAder;": lambda t: kl.run(
-        kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3))
+        kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3)), engine="step"
     ).diagnose(),
     "certify needs a learner with a certificate, got learner=Halting; certify the learners that it is made of.": (
         lambda t: certify(kl.run(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))), np.zeros(2))
