@@ -64,7 +64,7 @@ def write(path, content):
     return path
 
 
-@pytest.mark.xdist_group("Product")  # with tests/test_agent.py, which has the kernels of this set
+@pytest.mark.xdist_group("L1Ball0")  # with tests/test_agent.py, which has the kernels of this set
 @pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)
 @pytest.mark.parametrize("guards", [None, GUARDS], ids=["free", "guarded"])
 def test_it_goes_on_bit_for_bit_from_the_files_of_any_round(make, guards, tmp_path, monkeypatch):

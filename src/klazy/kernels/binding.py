@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dis import get_instructions
 from functools import cache, wraps
+from itertools import count
 from pathlib import Path
 from threading import RLock
 from types import FunctionType
@@ -21,7 +22,8 @@ from zlib import crc32
 
 import numpy as np
 from numba import config, float64, njit, types
-from numba.core import caching, cgutils, errors
+from numba.core import caching, cgutils, codegen, errors
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from klazy.kernels import lane as words_of_float
@@ -85,6 +87,47 @@ else:
     local = intrinsic(_on_stack)
 
 
+class _PartLibrary(codegen.JITCodeLibrary):
+    """The code of a part, which is only linked into kernels: it is optimised there, and never becomes machine code itself.
+
+    Otherwise all that a part uses would be optimised and translated for the part, and again for every part that uses it.
+    """
+
+    def _optimize_final_module(self) -> None:
+        return
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0  # there is none
+
+    @property
+    def codegen(self) -> Any:
+        return _NoEnvironment
+
+
+class _NoEnvironment:
+    """What a part's library is told of its environment of Python objects, which no part uses."""
+
+    @staticmethod
+    def set_env(name: str, environment: object) -> None:
+        return
+
+
+class _PartCompiler(Compiler):
+    """Numba's compiler with a library of the kind above."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals) -> None:
+        library = _PartLibrary(targetctx.codegen(), f"part_{next(_PARTS)}")
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+
+_PARTS = count()
+
+
 class Lane(NamedTuple):
     """What parts are linked for: its width, and its words by name."""
 
@@ -115,7 +158,7 @@ def link(part: Callable[..., Any], lane: Lane, **choices: Any) -> Any:
         flags = getattr(part, "flags", _REORDERED)
         inline = getattr(part, "inline", True)
         # A flag that is not set is inherited from the caller; False sets it.
-        _LINKED[key] = njit(**_INNER, forceinline=inline, fastmath=flags)(bound)
+        _LINKED[key] = njit(**_INNER, forceinline=inline, fastmath=flags, pipeline_class=_PartCompiler)(bound)
     return _LINKED[key]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from klazy.kernels.codes import OWN_ROOM
-from klazy.kernels.lane import anywhere, load, root, skip, spread, store, where
+from klazy.kernels.lane import anywhere, everywhere, load, root, skip, spread, store, where
 from klazy.kernels.memories import share_kept
 
 
@@ -67,16 +67,25 @@ def k_lazy(x, own, s, g, h, y, d, sigma, step, old, starts):
 def k_lazy_ftrl(x, own, s, g, h, y, d, sigma, step, old, starts):
     anchor = own
     dual = skip(own, d)
+    dot = spread(0.0)
     if anywhere(starts):
         for i in range(d):
-            store(anchor, i, where(starts, load(x, i), load(anchor, i)))
-            store(dual, i, where(starts, 0.0 - old * load(x, i), load(dual, i)))
-    dot = spread(0.0)
-    for i in range(d):
-        dot = dot + load(x, i) * g[i]
-        p = load(dual, i) + (g[i] - (sigma - old) * load(anchor, i))
-        store(dual, i, p)
-        store(y, i, where(step > 0.0, 0.0 - p * step, load(x, i)))
+            dot = dot + load(x, i) * g[i]
+            origin = where(starts, load(x, i), load(anchor, i))
+            pruned = where(starts, 0.0 - old * load(x, i), load(dual, i))
+            p = pruned + (g[i] - (sigma - old) * origin)
+            store(anchor, i, origin)
+            store(dual, i, p)
+            store(y, i, 0.0 - p * step)
+    else:  # written out, as above
+        for i in range(d):
+            dot = dot + load(x, i) * g[i]
+            p = load(dual, i) + (g[i] - (sigma - old) * load(anchor, i))
+            store(dual, i, p)
+            store(y, i, 0.0 - p * step)
+    if not everywhere(step > 0.0):  # a run without a scale stays
+        for i in range(d):
+            store(y, i, where(step > 0.0, load(y, i), load(x, i)))
     return dot
 
 
