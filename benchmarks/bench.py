@@ -287,7 +287,9 @@ def in_store(sweep: Callable[[], object]) -> float:
 
         return call
 
-    methods: dict[str, Any] = {name: timed(getattr(Store, name)) for name in ("__init__", "put", "add")}
+    methods: dict[str, Any] = {
+        name: timed(getattr(Store, name)) for name in ("__init__", "write_text", "add")
+    }
     with mock.patch.multiple(Store, **methods):
         whole = seconds(sweep)
     return spent[0] / whole
@@ -306,7 +308,7 @@ def cold_start(folder: str) -> list[str]:
         "import time; s = time.perf_counter(); import numpy as np, klazy as kl;"
         "kl.run(kl.KLazyGD(kl.L2Ball(5), 1.0, 65), np.ones((10, 5))); print(time.perf_counter() - s)"
     )
-    cold, warm = (float(child(first, NUMBA_CACHE_DIR=f"{folder}/cache")) for _ in range(2))
+    cold, warm = (float(child(first, KLAZY_CACHE_DIR=f"{folder}/cache")) for _ in range(2))
     timed = "import time; s = time.perf_counter(); import {}; print(time.perf_counter() - s)"
     numpy_only = statistics.median(float(child(timed.format("numpy"))) for _ in range(9))
     whole = statistics.median(float(child(timed.format("klazy"))) for _ in range(9))
