@@ -28,7 +28,7 @@ from klazy.kernels.costs import COSTS
 from klazy.kernels.lane import spread, store
 from klazy.kernels.layout import constant_dim
 from klazy.kernels.meta import clear, distance, gather, learn, mix, note
-from klazy.kernels.prices import add_price, take_price
+from klazy.kernels.prices import price_of
 from klazy.kernels.register import REGISTER
 from klazy.kernels.round import advance, link_round
 from klazy.kernels.sequence import input1, input2, output1, output2, reveal, squared_norm
@@ -187,8 +187,7 @@ def _choose(set_code: int, rules: tuple[int, ...], constant_d: int) -> tuple[Lan
     chosen = link_round(lane, set_code, rules, constant_d)
     chosen["ROOM"] = constant_d * lane.width
     chosen["WIDTH"] = lane.width
-    chosen["plain_add_price"] = link(add_price, FLOAT)
-    chosen["plain_take_price"] = link(take_price, FLOAT)
+    chosen["distance"] = link(price_of, FLOAT)
     return lane, chosen
 
 

@@ -43,7 +43,6 @@ from klazy.kernels.lane import (
     store,
     total,
 )
-from klazy.kernels.prices import add_price, take_price
 from klazy.kernels.sequence import squared_norm
 
 # What a kernel chooses.
@@ -82,20 +81,8 @@ def hit(q, g, X, d):
 
 
 def distance(delta, d, move, prices):
-    """The price of a plain step, before its weight."""
-    paid = 0.0
-    for i in range(d):
-        paid = plain_add_price(move, paid, delta[i], i, d, prices)
-    return plain_take_price(move, paid)
-
-
-def plain_add_price(move, paid, delta, i, d, prices):
-    """``add_price`` of plain numbers, whatever the lane; a kernel puts it here, as it does the next."""
-    return add_price(move, paid, delta, i, d, prices)
-
-
-def plain_take_price(move, paid):
-    return take_price(move, paid)
+    """The price of a step of plain numbers, before its weight: ``price_of`` over one float64, which a kernel puts here."""
+    raise NotImplementedError
 
 
 @called
