@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,polytope,docs,dev]'
 	touch $@
 
-.PHONY: test lint types layers browser tests uncompiled docs reproduce reproduction-page bench ensembles studies clean
+.PHONY: test lint types layers browser tests uncompiled docs torture reproduce reproduction-page bench ensembles studies clean
 
 # The checks run beside each other. The tests print as they go, every other check when it ends.
 CHECKS := tests types lint layers uncompiled
@@ -53,6 +53,10 @@ tests: .venv/ready browser docs/node_modules
 KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_ensembles.py tests/test_batch.py
 uncompiled: .venv/ready
 	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(KERNELS)
+
+# Hours of hostile input, kills and damage to files; `make test` runs a sample of each.
+torture: .venv/ready
+	KLAZY_TORTURE=full $(BIN)/pytest -q -n auto --dist worksteal tests/torture
 
 # Mathematics in the site is drawn by MathJax, from npm.
 docs/node_modules: docs/package.json
