@@ -71,14 +71,10 @@ REFUSED = {
     "Sqrt needs offset > -1, so that sigma > 0 at every round, got offset=-1.0; use offset=0.": lambda: (
         kl.Sqrt(1, -1)
     ),
-    "Constant needs sigma > 0 (1e-150 at least) at every round, got sigma(1)=1e-310; raise it.": lambda: (
-        kl.GD(BALL, 1e-310)
-    ),
-    "Sqrt needs sigma > 0 (1e-150 at least) at every round, got sigma(1)=": lambda: kl.Sqrt(
-        1e308, -1 + 2**-53
-    ),
+    "Constant needs sigma >= 1e-60, got sigma=1e-310; use smaller units.": lambda: kl.GD(BALL, 1e-310),
+    "Sqrt needs c within +-1e+60, got c=1e+308; use larger units.": lambda: kl.Sqrt(1e308),
     "ScaleFree needs diameter > 0, got diameter=0; use domain.diameter.": lambda: kl.ScaleFree(0),
-    "Falling needs sigma > 0 (1e-150 at least) at every round, got sigma(3)=0.0; raise it.": lambda: kl.run(
+    "Falling needs sigma > 0 (1e-60 at least) at every round, got sigma(3)=0.0; raise it.": lambda: kl.run(
         kl.GD(BALL, Falling()), G
     ),
     # learners

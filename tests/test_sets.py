@@ -185,7 +185,7 @@ def test_one_entry_far_away_does_not_blur_the_others(far):
 
 
 def test_points_whose_squares_overflow():
-    np.testing.assert_allclose(kl.L2Ball(2, 2.0, [1.0, 0.0]).project([3e200, 4e200]), [2.2, 1.6])
+    np.testing.assert_allclose(kl.L2Ball(2, 2.0, [1.0, 0.0]).nearest(np.array([3e200, 4e200])), [2.2, 1.6])
     np.testing.assert_allclose(kl.L2Ball(2).argmin_linear([3e-200, 4e-200]), [-0.6, -0.8])
 
 

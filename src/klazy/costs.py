@@ -4,6 +4,7 @@ A family holds arrays with one row per round, so a kernel reads them directly; :
 function instead and runs through ``step``. Rounds are t = 1, ..., T.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, coordinates, real_array, refusal, rows, vector, whole
+from klazy.base.checks import FINITE, LARGEST, Array, coordinates, real_array, refusal, rows, vector, whole
 from klazy.kernels import codes
 
 __all__ = [
@@ -65,9 +66,9 @@ class Costs(ABC):
 class _Rows(Costs):
     """Families defined by one row of data per round; each gives value and gradient for any number of rows at once."""
 
-    def __init__(self, data: ArrayLike, name: str, *, check: bool = True) -> None:
+    def __init__(self, data: ArrayLike, name: str, *, limit: float = LARGEST) -> None:
         self.name = name
-        self.data = rows(data, name, type(self).__name__, finite=check)
+        self.data = rows(data, name, type(self).__name__, limit=limit)
         self.T, self.dim = self.data.shape
         self.extra = np.zeros(1)
 
@@ -90,7 +91,7 @@ class _Rows(Costs):
         return part
 
     def check_finite(self) -> None:
-        real_array(self.data, self.name, type(self).__name__)
+        real_array(self.data, self.name, type(self).__name__, limit=FINITE)
 
     def value(self, t: int, x: Array) -> float:
         return float(self._values(self.data[t - 1], self.extra[min(t, self.extra.size) - 1], x))
@@ -115,7 +116,7 @@ class LinearCosts(_Rows):
     code: ClassVar[int | None] = codes.LINEAR
 
     def __init__(self, g: ArrayLike, *, check: bool = True) -> None:
-        super().__init__(g, "g", check=check)
+        super().__init__(g, "g", limit=FINITE if check else math.inf)
 
     def _values(self, rows: Array, extra: Array, x: Array) -> Array:
         return np.vecdot(rows, x)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from klazy.base.checks import Array, non_negative, number, positive, refusal
+from klazy.base.checks import LARGEST, SMALLEST, Array, non_negative, number, positive, refusal
 from klazy.base.config import Config
 from klazy.kernels import codes
 
@@ -22,6 +22,8 @@ __all__ = [
     "Schedule",
     "Sqrt",
 ]
+
+_WIDEST = 1e12 * LARGEST  # what a set of such numbers, and a ladder of path lengths on it, may reach
 
 
 class Schedule(Config, ABC):
@@ -48,10 +50,10 @@ class Schedule(Config, ABC):
 
     def _check(self, t: int) -> float:
         sigma = self(t)
-        if not sigma >= codes.SMALLEST_SIGMA:
+        if not sigma >= SMALLEST:
             raise refusal(
                 type(self).__name__,
-                f"sigma > 0 ({codes.SMALLEST_SIGMA} at least) at every round",
+                f"sigma > 0 ({SMALLEST} at least) at every round",
                 f"sigma({t})",
                 sigma,
                 "raise it",
@@ -134,7 +136,8 @@ class ScaleFree(Schedule):
     r""":math:`\sigma_t = \sqrt{\sum_{s \le t} (\|g_s\|^2 + 2 \lambda \|g_s\|) / (D^2 + 2 D P)}`, for unknown G and T.
 
     D is the diameter of the set, P a guess of the comparator's path length, lambda the movement weight. It never
-    decreases. Before the first nonzero gradient there is no scale: sigma is infinite and the learner stays put.
+    decreases. Before the first nonzero gradient there is no scale: sigma is infinite and the learner stays put. A sigma
+    below 1e-60 counts as none.
     """
 
     diameter: float
@@ -144,9 +147,9 @@ class ScaleFree(Schedule):
 
     def __init__(self, diameter: float, path_length: float = 0.0, movement_weight: float = 1.0) -> None:
         self._keep(
-            diameter=positive(diameter, "diameter", "ScaleFree", "use domain.diameter"),
-            path_length=non_negative(path_length, "path_length", "ScaleFree"),
-            movement_weight=non_negative(movement_weight, "movement_weight", "ScaleFree"),
+            diameter=positive(diameter, "diameter", "ScaleFree", "use domain.diameter", limit=_WIDEST),
+            path_length=non_negative(path_length, "path_length", "ScaleFree", limit=_WIDEST),
+            movement_weight=non_negative(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST),
         )
 
     def __call__(self, t: int) -> float:
@@ -157,9 +160,10 @@ class ScaleFree(Schedule):
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
         square = float(g @ g)
         energy = energy + (square + 2.0 * self.movement_weight * math.sqrt(square))
-        if energy <= 0:
+        sigma = math.sqrt(energy / self.parameters()[1])
+        if sigma < SMALLEST:
             return math.inf, energy
-        return math.sqrt(energy / self.parameters()[1]), energy
+        return sigma, energy
 
     def parameters(self) -> tuple[float, float]:
         return self.movement_weight, self.diameter**2 + 2.0 * self.diameter * self.path_length

@@ -17,6 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
+# Numbers of this size keep every step, square and sum of squares of 2^53 rounds far from overflow and underflow.
+LARGEST = 1e60
+SMALLEST = 1e-60
+FINITE = sys.float_info.max
+
 
 class Refused(ValueError):
     """Input that was refused where it entered; its message is all that a user needs."""
@@ -27,8 +32,11 @@ def refusal(owner: str, condition: str, name: str, value: object, remedy: str) -
     return Refused(f"{owner} needs {condition}, got {name}={value}; {remedy}.")
 
 
-def real_array(values: ArrayLike, name: str, owner: str, *, finite: bool = True) -> Array:
-    """``values`` as C-contiguous float64, copied only if it must be; complex, text and ragged input is refused."""
+def real_array(values: ArrayLike, name: str, owner: str, *, limit: float = LARGEST) -> Array:
+    """``values`` as C-contiguous float64, copied only if it must be; complex, text and ragged input is refused.
+
+    So are numbers farther from zero than ``limit``. Without a limit, ``math.inf``, NaN and inf are not searched for.
+    """
     try:
         array = np.asarray(values)
     except ValueError:
@@ -41,21 +49,35 @@ def real_array(values: ArrayLike, name: str, owner: str, *, finite: bool = True)
         )
     if array.dtype != np.float64 or not array.flags.c_contiguous:
         array = np.array(array, dtype=np.float64, order="C")
-    if finite and not all_finite(array):
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        entry = f"{name}{list(where)}" if where else name
-        raise refusal(owner, "finite numbers", entry, array[where], "remove or fill NaN and inf")
+    if limit < math.inf and not is_within(array, limit):
+        raise _refuse_entry(array, name, owner, limit)
     return array
 
 
-def all_finite(array: Array) -> bool:
-    """Whether no entry is NaN or inf, without an array of booleans unless the squares overflow."""
-    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
+def _refuse_entry(array: Array, name: str, owner: str, limit: float) -> Refused:
+    """The refusal of the first number that is NaN, infinite or too large."""
+    fits = np.abs(array) <= limit
+    where = tuple(int(i) for i in np.argwhere(~fits)[0])
+    entry = f"{name}{list(where)}" if where else name
+    value = array[where]
+    if np.isfinite(value):
+        return refusal(owner, f"numbers within +-{limit:g}", entry, value, "use larger units")
+    return refusal(owner, "finite numbers", entry, value, "remove or fill NaN and inf")
 
 
-def vector(values: ArrayLike, name: str, owner: str, dim: int | None = None) -> Array:
-    """A finite array of shape ``(dim,)``; any positive length if ``dim`` is None."""
-    array = real_array(values, name, owner)
+def is_within(array: Array, limit: float) -> bool:
+    """Whether no entry is NaN or farther from zero than ``limit``; it needs no second array unless entries are large."""
+    square = float(np.vdot(array, array))
+    if square < FINITE and math.sqrt(square) <= limit:
+        return True
+    return bool((np.abs(array) <= limit).all())
+
+
+def vector(
+    values: ArrayLike, name: str, owner: str, dim: int | None = None, *, limit: float = LARGEST
+) -> Array:
+    """An array of shape ``(dim,)``; any positive length if ``dim`` is None."""
+    array = real_array(values, name, owner, limit=limit)
     if array.ndim != 1 or array.size == 0 or (dim is not None and array.size != dim):
         wanted = f"({dim},)" if dim is not None else "(d,)"
         raise refusal(
@@ -71,10 +93,10 @@ def rows(
     dim: int | None = None,
     T: int | None = None,
     *,
-    finite: bool = True,
+    limit: float = LARGEST,
 ) -> Array:
     """An array of shape ``(T, dim)``, one row per round."""
-    array = real_array(values, name, owner, finite=finite)
+    array = real_array(values, name, owner, limit=limit)
     fits = (
         array.ndim == 2 and array.size > 0 and dim in (None, array.shape[-1]) and T in (None, array.shape[0])
     )
@@ -90,28 +112,38 @@ def coordinates(value: ArrayLike, name: str, owner: str, dim: int) -> Array:
     return np.full(dim, float(array)) if array.ndim == 0 else vector(array, name, owner, dim)
 
 
-def number(value: Any, name: str, owner: str) -> float:
-    """A finite real number (NumPy scalars included, booleans and text not)."""
+def number(value: Any, name: str, owner: str, *, limit: float = LARGEST) -> float:
+    """A real number (NumPy scalars included, booleans and text not)."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    largest: Any = sys.float_info.max
-    if not real or not -largest <= value <= largest:
+    if not real or not -FINITE <= value <= FINITE:
         raise refusal(owner, f"a finite number {name}", name, repr(value), "give a float")
+    if not -limit <= value <= limit:
+        raise refusal(owner, f"{name} within +-{limit:g}", name, repr(value), "use larger units")
     return float(value)
 
 
-def positive(value: Any, name: str, owner: str, remedy: str = "give a number above zero") -> float:
-    """A finite number above zero."""
-    result = number(value, name, owner)
+def positive(
+    value: Any,
+    name: str,
+    owner: str,
+    remedy: str = "give a number above zero",
+    *,
+    limit: float = LARGEST,
+) -> float:
+    """A number above zero, not so small that squares vanish."""
+    result = number(value, name, owner, limit=limit)
     if result <= 0:
         raise refusal(owner, f"{name} > 0", name, value, remedy)
+    if result < SMALLEST:
+        raise refusal(owner, f"{name} >= {SMALLEST:g}", name, value, "use smaller units")
     return result
 
 
-def non_negative(value: Any, name: str, owner: str) -> float:
-    """A finite number at or above zero."""
-    result = number(value, name, owner)
+def non_negative(value: Any, name: str, owner: str, *, limit: float = LARGEST) -> float:
+    """A number at or above zero."""
+    result = number(value, name, owner, limit=limit)
     if result < 0:
         raise refusal(owner, f"{name} >= 0", name, value, "give zero or a positive number")
     return result

@@ -26,7 +26,6 @@ from klazy.learners import Learner
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
-_FARTHEST = 1e150  # so that no square overflows
 _PIECES = 4  # of the work, per thread: a thread that is done takes the next
 
 
@@ -123,9 +122,7 @@ class _Runs:
     def _find_lanes(self, learner: Any) -> bool:
         if codes.code_of(self.costs) != codes.LINEAR or learner.domain.dim > UNROLLED_DIM:
             return False
-        if rule_of(learner) == ENSEMBLE or find_missing_part(learner, self.movement) is not None:
-            return False
-        return learner.domain.diameter < _FARTHEST
+        return rule_of(learner) != ENSEMBLE and find_missing_part(learner, self.movement) is None
 
     def play_runs(self, runs: np.ndarray) -> None:
         """The sums of these runs, one by one, and few at a time if what each round cost must be kept."""

@@ -1,5 +1,6 @@
 """Regret of a run against a comparator."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, all_finite, real_array, refusal, rows, vector
+from klazy.base.checks import FINITE, Array, is_within, real_array, refusal, rows, vector
 from klazy.base.html import draw_sparkline, line_up, make_card, make_table
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace
@@ -111,7 +112,7 @@ def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = No
     # Data that is not finite shows in the values, so it is searched only if these are not finite.
     with np.errstate(invalid="ignore"):
         hitting = known.values(points)
-    if not all_finite(hitting):
+    if not is_within(hitting, FINITE):
         known.check_finite()
         t = int(np.argmin(np.isfinite(hitting))) + 1
         raise refusal(
@@ -142,7 +143,7 @@ def _add_up(trace: Trace[Any], hitting: Array, moved: Array, path: Array) -> Cur
 
 def _check_comparator(u: ArrayLike, trace: Trace[Any]) -> Array:
     """``u``, finite, as one point per round."""
-    points = real_array(u, "u", "regret", finite=False)
+    points = real_array(u, "u", "regret", limit=math.inf)
     if points.ndim == 2:
         return rows(points, "u", "regret", trace.dim, trace.T)
     point = vector(points, "u", "regret", trace.dim)

@@ -13,7 +13,7 @@ from klazy.game.game import Game, check_learners, count_workers
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner, SAder
-from klazy.learners.base import S
+from klazy.learners.base import S, is_finite
 from klazy.movement import Movement
 
 RECORDS = ("experts", "actions", "costs", "totals")
@@ -290,6 +290,9 @@ def _measure_first_move(game: Game, state: Any) -> float:
 def _make_trace(
     learner: Any, game: Game, engine: str, record: str, totals: Totals, state: Any, kept: dict[str, Array]
 ) -> Trace[Any]:
+    if not np.isfinite(totals).all() or not is_finite(state):
+        condition = "costs small enough for their sums and the learner's state to stay finite"
+        raise refusal("run", condition, "costs", game.costs, "use larger units")
     return Trace[Any](
         engine=engine,
         record=record,

@@ -53,8 +53,6 @@ MOVE_WEIGHTED = 1  # weight[d] of the squares
 MOVE_ABSOLUTE = 2  # price up[d], price down[d]
 MOVE_FEE = 3  # tolerance
 
-LARGEST_GRADIENT = 1e150  # of a live agent, and
-SMALLEST_SIGMA = 1e-150  # so that no step, square or sum of squares overflows
 SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate overflows
 
 # ---- places

@@ -34,7 +34,7 @@ from klazy.kernels.lane import (
 EPS = float(np.finfo(np.float64).eps)
 LARGEST = float(np.finfo(np.float64).max)
 D = 0  # the dimension where it is a constant of the kernel, else 0
-MOST_TURNS = 200  # of a search in a bracket, which halves at least every second turn
+MOST_TURNS = 60  # of Newton's search in a bracket, before its kinks are searched
 
 
 class Projection(NamedTuple):
@@ -73,6 +73,7 @@ def highest(v, d):
     return top
 
 
+@exact
 def sorted_threshold(v, w, d, total, guess):
     """For a few coordinates: an odd-even sorting network into ``w``, then the best prefix; no branch to mispredict."""
     for i in range(d):
@@ -165,31 +166,76 @@ def between(v, shift, theta, lower, upper):
     return smaller(z, spread(upper))
 
 
+def measure_total(v, d, p, shift, theta):
+    """By how much the clipped coordinates exceed the total, their sizes summed, and how many lie between their bounds."""
+    kept = spread(0.0)
+    scale = spread(0.0)
+    free = spread(0.0)
+    for i in range(d):
+        z = between(load(v, i), shift, theta, p[1 + i], p[1 + d + i])
+        kept = kept + z
+        scale = scale + size(z)
+        free = free + where((z > p[1 + i]) & (z < p[1 + d + i]), spread(1.0), spread(0.0))
+    return kept - p[0], scale, free
+
+
 @called
-def bracketed_threshold(v, dim, p, shift, guess):
-    """Newton in a bracket on ``sum clip(v - shift - theta, floor, cap) = total``: the sum is not convex in theta, so every
-    second late step bisects."""
+@exact
+def search_kinks(v, dim, p, shift, low, high):
+    """The threshold in a bracket, by its kinks, at which a coordinate meets one of its bounds.
+
+    Halving takes a thousand steps where entries differ by many orders of magnitude; there are no more than two kinks a
+    coordinate. Each is known up to its rounding, so the places on both sides of it are tried. If the sum jumps over the
+    total there, the upper place is the threshold.
+    """
     d = D if D > 0 else dim
+    searching = True
+    while searching:
+        middle = 0.5 * (low + high)
+        kink = spread(np.inf)
+        for i in range(4 * d):
+            place = (load(v, i % d) - shift) - p[1 + i % (2 * d)]
+            place = place + (EPS if i < 2 * d else -EPS) * size(place)
+            inside = (place > low) & (place < high)
+            closer = inside & (size(place - middle) < size(kink - middle))
+            kink = where(closer, place, kink)
+        known = kink < np.inf
+        place = where(known, kink, high)
+        excess, scale, free = measure_total(v, d, p, shift, place)
+        low = where(excess > 0.0, place, low)
+        high = where(excess > 0.0, high, place)
+        searching = anywhere(known)
+    middle = 0.5 * (low + high)
+    excess, scale, free = measure_total(v, d, p, shift, middle)
+    solved = middle + excess / larger(free, spread(1.0))
+    linear = (free > 0.0) & (middle > low) & (middle < high)
+    return where(linear, smaller(larger(solved, low), high), high)
+
+
+@exact
+def outer_kinks(v, d, p, shift):
+    """The thresholds below which every coordinate has its cap, and above which it has its floor."""
     low = spread(np.inf)
     high = spread(-np.inf)
     for i in range(d):
         gap = load(v, i) - shift
         low = smaller(gap - p[1 + d + i], low)
         high = larger(gap - p[1 + i], high)
+    return low, high
+
+
+@called
+def bracketed_threshold(v, dim, p, shift, guess):
+    """Newton in a bracket on ``sum clip(v - shift - theta, floor, cap) = total``: the sum is not convex in theta, so every
+    second late step bisects."""
+    d = D if D > 0 else dim
+    low, high = outer_kinks(v, d, p, shift)
     theta = where((guess > low) & (guess < high), guess, 0.5 * (low + high))
     found = theta > np.inf  # nowhere
     turn = 0
     searching = True
     while searching:
-        kept = spread(0.0)
-        scale = spread(0.0)
-        free = spread(0.0)
-        for i in range(d):
-            z = between(load(v, i), shift, theta, p[1 + i], p[1 + d + i])
-            kept = kept + z
-            scale = scale + size(z)
-            free = free + where((z > p[1 + i]) & (z < p[1 + d + i]), spread(1.0), spread(0.0))
-        excess = kept - p[0]
+        excess, scale, free = measure_total(v, d, p, shift, theta)
         settled = size(excess) <= EPS * scale
         newton = where(free > 0.0, theta + excess / larger(free, spread(1.0)), theta)
         if everywhere(found | settled):
@@ -199,30 +245,58 @@ def bracketed_threshold(v, dim, p, shift, guess):
         inside = (free > 0.0) & (newton > low) & (newton < high)
         if turn > 8 and turn % 2 == 1:
             inside = settled
-        following = where(inside | settled, newton, 0.5 * (low + high))
+        middle = 0.5 * (low + high)
+        middle = where((middle > low) & (middle < high), middle, high)
+        following = where(inside | settled, newton, middle)
         still = following == theta
         theta = where(found, theta, following)
         found = found | settled | still
         turn += 1
         searching = turn < MOST_TURNS and not everywhere(found)
+    if not everywhere(found):
+        theta = where(found, theta, search_kinks(v, d, p, shift, low, high))
     return theta
 
 
-def capped_threshold(y, u, d, p, guess):
-    """Solved around the largest entry and then around one that lies between its bounds: only differences to entries near
-    the threshold are exact when others are far away."""
-    shift = highest(y, d)
-    theta = bracketed_threshold(y, d, p, shift, spread(-np.inf))
+@exact
+def entry_inside(y, d, p, shift, theta):
+    """The entry that is farthest inside its bounds, or least outside them; and its bounds."""
     nearest = spread(np.inf)
     pivot = shift
+    lower = spread(0.0)
+    upper = spread(0.0)
     for i in range(d):
         z = (load(y, i) - shift) - theta
         outside = larger(p[1 + i] - z, z - p[1 + d + i])
         closer = outside < nearest
         nearest = where(closer, outside, nearest)
         pivot = where(closer, load(y, i), pivot)
-    theta = bracketed_threshold(y, d, p, pivot, theta + (shift - pivot))
-    return pivot, theta
+        lower = where(closer, spread(p[1 + i]), lower)
+        upper = where(closer, spread(p[1 + d + i]), upper)
+    return pivot, lower, upper
+
+
+@exact
+def capped_threshold(y, u, d, p, guess):
+    """Solved around the largest entry, then around one that lies between its bounds, until that is the same one: only
+    differences to entries near the threshold are exact when others are far away."""
+    shift = highest(y, d)
+    theta = spread(-np.inf)
+    lower = spread(np.inf)
+    upper = spread(-np.inf)
+    turn = 0
+    searching = True
+    while searching:
+        theta = bracketed_threshold(y, d, p, shift, theta)
+        turn += 1
+        inside = (theta + lower < 0.0) & (theta + upper > 0.0)  # the entry that it was solved around
+        searching = turn <= d and not everywhere(inside)
+        if searching:
+            pivot, lower, upper = entry_inside(y, d, p, shift, theta)
+            searching = not everywhere(pivot == shift)
+            theta = theta + (shift - pivot)
+            shift = pivot
+    return shift, theta
 
 
 @exact

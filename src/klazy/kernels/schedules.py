@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from klazy.base.checks import SMALLEST
 from klazy.kernels.codes import (
     CONSTANT,
     DOUBLING,
@@ -64,8 +65,9 @@ def next_sigma(q, square, norm):
         energy = load(q, ENERGY) + energy_of(square, norm, load(q, A))
         store(q, ENERGY, energy)
         sigma = root(energy / load(q, B))
-        step = 1.0 / where(sigma > 0.0, sigma, spread(np.inf))
-        sigma = where(sigma > 0.0, sigma, load(q, OLD_SIGMA))
+        known = sigma >= SMALLEST
+        step = 1.0 / where(known, sigma, spread(np.inf))
+        sigma = where(known, sigma, load(q, OLD_SIGMA))
     elif schedule != CONSTANT:
         sigma = sigma_at(schedule, load(q, A), load(q, B), peek(q, T))
         step = 1.0 / sigma

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numba import float64, int64
 
+from klazy.base.checks import LARGEST
 from klazy.kernels.binding import FLOAT, compile_kernel, once, pointer
-from klazy.kernels.codes import DIM, FIELDS, GUESS, LARGEST_GRADIENT, MOVE_L2
+from klazy.kernels.codes import DIM, FIELDS, GUESS, MOVE_L2
 from klazy.kernels.layout import constant_dim
 from klazy.kernels.round import advance, link_round
 from klazy.kernels.sequence import choose_rule, squared_distance, squared_norm
@@ -26,7 +27,7 @@ def gradient_fits(g, d):
         return False
     fits = True
     for i in range(d):
-        fits = fits and abs(g[i]) <= LARGEST_GRADIENT
+        fits = fits and abs(g[i]) <= LARGEST
     return fits
 
 

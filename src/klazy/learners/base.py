@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, refusal, vector, whole
+from klazy.base.checks import FINITE, Array, refusal, vector, whole
 from klazy.base.config import Config
 from klazy.movement import L2Movement, Movement
 from klazy.schedules import Schedule, as_schedule
@@ -95,7 +95,7 @@ class Learner(Config, ABC, Generic[S]):
             if name == "experts":
                 self._check_experts(given, owner)
             else:
-                vector(np.atleast_1d(given), f"state.{name}", owner, np.size(value))
+                vector(np.atleast_1d(given), f"state.{name}", owner, np.size(value), limit=FINITE)
         if not self.domain.contains(state.x):
             raise refusal(
                 owner, f"a state whose x lies in {self.domain!r}", "state.x", state.x, "project it first"
@@ -150,6 +150,13 @@ def describe_state(state: Any) -> Any:
     return (
         [describe_state(value) for value in state] if isinstance(state, tuple) else np.asarray(state).tolist()
     )
+
+
+def is_finite(state: Any) -> bool:
+    """Whether a state, perhaps of states, holds finite numbers only."""
+    if isinstance(state, tuple):
+        return all(is_finite(value) for value in state)
+    return bool(np.isfinite(state).all())
 
 
 def rebuild_state(model: Any, plain: Any) -> Any:

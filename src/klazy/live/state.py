@@ -95,11 +95,6 @@ class Live:
         """The record of a round, with numbers of its own; refused if the learner or the guards cannot take it."""
         d = self.learner.domain.dim
         g = vector(g, "g", "Agent.update", d).copy()
-        size = float(np.abs(g).max())
-        if size > codes.LARGEST_GRADIENT:
-            raise refusal(
-                "Agent.update", f"|g| <= {codes.LARGEST_GRADIENT}", "max |g|", size, "rescale the costs"
-            )
         if hint is not None:
             hint = vector(hint, "hint", "Agent.update", d)
         if hint is not None and not self.learner.accepts_hints:

@@ -1,5 +1,6 @@
 """The protocol of a convex, compact set of R^d."""
 
+import math
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import ClassVar
@@ -115,7 +116,7 @@ class ConvexSet(Config, ABC):
 
     def contains(self, x: ArrayLike, tol: float = TOLERANCE) -> bool:
         """Whether every point of ``x`` lies in the set, up to ``tol`` relative to the size of each constraint."""
-        points = real_array(x, "x", "contains", finite=False)
+        points = real_array(x, "x", "contains", limit=math.inf)
         if points.ndim == 0 or points.shape[-1] != self.dim or not np.isfinite(points).all():
             return False
         return bool((self.violation(points) <= tol).all())

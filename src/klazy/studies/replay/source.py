@@ -12,7 +12,7 @@ from weakref import finalize
 
 import numpy as np
 
-from klazy.base.checks import Array, one_of, refusal
+from klazy.base.checks import LARGEST, Array, one_of, refusal
 
 if TYPE_CHECKING:
     import polars
@@ -21,7 +21,6 @@ FILLS = ("forward", "zero", "drop")
 TIMES = ("time", "date", "datetime", "timestamp")  # names that are taken for a time column
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "None")
 ROWS = 65_536  # at a time
-FARTHEST = 1e100  # so that squares and sums of them are finite
 SHOWN = 60  # letters of a cell in a message
 WAYS = "correct the file, or choose --fill forward, zero or drop"
 
@@ -83,8 +82,8 @@ class Source:
         for i, name in enumerate(self.columns):
             values[:, i], gaps[:, i], bad = _read_numbers(batch[name])
             wrong += [(at, i, "a number in every cell") for at in bad]
-            far = np.flatnonzero(np.abs(values[:, i]) > FARTHEST)
-            wrong += [(at, i, f"numbers within +-{FARTHEST:g}") for at in far[:1].tolist()]
+            far = np.flatnonzero(np.abs(values[:, i]) > LARGEST)
+            wrong += [(at, i, f"numbers within +-{LARGEST:g}") for at in far[:1].tolist()]
             if self._positive:
                 negative = np.flatnonzero(values[:, i] <= 0.0)
                 wrong += [(at, i, "numbers above zero") for at in negative[:1].tolist()]
