@@ -14,6 +14,7 @@ import klazy as kl
 from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, TRIANGLE, gradients
 from klazy.base.config import Config, _family, _file_name
 from klazy.kernels.layout import RULE_CODES, find_missing_part
+from klazy.live.agent import seal
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
@@ -229,25 +230,79 @@ class TestTheClassInAFile:
         assert type(kl.Learner.from_dict(old(kl.L2Ball(2), 1.0).to_dict())) is old
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path):
-    path = tmp_path / "agent.json"
-    kl.Agent(kl.KLazyGD(kl.L2Ball(3), 9.0, 2)).save(path)
-    about = json.loads(path.read_text())
-    for change, message in (
-        ({"format": 2}, "Agent needs a file of format 1, got format=2; install a newer klazy."),
-        ({"learner": {"class": "Popen"}}, "Learner needs a known class, got class='Popen'"),
-        ({"state": about["state"] | {"x": [0.0]}}, r"Agent needs shape \(3,\), got state.x of shape=\(1,\)"),
-        ({"state": about["state"] | {"x": [9.0, 0.0, 0.0]}}, "Agent needs a state whose x lies in L2Ball"),
-        ({"state": about["state"] | {"t": 0}}, "Agent needs a round t >= 1, got state.t=0"),
-        (
-            {"state": {"t": 1, "x": [0.0, 0.0, 0.0]}},
-            "Agent needs the state of a KLazyGD, got .* the file is damaged",
-        ),
-        ({"more": 1}, "Agent needs a file that Agent.save wrote, got .*agent.json; check the path."),
-    ):
-        path.write_text(json.dumps(about | change))
+class TestAFileOfAnAgent:
+    @pytest.fixture
+    def path(self, tmp_path):
+        path = tmp_path / "agent.json"
+        kl.Agent(kl.KLazyGD(kl.L2Ball(3), 9.0, 2), engine="step", guards=kl.Guards(hold=2)).save(path)
+        return path
+
+    def test_what_cannot_be_read_is_refused(self, path):
+        about = json.loads(path.read_text())["agent"]
+        for change, message in (
+            ({"learner": {"class": "Popen"}}, "Learner needs a known class, got class='Popen'"),
+            ({"state": about["state"] | {"x": [0.0]}}, r"needs shape \(3,\), got state.x of shape=\(1,\)"),
+            ({"state": about["state"] | {"x": [9.0, 0.0, 0.0]}}, "needs a state whose x lies in L2Ball"),
+            ({"state": about["state"] | {"t": 0}}, "Agent needs a round t >= 1, got state.t=0"),
+            (
+                {"state": {"t": 1, "x": [0.0, 0.0, 0.0]}},
+                "Agent needs the state of a KLazyGD, got .* the file is damaged",
+            ),
+            ({"guarded": {}}, "Agent needs the state of its guards, got none; the file is damaged"),
+            ({"more": 1}, r"Agent.load needs a file as Agent.save wrote it, got path=.*; it is damaged"),
+        ):
+            path.write_bytes(seal(about | change))
+            with pytest.raises(ValueError, match=message):
+                kl.Agent.load(path)
+
+    @pytest.mark.parametrize("name", ["engine", "machine", "learner", "state", "guarded"])
+    def test_what_is_incomplete_is_refused(self, path, name):
+        """Without the state of its guards, an agent would go on as if there were none."""
+        about = json.loads(path.read_text())["agent"]
+        path.write_bytes(seal({key: value for key, value in about.items() if key != name}))
+        with pytest.raises(ValueError, match="damaged"):
+            kl.Agent.load(path)
+
+    def test_a_changed_file_is_refused(self, path):
+        text = path.read_text()
+        path.write_text(text.replace('"hold": 2', '"hold": 3'))
+        message = r"Agent.load needs a file as Agent.save wrote it, got path=.*; it is damaged; restore it"
         with pytest.raises(ValueError, match=message):
             kl.Agent.load(path)
+
+    @pytest.mark.parametrize("format", [1, 3, None])
+    def test_another_format_is_refused(self, path, format):
+        """The first one had no checksum."""
+        path.write_text(json.dumps({"format": format, "engine": "step"}))
+        message = f"Agent.load needs a file of format 2, got format={format}; load it with the klazy that"
+        with pytest.raises(ValueError, match=message):
+            kl.Agent.load(path)
+
+    @pytest.mark.parametrize("text", ["", "[]", "{", "{}", "\xff", '{"format": 2, "agent": 1}', "[" * 10**5])
+    def test_another_file_is_refused(self, path, text):
+        path.write_text(text, encoding="latin-1")
+        with pytest.raises(ValueError, match=r"Agent.load needs a file that Agent.save wrote, got path="):
+            kl.Agent.load(path)
+
+    def test_a_link_is_replaced_and_what_it_points_to_stays(self, path, tmp_path):
+        agent = kl.Agent.load(path)
+        other = tmp_path / "other"
+        other.write_text("mine")
+        for name in ("agent.json", "agent.json.partial"):
+            (tmp_path / name).unlink(missing_ok=True)
+            (tmp_path / name).symlink_to(other)
+        agent.save(path)
+        assert other.read_text() == "mine"
+        assert not path.is_symlink()
+        assert kl.Agent.load(path).t == 1
+
+    def test_a_file_that_cannot_be_written_leaves_nothing_behind(self, path):
+        agent = kl.Agent.load(path)
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(IsADirectoryError):
+            agent.save(path)
+        assert [file.name for file in path.parent.iterdir()] == ["agent.json"]
 
 
 def test_repr():

@@ -4,6 +4,7 @@ import copy
 import errno
 import json
 import os
+import pickle
 import re
 import shutil
 import struct
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,36 @@ def write(path, content):
     for name, data in content.items():
         (path / name).write_bytes(data)
     return path
+
+
+def contents(path):
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+def play_with(agent, id):
+    """All that threads may do to an agent, a round among it."""
+    agent.update(GRADIENTS[0], id=id)
+    agent.freeze()
+    agent.explain()
+    agent.resume()
+    agent.update(GRADIENTS[1], id=id)
+
+
+THREADS = 4
+ROUNDS = 25
+
+
+def share(agent, turn):
+    """Threads that take turns as often as Python lets them."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(THREADS) as pool:
+            calls = [pool.submit(turn, thread, i) for i in range(ROUNDS) for thread in range(THREADS)]
+            for call in calls:
+                call.result()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.xdist_group("L1Ball0")  # with tests/test_agent.py, which has the kernels of this set
@@ -268,14 +300,65 @@ class TestOneWriter:
             monkeypatch.undo()
             assert agent.t == 1
 
-    def test_a_copy_of_an_open_agent_lives_in_memory(self, folder):
+    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+    def test_it_is_not_copied_for_the_copys_rounds_would_reach_no_disk(self, folder, tmp_path, copied):
         with open_step(folder) as agent:
             agent.update(np.ones(2))
-            twin = copy.deepcopy(agent)
-            twin.update(np.ones(2))
-            assert (agent.t, twin.t) == (2, 3)
+            with pytest.raises(ValueError, match=r"Agent needs to live in memory to be copied, got path=.*"):
+                copied(agent)
+            agent.save(tmp_path / "agent.json")
+        assert kl.Agent.load(tmp_path / "agent.json").t == 2
+
+    def test_threads_take_turns(self, folder):
+        with open_step(folder, guards=GUARDS) as agent:
+            share(agent, lambda thread, i: play_with(agent, f"{thread}, {i}"))
+            taken = seen(agent)
         with open_step(folder) as agent:
-            assert agent.t == 2
+            assert agent.t == THREADS * ROUNDS + 1
+            assert seen(agent) == taken
+
+    def test_it_stays_in_its_folder_wherever_the_process_goes(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(files, "LIMIT", 2 * LENGTH)
+        here, there = tmp_path / "here", tmp_path / "there"
+        for place in (there, here):  # in each there is an agent of the same relative path
+            place.mkdir()
+            monkeypatch.chdir(place)
+            open_step("agent").close()
+        other = contents(there / "agent")
+        with open_step("agent") as agent:
+            monkeypatch.chdir(there)
+            for t in range(1, 9):
+                play(agent, t, GRADIENTS[t - 1])
+        assert contents(there / "agent") == other
+        with open_step(here / "agent") as agent:
+            assert seen(agent) == seen(in_memory(8))
+
+    @pytest.mark.parametrize("how", ["moved", "removed", "replaced", "restored"])
+    def test_a_folder_that_was_replaced_under_it_takes_no_more_rounds(self, folder, tmp_path, how):
+        agent = open_step(folder)
+        play(agent, 1, GRADIENTS[0])
+        backup = Path(shutil.copytree(folder, tmp_path / "backup"))
+        for t in (2, 3):
+            play(agent, t, GRADIENTS[t - 1])
+        moved = folder.rename(tmp_path / "moved")
+        if how == "removed":
+            shutil.rmtree(moved)
+        if how == "replaced":
+            folder.write_text("a file")
+        if how == "restored":
+            backup.rename(folder)
+        now = {} if how != "restored" else contents(folder)
+        message = r"Agent needs the folder that it was opened in, got path=.*agent; it was moved, removed or"
+        for _ in range(2):
+            with pytest.raises(ValueError, match=message):
+                play(agent, 4, GRADIENTS[3])
+        assert seen(agent) == seen(in_memory(3))
+        agent.close()
+        if how == "restored":
+            assert contents(folder) == now
+        if how != "removed":
+            with open_step(moved) as agent:  # what it acknowledged is where its files are
+                assert seen(agent) == seen(in_memory(3))
 
 
 class TestOpening:
@@ -511,8 +594,8 @@ def test_a_round_that_the_learner_cannot_take_is_not_written(folder):
 
 
 SNAPSHOT = [
-    "fsync snapshot.partial",
-    "replace snapshot.partial",
+    "fsync snapshot.x.partial",
+    "replace snapshot.x.partial",
     "fsync agent",
     "ftruncate journal",
     "fsync journal",
@@ -535,7 +618,8 @@ class Disk:
                 if isinstance(arguments[0], int)
                 else Path(arguments[0])
             )
-            self.log.append(f"{call} {path.name}")
+            name = re.sub(r"\.[0-9a-f]{8}\.", ".x.", path.name)
+            self.log.append(f"{call} {name}")
             if call == "fsync" and path.is_dir():
                 self.names[path] = {
                     entry.name: entry.stat().st_ino for entry in path.iterdir() if entry.is_file()
@@ -573,8 +657,8 @@ def test_what_is_forced_to_disk_and_in_which_order(folder, monkeypatch):
     disk = Disk(monkeypatch, folder)
     with open_step(folder) as agent:
         parent = folder.parent.name
-        begun = ["ftruncate journal", "pwrite journal", "fsync journal", "fsync agent", f"fsync {parent}"]
-        assert disk.log == begun + SNAPSHOT
+        begun = ["ftruncate journal", "pwrite journal", "fsync journal", f"fsync {parent}"]
+        assert disk.log == SNAPSHOT[:3] + begun + SNAPSHOT
         disk.log.clear()
         agent.update(np.ones(2))
         assert disk.log == ["pwrite journal", "fsync journal"]
@@ -589,7 +673,10 @@ def test_what_is_forced_to_disk_and_in_which_order(folder, monkeypatch):
             agent.update(np.ones(2))
         assert disk.log == ["pwrite journal"] * 3
         disk.log.clear()
-    assert disk.log == ["fsync journal"]
+    assert disk.log == SNAPSHOT
+    with open_step(folder):
+        disk.log.clear()
+    assert disk.log == []  # there is nothing that a snapshot does not hold
 
 
 def in_a_process_of_its_own(call):
