@@ -1,11 +1,14 @@
 """The live object: it plays what run plays, survives a file, and refuses bad input before anything changes."""
 
+import asyncio
 import copy
 import json
 import os
 import pickle
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -168,6 +171,84 @@ def test_a_copy_lives_its_own_life(copied, engine):
     ahead = drive(twin, g[5:]).x
     assert (agent.t, twin.t) == (6, 10)
     assert np.array_equal(drive(agent, g[5:]).x, ahead)
+
+
+def share(turn, threads=4, turns=200):
+    """Threads that change places as often as Python lets them."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for done in [pool.submit(turn) for _ in range(threads * turns)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+SHARED = {
+    "bare": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))},
+    "as plain Python": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0)), "engine": "step"},
+    "guarded": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0)), "guards": kl.Guards(hold=2)},
+    "hinted": {"learner": kl.MemoryGD(kl.L2Ball(5), kl.Sqrt(9.0), kl.Decay(4.0))},
+}
+
+
+@pytest.mark.parametrize("options", SHARED.values(), ids=SHARED)
+def test_threads_share_an_agent(options):
+    """All give the same gradient, in any of its forms, so that their order does not matter."""
+    agent, straight = kl.Agent(**options), kl.Agent(**options)
+    g = np.linspace(-1.0, 0.5, 5)
+    forms = cycle([g, g.tolist(), g, g.copy()])
+    points = []
+
+    def play():
+        x = agent.update(next(forms))
+        state = agent.state
+        points.append((state.t, agent.x.tobytes(), x.tobytes(), state.x.tobytes()))
+
+    share(play, turns=25 if JIT_OFF else 200)
+    rounds = {straight.state.x.tobytes(): 1}
+    played = {straight.x.tobytes()}
+    for t in range(2, agent.t + 1):
+        played.add(straight.update(g).tobytes())
+        rounds[straight.state.x.tobytes()] = t
+    assert agent.t == len(points) + 1
+    assert agent.x.tobytes() == straight.x.tobytes()
+    for t, before, after, own in points:
+        assert {before, after} <= played
+        assert rounds[own] >= t  # a point may come again, but never from elsewhere
+
+
+@pytest.mark.parametrize("options", SHARED.values(), ids=SHARED)
+def test_ids_are_taken_once_by_threads_too(options):
+    agent = kl.Agent(**options)
+    ids = iter(sorted([*range(100)] * 4))
+    share(lambda: agent.update(np.ones(5), id=next(ids)), turns=100)
+    assert agent.t == 101
+
+
+def test_tasks_share_an_agent():
+    async def play():
+        await asyncio.gather(*(asyncio.to_thread(agent.update, np.ones(5)) for _ in range(200)))
+
+    agent = kl.Agent(kl.GD(kl.L2Ball(5), 9.0), guards=kl.Guards())
+    asyncio.run(play())
+    assert agent.t == 201
+
+
+def test_files_of_one_name_are_never_torn(tmp_path):
+    """Each save is whole, whoever else saves there."""
+    agent = kl.Agent(kl.GD(kl.L2Ball(5), 9.0), engine="step")
+    others = [copy.copy(agent) for _ in range(4)]
+    agent.save(tmp_path / "agent.json")
+    turns = cycle(others)
+
+    def save_and_load():
+        next(turns).save(tmp_path / "agent.json")
+        kl.Agent.load(tmp_path / "agent.json")
+
+    share(save_and_load, turns=25)
+    assert [file.name for file in tmp_path.iterdir()] == ["agent.json"]
 
 
 class GD(kl.GD):

@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from cases import EVERY_LEARNER, gradients
 from klazy.base import config
 from klazy.kernels.layout import find_missing_part
 from klazy.live import journal as files
-from klazy.live import records
+from klazy.live import records, state
 from klazy.live.state import REMEMBERED, Live
 from nursery import GRADIENTS, GUARDS, LEARNER, LENGTH, before, open_step, play, seen
 
@@ -242,6 +243,51 @@ class TestDamage:
                 assert seen(agent) == seen(in_memory(self.ROUNDS))
 
 
+    def test_after_a_clean_close_the_journal_is_empty_and_any_damage_is_refused(self, folder):
+        """There is no record of which one could say that it was never completed."""
+        on_disk(folder, 30, sync="batch")
+        content = contents(folder)
+        assert content.keys() == {"snapshot", "journal"}
+        assert len(content["journal"]) == records.FIRST
+        for name, data in content.items():
+            for at in range(0, len(data), 7):
+                with pytest.raises(ValueError, match=r"Agent.open needs "):
+                    open_step(write(folder, content | {name: flipped(data, at, 1 << at % 8)}))
+        with open_step(write(folder, content)) as agent:
+            assert seen(agent) == seen(in_memory(30))
+
+    def test_what_is_dropped_is_set_aside(self, folder):
+        content = on_disk(folder, self.ROUNDS, sync="batch")
+        at = records.FIRST + 2 * LENGTH
+        damaged = content | {"journal": flipped(content["journal"], at + 50, 1)}
+        for _ in range(2):  # the same once more is kept once
+            with pytest.warns(kl.TornJournal, match=r"go on in round t=3; what was dropped is in torn-2-"):
+                open_step(write(folder, damaged)).close()
+        (kept,) = folder.glob("torn-*")
+        assert kept.read_bytes() == content["journal"][: records.FIRST] + damaged["journal"][at:]
+
+    @pytest.mark.parametrize("rounds", [0, 3])
+    def test_a_lost_file_is_never_a_new_agent(self, folder, rounds):
+        on_disk(folder, rounds)
+        content = contents(folder)
+        for name in content:
+            (folder / name).unlink()
+            with pytest.raises(ValueError, match=r"Agent.open needs a (snapshot beside the journal|header) in"):
+                open_step(folder)
+            write(folder, content)
+
+    def test_an_agent_that_was_not_yet_born_may_be_born_again(self, folder):
+        """A crash while its first files are written leaves these."""
+        for journal in (b"", b"klazy", records.build_header(LENGTH, 0)):
+            write(folder, {"snapshot": files._write_snapshot(files._UNBORN), "journal": journal})
+            with pytest.raises(ValueError, match="Agent needs a learner"):
+                kl.Agent.open(folder)
+            with open_step(folder) as agent:
+                play(agent, 1, GRADIENTS[0])
+            with open_step(folder) as agent:
+                assert seen(agent) == seen(in_memory(1))
+
+
 def flipped(data, at, bits):
     return data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :]
 
@@ -299,6 +345,34 @@ class TestOneWriter:
                 agent.update(np.ones(2))
             monkeypatch.undo()
             assert agent.t == 1
+
+    def test_a_forked_process_does_not_keep_the_agent_of_a_killed_one(self, folder):
+        script = f"""
+import os, sys, nursery, numpy as np
+agent = nursery.open_step({str(folder)!r})
+agent.update(np.ones(2))
+if os.fork() == 0:
+    try:
+        agent.update(np.ones(2))
+    except ValueError as refused:
+        print(refused, flush=True)
+    sys.stdin.read()
+os.kill(os.getpid(), 9)
+"""
+        with subprocess.Popen(
+            [sys.executable, "-c", script],
+            cwd=Path(__file__).parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert "needs the process that opened it" in process.stdout.readline()
+            assert process.wait() == -signal.SIGKILL
+            with open_step(folder) as agent:  # while the forked process lives on
+                assert agent.t == 2
+            process.stdin.close()
 
     @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
     def test_it_is_not_copied_for_the_copys_rounds_would_reach_no_disk(self, folder, tmp_path, copied):
@@ -404,6 +478,20 @@ class TestOpening:
                 match=rf"needs .*{next(iter(change))} in format 1, got format=2; install a newer klazy.",
             ):
                 open_step(write(folder, content | change))
+
+    def test_on_another_machine_it_goes_on_and_says_so(self, folder, tmp_path, monkeypatch):
+        file = tmp_path / "agent.json"
+        with monkeypatch.context() as there, open_step(folder) as agent:
+            there.setattr(state, "describe_machine", lambda engine: {"klazy": "0.0.1", "cpu": "abacus"})
+            agent.update(np.ones(2))
+            agent.save(file)
+            agent.close()
+        words = rf"klazy 0.0.1 \(here: {kl.__version__}\), numpy unknown \(here: .*, another kind of CPU; it goes on"
+        for again in (lambda: kl.Agent.load(file), lambda: kl.Agent.open(folder)):
+            with pytest.warns(kl.OtherMachine, match=words) as said, again() as agent:
+                assert agent.t == 2
+            assert said[0].filename == __file__
+        kl.Agent.open(folder).close()  # it is of here now
 
     def test_new_guards_hold_from_the_round_of_opening(self, folder):
         write(folder, on_disk(folder, 7, guards=GUARDS))
