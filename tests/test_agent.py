@@ -6,9 +6,12 @@ import json
 import os
 import pickle
 import re
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
+from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -234,6 +237,38 @@ def test_tasks_share_an_agent():
     agent = kl.Agent(kl.GD(kl.L2Ball(5), 9.0), guards=kl.Guards())
     asyncio.run(play())
     assert agent.t == 201
+
+
+# Their steps use BLAS or NumPy's exp, whose last bits depend on the CPU.
+ROUNDED_BY_THE_CPU = {"Patient", "MemoryGD-Clip(kappa=0.8)", "MemoryGD-Event(kappa=1.5)", "nested SAder"}
+ROUNDED_BY_THE_CPU |= {"StronglyAdaptive", *ENSEMBLES}
+
+
+def hash_steps():
+    """A checksum of what learners play through ``step``, on sets of either size, within guards."""
+    played = []
+    for domain in (kl.L2Ball(40), kl.L1Ball(40), kl.Simplex(40), kl.CappedSimplex(40, 1.0, 0.2), kl.Simplex(5)):
+        for name in EVERY_LEARNER.keys() - ROUNDED_BY_THE_CPU:
+            learner = EVERY_LEARNER[name](domain, kl.ScaleFree(2.0))
+            guards = kl.Guards(G=4.0, above="clip", per_round=0.3, movement=kl.L1Movement())
+            agent = drive(kl.Agent(learner, engine="step", guards=guards), gradients(3, 30, domain.dim))
+            played.append((repr(learner), agent.state.x.tobytes(), agent.x.tobytes()))
+    return crc32(repr(sorted(played)).encode())
+
+
+@pytest.mark.skipif(JIT_OFF, reason="kernels do not matter here")
+def test_step_plays_the_same_bits_whatever_the_cpu_offers():
+    found: Any = np.show_config(mode="dicts")
+    plain = {"NPY_DISABLE_CPU_FEATURES": " ".join(found["SIMD Extensions"]["found"])}
+    plain |= {"OPENBLAS_CORETYPE": "Prescott"}
+    ran = subprocess.run(
+        [sys.executable, "-c", "import test_agent; print(test_agent.hash_steps())"],
+        cwd=os.path.dirname(__file__),
+        env=os.environ | plain,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout.strip() == str(hash_steps()), ran.stderr
 
 
 def test_files_of_one_name_are_never_torn(tmp_path):

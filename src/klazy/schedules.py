@@ -155,7 +155,7 @@ class ScaleFree(Schedule):
         )
 
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
-        square = float(g @ g)
+        square = float((g * g).sum())  # the same on every CPU, which a dot product of BLAS is not
         energy = energy + (square + 2.0 * self.movement_weight * math.sqrt(square))
         if energy <= 0:
             return math.inf, energy
