@@ -8,7 +8,6 @@ import pickle
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from typing import Any
 from zlib import crc32
@@ -21,6 +20,7 @@ from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, TRIANGLE, g
 from klazy.base.config import Config, _family, _file_name
 from klazy.kernels.layout import RULE_CODES, find_missing_part
 from klazy.live.agent import seal
+from nursery import share
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
@@ -176,18 +176,6 @@ def test_a_copy_lives_its_own_life(copied, engine):
     assert np.array_equal(drive(agent, g[5:]).x, ahead)
 
 
-def share(turn, threads=4, turns=200):
-    """Threads that change places as often as Python lets them."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            for done in [pool.submit(turn) for _ in range(threads * turns)]:
-                done.result()
-    finally:
-        sys.setswitchinterval(interval)
-
-
 SHARED = {
     "bare": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))},
     "as plain Python": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0)), "engine": "step"},
@@ -209,7 +197,7 @@ def test_threads_share_an_agent(options):
         state = agent.state
         points.append((state.t, agent.x.tobytes(), x.tobytes(), state.x.tobytes()))
 
-    share(play, turns=25 if JIT_OFF else 200)
+    share(play, 100 if JIT_OFF else 800)
     rounds = {straight.state.x.tobytes(): 1}
     played = {straight.x.tobytes()}
     for t in range(2, agent.t + 1):
@@ -226,7 +214,7 @@ def test_threads_share_an_agent(options):
 def test_ids_are_taken_once_by_threads_too(options):
     agent = kl.Agent(**options)
     ids = iter(sorted([*range(100)] * 4))
-    share(lambda: agent.update(np.ones(5), id=next(ids)), turns=100)
+    share(lambda: agent.update(np.ones(5), id=next(ids)), 400)
     assert agent.t == 101
 
 
@@ -247,7 +235,13 @@ ROUNDED_BY_THE_CPU |= {"StronglyAdaptive", *ENSEMBLES}
 def hash_steps():
     """A checksum of what learners play through ``step``, on sets of either size, within guards."""
     played = []
-    for domain in (kl.L2Ball(40), kl.L1Ball(40), kl.Simplex(40), kl.CappedSimplex(40, 1.0, 0.2), kl.Simplex(5)):
+    for domain in (
+        kl.L2Ball(40),
+        kl.L1Ball(40),
+        kl.Simplex(40),
+        kl.CappedSimplex(40, 1.0, 0.2),
+        kl.Simplex(5),
+    ):
         for name in EVERY_LEARNER.keys() - ROUNDED_BY_THE_CPU:
             learner = EVERY_LEARNER[name](domain, kl.ScaleFree(2.0))
             guards = kl.Guards(G=4.0, above="clip", per_round=0.3, movement=kl.L1Movement())
@@ -282,7 +276,7 @@ def test_files_of_one_name_are_never_torn(tmp_path):
         next(turns).save(tmp_path / "agent.json")
         kl.Agent.load(tmp_path / "agent.json")
 
-    share(save_and_load, turns=25)
+    share(save_and_load, 100)
     assert [file.name for file in tmp_path.iterdir()] == ["agent.json"]
 
 

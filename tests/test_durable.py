@@ -2,7 +2,6 @@
 
 import copy
 import errno
-import json
 import os
 import pickle
 import re
@@ -14,7 +13,6 @@ import sys
 import tempfile
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,22 @@ from klazy.kernels.layout import find_missing_part
 from klazy.live import journal as files
 from klazy.live import records, state
 from klazy.live.state import REMEMBERED, Live
-from nursery import GRADIENTS, GUARDS, LEARNER, LENGTH, before, open_step, play, seen
+from nursery import (
+    GRADIENTS,
+    GUARDS,
+    LEARNER,
+    LENGTH,
+    Disk,
+    contents,
+    flipped,
+    in_memory,
+    on_disk,
+    open_step,
+    play,
+    seen,
+    share,
+    write,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -45,32 +58,6 @@ def folder(tmp_path):
     return tmp_path / "agent"
 
 
-def in_memory(rounds, **options):
-    agent = kl.Agent(LEARNER, engine="step", **options)
-    for t in range(1, rounds + 1):
-        play(agent, t, GRADIENTS[t - 1])
-    return agent
-
-
-def on_disk(path, rounds, **options):
-    """The files that a kill leaves after some rounds."""
-    with open_step(path, **options) as agent:
-        for t in range(1, rounds + 1):
-            play(agent, t, GRADIENTS[t - 1])
-        return {name: (path / name).read_bytes() for name in ("snapshot", "journal")}
-
-
-def write(path, content):
-    path.mkdir(exist_ok=True)
-    for name, data in content.items():
-        (path / name).write_bytes(data)
-    return path
-
-
-def contents(path):
-    return {file.name: file.read_bytes() for file in path.iterdir()}
-
-
 def play_with(agent, id):
     """All that threads may do to an agent, a round among it."""
     agent.update(GRADIENTS[0], id=id)
@@ -78,23 +65,6 @@ def play_with(agent, id):
     agent.explain()
     agent.resume()
     agent.update(GRADIENTS[1], id=id)
-
-
-THREADS = 4
-ROUNDS = 25
-
-
-def share(agent, turn):
-    """Threads that take turns as often as Python lets them."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(THREADS) as pool:
-            calls = [pool.submit(turn, thread, i) for i in range(ROUNDS) for thread in range(THREADS)]
-            for call in calls:
-                call.result()
-    finally:
-        sys.setswitchinterval(interval)
 
 
 @pytest.mark.xdist_group("L1Ball0")  # with tests/test_agent.py, which has the kernels of this set
@@ -242,7 +212,6 @@ class TestDamage:
             with open_step(write(folder, {"snapshot": new, "journal": journal})) as agent:
                 assert seen(agent) == seen(in_memory(self.ROUNDS))
 
-
     def test_after_a_clean_close_the_journal_is_empty_and_any_damage_is_refused(self, folder):
         """There is no record of which one could say that it was never completed."""
         on_disk(folder, 30, sync="batch")
@@ -272,7 +241,9 @@ class TestDamage:
         content = contents(folder)
         for name in content:
             (folder / name).unlink()
-            with pytest.raises(ValueError, match=r"Agent.open needs a (snapshot beside the journal|header) in"):
+            with pytest.raises(
+                ValueError, match=r"Agent.open needs a (snapshot beside the journal|header) in"
+            ):
                 open_step(folder)
             write(folder, content)
 
@@ -286,10 +257,6 @@ class TestDamage:
                 play(agent, 1, GRADIENTS[0])
             with open_step(folder) as agent:
                 assert seen(agent) == seen(in_memory(1))
-
-
-def flipped(data, at, bits):
-    return data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :]
 
 
 def test_in_batches_only_what_was_not_forced_to_disk_may_be_lost(folder, monkeypatch):
@@ -383,12 +350,15 @@ os.kill(os.getpid(), 9)
             agent.save(tmp_path / "agent.json")
         assert kl.Agent.load(tmp_path / "agent.json").t == 2
 
+    ROUNDS = 100
+
     def test_threads_take_turns(self, folder):
         with open_step(folder, guards=GUARDS) as agent:
-            share(agent, lambda thread, i: play_with(agent, f"{thread}, {i}"))
+            ids = iter(range(self.ROUNDS))
+            share(lambda: play_with(agent, next(ids)), self.ROUNDS)
             taken = seen(agent)
         with open_step(folder) as agent:
-            assert agent.t == THREADS * ROUNDS + 1
+            assert agent.t == self.ROUNDS + 1
             assert seen(agent) == taken
 
     def test_it_stays_in_its_folder_wherever_the_process_goes(self, tmp_path, monkeypatch):
@@ -690,57 +660,6 @@ SNAPSHOT = [
 ]
 
 
-class Disk:
-    """A disk that keeps only what was forced to it: the bytes of files at their last fsync, names at that of their folder."""
-
-    def __init__(self, monkeypatch, folder):
-        self.log, self.bytes, self.names, self.cuts, self.folder = [], {}, {}, [], folder
-        for call in ("pwrite", "fsync", "replace", "ftruncate"):
-            monkeypatch.setattr(os, call, self.watched(call, getattr(os, call)))
-
-    def watched(self, call, real):
-        def watch(*arguments):
-            result = real(*arguments)
-            path = (
-                Path(os.readlink(f"/proc/self/fd/{arguments[0]}"))
-                if isinstance(arguments[0], int)
-                else Path(arguments[0])
-            )
-            name = re.sub(r"\.[0-9a-f]{8}\.", ".x.", path.name)
-            self.log.append(f"{call} {name}")
-            if call == "fsync" and path.is_dir():
-                self.names[path] = {
-                    entry.name: entry.stat().st_ino for entry in path.iterdir() if entry.is_file()
-                }
-            elif call == "fsync":
-                self.bytes[path.stat().st_ino] = path.read_bytes()
-            self.cuts.append(self.content())
-            return result
-
-        return watch
-
-    def content(self):
-        return {name: self.bytes.get(inode, b"") for name, inode in self.names.get(self.folder, {}).items()}
-
-
-def test_after_an_update_has_returned_power_may_fail(folder, tmp_path, monkeypatch):
-    monkeypatch.undo()
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # by which the disk below is told
-    monkeypatch.setattr(files, "LIMIT", 3 * LENGTH)
-    disk, g, taken, cuts = Disk(monkeypatch, folder), GRADIENTS[:14], 0, []
-    with open_step(folder, guards=GUARDS) as agent:
-        for t, row in enumerate(g, start=1):
-            play(agent, t, row)
-            cuts += [(taken, content) for content in disk.cuts[len(cuts) :]]
-            taken = t
-    assert len(cuts) > 40
-    for taken, content in cuts:
-        with open_step(write(Path(tempfile.mkdtemp(dir=tmp_path)), content), guards=GUARDS) as agent:
-            assert agent.t in (taken + 1, taken + 2)
-            twin = in_memory(agent.t - 1, guards=GUARDS)
-            assert seen(agent) in (seen(twin), seen(before(twin, twin.t)))
-
-
 def test_what_is_forced_to_disk_and_in_which_order(folder, monkeypatch):
     disk = Disk(monkeypatch, folder)
     with open_step(folder) as agent:
@@ -765,23 +684,3 @@ def test_what_is_forced_to_disk_and_in_which_order(folder, monkeypatch):
     with open_step(folder):
         disk.log.clear()
     assert disk.log == []  # there is nothing that a snapshot does not hold
-
-
-def in_a_process_of_its_own(call):
-    """What it prints: forks should start where there are no threads."""
-    script = f"import nursery; nursery.{call}"
-    ran = subprocess.run(
-        [sys.executable, "-c", script], cwd=Path(__file__).parent, capture_output=True, text=True
-    )
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
-
-
-def test_killed_two_hundred_times_at_random_it_loses_no_round(folder):
-    found = in_a_process_of_its_own(f"killed_at_random({str(folder)!r})")
-    assert found["lives"] == 200
-    assert found["rounds"] >= 150  # three of four are let live until they have taken one
-
-
-def test_killed_at_every_call_that_changes_files_it_loses_no_round(folder):
-    assert in_a_process_of_its_own(f"killed_at_every_call({str(folder)!r})")["deaths"] > 60  # 37 calls

@@ -97,7 +97,9 @@ class Agent:
         plain = hint is None and id is None and type(g) is np.ndarray and g.dtype is _FLOAT64
         if plain and self._bare:
             try:
-                if self._kernel(self._flat, g) == 0:  # one step for other threads, and so is the copy: no lock
+                if (
+                    self._kernel(self._flat, g) == 0
+                ):  # one step for other threads, and so is the copy: no lock
                     return self._x.copy()
             except TypeError:
                 pass  # not contiguous, or read-only: copied below

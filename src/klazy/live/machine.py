@@ -40,5 +40,7 @@ def warn_of_another_machine(about: dict[str, Any], where: object, stacklevel: in
         changed.append("another kind of CPU")
     if changed:
         words = f"{where}: this agent was written by {', '.join(changed)}"
-        remedy = "it goes on, but its points may differ in their last bits from those it would have played there"
+        remedy = (
+            "it goes on, but its points may differ in their last bits from those it would have played there"
+        )
         warnings.warn(f"{words}; {remedy}.", OtherMachine, stacklevel=stacklevel + 1)
