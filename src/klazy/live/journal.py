@@ -54,8 +54,8 @@ class Journal:
         self.folder.mkdir(exist_ok=True)
         self._path = str(self.folder / "journal")
         self._file = _lock(Path(self._path), self.folder)
-        self._identity = os.fstat(self._file.fileno())
         try:
+            self._identity = os.fstat(self._file.fileno())
             self._require_place()
             for left in self.folder.glob("snapshot.????????.partial"):  # by one that was killed
                 left.unlink()

@@ -22,7 +22,7 @@ def describe_machine(engine: str) -> dict[str, str]:
     if engine == "step":
         found: Any = np.show_config(mode="dicts")
         extensions = found["SIMD Extensions"]
-        return about | {"cpu": ",".join(extensions["baseline"] + extensions["found"])}
+        return about | {"cpu": " ".join(extensions["baseline"] + extensions.get("found", []))}
     from klazy.kernels.binding import describe_target
 
     return about | describe_target()
