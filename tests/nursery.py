@@ -4,10 +4,13 @@ import copy
 import json
 import os
 import random
+import re
 import select
 import signal
+import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,120 @@ def seen(agent):
     )
 
 
+def in_memory(rounds, **options):
+    """The agent after some rounds, as it would be if nothing had happened to it."""
+    agent = kl.Agent(LEARNER, engine="step", **options)
+    for t in range(1, rounds + 1):
+        play(agent, t, GRADIENTS[(t - 1) % 40])
+    return agent
+
+
+def on_disk(path, rounds, **options):
+    """The files that a kill leaves after some rounds; those of a clean end stay there."""
+    with open_step(path, **options) as agent:
+        for t in range(1, rounds + 1):
+            play(agent, t, GRADIENTS[(t - 1) % 40])
+        return contents(path)
+
+
+def contents(path):
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+def write(path, content):
+    path.mkdir(exist_ok=True)
+    for name, data in content.items():
+        with open(path / name, "r+b" if (path / name).exists() else "wb") as file:
+            file.write(data)
+            if os.fstat(file.fileno()).st_size > len(
+                data
+            ):  # to cut a file takes milliseconds on some file systems
+                file.truncate(len(data))
+    return path
+
+
+def flipped(data, at, bits):
+    return data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :]
+
+
+def share(turn, turns, threads=4):
+    """Threads that change places as often as Python lets them."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for done in [pool.submit(turn) for _ in range(turns)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+class Disk:
+    """A disk that keeps what was forced to it: the bytes of files at their last fsync, names at that of their folder.
+
+    Of what came later it may keep anything: any of the writes, or the beginning of one, and the first of the new names.
+    """
+
+    def __init__(self, monkeypatch, folder):
+        self.folder = folder
+        self.log: list[str] = []
+        self.bytes: dict[int, bytes] = {}
+        self.names: dict[Path, dict[str, int]] = {}
+        self.later: dict[int, list[Any]] = {}  # writes and cuts, by file
+        self.renamed: list[tuple[str, int]] = []
+        self.cuts: list[dict[str, bytes]] = []
+        for call in ("pwrite", "fsync", "replace", "ftruncate"):
+            monkeypatch.setattr(os, call, self.watched(call, getattr(os, call)))
+
+    def watched(self, call, real):
+        def watch(*arguments):
+            result = real(*arguments)
+            path = Path(arguments[0] if call == "replace" else os.readlink(f"/proc/self/fd/{arguments[0]}"))
+            name = re.sub(r"\.[0-9a-f]{8}\.", ".x.", path.name)
+            self.log.append(f"{call} {name}")
+            if call == "replace":
+                self.renamed.append((arguments[1].name, arguments[1].stat().st_ino))
+            elif call == "fsync" and path.is_dir():
+                self.names[path] = {
+                    file.name: file.stat().st_ino for file in path.iterdir() if file.is_file()
+                }
+                if path == self.folder:
+                    self.renamed.clear()
+            elif call == "fsync":
+                self.bytes[path.stat().st_ino] = path.read_bytes()
+                self.later.pop(path.stat().st_ino, None)
+            else:
+                self.later.setdefault(path.stat().st_ino, []).append(arguments[1:])
+            self.cuts.append(self.content())
+            return result
+
+        return watch
+
+    def content(self):
+        """What is there at least when power fails now."""
+        return {name: self.bytes.get(inode, b"") for name, inode in self.names.get(self.folder, {}).items()}
+
+    def lose_power(self, rng):
+        """What may be there when power fails now."""
+        names = dict(self.names.get(self.folder, {}))
+        names |= dict(self.renamed[: rng.randint(0, len(self.renamed))])
+        return {name: self.draw(inode, rng) for name, inode in names.items()}
+
+    def draw(self, inode, rng):
+        data = self.bytes.get(inode, b"")
+        for operation in self.later.get(inode, []):
+            if rng.random() < 0.5:
+                continue
+            if len(operation) == 1:
+                data = data[: operation[0]]
+                continue
+            written, place = operation
+            written = written[: rng.choice([len(written), rng.randint(0, len(written))])]
+            data = data.ljust(place, b"\0")
+            data = data[:place] + written + data[place + len(written) :]
+        return data
+
+
 class Nursery:
     """Children forked from a warm process, which live in one folder, one after the other, and tell which rounds they took."""
 
@@ -73,6 +190,7 @@ class Nursery:
                 for _ in range(rounds):
                     play(agent, agent.t, GRADIENTS[agent.t % 40])
                     os.write(writer, b"x")
+                agent.close()
                 os._exit(0)
             finally:
                 os._exit(1)

@@ -1,11 +1,16 @@
 """The live object: it plays what run plays, survives a file, and refuses bad input before anything changes."""
 
+import asyncio
 import copy
 import json
 import os
 import pickle
 import re
+import subprocess
 import sys
+from itertools import cycle
+from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -14,6 +19,8 @@ import klazy as kl
 from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, TRIANGLE, gradients
 from klazy.base.config import Config, _family, _file_name
 from klazy.kernels.layout import RULE_CODES, find_missing_part
+from klazy.live.agent import seal
+from nursery import share
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
@@ -169,6 +176,110 @@ def test_a_copy_lives_its_own_life(copied, engine):
     assert np.array_equal(drive(agent, g[5:]).x, ahead)
 
 
+SHARED = {
+    "bare": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))},
+    "as plain Python": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0)), "engine": "step"},
+    "guarded": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0)), "guards": kl.Guards(hold=2)},
+    "hinted": {"learner": kl.MemoryGD(kl.L2Ball(5), kl.Sqrt(9.0), kl.Decay(4.0))},
+}
+
+
+@pytest.mark.parametrize("options", SHARED.values(), ids=SHARED)
+def test_threads_share_an_agent(options):
+    """All give the same gradient, in any of its forms, so that their order does not matter."""
+    agent, straight = kl.Agent(**options), kl.Agent(**options)
+    g = np.linspace(-1.0, 0.5, 5)
+    forms = cycle([g, g.tolist(), g, g.copy()])
+    points = []
+
+    def play():
+        x = agent.update(next(forms))
+        state = agent.state
+        points.append((state.t, agent.x.tobytes(), x.tobytes(), state.x.tobytes()))
+
+    share(play, 100 if JIT_OFF else 800)
+    rounds = {straight.state.x.tobytes(): 1}
+    played = {straight.x.tobytes()}
+    for t in range(2, agent.t + 1):
+        played.add(straight.update(g).tobytes())
+        rounds[straight.state.x.tobytes()] = t
+    assert agent.t == len(points) + 1
+    assert agent.x.tobytes() == straight.x.tobytes()
+    for t, before, after, own in points:
+        assert {before, after} <= played
+        assert rounds[own] >= t  # a point may come again, but never from elsewhere
+
+
+@pytest.mark.parametrize("options", SHARED.values(), ids=SHARED)
+def test_ids_are_taken_once_by_threads_too(options):
+    agent = kl.Agent(**options)
+    ids = iter(sorted([*range(100)] * 4))
+    share(lambda: agent.update(np.ones(5), id=next(ids)), 400)
+    assert agent.t == 101
+
+
+def test_tasks_share_an_agent():
+    async def play():
+        await asyncio.gather(*(asyncio.to_thread(agent.update, np.ones(5)) for _ in range(200)))
+
+    agent = kl.Agent(kl.GD(kl.L2Ball(5), 9.0), guards=kl.Guards())
+    asyncio.run(play())
+    assert agent.t == 201
+
+
+# Their steps use BLAS or NumPy's exp, whose last bits depend on the CPU.
+ROUNDED_BY_THE_CPU = {"Patient", "MemoryGD-Clip(kappa=0.8)", "MemoryGD-Event(kappa=1.5)", "nested SAder"}
+ROUNDED_BY_THE_CPU |= {"StronglyAdaptive", *ENSEMBLES}
+
+
+def hash_steps():
+    """A checksum of what learners play through ``step``, on sets of either size, within guards."""
+    played = []
+    for domain in (
+        kl.L2Ball(40),
+        kl.L1Ball(40),
+        kl.Simplex(40),
+        kl.CappedSimplex(40, 1.0, 0.2),
+        kl.Simplex(5),
+    ):
+        for name in EVERY_LEARNER.keys() - ROUNDED_BY_THE_CPU:
+            learner = EVERY_LEARNER[name](domain, kl.ScaleFree(2.0))
+            guards = kl.Guards(G=4.0, above="clip", per_round=0.3, movement=kl.L1Movement())
+            agent = drive(kl.Agent(learner, engine="step", guards=guards), gradients(3, 30, domain.dim))
+            played.append((repr(learner), agent.state.x.tobytes(), agent.x.tobytes()))
+    return crc32(repr(sorted(played)).encode())
+
+
+@pytest.mark.skipif(JIT_OFF, reason="kernels do not matter here")
+def test_step_plays_the_same_bits_whatever_the_cpu_offers():
+    found: Any = np.show_config(mode="dicts")
+    plain = {"NPY_DISABLE_CPU_FEATURES": " ".join(found["SIMD Extensions"].get("found", []))}
+    plain |= {"OPENBLAS_CORETYPE": "Prescott"}
+    ran = subprocess.run(
+        [sys.executable, "-c", "import test_agent; print(test_agent.hash_steps())"],
+        cwd=os.path.dirname(__file__),
+        env=os.environ | plain,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout.strip() == str(hash_steps()), ran.stderr
+
+
+def test_files_of_one_name_are_never_torn(tmp_path):
+    """Each save is whole, whoever else saves there."""
+    agent = kl.Agent(kl.GD(kl.L2Ball(5), 9.0), engine="step")
+    others = [copy.copy(agent) for _ in range(4)]
+    agent.save(tmp_path / "agent.json")
+    turns = cycle(others)
+
+    def save_and_load():
+        next(turns).save(tmp_path / "agent.json")
+        kl.Agent.load(tmp_path / "agent.json")
+
+    share(save_and_load, 100)
+    assert [file.name for file in tmp_path.iterdir()] == ["agent.json"]
+
+
 class GD(kl.GD):
     """A user's learner that has the name of one of klazy's."""
 
@@ -229,25 +340,79 @@ class TestTheClassInAFile:
         assert type(kl.Learner.from_dict(old(kl.L2Ball(2), 1.0).to_dict())) is old
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path):
-    path = tmp_path / "agent.json"
-    kl.Agent(kl.KLazyGD(kl.L2Ball(3), 9.0, 2)).save(path)
-    about = json.loads(path.read_text())
-    for change, message in (
-        ({"format": 2}, "Agent needs a file of format 1, got format=2; install a newer klazy."),
-        ({"learner": {"class": "Popen"}}, "Learner needs a known class, got class='Popen'"),
-        ({"state": about["state"] | {"x": [0.0]}}, r"Agent needs shape \(3,\), got state.x of shape=\(1,\)"),
-        ({"state": about["state"] | {"x": [9.0, 0.0, 0.0]}}, "Agent needs a state whose x lies in L2Ball"),
-        ({"state": about["state"] | {"t": 0}}, "Agent needs a round t >= 1, got state.t=0"),
-        (
-            {"state": {"t": 1, "x": [0.0, 0.0, 0.0]}},
-            "Agent needs the state of a KLazyGD, got .* the file is damaged",
-        ),
-        ({"more": 1}, "Agent needs a file that Agent.save wrote, got .*agent.json; check the path."),
-    ):
-        path.write_text(json.dumps(about | change))
+class TestAFileOfAnAgent:
+    @pytest.fixture
+    def path(self, tmp_path):
+        path = tmp_path / "agent.json"
+        kl.Agent(kl.KLazyGD(kl.L2Ball(3), 9.0, 2), engine="step", guards=kl.Guards(hold=2)).save(path)
+        return path
+
+    def test_what_cannot_be_read_is_refused(self, path):
+        about = json.loads(path.read_text())["agent"]
+        for change, message in (
+            ({"learner": {"class": "Popen"}}, "Learner needs a known class, got class='Popen'"),
+            ({"state": about["state"] | {"x": [0.0]}}, r"needs shape \(3,\), got state.x of shape=\(1,\)"),
+            ({"state": about["state"] | {"x": [9.0, 0.0, 0.0]}}, "needs a state whose x lies in L2Ball"),
+            ({"state": about["state"] | {"t": 0}}, "Agent needs a round t >= 1, got state.t=0"),
+            (
+                {"state": {"t": 1, "x": [0.0, 0.0, 0.0]}},
+                "Agent needs the state of a KLazyGD, got .* the file is damaged",
+            ),
+            ({"guarded": {}}, "Agent needs the state of its guards, got none; the file is damaged"),
+            ({"more": 1}, r"Agent.load needs a file as Agent.save wrote it, got path=.*; it is damaged"),
+        ):
+            path.write_bytes(seal(about | change))
+            with pytest.raises(ValueError, match=message):
+                kl.Agent.load(path)
+
+    @pytest.mark.parametrize("name", ["engine", "machine", "learner", "state", "guarded"])
+    def test_what_is_incomplete_is_refused(self, path, name):
+        """Without the state of its guards, an agent would go on as if there were none."""
+        about = json.loads(path.read_text())["agent"]
+        path.write_bytes(seal({key: value for key, value in about.items() if key != name}))
+        with pytest.raises(ValueError, match="damaged"):
+            kl.Agent.load(path)
+
+    def test_a_changed_file_is_refused(self, path):
+        text = path.read_text()
+        path.write_text(text.replace('"hold": 2', '"hold": 3'))
+        message = r"Agent.load needs a file as Agent.save wrote it, got path=.*; it is damaged; restore it"
         with pytest.raises(ValueError, match=message):
             kl.Agent.load(path)
+
+    @pytest.mark.parametrize("format", [1, 3, None])
+    def test_another_format_is_refused(self, path, format):
+        """The first one had no checksum."""
+        path.write_text(json.dumps({"format": format, "engine": "step"}))
+        message = f"Agent.load needs a file of format 2, got format={format}; load it with the klazy that"
+        with pytest.raises(ValueError, match=message):
+            kl.Agent.load(path)
+
+    @pytest.mark.parametrize("text", ["", "[]", "{", "{}", "\xff", '{"format": 2, "agent": 1}', "[" * 10**5])
+    def test_another_file_is_refused(self, path, text):
+        path.write_text(text, encoding="latin-1")
+        with pytest.raises(ValueError, match=r"Agent.load needs a file that Agent.save wrote, got path="):
+            kl.Agent.load(path)
+
+    def test_a_link_is_replaced_and_what_it_points_to_stays(self, path, tmp_path):
+        agent = kl.Agent.load(path)
+        other = tmp_path / "other"
+        other.write_text("mine")
+        for name in ("agent.json", "agent.json.partial"):
+            (tmp_path / name).unlink(missing_ok=True)
+            (tmp_path / name).symlink_to(other)
+        agent.save(path)
+        assert other.read_text() == "mine"
+        assert not path.is_symlink()
+        assert kl.Agent.load(path).t == 1
+
+    def test_a_file_that_cannot_be_written_leaves_nothing_behind(self, path):
+        agent = kl.Agent.load(path)
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(IsADirectoryError):
+            agent.save(path)
+        assert [file.name for file in path.parent.iterdir()] == ["agent.json"]
 
 
 def test_repr():

@@ -158,7 +158,7 @@ class ScaleFree(Schedule):
         )
 
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
-        square = float(g @ g)
+        square = float((g * g).sum())  # the same on every CPU, which a dot product of BLAS is not
         energy = energy + (square + 2.0 * self.movement_weight * math.sqrt(square))
         sigma = math.sqrt(energy / self.parameters()[1])
         if sigma < SMALLEST:

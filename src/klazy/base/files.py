@@ -3,19 +3,29 @@
 import os
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from klazy.base.checks import refusal
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file in one step: a crash leaves what was there or all of ``data``, and after this ``data`` is on disk."""
-    partial = Path(f"{path}.partial")
-    with open(partial, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    sync_folder(path.absolute().parent)
+    """Replace a file in one step: a crash leaves what was there or all of ``data``, and after this ``data`` is on disk.
+
+    What is not complete has a name that nobody else uses, so that many may write the same file at once; the last one stays. A
+    link in the file's place is replaced, and what it points to is not touched.
+    """
+    path = path.absolute()
+    partial = path.with_name(f"{path.name}.{os.urandom(4).hex()}.partial")
+    try:
+        with open(partial, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -31,7 +41,8 @@ def sync_folder(folder: Path) -> None:
 def lock_file(path: Path, owner: str, *, wait: bool) -> Any:
     """Open a file and lock it: at once or not at all, unless one may ``wait`` for it.
 
-    The system lets go of it when it is closed or the process ends, however it ends.
+    The system lets go of it when it is closed or the process ends, however it ends: a process forked from this one finds the
+    file closed.
     """
     try:
         import fcntl
@@ -49,4 +60,18 @@ def lock_file(path: Path, owner: str, *, wait: bool) -> Any:
     except BaseException:
         file.close()
         raise
+    _LOCKED.add(file)
     return file
+
+
+_LOCKED: WeakSet[Any] = WeakSet()
+
+
+def _close_inherited() -> None:
+    """In a forked process: a lock lasts as long as anyone has its file open, and it is the parent's."""
+    for file in list(_LOCKED):
+        file.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)

@@ -21,9 +21,11 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+from numba import __version__ as version
 from numba import config, float64, njit, types
 from numba.core import caching, cgutils, codegen, errors
 from numba.core.compiler import Compiler
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from klazy.kernels import lane as words_of_float
@@ -214,13 +216,22 @@ def once(make: Callable[..., Any]) -> Any:
 
 
 def compile_kernel(
-    template: FunctionType, lane: Lane, signature: Any, key: tuple[int, ...], **choices: Any
+    template: FunctionType,
+    lane: Lane,
+    signature: Any,
+    key: tuple[int, ...],
+    *,
+    nogil: bool = True,
+    **choices: Any,
 ) -> Any:
-    """``template`` linked and compiled for one signature, kept on disk under a name that carries ``key``."""
+    """``template`` linked and compiled for one signature, kept on disk under a name that carries ``key``.
+
+    Other threads run beside it, unless ``nogil`` is False: then a call is one step for them.
+    """
     function = _bind(template, lane, choices)
     name = "_".join(map(str, (template.__module__.rpartition(".")[2], template.__name__, *key)))
     function.__qualname__ = f"{name}_{_SOURCES:08x}"
-    kernel = njit(nogil=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=_REORDERED)(function)
+    kernel = njit(nogil=nogil, no_cfunc_wrapper=True, error_model="numpy", fastmath=_REORDERED)(function)
     if not config.DISABLE_JIT:
         kernel._cache = _KernelCache(function)
         kernel.compile(signature)
@@ -228,6 +239,13 @@ def compile_kernel(
         if kernel.stats.cache_misses:
             _forget_older(Path(kernel.stats.cache_path), name)
     return kernel
+
+
+def describe_target() -> dict[str, str]:
+    """What the code of kernels depends on, besides our sources: Numba's version, and the CPU it compiles for."""
+    _, name, features = cpu_target.target_context.codegen().magic_tuple()
+    present = [feature[1:] for feature in features.split(",") if feature.startswith("+")]
+    return {"numba": version, "cpu": " ".join([name, *present])}
 
 
 def cache_folder() -> Path:

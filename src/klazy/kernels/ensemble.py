@@ -204,11 +204,11 @@ def _sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], constant_
 
 
 def update_kernel(set_code: int, rules: tuple[int, ...], d: int) -> Any:
-    """The kernel of one update."""
+    """The kernel of one update, which no other thread sees half done."""
     return _update_kernel(set_code, rules, constant_dim(d))
 
 
 @once
 def _update_kernel(set_code: int, rules: tuple[int, ...], constant_d: int) -> Any:
     lane, chosen = _choose(set_code, rules, constant_d)
-    return compile_kernel(update, lane, UPDATE, (set_code, constant_d, *rules), **chosen)
+    return compile_kernel(update, lane, UPDATE, (set_code, constant_d, *rules), nogil=False, **chosen)

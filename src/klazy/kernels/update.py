@@ -52,11 +52,11 @@ def update(memory, g):
 
 
 def update_kernel(set_code: int, rule: int, d: int) -> Any:
-    """The kernel of one round."""
+    """The kernel of one round, which no other thread sees half done."""
     return _update_kernel(set_code, rule, constant_dim(d))
 
 
 @once
 def _update_kernel(set_code: int, rule: int, constant_d: int) -> Any:
     chosen = choose_rule(rule, constant_d) | link_round(FLOAT, set_code, (rule,), constant_d)
-    return compile_kernel(update, FLOAT, SIGNATURE, (set_code, rule, constant_d), **chosen)
+    return compile_kernel(update, FLOAT, SIGNATURE, (set_code, rule, constant_d), nogil=False, **chosen)

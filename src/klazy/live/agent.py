@@ -2,14 +2,18 @@
 
 import json
 from pathlib import Path
+from threading import RLock
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array
+from klazy.base.checks import Array, refusal
 from klazy.learners import Learner
 from klazy.live.guards import Guards
+from klazy.live.machine import warn_of_another_machine
 from klazy.live.records import FREEZE, RESUME, Record, check_id
 from klazy.live.state import Live
 
@@ -17,7 +21,10 @@ if TYPE_CHECKING:  # files and explanations are imported when they are asked for
     from klazy.live.explain import Explanation
     from klazy.live.journal import Journal
 
-FORMAT = 1  # of the file that Agent.save writes
+FORMAT = 2  # of the file that Agent.save writes
+_NEEDED = {"engine", "machine", "learner", "state"}  # in that file
+_OPTIONAL = {"guards", "guarded", "ids"}
+COPIED_AT_ONCE = 500  # numbers; while NumPy copies more, other threads run
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -26,7 +33,7 @@ class Agent:
 
     ``agent.t`` is the round about to be played. ``engine`` is as in :func:`~klazy.run`. ``guards`` are limits on what it plays;
     without them it plays the learner's points. A saved agent, once loaded, goes on bit for bit as if it had never stopped;
-    one made by :meth:`open` keeps itself on disk.
+    one made by :meth:`open` keeps itself on disk. Threads may share an agent: they take turns.
 
     >>> agent = Agent(KLazyGD(Simplex(3), sigma=2.0, k=8))
     >>> agent.update([1.0, 0.0, 0.0])
@@ -46,7 +53,8 @@ class Agent:
         self._n = 0 if journal is None else journal.n
         self.learner = live.learner
         self.engine = live.engine
-        self._bare = journal is None and live.guards is None and live.engine == "compiled"
+        self._lock = RLock()  # may be taken again by a signal handler, amid a round
+        self._bare = journal is None and live.guards is None and _plays_in_one_step(live)
         if self._bare:
             self._kernel = live.kernel
             self._flat = live.flat
@@ -61,7 +69,8 @@ class Agent:
     @property
     def state(self) -> Any:
         """The learner's state, which ``learner.step`` would take; its point is the learner's own, before any guards."""
-        return self._live.state
+        with self._lock:
+            return self._live.state
 
     @property
     def t(self) -> int:
@@ -71,7 +80,8 @@ class Agent:
     @property
     def x(self) -> Array:
         """The point to play now, a copy."""
-        return self._live.x
+        with self._lock:
+            return self._live.x
 
     @property
     def switching(self) -> float:
@@ -81,39 +91,50 @@ class Agent:
     def update(self, g: ArrayLike, hint: ArrayLike | None = None, *, id: str | int | None = None) -> Array:
         """End the round: ``g`` is a gradient at ``x``. Returns the next point; refused input changes nothing.
 
-        A round may carry an ``id``: if it is one of the latest 4096, the round was taken before, and nothing changes.
+        A round may carry an ``id``: if it is one of the latest 4096, the round was taken before, and nothing changes. Where
+        threads share the agent, the point may be that of a later round, which another one has ended meanwhile.
         """
         plain = hint is None and id is None and type(g) is np.ndarray and g.dtype is _FLOAT64
         if plain and self._bare:
             try:
-                if self._kernel(self._flat, g) == 0:
+                if (
+                    self._kernel(self._flat, g) == 0
+                ):  # one step for other threads, and so is the copy: no lock
                     return self._x.copy()
             except TypeError:
                 pass  # not contiguous, or read-only: copied below
         text = "" if id is None else check_id(id)
-        if text not in self._live.ids:
-            self._take(self._live.check_round(g, hint, text))
-        return self.x
+        with self._lock:
+            if text not in self._live.ids:
+                self._take(self._live.check_round(g, hint, text))
+            return self._live.x
 
     def _take(self, record: Record) -> None:
         """Work the record out beside the present state, write it down, and only then show it."""
+        if self._bare:  # other threads may play rounds meanwhile, so this one must be a single step, too
+            self._kernel(self._flat, record.numbers)
+            self._live.remember(record.id)
+            return
+        n = self._n
         after = self._live.after(record)
         if self._journal is not None:
             if self._journal.due:
-                self._journal.compact(self._n, self._live.about())
-            self._journal.append(self._n, record)
+                self._journal.compact(n, self._live.about())
+            self._journal.append(n, record)
         self._live.show(record, *after)
-        self._n += 1  # a round interrupted before this leaves the journal ahead, which then takes no more
+        self._n = n + 1  # a round interrupted before this leaves the journal ahead, which then takes no more
 
     def freeze(self) -> None:
         """Play the present point until :meth:`resume`, while the learner goes on learning; the agent must have guards."""
-        if not self._live.require_guards("freeze").frozen:
-            self._take(Record(FREEZE, np.empty(0)))
+        with self._lock:
+            if not self._live.require_guards("freeze").frozen:
+                self._take(Record(FREEZE, np.empty(0)))
 
     def resume(self) -> None:
         """Let the point follow the learner again from the next round on, as far as the guards allow."""
-        if self._live.require_guards("resume").frozen:
-            self._take(Record(RESUME, np.empty(0)))
+        with self._lock:
+            if self._live.require_guards("resume").frozen:
+                self._take(Record(RESUME, np.empty(0)))
 
     def explain(self) -> "Explanation":
         """Why it plays ``x``: from which gradients, how far from moving, held back by which guards.
@@ -129,26 +150,27 @@ class Agent:
         """
         from klazy.live.explain import explain
 
-        return explain(self.learner, self.state, self.guards, self._live.guarded)
+        with self._lock:
+            state = self._live.state
+            guarded = self._live.guarded
+        return explain(self.learner, state, self.guards, guarded)
 
     def save(self, path: str | Path) -> None:
         """Write learner and state to a JSON file, in one step: a crash leaves the old file or the new one."""
         from klazy.base.files import write_durably
 
-        write_durably(Path(path), json.dumps({"format": FORMAT, **self._live.about()}).encode())
+        with self._lock:
+            write_durably(Path(path), seal(self._live.about()))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what :meth:`save` wrote; a file of a newer format is refused."""
-        about = json.loads(Path(path).read_text(encoding="utf-8"))
-        needed = {"format", "engine", "learner", "state"}
-        optional = {"guards", "guarded", "ids"}
-        if not isinstance(about, dict) or about.keys() - optional != needed:
-            raise ValueError(f"Agent needs a file that Agent.save wrote, got {path}; check the path.")
-        if about["format"] != FORMAT:
-            raise ValueError(
-                f"Agent needs a file of format {FORMAT}, got format={about['format']}; install a newer klazy."
-            )
+        """Read what :meth:`save` wrote.
+
+        A damaged file is refused, and so is one of another format. One that was written by another version, or on another kind
+        of CPU, is read, with an :class:`~klazy.OtherMachine` warning.
+        """
+        about = _unseal(Path(path))
+        warn_of_another_machine(about, path, stacklevel=2)
         return cls.__new__(cls)._serve(Live.rebuild(about), None)
 
     @classmethod
@@ -168,8 +190,9 @@ class Agent:
         power, which with the faster ``"batch"`` takes the rounds since the last fsync. One comes with the first round after
         each second. A new agent may begin with a ``state``, that of one in memory, say. Where there is an agent, ``learner``
         may be left out, and must not differ; ``guards`` hold from now on; None keeps those it has. One process at a time can
-        have it open. A torn last record is dropped, and reported by a :class:`~klazy.TornJournal` warning; damage elsewhere
-        is refused with its place.
+        have it open. A torn last record is set aside, and reported by a :class:`~klazy.TornJournal` warning; damage elsewhere
+        is refused with its place. An :class:`~klazy.OtherMachine` warning says that the agent was written by another version
+        or on another kind of CPU.
 
         >>> import tempfile
         >>> folder = tempfile.mkdtemp()
@@ -186,8 +209,9 @@ class Agent:
 
     def close(self) -> None:
         """Force what an opened agent wrote to disk, and let others open it; it takes no more rounds."""
-        if self._journal is not None:
-            self._journal.close()
+        with self._lock:
+            if self._journal is not None:
+                self._journal.close(self._n, self._live.about)
 
     def __enter__(self) -> Self:
         return self
@@ -196,11 +220,14 @@ class Agent:
         self.close()
 
     def __getstate__(self) -> tuple[Any, ...]:
-        live = self._live
-        return live.learner, live.engine, live.state, live.guards, live.guarded, tuple(live.ids)
+        if self._journal is not None:
+            remedy = "its rounds would reach no disk; save it, and load the file"
+            raise refusal("Agent", "to live in memory to be copied", "path", self._journal.folder, remedy)
+        with self._lock:
+            live = self._live
+            return live.learner, live.engine, live.state, live.guards, live.guarded, tuple(live.ids)
 
     def __setstate__(self, saved: tuple[Any, ...]) -> None:
-        """A copy is an agent in memory, whatever it was copied from."""
         learner, engine, state, guards, guarded, ids = saved
         live = Live(learner, engine, state, guards)
         live.guarded = guarded
@@ -210,3 +237,37 @@ class Agent:
     def __repr__(self) -> str:
         guards = "" if self.guards is None else f", guards={self.guards!r}"
         return f"Agent({self.learner!r}, t={self.t}{guards})"
+
+
+def _plays_in_one_step(live: Live) -> bool:
+    """Whether a call of the kernel is all of a round, and no other thread can see it, or a copy of the point, half done."""
+    if live.engine != "compiled" or live.learner.accepts_hints:
+        return False
+    is_compiled = not isinstance(live.kernel, FunctionType)
+    return is_compiled and live.learner.domain.dim <= COPIED_AT_ONCE
+
+
+def seal(about: dict[str, Any]) -> bytes:
+    """The file of an agent, with a checksum of all that is said of it."""
+    text = json.dumps(about)
+    checksum = f"{crc32(text.encode()):08x}"
+    return f'{{"format": {FORMAT}, "checksum": "{checksum}", "agent": {text}}}'.encode()
+
+
+def _unseal(path: Path) -> dict[str, Any]:
+    """What :func:`seal` has sealed; a file that differs from it in a single byte is refused."""
+    data = path.read_bytes()
+    try:
+        file = json.loads(data)
+    except (ValueError, RecursionError):
+        file = None
+    if not isinstance(file, dict) or "format" not in file or not isinstance(file.get("agent", {}), dict):
+        raise refusal("Agent.load", "a file that Agent.save wrote", "path", path, "check the path")
+    if file["format"] != FORMAT:
+        remedy = "load it with the klazy that wrote it"
+        raise refusal("Agent.load", f"a file of format {FORMAT}", "format", repr(file["format"]), remedy)
+    about = file.get("agent", {})
+    if data != seal(about) or about.keys() - _OPTIONAL != _NEEDED:
+        remedy = "it is damaged; restore it from a backup"
+        raise refusal("Agent.load", "a file as Agent.save wrote it", "path", path, remedy)
+    return about

@@ -111,7 +111,7 @@ class Guards(Config):
         if self.G is None or self.above != "refuse":
             return
         for name, vector in (("g", g), ("hint", hint)):
-            size = 0.0 if vector is None else float(np.linalg.norm(vector))
+            size = 0.0 if vector is None else _measure(vector)
             if size > self.G:
                 remedy = "leave the round out, or use above='clip'"
                 raise refusal("Agent.update", f"|{name}| <= G={self.G}", f"|{name}|", size, remedy)
@@ -206,5 +206,10 @@ def go_by_units(domain: ConvexSet, x: Array, goal: Array, fits: Callable[[Array]
 
 def _shorten(vector: Array, G: float) -> Array:
     """``vector`` itself if it is no longer than G, else cut to G."""
-    size = float(np.linalg.norm(vector))
+    size = _measure(vector)
     return vector if size <= G else vector * (G / size)
+
+
+def _measure(vector: Array) -> float:
+    """The Euclidean norm, the same on every CPU, which one by BLAS is not."""
+    return math.sqrt(float((vector * vector).sum()))

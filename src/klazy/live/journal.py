@@ -6,6 +6,7 @@ last one, and only then is the journal emptied; records that a snapshot already 
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -29,6 +30,7 @@ from klazy.live.records import (
 PAUSES = {"always": 0.0, "batch": 1.0}  # seconds that may pass between two fsyncs
 LIMIT = 2**23  # bytes; a longer journal goes into a snapshot
 _TITLE = b"klazy agent"
+_UNBORN = {"n": 0}  # the snapshot of an agent whose first files are still being written
 
 
 class Journal:
@@ -36,11 +38,13 @@ class Journal:
 
     ``about`` is the snapshot, None for a new agent. ``records`` are those after it; ``torn`` is the byte from which on the
     journal was dropped, or None. ``n`` is the number of the record that comes next.
+
+    Whoever closes an agent leaves a snapshot beside an empty journal. A journal that ends in a torn record was never closed.
     """
 
     def __init__(self, folder: str | Path, sync: str = "always") -> None:
         self._pause = PAUSES[one_of(sync, "sync", "Agent.open", tuple(PAUSES))]
-        self.folder = Path(folder)
+        self.folder = Path(folder).absolute()  # the same one wherever the process goes
         self._pid = os.getpid()
         self._synced = monotonic()
         if self.folder.exists() and not self.folder.is_dir():
@@ -48,8 +52,13 @@ class Journal:
                 "Agent.open", "a folder", "path", self.folder, "Agent.load reads a file of Agent.save"
             )
         self.folder.mkdir(exist_ok=True)
-        self._file = _lock(self.folder / "journal", self.folder)
+        self._path = str(self.folder / "journal")
+        self._file = _lock(Path(self._path), self.folder)
         try:
+            self._identity = os.fstat(self._file.fileno())
+            self._require_place()
+            for left in self.folder.glob("snapshot.????????.partial"):  # by one that was killed
+                left.unlink()
             self._read(self._file.readall())
         except BaseException:
             self._file.close()
@@ -59,28 +68,45 @@ class Journal:
         self.about: dict[str, Any] | None = None
         self.records: list[Record] = []
         self.torn: int | None = None
+        self._dropped = b""
         snapshot = self.folder / "snapshot"
         self.n = 0
         self._length = 0
         if snapshot.exists():
-            self.about = _read_snapshot(snapshot)
-            first = self.about["n"]
-            key = _key(self.about["learner"])
-            self._length, self.records, self.torn = read(data, key, first, self.folder / "journal")
-            self.n = first + len(self.records)
-        elif len(data) > FIRST:
+            about = _read_snapshot(snapshot)
+            if about != _UNBORN:
+                self._read_records(about, data)
+        elif data:
             raise damage(self.folder, "a snapshot beside the journal", "snapshot", None)
         self._first = self._durable = self.n
         self._doubtful = True  # until a snapshot was taken: nothing may follow a journal that was just read
 
+    def _read_records(self, about: dict[str, Any], data: bytes) -> None:
+        self.about = about
+        first = about["n"]
+        key = _key(about["learner"])
+        self._length, self.records, self.torn = read(data, key, first, self._path)
+        self.n = first + len(self.records)
+        if self.torn is not None:
+            self._dropped = data[:FIRST] + data[self.torn :]
+
     def begin(self, learner: dict[str, Any], width: int) -> None:
-        """Start the journal of a new agent, of records of up to ``width`` numbers; its first snapshot comes after this."""
+        """Start the journal of a new agent, of records of up to ``width`` numbers; its first snapshot comes after this.
+
+        Until then a snapshot says that there is no agent yet, so that a journal without one is always damage.
+        """
+        write_durably(self.folder / "snapshot", _write_snapshot(_UNBORN))
         self._length = length_of(width)
         os.ftruncate(self._file.fileno(), 0)
         _write(self._file.fileno(), build_header(self._length, _key(learner)), 0)
         os.fsync(self._file.fileno())
-        sync_folder(self.folder)
-        sync_folder(self.folder.absolute().parent)
+        sync_folder(self.folder.parent)
+
+    def keep_dropped(self) -> Path:
+        """Set aside what is dropped of a torn journal: it is a journal of its own, with the records from the torn one on."""
+        file = self.folder / f"torn-{self.n}-{crc32(self._dropped):08x}"
+        write_durably(file, self._dropped)
+        return file
 
     @property
     def due(self) -> bool:
@@ -91,9 +117,7 @@ class Journal:
         """Take a snapshot of everything before record ``n``, then empty the journal."""
         self._require_writer(n)
         self._doubtful = True  # until all of this is done
-        text = json.dumps({"n": n, **about}).encode() + b"\n"
-        first = b"%s %d %08x\n" % (_TITLE, FORMAT, crc32(text))
-        write_durably(self.folder / "snapshot", first + text)
+        write_durably(self.folder / "snapshot", _write_snapshot({"n": n, **about}))
         os.ftruncate(self._file.fileno(), FIRST)
         self._first = self._durable = n
         self._force()
@@ -120,14 +144,15 @@ class Journal:
         self._synced = monotonic()
 
     def _require_writer(self, n: int) -> None:
-        if self._file.closed:
-            raise refusal(
-                "Agent", "an open journal", "path", self.folder, "it was closed; open the agent again"
-            )
         if os.getpid() != self._pid:
             raise refusal(
                 "Agent", "the process that opened it", "path", self.folder, "this one was forked from that"
             )
+        if self._file.closed:
+            raise refusal(
+                "Agent", "an open journal", "path", self.folder, "it was closed; open the agent again"
+            )
+        self._require_place()
         if n != self.n:
             raise refusal(
                 "Agent",
@@ -137,11 +162,40 @@ class Journal:
                 "one was interrupted; open the agent again",
             )
 
-    def close(self) -> None:
-        """Force everything to disk, and let others open the agent."""
-        if not self._file.closed:
-            with self._file:
+    def _require_place(self) -> None:
+        """Refuse to write into a folder that was moved, or that another one has replaced."""
+        if not self._is_in_place():
+            remedy = "it was moved, removed or replaced; open the agent again"
+            raise refusal("Agent", "the folder that it was opened in", "path", self.folder, remedy)
+
+    def _is_in_place(self) -> bool:
+        try:
+            there = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return os.path.samestat(there, self._identity)
+
+    def close(self, n: int, describe: Callable[[], dict[str, Any]]) -> None:
+        """Leave a snapshot of everything before record ``n`` on disk and an empty journal, and let others open the agent.
+
+        After an interrupted round, or in a folder that was moved, the journal is only forced to disk.
+        """
+        if self._file.closed:
+            return
+        with self._file:
+            if n != self.n or not self._is_in_place():
                 os.fsync(self._file.fileno())
+            elif self._doubtful or n > self._first:
+                self.compact(n, describe())
+
+    def release(self) -> None:
+        """Let others open the agent; its files stay as they are."""
+        self._file.close()
+
+
+def _write_snapshot(about: dict[str, Any]) -> bytes:
+    text = json.dumps(about).encode() + b"\n"
+    return b"%s %d %08x\n" % (_TITLE, FORMAT, crc32(text)) + text
 
 
 def _read_snapshot(path: Path) -> dict[str, Any]:

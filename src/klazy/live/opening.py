@@ -8,6 +8,7 @@ from klazy.base.checks import refusal
 from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.journal import Journal
+from klazy.live.machine import warn_of_another_machine
 from klazy.live.records import TornJournal
 from klazy.live.state import Live
 
@@ -34,14 +35,17 @@ def open_agent(
             live = Live(learner, engine, state, guards)
             journal.begin(live.learner.to_dict(), live.width)
         else:
+            warn_of_another_machine(journal.about, path, stacklevel=3)
             live = _replay(journal, learner, engine)
             live.guard_by(guards)
         if journal.torn is not None:
+            kept = journal.keep_dropped()
             dropped = f"the journal ends in a torn record, dropped from byte {journal.torn} on"
-            warnings.warn(f"{path}: {dropped}; go on in round t={live.t}.", TornJournal, stacklevel=3)
+            remedy = f"go on in round t={live.t}; what was dropped is in {kept.name}"
+            warnings.warn(f"{path}: {dropped}; {remedy}.", TornJournal, stacklevel=3)
         journal.compact(journal.n, live.about())
     except BaseException:
-        journal.close()
+        journal.release()
         raise
     return live, journal
 

@@ -11,6 +11,7 @@ from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
 from klazy.learners.base import describe_state, rebuild_state
 from klazy.live.guards import Guards, GuardState
+from klazy.live.machine import describe_machine
 from klazy.live.records import FREEZE, HINTED, RESUME, ROUND, Record
 
 REMEMBERED = 4096  # ids of rounds, the latest
@@ -61,7 +62,10 @@ class Live:
     @property
     def state(self) -> Any:
         """The learner's state, which ``learner.step`` would take."""
-        return self._state if self.engine == "step" else self.layout.unpack(self.flat)
+        if self.engine == "step":
+            return self._state
+        now = np.frombuffer(self.flat.tobytes())  # in one step: other threads may be playing rounds
+        return self.layout.unpack(now)
 
     @property
     def t(self) -> int:
@@ -142,8 +146,12 @@ class Live:
             self._state = form
         elif form is not None:
             self.flat[:] = form
-        if record.id:
-            self.ids[record.id] = None
+        self.remember(record.id)
+
+    def remember(self, id: str) -> None:
+        """Keep the id of a round, if it has one, and forget the oldest where there are too many."""
+        if id:
+            self.ids[id] = None
             if len(self.ids) > REMEMBERED:
                 del self.ids[next(iter(self.ids))]
 
@@ -155,8 +163,9 @@ class Live:
 
     def about(self) -> dict[str, Any]:
         """All of this as plain JSON values."""
-        about = {
+        about: dict[str, Any] = {
             "engine": self.engine,
+            "machine": describe_machine(self.engine),
             "learner": self.learner.to_dict(),
             "state": describe_state(self.state),
         }
@@ -180,6 +189,9 @@ class Live:
             )
         guards = Guards.from_dict(about["guards"]) if "guards" in about else None
         live = cls(learner, about["engine"], state, guards)
-        live.guarded = rebuild_state(live.guarded, about.get("guarded"))
+        if guards is not None:
+            live.guarded = rebuild_state(live.guarded, about.get("guarded"))
+            if live.guarded is None:
+                raise ValueError("Agent needs the state of its guards, got none; the file is damaged.")
         live.ids = dict.fromkeys(about.get("ids", ()))
         return live
