@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from audit import amount, record
-from cases import COMPILED, COMPILED_SETS, LEARNERS, SCHEDULES, SETS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import config
 
 import klazy as kl
+from cases import COMPILED, COMPILED_SETS, LEARNERS, SCHEDULES, SETS
 from klazy.base.checks import LARGEST, Array
 from klazy.kernels.layout import find_missing_part
 from klazy.learners.base import describe_state, is_finite, rebuild_state

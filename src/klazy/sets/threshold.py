@@ -90,7 +90,7 @@ def _bracketed_theta(
 
 
 def _nearest_kink(v: Array, floor: Array, cap: Array, low: Array, high: Array) -> Array:
-    """The place in ``(low, high)`` nearest to its middle beside which a coordinate meets one of its bounds; inf if there is none."""
+    """The place in ``(low, high)`` nearest to its middle beside which a coordinate meets one of its bounds, or inf."""
     kinks = np.concatenate((v - floor, v - cap), axis=-1)
     rounding = _EPS * np.abs(kinks)
     places = np.concatenate((kinks - rounding, kinks + rounding), axis=-1)
