@@ -9,13 +9,18 @@ Input is checked once, where it enters, and refused with one sentence of the for
 
 import math
 import numbers
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+LARGEST_SIZE = (
+    2**53
+)  # of an array: far more than any memory holds, and a number that NumPy still takes for a size
 
 
 class Refused(ValueError):
@@ -28,7 +33,11 @@ def refusal(owner: str, condition: str, name: str, value: object, remedy: str) -
 
 
 def real_array(values: ArrayLike, name: str, owner: str, *, finite: bool = True) -> Array:
-    """``values`` as C-contiguous float64, copied only if it must be; complex, text and ragged input is refused."""
+    """``values`` as C-contiguous float64, copied only if it must be; complex, text, ragged and masked input is refused."""
+    if type(values) is not np.ndarray and hides_entries(values):
+        raise refusal(
+            owner, "numbers that are all there", name, "a masked array", "fill or remove what is masked"
+        )
     try:
         array = np.asarray(values)
     except ValueError:
@@ -40,12 +49,23 @@ def real_array(values: ArrayLike, name: str, owner: str, *, finite: bool = True)
             owner, "real numbers", name, f"an array of dtype {array.dtype}", "convert it to float64"
         )
     if array.dtype != np.float64 or not array.flags.c_contiguous:
-        array = np.array(array, dtype=np.float64, order="C")
+        with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, which is found below
+            array = np.array(array, dtype=np.float64, order="C")
     if finite and not all_finite(array):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         entry = f"{name}{list(where)}" if where else name
         raise refusal(owner, "finite numbers", entry, array[where], "remove or fill NaN and inf")
     return array
+
+
+def hides_entries(values: Any) -> bool:
+    """Whether this is a masked array, or a list of some, with entries that are masked; NumPy would take what lies below."""
+    masked_arrays = sys.modules.get("numpy.ma")  # without it there are none, and to import it takes time
+    if masked_arrays is None:
+        return False
+    if isinstance(values, list | tuple):
+        return any(masked_arrays.is_masked(row) for row in values)
+    return masked_arrays.is_masked(values)
 
 
 def all_finite(array: Array) -> bool:
@@ -92,13 +112,21 @@ def coordinates(value: ArrayLike, name: str, owner: str, dim: int) -> Array:
 
 def number(value: Any, name: str, owner: str) -> float:
     """A finite real number (NumPy scalars included, booleans and text not)."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
+    if isinstance(value, np.ndarray) and value.ndim == 0 and not hides_entries(value):
         value = value.item()
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     largest: Any = sys.float_info.max
     if not real or not -largest <= value <= largest:
-        raise refusal(owner, f"a finite number {name}", name, repr(value), "give a float")
+        raise refusal(owner, f"a finite number {name}", name, _spell(value), "give a float")
     return float(value)
+
+
+def _spell(value: object) -> str:
+    """What ``repr`` says, also of integers that Python finds too long to print."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"an integer of {int(value).bit_length()} bits"  # pyright: ignore[reportArgumentType]
 
 
 def positive(value: Any, name: str, owner: str, remedy: str = "give a number above zero") -> float:
@@ -125,9 +153,39 @@ def whole(value: Any, name: str, owner: str, condition: str, remedy: str) -> int
     return int(result)
 
 
+def size(value: Any, name: str, owner: str, condition: str, remedy: str) -> int:
+    """A number of rounds or coordinates, for which there will be an array."""
+    result = whole(value, name, owner, condition, remedy)
+    if result > LARGEST_SIZE:
+        raise refusal(owner, f"{name} <= {LARGEST_SIZE}", name, value, "no memory holds more")
+    return result
+
+
+def file_path(value: Any, name: str, owner: str) -> Path:
+    """The path of a file, as text or a path; a number would be taken for an open file."""
+    if isinstance(value, str | os.PathLike):
+        try:
+            path = Path(value)
+            if b"\0" not in os.fsencode(path):
+                return path
+        except (TypeError, ValueError):  # bytes, or letters that no file name can have
+            pass
+    raise refusal(owner, "the path of a file", name, repr(value), "give a str or a Path")
+
+
+def seeded(seed: Any, owner: str) -> "np.random.Generator":  # quoted: numpy.random loads slowly
+    """What ``numpy.random.default_rng`` makes of a seed."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise refusal(
+            owner, "a seed that numpy.random.default_rng takes", "seed", repr(seed), "give a whole number"
+        ) from None
+
+
 def one_of(value: str, name: str, owner: str, allowed: tuple[str, ...]) -> str:
     """``value`` if it is one of the allowed words."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         words = ", ".join(map(repr, allowed))
         raise refusal(owner, f"{name} to be one of {words}", name, repr(value), "choose one of these")
     return value
