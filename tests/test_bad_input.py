@@ -295,7 +295,8 @@ REFUSED = {
         lambda: kl.run(MEMORY, G, hints=[np.ma.array(row, mask=row > 0.0) for row in G])
     ),
     "L2Ball needs a finite number radius, got radius=masked; give a float.": lambda: kl.L2Ball(
-        2, np.ma.masked
+        2,
+        np.ma.masked,  # pyright: ignore
     ),
     "L2Ball needs a finite number radius, got radius=an integer of 16610 bits; give a float.": (
         lambda: kl.L2Ball(2, 10**5000)

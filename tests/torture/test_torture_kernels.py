@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 import signal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ class Guarded:
         first = self._open_room((name, inner), inner)
         if at_end:
             first += inner - array.nbytes
-        place = (ctypes.c_char * array.nbytes).from_address(first) if array.nbytes else bytearray()
+        place: Any = (ctypes.c_char * array.nbytes).from_address(first) if array.nbytes else bytearray()
         copy = np.frombuffer(place, dtype=array.dtype, count=array.size).reshape(array.shape)
         if array.size:
             copy[...] = array
@@ -174,6 +175,8 @@ def test_engines_agree_on_random_configurations():
     for _ in range(tried):
         domain = PLACES[rng.integers(len(PLACES))]
         family = FAMILIES[rng.integers(len(FAMILIES))]
+        if family == "LogWealthCosts" and not isinstance(domain, kl.Simplex):
+            family = "LinearCosts"  # wealth is defined for shares alone
         movement = list(MOVEMENTS.values())[rng.integers(len(MOVEMENTS))](domain.dim)
         costs = costs_of(family, ROUNDS, domain.dim, int(rng.integers(2**31)))
         scale = 1.0
@@ -222,5 +225,5 @@ def test_a_billion_rounds_stay_finite_and_inside_and_their_accounts_are_exact():
         "rounds",
         "Rounds of k-lazyGD in one run",
         rounds,
-        "finite and inside the set, and every sum is what an exact sum is",
+        "finite and inside the set; sums differ from exact ones by no more than rounding allows",
     )
