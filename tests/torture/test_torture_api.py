@@ -430,3 +430,34 @@ def test_hostile_calls_are_refused_in_a_sentence_or_work(little_memory):
         tried,
         "refused in a sentence, or worked",
     )
+
+
+def test_a_damaged_trace_is_refused_in_a_sentence(tmp_path):
+    TRACE.save(tmp_path / "whole.npz")
+    whole = (tmp_path / "whole.npz").read_bytes()
+    rng = np.random.default_rng(0)
+    file = tmp_path / "damaged.npz"
+    tried = amount(100, 100_000)
+    refused = []
+    for _ in range(tried):
+        bad = bytearray(whole)
+        if rng.random() < 0.5:
+            bad = bad[: rng.integers(len(bad))]
+        else:
+            bad[rng.integers(len(bad))] ^= 1 << int(rng.integers(8))
+        file.write_bytes(bytes(bad))
+        try:
+            back = kl.Trace.load(file)
+        except Exception as error:
+            refused.append(error)
+        else:  # a bit of the archive that says nothing, such as a date
+            assert back.totals == TRACE.totals
+            assert np.array_equal(back.x, TRACE.x)
+    assert len(refused) > tried / 2
+    assert [error for error in refused if not is_refusal(error, {})] == []
+    record(
+        "trace",
+        "Bits flipped in and bytes cut from a saved trace",
+        tried,
+        "refused, or what was saved was read",
+    )

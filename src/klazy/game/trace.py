@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
     from klazy.theory.diagnosis import Diagnosis
 
-FORMAT = 1  # of the file that Trace.save writes
+FORMAT = 2  # of the file that Trace.save writes; in 1 it did not name its arrays
 STILL = 1e-12  # a coordinate that changes by no more has not moved
 BLOCK = 4096  # rounds that are looked at together: they stay in the processor's cache
 
@@ -239,6 +240,7 @@ class Trace(Generic[S]):
         arrays: dict[str, Any] = dict(self.kept)
         if self.x0 is not None:
             arrays["x0"] = self.x0
+        about["arrays"] = list(arrays)
         with open(file_path(path, "path", "Trace.save"), "wb") as file:
             np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
 
@@ -246,12 +248,15 @@ class Trace(Generic[S]):
     def load(cls, path: str | Path) -> "Trace[Any]":
         """Read what :meth:`save` wrote; a file of a newer format is refused, and so is a damaged one."""
         path = file_path(path, "path", "Trace.load")
+        data = path.read_bytes()
         try:
-            about, arrays = _read_file(path)
+            about, arrays = _read_file(data)
             if about.pop("format") > FORMAT:
                 raise refusal(
                     "Trace.load", f"a file of format <= {FORMAT}", "path", path, "install a newer klazy"
                 )
+            if about.pop("arrays", list(arrays)) != list(arrays):
+                raise ValueError("arrays are missing")
             totals = Totals(*about.pop("totals"))
             movement = Movement.from_dict(about.pop("movement"))
             text = about.pop("learner")
@@ -259,7 +264,7 @@ class Trace(Generic[S]):
             return Trace[Any](
                 **about, totals=totals, movement=movement, kept=arrays, state=None, x0=x0, text=text
             )
-        except (OSError, Refused):
+        except Refused:
             raise
         except (
             Exception
@@ -273,9 +278,9 @@ class Trace(Generic[S]):
             ) from damage
 
 
-def _read_file(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+def _read_file(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     """What the file says of the run, and its arrays."""
-    with np.load(path, allow_pickle=False) as file:
+    with np.load(BytesIO(data), allow_pickle=False) as file:
         about = json.loads(str(file["about"]))
         return about, {name: file[name] for name in file.files if name != "about"}
 
