@@ -275,15 +275,19 @@ TO_MEND = {
     ("ConvexSet.contains", "tol"),
     ("Polytope", "A"),
     ("StronglyAdaptive", "G"),
+    ("ader", "G"),
     ("ader", "T"),
     ("product_grid", "memories"),
     ("product_grid", "sigmas"),
     ("sader", "G"),
     ("sader", "T"),
+    ("sader", "movement_weight"),
     ("sader_k", "G"),
     ("sader_k", "T"),
+    ("sader_k", "movement_weight"),
     ("scream", "G"),
     ("scream", "T"),
+    ("scream", "movement_weight"),
 }
 
 

@@ -164,8 +164,9 @@ def run_many(
     else:
         check_learners("run_many", [learners])
         pairs = [(learners, sequence) for sequence in sequences or []]
+    engine = one_of(options.get("engine", "auto"), "engine", "run_many", ENGINES)
     have_kernels = all(find_missing_part(*pair) is None for pair in pairs)
-    if have_kernels and options.get("engine") != "step":
+    if have_kernels and engine != "step":
         return _run_in_threads(pairs, options, workers)
     return _run_in_processes(pairs, options, workers)
 
