@@ -63,9 +63,9 @@ def hides_entries(values: Any) -> bool:
     masked_arrays = sys.modules.get("numpy.ma")  # without it there are none, and to import it takes time
     if masked_arrays is None:
         return False
-    if isinstance(values, list | tuple):
-        return any(masked_arrays.is_masked(row) for row in values)
-    return masked_arrays.is_masked(values)
+    kind = masked_arrays.MaskedArray
+    found = values if isinstance(values, list | tuple) else [values]
+    return any(isinstance(array, kind) and masked_arrays.is_masked(array) for array in found)
 
 
 def all_finite(array: Array) -> bool:
