@@ -54,9 +54,10 @@ KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_ensembles.py tes
 uncompiled: .venv/ready
 	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(KERNELS)
 
-# Hours of hostile input, kills and damage to files; `make test` runs a sample of each.
+# Hours of hostile input, kills and damage to files, and the table of docs/reliability.md; `make test` runs a sample of each.
 torture: .venv/ready
 	KLAZY_TORTURE=full $(BIN)/pytest -q -n auto --dist worksteal tests/torture
+	$(BIN)/python benchmarks/reliability.py --write docs/reliability.md
 
 # Mathematics in the site is drawn by MathJax, from npm.
 docs/node_modules: docs/package.json

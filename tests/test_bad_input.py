@@ -260,8 +260,42 @@ REFUSED = {
     "regret needs the run's costs, T=4 and dim=3, got costs=LinearCosts(T=1, dim=3); pass those of the run.": (
         lambda: kl.regret(kl.run(GD, G), G, costs=G[:1])
     ),
-    "regret needs finite costs of the comparator, got f_1(u_1)=nan; choose u in the set.": (
-        lambda: kl.regret(kl.run(kl.GD(kl.Simplex(3), 1.0), kl.LogWealthCosts(G)), [-1.0, -1.0, -1.0])
+    "regret needs finite costs of the comparator, got f_1(u_1)=inf; choose u in the set.": (
+        lambda: kl.regret(kl.run(kl.GD(kl.L2Ball(3, 1.0, [2.0, 2.0, 2.0]), 1.0), STEEP), [1.0, 2.0, 2.0])
+    ),
+    "regret needs a comparator in L2Ball(dim=3), got u=a point outside; project it first.": (
+        lambda: kl.regret(kl.run(GD, G, engine="step"), [0.8, 0.8, 0.8])
+    ),
+    "regret needs a trace, got trace=3; pass what run returned.": lambda: kl.regret(3, G),  # pyright: ignore
+    "certify needs a trace, got trace=None; pass what run returned.": lambda: kl.certify(None, G),  # pyright: ignore
+    "Trace.diagnose needs a finite number G, got G='big'; give a float.": (
+        lambda: kl.run(GD, G, engine="step").diagnose(G="big")  # pyright: ignore
+    ),
+    "Trace.save needs the path of a file, got path=1; give a str or a Path.": (
+        lambda: kl.run(GD, G, engine="step").save(1)  # pyright: ignore
+    ),
+    "run needs points in L2Ball(dim=3), got x_3=[2.0, 0.0, 0.0]; let Leaving.step project what it returns.": (
+        lambda: kl.run(Leaving(BALL, 1.0), G)
+    ),
+    "run needs points in L2Ball(dim=3), got x_3=[2.0, 0.0, 0.0]; let Leaving.step project what it returns": (
+        lambda: kl.run(Leaving(BALL, 1.0), G, record="totals")
+    ),
+    # masked arrays, whose entries NumPy would take from under the mask
+    "LinearCosts needs numbers that are all there, got g=a masked array; fill or remove what is masked.": (
+        lambda: kl.run(GD, np.ma.masked_greater(G + np.eye(4, 3), 1.5))
+    ),
+    "L2Ball needs numbers that are all there, got center=a masked array; fill or remove what is masked.": (
+        lambda: kl.L2Ball(2, center=np.ma.array([1.0, 2.0], mask=[False, True]))
+    ),
+    "run needs numbers that are all there, got hints=a masked array; fill or remove what is masked.": (
+        lambda: kl.run(MEMORY, G, hints=[np.ma.array(row, mask=row > 0.0) for row in G])
+    ),
+    "L2Ball needs a finite number radius, got radius=masked; give a float.": lambda: kl.L2Ball(
+        2,
+        np.ma.masked,  # pyright: ignore
+    ),
+    "L2Ball needs a finite number radius, got radius=an integer of 16610 bits; give a float.": (
+        lambda: kl.L2Ball(2, 10**5000)
     ),
     "run_many needs learners, got learners[1]=3; write run_many([GD(L2Ball(5), 1.0)], costs).": (
         lambda: kl.run_many([GD, 3], G)  # pyright: ignore
@@ -291,6 +325,17 @@ class Mine(kl.Costs):
 
     def window(self, first, last):
         raise NotImplementedError
+
+
+class Leaving(kl.GD):
+    """A learner of one's own that leaves its set after two rounds."""
+
+    def step(self, state, g):
+        x = np.array([float(state.t == 2) * 2.0, 0.0, 0.0])
+        return state._replace(t=state.t + 1, x=x)
+
+
+STEEP = kl.CallableCosts(4, 3, lambda t, x: 0.0 if x[0] > 1.1 else np.inf, lambda t, x: np.zeros(3))
 
 
 class Falling(kl.Schedule):

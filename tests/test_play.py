@@ -138,11 +138,12 @@ class TestTrace:
         assert all(np.array_equal(back.kept[name], trace.kept[name]) for name in trace.kept)
         assert back.x0 is not None
         assert back.x0.tolist() == [0.0, 0.0, 0.0]
-        assert kl.regret(back, np.zeros(3), costs=g).total == kl.regret(trace, np.zeros(3)).total
+        u = kl.Simplex(3).start
+        assert kl.regret(back, u, costs=g).total == kl.regret(trace, u).total
         with pytest.raises(
             ValueError, match="regret needs the run's costs, got a trace loaded from a file; pass costs="
         ):
-            kl.regret(back, np.zeros(3))
+            kl.regret(back, u)
 
 
 class TestRegret:
@@ -158,7 +159,7 @@ class TestRegret:
         assert str(r).splitlines()[4].split()[0] == "total"
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-    @pytest.mark.parametrize("u", [np.zeros(3), np.ones(3)], ids=["zeros", "ones"])
+    @pytest.mark.parametrize("u", [np.zeros(3), 0.5 * np.ones(3)], ids=["zeros", "halves"])
     def test_costs_and_comparators_that_are_not_finite_are_refused_where_they_stand(self, u, value):
         trace = kl.run(kl.GD(kl.L2Ball(3), 1.0), np.ones((4, 3)))
         spoilt = np.ones((4, 3))

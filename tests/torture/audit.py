@@ -18,7 +18,13 @@ def amount(sample: int, full: int) -> int:
 
 
 def record(name: str, what: str, tried: int, outcome: str) -> None:
-    """Keep what a test has done, for the table of docs/reliability.md; ``outcome`` is a short sentence."""
+    """Keep what a test has done, for the table of docs/reliability.md; ``outcome`` is a short sentence.
+
+    A sample does not replace the record of a whole test.
+    """
+    file = RECORDS / f"{name}.json"
+    if not FULL and file.exists() and json.loads(file.read_text(encoding="utf-8"))["full"]:
+        return
     RECORDS.mkdir(parents=True, exist_ok=True)
     about = {"what": what, "tried": tried, "outcome": outcome, "full": FULL, "date": date.today().isoformat()}
-    (RECORDS / f"{name}.json").write_text(json.dumps(about), encoding="utf-8")
+    file.write_text(json.dumps(about), encoding="utf-8")

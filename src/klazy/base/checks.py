@@ -9,13 +9,18 @@ Input is checked once, where it enters, and refused with one sentence of the for
 
 import math
 import numbers
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+LARGEST_SIZE = (
+    2**53
+)  # of an array: more than any memory holds, and a number that NumPy still takes for a size
 
 # Numbers of this size keep every step, square and sum of squares of 2^53 rounds far from overflow and underflow.
 LARGEST = 1e60
@@ -35,8 +40,13 @@ def refusal(owner: str, condition: str, name: str, value: object, remedy: str) -
 def real_array(values: ArrayLike, name: str, owner: str, *, limit: float = LARGEST) -> Array:
     """``values`` as C-contiguous float64, copied only if it must be; complex, text and ragged input is refused.
 
-    So are numbers farther from zero than ``limit``. Without a limit, ``math.inf``, NaN and inf are not searched for.
+    So are masked entries and numbers farther from zero than ``limit``. Without a limit, ``math.inf``, NaN and inf are not
+    searched for.
     """
+    if type(values) is not np.ndarray and hides_entries(values):
+        raise refusal(
+            owner, "numbers that are all there", name, "a masked array", "fill or remove what is masked"
+        )
     try:
         array = np.asarray(values)
     except ValueError:
@@ -48,7 +58,8 @@ def real_array(values: ArrayLike, name: str, owner: str, *, limit: float = LARGE
             owner, "real numbers", name, f"an array of dtype {array.dtype}", "convert it to float64"
         )
     if array.dtype != np.float64 or not array.flags.c_contiguous:
-        array = np.array(array, dtype=np.float64, order="C")
+        with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, which is found below
+            array = np.array(array, dtype=np.float64, order="C")
     if limit < math.inf and not is_within(array, limit):
         raise _refuse_entry(array, name, owner, limit)
     return array
@@ -63,6 +74,16 @@ def _refuse_entry(array: Array, name: str, owner: str, limit: float) -> Refused:
     if np.isfinite(value):
         return refusal(owner, f"numbers within +-{limit:g}", entry, value, "use larger units")
     return refusal(owner, "finite numbers", entry, value, "remove or fill NaN and inf")
+
+
+def hides_entries(values: Any) -> bool:
+    """Whether this is a masked array, or a list of some, with entries that are masked; NumPy would take what lies below."""
+    masked_arrays = sys.modules.get("numpy.ma")  # without it there are none, and to import it takes time
+    if masked_arrays is None:
+        return False
+    kind = masked_arrays.MaskedArray
+    found = values if isinstance(values, list | tuple) else [values]
+    return any(isinstance(array, kind) and masked_arrays.is_masked(array) for array in found)
 
 
 def is_within(array: Array, limit: float) -> bool:
@@ -114,14 +135,22 @@ def coordinates(value: ArrayLike, name: str, owner: str, dim: int) -> Array:
 
 def number(value: Any, name: str, owner: str, *, limit: float = LARGEST) -> float:
     """A real number (NumPy scalars included, booleans and text not)."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
+    if isinstance(value, np.ndarray) and value.ndim == 0 and not hides_entries(value):
         value = value.item()
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not -FINITE <= value <= FINITE:
-        raise refusal(owner, f"a finite number {name}", name, repr(value), "give a float")
+        raise refusal(owner, f"a finite number {name}", name, _spell(value), "give a float")
     if not -limit <= value <= limit:
-        raise refusal(owner, f"{name} within +-{limit:g}", name, repr(value), "use larger units")
+        raise refusal(owner, f"{name} within +-{limit:g}", name, _spell(value), "use larger units")
     return float(value)
+
+
+def _spell(value: object) -> str:
+    """What ``repr`` says, also of integers that Python finds too long to print."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"an integer of {int(value).bit_length()} bits"  # pyright: ignore[reportArgumentType]
 
 
 def positive(
@@ -157,9 +186,39 @@ def whole(value: Any, name: str, owner: str, condition: str, remedy: str) -> int
     return int(result)
 
 
+def size(value: Any, name: str, owner: str, condition: str, remedy: str) -> int:
+    """A number of rounds or coordinates, for which there will be an array."""
+    result = whole(value, name, owner, condition, remedy)
+    if result > LARGEST_SIZE:
+        raise refusal(owner, f"{name} <= {LARGEST_SIZE}", name, value, "no memory holds more")
+    return result
+
+
+def file_path(value: Any, name: str, owner: str) -> Path:
+    """The path of a file, as text or a path; a number would be taken for an open file."""
+    if isinstance(value, str | os.PathLike):
+        try:
+            path = Path(value)
+            if b"\0" not in os.fsencode(path):
+                return path
+        except (TypeError, ValueError):  # bytes, or letters that no file name can have
+            pass
+    raise refusal(owner, "the path of a file", name, repr(value), "give a str or a Path")
+
+
+def seeded(seed: Any, owner: str) -> "np.random.Generator":  # quoted: numpy.random loads slowly
+    """What ``numpy.random.default_rng`` makes of a seed."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise refusal(
+            owner, "a seed that numpy.random.default_rng takes", "seed", repr(seed), "give a whole number"
+        ) from None
+
+
 def one_of(value: str, name: str, owner: str, allowed: tuple[str, ...]) -> str:
     """``value`` if it is one of the allowed words."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         words = ", ".join(map(repr, allowed))
         raise refusal(owner, f"{name} to be one of {words}", name, repr(value), "choose one of these")
     return value

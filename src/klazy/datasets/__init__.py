@@ -42,6 +42,11 @@ def flights(
     hours = whole(hours, "hours", "flights", "hours >= 1", "give the length of an interval")
     if 24 % hours:
         raise refusal("flights", "hours that divide a day", "hours", hours, "use 1, 2, 3, 4, 6, 8, 12 or 24")
+    try:
+        carriers = list(carriers)
+    except TypeError:
+        remedy = "leave it out for the nine largest"
+        raise refusal("flights", "a list of carriers", "carriers", repr(carriers), remedy) from None
     carriers = [one_of(carrier, "carrier", "flights", CARRIERS) for carrier in carriers]
     if not carriers or len(set(carriers)) < len(carriers):
         raise refusal(
@@ -95,11 +100,12 @@ def llm_requests(service: str = "conversation", seconds: float | None = None) ->
     tokens = pl.col("prompt_tokens", "output_tokens")
     if seconds is None:  # NumPy divides; polars multiplies by 1e-6, which is off in the last digit
         return frame.select(pl.Series("time", microseconds / 1e6), tokens)
-    length = round(1e6 * positive(seconds, "seconds", "llm_requests"))
+    length = 1e6 * positive(seconds, "seconds", "llm_requests")
     last = int(microseconds[-1])
     if not 1000 <= length <= last:
         allowed = f"intervals of 0.001 to {last // 10**6} seconds"
         raise refusal("llm_requests", allowed, "seconds", seconds, "leave it out for single requests")
+    length = round(length)
     begins = np.arange(last // length) * length
     grid = pl.DataFrame({"microseconds": begins, "time": begins / 1e6})
     requests = pl.len().cast(pl.Int64).alias("requests")

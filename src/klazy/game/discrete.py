@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from klazy.base.checks import Array, refusal
-from klazy.game.trace import Trace
+from klazy.base.checks import Array, refusal, seeded
+from klazy.game.trace import Trace, check_trace
 from klazy.sets import Simplex
 from klazy.sets.base import TOLERANCE
 
@@ -27,6 +27,8 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
     >>> print(f"{np.mean(switches):.1f} switches, {trace.totals.switching:.1f} expected")
     11.6 switches, 11.5 expected
     """
+    check_trace(trace, "sample_actions")
+    rng = seeded(seed, "sample_actions")
     x = _check_shares(trace.x)
     gain = np.maximum(np.diff(x, axis=0, prepend=0.0), 0.0)
     # Where nothing gained, whatever an action lost is rounding: then it draws from the whole of x.
@@ -36,7 +38,7 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
     # An action of probability 0 is never played, so what stands there is never read.
     with np.errstate(all="ignore"):
         hold[1:] = x[1:] / x[:-1]
-    to_hold, to_draw = np.random.default_rng(seed).random((2, len(x)))
+    to_hold, to_draw = rng.random((2, len(x)))
     to_draw *= heap[:, -1]
     actions = np.empty(len(x), np.int64)
     a = 0

@@ -11,7 +11,7 @@ from klazy import show
 from klazy.base.checks import FINITE, Array, is_within, real_array, refusal, rows, vector
 from klazy.base.html import draw_sparkline, line_up, make_card, make_table
 from klazy.costs import Costs, as_costs
-from klazy.game.trace import Trace
+from klazy.game.trace import Trace, check_trace
 from klazy.hindsight import Optimum
 from klazy.movement import L2Movement
 
@@ -91,12 +91,14 @@ def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = No
     """Regret of a run against u: one point of shape (d,), or one per round of shape (T, d).
 
     ``costs`` are those of the run; they need to be given only for a trace that was loaded from a file. If the run was
-    given a starting position x0, the comparator pays for leaving it too.
+    given a starting position x0, the comparator pays for leaving it too. A comparator outside the run's set is refused, unless
+    the trace comes from a file, which does not know the set.
 
     >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]])
     >>> regret(trace, [[-1.0], [-1.0], [1.0]]).total
     2.5
     """
+    check_trace(trace, "regret")
     known = trace.costs if costs is None else as_costs(costs)
     if known is None:
         raise ValueError("regret needs the run's costs, got a trace loaded from a file; pass costs=.")
@@ -142,12 +144,16 @@ def _add_up(trace: Trace[Any], hitting: Array, moved: Array, path: Array) -> Cur
 
 
 def _check_comparator(u: ArrayLike, trace: Trace[Any]) -> Array:
-    """``u``, finite, as one point per round."""
-    points = real_array(u, "u", "regret", limit=math.inf)
-    if points.ndim == 2:
-        return rows(points, "u", "regret", trace.dim, trace.T)
-    point = vector(points, "u", "regret", trace.dim)
-    return np.broadcast_to(point, (trace.T, trace.dim))
+    """``u``, finite and in the set, as one point per round."""
+    several = real_array(u, "u", "regret", limit=math.inf)
+    if several.ndim == 2:
+        points = rows(several, "u", "regret", trace.dim, trace.T)
+    else:  # one for all rounds
+        points = vector(several, "u", "regret", trace.dim)
+    domain = getattr(trace.source, "domain", None)
+    if domain is not None and not domain.contains(points):
+        raise refusal("regret", f"a comparator in {domain!r}", "u", "a point outside", "project it first")
+    return np.broadcast_to(points, (trace.T, trace.dim))
 
 
 def competitive_ratio(trace: Trace[Any], optimum: Optimum) -> float:
@@ -160,7 +166,8 @@ def competitive_ratio(trace: Trace[Any], optimum: Optimum) -> float:
     >>> round(competitive_ratio(run(GD(Box(0, 1), 2.0), costs, movement=L1Movement(0.1), x0=[0.0]), best), 3)
     3.857
     """
-    if not _share_game(trace, optimum):
+    check_trace(trace, "competitive_ratio")
+    if not isinstance(optimum, Optimum) or not _share_game(trace, optimum):
         wanted = "the optimum of the run's costs, movement and start"
         raise refusal(
             "competitive_ratio", wanted, "optimum", repr(optimum), "compute it with the same arguments"

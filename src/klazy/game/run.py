@@ -18,6 +18,7 @@ from klazy.movement import Movement
 
 RECORDS = ("experts", "actions", "costs", "totals")
 ENGINES = ("auto", "compiled", "step")
+BLOCK = 4096  # rounds whose points are looked at together
 
 
 # The second form is for a variable that holds learners of several kinds: they have no state in common.
@@ -163,8 +164,9 @@ def run_many(
     else:
         check_learners("run_many", [learners])
         pairs = [(learners, sequence) for sequence in sequences or []]
+    engine = one_of(options.get("engine", "auto"), "engine", "run_many", ENGINES)
     have_kernels = all(find_missing_part(*pair) is None for pair in pairs)
-    if have_kernels and options.get("engine") != "step":
+    if have_kernels and engine != "step":
         return _run_in_threads(pairs, options, workers)
     return _run_in_processes(pairs, options, workers)
 
@@ -199,10 +201,18 @@ def _split_sequences(costs: Any) -> list[Costs] | None:
         return None
     several = False
     if isinstance(costs, Sequence) and costs:
-        several = all(isinstance(one, Costs) or np.ndim(one) == 2 for one in costs)
-    if several or np.ndim(costs) == 3:
+        several = all(isinstance(one, Costs) or _count_axes(one) == 2 for one in costs)
+    if several or _count_axes(costs) == 3:
         return [as_costs(one) for one in costs]
     return None
+
+
+def _count_axes(values: Any) -> int | None:
+    """The axes of an array or of nested lists; None where rows differ in length."""
+    try:
+        return np.ndim(values)
+    except ValueError:
+        return None
 
 
 def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace[Any]:
@@ -249,6 +259,10 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
     weights = np.broadcast_to(game.weights, costs.T)
     value_of, subgradient_of = rounds_of(costs)
     before = state.t - 1  # rounds that were played before this run
+    unknown = (
+        find_missing_part(learner) is not None
+    )  # whether a class of one's own may have a part in its points
+    played = [state.x]
     pending = _measure_first_move(game, state)
     points = []
     hitting = []
@@ -274,10 +288,26 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
         previous = state.x
         state = learner.step(state, g) if hints is None else learner.step(state, g, hints[t - 1])
         pending = float(game.movement.distance(state.x - previous))
+        if unknown:
+            played.append(state.x)
+            if len(played) == BLOCK or t == costs.T:
+                _check_played(learner, played, before + t + 1)
+                played.clear()
     kept = {"x": np.array(points), "hitting": np.array(hitting), "switching": np.array(switching)}
     if record == "experts":
         kept |= learner.name_accounts(np.array(log), kept["hitting"])
     return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept)
+
+
+def _check_played(learner: Learner[Any], played: list[Array], last: int) -> None:
+    """Refuse points outside the set, of which the last is that of round ``last``."""
+    domain = learner.domain
+    if all(np.shape(x) == (domain.dim,) for x in played) and domain.contains(np.array(played)):
+        return
+    for t, x in enumerate(played, start=last - len(played) + 1):
+        if np.shape(x) != (domain.dim,) or not domain.contains(x):
+            remedy = f"let {type(learner).__name__}.step project what it returns"
+            raise refusal("run", f"points in {domain!r}", f"x_{t}", np.asarray(x).tolist(), remedy)
 
 
 def _measure_first_move(game: Game, state: Any) -> float:

@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, Refused, file_path, positive, refusal
 from klazy.base.html import draw_sparkline, line_up, make_card, make_paragraph, make_table, mark_code
 from klazy.costs import Costs
 from klazy.learners.base import S
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
     from klazy.theory.diagnosis import Diagnosis
 
-FORMAT = 1  # of the file that Trace.save writes
+FORMAT = 2  # of the file that Trace.save writes; in 1 it did not name its arrays
 STILL = 1e-12  # a coordinate that changes by no more has not moved
 BLOCK = 4096  # rounds that are looked at together: they stay in the processor's cache
 
@@ -218,6 +219,10 @@ class Trace(Generic[S]):
             raise refusal(
                 "Trace.diagnose", "a run from the start", "state.t", self.state.t, "run it from the start"
             )
+        if G is not None:
+            G = positive(G, "G", "Trace.diagnose", "give a bound on the gradients' norms, or leave it out")
+        if R is not None:
+            R = positive(R, "R", "Trace.diagnose", "use domain.reach(), or leave it out")
         return diagnose(self.source, np.vstack((self.x, self.state.x)), self.gradients(), G, R)
 
     def save(self, path: str | Path) -> None:
@@ -235,23 +240,52 @@ class Trace(Generic[S]):
         arrays: dict[str, Any] = dict(self.kept)
         if self.x0 is not None:
             arrays["x0"] = self.x0
-        with open(path, "wb") as file:
+        about["arrays"] = list(arrays)
+        with open(file_path(path, "path", "Trace.save"), "wb") as file:
             np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> "Trace[Any]":
-        """Read what :meth:`save` wrote; a file of a newer format is refused."""
-        with np.load(path, allow_pickle=False) as file:
-            if "about" not in file.files:
-                raise ValueError(f"Trace needs a file that Trace.save wrote, got {path}; check the path.")
-            about = json.loads(str(file["about"]))
-            arrays = {name: file[name] for name in file.files if name != "about"}
-        if about.pop("format") > FORMAT:
-            raise ValueError(f"Trace needs a file of format <= {FORMAT}, got {path}; install a newer klazy.")
-        totals = Totals(*about.pop("totals"))
-        movement = Movement.from_dict(about.pop("movement"))
-        text = about.pop("learner")
-        x0 = arrays.pop("x0", None)
-        return Trace[Any](
-            **about, totals=totals, movement=movement, kept=arrays, state=None, x0=x0, text=text
-        )
+        """Read what :meth:`save` wrote; a file of a newer format is refused, and so is a damaged one."""
+        path = file_path(path, "path", "Trace.load")
+        data = path.read_bytes()
+        try:
+            about, arrays = _read_file(data)
+            if about.pop("format") > FORMAT:
+                raise refusal(
+                    "Trace.load", f"a file of format <= {FORMAT}", "path", path, "install a newer klazy"
+                )
+            if about.pop("arrays", list(arrays)) != list(arrays):
+                raise ValueError("arrays are missing")
+            totals = Totals(*about.pop("totals"))
+            movement = Movement.from_dict(about.pop("movement"))
+            text = about.pop("learner")
+            x0 = arrays.pop("x0", None)
+            return Trace[Any](
+                **about, totals=totals, movement=movement, kept=arrays, state=None, x0=x0, text=text
+            )
+        except Refused:
+            raise
+        except (
+            Exception
+        ) as damage:  # NumPy, zipfile and json each have errors of their own for what they cannot read
+            raise refusal(
+                "Trace.load",
+                "a whole file that Trace.save wrote",
+                "path",
+                path,
+                "check the path, or run it again",
+            ) from damage
+
+
+def _read_file(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+    """What the file says of the run, and its arrays."""
+    with np.load(BytesIO(data), allow_pickle=False) as file:
+        about = json.loads(str(file["about"]))
+        return about, {name: file[name] for name in file.files if name != "about"}
+
+
+def check_trace(trace: Any, owner: str) -> None:
+    """Refuse what is no trace."""
+    if not isinstance(trace, Trace):
+        raise refusal(owner, "a trace", "trace", repr(trace), "pass what run returned")

@@ -8,13 +8,13 @@ the slope of a chord enclose the function between a polygon and lines; solutions
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, non_negative, positive, real_array, refusal, whole
+from klazy.base.checks import Array, non_negative, number, positive, real_array, refusal, vector, whole
 from klazy.costs import Costs
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.search import TINY, Search, line_bound
@@ -51,6 +51,7 @@ class Frontier:
 
         ``cost`` is what the run paid: for hitting (dynamic regret) or in total (with the learner's movement).
         """
+        cost = number(cost, "cost", "Frontier.regret")
         lower, upper = self.best(P)
         return cost - upper, cost - lower
 
@@ -69,7 +70,7 @@ class Frontier:
         >>> curve.plot({"greedy": (1.0, -1.2)}).axes[0].get_xlabel()
         'path length'
         """
-        named = dict(places or {})
+        named = _check_places({} if places is None else places)
         lengths = [*(P for P, _ in named.values()), *self.path_length.tolist()]
         lengths = [P for P in lengths if P > 0.0] or [1.0]
         P = np.geomspace(min(lengths) / 2.0, max(lengths), 200)
@@ -89,6 +90,19 @@ class Frontier:
     def __repr__(self) -> str:
         ends = f"{self.hitting[0]:.7g} at rest to {self.hitting[-1]:.7g} at length {self.path_length[-1]:.7g}"
         return f"Frontier({len(self.hitting)} corners, hitting {ends}, gap={self.gap:.1e})"
+
+
+def _check_places(places: Any) -> dict[str, tuple[float, float]]:
+    """Points to mark, by label."""
+    owner = "Frontier.plot"
+    remedy = "write {'mine': (1.0, -2.0)}"
+    if not isinstance(places, Mapping):
+        raise refusal(owner, "places by label", "places", repr(places), remedy)
+    named = {}
+    for label, place in places.items():
+        x, y = vector(place, f"places[{label!r}]", owner, 2).tolist()
+        named[str(label)] = (x, y)
+    return named
 
 
 def frontier(
@@ -143,6 +157,7 @@ def best_with_path_length(
     owner = "best_with_path_length"
     P = non_negative(P, "P", owner)
     gap = positive(gap, "gap", owner)
+    points = whole(points, "points", owner, "points >= 1", "give the number of optima")
     search = Search(costs, domain, movement, 0.1 * gap, iterations, owner)
     while True:
         found = search.mixture(P)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import positive, whole
+from klazy.base.checks import positive, refusal, whole
 from klazy.costs import Costs
 from klazy.hindsight.coarse import coarse_start
 from klazy.hindsight.exact import exact_optimum
@@ -52,6 +52,10 @@ def offline_optimum(
     problem = Problem(costs, domain, movement, x0, owner)
     gap = positive(gap, "gap", owner)
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
+    if progress is not None and not callable(progress):
+        raise refusal(
+            owner, "a function progress(iteration, gap)", "progress", repr(progress), "leave it out"
+        )
     found = exact_optimum(problem)
     if found is None:
         found, _ = iterate(problem, gap, budget, progress=progress)

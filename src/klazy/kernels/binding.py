@@ -8,23 +8,28 @@ outlives the checkout it came from.
 """
 
 import os
+import pickle
 import sys
 import time
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dis import get_instructions
 from functools import cache, wraps
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from threading import RLock
 from types import FunctionType
 from typing import Any, NamedTuple
+from uuid import uuid4
 from zlib import crc32
 
 import numpy as np
-from numba import __version__ as version
+from numba import __version__ as numba_version
 from numba import config, float64, njit, types
 from numba.core import caching, cgutils, codegen, errors
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -233,11 +238,9 @@ def compile_kernel(
     function.__qualname__ = f"{name}_{_SOURCES:08x}"
     kernel = njit(nogil=nogil, no_cfunc_wrapper=True, error_model="numpy", fastmath=_REORDERED)(function)
     if not config.DISABLE_JIT:
-        kernel._cache = _KernelCache(function)
+        kernel._cache = _KernelCache(name)
         kernel.compile(signature)
         kernel.disable_compile()
-        if kernel.stats.cache_misses:
-            _forget_older(Path(kernel.stats.cache_path), name)
     return kernel
 
 
@@ -245,7 +248,7 @@ def describe_target() -> dict[str, str]:
     """What the code of kernels depends on, besides our sources: Numba's version, and the CPU it compiles for."""
     _, name, features = cpu_target.target_context.codegen().magic_tuple()
     present = [feature[1:] for feature in features.split(",") if feature.startswith("+")]
-    return {"numba": version, "cpu": " ".join([name, *present])}
+    return {"numba": numba_version, "cpu": " ".join([name, *present])}
 
 
 def cache_folder() -> Path:
@@ -262,40 +265,89 @@ def cache_folder() -> Path:
     return Path(base) / "klazy"
 
 
-class _Place(caching._CacheLocator):
-    """The cache's folder. What is in it depends on names alone, which carry a fingerprint of the sources, so neither the
-    place of a checkout nor the age of its files matters."""
+class _KernelCache(caching.NullCache):
+    """Where Numba looks for a kernel before it compiles it, and leaves it afterwards.
 
-    def get_cache_path(self) -> str:
-        return str(cache_folder())
+    Each kernel has one file for each kind of processor. The file begins with a digest of the rest, so a damaged one is noticed,
+    compiled anew and replaced. Where nothing can be written, a kernel lives as long as its process.
+    """
 
-    def get_source_stamp(self) -> int:
-        return _SOURCES
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-    def get_disambiguator(self) -> str:
-        return f"{_SOURCES:08x}"
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> Any:
-        place = cls()
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kernel, or None if it is not there, not readable, or damaged."""
+        target_context.refresh()
         try:
-            place.ensure_cache_path()
-        except OSError:
+            content = _open_seal(self._find_path(sig, target_context.codegen()).read_bytes())
+        except (OSError, RuntimeError):  # of pathlib, where there is no home
             return None
-        return place
+        if content is None:
+            return None
+        return CompileResult._rebuild(target_context, *pickle.loads(content))
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a kernel for later processes; warn if that cannot be."""
+        try:
+            path = self._find_path(sig, data.codegen)
+        except RuntimeError as error:
+            _warn_unkept(str(error))
+            return
+        content = caching.dumps(data._reduce())
+        try:
+            _replace_file(path, _seal(content))
+        except OSError as error:
+            _warn_unkept(f"{path.parent}: {error.strerror}")
+        else:
+            _forget_older(path.parent, self._name)
+
+    def _find_path(self, sig: Any, codegen: Any) -> Path:
+        """The file of this kernel for this processor, this Python and this Numba."""
+        kind = repr((sig, codegen.magic_tuple(), sys.implementation.cache_tag, numba_version))
+        digest = sha256(kind.encode()).hexdigest()[:16]
+        return cache_folder() / f"kernel.{self._name}_{_SOURCES:08x}-{digest}.nbc"
 
 
-class _KernelCacheImpl(caching.CompileResultCacheImpl):
-    _locator_classes = [_Place, *caching.CompileResultCacheImpl._locator_classes]  # noqa: RUF012
+def _seal(content: bytes) -> bytes:
+    return sha256(content).digest() + content
 
 
-class _KernelCache(caching.FunctionCache):
-    _impl_class = _KernelCacheImpl
+def _open_seal(sealed: bytes) -> bytes | None:
+    """What was sealed, or None if a byte of it changed."""
+    size = sha256().digest_size
+    content = sealed[size:]
+    if sha256(content).digest() != sealed[:size]:
+        return None
+    return content
+
+
+def _replace_file(path: Path, data: bytes) -> None:
+    """Write a file in one step, also if several processes do so at once; one that fails leaves nothing behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.stem}.{uuid4().hex}.nbp")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@cache
+def _warn_unkept(reason: str) -> None:
+    """Say why kernels are not kept, once in a process."""
+    warnings.warn(
+        f"klazy cannot keep compiled kernels ({reason}), so every process compiles them again, which takes seconds; "
+        "set KLAZY_CACHE_DIR to a folder that can be written and has room.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _forget_older(folder: Path, name: str) -> None:
     """Remove what other sources left in the cache under this kernel's name long ago; those of late may be in use elsewhere."""
     for file in folder.glob(f"*.{name}_????????-*.nb?"):
         is_ours = f"{name}_{_SOURCES:08x}-" in file.name
-        if not is_ours and time.time() - file.stat().st_mtime > _STALE:
-            file.unlink(missing_ok=True)
+        with suppress(OSError):  # another process removed it, or it is another user's
+            if not is_ours and time.time() - file.stat().st_mtime > _STALE:
+                file.unlink()

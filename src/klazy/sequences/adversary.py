@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from klazy.base.checks import positive, refusal, whole
+from klazy.base.checks import positive, refusal, size, whole
 from klazy.costs import LinearCosts
 from klazy.sequences.phases import Scenario
 from klazy.sets import Box, L1Ball, L2Ball
@@ -20,7 +20,8 @@ def square_wave(k: int, T: int, active: int | None = None) -> Scenario:
     >>> square_wave(k=4, T=9).costs.subgradient(3, np.zeros(1)), square_wave(k=4, T=9).comparator[:5, 0].tolist()
     (array([-1.]), [-1.0, -1.0, 1.0, 1.0, -1.0])
     """
-    even, blocks, active = _check_wave(k, T, active)
+    k, T, blocks, active = _check_wave(k, T, active)
+    even = k - k % 2
     half = np.ones(even // 2)
     wave = np.concatenate((half, -half, np.zeros(k - even)))
     g = np.concatenate((np.tile(wave, blocks), np.zeros(T - blocks * k)))
@@ -41,14 +42,15 @@ def square_wave_regret(k: int, T: int, sigma: float, active: int | None = None) 
     >>> square_wave_regret(k=4, T=40, sigma=3.0)
     46.66...
     """
-    even, blocks, active = _check_wave(k, T, active)
+    k, T, blocks, active = _check_wave(k, T, active)
+    even = k - k % 2
     sigma = positive(sigma, "sigma", "square_wave_regret")
     return active * even + blocks * min(1.0, even / (2.0 * sigma))
 
 
-def _check_wave(k: int, T: int, active: int | None) -> tuple[int, int, int]:
-    k = whole(k, "k", "square_wave", "a slack k >= 2", "greedy GD has no such wave")
-    T = whole(T, "T", "square_wave", "a horizon T >= 1", "give the number of rounds")
+def _check_wave(k: int, T: int, active: int | None) -> tuple[int, int, int, int]:
+    k = size(k, "k", "square_wave", "a slack k >= 2", "greedy GD has no such wave")
+    T = size(T, "T", "square_wave", "a horizon T >= 1", "give the number of rounds")
     if k < 2:
         raise refusal("square_wave", "a slack k >= 2", "k", k, "greedy GD has no such wave")
     blocks = T // k
@@ -61,7 +63,7 @@ def _check_wave(k: int, T: int, active: int | None) -> tuple[int, int, int]:
         raise refusal(
             "square_wave", f"1 to T//k={blocks} active blocks", "active", active, "choose one of these"
         )
-    return k - k % 2, blocks, active
+    return k, T, blocks, active
 
 
 def rotating(T: int = 101, settled: int = 12) -> Scenario:
@@ -69,7 +71,7 @@ def rotating(T: int = 101, settled: int = 12) -> Scenario:
 
     The comparator is the best fixed point.
     """
-    T = whole(T, "T", "rotating", "a horizon T >= 1", "give the number of rounds")
+    T = size(T, "T", "rotating", "a horizon T >= 1", "give the number of rounds")
     settled = whole(settled, "settled", "rotating", "settled >= 1", "give the rounds before the costs rotate")
     settled = min(settled, T)
     cycle = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
@@ -83,7 +85,10 @@ def alternating(T: int = 101, settled: int = 11) -> Scenario:
 
     The comparator is the best fixed point.
     """
-    T = whole(T, "T", "alternating", "a horizon T >= 1", "give the number of rounds")
+    T = size(T, "T", "alternating", "a horizon T >= 1", "give the number of rounds")
+    settled = whole(
+        settled, "settled", "alternating", "settled >= 1", "give the rounds before the costs alternate"
+    )
     t = np.arange(1, T + 1)
     second = np.where(t <= settled, 0.0, (-1.0) ** t)
     g = np.column_stack((-np.ones(T), second))
@@ -100,9 +105,9 @@ def phases_of_length(length: int, T: int, dim: int = 1) -> Scenario:
 
     The comparator is the best point of every phase.
     """
-    length = whole(length, "length", "phases_of_length", "length >= 1", "give the rounds of a phase")
-    T = whole(T, "T", "phases_of_length", "a horizon T >= 1", "give the number of rounds")
-    dim = whole(dim, "dim", "phases_of_length", "a dimension dim >= 1", "give the number of coordinates")
+    length = size(length, "length", "phases_of_length", "length >= 1", "give the rounds of a phase")
+    T = size(T, "T", "phases_of_length", "a horizon T >= 1", "give the number of rounds")
+    dim = size(dim, "dim", "phases_of_length", "a dimension dim >= 1", "give the number of coordinates")
     sign = np.where(np.arange(T) // length % 2 == 0, 1.0, -1.0)[:, None]
     g = np.repeat(sign / math.sqrt(dim), dim, axis=1)
     return Scenario(f"phases of {length}", L2Ball(dim), LinearCosts(g), -g)

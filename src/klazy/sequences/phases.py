@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal, whole
+from klazy.base.checks import Array, refusal, seeded, size
 from klazy.costs import LinearCosts
 from klazy.sets import ConvexSet, L1Ball, L2Ball
 
@@ -31,8 +31,10 @@ def stochastic(
     >>> stochastic(0)
     Scenario('stochastic', L2Ball(dim=5), T=60000)
     """
-    rng = np.random.default_rng(seed)
-    lengths = _make_lengths(phases, length)
+    owner = "stochastic"
+    rng = seeded(seed, owner)
+    lengths = _make_lengths(phases, length, owner)
+    dim = size(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
     if random_phases:
         lengths = _draw_lengths(lengths, rng)
     sign = np.concatenate(_make_signs(lengths))[:, None]
@@ -50,11 +52,13 @@ def corrupted(
     >>> corrupted().costs.value(101, np.ones(5)) < 0 < corrupted().costs.value(100, np.ones(5))
     True
     """
+    owner = "corrupted"
     if random_phases and seed is None:
-        raise refusal("corrupted", "a seed for random phases", "seed", seed, "give a number")
-    lengths = _make_lengths(phases, length)
+        raise refusal(owner, "a seed for random phases", "seed", seed, "give a number")
+    lengths = _make_lengths(phases, length, owner)
+    dim = size(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
     if random_phases:
-        lengths = _draw_lengths(lengths, np.random.default_rng(seed))
+        lengths = _draw_lengths(lengths, seeded(seed, owner))
     majority = _make_signs(lengths)
     seen = []
     for sign in majority:
@@ -65,10 +69,11 @@ def corrupted(
     return Scenario("corrupted", L1Ball(dim), LinearCosts(g), u)
 
 
-def _make_lengths(phases: int, length: int) -> list[int]:
-    phases = whole(phases, "phases", "a sequence in phases", "phases >= 1", "give the number of phases")
-    length = whole(length, "length", "a sequence in phases", "length >= 1", "give the rounds of a phase")
-    return [length for _ in range(phases)]
+def _make_lengths(phases: int, length: int, owner: str) -> list[int]:
+    phases = size(phases, "phases", owner, "phases >= 1", "give the number of phases")
+    length = size(length, "length", owner, "length >= 1", "give the rounds of a phase")
+    size(phases * length, "phases * length", owner, "a horizon T >= 1", "give the number of rounds")
+    return [length] * phases
 
 
 def _draw_lengths(

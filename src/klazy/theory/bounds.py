@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import non_negative, positive, real_array, refusal, whole
+from klazy.base.checks import non_negative, positive, real_array, refusal, size
+from klazy.learners.base import check_slack
 from klazy.learners.presets import meta_rate, sigma_grid
+
+_WIDEST = 1e50  # the bounds multiply up to five such numbers, and a horizon
 
 
 def sigma_star(T: int, G: float, R: float, P: float, movement_weight: float = 1.0) -> float:
@@ -31,7 +34,7 @@ def k_star(T: int, R: float, P: float, c: float = 1.0) -> int:
     65
     """
     T, _, R, P, _ = _check_known("k_star", T, 1.0, R, P, 0.0)
-    c = positive(c, "c", "k_star")
+    c = _check_range(c, "c", "k_star")
     slack = math.inf if P == 0.0 else c * math.sqrt(2.0 * R * T / P)
     return T if slack >= T else max(1, math.floor(slack))
 
@@ -54,9 +57,12 @@ def theorem_5(
     ``moves`` are the realised :math:`\delta_t = \|x_{t+1} - x_t\|`, t = 1, ..., T; without them their worst case stands in.
     """
     T, G, R, P, weight = _check_known("theorem_5", T, G, R, P, movement_weight)
-    sigma = positive(sigma, "sigma", "theorem_5")
-    delta = np.full(T, math.inf) if moves is None else real_array(moves, "moves", "theorem_5")
-    k = whole(k, "k", "theorem_5", "a slack k >= 1", "use k=1 for greedy GD")
+    sigma = _check_range(sigma, "sigma", "theorem_5")
+    k = check_slack(k, "theorem_5")
+    rest = (2.0 * R * sigma + k * G) * P + sigma * R * R / 2.0
+    if moves is None:
+        return T * (G * G / (2.0 * sigma) + weight * G / sigma) + rest
+    delta = real_array(moves, "moves", "theorem_5")
     if (delta < 0.0).any():
         raise refusal("theorem_5", "moves >= 0", "moves", float(delta.min()), "give the lengths of the steps")
     if delta.shape != (T,):
@@ -64,7 +70,7 @@ def theorem_5(
             "theorem_5", f"shape ({T},)", "moves of shape", delta.shape, "give one movement per round"
         )
     paid = np.minimum(G * delta, G * G / (2.0 * sigma)).sum() + weight * np.minimum(delta, G / sigma).sum()
-    return float(paid) + (2.0 * R * sigma + k * G) * P + sigma * R * R / 2.0
+    return float(paid) + rest
 
 
 def theorem_5_tuned(
@@ -77,6 +83,7 @@ def theorem_5_tuned(
     there, since k is rounded down; where k = 1 is the least there is, greedy descent's G P stands in.
     """
     T, G, R, P, weight = _check_known("theorem_5_tuned", T, G, R, P, movement_weight)
+    c = _check_range(c, "c", "theorem_5_tuned")
     lazy = c * G * math.sqrt(2.0 * R * T * P)
     if k_star(T, R, P, c) == 1:
         lazy = max(lazy, G * P)
@@ -92,7 +99,9 @@ def theorem_8(
               + \beta T D^2 \frac{(2G + \lambda)(2G + 3\lambda)}{8}, \qquad D = 2R
     """
     T, G, R, P, weight = _check_known("theorem_8", T, G, R, P, movement_weight)
-    rate = meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else positive(beta, "beta", "theorem_8")
+    rate = (
+        meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else _check_range(beta, "beta", "theorem_8")
+    )
     experts = expert_grid(T, G, R, weight)
     N = len(experts)
     own = [theorem_5(T, G, R, P, sigma, k, weight) for sigma, k in experts]
@@ -115,7 +124,8 @@ def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: fl
 
 def expert_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> list[tuple[float, int]]:
     r"""The grid H of (sigma, k), with :math:`k = \max(1, \lfloor 2 R \sigma / G \rfloor)`, largest sigma first."""
-    return [(s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, movement_weight).tolist()]
+    T, G, R, _, weight = _check_known("expert_grid", T, G, R, 0.0, movement_weight)
+    return [(s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, weight).tolist()]
 
 
 def universal_lower_bound(T: int, P: float) -> float:
@@ -132,7 +142,7 @@ def theorem_2(T: int, k: int, P: float) -> float:
     k is odd. That is :math:`\Omega(k P)` as printed, whose own P counts a flip as 1 and so is half of the real one.
     """
     T, _, _, P, _ = _check_known("theorem_2", T, 1.0, 1.0, P, 0.0)
-    k = whole(k, "k", "theorem_2", "a slack k >= 1", "use k=1 for greedy GD")
+    k = check_slack(k, "theorem_2")
     active = min(T // k, math.floor((P / 2.0 + 1.0) / 2.0)) if P >= 2.0 else 0
     return float(active * (k - k % 2))
 
@@ -140,10 +150,25 @@ def theorem_2(T: int, k: int, P: float) -> float:
 def _check_known(
     owner: str, T: Any, G: Any, R: Any, P: Any, weight: Any
 ) -> tuple[int, float, float, float, float]:
-    return (
-        whole(T, "T", owner, "a horizon T >= 1", "give the number of rounds"),
-        positive(G, "G", owner, "give a bound on the gradients' norms"),
-        positive(R, "R", owner, "use domain.reach()"),
-        non_negative(P, "P", owner),
-        non_negative(weight, "movement_weight", owner),
-    )
+    T = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
+    positive(G, "G", owner, "give a bound on the gradients' norms")
+    positive(R, "R", owner, "use domain.reach()")
+    G = _check_range(G, "G", owner)
+    R = _check_range(R, "R", owner)
+    P = _check_limit(non_negative(P, "P", owner), "P", owner)
+    weight = _check_limit(non_negative(weight, "movement_weight", owner), "movement_weight", owner)
+    return T, G, R, P, weight
+
+
+def _check_range(value: Any, name: str, owner: str) -> float:
+    """A number above zero whose products with the others neither overflow nor vanish."""
+    result = _check_limit(positive(value, name, owner), name, owner)
+    if result < 1.0 / _WIDEST:
+        raise refusal(owner, f"{name} >= {1.0 / _WIDEST:g}", name, value, "choose another unit")
+    return result
+
+
+def _check_limit(value: float, name: str, owner: str) -> float:
+    if value > _WIDEST:
+        raise refusal(owner, f"{name} <= {_WIDEST:g}", name, value, "choose another unit")
+    return value

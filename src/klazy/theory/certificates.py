@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from klazy import show
 from klazy.base.checks import Array, real_array, refusal, rows, vector
 from klazy.game.regret import regret
-from klazy.game.trace import Trace
+from klazy.game.trace import Trace, check_trace
 from klazy.learners import Learner, SAder
 from klazy.theory.diagnosis import phases_of, sigmas_of
 
@@ -85,6 +85,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     >>> print(certify(trace, [-1.0, 0.0]))
     regret                               ...
     """
+    check_trace(trace, "certify")
     learner = _learner(trace)
     x = np.vstack((trace.x, trace.state.x))
     g = trace.gradients()
@@ -236,6 +237,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
 
     For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned ones.
     """
+    check_trace(trace, "certify_experts")
     learner: Any = trace.source
     if learner is None:
         raise ValueError(

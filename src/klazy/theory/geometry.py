@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TURNS = 720  # directions, two to a degree
 AT = 1e-8  # relative to the set's size and place, a point this near counts as the same
+LARGEST_DRAWN = 1e100  # in absolute value; beyond it the window of a figure overflows
 RAY = 1e-6  # radians: a narrower cone is a ray
 
 
@@ -44,12 +45,20 @@ def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> "Figure":
 
 def _check(learner: Learner[Any], g: ArrayLike, t: int) -> Array:
     """g_1, ..., g_t, if they can be drawn."""
+    if not isinstance(learner, Learner):
+        raise refusal(
+            "step_picture", "a learner", "learner", repr(learner), "write KLazyGD(L1Ball(2), 10.0, k=5)"
+        )
     check_anchored(learner, "step_picture", "one of", "draw one of these")
     if learner.domain.dim != 2:
         raise refusal(
             "step_picture", "a set in the plane", "dim", learner.domain.dim, "choose a set with dim=2"
         )
     g = rows(g, "g", "step_picture", 2)
+    if np.abs(g).max() > LARGEST_DRAWN:
+        raise refusal(
+            "step_picture", f"gradients up to {LARGEST_DRAWN:g}", "g", np.abs(g).max(), "choose another unit"
+        )
     t = whole(t, "t", "step_picture", "a round t >= 1", "rounds are counted from one")
     if t > len(g):
         raise refusal(

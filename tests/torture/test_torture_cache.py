@@ -1,0 +1,192 @@
+"""The compile cache under damage: it heals itself, or klazy goes on without it and says so once."""
+
+import os
+import resource
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from audit import amount, record
+from numba import float64, void
+
+from klazy.kernels import binding
+
+pytestmark = [
+    pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled here"),
+    pytest.mark.xdist_group("compile cache"),
+]
+KEPT = []  # kernels live as long as this process, because a copy of one shares its symbols
+
+
+def double(values):
+    values[0] = 2.0 * values[0]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("KLAZY_CACHE_DIR", str(tmp_path / "cache"))
+    binding._warn_unkept.cache_clear()
+    return tmp_path / "cache"
+
+
+def compile_double(key=0):
+    """Compile the small kernel or load it, check that it works, and say whether it was loaded."""
+    kernel = binding.compile_kernel(double, binding.FLOAT, void(float64[::1]), (key,))
+    KEPT.append(kernel)
+    values = np.array([3.0])
+    kernel(values)
+    assert values[0] == 6.0
+    return bool(kernel.stats.cache_hits)
+
+
+def test_a_damaged_file_is_compiled_again_and_replaced(folder):
+    assert not compile_double()
+    (file,) = folder.iterdir()
+    good = file.read_bytes()
+    damages = {
+        "empty": b"",
+        "cut in its digest": good[:7],
+        "cut after its digest": good[:32],
+        "half": good[: len(good) // 2],
+        "one byte short": good[:-1],
+        "one byte long": good + b"\0",
+        "text": b"not a kernel at all" * 100,
+        "zeros": bytes(len(good)),
+    }
+    for bad in damages.values():
+        file.write_bytes(bad)
+        assert not compile_double()
+        assert compile_double()
+        assert [path.name for path in folder.iterdir()] == [file.name]
+
+
+def test_no_flipped_bit_and_no_cut_passes_for_a_kernel(folder):
+    compile_double()
+    (file,) = folder.iterdir()
+    good = file.read_bytes()
+    assert binding._open_seal(good) is not None
+    rng = np.random.default_rng(0)
+    tried = amount(2_000, 200_000)
+    for bit in rng.integers(0, 8 * len(good), tried).tolist():
+        bad = bytearray(good)
+        bad[bit // 8] ^= 1 << bit % 8
+        assert binding._open_seal(bytes(bad)) is None
+    for size in rng.integers(0, len(good), tried).tolist():
+        assert binding._open_seal(good[:size]) is None
+    record(
+        "cache-damage",
+        "Bits flipped in and bytes cut from a compiled kernel on disk",
+        2 * tried,
+        "each was noticed; the kernel is compiled again and the file replaced",
+    )
+
+
+def spoil(how, folder, monkeypatch):
+    """Make the cache fail in one way."""
+    if how == "a file in its place":
+        folder.write_bytes(b"")
+    elif how == "a folder in the file's place":
+        compile_double()
+        (file,) = folder.iterdir()
+        file.unlink()
+        (file / "full").mkdir(parents=True)
+    elif how == "a folder that cannot be made":
+        monkeypatch.setenv("KLAZY_CACHE_DIR", "/proc/klazy")
+    elif how == "no home":
+        monkeypatch.delenv("KLAZY_CACHE_DIR")
+        monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setattr(Path, "home", raise_no_home)
+    else:
+        monkeypatch.setattr(Path, "write_bytes", raise_full)
+
+
+def raise_no_home():
+    raise RuntimeError("Could not determine home directory.")
+
+
+def raise_full(self, data):
+    raise OSError(28, "No space left on device", str(self))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "a file in its place",
+        "a folder in the file's place",
+        pytest.param(
+            "a folder that cannot be made",
+            marks=pytest.mark.skipif(not Path("/proc/self").exists(), reason="no such folder here"),
+        ),
+        "no home",
+        "a full disk",
+    ],
+)
+def test_klazy_runs_without_a_cache_and_says_so_once(how, folder, monkeypatch):
+    spoil(how, folder, monkeypatch)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert not compile_double()
+        assert not compile_double(1)
+    assert [warning.category for warning in said] == [RuntimeWarning]
+    text = str(said[0].message)
+    assert text.startswith("klazy cannot keep compiled kernels (")
+    assert text.endswith("set KLAZY_CACHE_DIR to a folder that can be written and has room.")
+
+
+def test_a_write_that_stops_half_way_leaves_nothing(folder):
+    """The limit on the size of files fails the write as a full disk does, in the system and not by a stand-in."""
+    folder.mkdir()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.warns(RuntimeWarning, match="klazy cannot keep compiled kernels"):
+            assert not compile_double()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(folder.iterdir()) == []
+    assert not compile_double()
+    assert compile_double()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser writes everywhere")
+def test_a_read_only_cache_is_used_as_it_is(folder):
+    compile_double()
+    folder.chmod(0o500)
+    assert compile_double()
+    with pytest.warns(RuntimeWarning, match="Permission denied"):
+        assert not compile_double(1)
+    folder.chmod(0o700)
+
+
+def test_processes_that_compile_one_kernel_together(folder):
+    script = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from test_torture_cache import compile_double\n"
+        "sys.stdin.read()\n"
+        "print(compile_double())\n"
+    )
+    many = amount(2, 32)
+    command = [sys.executable, "-W", "error", "-c", script]
+    pipe = subprocess.PIPE
+    together = [
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(many)
+    ]
+    for process in together:
+        assert process.stdin is not None
+        process.stdin.close()  # all have begun: now they compile
+        process.stdin = None
+    answers = [process.communicate() for process in together]
+    assert [process.returncode for process in together] == [0] * many, answers
+    assert len(list(folder.iterdir())) == 1
+    assert compile_double()
+    record(
+        "cache-together",
+        "Processes that compiled one kernel at the same time",
+        many,
+        "all worked, and left one whole file",
+    )
