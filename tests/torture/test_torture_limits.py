@@ -1,6 +1,7 @@
 """Numbers up to the stated limits: whatever is accepted leaves a state that is finite, in its set, and taken back."""
 
 import json
+import os
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,6 @@ import pytest
 from audit import amount, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import config
 
 import klazy as kl
 from cases import COMPILED, COMPILED_SETS, LEARNERS, SCHEDULES, SETS
@@ -16,6 +16,7 @@ from klazy.base.checks import LARGEST, Array
 from klazy.kernels.layout import find_missing_part
 from klazy.learners.base import describe_state, is_finite, rebuild_state
 
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 INSIDE = 1e-12  # far below the set's own tolerance of 1e-9: a state that klazy wrote is always taken back
 ROUNDS = 12
 SIZES = st.floats(-57, 58).map(
@@ -95,7 +96,7 @@ ALL = [(domain, name) for domain in CLOSED for name in COMPILED]
 @given(data=st.data())
 @settings(max_examples=amount(150, 100_000))
 def test_whatever_is_accepted_leaves_a_state_that_is_taken_back(engine, data):
-    compiles = engine == "compiled" and not config.DISABLE_JIT
+    compiles = engine == "compiled" and not JIT_OFF
     domain, name = data.draw(st.sampled_from(PAIRS if compiles else ALL))
     size = data.draw(SIZES)
     domain = resize(domain, size)

@@ -138,6 +138,7 @@ def number(value: Any, name: str, owner: str, *, limit: float = LARGEST) -> floa
     if isinstance(value, np.ndarray) and value.ndim == 0 and not hides_entries(value):
         value = value.item()
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    value: Any = value
     if not real or not -FINITE <= value <= FINITE:
         raise refusal(owner, f"a finite number {name}", name, _spell(value), "give a float")
     if not -limit <= value <= limit:

@@ -42,6 +42,7 @@ def capped_part(v: Array, total: float, floor: Array, cap: Array) -> Array:
     """
     shift = v.max(axis=-1, keepdims=True)
     theta = np.full_like(shift, np.nan)
+    z = v
     for _ in range(v.shape[-1] + 1):
         near = v - shift
         theta = _bracketed_theta(near, total, floor, cap, theta)
