@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,8 @@ def call_klazy(*arguments: object, folder: Path | str = ".") -> Ended:
         contextlib.chdir(folder),
         patch.object(sys, "argv", ["klazy", *map(str, arguments)]),
         patch.object(sys, "path", sys.path.copy()),
+        patch.dict(os.environ),
+        patch("klazy.__main__.end_at_signals"),  # this process is not the command's
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as ended,

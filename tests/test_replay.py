@@ -134,6 +134,17 @@ class TestATrace:
         text = 'time,"a ""q""",_b\n1700000000000000001,1,2\n1700000000000000002,3,4\n'
         assert Source(written(tmp_path, text)).columns == ['a "q"', "_b"]
 
+    @pytest.mark.parametrize("name", ["delays[1]", "delay?1", "~"])
+    def test_is_the_file_of_that_name_and_no_pattern(self, tmp_path, monkeypatch, name):
+        monkeypatch.chdir(tmp_path)
+        for write, kind in ((pl.DataFrame.write_csv, "csv"), (pl.DataFrame.write_parquet, "parquet")):
+            Path(name).mkdir(exist_ok=True)
+            for file, value in ((f"{name}.{kind}", 7.0), (f"{name}/x.{kind}", 7.0), (f"delays1.{kind}", 1.0)):
+                with open(file, "wb") as there:
+                    write(pl.DataFrame({"a": [value], "b": [value]}), there)
+            assert Source(f"{name}.{kind}").read(0, 1).tolist() == [[7.0, 7.0]]
+            assert Source(f"{name}/x.{kind}").read(0, 1).tolist() == [[7.0, 7.0]]
+
     def test_of_price_relatives_is_above_zero(self, tmp_path):
         with pytest.raises(Refused, match=r"numbers above zero, got row 2, column b='-1'; correct the file"):
             Source(written(tmp_path, "a,b\n1,2\n3,-1\n"), positive=True)
@@ -158,6 +169,34 @@ FAMILIES = [
 def rows_for(costs: str, n: int, seed: int = 0) -> np.ndarray:
     rows = np.random.default_rng(seed).normal(1.0, 0.5, (n, 3))
     return np.exp(0.1 * rows) if costs == "log-wealth" else rows
+
+
+class TestASetup:
+    @pytest.mark.parametrize(
+        ("options", "complaint"),
+        [
+            (
+                {"move_cost": 1e308},
+                "sizes and prices within 1e-15 and 1e+15, got move_cost=1e+308; measure in other units.",
+            ),
+            (
+                {"total": 1e308},
+                "sizes and prices within 1e-15 and 1e+15, got total=1e+308; measure in other units.",
+            ),
+            (
+                {"domain": "ball", "radius": 1e-16},
+                "sizes and prices within 1e-15 and 1e+15, got radius=1e-16; measure in other units.",
+            ),
+            (
+                {"domain": "box", "costs": "pinball", "short": 1e10, "excess": 1e-10},
+                "--short and --excess within a factor of 1e+15, got short=10000000000.0; bring them nearer to each other.",
+            ),
+        ],
+        ids=repr,
+    )
+    def test_has_no_numbers_whose_products_are_none(self, options, complaint):
+        with pytest.raises(Refused, match=re.escape(f"replay needs {complaint}")):
+            make_setup(3, **options)
 
 
 class TestARule:

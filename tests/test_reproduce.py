@@ -13,6 +13,8 @@ import polars as pl
 import pytest
 
 from command import call_klazy
+from klazy.base.checks import Refused
+from klazy.base.files import lock_file
 from klazy.studies.paper import EXPERIMENTS, PRESETS, report, section
 from klazy.studies.paper.claims import CLAIMS
 from klazy.studies.paper.definitions import Settings
@@ -223,6 +225,52 @@ class TestCommand:
     )  # fmt: skip
     def test_bad_input_is_one_line_and_a_status(self, arguments, message):
         assert call_klazy("reproduce", *arguments) == (2, "", f"{message}\n")
+
+    def test_one_at_a_time_works_in_a_folder(self, tmp_path):
+        with lock_file(tmp_path / ".lock", "test", wait=False):
+            ended = call_klazy("reproduce", "geometry", "--quick", "--out", tmp_path)
+        complaint = f"reproduce needs a folder in which no other one is at work, got out={tmp_path}"
+        assert ended == (2, "", f"{complaint}; wait for the other, or choose another --out.\n")
+
+    def test_a_folder_may_look_like_a_pattern_and_hold_links(self, tmp_path):
+        out = tmp_path / "out[1]"
+        (out / "illustrations").mkdir(parents=True)
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "kept").write_text("mine")
+        (out / "illustrations" / "geometry").symlink_to(tmp_path / "mine")
+        for name in ("report.html", "results.parquet", ".report", ".results"):
+            (out / name).symlink_to(tmp_path / "mine" / "kept")
+        for _ in range(2):
+            ended = call_klazy(
+                "reproduce",
+                "geometry",
+                "example-i",
+                "--quick",
+                "--preset",
+                "paper",
+                "--jobs",
+                1,
+                "--out",
+                out,
+            )
+            assert ended.status == 0, ended.stderr
+        assert [file.name for file in (tmp_path / "mine").iterdir()] == ["kept"]
+        assert (tmp_path / "mine" / "kept").read_text() == "mine"
+        assert load_section(out / "paper" / "example-i").tables
+        (out / "extras").symlink_to(tmp_path / "mine")
+        with pytest.raises(
+            Refused, match=r"reproduce needs folders of its own, got folder=.*extras; remove that link"
+        ):
+            save_section(Section("title", ["words"]), out / "extras" / "kept", "key")
+
+    def test_a_full_disk_is_one_line_and_a_status(self):
+        with open("/dev/full", "w") as full:
+            command = [sys.executable, "-m", "klazy", "list"]
+            ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        complaint = (
+            "klazy needs files that it can read and write, got file=standard output; No space left on device."
+        )
+        assert (ran.returncode, ran.stderr) == (2, f"{complaint}\n")
 
     def test_a_part_made_later_joins_the_report(self, tmp_path):
         for name in ("worst-case", "geometry"):

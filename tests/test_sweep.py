@@ -1,5 +1,6 @@
 """Sweeps: a study is checked whole, a run is what run plays, and is kept once whatever happens."""
 
+import errno
 import json
 import os
 import pickle
@@ -29,8 +30,9 @@ import own
 from command import call_klazy
 from klazy.base import parallel
 from klazy.base.checks import Refused
+from klazy.base.files import lock_file
 from klazy.sequences import Scenario
-from klazy.studies.sweep import Study, drawing, load_sweep, sweep
+from klazy.studies.sweep import Study, drawing, load_sweep, store, sweep
 from klazy.studies.sweep import runs as runs_module
 from klazy.studies.sweep.axes import expand
 from klazy.studies.sweep.catalogue import make_scenario
@@ -925,8 +927,10 @@ k = { powers = [2, 0, 3] }
 
     def test_takes_functions_of_modules_in_the_current_folder(self, tmp_path):
         (tmp_path / "mine.py").write_text(
-            "import klazy\n\ndef rule(domain, k: int):\n    return klazy.KLazyGD(domain, 1.0, k)\n"
+            "import klazy\n\ndef rule(domain, k: int) -> klazy.Learner:\n    return klazy.KLazyGD(domain, 1.0, k)\n"
         )
+        for name in ("polars", "joblib", "pydantic"):  # those that are installed come first, in workers, too
+            (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
         (tmp_path / "mine.toml").write_text(self.TOML + '[[learners]]\nrule = "mine:rule"\nk = [1, 2]\n')
         command = [
             str(Path(sys.executable).with_name("klazy")),
@@ -935,10 +939,102 @@ k = { powers = [2, 0, 3] }
             "--out",
             "here",
             "--json",
+            "--trust",
         ]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["failed"] == 0
+        assert not (tmp_path / "executed").exists()
+
+    @pytest.mark.parametrize("own", ['recipe = "os:system"', 'rule = "os:system"'], ids=["recipe", "rule"])
+    def test_runs_no_code_of_others_unless_it_is_trusted_and_made_for_it(self, tmp_path, own):
+        table = "scenarios" if "recipe" in own else "learners"
+        (tmp_path / "bad.toml").write_text(self.TOML + f'[[{table}]]\n{own}\ncommand = "touch executed"\n')
+        kind = own.split()[0]
+        said = self.klazy("bad.toml", "--jobs", 1, folder=tmp_path, status=2)
+        assert said == (
+            f"bad.toml needs trust for a {kind} that is not klazy's, got {kind}='os:system'; "
+            "add --trust if you know the code that it would run.\n"
+        )
+        said = self.klazy("bad.toml", "--jobs", 1, "--trust", folder=tmp_path, status=2)
+        wanted = "Scenario" if kind == "recipe" else "Learner"
+        assert (
+            f"needs {kind} to be a function that says what it returns, `-> {wanted}`, or such a class" in said
+        )
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["bad.toml"]
+
+    def test_draws_nothing_that_names_code_of_others_unless_it_is_trusted(self, tmp_path, monkeypatch):
+        monkeypatch.syspath_prepend(tmp_path)
+        (tmp_path / "elsewhere.py").write_text(f"import os\n\nos.mkdir({str(tmp_path / 'executed')!r})")
+        rows = {"scenarios": [WAVES], "learners": [{"rule": "elsewhere:rule"}]}
+        (tmp_path / "study.json").write_text(json.dumps(rows))
+        said = self.klazy("plot", ".", folder=tmp_path, status=2)
+        assert said.startswith(
+            "study.json needs trust for a rule that is not klazy's, got rule='elsewhere:rule'; "
+        )
+        assert not (tmp_path / "executed").exists()
+        self.klazy("plot", ".", "--trust", folder=tmp_path, status=2)
+        assert (tmp_path / "executed").exists()
+
+    def test_goes_on_in_a_folder_whose_name_looks_like_a_pattern(self, tmp_path):
+        (tmp_path / "slacks.toml").write_text(self.TOML)
+        for reused in (0, 36):
+            said = self.klazy("slacks.toml", "--out", "res[1]", "--jobs", 1, "--json", folder=tmp_path)
+            assert json.loads(said)["reused"] == reused
+        self.klazy("slacks.toml", "--out", "res[1]", "--jobs", 1, "--retry-failed", folder=tmp_path)
+        assert json.loads(self.klazy("plot", "res[1]", "--x", "k", "--json", folder=tmp_path))["figures"] == [
+            "res[1]/figures/k.png"
+        ]
+
+    def test_leaves_what_is_not_its_own_and_follows_no_links(self, tmp_path):
+        (tmp_path / "slacks.toml").write_text(self.TOML)
+        here = tmp_path / "here"
+        (here / "figures").mkdir(parents=True)
+        for name in ("thesis.partial", "part-of-it.parquet.partial"):
+            (here / name).write_text("mine")
+        (here / f"part-{'0' * 32}.parquet.partial").write_text("klazy's, of a writer that was killed")
+        (tmp_path / "kept").write_text("mine")
+        for name in ("cells.csv", "study.json", "figures/k.png", "figures/k.svg"):
+            (here / name).symlink_to(tmp_path / "kept")
+        self.klazy("slacks.toml", "--out", "here", "--jobs", 1, folder=tmp_path)
+        self.klazy("plot", "here", "--x", "k", folder=tmp_path)
+        assert (tmp_path / "kept").read_text() == "mine"
+        assert {file.name for file in here.glob("*.partial")} == {
+            "thesis.partial",
+            "part-of-it.parquet.partial",
+        }
+        assert {file.name for file in (here / "figures").iterdir()} == {"k.png", "k.svg"}
+
+    def test_says_that_somebody_else_has_its_folder(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(store, "PATIENCE", 0.1)
+        (tmp_path / "slacks.toml").write_text(self.TOML)
+        (tmp_path / "here").mkdir()
+        with lock_file(tmp_path / "here" / ".lock", "test", wait=False):
+            said = self.klazy("slacks.toml", "--out", "here", "--jobs", 1, folder=tmp_path, status=2)
+        assert said == (
+            "sweep needs its turn in the folder within 0.1 seconds, got lock=here/.lock; "
+            "another process has it: end that one, or choose another --out.\n"
+        )
+
+    def test_says_in_a_line_that_the_disk_is_full(self, tmp_path, monkeypatch):
+        (tmp_path / "slacks.toml").write_text(self.TOML)
+
+        def fail(path, data):
+            if path.suffix == ".parquet":
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+        monkeypatch.setattr(store, "write_durably", fail)
+        said = self.klazy("slacks.toml", "--jobs", 1, "--out", "here", folder=tmp_path, status=2)
+        wanted = "klazy needs files that it can read and write, got file=here/part-.*parquet; No space left on device.\n"
+        assert re.fullmatch(wanted, said)
+
+    def test_shows_names_as_they_are_and_obeys_none(self, tmp_path):
+        named = self.TOML.replace('"slacks"', '"[red]{x}[/y] \\u001b[31m \\u202e"')
+        (tmp_path / "slacks.toml").write_text(named)
+        said = self.klazy("slacks.toml", "--jobs", 1, "--out", "\x1b[2J[b]", folder=tmp_path)
+        assert r"[red]{x}[/y] \x1b[31m \u202e: total regret" in said
+        assert r"\x1b[2J[b]; `klazy sweep plot" in said
+        assert not {"\x1b", "\u202e"} & set(said)
 
     def test_says_why_when_all_fail(self, tmp_path):
         (tmp_path / "none.toml").write_text(
@@ -946,9 +1042,12 @@ k = { powers = [2, 0, 3] }
                 "phases = 4\nlength = 50", "T = 9"
             )
         )
-        text = self.klazy("none.toml", "--jobs", 1, folder=tmp_path)
-        assert "Refused: square_wave needs T >= k=50" in text
-        assert "12 runs: 12 computed, 0 reused, 12 failed" in text
+        ended = call_klazy("sweep", "none.toml", "--jobs", 1, folder=tmp_path)
+        assert ended.status == 2
+        assert ended.stderr.startswith(
+            "sweep needs a run that works, got failed=12 of 12 runs; the first failed with Refused: square_wave needs T >= k=50"
+        )
+        assert "12 runs: 12 computed, 0 reused, 12 failed" in ended.stdout
         assert "all 12 runs failed, the first with Refused: square_wave" in self.klazy(
             "plot", "none", folder=tmp_path, status=2
         )

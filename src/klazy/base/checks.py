@@ -138,12 +138,13 @@ def number(value: Any, name: str, owner: str, *, limit: float = LARGEST) -> floa
     if isinstance(value, np.ndarray) and value.ndim == 0 and not hides_entries(value):
         value = value.item()
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    value: Any = value
-    if not real or not -FINITE <= value <= FINITE:
+    finite: Any = FINITE
+    if not real or not -finite <= value <= finite:
         raise refusal(owner, f"a finite number {name}", name, _spell(value), "give a float")
-    if not -limit <= value <= limit:
+    result = float(value)
+    if not -limit <= result <= limit:
         raise refusal(owner, f"{name} within +-{limit:g}", name, _spell(value), "use larger units")
-    return float(value)
+    return result
 
 
 def _spell(value: object) -> str:

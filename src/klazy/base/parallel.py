@@ -1,8 +1,13 @@
 """Calls in parallel through joblib: processes on this machine, or the workers of a cluster."""
 
+import multiprocessing
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from threading import Thread
 from typing import Any, cast
 
 from klazy.base.checks import refusal
@@ -11,6 +16,7 @@ BACKENDS = ("local", "dask", "ray", "spark")
 LOST = "the process that played it ended, was killed or ran out of memory"
 _WAVE = 4  # calls per worker at a time, for a cluster that gives its answers back all at once
 _SECONDS = 30  # to wait for a cluster
+_GLANCE = 0.2  # seconds between two looks of a worker whether its driver is still there
 _LEAST = 8  # workers that a cluster is taken to have: others may come, and a single one joblib would not use
 
 
@@ -65,6 +71,32 @@ def map_unordered(function: Callable[[Any], Any], items: Sequence[Any]) -> Itera
         raise
 
 
+def end_at_signals() -> None:
+    """From now on end this process and its workers at once at Ctrl-C or SIGTERM, even in the middle of compiled code.
+
+    Python runs handlers of signals between two lines of Python only. It writes their numbers to a pipe at once, though.
+    """
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell)
+    signal.signal(signal.SIGTERM, _leave_to_thread)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored, as after nohup
+        signal.signal(signal.SIGINT, _leave_to_thread)
+    Thread(target=_end_when_told, args=(told,), daemon=True).start()
+
+
+def _leave_to_thread(*_: object) -> None:
+    """What is to be done at a signal, :func:`_end_when_told` does."""
+
+
+def _end_when_told(told: int) -> None:
+    (number,) = os.read(told, 1)
+    for child in multiprocessing.active_children():
+        if child.pid is not None:
+            os.kill(child.pid, signal.SIGKILL)  # joblib's have no method for it
+    os._exit(128 + number)
+
+
 @contextmanager
 def _connect_local(address: str | None) -> Iterator[dict[str, Any]]:
     if address is not None:
@@ -75,7 +107,19 @@ def _connect_local(address: str | None) -> Iterator[dict[str, Any]]:
             address,
             f"choose a backend among {', '.join(BACKENDS[1:])}",
         )
-    yield {"backend": "loky"}
+    yield {"backend": "loky", "initializer": end_with, "initargs": (os.getpid(),)}
+
+
+def end_with(driver: int) -> None:
+    """End this process, a worker, soon after its driver has ended, and leave Ctrl-C to that one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_watch, args=(driver,), daemon=True).start()
+
+
+def _watch(driver: int) -> None:
+    while os.getppid() == driver:
+        time.sleep(_GLANCE)
+    os._exit(1)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import typer
 
 from klazy.base.checks import refusal
 from klazy.base.files import write_durably
-from klazy.cli.terminal import Json, print_table, read_command_line, show_progress
+from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
 from klazy.live.agent import Agent
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def replay(
     from klazy.studies.replay import replay as replay_trace
 
     for file in (html, emit):
-        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
-            raise refusal("replay", "a file in a folder that is there", "file", file, "choose another")
+        if file is not None:
+            _refuse_unwritable(file)
     source = Source(trace, time, fill, positive=costs == "log-wealth")
     shape = {
         "total": total,
@@ -91,7 +91,7 @@ def replay(
         task = bar.add_task("replaying", total=1.0)
         found = replay_trace(source, setup, train, lambda share: bar.update(task, completed=share))
     if not as_json:
-        print("\n".join(words.answer(found)))
+        say("\n".join(words.answer(found)))
         if source.filled:
             what = "rows were dropped" if fill == "drop" else f"missing cells were filled: {fill}"
             print(f"{source.filled} {what}.")
@@ -105,9 +105,17 @@ def replay(
         print(json.dumps(words.to_dict(found) | {"emitted": emitted}))
         return
     if html is not None:
-        print(html)
+        say(str(html))
     if emitted is not None:
-        print(f"{emit}: {emitted}")
+        say(f"{emit}: {emitted}")
+
+
+def _refuse_unwritable(file: Path) -> None:
+    """Refuse what is no plain file before anything is played: a folder, a device, a link, which would be replaced."""
+    if not file.absolute().parent.is_dir():
+        raise refusal("replay", "a file in a folder that is there", "file", file, "choose another")
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise refusal("replay", "a plain file to write to", "file", file, "choose another")
 
 
 def _make_page(found: "Replay") -> str:

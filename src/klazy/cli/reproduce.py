@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from klazy.base.checks import refusal
-from klazy.cli.terminal import Json, print_table, read_command_line, show_progress
+from klazy.base.files import lock_file
+from klazy.base.parallel import WorkerLost
+from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
 from klazy.studies.paper import report
 from klazy.studies.paper.definitions import PRESETS, Settings
 from klazy.studies.paper.reproduce import (
@@ -110,17 +112,31 @@ def _make_report(
         raise refusal(
             "reproduce", "a folder to write to", "out", out, failed.strerror or "choose another"
         ) from failed
-    _run_with_bar(made, workers)
-    present = [job for job in list_jobs([], PRESETS, settings, out) if job in made or job.is_done()]
-    return report.collect_results(made), report.write_report(out, present, read_command_line())
+    with _lock(out):
+        _run_with_bar(made, workers)
+        present = [job for job in list_jobs([], PRESETS, settings, out) if job in made or job.is_done()]
+        return report.collect_results(made), report.write_report(out, present, read_command_line())
+
+
+def _lock(out: Path) -> Any:
+    """Keep other reproductions out of a folder."""
+    try:
+        return lock_file(out / ".lock", "reproduce", wait=False)
+    except BlockingIOError:
+        remedy = "wait for the other, or choose another --out"
+        raise refusal("reproduce", "a folder in which no other one is at work", "out", out, remedy) from None
 
 
 def _run_with_bar(made: Sequence[Job], workers: int | None) -> None:
     """Make the jobs, with a bar on a terminal."""
     with show_progress() as bar:
         task = bar.add_task("reproducing", total=sum(PARTS[job.name].seconds for job in made))
-        for done in run_jobs(made, workers):
-            bar.update(task, advance=PARTS[done.name].seconds, description=f"{done.name} done")
+        try:
+            for done in run_jobs(made, workers):
+                bar.update(task, advance=PARTS[done.name].seconds, description=f"{done.name} done")
+        except WorkerLost as lost:
+            remedy = "give fewer --jobs, what was made is kept"
+            raise refusal("reproduce", "workers that live", "one", lost, remedy) from None
 
 
 def _print_results(rows: Sequence[dict[str, Any]], page: Path, some: bool, quick: bool) -> None:
@@ -138,4 +154,4 @@ def _print_results(rows: Sequence[dict[str, Any]], page: Path, some: bool, quick
     if claims:
         print("What the paper's better learners save, in per cent, as printed and as found:")
         print_table(claims)
-    print(page)
+    say(str(page))

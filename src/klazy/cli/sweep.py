@@ -2,17 +2,18 @@
 
 import json
 import os
-import signal
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import TextColumn
 from typer.core import TyperGroup
 
 from klazy.base.checks import one_of, refusal
-from klazy.cli.terminal import Json, print_table, show_progress
+from klazy.base.files import write_durably
+from klazy.cli.terminal import Json, print_table, say, show_progress
 
 if TYPE_CHECKING:
     from klazy.studies.sweep import Sweep
@@ -28,6 +29,13 @@ HeldOut = Annotated[
     bool,
     typer.Option(
         "--held-out", help="Choose the best cells by the even seeds, show what they have on the odd ones."
+    ),
+]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Import and call the study's own recipes and rules, module:function: they may do anything.",
     ),
 ]
 
@@ -75,6 +83,7 @@ def play_study(
     ] = False,
     relative_to: RelativeTo = None,
     held_out: HeldOut = False,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Play a study: every learner at every value of its grid, on every sequence, at every price of moving.
@@ -96,8 +105,9 @@ def play_study(
         return
     if study is None:
         raise refusal("sweep", "a study", "study", None, "`klazy sweep --init > study.toml` makes one")
-    _make_importable()
-    chosen = Study.read(study)
+    if trust:
+        _make_importable()
+    chosen = Study.read(study, trust=trust)
     names = tuple(spec.name for spec in chosen.learners)
     if relative_to is not None:
         one_of(relative_to, "relative_to", "sweep", names)
@@ -113,23 +123,21 @@ def play_study(
         print(json.dumps(found.counts()))
     else:
         _print_sweep(found, folder, relative_to, held_out)
+    if found.failed == found.runs:
+        remedy = f"the first failed with {found.rows['error'][0]}"
+        raise refusal("sweep", "a run that works", "failed", f"{found.failed} of {found.runs} runs", remedy)
 
 
 def _make_importable() -> None:
-    """Let a study name functions of modules in the current folder."""
+    """Let a study name functions of modules in the current folder; installed ones come before them."""
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-
-
-def _stop(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+        sys.path.append(os.getcwd())
 
 
 def _play_with_bar(study: Any, folder: Path, **options: Any) -> "Sweep":
     """Play it, with a bar on a terminal."""
     from klazy.studies.sweep import sweep
 
-    before = signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C does, so that no worker is left behind
     with show_progress(TextColumn("{task.fields[rate]}")) as bar:
         task = bar.add_task("sweeping", total=None, rate="")
 
@@ -139,14 +147,7 @@ def _play_with_bar(study: Any, folder: Path, **options: Any) -> "Sweep":
             rate = f"{done:,} of {total:,} runs, {done / seconds:,.0f}/s, {million:,.1f}M learner-rounds/s"
             bar.update(task, completed=done, total=total, rate=rate)
 
-        try:
-            return sweep(study, folder, progress=step, **options)
-        except KeyboardInterrupt:
-            bar.stop()
-            print(f"stopped; what was played is in {folder}, and the same command goes on", file=sys.stderr)
-            raise typer.Exit(130) from None
-        finally:
-            signal.signal(signal.SIGTERM, before)
+        return sweep(study, folder, progress=step, **options)
 
 
 def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out: bool) -> None:
@@ -156,28 +157,28 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
     metric = found.study.metrics[0]
     if found.failed < found.runs:
         cells = found.cells(relative_to=relative_to, held_out=held_out)
-        cells.write_csv(folder / "cells.csv")
+        write_durably(folder / "cells.csv", cells.write_csv().encode())
         table = summarize(cells, CELLS)
         less = f", in per cent more than {relative_to}'s" if relative_to else ""
         chosen = " on the odd seeds, best cells chosen by the even ones" if held_out else ""
-        print(
+        say(
             f"{found.study.name}: {metric.replace('_', ' ')}{less}, mean and 95 % interval of each cell's runs{chosen}"
         )
         if len(table) < len(cells):
-            print(
+            say(
                 f"The best cell of each learner and setting, of {len(cells)}; all are in {folder / 'cells.csv'}"
             )
         print_table(table)
     failed = found.rows.filter(found.rows["error"].is_not_null())
     for key, error in failed.select("key", "error").head(3).iter_rows():
-        print(f"failed: {key[:8]} {error}")
+        say(f"failed: {key[:8]} {error}")
     rate = found.learner_rounds / found.seconds
     print(
         f"{found.runs} runs: {found.computed} computed, {found.reused} reused, {found.failed} failed, {found.seconds:.1f} s"
     )
     if found.computed:
         print(f"{rate / 1e6:.1f} million learner-rounds per second")
-    print(f"{folder}; `klazy sweep plot {folder}` draws it, klazy.load_sweep({str(folder)!r}) reads it")
+    say(f"{folder}; `klazy sweep plot {folder}` draws it, klazy.load_sweep({str(folder)!r}) reads it")
 
 
 @app.command("plot")
@@ -193,6 +194,7 @@ def plot_study(
     relative_to: RelativeTo = None,
     held_out: HeldOut = False,
     out: Annotated[Path | None, typer.Option(help="Where figures go.", show_default="FOLDER/figures")] = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Draw a sweep: heat maps over two parameters with the best cell marked, lines with 95 % bands over one.
@@ -207,8 +209,9 @@ def plot_study(
     from klazy.studies.sweep.execute import load_study
     from klazy.studies.sweep.table import average_cells
 
-    _make_importable()
-    study, rows = load_study(folder)
+    if trust:
+        _make_importable()
+    study, rows = load_study(folder, trust=trust)
     shown = metric or study.metrics[0]
     cells = average_cells(rows, shown, relative_to, held_out)
     label = shown.replace("_", " ")
@@ -222,10 +225,13 @@ def plot_study(
             "sweep plot", "a folder to write to", "out", into, failed.strerror or "choose another"
         ) from failed
     files = []
-    for name, figure in draw_cells(cells, label, x, y):
-        show.write_figure(figure, into / name)
-        files.append(str(into / f"{name}.png"))
+    with tempfile.TemporaryDirectory(prefix=".figures-", dir=into) as fresh:
+        for name, figure in draw_cells(cells, label, x, y):
+            show.write_figure(figure, Path(fresh, name))
+            files.append(str(into / f"{name}.png"))
+        for file in Path(fresh).iterdir():
+            file.replace(into / file.name)  # a link that is there gives way, what it leads to is left alone
     if as_json:
         print(json.dumps({"figures": files}))
     else:
-        print("\n".join(files) or "nothing varies: there is nothing to draw")
+        say("\n".join(files) or "nothing varies: there is nothing to draw")

@@ -1,9 +1,10 @@
-"""What all commands share: progress bars, tables, and the line that was typed."""
+"""What all commands share: progress bars, tables, words, and the line that was typed."""
 
+import re
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -19,11 +20,35 @@ from rich.progress import (
 from rich.table import Table
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+# What a terminal obeys instead of showing it, and what turns the direction of writing; names may hold such.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class _Console(Console):
+    """A console that leaves the cursor where it is: a command that is stopped could not bring it back."""
+
+    def show_cursor(self, show: bool = True) -> bool:
+        return False
+
+
+def _make_console(*, stderr: bool = False) -> Console:
+    """Words are shown as they are: what is in brackets is no markup."""
+    return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def clean(text: str) -> str:
+    """The text with control characters spelled out."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def say(text: str, file: TextIO | None = None) -> None:
+    """Print text that names what others have named."""
+    print(clean(text), file=file)
 
 
 def show_progress(*columns: ProgressColumn) -> Progress:
     """A bar with a description, these columns and the time left, on a terminal only."""
-    console = Console(stderr=True)
+    console = _make_console(stderr=True)
     usual = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -40,17 +65,17 @@ def _format(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return str(value)
+    return clean(str(value))
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """On a terminal as wide as that; piped, as wide as it must be."""
-    console = Console()
+    console = _make_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in rows[0]:
         numeric = any(isinstance(row[name], int | float) for row in rows)
         side = "right" if numeric else "left"
-        table.add_column(name.replace("_", " "), justify=side, overflow="fold")
+        table.add_column(clean(name.replace("_", " ")), justify=side, overflow="fold")
     for row in rows:
         table.add_row(*map(_format, row.values()))
     if not console.is_terminal:

@@ -4,8 +4,10 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from html import escape
+from io import BytesIO
 from pathlib import Path
 
+from klazy.base.files import write_durably
 from klazy.base.html import embed_figure, make_page, make_paragraph, make_table
 from klazy.studies.paper.claims import CLAIMS
 from klazy.studies.paper.definitions import PRESETS
@@ -41,8 +43,9 @@ def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
     if rows:
         import polars
 
-        polars.DataFrame(rows).write_parquet(out / ".results")
-        (out / ".results").replace(out / "results.parquet")
+        table = BytesIO()
+        polars.DataFrame(rows).write_parquet(table)
+        write_durably(out / "results.parquet", table.getvalue())
     parts = {"claims": ("The paper's claims, checked", _write_claims(rows))} if check_claims(rows) else {}
     for name in dict.fromkeys(job.name for job in jobs):
         sections = {job.settings.preset: section for job, section in stored if job.name == name}
@@ -57,8 +60,9 @@ def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
     )
     warning = make_paragraph(QUICK, "warn") if any(job.settings.quick for job in jobs) else ""
     text = f"{INTRODUCTION}\n{warning}\n<nav><ul>{contents}</ul></nav>\n{body}"
-    (out / ".report").write_text(make_page(TITLE, text), encoding="utf-8")
-    return (out / ".report").replace(out / "report.html")
+    page = out / "report.html"
+    write_durably(page, make_page(TITLE, text).encode())
+    return page
 
 
 def collect_results(jobs: Sequence[Job]) -> list[Row]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from klazy import show
+from klazy.base.checks import refusal
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -49,27 +50,31 @@ class Stored:
 
 
 def save_section(section: Section, folder: Path, key: str) -> None:
-    """Write a section, whole or not at all: what was in ``folder`` before gives way when all files are there."""
+    """Write a section, whole or not at all: what was in ``folder`` before gives way when all files are there.
+
+    No other process may write there meanwhile: the command locks the folder of the reproduction.
+    """
     import polars
 
     folder.parent.mkdir(parents=True, exist_ok=True)
+    if folder.parent.is_symlink():
+        raise refusal("reproduce", "folders of its own", "folder", folder.parent, "remove that link")
     for left in folder.parent.glob(f".{folder.name}-*"):
         if time.time() - left.stat().st_mtime > ABANDONED:
             shutil.rmtree(left, ignore_errors=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     for name, rows in section.tables.items():
-        polars.DataFrame(rows).write_parquet(partial / f"{name}.parquet")
+        polars.DataFrame(rows).write_parquet(partial.absolute() / f"{name}.parquet")
     for name, (figure, _) in section.figures.items():
         show.write_figure(figure, partial / name)
     captions = {name: caption for name, (_, caption) in section.figures.items()}
     words = {"key": key, "title": section.title, "text": section.text, "note": section.note}
     about = words | {"tables": list(section.tables), "captions": captions}
     (partial / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+    if folder.is_symlink():
+        folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)
-    try:
-        partial.rename(folder)
-    except OSError:  # another run has put its own there meanwhile
-        shutil.rmtree(partial)
+    partial.rename(folder)
 
 
 def load_section(folder: Path) -> Stored:
@@ -77,17 +82,27 @@ def load_section(folder: Path) -> Stored:
     import polars
 
     about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    tables = {
-        name: polars.read_parquet(folder / f"{name}.parquet").to_dicts() for name in about.pop("tables")
-    }
+    tables = {}
+    for name in about.pop("tables"):
+        file = folder / f"{name}.parquet"
+        tables[name] = polars.read_parquet(file.read_bytes()).to_dicts()
     return Stored(folder, tables=tables, **about)
 
 
 def is_fresh(folder: Path, key: str) -> bool:
     """Whether ``folder`` holds a section made from what ``key`` stands for."""
+    from polars.exceptions import PolarsError
+
     try:
         return load_section(folder).key == key
-    except (OSError, ValueError, KeyError, TypeError):  # missing, or not what klazy writes: made anew
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        PolarsError,
+    ):  # missing, or not what klazy writes: made anew
         return False
 
 

@@ -53,6 +53,9 @@ class Setup:
         return float(hitting), float(switching)
 
 
+# Between these, products with the largest rows of a trace and their squares are finite numbers.
+SMALLEST = 1e-15
+LARGEST = 1e15
 # What each set takes, and what it is by default.
 SHAPES: dict[str, dict[str, float | None]] = {
     "simplex": {"total": 1.0},
@@ -81,6 +84,10 @@ def make_setup(
                 "leave one of them out",
             )
     given = {name: value for name, value in shape.items() if value is not None}
+    for name, value in {"move_cost": move_cost, "short": short, "excess": excess, **given}.items():
+        if isinstance(value, float) and value != 0.0 and not SMALLEST <= abs(value) <= LARGEST:
+            condition = f"sizes and prices within {SMALLEST:g} and {LARGEST:g}"
+            raise refusal("replay", condition, name, value, "measure in other units")
     place = _make_domain(domain, dim, takes | given)
     kind = one_of(movement or USUAL[domain], "movement", "replay", tuple(MOVEMENTS))
     if costs == "log-wealth" and domain not in ("simplex", "capped-simplex"):
@@ -91,6 +98,9 @@ def make_setup(
         )
     short = 1.0 if short is None else positive(short, "short", "replay")
     excess = 1.0 if excess is None else positive(excess, "excess", "replay")
+    if not SMALLEST <= short / excess <= LARGEST:
+        condition = f"--short and --excess within a factor of {LARGEST:g}"
+        raise refusal("replay", condition, "short", short, "bring them nearer to each other")
     return Setup(place, costs, MOVEMENTS[kind](move_cost), short, excess)
 
 
@@ -114,7 +124,7 @@ def _read_polytope(file: Path | None, dim: int) -> Polytope:
         about = json.loads(file.read_text(encoding="utf-8"))
         A = about["A"]
         b = about["b"]
-    except (OSError, ValueError, KeyError, TypeError) as failed:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as failed:
         raise refusal(
             "replay", "a JSON file with A and b", "polytope", file, f"{type(failed).__name__}: {failed}"
         ) from failed

@@ -215,13 +215,14 @@ def _read_names(path: Path) -> list[str]:
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise refusal("replay", "a .csv or .parquet file", "file", path, "convert it")
     try:
+        str(path).encode()  # polars takes no other names
         if path.suffix.lower() == ".parquet":
-            return list(pl.read_parquet_schema(path))
+            return list(pl.scan_parquet(path.absolute(), glob=False).collect_schema())
         with path.open(newline="", encoding="utf-8-sig") as file:
             names = next(csv.reader(file), [])
     except FileNotFoundError as missing:
         raise refusal("replay", "a file that is there", "file", path, "check the path") from missing
-    except (OSError, UnicodeDecodeError, csv.Error, pl.exceptions.PolarsError) as failed:
+    except (OSError, UnicodeError, csv.Error, pl.exceptions.PolarsError) as failed:
         raise refusal(
             "replay", "a file that can be read", "file", path, str(failed).splitlines()[0]
         ) from failed
@@ -241,14 +242,18 @@ def _find_time_column(names: list[str], wanted: str | None) -> str | None:
 
 
 def _read_batches(path: Path) -> Iterator["polars.DataFrame"]:
-    """The file in pieces; the cells of a CSV file as text."""
+    """The file in pieces; the cells of a CSV file as text.
+
+    polars takes its path as it is: not for a pattern of names, nor ``~`` for a home.
+    """
     import polars as pl
 
     try:
         if path.suffix.lower() == ".parquet":
-            scan = pl.scan_parquet(path)
+            scan = pl.scan_parquet(path.absolute(), glob=False)
         else:
-            scan = pl.scan_csv(path, infer_schema=False, new_columns=_read_names(path))
+            names = _read_names(path)
+            scan = pl.scan_csv(path.absolute(), infer_schema=False, new_columns=names, glob=False)
         yield from scan.collect_batches(chunk_size=ROWS)
     except pl.exceptions.NoDataError:
         return

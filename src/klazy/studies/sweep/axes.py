@@ -12,15 +12,20 @@ LARGEST = 2**63 - 1  # whole number that a column holds
 SPACES: dict[str, Callable[..., Any]] = {
     "linspace": lambda first, last, count: np.linspace(first, last, _check_whole(count, 1, MOST)),
     "logspace": lambda first, last, count: np.geomspace(first, last, _check_whole(count, 1, MOST)),
-    "powers": lambda base, first, last: [
-        base**exponent
-        for exponent in range(_check_whole(first, -1000, 1000), _check_whole(last, -1000, 1000) + 1)
-    ],
+    "powers": lambda base, first, last: _raise(
+        base, range(_check_whole(first, -1000, 1000), _check_whole(last, -1000, 1000) + 1)
+    ),
 }
 FORMS = (
     "a value, a list of values, { linspace = [first, last, count] }, { logspace = [first, last, count] } "
     "or { powers = [base, first exponent, last exponent] }"
 )
+
+
+def _raise(base: Any, exponents: range) -> list[Any]:
+    if not abs(base) <= LARGEST:  # thousands of digits to the thousandth take hours
+        raise ValueError
+    return [base**exponent for exponent in exponents]
 
 
 def _check_whole(value: Any, least: int, most: int) -> int:

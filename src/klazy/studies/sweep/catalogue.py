@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_origin, get_type_hints
 
 import numpy as np
 
@@ -104,7 +104,7 @@ RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORIES}
 
 @cache
 def find_entry(name: str, kind: str) -> Entry:
-    """The recipe or rule of this name; ``module:function`` is imported."""
+    """The recipe or rule of this name; ``module:function`` is imported, and must say that it returns one."""
     known = RECIPES if kind == "recipe" else RULES
     if name in known:
         return known[name]
@@ -115,11 +115,21 @@ def find_entry(name: str, kind: str) -> Entry:
         found = getattr(import_module(module), function)
     except Exception as failed:  # whatever a module of somebody else's does when it is imported
         raise Refused(f"a function that can be imported ({type(failed).__name__}: {failed})") from failed
-    if not callable(found):
-        raise Refused(f"a function ({found!r} is none)")
+    wanted = Scenario if kind == "recipe" else Learner
+    if not _returns(found, wanted):
+        raise Refused(f"a function that says what it returns, `-> {wanted.__name__}`, or such a class")
     if kind == "recipe":
         return _make_entry(found, context=("seed",))
     return _make_entry(found)
+
+
+def _returns(found: Any, wanted: type) -> bool:
+    """Whether this is a class of the wanted kind, or a function with that as its return annotation: nothing else is called."""
+    said = found
+    if inspect.isfunction(found):
+        said = _read_hints(found).get("return")
+    said = get_origin(said) or said
+    return inspect.isclass(said) and issubclass(said, wanted)
 
 
 def depends_on_seed(recipe: str, point: Point) -> bool:

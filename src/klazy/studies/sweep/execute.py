@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Timer
@@ -94,7 +95,7 @@ def sweep(
     keys = _list_keys(tasks)
     store = None if out is None else Store(Path(out))
     if store is not None:
-        store.write_text(STUDY, study.model_dump_json(exclude_none=True, indent=1))
+        store.write(STUDY, study.model_dump_json(exclude_none=True, indent=1))
         if retry_failed:
             store.forget(keys)
     todo = tasks
@@ -162,17 +163,22 @@ class _Keeper:
         if self.store is not None and left <= 0.0:
             self.write()
         elif self.store is not None and not self.timer.is_alive():
-            self.timer = Timer(left, self.write)
+            self.timer = Timer(left, self._write_early)
             self.timer.daemon = True
             self.timer.start()
         if self.progress is not None:
             self.progress(self.done, self.pending, self.learner_rounds)
 
+    def _write_early(self) -> None:
+        with suppress(OSError):  # whoever writes next meets it, too
+            self.write()
+
     def write(self) -> None:
         with self.turn:
             if self.store is not None and self.waiting:
-                self.frames.append(make_frame(self.waiting))
-                self.store.add(self.frames[-1])
+                frame = make_frame(self.waiting)
+                self.store.add(frame)
+                self.frames.append(frame)
                 self.waiting = []
                 self.written = time.perf_counter()
 
@@ -194,14 +200,16 @@ def order_rows(rows: "polars.DataFrame", keys: Collection[str]) -> "polars.DataF
     return pl.DataFrame({"key": list(keys)}).join(rows, on="key", how="inner", maintain_order="left")
 
 
-def load_study(folder: Path) -> "tuple[Study, polars.DataFrame]":
-    """The study that was played last into a folder, and its runs that are there."""
+def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.DataFrame]":
+    """The study that was played last into a folder, and its runs that are there; ``trust`` as in :meth:`Study.read`."""
+    file = folder / STUDY
     try:
-        study = Study(**json.loads((folder / STUDY).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as failed:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as failed:
         raise refusal(
             "sweep plot", "the folder of a sweep", "folder", folder, f"play a study into it ({failed})"
         ) from failed
+    study = Study.from_file(data, file, trust=trust)
     rows = load_sweep(folder)
     found = order_rows(rows, _list_keys(list_tasks(study)))
     if not len(found):

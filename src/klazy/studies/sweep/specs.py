@@ -23,11 +23,21 @@ from klazy.studies.sweep.axes import AXES, Scalars
 from klazy.studies.sweep.catalogue import RECIPES, RULES, Entry, Point
 
 OWN = "own"
+SHOWN = 200  # letters of a value in a message
 
 
 def make_complaint(message: str, **values: Any) -> PydanticCustomError:
     """A complaint that ends up beside its key."""
     return PydanticCustomError("study", message, values)  # pyright: ignore[reportArgumentType]
+
+
+def show(value: Any) -> str:
+    """A value in a message, in part if it is long; some are too deep or have too many digits to be written at all."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):
+        return f"a large {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def refuse_unknown(data: Any, known: list[str], required: list[str]) -> None:
@@ -41,13 +51,18 @@ def refuse_unknown(data: Any, known: list[str], required: list[str]) -> None:
             raise make_complaint(
                 "no key {key}, got {key}={value} ({hint}keys are {known})",
                 key=key,
-                value=repr(data[key]),
+                value=show(data[key]),
                 hint=hint,
                 known=", ".join(known),
             )
     for key in required:
         if key not in data:
             raise make_complaint("a key {key} (keys are {known})", key=key, known=", ".join(known))
+
+
+def is_own(name: Any) -> bool:
+    """Whether this names a recipe or rule as ``module:function``."""
+    return isinstance(name, str) and ":" in name
 
 
 def refuse_empty(data: Any) -> Any:
@@ -109,7 +124,7 @@ class Spec(BaseModel):
             error = found.errors()[0]
             said = error["msg"].removeprefix("Input should be ")
             raise make_complaint(
-                "{key} to be {said}, got {value}", key=found.title, said=said, value=repr(error["input"])
+                "{key} to be {said}, got {value}", key=found.title, said=said, value=show(error["input"])
             ) from None
         refuse_unknown(axes, list(keys), [key for key, value in keys.items() if value.required])
         if {"sigma", "c"} <= set(keys) and len({"sigma", "c"} & set(axes)) != 1:
@@ -180,7 +195,7 @@ def _join_models(kind: str, known: dict[str, Entry]) -> Any:
 
     def find_tag(data: Any) -> Any:
         name = data.get(kind) if isinstance(data, dict) else getattr(data, kind, None)
-        return OWN if isinstance(name, str) and ":" in name else name
+        return OWN if is_own(name) else name
 
     allowed = f"{kind} to be one of {', '.join(known)}, or module:function for one's own"
     return Annotated[models, Discriminator(find_tag, custom_error_type=kind, custom_error_message=allowed)]

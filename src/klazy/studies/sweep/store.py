@@ -1,5 +1,7 @@
 """Where runs are kept: one row each, in Parquet files that are written whole and never changed, but for failures forgotten."""
 
+import re
+import time
 from collections.abc import Collection
 from io import BytesIO
 from pathlib import Path
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     import polars
 
 PARTS = "part-*.parquet"
+# What a store writes in its turn, while it is not complete.
+PARTIAL = re.compile(r"(part-[0-9a-f]{32}\.parquet|study\.json)\.([0-9a-f]+\.)?partial")
+PATIENCE = 10.0  # seconds that a sweep waits at first for others in its folder, who write for much less
+LOCK = ".lock"
 RETRIES = 20  # of a reader beside a sweep that takes out failures
 
 
@@ -28,15 +34,16 @@ class Store:
         self.keys = dict[str, bool]()
         self._read: set[str] = set()
         try:
+            str(folder).encode()  # polars takes no other names
             folder.mkdir(parents=True, exist_ok=True)
-            with self._take_turn():
-                for left in folder.glob("*.partial"):
-                    left.unlink()  # of a writer that was killed: others wait for their turn
+            with self._take_first_turn():
+                for left in folder.iterdir():
+                    if PARTIAL.fullmatch(left.name):
+                        left.unlink()  # of a writer that was killed: others wait for their turn
                 self.look()
-        except OSError as failed:
-            raise refusal(
-                "sweep", "a folder to write to", "out", folder, failed.strerror or "choose another"
-            ) from failed
+        except (OSError, UnicodeEncodeError) as failed:
+            remedy = getattr(failed, "strerror", None) or "choose another"
+            raise refusal("sweep", "a folder to write to", "out", folder, remedy) from failed
 
     def look(self) -> None:
         """Learn of the runs that have been added since."""
@@ -60,14 +67,12 @@ class Store:
 
     def forget(self, keys: Collection[str]) -> None:
         """Take out those of these runs that failed."""
-        import polars as pl
-
         gone = [key for key in keys if self.keys.get(key)]
         if not gone:
             return
         with self._take_turn():
             for file in self.folder.glob(PARTS):
-                rows = pl.read_parquet(file)
+                rows = _scan([file])
                 kept = rows.filter(~(rows["key"].is_in(gone) & rows["error"].is_not_null()))
                 if len(kept) == 0:
                     file.unlink()
@@ -77,20 +82,32 @@ class Store:
             self._read.clear()
             self.look()
 
-    def write_text(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str) -> None:
         """A file beside the runs."""
         with self._take_turn():
-            (self.folder / f"{name}.partial").write_text(text, encoding="utf-8")
-            (self.folder / f"{name}.partial").replace(self.folder / name)
+            write_durably(self.folder / name, text.encode())
 
     def _write(self, rows: "polars.DataFrame", file: Path) -> None:
         data = BytesIO()
         rows.write_parquet(data, compression="lz4")  # keys do not compress, and zstd takes twice as long
         write_durably(file, data.getvalue())
 
+    def _take_first_turn(self) -> Any:
+        """The lock; refused if somebody has it for longer than a write takes, and so may have it for ever."""
+        latest = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return lock_file(self.folder / LOCK, "sweep", wait=False)
+            except BlockingIOError:
+                if time.monotonic() > latest:
+                    condition = f"its turn in the folder within {PATIENCE:g} seconds"
+                    remedy = "another process has it: end that one, or choose another --out"
+                    raise refusal("sweep", condition, "lock", self.folder / LOCK, remedy) from None
+                time.sleep(0.05)
+
     def _take_turn(self) -> Any:
         """The lock, which waits for whoever has it."""
-        return lock_file(self.folder / ".lock", "sweep", wait=True)
+        return lock_file(self.folder / LOCK, "sweep", wait=True)
 
 
 def load_sweep(folder: Path | str) -> "polars.DataFrame":
@@ -118,13 +135,20 @@ def _read(files: list[Path], columns: list[str] | None = None) -> "polars.DataFr
     import polars as pl
 
     try:
-        return pl.read_parquet(files, columns=columns)
+        return _scan(files, columns)
     except pl.exceptions.PolarsError as failed:
         for file in files:
             try:
-                pl.read_parquet(file, columns=columns or ["key", "error"])
+                _scan([file], columns or ["key", "error"])
             except pl.exceptions.PolarsError:
                 raise refusal(
                     "sweep", "files that klazy wrote", "file", file, "take it out of the folder"
                 ) from failed
         raise
+
+
+def _scan(files: list[Path], columns: list[str] | None = None) -> "polars.DataFrame":
+    """The rows as polars reads them, which takes paths as they are: a bracket in one is no pattern."""
+    import polars as pl
+
+    return pl.read_parquet([file.absolute() for file in files], columns=columns, glob=False)

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, Strict, ValidationError
 
 from klazy.base.checks import Refused, refusal
 from klazy.studies.sweep.axes import LARGEST, Weights
-from klazy.studies.sweep.specs import OWN, Recipe, Rule, StrictModel, refuse_empty
+from klazy.studies.sweep.specs import OWN, Recipe, Rule, StrictModel, is_own, refuse_empty, show
 
 POINTS = 200  # of a curve
 REMEDY = "`klazy sweep --init` shows a study with every key"
@@ -55,8 +55,8 @@ class Study(StrictModel):
         return self.model_dump(mode="json", exclude_none=True)
 
     @classmethod
-    def read(cls, path: Path | str) -> Self:
-        """The study in a TOML file."""
+    def read(cls, path: Path | str, *, trust: bool = False) -> Self:
+        """The study in a TOML file; recipes and rules other than klazy's own, which are code, only with ``trust``."""
         path = Path(path)
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -64,12 +64,34 @@ class Study(StrictModel):
             raise refusal(
                 "sweep", "a study to read", "file", path, failed.strerror or "choose another"
             ) from failed
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failed:
+        except (ValueError, RecursionError) as failed:
             raise refusal("sweep", "a study in TOML", "file", path, f"{failed}; {REMEDY}") from failed
+        return cls.from_file(data, path, trust=trust)
+
+    @classmethod
+    def from_file(cls, data: Any, path: Path, *, trust: bool) -> Self:
+        """The study that a file holds as ``data``."""
+        if not isinstance(data, dict):
+            raise refusal(str(path), "the keys of a study", "it", type(data).__name__, REMEDY)
+        if not trust:
+            _refuse_own(data, path)
         try:
             return cls(**data)
         except Refused as wrong:
             raise Refused(str(wrong).replace("Study needs", f"{path} needs")) from None
+
+
+def _refuse_own(data: dict[str, Any], path: Path) -> None:
+    """Refuse a study that names code, as ``module:function``: to import it is to run it."""
+    for key, kind in (("scenarios", "recipe"), ("learners", "rule")):
+        tables = data.get(key)
+        if not isinstance(tables, list):
+            continue
+        for table in tables:
+            name = table.get(kind) if isinstance(table, dict) else None
+            if is_own(name):
+                remedy = "add --trust if you know the code that it would run"
+                raise refusal(str(path), f"trust for a {kind} that is not klazy's", kind, show(name), remedy)
 
 
 def read_example() -> str:
@@ -98,4 +120,4 @@ def _explain_error(owner: str, error: Any) -> Refused:
     if isinstance(value, dict) and key == kind:
         value = value.get(key)
     condition = error["msg"].replace("Input should be", f"{key} to be").replace("valid tuple", "list")
-    return refusal(owner, condition, key, repr(value), REMEDY)
+    return refusal(owner, condition, key, show(value), REMEDY)
