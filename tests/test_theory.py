@@ -157,7 +157,9 @@ REFUSED = {
     "resonance needs a learner with a sigma on a unit l2 ball, got learner=GD(": lambda t: resonance(
         kl.GD(kl.Box(-1, 1), 1.0)
     ),
-    "resonance needs at least one length, got lengths=[];": lambda t: resonance(kl.GD(kl.L2Ball(1), 1.0), []),
+    "resonance needs shape (d,), got lengths of shape=(0,);": lambda t: resonance(
+        kl.GD(kl.L2Ball(1), 1.0), []
+    ),
     "square_wave needs T >= k=10, one block at least, got T=5; play longer.": lambda t: square_wave(10, 5),
     "square_wave needs a slack k >= 2, got k=1; greedy GD has no such wave.": lambda t: square_wave(1, 10),
     "square_wave needs 1 to T//k=2 active blocks, got active=3; choose one of these.": lambda t: square_wave(

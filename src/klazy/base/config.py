@@ -98,6 +98,9 @@ class Config:
         Nothing is imported: the module that defines the class must have been. A bare name, as older files have it, is that of
         a class of klazy.
         """
+        if not isinstance(data, dict):
+            wanted = f"{cls.__name__} needs a dict as to_dict gives it"
+            raise TypeError(f"{wanted}, got a {type(data).__name__}; pass one.")
         name = data.get("class")
         kind = _find(cls, str(name))
         if kind is None:

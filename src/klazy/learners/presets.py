@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, non_negative, one_of, positive, refusal, whole
+from klazy.base.checks import Array, non_negative, one_of, positive, refusal, size
 from klazy.learners.base import Descent, Learner
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
@@ -152,6 +152,9 @@ def product_grid(
     >>> len(product_grid(L2Ball(5), [1.0, 2.0, 4.0], [Forget(), Decay(32), Clock(65)]))
     9
     """
+    for name, values in (("sigmas", sigmas), ("memories", memories)):
+        if not isinstance(values, list | tuple):
+            raise refusal("product_grid", f"a list of {name}", name, repr(values), "put it into a list")
     return [MemoryGD(domain, sigma, memory, start=start) for memory in memories for sigma in sigmas]
 
 
@@ -222,7 +225,7 @@ def _check_domain(domain: Any, owner: str) -> None:
 
 def _check_known(owner: str, T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
     """The quantities that theory must know, checked."""
-    horizon = whole(
+    horizon = size(
         T, "T", owner, "a horizon T >= 1", "give the number of rounds, or use auto, which needs none"
     )
     bound = positive(G, "G", owner, "give a bound on the gradients' norms, or use auto, which needs none")

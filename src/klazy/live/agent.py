@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, file_path, refusal
 from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.machine import warn_of_another_machine
@@ -160,7 +160,7 @@ class Agent:
         from klazy.base.files import write_durably
 
         with self._lock:
-            write_durably(Path(path), seal(self._live.about()))
+            write_durably(file_path(path, "path", "Agent.save"), seal(self._live.about()))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -169,7 +169,7 @@ class Agent:
         A damaged file is refused, and so is one of another format. One that was written by another version, or on another kind
         of CPU, is read, with an :class:`~klazy.OtherMachine` warning.
         """
-        about = _unseal(Path(path))
+        about = _unseal(file_path(path, "path", "Agent.load"))
         warn_of_another_machine(about, path, stacklevel=2)
         return cls.__new__(cls)._serve(Live.rebuild(about), None)
 

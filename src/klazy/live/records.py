@@ -47,11 +47,15 @@ class Found(NamedTuple):
 
 def check_id(id: str | int) -> str:
     """A round's id as text; a number counts as its digits."""
-    text = str(id) if isinstance(id, str | int | np.integer) else ""
-    if not 1 <= len(text.encode()) <= ID_BYTES:
-        wanted = f"an id, text of 1 to {ID_BYTES} bytes or a whole number"
-        raise refusal("Agent.update", wanted, "id", repr(id), "shorten it, or give a hash of it")
-    return text
+    if isinstance(id, str | int | np.integer):
+        try:
+            text = str(id)
+            if 1 <= len(text.encode()) <= ID_BYTES:
+                return text
+        except ValueError:  # half a letter, or more digits than Python prints
+            pass
+    wanted = f"an id, text of 1 to {ID_BYTES} bytes or a whole number"
+    raise refusal("Agent.update", wanted, "id", f"a {type(id).__name__}", "shorten it, or give a hash of it")
 
 
 def length_of(width: int) -> int:

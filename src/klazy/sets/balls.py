@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, positive, real_array, refusal, vector, whole
+from klazy.base.checks import Array, positive, real_array, refusal, size, vector
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.threshold import simplex_part, vertex_margin
@@ -20,7 +20,7 @@ class _Ball(ConvexSet):
 
     def __init__(self, dim: int, radius: float = 1.0, center: ArrayLike | None = None) -> None:
         owner = type(self).__name__
-        dim = whole(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
+        dim = size(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
         radius = positive(radius, "radius", owner)
         if center is not None:
             center = vector(center, "center", owner, dim)

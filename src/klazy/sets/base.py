@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, freeze, real_array, refusal, vector
+from klazy.base.checks import Array, freeze, number, real_array, refusal, vector
 from klazy.base.config import Config
 from klazy.base.html import draw_outline, line_up, make_paragraph
 
@@ -117,6 +117,7 @@ class ConvexSet(Config, ABC):
     def contains(self, x: ArrayLike, tol: float = TOLERANCE) -> bool:
         """Whether every point of ``x`` lies in the set, up to ``tol`` relative to the size of each constraint."""
         points = real_array(x, "x", "contains", limit=math.inf)
+        tol = number(tol, "tol", "contains")
         if points.ndim == 0 or points.shape[-1] != self.dim or not np.isfinite(points).all():
             return False
         return bool((self.violation(points) <= tol).all())

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, refusal, rows, vector
+from klazy.base.checks import SMALLEST, Array, refusal, rows, vector
 from klazy.sets.base import ConvexSet
 
 
@@ -27,6 +27,12 @@ class Polytope(ConvexSet):
     def __init__(self, A: ArrayLike, b: ArrayLike) -> None:
         matrix = rows(A, "A", "Polytope")
         bounds = vector(b, "b", "Polytope", len(matrix))
+        norm = np.linalg.norm(matrix, axis=1)
+        tiny = (norm > 0.0) & (norm < SMALLEST)
+        if tiny.any():
+            i = int(np.argmax(tiny))
+            wanted = f"rows of norm 0 or at least {SMALLEST:g}"
+            raise refusal("Polytope", wanted, f"A[{i}]", matrix[i].tolist(), "scale A and b up")
         self._keep(A=matrix, b=bounds, dim=matrix.shape[1])
         if not self._linear_programme(np.zeros(self.dim)).success:
             raise refusal(
@@ -61,6 +67,8 @@ class Polytope(ConvexSet):
         from scipy.optimize import linprog
 
         A, b = self._unit_rows
+        if not len(b):
+            return False
         cancels = linprog(np.zeros(len(b)), A_eq=A.T, b_eq=np.zeros(self.dim), bounds=(1.0, None))
         return np.linalg.matrix_rank(A) == self.dim and cancels.success
 

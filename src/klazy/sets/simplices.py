@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, coordinates, number, positive, refusal, whole
+from klazy.base.checks import Array, coordinates, number, positive, refusal, size
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.threshold import capped_part, simplex_part, vertex_margin
@@ -50,7 +50,7 @@ class Simplex(_Shares):
     code: ClassVar[int | None] = codes.SIMPLEX
 
     def __init__(self, dim: int, total: float = 1.0) -> None:
-        dim = whole(dim, "dim", "Simplex", "a dimension dim >= 1", "give the number of coordinates")
+        dim = size(dim, "dim", "Simplex", "a dimension dim >= 1", "give the number of coordinates")
         self._keep(dim=dim, total=positive(total, "total", "Simplex"))
 
     @property
@@ -102,7 +102,7 @@ class CappedSimplex(_Shares):
 
     def __init__(self, dim: int, total: float, cap: ArrayLike, floor: ArrayLike = 0.0) -> None:
         owner = "CappedSimplex"
-        dim = whole(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
+        dim = size(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
         low = coordinates(floor, "floor", owner, dim)
         high = coordinates(cap, "cap", owner, dim)
         total = number(total, "total", owner)

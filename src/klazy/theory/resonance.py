@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy import show
-from klazy.base.checks import Array, refusal, whole
+from klazy.base.checks import Array, refusal, vector, whole
 from klazy.game.regret import regret
 from klazy.game.run import run_many
 from klazy.learners import GD
@@ -84,9 +84,13 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
         raise refusal(
             "resonance", "a learner with a sigma on a unit l2 ball", "learner", repr(learner), "use L2Ball(d)"
         )
-    if lengths is not None and not len(lengths):
-        raise refusal("resonance", "at least one length", "lengths", lengths, "leave it out for the default")
-    chosen = np.unique(np.geomspace(1, 2000, 60).astype(int)) if lengths is None else np.array(lengths)
+    chosen = np.unique(np.geomspace(1, 2000, 60).astype(int))
+    if lengths is not None:
+        given = vector(lengths, "lengths", "resonance")
+        if (given < 1).any() or (given != np.floor(given)).any():
+            wanted = "whole lengths >= 1"
+            raise refusal("resonance", wanted, "lengths", given.tolist(), "leave it out for the default")
+        chosen = given.astype(int)
     flips = whole(flips, "flips", "resonance", "flips >= 1", "give the number of sign changes")
     pair = [learner, GD(learner.domain, learner.sigma, start=learner.start)]
     found = []
