@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 import klazy.hindsight.lookahead as _lookahead
-from klazy import costs, hindsight, learners, live, movement, schedules, sets
+from klazy import costs, families, hindsight, learners, live, movement, schedules, sets
 from klazy.costs import *
+from klazy.families import *
 from klazy.game.batch import Batch, run_batch
 from klazy.game.discrete import sample_actions
 from klazy.game.game import Game
@@ -48,6 +49,7 @@ __all__ = [
     "sample_actions",
 ]
 __all__ += costs.__all__
+__all__ += families.__all__
 __all__ += hindsight.__all__
 __all__ += _lookahead.__all__
 __all__ += learners.__all__

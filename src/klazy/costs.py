@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import FINITE, LARGEST, Array, coordinates, real_array, refusal, rows, vector, whole
+from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
 from klazy.kernels import codes
 
 __all__ = [
@@ -46,6 +47,11 @@ class Costs(ABC):
     def values(self, x: Array) -> Array:
         """f_t(x_t) for all rounds at once, x of shape (T, d)."""
         return np.array([self.value(t, x[t - 1]) for t in range(1, self.T + 1)])
+
+    @property
+    def family(self) -> Family | None:
+        """These costs without their data, where rounds differ in their rows alone; else None."""
+        return None
 
     @abstractmethod
     def window(self, first: int, last: int) -> "Costs":
@@ -118,6 +124,10 @@ class LinearCosts(_Rows):
     def __init__(self, g: ArrayLike, *, check: bool = True) -> None:
         super().__init__(g, "g", limit=FINITE if check else math.inf)
 
+    @property
+    def family(self) -> Family:
+        return Linear()
+
     def _values(self, rows: Array, extra: Array, x: Array) -> Array:
         return np.vecdot(rows, x)
 
@@ -138,12 +148,17 @@ class QuadraticCosts(_Rows):
                 "QuadraticCosts", "weight >= 0", "weight", self.extra.min(), "a negative one is not convex"
             )
 
+    @property
+    def family(self) -> Family | None:
+        """None if the weight changes from round to round, or is zero."""
+        weight = float(self.extra[0])
+        return Quadratic(weight) if weight > 0.0 and (self.extra == weight).all() else None
+
     def _values(self, rows: Array, extra: Array, x: Array) -> Array:
-        gap = x - rows
-        return 0.5 * extra * np.vecdot(gap, gap)
+        return extra * Quadratic().value(rows, x)
 
     def _gradient(self, row: Array, extra: float, x: Array) -> Array:
-        return extra * (x - row)
+        return extra * Quadratic().gradient(row, x)
 
 
 class PinballCosts(_Rows):
@@ -161,12 +176,17 @@ class PinballCosts(_Rows):
         if (self.short < 0).any() or (self.excess < 0).any():
             worst = min(self.short.min(), self.excess.min())
             raise refusal("PinballCosts", "prices >= 0", "price", worst, "a negative one is not convex")
+        self._family = Pinball(self.short, self.excess)
+
+    @property
+    def family(self) -> Family:
+        return self._family
 
     def _values(self, rows: Array, extra: Array, x: Array) -> Array:
-        return (self.short * np.maximum(rows - x, 0.0) + self.excess * np.maximum(x - rows, 0.0)).sum(axis=-1)
+        return self._family.value(rows, x)
 
     def _gradient(self, row: Array, extra: float, x: Array) -> Array:
-        return np.where(x > row, self.excess, np.where(x < row, -self.short, 0.0))
+        return self._family.gradient(row, x)
 
     def arrays(self) -> tuple[Array, Array, Array]:
         return self.data, self.extra, np.concatenate((self.short, self.excess))
@@ -188,12 +208,15 @@ class LogWealthCosts(_Rows):
                 "divide prices by the last",
             )
 
+    @property
+    def family(self) -> Family:
+        return LogWealth()
+
     def _values(self, rows: Array, extra: Array, x: Array) -> Array:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return -np.log(np.vecdot(rows, x))
+        return LogWealth().value(rows, x)
 
     def _gradient(self, row: Array, extra: float, x: Array) -> Array:
-        return -row / (row @ x)
+        return LogWealth().gradient(row, x)
 
 
 class _Labelled(_Rows):

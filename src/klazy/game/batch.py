@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, number, refusal, whole
 from klazy.costs import Costs, as_costs
-from klazy.game.game import Game, check_learners, count_workers
+from klazy.game.game import Game, check_family, check_learners, count_workers
 from klazy.game.run import run_many
 from klazy.kernels import codes
 from klazy.kernels.codes import LANES, UNROLLED_DIM
@@ -200,6 +200,7 @@ def _check_list(learners: Any, costs: Costs) -> None:
         raise refusal("run_batch", "a list of learners", "learners", repr(learners), remedy)
     check_learners("run_batch", learners)
     for i, learner in enumerate(learners):
+        check_family("run_batch", learner, costs)
         if learner.domain.dim != costs.dim:
             condition = f"learners on R^{costs.dim}, the costs' space"
             raise refusal(

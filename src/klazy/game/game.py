@@ -54,6 +54,14 @@ class Game:
         return cls(known, movement, movement.weights(known.T), start)
 
 
+def check_family(owner: str, learner: Learner[Any], costs: Costs) -> None:
+    """Refuse costs whose rows this learner does not understand."""
+    if learner.family is not None and learner.family != costs.family:
+        raise refusal(
+            owner, f"costs of the family {learner.family}", "costs", costs, "give the learner theirs"
+        )
+
+
 def check_learners(owner: str, learners: Sequence[Any]) -> None:
     """Refuse a list with something in it that is no learner."""
     for i, learner in enumerate(learners):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, one_of, refusal, rows
 from klazy.costs import Costs, as_costs, rounds_of
-from klazy.game.game import Game, check_learners, count_workers
+from klazy.game.game import Game, check_family, check_learners, count_workers
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner, SAder
@@ -92,6 +92,7 @@ def run(
     if not isinstance(learner, Learner):
         raise refusal("run", "a learner", "learner", repr(learner), "write run(GD(L2Ball(5), 1.0), costs)")
     game = Game.check("run", learner.domain, costs, movement, x0, learner)
+    check_family("run", learner, game.costs)
     one_of(engine, "engine", "run", ENGINES)
     one_of(record, "record", "run", RECORDS)
     if record == "experts" and not isinstance(learner, SAder):
@@ -282,7 +283,7 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
             switching.append(paid)
         if record in ("experts", "actions"):
             points.append(state.x)
-        g = subgradient_of(t, state.x)
+        g = subgradient_of(t, state.x) if learner.family is None else costs.arrays()[0][t - 1]
         if record == "experts":
             log.append(learner.account(state, g))
         previous = state.x

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
+from klazy.base.checks import SMALLEST
 from klazy.kernels.binding import FLOAT, compile_kernel, hold, local, once, pointer
 from klazy.kernels.codes import (
     ENERGY,
@@ -162,7 +163,9 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
                 if HINT >= 0:
                     square = squared_distance(g, pointer(own, HINT * d), d)
                 energy += energy_of(square, math.sqrt(square), a)
-                sigma = np.inf if energy == 0.0 else math.sqrt(energy / b)
+                sigma = math.sqrt(energy / b)
+                if sigma < SMALLEST:
+                    sigma = np.inf
                 step = 1.0 / sigma
             now = int(t) + j
             starts = start == now
@@ -170,8 +173,7 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
                 start = now + k
             dot = 0.0
             paid = 0.0
-            has_scale = schedule != SCALE_FREE or energy != 0.0  # NaN and inf go on and show
-            if has_scale:  # else it stays put
+            if sigma != np.inf:  # else there is no scale, and it stays put
                 dot, paid, guess = play_round(
                     THE_RULE, x, own, s, y, u, p, g, h, d, sigma, step, old_sigma, starts, start == now + 1,
                     kept, kappa, guess, move, price_p,

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import FINITE, Array, refusal, vector, whole
 from klazy.base.config import Config
+from klazy.families import Family
 from klazy.movement import L2Movement, Movement
 from klazy.schedules import Schedule, as_schedule
 from klazy.sets import ConvexSet
@@ -45,11 +46,13 @@ S = TypeVar("S", bound=State)
 class Learner(Config, ABC, Generic[S]):
     """Plays ``state.x``, is told a gradient there, and answers with the next state.
 
-    A learner sees gradients only, so it cannot look ahead. Gradients were checked before they come here.
+    A learner sees gradients only, so it cannot look ahead. Gradients were checked before they come here. One with a
+    ``family`` sees the rows of such costs instead: demands, say.
     """
 
     domain: ConvexSet
     experts: "tuple[Learner[Any], ...]" = ()  # the learners inside, if any
+    family: Family | None = None  # of the costs whose rows it is told; None if it is told gradients
 
     accepts_hints: ClassVar[bool] = False
     rule: ClassVar[str | None] = None  # its name in klazy.kernels.rules, if it is compiled; not inherited
@@ -65,7 +68,7 @@ class Learner(Config, ABC, Generic[S]):
 
     @abstractmethod
     def step(self, state: S, g: Array) -> S:
-        """The state after a round whose gradient at ``state.x`` was ``g``; ``state`` itself is not changed."""
+        """The state after a round whose gradient at ``state.x``, or whose row, was ``g``; ``state`` itself is not changed."""
 
     @property
     def phase_length(self) -> int | None:

@@ -1,0 +1,186 @@
+"""Cost families without data: what a round costs once its row is known."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, positive, real_array, refusal
+from klazy.base.config import Config
+from klazy.sets import ConvexSet
+
+__all__ = [
+    "Family",
+    "Linear",
+    "LogWealth",
+    "Pinball",
+    "Quadratic",
+]
+
+ROUNDING = 1e-10  # of a mean square, below which a variance is nothing but the rounding of sums
+ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
+
+
+class Family(Config, ABC):
+    r"""What a round costs, given its row of data: costs without their data.
+
+    All methods act on the last axis and are batched over all others. Rules of thumb average what :meth:`moments` makes of
+    the rows; :meth:`lowest` is the point that would have been best for such an average, :meth:`expected` what a point would
+    have cost a round.
+    """
+
+    @abstractmethod
+    def value(self, row: Array, x: Array) -> Array:
+        """What the point x costs."""
+
+    @abstractmethod
+    def gradient(self, row: Array, x: Array) -> Array:
+        """An element of the subdifferential at x."""
+
+    def moments(self, row: Array) -> Array:
+        """What is averaged: the row, unless the family says otherwise."""
+        return row
+
+    def width(self, d: int) -> int:
+        """How many moments a row of length d has."""
+        return d
+
+    @abstractmethod
+    def lowest(self, domain: ConvexSet, means: Array) -> Array:
+        """The points of the set that are best for these averages."""
+
+    @abstractmethod
+    def expected(self, means: Array, x: Array) -> Array:
+        """What x costs a round, if the rounds are as on average."""
+
+
+class Linear(Family):
+    r""":math:`f(x) = \langle g, x \rangle`; the row is g.
+
+    >>> float(Linear().value(np.array([1.0, 2.0]), np.array([0.5, 0.5])))
+    1.5
+    """
+
+    def __init__(self) -> None:
+        self._keep()
+
+    def value(self, row: Array, x: Array) -> Array:
+        return np.vecdot(row, x)
+
+    def gradient(self, row: Array, x: Array) -> Array:
+        return row
+
+    def lowest(self, domain: ConvexSet, means: Array) -> Array:
+        return domain.lowest(means)
+
+    def expected(self, means: Array, x: Array) -> Array:
+        return np.vecdot(means, x)
+
+
+class Quadratic(Family):
+    r"""Tracking, :math:`f(x) = \tfrac{w}{2} \|x - c\|^2`; the row is the target c, w is ``weight``."""
+
+    weight: float
+
+    def __init__(self, weight: float = 1.0) -> None:
+        self._keep(weight=positive(weight, "weight", "Quadratic"))
+
+    def value(self, row: Array, x: Array) -> Array:
+        gap = x - row
+        return 0.5 * self.weight * np.vecdot(gap, gap)
+
+    def gradient(self, row: Array, x: Array) -> Array:
+        return self.weight * (x - row)
+
+    def lowest(self, domain: ConvexSet, means: Array) -> Array:
+        return domain.nearest(means)
+
+    def expected(self, means: Array, x: Array) -> Array:
+        """Up to what the targets' spread costs every point alike."""
+        return self.value(means, x)
+
+
+class Pinball(Family):
+    r"""Newsvendor, :math:`f(x) = \sum_i s_i (c_i - x_i)^+ + e_i (x_i - c_i)^+`; the row is the demand c.
+
+    s is ``short`` and e is ``excess``: what a unit too little or too much costs. An average is that of the demand and of its
+    square, and stands for a normal demand with these moments.
+    """
+
+    short: Array
+    excess: Array
+
+    def __init__(self, short: ArrayLike = 1.0, excess: ArrayLike = 1.0) -> None:
+        prices = {}
+        for name, given in (("short", short), ("excess", excess)):
+            price = np.atleast_1d(real_array(given, name, "Pinball"))
+            if price.ndim != 1 or (price < 0).any():
+                raise refusal("Pinball", f"{name} >= 0", name, given, "a negative price is not convex")
+            if (price == price[0]).all():
+                price = price[:1]
+            prices[name] = price
+        self._keep(**prices)
+
+    def value(self, row: Array, x: Array) -> Array:
+        return (self.short * np.maximum(row - x, 0.0) + self.excess * np.maximum(x - row, 0.0)).sum(axis=-1)
+
+    def gradient(self, row: Array, x: Array) -> Array:
+        return np.where(x > row, self.excess, np.where(x < row, -self.short, 0.0))
+
+    def moments(self, row: Array) -> Array:
+        return np.concatenate((row, row**2), axis=-1)
+
+    def width(self, d: int) -> int:
+        return 2 * d
+
+    def fit_normal(self, means: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of the demand; a variance that is but the rounding of sums counts as none."""
+        mean, square = np.split(means, 2, axis=-1)
+        variance = square - mean**2
+        return mean, np.sqrt(np.where(variance > ROUNDING * square, variance, 0.0))
+
+    def lowest(self, domain: ConvexSet, means: Array) -> Array:
+        """Exact on a box; elsewhere the point of the set that is nearest to the best point of all."""
+        from scipy.special import ndtri
+
+        mean, spread = self.fit_normal(means)
+        enough = self.short / (
+            self.short + self.excess
+        )  # in this share of the rounds the best point is enough
+        return domain.nearest(mean + ndtri(enough) * spread)
+
+    def expected(self, means: Array, x: Array) -> Array:
+        from scipy.special import ndtr
+
+        mean, spread = self.fit_normal(means)
+        z = (x - mean) / np.where(spread > 0.0, spread, 1.0)
+        density = np.exp(-0.5 * z**2) / ROOT_2_PI
+        certain = np.maximum(mean - x, 0.0)
+        missed = np.where(spread > 0.0, spread * (density - z * ndtr(-z)), certain)
+        return (self.excess * (x - mean) + (self.short + self.excess) * missed).sum(axis=-1)
+
+
+class LogWealth(Family):
+    r"""Portfolio growth, :math:`f(x) = -\log \langle r, x \rangle`; the row is the price relatives r > 0.
+
+    An average is that of the logarithms: it ranks single assets.
+    """
+
+    def __init__(self) -> None:
+        self._keep()
+
+    def value(self, row: Array, x: Array) -> Array:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return -np.log(np.vecdot(row, x))
+
+    def gradient(self, row: Array, x: Array) -> Array:
+        return -row / np.vecdot(row, x)[..., None]
+
+    def moments(self, row: Array) -> Array:
+        return -np.log(row)
+
+    def lowest(self, domain: ConvexSet, means: Array) -> Array:
+        return domain.lowest(means)
+
+    def expected(self, means: Array, x: Array) -> Array:
+        return np.vecdot(means, x)
