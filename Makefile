@@ -50,13 +50,15 @@ tests: .venv/ready browser docs/node_modules
 	+$(BIN)/pytest -q -n auto --dist loadgroup --durations=12
 
 # What exercises kernels once more, as plain Python: compilation is off.
-KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_ensembles.py tests/test_batch.py
+KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_ensembles.py tests/test_batch.py tests/torture/test_torture_limits.py
 uncompiled: .venv/ready
 	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(KERNELS)
 
 # Hours of hostile input, kills and damage to files, and the table of docs/reliability.md; `make test` runs a sample of each.
+# SHARE=0.1 runs a tenth.
+SHARE := 1
 torture: .venv/ready
-	KLAZY_TORTURE=full $(BIN)/pytest -q -n auto --dist worksteal tests/torture
+	KLAZY_TORTURE=$(SHARE) $(BIN)/pytest -q -n auto --dist worksteal tests/torture
 	$(BIN)/python benchmarks/reliability.py --write docs/reliability.md
 
 # Mathematics in the site is drawn by MathJax, from npm.

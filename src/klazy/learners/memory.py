@@ -119,7 +119,7 @@ class Clip(Memory):
         self._keep(kappa=positive(kappa, "kappa", "Clip", "use Forget() to keep nothing"))
 
     def theta(self, t: int, raw: Array) -> float:
-        size = math.sqrt(raw @ raw)
+        size = math.sqrt(float((raw * raw).sum()))  # the same on every CPU, as a product of BLAS is not
         return self.kappa / size if size > self.kappa else 1.0
 
     def parameter(self) -> float:
@@ -136,7 +136,7 @@ class Event(Memory):
         self._keep(kappa=positive(kappa, "kappa", "Event", "use Forget() to keep nothing"))
 
     def theta(self, t: int, raw: Array) -> float:
-        return 0.0 if math.sqrt(raw @ raw) > self.kappa else 1.0
+        return 0.0 if math.sqrt(float((raw * raw).sum())) > self.kappa else 1.0
 
     def parameter(self) -> float:
         return self.kappa
