@@ -1,6 +1,7 @@
 """One or more examples of every public class, found by introspection: a new class is tested because it exists."""
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from itertools import combinations, product
 from typing import Any, TypeVar
@@ -109,9 +110,28 @@ LEARNERS: dict[str, Maker] = {
 }
 
 
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+RULES_OF = {name: make(kl.L2Ball(2), 1.0).rule for name, make in LEARNERS.items()}
+
+
+def learners_on(domain: kl.ConvexSet) -> list[Maker]:
+    """The learners that make up ensembles on this set: all of them, but compiled only those of a few rules.
+
+    The kernel of an ensemble holds every rule of its experts, so it takes longer the more there are. Each kind of set takes
+    others, and together they take all.
+    """
+    rules = sorted(set(RULES_OF.values()) - {None})
+    if not JIT_OFF:
+        kinds = [kind.__name__ for kind in concrete(kl.ConvexSet) if kind.code is not None]
+        share = -(-len(rules) // len(kinds))
+        first = share * kinds.index(type(domain).__name__) if type(domain).__name__ in kinds else 0
+        rules = [rules[(first + i) % len(rules)] for i in range(max(3, share))]
+    return [make for name, make in LEARNERS.items() if RULES_OF[name] in rules]
+
+
 def experts_of(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[kl.Learner[Any]]:
     """One expert of every kind; some have a sigma of their own, so that they differ even where the kinds do not."""
-    return [make(domain, own, **options) for make in LEARNERS.values() for own in (sigma, 7.0)]
+    return [make(domain, own, **options) for make in learners_on(domain) for own in (sigma, 7.0)]
 
 
 def _nested(domain: kl.ConvexSet, sigma: Any, **options: Any) -> kl.Learner[Any]:
@@ -123,6 +143,12 @@ def one_of_each_rule(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[k
     """One expert for each rule. Ensembles of the same rules share their kernels."""
     by_rule = {expert.rule: expert for expert in experts_of(domain, sigma, **options)}
     return list(by_rule.values())
+
+
+def uneven(n: int) -> Array:
+    """A prior on n experts, each less likely than the one before."""
+    weights = 1.0 / np.arange(1.0, n + 1.0)
+    return weights / weights.sum()
 
 
 ENSEMBLES: dict[str, Maker] = {
@@ -138,7 +164,7 @@ ENSEMBLES: dict[str, Maker] = {
     "SAder restart": lambda domain, sigma, **options: kl.SAder(
         one_of_each_rule(domain, sigma, **options),
         "self-tuned-restart",
-        [0.3, 0.1, 0.2, 0.2, 0.15, 0.05],
+        uneven(len(one_of_each_rule(domain, sigma, **options))),
         movement=kl.WeightedL2Movement(2.0, scale=np.linspace(0.5, 1.5, domain.dim)),
     ),
 }

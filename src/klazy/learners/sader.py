@@ -130,7 +130,8 @@ class SAder(Learner[SAderState]):
         N = len(self.experts)
         i = np.arange(1.0, N + 1.0)
         named = {"harmonic": (1.0 + 1.0 / N) / (i * (i + 1.0)), "uniform": np.full(N, 1.0 / N)}
-        return freeze(np.log(named[self.prior] if isinstance(self.prior, str) else self.prior))
+        prior = named[self.prior] if isinstance(self.prior, str) else self.prior / self.prior.sum()
+        return freeze(np.log(prior))
 
     def weights(self, state: SAderState) -> Array:
         """w_t, of the round about to be played."""
@@ -276,4 +277,4 @@ def _check_prior(prior: str | ArrayLike, N: int) -> str | Array:
     if (weights < _SMALLEST_PRIOR).any() or abs(weights.sum() - 1.0) > 1e-9:
         condition = f"a prior of at least {_SMALLEST_PRIOR} each that sums to 1"
         raise refusal("SAder", condition, "prior", weights.tolist(), "divide it by its sum")
-    return weights / weights.sum()
+    return weights  # as given: divided by their sum they would change once more whenever a file is read
