@@ -120,7 +120,7 @@ def learners_on(domain: kl.ConvexSet) -> list[Maker]:
     The kernel of an ensemble holds every rule of its experts, so it takes longer the more there are. Each kind of set takes
     others, and together they take all.
     """
-    rules = sorted(set(RULES_OF.values()) - {None})
+    rules = sorted({rule for rule in RULES_OF.values() if rule is not None})
     if not JIT_OFF:
         kinds = [kind.__name__ for kind in concrete(kl.ConvexSet) if kind.code is not None]
         share = -(-len(rules) // len(kinds))
