@@ -8,14 +8,35 @@ A round is *propose, project, accept, remember*. ``propose`` writes the unconstr
 - ``own, s``: the rule's own vectors, one after the other, and its own numbers (parameters first);
 - ``sigma, step, old``: sigma_t, 1 / sigma_t (0 while there is no scale), and the last sigma if the rule keeps it;
 - ``starts, ends``: whether this is the first or the last round of a phase.
+
+A rule with a ``place`` knows its set. There ``propose`` writes what it needs to know into ``y``, and ``place`` puts the next
+point into ``u``: nothing is projected. ``p`` are the set's parameters.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from klazy.kernels.codes import OWN_ROOM
-from klazy.kernels.lane import anywhere, everywhere, load, root, skip, spread, store, where
+from klazy.kernels.lane import (
+    anywhere,
+    called,
+    everywhere,
+    exact,
+    larger,
+    load,
+    root,
+    size,
+    skip,
+    smaller,
+    spread,
+    store,
+    where,
+)
 from klazy.kernels.memories import share_kept
+
+D = 0  # the dimension where it is a constant of the kernel, else 0
 
 
 class Rule(NamedTuple):
@@ -32,6 +53,7 @@ class Rule(NamedTuple):
     vectors: tuple[str, ...] = ()
     scalars: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    place: Callable[..., Any] | None = None
 
 
 def gd(x, own, s, g, h, y, d, sigma, step, old, starts):
@@ -148,6 +170,218 @@ def debt_is_due(x, own, s, z, d):
     return moves
 
 
+# ---- Reluctant: the forecast, and for each kind of set the move that pays
+
+RELUCTANT_RISE = 2  # places among the rule's own numbers, in the order of RELUCTANT below
+RELUCTANT_FALL = 3
+RELUCTANT_N1 = 4
+RELUCTANT_N2 = 5
+RELUCTANT_ON_BOUNDARY = 1e-12  # as in klazy.learners.prox
+RELUCTANT_TURNS = 100
+RELUCTANT_TINY = 1e-150  # no norm that exceeds a price is smaller
+RELUCTANT_EPS = 2.0**-52
+
+
+def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
+    """The forecast times n2: what it is compared with is multiplied by n2 instead."""
+    m1 = own
+    m2 = skip(own, d)
+    kept = load(s, 0)
+    pace = load(s, 1)
+    n1 = load(s, RELUCTANT_N1)
+    n2 = load(s, RELUCTANT_N2)
+    n1 = n1 + pace * (1.0 - n1)
+    n2 = n2 + pace * (n1 - n2)
+    store(s, RELUCTANT_N1, n1)
+    store(s, RELUCTANT_N2, n2)
+    dot = spread(0.0)
+    for i in range(d):
+        dot = dot + load(x, i) * g[i]
+        once = kept * load(m1, i) + pace * g[i]
+        twice = load(m2, i)
+        twice = twice + pace * (once - twice)
+        store(m1, i, once)
+        store(m2, i, twice)
+        store(y, i, twice)
+    return dot
+
+
+def reluctant_on_box(x, s, y, u, d, p):
+    n2 = load(s, RELUCTANT_N2)
+    rise = load(s, RELUCTANT_RISE) * n2
+    fall = load(s, RELUCTANT_FALL) * n2
+    for i in range(d):
+        forecast = load(y, i)
+        z = where(forecast + rise < 0.0, spread(p[d + i]), load(x, i))
+        store(u, i, where(forecast - fall > 0.0, spread(p[i]), z))
+
+
+def reluctant_on_simplex(x, s, y, u, d, p):
+    n2 = load(s, RELUCTANT_N2)
+    rise = load(s, RELUCTANT_RISE) * n2
+    fall = load(s, RELUCTANT_FALL) * n2
+    least = load(y, 0)
+    for i in range(1, d):
+        least = smaller(load(y, i), least)
+    level = least + rise
+    given = spread(0.0)
+    for i in range(d):
+        gives = load(y, i) - fall > level
+        given = given + where(gives, load(x, i), spread(0.0))
+        store(u, i, where(gives, spread(0.0), load(x, i)))
+    if anywhere(given > 0.0):
+        for i in range(d):  # the first of the cheapest takes all
+            takes = load(y, i) == least
+            store(u, i, load(u, i) + where(takes, given, spread(0.0)))
+            given = where(takes, spread(0.0), given)
+
+
+def reluctant_on_capped(x, s, y, u, d, p):
+    """The dearest that has something to give and the cheapest that has room, again and again."""
+    n2 = load(s, RELUCTANT_N2)
+    rise = load(s, RELUCTANT_RISE) * n2
+    fall = load(s, RELUCTANT_FALL) * n2
+    for i in range(d):
+        store(u, i, load(x, i))
+    turn = 0
+    searching = True
+    while searching:
+        dearest = spread(-np.inf)
+        cheapest = spread(np.inf)
+        giver = spread(-1.0)
+        taker = spread(-1.0)
+        stock = spread(0.0)
+        room = spread(0.0)
+        for i in range(d):
+            forecast = load(y, i)
+            left = load(u, i) - p[1 + i]
+            gives = (left > 0.0) & (forecast > dearest)
+            dearest = where(gives, forecast, dearest)
+            giver = where(gives, spread(1.0 * i), giver)
+            stock = where(gives, left, stock)
+            free = p[1 + d + i] - load(u, i)
+            takes = (free > 0.0) & (forecast < cheapest)
+            cheapest = where(takes, forecast, cheapest)
+            taker = where(takes, spread(1.0 * i), taker)
+            room = where(takes, free, room)
+        pays = dearest - fall > cheapest + rise
+        turn += 1
+        searching = anywhere(pays) and turn <= 2 * d
+        if searching:
+            amount = where(pays, smaller(stock, room), spread(0.0))
+            empties = pays & (stock < room)
+            fills = pays & (stock >= room)
+            for i in range(d):
+                z = load(u, i)
+                z = z - where(giver == 1.0 * i, amount, spread(0.0))
+                z = z + where(taker == 1.0 * i, amount, spread(0.0))
+                z = where(empties & (giver == 1.0 * i), spread(p[1 + i]), z)
+                store(u, i, where(fills & (taker == 1.0 * i), spread(p[1 + d + i]), z))
+
+
+def reluctant_on_ball(x, s, y, u, d, p):
+    """In the plane of x and the forecast; see turn_if_it_pays of klazy.learners.prox."""
+    price = load(s, RELUCTANT_RISE) * load(s, RELUCTANT_N2)
+    square = spread(0.0)
+    for i in range(d):
+        store(u, i, load(x, i))
+        square = square + load(y, i) * load(y, i)
+    n = root(square)
+    if anywhere(n > price):
+        reluctant_turn(x, y, u, d, p, n, price)
+
+
+@called
+def reluctant_turn(x, y, u, dim, p, n, price):
+    """The move on a ball where the forecast's norm n exceeds the price."""
+    d = D if D > 0 else dim
+    r = p[0]
+    inverse = 1.0 / larger(n, spread(RELUCTANT_TINY))
+    along = spread(0.0)
+    for i in range(d):
+        along = along - (load(x, i) - p[1 + i]) * load(y, i)
+    along = along * inverse
+    square = spread(0.0)
+    for i in range(d):
+        across = (load(x, i) - p[1 + i]) + along * (load(y, i) * inverse)
+        square = square + across * across
+    height = root(square)
+    rho = root(along * along + square)
+    gap = r - rho
+    inside = gap > RELUCTANT_ON_BOUNDARY * r
+    moves = (n > price) & (inside | (along < 0.0) | (n * height > price * rho))
+    if anywhere(moves):
+        far = rho > 0.0
+        below = where(far, rho, spread(1.0))
+        cz = where(far, along / below, spread(1.0))
+        sz = where(far, height / below, spread(0.0))
+        tau = reluctant_angle(cz, sz, n, price, r, rho, gap, inside, moves)
+        share = 1.0 / (1.0 + tau * tau)
+        ahead = r * ((1.0 - tau * tau) * share)
+        aside = r * (2.0 * tau * share) / where(height > 0.0, height, spread(1.0))
+        for i in range(d):
+            unit = load(y, i) * inverse
+            across = (load(x, i) - p[1 + i]) + along * unit
+            z = p[1 + i] + (aside * across - ahead * unit)
+            store(u, i, where(moves, z, load(x, i)))
+
+
+@exact
+def reluctant_excess(tau, cz, sz, n, price, r, rho, gap, inside):
+    """By how much the new point should be nearer to the old one, and the size of the terms; tau is the tangent of half its
+    angle to the descent, cz and sz are cosine and sine of the old one's."""
+    share = 1.0 / (1.0 + tau * tau)
+    c = (1.0 - tau * tau) * share
+    a = 2.0 * tau * share
+    half = 0.5 * root((c + cz) * (c + cz) + (a + sz) * (a + sz))  # the cosine of half the angle between the two
+    pull = n * a
+    push = price * half
+    if anywhere(inside):
+        apart = sz * c - cz * a
+        away = root((gap * half) * (gap * half) + (r * rho) * (apart * apart))
+        pull = where(inside, pull * away, pull)
+        push = where(inside, push * (rho * apart), push)
+    return pull - push, pull
+
+
+@exact
+def reluctant_angle(cz, sz, n, price, r, rho, gap, inside, moves):
+    """The tangent of half the angle at which the excess changes its sign, by false position (the Illinois rule)."""
+    low = spread(0.0)
+    high = where(cz > 0.0, sz / (1.0 + larger(cz, spread(0.0))), spread(1.0))
+    under, _ = reluctant_excess(low, cz, sz, n, price, r, rho, gap, inside)
+    over, _ = reluctant_excess(high, cz, sz, n, price, r, rho, gap, inside)
+    tau = where(under >= 0.0, low, high)
+    unsettled = moves & (under < 0.0) & (over > 0.0)
+    side = spread(0.0)
+    turn = 0
+    searching = anywhere(unsettled)
+    while searching:
+        place = high - over * ((high - low) / (over - under))
+        between = (place > low) & (place < high)
+        place = where(between, place, 0.5 * (low + high))
+        tau = where(unsettled, place, tau)
+        excess, scale = reluctant_excess(tau, cz, sz, n, price, r, rho, gap, inside)
+        above = excess > 0.0
+        again = where(above, spread(1.0), spread(-1.0))
+        halved = where(side == again, spread(0.5), spread(1.0))
+        under = where(above, under * halved, excess)
+        over = where(above, excess, over * halved)
+        low = where(above, low, tau)
+        high = where(above, tau, high)
+        side = again
+        unsettled = unsettled & (size(excess) > RELUCTANT_EPS * scale) & (high - low > 2.0 * RELUCTANT_EPS * high)
+        turn += 1
+        searching = turn < RELUCTANT_TURNS and anywhere(unsettled)
+    return tau
+
+
+RELUCTANT_FIELDS: dict[str, Any] = {
+    "vectors": ("m1", "m2"),
+    "scalars": ("n1", "n2"),
+    "parameters": ("kept", "pace", "rise", "fall"),
+}
+
 RULES = {
     "gd": Rule(gd),
     "k_lazy": Rule(k_lazy, vectors=("anchor", "g_sum")),
@@ -155,6 +389,10 @@ RULES = {
     "memory": Rule(memory, remember=keep_normal, vectors=("n", "hint")),
     "centred": Rule(centred, keeps_sigma=True, vectors=("center",)),
     "patient": Rule(patient, debt_is_due, vectors=("goal",), scalars=("debt",), parameters=("price",)),
+    "reluctant_box": Rule(reluctant, place=reluctant_on_box, **RELUCTANT_FIELDS),
+    "reluctant_simplex": Rule(reluctant, place=reluctant_on_simplex, **RELUCTANT_FIELDS),
+    "reluctant_capped": Rule(reluctant, place=reluctant_on_capped, **RELUCTANT_FIELDS),
+    "reluctant_ball": Rule(reluctant, place=reluctant_on_ball, **RELUCTANT_FIELDS),
 }
 
 for _name, _rule in RULES.items():

@@ -7,11 +7,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, number, positive, refusal
-from klazy.families import Family, Pinball, Quadratic
+from klazy.families import Family, Linear, Pinball, Quadratic
+from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.prox import approach_if_it_pays, move_if_it_pays, stock_if_it_pays
 from klazy.movement import Movement, SwitchFee
 from klazy.sets import ConvexSet
+
+
+# the rule that knows this set and this kind of movement
+RULES = {
+    (codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_box",
+    (codes.SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_simplex",
+    (codes.CAPPED_SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_capped",
+    (codes.L2_BALL, codes.MOVE_L2): "reluctant_ball",
+}
 
 
 class ReluctantState(NamedTuple):
@@ -119,6 +129,37 @@ class Reluctant(Learner[ReluctantState]):
     def kept(self) -> float:
         """Which share of the first smoothing stays: all of a sum."""
         return 1.0 if self.window is None else 1.0 - self.pace
+
+    @cached_property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        if self.family not in (None, Linear()) or not self._has_one_price:
+            return None
+        return RULES.get((codes.code_of(self.domain), codes.code_of(self.movement)))
+
+    @cached_property
+    def _has_one_price(self) -> bool:
+        """Whether all coordinates pay the same for rising, and the same for falling."""
+        if self.movement.grouped is not False:
+            return True
+        return bool((np.ptp(self._prices, axis=1) == 0.0).all())
+
+    @cached_property
+    def _prices(self) -> Array:
+        """What a unit of rising and of falling costs each coordinate, for each round that the new point should serve."""
+        d = self.domain.dim
+        if self.movement.grouped is not False:
+            return np.full((2, d), self.price)
+        return self.price * self.movement.prices(d).reshape(2, d)
+
+    @property
+    def rise(self) -> float:
+        """What a unit of rising costs, where all coordinates pay the same."""
+        return float(self._prices[0, 0])
+
+    @property
+    def fall(self) -> float:
+        """What a unit of falling costs, where all coordinates pay the same."""
+        return float(self._prices[1, 0])
 
     @property
     def own_movement(self) -> Movement:
