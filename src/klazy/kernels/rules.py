@@ -180,6 +180,7 @@ RELUCTANT_ON_BOUNDARY = 1e-12  # as in klazy.learners.prox
 RELUCTANT_TURNS = 100
 RELUCTANT_TINY = 1e-150  # no norm that exceeds a price is smaller
 RELUCTANT_EPS = 2.0**-52
+RELUCTANT_CLOSE = 1e-9  # after so small a step of Newton's, relative to the number sought, the next would be rounding
 
 
 def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
@@ -315,7 +316,11 @@ def reluctant_turn(x, y, u, dim, p, n, price):
         below = where(far, rho, spread(1.0))
         cz = where(far, along / below, spread(1.0))
         sz = where(far, height / below, spread(0.0))
-        tau = reluctant_angle(cz, sz, n, price, r, rho, gap, inside, moves)
+        outside = moves & (gap <= RELUCTANT_ON_BOUNDARY * r)
+        tau = reluctant_half_angle(cz, sz, n, price, outside)
+        if anywhere(moves & inside):
+            within = reluctant_search(cz, sz, n, price, spread(r), rho, gap, moves & inside)
+            tau = where(inside, within, tau)
         share = 1.0 / (1.0 + tau * tau)
         ahead = r * ((1.0 - tau * tau) * share)
         aside = r * (2.0 * tau * share) / where(height > 0.0, height, spread(1.0))
@@ -327,32 +332,64 @@ def reluctant_turn(x, y, u, dim, p, n, price):
 
 
 @exact
-def reluctant_excess(tau, cz, sz, n, price, r, rho, gap, inside):
-    """By how much the new point should be nearer to the old one, and the size of the terms; tau is the tangent of half its
-    angle to the descent, cz and sz are cosine and sine of the old one's."""
-    share = 1.0 / (1.0 + tau * tau)
-    c = (1.0 - tau * tau) * share
-    a = 2.0 * tau * share
-    half = 0.5 * root((c + cz) * (c + cz) + (a + sz) * (a + sz))  # the cosine of half the angle between the two
-    pull = n * a
-    push = price * half
-    if anywhere(inside):
-        apart = sz * c - cz * a
-        away = root((gap * half) * (gap * half) + (r * rho) * (apart * apart))
-        pull = where(inside, pull * away, pull)
-        push = where(inside, push * (rho * apart), push)
-    return pull - push, pull
+def reluctant_half_angle(cz, sz, n, price, outside):
+    """T, the tangent of half the new point's angle to the descent, on the boundary: 2 n T = price (c + s T) sqrt(1 + T^2), c and
+    s being cosine and sine of half the old one's angle.
+
+    The difference of the sides is concave in T, so Newton's steps from the left end left of the root, and so does the first
+    one from anywhere else where it rises. From the old point few are needed.
+    """
+    acute = cz > 0.0
+    large = root(0.5 + 0.5 * size(cz))
+    small = sz / (2.0 * large)
+    c = where(acute, large, small)
+    s = where(acute, small, large)
+    tau = where(acute, s / large, spread(1.0))
+    slope, _ = reluctant_slope(tau, c, s, n, price)
+    tau = where(slope > 0.5 * n, tau, spread(0.0))
+    turn = 0
+    searching = True
+    while searching:
+        slope, excess = reluctant_slope(tau, c, s, n, price)
+        change = where(outside, excess / slope, spread(0.0))
+        tau = tau - change
+        turn += 1
+        searching = turn < RELUCTANT_TURNS and anywhere(size(change) > RELUCTANT_CLOSE * tau)
+    return tau
 
 
 @exact
-def reluctant_angle(cz, sz, n, price, r, rho, gap, inside, moves):
-    """The tangent of half the angle at which the excess changes its sign, by false position (the Illinois rule)."""
+def reluctant_slope(tau, c, s, n, price):
+    """The slope and the value of 2 n T - price (c + s T) sqrt(1 + T^2)."""
+    long = root(1.0 + tau * tau)
+    lean = c + s * tau
+    return 2.0 * n - price * (s * long + lean * tau / long), 2.0 * n * tau - price * (lean * long)
+
+
+@exact
+def reluctant_excess(tau, cz, sz, n, price, r, rho, gap):
+    """By how much a new point should be nearer to the old one, which is inside, and the size of the terms; tau is the tangent
+    of half its angle to the descent, cz and sz are cosine and sine of the old one's."""
+    share = 1.0 / (1.0 + tau * tau)
+    c = (1.0 - tau * tau) * share
+    s = 2.0 * tau * share
+    half = 0.5 * root((c + cz) * (c + cz) + (s + sz) * (s + sz))  # the cosine of half the angle between the two
+    apart = sz * c - cz * s
+    away = root((gap * half) * (gap * half) + (r * rho) * (apart * apart))
+    pull = n * s * away
+    return pull - price * rho * apart * half, pull
+
+
+@called
+@exact
+def reluctant_search(cz, sz, n, price, r, rho, gap, inside):
+    """The same from inside, which happens once: where the excess changes its sign, by false position (the Illinois rule)."""
     low = spread(0.0)
     high = where(cz > 0.0, sz / (1.0 + larger(cz, spread(0.0))), spread(1.0))
-    under, _ = reluctant_excess(low, cz, sz, n, price, r, rho, gap, inside)
-    over, _ = reluctant_excess(high, cz, sz, n, price, r, rho, gap, inside)
+    under, _ = reluctant_excess(low, cz, sz, n, price, r, rho, gap)
+    over, _ = reluctant_excess(high, cz, sz, n, price, r, rho, gap)
     tau = where(under >= 0.0, low, high)
-    unsettled = moves & (under < 0.0) & (over > 0.0)
+    unsettled = inside & (under < 0.0) & (over > 0.0)
     side = spread(0.0)
     turn = 0
     searching = anywhere(unsettled)
@@ -361,7 +398,7 @@ def reluctant_angle(cz, sz, n, price, r, rho, gap, inside, moves):
         between = (place > low) & (place < high)
         place = where(between, place, 0.5 * (low + high))
         tau = where(unsettled, place, tau)
-        excess, scale = reluctant_excess(tau, cz, sz, n, price, r, rho, gap, inside)
+        excess, scale = reluctant_excess(tau, cz, sz, n, price, r, rho, gap)
         above = excess > 0.0
         again = where(above, spread(1.0), spread(-1.0))
         halved = where(side == again, spread(0.5), spread(1.0))
@@ -370,7 +407,7 @@ def reluctant_angle(cz, sz, n, price, r, rho, gap, inside, moves):
         low = where(above, low, tau)
         high = where(above, tau, high)
         side = again
-        unsettled = unsettled & (size(excess) > RELUCTANT_EPS * scale) & (high - low > 2.0 * RELUCTANT_EPS * high)
+        unsettled = unsettled & (size(excess) > RELUCTANT_EPS * scale) & (high - low > RELUCTANT_EPS * high)
         turn += 1
         searching = turn < RELUCTANT_TURNS and anywhere(unsettled)
     return tau
