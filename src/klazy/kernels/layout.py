@@ -129,7 +129,9 @@ def read_state(learner: Any, row: Array) -> Any:
     d = learner.domain.dim
     rule = RULES[learner.rule]
     state = learner.init()
-    values: dict[str, Any] = {"t": int(row[codes.T]), }
+    values: dict[str, Any] = {
+        "t": int(row[codes.T]),
+    }
     if "energy" in state._fields:
         values["energy"] = float(row[codes.ENERGY])
     if rule.keeps_sigma:

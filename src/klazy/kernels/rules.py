@@ -180,7 +180,9 @@ RELUCTANT_ON_BOUNDARY = 1e-12  # as in klazy.learners.prox
 RELUCTANT_TURNS = 100
 RELUCTANT_TINY = 1e-150  # no norm that exceeds a price is smaller
 RELUCTANT_EPS = 2.0**-52
-RELUCTANT_CLOSE = 1e-9  # after so small a step of Newton's, relative to the number sought, the next would be rounding
+RELUCTANT_CLOSE = (
+    1e-9  # after so small a step of Newton's, relative to the number sought, the next would be rounding
+)
 
 
 def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
@@ -333,8 +335,9 @@ def reluctant_turn(x, y, u, dim, p, n, price):
 
 @exact
 def reluctant_half_angle(cz, sz, n, price, outside):
-    """T, the tangent of half the new point's angle to the descent, on the boundary: 2 n T = price (c + s T) sqrt(1 + T^2), c and
-    s being cosine and sine of half the old one's angle.
+    """T, the tangent of half the new point's angle to the descent, on the boundary: 2 n T = price (c + s T) sqrt(1 + T^2).
+
+    c and s are cosine and sine of half the old one's angle.
 
     The difference of the sides is concave in T, so Newton's steps from the left end left of the root, and so does the first
     one from anywhere else where it rises. From the old point few are needed.
@@ -373,7 +376,9 @@ def reluctant_excess(tau, cz, sz, n, price, r, rho, gap):
     share = 1.0 / (1.0 + tau * tau)
     c = (1.0 - tau * tau) * share
     s = 2.0 * tau * share
-    half = 0.5 * root((c + cz) * (c + cz) + (s + sz) * (s + sz))  # the cosine of half the angle between the two
+    half = 0.5 * root(
+        (c + cz) * (c + cz) + (s + sz) * (s + sz)
+    )  # the cosine of half the angle between the two
     apart = sz * c - cz * s
     away = root((gap * half) * (gap * half) + (r * rho) * (apart * apart))
     pull = n * s * away

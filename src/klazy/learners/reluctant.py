@@ -14,7 +14,6 @@ from klazy.learners.prox import approach_if_it_pays, move_if_it_pays, stock_if_i
 from klazy.movement import Movement, SwitchFee
 from klazy.sets import ConvexSet
 
-
 # the rule that knows this set and this kind of movement
 RULES = {
     (codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_box",
