@@ -64,7 +64,7 @@ def find_missing_part(learner: Any, *parts: Any) -> str | None:
 def write_rows(learners: Sequence[Any], states: Sequence[Any]) -> Array:
     """One row for each learner in its state, as long as the rule with the most vectors needs."""
     d = learners[0].domain.dim
-    most = max(len(RULES[learner.rule].vectors) for learner in learners)
+    most = max(RULES[learner.rule].width for learner in learners)
     rows = np.zeros((len(learners), FIELDS + (1 + most) * d))
     pairs = list(zip(learners, states, strict=True))
     rows[:, : codes.MOVED] = [_describe(learner, state) for learner, state in pairs]
@@ -85,9 +85,11 @@ def _write_own(row: Array, learner: Any, state: Any) -> None:
         row[at] = getattr(state, name)
         at += 1
     at = FIELDS
-    for name in ("x", *rule.vectors):
-        row[at : at + d] = getattr(state, name)
-        at += d
+    row[at : at + d] = state.x
+    at += d
+    for name in rule.vectors:
+        row[at : at + rule.depth * d] = getattr(state, name)
+        at += rule.depth * d
 
 
 def _describe(learner: Any, state: Any) -> tuple[float, ...]:
@@ -138,8 +140,11 @@ def read_state(learner: Any, row: Array) -> Any:
         values["sigma"] = float(row[codes.OLD_SIGMA])
     for i, name in enumerate(rule.scalars):
         values[name] = float(row[OWN + len(rule.parameters) + i])
-    for i, name in enumerate(("x", *rule.vectors)):
-        values[name] = row[FIELDS + i * d : FIELDS + (i + 1) * d].copy()
+    at = FIELDS + d
+    values["x"] = row[FIELDS:at].copy()
+    for name in rule.vectors:
+        values[name] = row[at : at + rule.depth * d].copy()
+        at += rule.depth * d
     return state._replace(**values)
 
 
@@ -179,7 +184,7 @@ class RunLayout:
     def __init__(self, learner: Any) -> None:
         self.learner = learner
         self.d = learner.domain.dim
-        vectors = len(RULES[learner.rule].vectors)
+        vectors = RULES[learner.rule].width
         self.size = FIELDS + (1 + vectors) * self.d
         self.x = slice(FIELDS, FIELDS + self.d)
         self.hint = slice(self.size, self.size + self.d)

@@ -43,7 +43,8 @@ class Rule(NamedTuple):
     """A rule's parts, and what it keeps between rounds.
 
     ``keeps_sigma``: the last sigma, as the field ``sigma`` of the learner's state. ``vectors`` and ``scalars`` are further
-    fields beside ``t``, ``x`` and ``energy``; ``parameters`` are numbers among the learner's attributes.
+    fields beside ``t``, ``x`` and ``energy``; ``parameters`` are numbers among the learner's attributes. A vector has ``depth``
+    times d numbers. A rule of ``rows`` is told the rows of the costs in place of their gradients.
     """
 
     propose: Callable[..., Any]
@@ -54,6 +55,13 @@ class Rule(NamedTuple):
     scalars: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     place: Callable[..., Any] | None = None
+    depth: int = 1
+    rows: bool = False
+
+    @property
+    def width(self) -> int:
+        """How many numbers it keeps in vectors for each coordinate."""
+        return self.depth * len(self.vectors)
 
 
 def gd(x, own, s, g, h, y, d, sigma, step, old, starts):
@@ -179,10 +187,28 @@ RELUCTANT_N2 = 5
 RELUCTANT_ON_BOUNDARY = 1e-12  # as in klazy.learners.prox
 RELUCTANT_TURNS = 100
 RELUCTANT_TINY = 1e-150  # no norm that exceeds a price is smaller
+RELUCTANT_VARIANCE = 1e-10  # as ROUNDING in klazy.families
+RELUCTANT_THINNEST = 1e-200  # as in klazy.learners.prox
 RELUCTANT_EPS = 2.0**-52
 RELUCTANT_CLOSE = (
     1e-9  # after so small a step of Newton's, relative to the number sought, the next would be rounding
 )
+
+
+def reluctant_count(s, kept, pace):
+    """The two smoothings of the number one, or twice the number of rounds."""
+    n1 = load(s, RELUCTANT_N1)
+    n2 = load(s, RELUCTANT_N2)
+    n1 = kept * n1 + pace
+    n2 = n2 + pace * (n1 - n2)
+    store(s, RELUCTANT_N1, n1)
+    store(s, RELUCTANT_N2, n2)
+    return n2
+
+
+def reluctant_scale(s):
+    """What the price of a round is multiplied by, to be compared with the forecast times n2: n2, or 1 if all rounds count."""
+    return where(load(s, 0) < 1.0, load(s, RELUCTANT_N2), spread(1.0))
 
 
 def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
@@ -191,12 +217,7 @@ def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
     m2 = skip(own, d)
     kept = load(s, 0)
     pace = load(s, 1)
-    n1 = load(s, RELUCTANT_N1)
-    n2 = load(s, RELUCTANT_N2)
-    n1 = n1 + pace * (1.0 - n1)
-    n2 = n2 + pace * (n1 - n2)
-    store(s, RELUCTANT_N1, n1)
-    store(s, RELUCTANT_N2, n2)
+    reluctant_count(s, kept, pace)
     dot = spread(0.0)
     for i in range(d):
         dot = dot + load(x, i) * g[i]
@@ -210,19 +231,68 @@ def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
 
 
 def reluctant_on_box(x, s, y, u, d, p):
-    n2 = load(s, RELUCTANT_N2)
-    rise = load(s, RELUCTANT_RISE) * n2
-    fall = load(s, RELUCTANT_FALL) * n2
+    scale = reluctant_scale(s)
+    rise = load(s, RELUCTANT_RISE) * scale
+    fall = load(s, RELUCTANT_FALL) * scale
     for i in range(d):
         forecast = load(y, i)
         z = where(forecast + rise < 0.0, spread(p[d + i]), load(x, i))
         store(u, i, where(forecast - fall > 0.0, spread(p[i]), z))
 
 
-def reluctant_on_simplex(x, s, y, u, d, p):
+def reluctant_to_target(x, s, y, u, d, p):
     n2 = load(s, RELUCTANT_N2)
-    rise = load(s, RELUCTANT_RISE) * n2
-    fall = load(s, RELUCTANT_FALL) * n2
+    scale = reluctant_scale(s) / n2
+    rise = load(s, RELUCTANT_RISE) * scale
+    fall = load(s, RELUCTANT_FALL) * scale
+    for i in range(d):
+        target = load(y, i) / n2
+        point = load(x, i)
+        z = where(point - target > fall, target + fall, point)
+        z = where(target - point > rise, target - rise, z)
+        store(u, i, smaller(larger(z, spread(p[i])), spread(p[d + i])))
+
+
+def reluctant_of_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
+    """The point before its bounds: x, clipped to the band of demands between ``low`` and ``high`` standard deviations."""
+    m1 = own
+    m2 = skip(own, 2 * d)
+    kept = load(s, 0)
+    pace = load(s, 1)
+    low = load(s, RELUCTANT_RISE)
+    high = load(s, RELUCTANT_FALL)
+    n2 = reluctant_count(s, kept, pace)
+    dot = spread(0.0)
+    for i in range(d):
+        once = kept * load(m1, i) + pace * g[i]
+        mean = load(m2, i)
+        mean = mean + pace * (once - mean)
+        store(m1, i, once)
+        store(m2, i, mean)
+        once = kept * load(m1, d + i) + pace * (g[i] * g[i])
+        square = load(m2, d + i)
+        square = square + pace * (once - square)
+        store(m1, d + i, once)
+        store(m2, d + i, square)
+        mean = mean / n2
+        square = square / n2
+        variance = square - mean * mean
+        wide = variance > RELUCTANT_VARIANCE * square
+        deviation = larger(root(where(wide, variance, spread(0.0))), spread(RELUCTANT_THINNEST))
+        z = larger(load(x, i), mean + low * deviation)
+        store(y, i, smaller(z, mean + high * deviation))
+    return dot
+
+
+def reluctant_in_box(x, s, y, u, d, p):
+    for i in range(d):
+        store(u, i, smaller(larger(load(y, i), spread(p[i])), spread(p[d + i])))
+
+
+def reluctant_on_simplex(x, s, y, u, d, p):
+    scale = reluctant_scale(s)
+    rise = load(s, RELUCTANT_RISE) * scale
+    fall = load(s, RELUCTANT_FALL) * scale
     least = load(y, 0)
     for i in range(1, d):
         least = smaller(load(y, i), least)
@@ -241,9 +311,9 @@ def reluctant_on_simplex(x, s, y, u, d, p):
 
 def reluctant_on_capped(x, s, y, u, d, p):
     """The dearest that has something to give and the cheapest that has room, again and again."""
-    n2 = load(s, RELUCTANT_N2)
-    rise = load(s, RELUCTANT_RISE) * n2
-    fall = load(s, RELUCTANT_FALL) * n2
+    scale = reluctant_scale(s)
+    rise = load(s, RELUCTANT_RISE) * scale
+    fall = load(s, RELUCTANT_FALL) * scale
     for i in range(d):
         store(u, i, load(x, i))
     turn = 0
@@ -284,7 +354,7 @@ def reluctant_on_capped(x, s, y, u, d, p):
 
 def reluctant_on_ball(x, s, y, u, d, p):
     """In the plane of x and the forecast; see turn_if_it_pays of klazy.learners.prox."""
-    price = load(s, RELUCTANT_RISE) * load(s, RELUCTANT_N2)
+    price = load(s, RELUCTANT_RISE) * reluctant_scale(s)
     square = spread(0.0)
     for i in range(d):
         store(u, i, load(x, i))
@@ -431,6 +501,14 @@ RULES = {
     "memory": Rule(memory, remember=keep_normal, vectors=("n", "hint")),
     "centred": Rule(centred, keeps_sigma=True, vectors=("center",)),
     "patient": Rule(patient, debt_is_due, vectors=("goal",), scalars=("debt",), parameters=("price",)),
+    "reluctant_target": Rule(reluctant, place=reluctant_to_target, rows=True, **RELUCTANT_FIELDS),
+    "reluctant_demand": Rule(
+        reluctant_of_demand,
+        place=reluctant_in_box,
+        rows=True,
+        depth=2,
+        **RELUCTANT_FIELDS | {"parameters": ("kept", "pace", "low", "high")},
+    ),
     "reluctant_box": Rule(reluctant, place=reluctant_on_box, **RELUCTANT_FIELDS),
     "reluctant_simplex": Rule(reluctant, place=reluctant_on_simplex, **RELUCTANT_FIELDS),
     "reluctant_capped": Rule(reluctant, place=reluctant_on_capped, **RELUCTANT_FIELDS),

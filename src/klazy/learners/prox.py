@@ -17,7 +17,7 @@ ON_BOUNDARY = (
 EPS = float(np.finfo(np.float64).eps)
 SHORTEST = 1e-10  # of the diameter: a shorter move counts as none where it is searched for
 SETTLED = 1e-11  # of the set's size: by how much the last turn of a splitting may still change its point
-FARTHEST = 1e100  # standard deviations, instead of infinitely many: a demand without spread is then no NaN
+THINNEST = 1e-200  # standard deviation of a demand without spread, so that infinitely many of them are no NaN
 BUDGET = 50_000  # turns of a splitting
 
 
@@ -441,7 +441,10 @@ def stock_if_it_pays(
     else:
         low, high = find_band(domain, movement, family, price)
         mean, spread = family.fit_normal(means)
+        spread = np.maximum(spread, THINNEST)
         u = domain.nearest(np.clip(x, mean + low * spread, mean + high * spread))
+        if type(domain) is Box and not movement.grouped:
+            return u
     if (u == x).all():
         return x
     gain = float(family.expected(means, x) - family.expected(means, u))
@@ -459,7 +462,7 @@ def find_band(domain: ConvexSet, movement: Movement, family: Pinball, price: flo
     both = family.short + family.excess
     low = ndtri(np.maximum((family.short - rise) / both, 0.0))
     high = ndtri(np.minimum((family.short + fall) / both, 1.0))
-    return np.maximum(low, -FARTHEST), np.minimum(high, FARTHEST)
+    return low, high
 
 
 def _split(domain: ConvexSet, x: Array, slopes: Array, shrink: Callable[[Array, float], Array]) -> Array:

@@ -10,21 +10,23 @@ from klazy.base.checks import Array, number, positive, refusal
 from klazy.families import Family, Linear, Pinball, Quadratic
 from klazy.kernels import codes
 from klazy.learners.base import Learner
-from klazy.learners.prox import approach_if_it_pays, move_if_it_pays, stock_if_it_pays
+from klazy.learners.prox import approach_if_it_pays, find_band, move_if_it_pays, stock_if_it_pays
 from klazy.movement import Movement, SwitchFee
 from klazy.sets import ConvexSet
 
-# the rule that knows this set and this kind of movement
+# the rule that knows these costs, this set and this kind of movement
 RULES = {
-    (codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_box",
-    (codes.SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_simplex",
-    (codes.CAPPED_SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_capped",
-    (codes.L2_BALL, codes.MOVE_L2): "reluctant_ball",
+    (Linear, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_box",
+    (Linear, codes.SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_simplex",
+    (Linear, codes.CAPPED_SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_capped",
+    (Linear, codes.L2_BALL, codes.MOVE_L2): "reluctant_ball",
+    (Quadratic, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_target",
+    (Pinball, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_demand",
 }
 
 
 class ReluctantState(NamedTuple):
-    """Where it stands, the forecast once and twice smoothed, and the same smoothings of the number one."""
+    """Where it stands, what it saw, smoothed once and twice, and the same smoothings of the number one."""
 
     t: int
     x: Array
@@ -49,7 +51,10 @@ class Reluctant(Learner[ReluctantState]):
     .. math:: m^1_t = (1 - a)\, m^1_{t-1} + a\, g_t, \qquad m^2_t = (1 - a)\, m^2_{t-1} + a\, m^1_t, \qquad
               \hat g_t = \frac{m^2_t}{1 - (1 - a)^t (1 + a t)}
 
-    Without a window it is the plain sum of all gradients: a lazy follow-the-leader.
+    Without a window all rounds count alike: it is a lazy follow-the-leader, which moves once a move would have paid for itself
+    1/H times.
+
+    .. math:: x_{t+1} = \arg\min_{u \in X}\; \langle g_1 + \dots + g_t, u \rangle + \frac{\lambda}{H}\, m(u - x_t)
 
     Told the rows of a cost family, it forecasts the *cost* in place of its gradient: the mean target of
     :class:`~klazy.Quadratic` costs, a normal demand for :class:`~klazy.Pinball` ones, the mean logarithms for
@@ -63,7 +68,7 @@ class Reluctant(Learner[ReluctantState]):
     movement : Movement
         What moving costs; its weight is the price, one number.
     window : float or None
-        w >= 1, over how many rounds it looks back. None: over all, summed.
+        w >= 1, over how many rounds it looks back. None: over all.
     horizon : float
         H > 0, how many rounds it expects a new point to serve.
     family : Family, optional
@@ -126,39 +131,55 @@ class Reluctant(Learner[ReluctantState]):
 
     @cached_property
     def kept(self) -> float:
-        """Which share of the first smoothing stays: all of a sum."""
+        """Which share of the first smoothing stays: all of it, if all rounds count alike."""
         return 1.0 if self.window is None else 1.0 - self.pace
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        if self.family not in (None, Linear()) or not self._has_one_price:
+        family = Linear if self.family is None else type(self.family)
+        rule = RULES.get((family, codes.code_of(self.domain), codes.code_of(self.movement)))
+        if rule is None:
             return None
-        return RULES.get((codes.code_of(self.domain), codes.code_of(self.movement)))
+        if family is Pinball and (self.price == 0.0 or self.window is None):
+            return None  # without a band, or with one that changes in every round
+        bands = self._band if family is Pinball else self._prices
+        is_shared = all((band == band[0]).all() for band in bands)
+        return rule if is_shared else None
 
     @cached_property
-    def _has_one_price(self) -> bool:
-        """Whether all coordinates pay the same for rising, and the same for falling."""
-        if self.movement.grouped is not False:
-            return True
-        return bool((np.ptp(self._prices, axis=1) == 0.0).all())
-
-    @cached_property
-    def _prices(self) -> Array:
+    def _prices(self) -> tuple[Array, Array]:
         """What a unit of rising and of falling costs each coordinate, for each round that the new point should serve."""
         d = self.domain.dim
-        if self.movement.grouped is not False:
-            return np.full((2, d), self.price)
-        return self.price * self.movement.prices(d).reshape(2, d)
+        price = self.price / self.family.weight if isinstance(self.family, Quadratic) else self.price
+        if self.movement.grouped:
+            return np.full(d, price), np.full(d, price)
+        rise, fall = np.split(price * self.movement.prices(d), 2)
+        return rise, fall
 
     @property
     def rise(self) -> float:
         """What a unit of rising costs, where all coordinates pay the same."""
-        return float(self._prices[0, 0])
+        return float(self._prices[0][0])
 
     @property
     def fall(self) -> float:
         """What a unit of falling costs, where all coordinates pay the same."""
-        return float(self._prices[1, 0])
+        return float(self._prices[1][0])
+
+    @cached_property
+    def _band(self) -> tuple[Array, Array]:
+        assert isinstance(self.family, Pinball)
+        return find_band(self.domain, self.movement, self.family, self.price)
+
+    @property
+    def low(self) -> float:
+        """The lower end of the band in which a stock is left, in standard deviations, where all coordinates have the same."""
+        return float(self._band[0][0])
+
+    @property
+    def high(self) -> float:
+        """The upper end of that band."""
+        return float(self._band[1][0])
 
     @property
     def own_movement(self) -> Movement:
@@ -176,24 +197,26 @@ class Reluctant(Learner[ReluctantState]):
         seen = g if self.family is None else self.family.moments(g)
         m1 = self.kept * m1 + self.pace * seen
         m2 = m2 + self.pace * (m1 - m2)
-        n1 = n1 + self.pace * (1.0 - n1)
+        n1 = self.kept * n1 + self.pace
         n2 = n2 + self.pace * (n1 - n2)
-        return ReluctantState(t + 1, self.move(x, m2 / n2), m1, m2, n1, n2)
+        price = self.price / n2 if self.window is None else self.price
+        return ReluctantState(t + 1, self.move(x, m2 / n2, price), m1, m2, n1, n2)
 
-    def move(self, x: Array, forecast: Array) -> Array:
-        """The next point, from this one and a forecast of a round."""
+    def move(self, x: Array, forecast: Array, price: float) -> Array:
+        """The next point, from this one, a forecast of a round and what a unit of movement costs."""
         if isinstance(self.family, Quadratic):
-            price = self.price / self.family.weight
-            return approach_if_it_pays(self.domain, self.movement, x, forecast, price)
+            return approach_if_it_pays(self.domain, self.movement, x, forecast, price / self.family.weight)
         if isinstance(self.family, Pinball):
-            return stock_if_it_pays(self.domain, self.movement, self.family, x, forecast, self.price)
-        return move_if_it_pays(self.domain, self.movement, x, forecast, self.price)
+            return stock_if_it_pays(self.domain, self.movement, self.family, x, forecast, price)
+        return move_if_it_pays(self.domain, self.movement, x, forecast, price)
 
     def describe_memory(self, state: ReluctantState) -> str:
         if state.t == 1:
             return "It has seen nothing yet, so it stays where it is."
         forecast = np.array2string(state.m2 / state.n2, precision=4, threshold=8)
-        looks = "the sum of all rounds" if self.window is None else f"the last {self.window:g} rounds or so"
+        if self.window is None:
+            return f"All rounds so far were {forecast} on average; it moves when that would have paid."
+        looks = f"the last {self.window:g} rounds or so"
         return (
             f"It forecasts {forecast} from {looks}, and moves when that pays within {self.horizon:g} rounds."
         )
