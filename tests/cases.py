@@ -168,8 +168,25 @@ ENSEMBLES: dict[str, Maker] = {
         movement=kl.WeightedL2Movement(2.0, scale=np.linspace(0.5, 1.5, domain.dim)),
     ),
 }
+
+
+def movement_for(domain: kl.ConvexSet, weight: float = 0.5) -> kl.Movement:
+    """What moving costs a Reluctant on this set: the movement with the quickest prox."""
+    return kl.L2Movement(weight) if type(domain) is kl.L2Ball else kl.L1Movement(weight)
+
+
+# They have no sigma, and a kernel on some sets only.
+RELUCTANT: dict[str, Maker] = {
+    "Reluctant": lambda domain, sigma, **options: kl.Reluctant(
+        domain, movement_for(domain), 4.0, 3.0, **options
+    ),
+    "Reluctant sum": lambda domain, sigma, **options: kl.Reluctant(
+        domain, movement_for(domain, 3.0), None, 2.0, family=kl.Linear(), **options
+    ),
+}
 CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2), 1.0).form is not None}
 UNCOMPILED: dict[str, Maker] = {
+    **RELUCTANT,
     "nested SAder": _nested,
     "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(
         domain, 3.0, levels=5, **options

@@ -61,7 +61,8 @@ def assert_agrees(batch, learners, g, **options):
 
 
 # A batch has a kernel for each rule on each set. Compiled, the rules take turns on the sets; as plain Python, each meets all.
-TURNS = {domain: list(RULES) if JIT_OFF else [rule] for domain, rule in zip(SETS, RULES, strict=True)}
+ANYWHERE = [rule for rule in RULES if RULES[rule].place is None]
+TURNS = {domain: ANYWHERE if JIT_OFF else [rule] for domain, rule in zip(SETS, ANYWHERE, strict=True)}
 
 
 @pytest.mark.parametrize("domain", SETS, ids=repr)
@@ -74,6 +75,14 @@ def test_every_learner_under_every_schedule_pays_what_it_pays_alone(domain):
     batch = run_batch(learners, g)
     assert batch.engine == "lanes"
     assert_agrees(batch, learners, g, engine="step")
+
+
+def test_by_default_a_learner_pays_for_moving_what_it_pays_in_run():
+    g = gradients(3, 40, 5)
+    learners = [kl.GD(kl.Simplex(5), 2.0), kl.Reluctant(kl.Simplex(5), kl.TVMovement(0.25), 2.0, 2.0)]
+    batch = kl.run_batch(learners, g)
+    totals = np.array([kl.run(learner, g, engine="step").totals for learner in learners])
+    np.testing.assert_allclose(np.column_stack((batch.hitting, batch.switching)), totals, atol=1e-12)
 
 
 RUNS = st.tuples(

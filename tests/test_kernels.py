@@ -23,6 +23,7 @@ from cases import (
     ENSEMBLES,
     LEARNERS,
     MOVEMENTS,
+    RELUCTANT,
     SCHEDULES,
     costs_of,
     cover_pairs,
@@ -75,8 +76,9 @@ OTHER_SIZES = [
     kl.Product([kl.Simplex(9), kl.Box(-1.0, 1.0)]),
 ]
 SIZES = ("unrolled", "beyond", "line")
+ANYWHERE = [rule for rule in RULES if RULES[rule].place is None]  # the rules that know every set
 MAKERS = {
-    rule: [make for make in LEARNERS.values() if make(kl.L2Ball(2), 1.0).rule == rule] for rule in RULES
+    rule: [make for make in LEARNERS.values() if make(kl.L2Ball(2), 1.0).rule == rule] for rule in ANYWHERE
 }
 
 
@@ -105,10 +107,10 @@ KINDS = list({type(domain): None for domain in COMPILED_SETS})
 
 
 # As plain Python every rule meets every kind. Compiled, every rule and every kind meet every size: parts are linked alike.
-ROWS = cover_pairs(KINDS, list(RULES), SIZES)
+ROWS = cover_pairs(KINDS, ANYWHERE, SIZES)
 if not JIT_OFF:
     turns = product(range(len(SIZES)), range(len(KINDS)))
-    ROWS = [(KINDS[i], list(RULES)[(i + turn) % len(RULES)], SIZES[turn]) for turn, i in turns]
+    ROWS = [(KINDS[i], ANYWHERE[(i + turn) % len(ANYWHERE)], SIZES[turn]) for turn, i in turns]
 
 
 @pytest.mark.parametrize(
@@ -122,6 +124,82 @@ if not JIT_OFF:
 def test_every_rule_on_every_set_under_every_schedule(domain, rule):
     for make in MAKERS[rule]:
         assert_same_under_every_schedule(make, domain, ROUNDS)
+
+
+# Rules that place their next point themselves know one kind of set. Compiled, each meets one size of it; as plain Python, all.
+PLACED = [
+    domain
+    for domain in (*COMPILED_SETS, *OTHER_SIZES)
+    if RELUCTANT["Reluctant"](domain, 1.0).rule is not None
+    if JIT_OFF
+    or domain in (kl.L2Ball(5), kl.Simplex(12, 2.5), kl.Box(-1.0, 2.0), kl.CappedSimplex(9, 2.0, 0.6))
+]
+
+
+@pytest.mark.parametrize("domain", PLACED, ids=repr)
+@pytest.mark.parametrize("make", RELUCTANT.values(), ids=RELUCTANT)
+def test_every_rule_that_places_its_point(domain, make):
+    learner = make(domain, 1.0)
+    asymmetric = kl.AsymmetricMovement(0.3, up=1.0, down=2.0)
+    movements = [learner.movement, learner.movement.replace(weight=0.0)]
+    if type(domain) is not kl.L2Ball:
+        movements.append(asymmetric)
+    for seed, movement in enumerate(movements):
+        played = learner.replace(movement=movement)
+        assert_same(*both(played, gradients(seed, ROUNDS, domain.dim)))
+
+
+@pytest.mark.parametrize("domain", [kl.L2Ball(5), kl.CappedSimplex(5, 1.5, 0.6)], ids=repr)
+def test_rules_that_place_their_points_as_lanes_experts_and_agents(domain):
+    """Beside rules that are projected, among the experts of an ensemble."""
+    g = gradients(8, ROUNDS, 5)
+    movement = RELUCTANT["Reluctant"](domain, 1.0).movement
+    family = [
+        kl.Reluctant(domain, movement, window, horizon)
+        for window in (1.0, 4.0, None)
+        for horizon in (1.0, 3.0, 40.0)
+    ]
+    for engine in ("compiled", "step"):
+        assert kl.Agent(family[4], engine=engine).engine == engine
+    batch = kl.run_batch(family, g, movement=kl.L2Movement())
+    assert batch.engine == "lanes"
+    totals = np.array(
+        [kl.run(learner, g, engine="step", movement=kl.L2Movement()).totals for learner in family]
+    )
+    np.testing.assert_allclose(
+        np.column_stack((batch.hitting, batch.switching)), totals, rtol=1e-12, atol=1e-10
+    )
+    assert_same(*both(kl.SAder([*family, kl.GD(domain, 2.0), kl.Patient(domain, 2.0, 0.5)]), g))
+
+
+@pytest.mark.parametrize("name", ["QuadraticCosts", "PinballCosts"])
+def test_rules_that_are_told_rows(name):
+    """Compiled on the line, as the box above; as plain Python also in more dimensions."""
+    for domain in (kl.Box(-1.0, 2.0), *([kl.Box([-1.0] * 9, [0.5] * 9)] if JIT_OFF else [])):
+        data = gradients(3, ROUNDS, domain.dim)
+        costs = {"QuadraticCosts": kl.QuadraticCosts(data), "PinballCosts": kl.PinballCosts(data, 2.0, 0.5)}[
+            name
+        ]
+        for window, horizon in ((3.0, 4.0), (20.0, 1.0), (4.0, 0.1), (None, 2.0)):
+            if (name, window) == ("PinballCosts", None):
+                continue  # its band changes from round to round
+            learner = kl.Reluctant(domain, kl.L1Movement(0.7), window, horizon, family=costs.family)
+            assert_same(*both(learner, costs))
+            agent = kl.Agent(learner, engine="compiled")
+            for row in data:
+                agent.update(row)
+            np.testing.assert_allclose(agent.state.x, kl.run(learner, costs).state.x, atol=AGREE)
+
+
+def test_a_reluctant_whose_coordinates_pay_differently_has_no_kernel():
+    """Nor has one on a set whose prox is searched for, or one that is told demands."""
+    box = kl.Box([0, 0], [1, 1])
+    uneven = kl.AsymmetricMovement(up=[1.0, 2.0])
+    assert kl.Reluctant(box, uneven, 2.0, 2.0).rule is None
+    assert kl.Reluctant(box, kl.L2Movement(), 2.0, 2.0).rule is None
+    assert kl.Reluctant(kl.L1Ball(2), kl.L1Movement(), 2.0, 2.0).rule is None
+    assert kl.Reluctant(box, kl.L1Movement(), 2.0, 2.0, family=kl.LogWealth()).rule is None
+    assert kl.Reluctant(box, kl.L1Movement(), 2.0, 2.0).rule is not None
 
 
 # Kernels of ensembles know the rules of their experts. Compiled, they meet every kind of set; as plain Python, also the line.
@@ -333,7 +411,10 @@ class TestTables:
     def test_every_code_has_its_part(self):
         assert set(PROJECTIONS) == code_table("L2_BALL", "PRODUCT")
         assert set(COST_PARTS) == code_table("LINEAR", "LOGISTIC")
-        assert {make(kl.L2Ball(2), 1.0).rule for make in LEARNERS.values()} == set(RULES)
+        learners = [make(kl.L2Ball(2), 1.0) for make in LEARNERS.values()]
+        learners += [make(domain, 1.0) for make in RELUCTANT.values() for domain in COMPILED_SETS]
+        told = {rule for rule in RULES if RULES[rule].rows}
+        assert {learner.rule for learner in learners} - {None} == set(RULES) - told
 
     @pytest.mark.parametrize("code", code_table("FORGET", "EVENT"))
     def test_every_memory_code_is_known(self, code):

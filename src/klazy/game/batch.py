@@ -113,8 +113,10 @@ class _Runs:
 
     def has_lanes(self, learner: Any) -> bool:
         """Whether the batch kernels know this learner and its set, these costs and this movement."""
+        if self.given is None and learner.own_movement != self.movement:
+            return False  # by default it pays for moving what no other may pay
         parts = (getattr(learner, name, None) for name in ("sigma", "memory"))
-        kind = (type(learner), id(learner.domain), *(type(part) for part in parts))
+        kind = (type(learner), rule_of(learner), id(learner.domain), *(type(part) for part in parts))
         if kind not in self._lanes:  # thousands of runs are of few kinds
             self._lanes[kind] = self._find_lanes(learner)
         return self._lanes[kind]

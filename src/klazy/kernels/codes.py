@@ -85,7 +85,7 @@ LOSSES = 19
 LOSS = 20  # scratch, as the next
 SHRUNK = 21
 OWN = 22  # the rule's own parameters and scalars
-OWN_ROOM = 2
+OWN_ROOM = 10
 FIELDS = OWN + OWN_ROOM  # a multiple of LINE, so that vectors begin where lines of the processor's cache do
 
 # the head of an ensemble, with T and DIM where a row has them; then x, and blocks from the next line on

@@ -33,7 +33,7 @@ def width_of(d: int) -> int:
 
 def rule_of(learner: Any) -> str | None:
     """The name of a learner's rule; it is not inherited, for a subclass may compute something else."""
-    return vars(type(learner)).get("rule")
+    return learner.rule if "rule" in vars(type(learner)) else None
 
 
 def find_missing_part(learner: Any, *parts: Any) -> str | None:
@@ -51,9 +51,7 @@ def find_missing_part(learner: Any, *parts: Any) -> str | None:
             if missing is not None:
                 return missing
     else:
-        needed.append(learner.sigma)
-        if "memory" in vars(learner):
-            needed.append(learner.memory)
+        needed.extend(getattr(learner, name) for name in ("sigma", "memory") if name in vars(learner))
     for part in needed:
         if codes.code_of(part) is None:
             return type(part).__name__
@@ -66,7 +64,7 @@ def find_missing_part(learner: Any, *parts: Any) -> str | None:
 def write_rows(learners: Sequence[Any], states: Sequence[Any]) -> Array:
     """One row for each learner in its state, as long as the rule with the most vectors needs."""
     d = learners[0].domain.dim
-    most = max(len(RULES[learner.rule].vectors) for learner in learners)
+    most = max(RULES[learner.rule].width for learner in learners)
     rows = np.zeros((len(learners), FIELDS + (1 + most) * d))
     pairs = list(zip(learners, states, strict=True))
     rows[:, : codes.MOVED] = [_describe(learner, state) for learner, state in pairs]
@@ -87,26 +85,36 @@ def _write_own(row: Array, learner: Any, state: Any) -> None:
         row[at] = getattr(state, name)
         at += 1
     at = FIELDS
-    for name in ("x", *rule.vectors):
-        row[at : at + d] = getattr(state, name)
-        at += d
+    row[at : at + d] = state.x
+    at += d
+    for name in rule.vectors:
+        row[at : at + rule.depth * d] = getattr(state, name)
+        at += rule.depth * d
 
 
 def _describe(learner: Any, state: Any) -> tuple[float, ...]:
     """The fields of a row that every learner has, in their order."""
-    schedule = learner.sigma.code
-    a, b = learner.sigma.parameters()
+    schedule, a, b = _describe_schedule(learner)
     scale = _scale_of(schedule, a)
     slack = learner.phase_length or 1
     memory = getattr(learner, "memory", None)
     kept = 0 if memory is None else memory.code
     kappa = 0.0 if memory is None else memory.parameter()
     start = state.t + (1 - state.t) % slack
+    energy = getattr(state, "energy", 0.0)
     old_sigma = state.sigma if RULES[learner.rule].keeps_sigma else 0.0
     return (
-        state.t, state.energy, old_sigma, scale, 1.0 / scale, learner.domain.dim, start, -math.inf,
+        state.t, energy, old_sigma, scale, 1.0 / scale, learner.domain.dim, start, -math.inf,
         RULE_CODES[learner.rule], schedule, a, b, slack, kept, kappa,
     )  # fmt: skip
+
+
+def _describe_schedule(learner: Any) -> tuple[int, float, float]:
+    """The code and parameters of a learner's schedule; a learner without a sigma has the constant 1."""
+    sigma = vars(learner).get("sigma")
+    if sigma is None:
+        return codes.CONSTANT, 1.0, 0.0
+    return sigma.code, *sigma.parameters()
 
 
 def _scale_of(schedule: int, a: float) -> float:
@@ -123,13 +131,20 @@ def read_state(learner: Any, row: Array) -> Any:
     d = learner.domain.dim
     rule = RULES[learner.rule]
     state = learner.init()
-    values: dict[str, Any] = {"t": int(row[codes.T]), "energy": float(row[codes.ENERGY])}
+    values: dict[str, Any] = {
+        "t": int(row[codes.T]),
+    }
+    if "energy" in state._fields:
+        values["energy"] = float(row[codes.ENERGY])
     if rule.keeps_sigma:
         values["sigma"] = float(row[codes.OLD_SIGMA])
     for i, name in enumerate(rule.scalars):
         values[name] = float(row[OWN + len(rule.parameters) + i])
-    for i, name in enumerate(("x", *rule.vectors)):
-        values[name] = row[FIELDS + i * d : FIELDS + (i + 1) * d].copy()
+    at = FIELDS + d
+    values["x"] = row[FIELDS:at].copy()
+    for name in rule.vectors:
+        values[name] = row[at : at + rule.depth * d].copy()
+        at += rule.depth * d
     return state._replace(**values)
 
 
@@ -169,7 +184,7 @@ class RunLayout:
     def __init__(self, learner: Any) -> None:
         self.learner = learner
         self.d = learner.domain.dim
-        vectors = len(RULES[learner.rule].vectors)
+        vectors = RULES[learner.rule].width
         self.size = FIELDS + (1 + vectors) * self.d
         self.x = slice(FIELDS, FIELDS + self.d)
         self.hint = slice(self.size, self.size + self.d)
@@ -292,7 +307,8 @@ def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
     kinds: dict[Any, list[int]] = {}
     for i, expert in enumerate(experts):
         memory = codes.code_of(getattr(expert, "memory", None))
-        kinds.setdefault((expert.rule, expert.sigma.code, memory), []).append(i)
+        schedule, _, _ = _describe_schedule(expert)
+        kinds.setdefault((expert.rule, schedule, memory), []).append(i)
     return np.concatenate([fill_lanes(kind, width) for kind in kinds.values()])
 
 

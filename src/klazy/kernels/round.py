@@ -38,15 +38,24 @@ from klazy.kernels.schedules import next_sigma
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
 MAY_STAY = False  # whether a rule of the kernel may keep the old point
+MAY_PLACE = False  # whether one finds the next point itself
 KEEPS_SIGMA = False  # whether one needs the last sigma
 
 
 def propose(rule, x, own, s, g, h, y, d, sigma, step, old, starts):
-    """The first part of the rule at hand; a kernel puts it here, as it does the next three."""
+    """The first part of the rule at hand; a kernel puts it here, as it does the next five."""
     raise NotImplementedError
 
 
 def accept(rule, x, own, s, z, d):
+    raise NotImplementedError
+
+
+def places(rule):
+    raise NotImplementedError
+
+
+def place(rule, x, s, y, u, d, p):
     raise NotImplementedError
 
 
@@ -81,6 +90,10 @@ def play_round(
 ):
     """Returns <g, x>, the price of the move before root and weight, and the threshold to start from next."""
     dot = propose(rule, x, own, s, g, h, y, d, sigma, step, old, starts)
+    if MAY_PLACE and places(rule):
+        place(rule, x, s, y, u, d, p)
+        paid = settle_done(x, y, u, d, p, guess, guess, move, prices)
+        return dot, paid, guess
     shift, theta = threshold(y, u, d, p, guess)
     if MAY_STAY:
         for i in range(d):
@@ -163,6 +176,29 @@ def always_accept(rule, x, own, s, z, d):
     return spread(0.0) == 0.0
 
 
+def pick_places(rule):
+    if rule == CODE:
+        answer = True
+    else:
+        answer = others(rule)
+    return answer
+
+
+def never_places(rule):
+    return False
+
+
+def pick_place(rule, x, s, y, u, d, p):
+    if rule == CODE:
+        this(x, s, y, u, d, p)
+    else:
+        others(rule, x, s, y, u, d, p)
+
+
+def place_nothing(rule, x, s, y, u, d, p):
+    return
+
+
 def pick_remember(rule, x, own, s, y, d, sigma, ends, memory, kappa):
     if rule == CODE:
         this(x, own, s, y, d, sigma, ends, memory, kappa)
@@ -208,12 +244,16 @@ def link_rules(lane: Lane, rules: tuple[int, ...]) -> dict[str, Any]:
     chosen = {code: known[code] for code in rules}
     proposes = {code: rule.propose for code, rule in chosen.items()}
     accepts = {code: rule.accept for code, rule in chosen.items() if rule.accept is not None}
+    placers = {code: rule.place for code, rule in chosen.items() if rule.place is not None}
     remembers = {code: rule.remember for code, rule in chosen.items() if rule.remember is not None}
     _, last = proposes.popitem()  # what is none of the others is the last: a kernel is made for just these
     return {
         "propose": _link_picker(lane, pick_propose, proposes, link(only_propose, lane, this=last)),
         "accept": _link_picker(lane, pick_accept, accepts, link(always_accept, lane)),
         "remember": _link_picker(lane, pick_remember, remembers, link(remember_nothing, lane)),
+        "places": _link_picker(lane, pick_places, placers, link(never_places, lane)),
+        "place": _link_picker(lane, pick_place, placers, link(place_nothing, lane)),
+        "MAY_PLACE": bool(placers),
         "MAY_STAY": bool(accepts),
         "KEEPS_SIGMA": any(rule.keeps_sigma for rule in chosen.values()),
     }

@@ -8,21 +8,43 @@ A round is *propose, project, accept, remember*. ``propose`` writes the unconstr
 - ``own, s``: the rule's own vectors, one after the other, and its own numbers (parameters first);
 - ``sigma, step, old``: sigma_t, 1 / sigma_t (0 while there is no scale), and the last sigma if the rule keeps it;
 - ``starts, ends``: whether this is the first or the last round of a phase.
+
+A rule with a ``place`` knows its set. There ``propose`` writes what it needs to know into ``y``, and ``place`` puts the next
+point into ``u``: nothing is projected. ``p`` are the set's parameters.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from klazy.kernels.codes import OWN_ROOM
-from klazy.kernels.lane import anywhere, everywhere, load, root, skip, spread, store, where
+from klazy.kernels.lane import (
+    anywhere,
+    called,
+    everywhere,
+    exact,
+    larger,
+    load,
+    root,
+    size,
+    skip,
+    smaller,
+    spread,
+    store,
+    where,
+)
 from klazy.kernels.memories import share_kept
+
+D = 0  # the dimension where it is a constant of the kernel, else 0
 
 
 class Rule(NamedTuple):
     """A rule's parts, and what it keeps between rounds.
 
     ``keeps_sigma``: the last sigma, as the field ``sigma`` of the learner's state. ``vectors`` and ``scalars`` are further
-    fields beside ``t``, ``x`` and ``energy``; ``parameters`` are numbers among the learner's attributes.
+    fields beside ``t``, ``x`` and ``energy``; ``parameters`` are numbers among the learner's attributes. A vector has ``depth``
+    times d numbers. A rule of ``rows`` is told the rows of the costs in place of their gradients.
     """
 
     propose: Callable[..., Any]
@@ -32,6 +54,14 @@ class Rule(NamedTuple):
     vectors: tuple[str, ...] = ()
     scalars: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    place: Callable[..., Any] | None = None
+    depth: int = 1
+    rows: bool = False
+
+    @property
+    def width(self) -> int:
+        """How many numbers it keeps in vectors for each coordinate."""
+        return self.depth * len(self.vectors)
 
 
 def gd(x, own, s, g, h, y, d, sigma, step, old, starts):
@@ -148,6 +178,322 @@ def debt_is_due(x, own, s, z, d):
     return moves
 
 
+# ---- Reluctant: the forecast, and for each kind of set the move that pays
+
+RELUCTANT_RISE = 2  # places among the rule's own numbers, in the order of RELUCTANT below
+RELUCTANT_FALL = 3
+RELUCTANT_N1 = 4
+RELUCTANT_N2 = 5
+RELUCTANT_ON_BOUNDARY = 1e-12  # as in klazy.learners.prox
+RELUCTANT_TURNS = 100
+RELUCTANT_TINY = 1e-150  # no norm that exceeds a price is smaller
+RELUCTANT_VARIANCE = 1e-10  # as ROUNDING in klazy.families
+RELUCTANT_THINNEST = 1e-200  # as in klazy.learners.prox
+RELUCTANT_EPS = 2.0**-52
+RELUCTANT_CLOSE = (
+    1e-9  # after so small a step of Newton's, relative to the number sought, the next would be rounding
+)
+
+
+def reluctant_count(s, kept, pace):
+    """The two smoothings of the number one, or twice the number of rounds."""
+    n1 = load(s, RELUCTANT_N1)
+    n2 = load(s, RELUCTANT_N2)
+    n1 = kept * n1 + pace
+    n2 = n2 + pace * (n1 - n2)
+    store(s, RELUCTANT_N1, n1)
+    store(s, RELUCTANT_N2, n2)
+    return n2
+
+
+def reluctant_scale(s):
+    """What the price of a round is multiplied by, to be compared with the forecast times n2: n2, or 1 if all rounds count."""
+    return where(load(s, 0) < 1.0, load(s, RELUCTANT_N2), spread(1.0))
+
+
+def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
+    """The forecast times n2: what it is compared with is multiplied by n2 instead."""
+    m1 = own
+    m2 = skip(own, d)
+    kept = load(s, 0)
+    pace = load(s, 1)
+    reluctant_count(s, kept, pace)
+    dot = spread(0.0)
+    for i in range(d):
+        dot = dot + load(x, i) * g[i]
+        once = kept * load(m1, i) + pace * g[i]
+        twice = load(m2, i)
+        twice = twice + pace * (once - twice)
+        store(m1, i, once)
+        store(m2, i, twice)
+        store(y, i, twice)
+    return dot
+
+
+def reluctant_on_box(x, s, y, u, d, p):
+    scale = reluctant_scale(s)
+    rise = load(s, RELUCTANT_RISE) * scale
+    fall = load(s, RELUCTANT_FALL) * scale
+    for i in range(d):
+        forecast = load(y, i)
+        z = where(forecast + rise < 0.0, spread(p[d + i]), load(x, i))
+        store(u, i, where(forecast - fall > 0.0, spread(p[i]), z))
+
+
+def reluctant_to_target(x, s, y, u, d, p):
+    n2 = load(s, RELUCTANT_N2)
+    scale = reluctant_scale(s) / n2
+    rise = load(s, RELUCTANT_RISE) * scale
+    fall = load(s, RELUCTANT_FALL) * scale
+    for i in range(d):
+        target = load(y, i) / n2
+        point = load(x, i)
+        z = where(point - target > fall, target + fall, point)
+        z = where(target - point > rise, target - rise, z)
+        store(u, i, smaller(larger(z, spread(p[i])), spread(p[d + i])))
+
+
+def reluctant_of_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
+    """The point before its bounds: x, clipped to the band of demands between ``low`` and ``high`` standard deviations."""
+    m1 = own
+    m2 = skip(own, 2 * d)
+    kept = load(s, 0)
+    pace = load(s, 1)
+    low = load(s, RELUCTANT_RISE)
+    high = load(s, RELUCTANT_FALL)
+    n2 = reluctant_count(s, kept, pace)
+    dot = spread(0.0)
+    for i in range(d):
+        once = kept * load(m1, i) + pace * g[i]
+        mean = load(m2, i)
+        mean = mean + pace * (once - mean)
+        store(m1, i, once)
+        store(m2, i, mean)
+        once = kept * load(m1, d + i) + pace * (g[i] * g[i])
+        square = load(m2, d + i)
+        square = square + pace * (once - square)
+        store(m1, d + i, once)
+        store(m2, d + i, square)
+        mean = mean / n2
+        square = square / n2
+        variance = square - mean * mean
+        wide = variance > RELUCTANT_VARIANCE * square
+        deviation = larger(root(where(wide, variance, spread(0.0))), spread(RELUCTANT_THINNEST))
+        z = larger(load(x, i), mean + low * deviation)
+        store(y, i, smaller(z, mean + high * deviation))
+    return dot
+
+
+def reluctant_in_box(x, s, y, u, d, p):
+    for i in range(d):
+        store(u, i, smaller(larger(load(y, i), spread(p[i])), spread(p[d + i])))
+
+
+def reluctant_on_simplex(x, s, y, u, d, p):
+    scale = reluctant_scale(s)
+    rise = load(s, RELUCTANT_RISE) * scale
+    fall = load(s, RELUCTANT_FALL) * scale
+    least = load(y, 0)
+    for i in range(1, d):
+        least = smaller(load(y, i), least)
+    level = least + rise
+    given = spread(0.0)
+    for i in range(d):
+        gives = load(y, i) - fall > level
+        given = given + where(gives, load(x, i), spread(0.0))
+        store(u, i, where(gives, spread(0.0), load(x, i)))
+    if anywhere(given > 0.0):
+        for i in range(d):  # the first of the cheapest takes all
+            takes = load(y, i) == least
+            store(u, i, load(u, i) + where(takes, given, spread(0.0)))
+            given = where(takes, spread(0.0), given)
+
+
+def reluctant_on_capped(x, s, y, u, d, p):
+    """The dearest that has something to give and the cheapest that has room, again and again."""
+    scale = reluctant_scale(s)
+    rise = load(s, RELUCTANT_RISE) * scale
+    fall = load(s, RELUCTANT_FALL) * scale
+    for i in range(d):
+        store(u, i, load(x, i))
+    turn = 0
+    searching = True
+    while searching:
+        dearest = spread(-np.inf)
+        cheapest = spread(np.inf)
+        giver = spread(-1.0)
+        taker = spread(-1.0)
+        stock = spread(0.0)
+        room = spread(0.0)
+        for i in range(d):
+            forecast = load(y, i)
+            left = load(u, i) - p[1 + i]
+            gives = (left > 0.0) & (forecast > dearest)
+            dearest = where(gives, forecast, dearest)
+            giver = where(gives, spread(1.0 * i), giver)
+            stock = where(gives, left, stock)
+            free = p[1 + d + i] - load(u, i)
+            takes = (free > 0.0) & (forecast < cheapest)
+            cheapest = where(takes, forecast, cheapest)
+            taker = where(takes, spread(1.0 * i), taker)
+            room = where(takes, free, room)
+        pays = dearest - fall > cheapest + rise
+        turn += 1
+        searching = anywhere(pays) and turn <= 2 * d
+        if searching:
+            amount = where(pays, smaller(stock, room), spread(0.0))
+            empties = pays & (stock < room)
+            fills = pays & (stock >= room)
+            for i in range(d):
+                z = load(u, i)
+                z = z - where(giver == 1.0 * i, amount, spread(0.0))
+                z = z + where(taker == 1.0 * i, amount, spread(0.0))
+                z = where(empties & (giver == 1.0 * i), spread(p[1 + i]), z)
+                store(u, i, where(fills & (taker == 1.0 * i), spread(p[1 + d + i]), z))
+
+
+def reluctant_on_ball(x, s, y, u, d, p):
+    """In the plane of x and the forecast; see turn_if_it_pays of klazy.learners.prox."""
+    price = load(s, RELUCTANT_RISE) * reluctant_scale(s)
+    square = spread(0.0)
+    for i in range(d):
+        store(u, i, load(x, i))
+        square = square + load(y, i) * load(y, i)
+    n = root(square)
+    if anywhere(n > price):
+        reluctant_turn(x, y, u, d, p, n, price)
+
+
+@called
+def reluctant_turn(x, y, u, dim, p, n, price):
+    """The move on a ball where the forecast's norm n exceeds the price."""
+    d = D if D > 0 else dim
+    r = p[0]
+    inverse = 1.0 / larger(n, spread(RELUCTANT_TINY))
+    along = spread(0.0)
+    for i in range(d):
+        along = along - (load(x, i) - p[1 + i]) * load(y, i)
+    along = along * inverse
+    square = spread(0.0)
+    for i in range(d):
+        across = (load(x, i) - p[1 + i]) + along * (load(y, i) * inverse)
+        square = square + across * across
+    height = root(square)
+    rho = root(along * along + square)
+    gap = r - rho
+    inside = gap > RELUCTANT_ON_BOUNDARY * r
+    moves = (n > price) & (inside | (along < 0.0) | (n * height > price * rho))
+    if anywhere(moves):
+        far = rho > 0.0
+        below = where(far, rho, spread(1.0))
+        cz = where(far, along / below, spread(1.0))
+        sz = where(far, height / below, spread(0.0))
+        outside = moves & (gap <= RELUCTANT_ON_BOUNDARY * r)
+        tau = reluctant_half_angle(cz, sz, n, price, outside)
+        if anywhere(moves & inside):
+            within = reluctant_search(cz, sz, n, price, spread(r), rho, gap, moves & inside)
+            tau = where(inside, within, tau)
+        share = 1.0 / (1.0 + tau * tau)
+        ahead = r * ((1.0 - tau * tau) * share)
+        aside = r * (2.0 * tau * share) / where(height > 0.0, height, spread(1.0))
+        for i in range(d):
+            unit = load(y, i) * inverse
+            across = (load(x, i) - p[1 + i]) + along * unit
+            z = p[1 + i] + (aside * across - ahead * unit)
+            store(u, i, where(moves, z, load(x, i)))
+
+
+@exact
+def reluctant_half_angle(cz, sz, n, price, outside):
+    """T, the tangent of half the new point's angle to the descent, on the boundary: 2 n T = price (c + s T) sqrt(1 + T^2).
+
+    c and s are cosine and sine of half the old one's angle.
+
+    The difference of the sides is concave in T, so Newton's steps from the left end left of the root, and so does the first
+    one from anywhere else where it rises. From the old point few are needed.
+    """
+    acute = cz > 0.0
+    large = root(0.5 + 0.5 * size(cz))
+    small = sz / (2.0 * large)
+    c = where(acute, large, small)
+    s = where(acute, small, large)
+    tau = where(acute, s / large, spread(1.0))
+    slope, _ = reluctant_slope(tau, c, s, n, price)
+    tau = where(slope > 0.5 * n, tau, spread(0.0))
+    turn = 0
+    searching = True
+    while searching:
+        slope, excess = reluctant_slope(tau, c, s, n, price)
+        change = where(outside, excess / slope, spread(0.0))
+        tau = tau - change
+        turn += 1
+        searching = turn < RELUCTANT_TURNS and anywhere(size(change) > RELUCTANT_CLOSE * tau)
+    return tau
+
+
+@exact
+def reluctant_slope(tau, c, s, n, price):
+    """The slope and the value of 2 n T - price (c + s T) sqrt(1 + T^2)."""
+    long = root(1.0 + tau * tau)
+    lean = c + s * tau
+    return 2.0 * n - price * (s * long + lean * tau / long), 2.0 * n * tau - price * (lean * long)
+
+
+@exact
+def reluctant_excess(tau, cz, sz, n, price, r, rho, gap):
+    """By how much a new point should be nearer to the old one, which is inside, and the size of the terms; tau is the tangent
+    of half its angle to the descent, cz and sz are cosine and sine of the old one's."""
+    share = 1.0 / (1.0 + tau * tau)
+    c = (1.0 - tau * tau) * share
+    s = 2.0 * tau * share
+    half = 0.5 * root(
+        (c + cz) * (c + cz) + (s + sz) * (s + sz)
+    )  # the cosine of half the angle between the two
+    apart = sz * c - cz * s
+    away = root((gap * half) * (gap * half) + (r * rho) * (apart * apart))
+    pull = n * s * away
+    return pull - price * rho * apart * half, pull
+
+
+@called
+@exact
+def reluctant_search(cz, sz, n, price, r, rho, gap, inside):
+    """The same from inside, which happens once: where the excess changes its sign, by false position (the Illinois rule)."""
+    low = spread(0.0)
+    high = where(cz > 0.0, sz / (1.0 + larger(cz, spread(0.0))), spread(1.0))
+    under, _ = reluctant_excess(low, cz, sz, n, price, r, rho, gap)
+    over, _ = reluctant_excess(high, cz, sz, n, price, r, rho, gap)
+    tau = where(under >= 0.0, low, high)
+    unsettled = inside & (under < 0.0) & (over > 0.0)
+    side = spread(0.0)
+    turn = 0
+    searching = anywhere(unsettled)
+    while searching:
+        place = high - over * ((high - low) / (over - under))
+        between = (place > low) & (place < high)
+        place = where(between, place, 0.5 * (low + high))
+        tau = where(unsettled, place, tau)
+        excess, scale = reluctant_excess(tau, cz, sz, n, price, r, rho, gap)
+        above = excess > 0.0
+        again = where(above, spread(1.0), spread(-1.0))
+        halved = where(side == again, spread(0.5), spread(1.0))
+        under = where(above, under * halved, excess)
+        over = where(above, excess, over * halved)
+        low = where(above, low, tau)
+        high = where(above, tau, high)
+        side = again
+        unsettled = unsettled & (size(excess) > RELUCTANT_EPS * scale) & (high - low > RELUCTANT_EPS * high)
+        turn += 1
+        searching = turn < RELUCTANT_TURNS and anywhere(unsettled)
+    return tau
+
+
+RELUCTANT_FIELDS: dict[str, Any] = {
+    "vectors": ("m1", "m2"),
+    "scalars": ("n1", "n2"),
+    "parameters": ("kept", "pace", "rise", "fall"),
+}
+
 RULES = {
     "gd": Rule(gd),
     "k_lazy": Rule(k_lazy, vectors=("anchor", "g_sum")),
@@ -155,6 +501,18 @@ RULES = {
     "memory": Rule(memory, remember=keep_normal, vectors=("n", "hint")),
     "centred": Rule(centred, keeps_sigma=True, vectors=("center",)),
     "patient": Rule(patient, debt_is_due, vectors=("goal",), scalars=("debt",), parameters=("price",)),
+    "reluctant_target": Rule(reluctant, place=reluctant_to_target, rows=True, **RELUCTANT_FIELDS),
+    "reluctant_demand": Rule(
+        reluctant_of_demand,
+        place=reluctant_in_box,
+        rows=True,
+        depth=2,
+        **RELUCTANT_FIELDS | {"parameters": ("kept", "pace", "low", "high")},
+    ),
+    "reluctant_box": Rule(reluctant, place=reluctant_on_box, **RELUCTANT_FIELDS),
+    "reluctant_simplex": Rule(reluctant, place=reluctant_on_simplex, **RELUCTANT_FIELDS),
+    "reluctant_capped": Rule(reluctant, place=reluctant_on_capped, **RELUCTANT_FIELDS),
+    "reluctant_ball": Rule(reluctant, place=reluctant_on_ball, **RELUCTANT_FIELDS),
 }
 
 for _name, _rule in RULES.items():

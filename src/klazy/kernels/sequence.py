@@ -54,6 +54,7 @@ VECTORS = 0  # of the rule's own
 ROOM = 0  # numbers in these, where the dimension is a constant
 HINT = -1  # which of these is the hint in force, if there is one
 IS_LINEAR = False
+TELLS_ROWS = False  # whether the rule is told rows instead of gradients
 
 
 def reveal(row, extra, p, x, g, d):
@@ -155,7 +156,8 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
             value = 0.0
             if not IS_LINEAR:
                 value = reveal(g, extra[row if extra.size > 1 else 0], costs, x, gradient, d)
-                g = gradient
+                if not TELLS_ROWS:
+                    g = gradient
             sigma = sigmas[j]
             step = steps[j]
             if schedule == SCALE_FREE:
@@ -235,7 +237,8 @@ def _sequence_kernel(set_code: int, cost: int, rule: int, constant_d: int) -> An
 
 def choose_rule(rule: int, constant_d: int) -> dict[str, int]:
     """What a driver of one run must know of its rule and of its own vectors."""
-    vectors = list(RULES.values())[rule].vectors
-    hint = vectors.index("hint") if "hint" in vectors else -1
-    room = max(1, len(vectors) * constant_d)
-    return {"THE_RULE": rule, "VECTORS": len(vectors), "ROOM": room, "HINT": hint}
+    chosen = list(RULES.values())[rule]
+    hint = chosen.vectors.index("hint") if "hint" in chosen.vectors else -1
+    room = max(1, chosen.width * constant_d)
+    about = {"THE_RULE": rule, "VECTORS": chosen.width, "ROOM": room, "HINT": hint}
+    return about | {"TELLS_ROWS": chosen.rows}

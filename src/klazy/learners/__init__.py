@@ -9,6 +9,7 @@ from klazy.learners.klazy import KLazyGD
 from klazy.learners.memory import Clip, Clock, Decay, Event, Forget, Full, Memory, MemoryGD
 from klazy.learners.patient import Patient
 from klazy.learners.presets import ader, auto, meta_rate, product_grid, sader, sader_k, scream, sigma_grid
+from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SAder
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Memory",
     "MemoryGD",
     "Patient",
+    "Reluctant",
     "SAder",
     "State",
     "StronglyAdaptive",

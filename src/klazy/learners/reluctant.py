@@ -1,0 +1,247 @@
+"""A learner that moves only when the forecast says that it pays."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, number, positive, refusal
+from klazy.families import Family, Linear, Pinball, Quadratic
+from klazy.kernels import codes
+from klazy.learners.base import Learner
+from klazy.learners.prox import approach_if_it_pays, find_band, move_if_it_pays, stock_if_it_pays
+from klazy.movement import Movement, SwitchFee
+from klazy.sets import ConvexSet
+
+# the rule that knows these costs, this set and this kind of movement
+RULES = {
+    (Linear, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_box",
+    (Linear, codes.SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_simplex",
+    (Linear, codes.CAPPED_SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_capped",
+    (Linear, codes.L2_BALL, codes.MOVE_L2): "reluctant_ball",
+    (Quadratic, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_target",
+    (Pinball, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_demand",
+}
+
+
+class ReluctantState(NamedTuple):
+    """Where it stands, what it saw, smoothed once and twice, and the same smoothings of the number one."""
+
+    t: int
+    x: Array
+    m1: Array
+    m2: Array
+    n1: float = 0.0
+    n2: float = 0.0
+
+
+class Reluctant(Learner[ReluctantState]):
+    r"""Moves only when the forecast says that the move pays for itself.
+
+    With a forecast :math:`\hat g_t` of the next gradients, what moving costs, :math:`\lambda m`, and the number H of
+    rounds for which a new point should serve,
+
+    .. math:: x_{t+1} = \arg\min_{u \in X}\; \langle \hat g_t, u \rangle + \frac{\lambda}{H}\, m(u - x_t).
+
+    The regulariser is the movement cost itself and not its square, so the point stays where it is, bit for bit, until a move
+    pays. The forecast is the mean of the gradients, smoothed twice in a row with :math:`a = 1/w`: it reacts with some delay,
+    but hardly to noise.
+
+    .. math:: m^1_t = (1 - a)\, m^1_{t-1} + a\, g_t, \qquad m^2_t = (1 - a)\, m^2_{t-1} + a\, m^1_t, \qquad
+              \hat g_t = \frac{m^2_t}{1 - (1 - a)^t (1 + a t)}
+
+    Without a window all rounds count alike: it is a lazy follow-the-leader, which moves once a move would have paid for itself
+    1/H times.
+
+    .. math:: x_{t+1} = \arg\min_{u \in X}\; \langle g_1 + \dots + g_t, u \rangle + \frac{\lambda}{H}\, m(u - x_t)
+
+    Told the rows of a cost family, it forecasts the *cost* in place of its gradient: the mean target of
+    :class:`~klazy.Quadratic` costs, a normal demand for :class:`~klazy.Pinball` ones, the mean logarithms for
+    :class:`~klazy.LogWealth`. Which pairs of set and movement have closed forms is told at
+    :func:`klazy.learners.prox.move_if_it_pays`; the others are slower.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    movement : Movement
+        What moving costs; its weight is the price, one number.
+    window : float or None
+        w >= 1, over how many rounds it looks back. None: over all.
+    horizon : float
+        H > 0, how many rounds it expects a new point to serve.
+    family : Family, optional
+        Of the costs whose rows it is told. Default: it is told gradients.
+    start : array_like, optional
+        First decision. Default: the set's point nearest to the origin.
+
+    Examples
+    --------
+    >>> learner = Reluctant(Simplex(3), TVMovement(2.0), window=4, horizon=8)
+    >>> g = np.repeat([[0.0, 1.0, 1.0], [1.0, 1.0, 0.0]], 20, axis=0)
+    >>> trace = run(learner, g)
+    >>> round(trace.totals.hitting, 3), round(trace.totals.switching, 3)
+    (7.667, 3.333)
+    """
+
+    movement: Movement
+    window: float | None
+    horizon: float
+    start: Array | None
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        movement: Movement,
+        window: float | None,
+        horizon: float,
+        *,
+        family: Family | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        owner = "Reluctant"
+        if not isinstance(domain, ConvexSet):
+            raise refusal(
+                owner, "a set to play on", "domain", repr(domain), "write Reluctant(Simplex(5), ...)"
+            )
+        if window is not None and number(window, "window", owner) < 1.0:
+            raise refusal(owner, "window >= 1", "window", window, "give a number of rounds, or None for all")
+        if family is not None and not isinstance(family, Family):
+            raise refusal(owner, "a cost family", "family", repr(family), "write Linear(), or leave it out")
+        x1 = domain.start_at(start, owner)
+        self._keep(
+            domain=domain,
+            movement=_check_movement(movement, domain.dim),
+            window=None if window is None else float(window),
+            horizon=positive(horizon, "horizon", owner),
+            family=family,
+            start=None if start is None else x1,
+        )
+
+    @cached_property
+    def price(self) -> float:
+        """What a unit of movement costs, for each round that the new point should serve."""
+        return float(self.movement.weight) / self.horizon
+
+    @cached_property
+    def pace(self) -> float:
+        """Which share of a smoothed number is new."""
+        return 1.0 if self.window is None else 1.0 / self.window
+
+    @cached_property
+    def kept(self) -> float:
+        """Which share of the first smoothing stays: all of it, if all rounds count alike."""
+        return 1.0 if self.window is None else 1.0 - self.pace
+
+    @cached_property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        family = Linear if self.family is None else type(self.family)
+        rule = RULES.get((family, codes.code_of(self.domain), codes.code_of(self.movement)))
+        if rule is None:
+            return None
+        if family is Pinball and (self.price == 0.0 or self.window is None):
+            return None  # without a band, or with one that changes in every round
+        bands = self._band if family is Pinball else self._prices
+        is_shared = all((band == band[0]).all() for band in bands)
+        return rule if is_shared else None
+
+    @cached_property
+    def _prices(self) -> tuple[Array, Array]:
+        """What a unit of rising and of falling costs each coordinate, for each round that the new point should serve."""
+        d = self.domain.dim
+        price = self.price / self.family.weight if isinstance(self.family, Quadratic) else self.price
+        if self.movement.grouped:
+            return np.full(d, price), np.full(d, price)
+        rise, fall = np.split(price * self.movement.prices(d), 2)
+        return rise, fall
+
+    @property
+    def rise(self) -> float:
+        """What a unit of rising costs, where all coordinates pay the same."""
+        return float(self._prices[0][0])
+
+    @property
+    def fall(self) -> float:
+        """What a unit of falling costs, where all coordinates pay the same."""
+        return float(self._prices[1][0])
+
+    @cached_property
+    def _band(self) -> tuple[Array, Array]:
+        assert isinstance(self.family, Pinball)
+        return find_band(self.domain, self.movement, self.family, self.price)
+
+    @property
+    def low(self) -> float:
+        """The lower end of the band in which a stock is left, in standard deviations, where all coordinates have the same."""
+        return float(self._band[0][0])
+
+    @property
+    def high(self) -> float:
+        """The upper end of that band."""
+        return float(self._band[1][0])
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.movement
+
+    def init(self, x: Array | None = None) -> ReluctantState:
+        if x is None:
+            x = self.domain.start if self.start is None else self.start
+        d = self.domain.dim
+        nothing = np.zeros(d if self.family is None else self.family.width(d))
+        return ReluctantState(1, x, nothing, nothing)
+
+    def step(self, state: ReluctantState, g: Array) -> ReluctantState:
+        t, x, m1, m2, n1, n2 = state
+        seen = g if self.family is None else self.family.moments(g)
+        m1 = self.kept * m1 + self.pace * seen
+        m2 = m2 + self.pace * (m1 - m2)
+        n1 = self.kept * n1 + self.pace
+        n2 = n2 + self.pace * (n1 - n2)
+        price = self.price / n2 if self.window is None else self.price
+        return ReluctantState(t + 1, self.move(x, m2 / n2, price), m1, m2, n1, n2)
+
+    def move(self, x: Array, forecast: Array, price: float) -> Array:
+        """The next point, from this one, a forecast of a round and what a unit of movement costs."""
+        if isinstance(self.family, Quadratic):
+            return approach_if_it_pays(self.domain, self.movement, x, forecast, price / self.family.weight)
+        if isinstance(self.family, Pinball):
+            return stock_if_it_pays(self.domain, self.movement, self.family, x, forecast, price)
+        return move_if_it_pays(self.domain, self.movement, x, forecast, price)
+
+    def describe_memory(self, state: ReluctantState) -> str:
+        if state.t == 1:
+            return "It has seen nothing yet, so it stays where it is."
+        forecast = np.array2string(state.m2 / state.n2, precision=4, threshold=8)
+        if self.window is None:
+            return f"All rounds so far were {forecast} on average; it moves when that would have paid."
+        looks = f"the last {self.window:g} rounds or so"
+        return (
+            f"It forecasts {forecast} from {looks}, and moves when that pays within {self.horizon:g} rounds."
+        )
+
+
+def _check_movement(movement: Any, dim: int) -> Movement:
+    if not isinstance(movement, Movement):
+        raise refusal(
+            "Reluctant", "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})"
+        )
+    if not isinstance(movement.weight, float):
+        raise refusal(
+            "Reluctant",
+            "one weight for all rounds",
+            "movement",
+            repr(movement),
+            "give a number, its mean say",
+        )
+    if movement.grouped is None and not isinstance(movement, SwitchFee):
+        raise refusal(
+            "Reluctant",
+            "a movement of klazy, or one that says how it is `grouped`",
+            "movement",
+            repr(movement),
+            "use L1Movement(...)",
+        )
+    movement.check(dim)
+    return movement

@@ -1,0 +1,248 @@
+"""The movement prox against cvxpy, and the learner that plays it."""
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klazy as kl
+from cases import MOVEMENTS, SETS, gradients
+from klazy.learners.prox import (
+    approach_if_it_pays,
+    find_band,
+    move_if_it_pays,
+    stock_if_it_pays,
+)
+from test_sets import constraints
+
+ONE_PRICE = [name for name in MOVEMENTS if name != "l2 per round"]
+NORMS = [name for name in ONE_PRICE if name != "fee"]
+CLOSE = 1e-8  # of the least value: what cvxpy's solver and the splitting reach
+ROUNDING = 1e-13  # of two values of the objective
+seeds = st.integers(0, 2**16)
+prices = st.sampled_from([0.0, 0.05, 0.3, 1.0, 2.5])
+
+
+def price_in_cvxpy(movement: kl.Movement, delta: Any, d: int) -> Any:
+    if movement.grouped:
+        return cp.norm(cp.multiply(movement.stretch(d), delta))
+    up, down = np.split(movement.prices(d), 2)
+    return up @ cp.pos(delta) + down @ cp.neg(delta)
+
+
+def draw_case(domain: kl.ConvexSet, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A point of the set, inside, on a face or at a corner, and a forecast."""
+    x = domain.nearest(rng.choice([0.1, 1.0, 5.0]) * rng.normal(size=domain.dim))
+    if rng.random() < 0.3:
+        x = domain.lowest(rng.normal(size=domain.dim))
+    return x, rng.normal(size=domain.dim)
+
+
+def solve(domain: kl.ConvexSet, objective: Any) -> float:
+    """The least value on the set, by cvxpy; the objective is a function of the point."""
+    u = cp.Variable(domain.dim)
+    problem = cp.Problem(cp.Minimize(objective(u)), constraints(domain, u))
+    tight = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
+    problem.solve(solver=cp.CLARABEL, **tight)
+    return float(problem.value)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+def test_the_prox_is_the_least_point_of_cvxpy(domain, name):
+    movement = MOVEMENTS[name](domain.dim)
+    rng = np.random.default_rng(len(repr(domain)) + len(name))
+    for price in (0.1, 0.7):
+        x, g = draw_case(domain, rng)
+        u = move_if_it_pays(domain, movement, x, g, price)
+        best = solve(
+            domain, lambda v, x=x, g=g, p=price: g @ v + p * price_in_cvxpy(movement, v - x, domain.dim)
+        )
+        assert domain.contains(u)
+        assert g @ u + price * movement.distance(u - x) <= best + CLOSE * (1.0 + abs(best))
+
+
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("domain", [s for s in SETS if s.dim > 1], ids=repr)
+def test_the_prox_of_a_target_is_the_least_point_of_cvxpy(domain, name):
+    movement = MOVEMENTS[name](domain.dim)
+    rng = np.random.default_rng(1 + len(repr(domain)) + len(name))
+    x, target = draw_case(domain, rng)
+    u = approach_if_it_pays(domain, movement, x, target, 0.4)
+    best = solve(
+        domain,
+        lambda v: 0.5 * cp.sum_squares(v - target) + 0.4 * price_in_cvxpy(movement, v - x, domain.dim),
+    )
+    value = 0.5 * float((u - target) @ (u - target)) + 0.4 * float(movement.distance(u - x))
+    assert domain.contains(u)
+    assert value <= best + CLOSE * (1.0 + abs(best))
+
+
+QUICK = [s for s in SETS if not isinstance(s, kl.Polytope | kl.Intersection)]
+
+
+@pytest.mark.parametrize("name", ["l2", "l1", "tv", "asymmetric", "fee"])
+@given(domain=st.sampled_from(QUICK), seed=seeds, price=prices)
+def test_a_move_is_never_worse_than_staying_and_ends_in_the_set(name, domain, seed, price):
+    movement = MOVEMENTS[name](domain.dim)
+    x, g = draw_case(domain, np.random.default_rng(seed))
+    u = move_if_it_pays(domain, movement, x, g, price)
+    assert domain.contains(u)
+    size = float(np.abs(g).sum()) * (1.0 + float(np.abs(x).max())) * (1.0 + price)
+    assert g @ u + price * movement.distance(u - x) <= g @ x + ROUNDING * size
+
+
+@pytest.mark.parametrize("name", ["l2", "weighted", "l1", "tv", "asymmetric", "fee"])
+@given(domain=st.sampled_from(QUICK), seed=seeds)
+def test_a_point_that_stays_is_the_same_bit_for_bit(name, domain, seed):
+    """A move gains at most |g| per unit of length, so a movement that is dearer in every direction keeps every point."""
+    movement = MOVEMENTS[name](domain.dim)
+    x, g = draw_case(domain, np.random.default_rng(seed))
+    if name == "weighted":
+        movement = kl.WeightedL2Movement(scale=np.linspace(0.5, 2.0, domain.dim))
+    cheapest = {"tv": 0.5, "asymmetric": 0.1, "weighted": 0.5**0.5}.get(name, 1.0)
+    price = 1.001 * float(np.linalg.norm(g)) / cheapest
+    if name == "fee":
+        price = price * domain.scale
+    assert np.array_equal(move_if_it_pays(domain, movement, x, g, price), x)
+    target = x - g
+    assert np.array_equal(approach_if_it_pays(domain, movement, x, target, price), x) or name == "fee"
+
+
+@given(domain=st.sampled_from(QUICK), seed=seeds, price=st.floats(0.01, 2.0))
+def test_where_a_move_led_no_further_move_pays(domain, seed, price):
+    """The least point for x is the least point for itself: m obeys the triangle inequality."""
+    movement = kl.L2Movement() if type(domain) is kl.L2Ball else kl.L1Movement()
+    x, g = draw_case(domain, np.random.default_rng(seed))
+    u = move_if_it_pays(domain, movement, x, g, price)
+    again = move_if_it_pays(domain, movement, u, g, price)
+    np.testing.assert_allclose(
+        again, u, atol=1e-7 * (1.0 + np.abs(u).max())
+    )  # the objective is flat to second order
+
+
+def test_a_fee_is_paid_only_for_what_gains_more():
+    box = kl.Box([0, 0], [1, 1])
+    x = np.array([0.5, 0.5])
+    g = np.array([1.0, -1.0])
+    assert np.array_equal(move_if_it_pays(box, kl.SwitchFee(), x, g, 0.99), [0.0, 1.0])
+    assert move_if_it_pays(box, kl.SwitchFee(), x, g, 1.0) is x
+
+
+class TestPinball:
+    family = kl.Pinball([3.0, 1.0], [1.0, 2.0])
+    box = kl.Box([0, 0], [20, 20])
+
+    def expect(self, means, x, u, price):
+        return float(self.family.expected(means, u)) + price * float(np.abs(u - x).sum())
+
+    @given(seed=seeds, price=st.floats(0.05, 4.0))
+    def test_no_point_of_a_box_is_better(self, seed, price):
+        rng = np.random.default_rng(seed)
+        demand = rng.gamma(4.0, 2.0, size=(5, 2))
+        means = self.family.moments(demand).mean(axis=0)
+        x = rng.uniform(0.0, 20.0, 2)
+        u = stock_if_it_pays(self.box, kl.L1Movement(), self.family, x, means, price)
+        found = self.expect(means, x, u, price)
+        assert found <= self.expect(means, x, x, price)
+        others = self.box.nearest(
+            u + np.concatenate((rng.normal(size=(50, 2)), 1e-3 * rng.normal(size=(50, 2))))
+        )
+        assert all(found <= self.expect(means, x, other, price) + 1e-9 for other in others)
+
+    def test_above_the_price_of_falling_short_it_never_rises(self):
+        low, high = find_band(self.box, kl.L1Movement(), self.family, 3.0)
+        assert (low == -np.inf).all()
+        assert (high == np.inf).all()
+        constant = np.array([5.0, 5.0, 25.0, 25.0])  # a demand without spread
+        x = np.array([1.0, 9.0])
+        still = stock_if_it_pays(self.box, kl.L1Movement(), self.family, x, constant, 3.0)
+        assert np.array_equal(still, x)
+        assert np.array_equal(
+            stock_if_it_pays(self.box, kl.L1Movement(), self.family, x, constant, 0.5), [5.0, 5.0]
+        )
+
+
+FAMILIES = {
+    "pinball": (kl.Pinball(3.0, 1.0), lambda data: kl.PinballCosts(data, 3.0, 1.0)),
+    "quadratic": (kl.Quadratic(), lambda data: kl.QuadraticCosts(data)),
+    "wealth": (kl.LogWealth(), lambda data: kl.LogWealthCosts(np.exp(0.3 * data))),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("domain", [kl.Box([0.0] * 5, [2.0] * 5), kl.Simplex(5), kl.L2Ball(5)], ids=repr)
+def test_told_the_rows_of_a_family_it_plays_inside_the_set_and_stays_if_moving_is_dear(name, domain):
+    family, make = FAMILIES[name]
+    costs = make(1.0 + 0.3 * gradients(3, 40, 5))
+    for weight, moves in ((0.01, True), (1e3, False)):
+        learner = kl.Reluctant(domain, kl.L1Movement(weight), 5.0, 4.0, family=family)
+        start = domain.nearest(np.full(5, 0.5))
+        trace = kl.run(learner.replace(start=start), costs, engine="step")
+        assert domain.contains(trace.x)
+        assert (np.abs(np.diff(trace.x, axis=0)).sum() > 0.0) == moves
+
+
+def test_the_forecast_of_a_constant_gradient_is_that_gradient():
+    g = np.array([0.3, -1.0, 2.0])
+    learner = kl.Reluctant(kl.L2Ball(3), kl.L2Movement(1e3), 50.0, 1.0)
+    state = learner.init()
+    for t in range(1, 8):
+        state = learner.step(state, g)
+        np.testing.assert_allclose(state.m2 / state.n2, g, rtol=1e-13)
+        a = 1.0 / 50.0
+        assert state.n2 == pytest.approx(1.0 - (1.0 - a) ** t * (1.0 + a * t), rel=1e-9)
+
+
+def test_without_a_window_it_sums():
+    g = gradients(2, 30, 3)
+    learner = kl.Reluctant(kl.Simplex(3), kl.TVMovement(4.0), None, 4.0)
+    x = learner.init().x
+    for t, point in enumerate(kl.run(learner, g, engine="step").x):
+        if t > 0:
+            x = move_if_it_pays(kl.Simplex(3), kl.TVMovement(), x, g[:t].sum(axis=0), 1.0)
+        np.testing.assert_allclose(point, x, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"movement": kl.L2Movement([1.0, 2.0])},
+            r"Reluctant needs one weight for all rounds, got movement=.*; give a number, its mean say\.",
+        ),
+        ({"movement": 1.0}, r"Reluctant needs a movement cost, got movement=1.0; write L2Movement\(1.0\)\."),
+        (
+            {"window": 0.5},
+            "Reluctant needs window >= 1, got window=0.5; give a number of rounds, or None for all.",
+        ),
+        ({"horizon": 0.0}, "Reluctant needs horizon > 0, got horizon=0.0; give a number above zero."),
+        (
+            {"family": "pinball"},
+            r"Reluctant needs a cost family, got family='pinball'; write Linear\(\), or leave",
+        ),
+        (
+            {"domain": 5},
+            r"Reluctant needs a set to play on, got domain=5; write Reluctant\(Simplex\(5\), ...\)\.",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments, message):
+    good = {"domain": kl.L2Ball(2), "movement": kl.L2Movement(), "window": 4.0, "horizon": 2.0}
+    with pytest.raises(ValueError, match=message):
+        kl.Reluctant(**good | arguments)
+
+
+def test_without_a_window_it_plays_near_the_mean_target():
+    """The leader of quadratic costs is the mean; it is followed to within price / (H t)."""
+    targets = 0.5 + 0.3 * gradients(5, 200, 2)
+    box = kl.Box([-2.0, -2.0], [2.0, 2.0])
+    learner = kl.Reluctant(box, kl.L1Movement(6.0), None, 3.0, family=kl.Quadratic())
+    state = kl.run(learner, kl.QuadraticCosts(targets), engine="step").state
+    gap = np.abs(state.x - targets.mean(axis=0))
+    assert (gap <= 6.0 / 3.0 / 200 + 1e-12).all()
