@@ -152,7 +152,7 @@ REFUSED = {
     "StronglyAdaptive needs levels >= 1, got levels=0; give the number of interval lengths.": (
         lambda: kl.StronglyAdaptive(BALL, 1.0, levels=0)
     ),
-    "run needs a SAder for record='experts', got learner=GD(": lambda: kl.run(GD, G, record="experts"),
+    "run needs a SAder or Leader for record='experts', got learner=GD(": lambda: kl.run(GD, G, record="experts"),
     "run needs the states of 1 experts, got state.experts=()": (
         lambda: kl.run(kl.SAder([GD]), G, state=kl.SAder([GD]).init()._replace(experts=()))
     ),

@@ -102,11 +102,11 @@ class Leader(Learner[LeaderState]):
         guard: bool = True,
         family: Family | None = None,
     ) -> None:
-        experts = check_experts(experts, "Leader")
+        experts = check_experts(experts, "Leader", ", L2Movement(1.0)")
         if not isinstance(guard, bool | np.bool_):
             raise refusal("Leader", "a guard or none", "guard", repr(guard), "write guard=True or guard=False")
         if guard:
-            check_norm(movement, experts[0].domain.dim, "Leader")
+            check_norm(movement, experts[0].domain.dim, "Leader", "write L2Movement(1.0), or guard=False")
         elif not isinstance(movement, Movement) or not isinstance(movement.weight, float):
             remedy = "write Leader(experts, L2Movement(1.0))"
             raise refusal("Leader", "a movement with one weight", "movement", repr(movement), remedy)

@@ -86,7 +86,8 @@ class SAder(Learner[SAderState]):
     ) -> None:
         experts = check_experts(experts, "SAder")
         movement = L2Movement() if movement is None else movement
-        check_norm(movement, experts[0].domain.dim, "SAder")
+        remedy = "an average moves whenever an expert does: use L2Movement(...) here, and any movement in run"
+        check_norm(movement, experts[0].domain.dim, "SAder", remedy)
         rate = (
             one_of(beta, "beta", "SAder", tuple(RATES))
             if isinstance(beta, str)
@@ -224,11 +225,11 @@ class SAder(Learner[SAderState]):
         return RATES[self.beta], log_n
 
 
-def check_experts(experts: Any, owner: str) -> tuple[Learner[Any], ...]:
-    """Learners on one set."""
+def check_experts(experts: Any, owner: str, more: str = "") -> tuple[Learner[Any], ...]:
+    """Learners on one set; ``more`` are the owner's other arguments in an example."""
     known = tuple(experts) if isinstance(experts, Sequence) else ()
     if not known or not all(isinstance(expert, Learner) for expert in known):
-        remedy = f"write {owner}([GD(ball, 1.0), GD(ball, 2.0)])"
+        remedy = f"write {owner}([GD(ball, 1.0), GD(ball, 2.0)]{more})"
         raise refusal(owner, "a list of learners", "experts", repr(experts), remedy)
     for i, expert in enumerate(known):
         if expert.domain != known[0].domain:
@@ -238,11 +239,10 @@ def check_experts(experts: Any, owner: str) -> tuple[Learner[Any], ...]:
     return known
 
 
-def check_norm(movement: Any, dim: int, owner: str) -> None:
-    """Refuse a movement by which an average of experts cannot be charged."""
+def check_norm(movement: Any, dim: int, owner: str, remedy: str) -> None:
+    """Refuse a movement by which an average of experts cannot be charged: it moves whenever one of them does."""
     is_norm = isinstance(movement, Movement) and not isinstance(movement, SwitchFee)
     if not is_norm or not isinstance(movement.weight, float):
-        remedy = "an average moves whenever an expert does: use L2Movement(...) here, and any movement in run"
         raise refusal(owner, "a norm with one weight", "movement", repr(movement), remedy)
     movement.check(dim)
 
