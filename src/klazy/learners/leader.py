@@ -257,14 +257,16 @@ class Leader(Learner[LeaderState]):
         if N > 1:
             needed = self.evidence(state)
             n = int(needed.argmin())
+            gap = state.behind[n]
+            sign = "more" if gap >= 0.0 else "less"
             words += (
-                f" The next would be expert {n + 1}, {self.experts[n]}: it has cost {state.behind[n]:.4g} more so far, "
-                f"movement included, and is followed once it has cost {needed[n]:.4g} less than now by comparison."
+                f" It changes to expert {n + 1}, {self.experts[n]}, once that one has cost {needed[n]:.4g} less than expert "
+                f"{c + 1} from now on; so far it has cost {abs(gap):.4g} {sign}, movement included."
             )
         if state.guarding:
             words += (
                 f" But the guard plays the mean of all experts: following had cost {state.excess:.4g} more than the mean "
-                f"would have. It is followed again once the weights have lost {2.0 * state.mark:.4g}; now it is {state.Delta:.4g}."
+                f"would have. That lasts until the mean's weights have lost {2.0 * state.mark:.4g}; it is {state.Delta:.4g} now."
             )
         return words
 
