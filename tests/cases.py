@@ -128,7 +128,9 @@ def one_of_each_rule(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[k
 def leading(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[kl.Learner[Any]]:
     """Experts of few rules, so that their kernels compile fast; two of them play alike, so that there are ties."""
     lazy = [kl.KLazyGD(domain, own, 4, **options) for own in (7.0, sigma)]
-    kept = [kl.MemoryGD(domain, sigma, memory, **options) for memory in (kl.Clock(4), kl.Decay(5.0), kl.Full())]
+    kept = [
+        kl.MemoryGD(domain, sigma, memory, **options) for memory in (kl.Clock(4), kl.Decay(5.0), kl.Full())
+    ]
     return [*lazy, *kept, kl.KLazyGD(domain, 0.3, 1, **options)]
 
 

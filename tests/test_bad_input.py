@@ -140,7 +140,9 @@ REFUSED = {
     ),
     "run needs a leader among 1 experts, got state.leader=1; go on from a trace or agent.": (
         lambda: kl.run(
-            kl.Leader([GD], kl.L2Movement()), G, state=kl.Leader([GD], kl.L2Movement()).init()._replace(leader=1)
+            kl.Leader([GD], kl.L2Movement()),
+            G,
+            state=kl.Leader([GD], kl.L2Movement()).init()._replace(leader=1),
         )
     ),
     "certify_experts needs a Leader with a guard, got guard=False; build it with guard=True.": (
@@ -179,7 +181,9 @@ REFUSED = {
     "StronglyAdaptive needs levels >= 1, got levels=0; give the number of interval lengths.": (
         lambda: kl.StronglyAdaptive(BALL, 1.0, levels=0)
     ),
-    "run needs a SAder or Leader for record='experts', got learner=GD(": lambda: kl.run(GD, G, record="experts"),
+    "run needs a SAder or Leader for record='experts', got learner=GD(": lambda: kl.run(
+        GD, G, record="experts"
+    ),
     "run needs the states of 1 experts, got state.experts=()": (
         lambda: kl.run(kl.SAder([GD]), G, state=kl.SAder([GD]).init()._replace(experts=()))
     ),

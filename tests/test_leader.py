@@ -141,7 +141,7 @@ def test_with_a_fee_per_change_the_follower_needs_no_guard():
 @pytest.mark.parametrize("name", ["QuadraticCosts", "PinballCosts", "LogWealthCosts"])
 def test_with_a_family_experts_see_their_own_gradients_and_cost_what_they_cost_alone(name):
     domain = kl.Simplex(5)
-    costs = costs_of(name, 50, 5, seed=3)
+    costs: Any = costs_of(name, 50, 5, seed=3)
     if name == "QuadraticCosts":
         costs = kl.QuadraticCosts(costs.data)  # whose weights are one
     assert costs.family is not None
@@ -178,7 +178,10 @@ def test_it_says_whom_it_follows_and_what_a_change_would_take():
     assert f"It follows expert 1 of 2, {first}, since round 1." in words
     needed = 3 * 2.0 + 2.0 + 0.25 * np.sqrt(3 * 4.0)  # behind, the way, the caution
     assert learner.evidence(agent.state)[1] == pytest.approx(needed)
-    assert f"changes to expert 2, {second}, once that one has cost {needed:.4g} less than expert 1 from now on;" in words
+    assert (
+        f"changes to expert 2, {second}, once that one has cost {needed:.4g} less than expert 1 from now on;"
+        in words
+    )
     assert "so far it has cost 6 more, movement included." in words
     for _ in range(12):
         agent.update([-1.0])

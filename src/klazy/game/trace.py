@@ -127,7 +127,9 @@ class Trace(Generic[S]):
     def _recorded(self, name: str, needed: str) -> Array:
         if name not in self.kept and self.record == needed == "experts":
             remedy = "use a Leader, with its guard"
-            raise AttributeError(f"Trace.{name} needs a run that has it, got learner={self._title}; {remedy}.")
+            raise AttributeError(
+                f"Trace.{name} needs a run that has it, got learner={self._title}; {remedy}."
+            )
         if name not in self.kept:
             raise AttributeError(
                 f"Trace.{name} needs record={needed!r}, got record={self.record!r}; run it again so."

@@ -52,7 +52,7 @@ class Leader(Learner[LeaderState]):
 
     else c. An average of experts moves whenever one of them does, and pays for it; a follower pays only when it changes over,
     and asks before it does for what that costs and for z standard deviations of the evidence. The first expert is
-    followed at first. At a change-over nothing is forgotten: :math:`V_n` goes on summing, from then on differences to the new one.
+    followed at first. At a change-over nothing is forgotten: :math:`V_n` goes on summing, then of differences to the new one.
     Of equal scores the first in the list wins, and differences below the rounding errors of a loss count as none.
 
     *The guard.* By itself a follower has no bound. So the self-tuned ensemble of the same experts, :class:`SAder`, runs beside
@@ -84,7 +84,7 @@ class Leader(Learner[LeaderState]):
     >>> learner = Leader([GD(ball, 8.0), GD(ball, 2.0), LazyGD(ball, 4.0)], L2Movement(0.5))
     >>> trace = run(learner, np.tile([1.0, 0.0], (50, 1)))
     >>> trace.state.leader, trace.state.since
-    (1, 8)
+    (1, 4)
     """
 
     movement: Movement
@@ -104,7 +104,9 @@ class Leader(Learner[LeaderState]):
     ) -> None:
         experts = check_experts(experts, "Leader", ", L2Movement(1.0)")
         if not isinstance(guard, bool | np.bool_):
-            raise refusal("Leader", "a guard or none", "guard", repr(guard), "write guard=True or guard=False")
+            raise refusal(
+                "Leader", "a guard or none", "guard", repr(guard), "write guard=True or guard=False"
+            )
         if guard:
             check_norm(movement, experts[0].domain.dim, "Leader", "write L2Movement(1.0), or guard=False")
         elif not isinstance(movement, Movement) or not isinstance(movement.weight, float):
@@ -266,7 +268,7 @@ class Leader(Learner[LeaderState]):
         if state.guarding:
             words += (
                 f" But the guard plays the mean of all experts: following had cost {state.excess:.4g} more than the mean "
-                f"would have. That lasts until the mean's weights have lost {2.0 * state.mark:.4g}; it is {state.Delta:.4g} now."
+                f"would have. That lasts until its weights have lost {2.0 * state.mark:.4g}; it is {state.Delta:.4g} now."
             )
         return words
 
