@@ -151,6 +151,15 @@ def uneven(n: int) -> Array:
     return weights / weights.sum()
 
 
+def leading(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[kl.Learner[Any]]:
+    """Experts of few rules, so that their kernels compile fast; two of them play alike, so that there are ties."""
+    lazy = [kl.KLazyGD(domain, own, 4, **options) for own in (7.0, sigma)]
+    kept = [
+        kl.MemoryGD(domain, sigma, memory, **options) for memory in (kl.Clock(4), kl.Decay(5.0), kl.Full())
+    ]
+    return [*lazy, *kept, kl.KLazyGD(domain, 0.3, 1, **options)]
+
+
 ENSEMBLES: dict[str, Maker] = {
     "SAder": lambda domain, sigma, **options: kl.SAder(experts_of(domain, sigma, **options), 0.3),
     "SAder self-tuned": lambda domain, sigma, **options: kl.SAder(
@@ -166,6 +175,12 @@ ENSEMBLES: dict[str, Maker] = {
         "self-tuned-restart",
         uneven(len(one_of_each_rule(domain, sigma, **options))),
         movement=kl.WeightedL2Movement(2.0, scale=np.linspace(0.5, 1.5, domain.dim)),
+    ),
+    "Leader": lambda domain, sigma, **options: kl.Leader(
+        leading(domain, sigma, **options), kl.L2Movement(0.2)
+    ),
+    "Leader alone": lambda domain, sigma, **options: kl.Leader(
+        leading(domain, sigma, **options)[:5], kl.L1Movement(0.05), caution=0.0, guard=False
     ),
 }
 
@@ -188,6 +203,9 @@ CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2),
 UNCOMPILED: dict[str, Maker] = {
     **RELUCTANT,
     "nested SAder": _nested,
+    "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
+        [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)
+    ),
     "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(
         domain, 3.0, levels=5, **options
     ),

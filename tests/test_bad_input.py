@@ -119,6 +119,35 @@ REFUSED = {
     "SAder needs a norm with one weight, got movement=L2Movement(weight=[1.0, 2.0]);": (
         lambda: kl.auto(BALL, kl.L2Movement([1.0, 2.0]))
     ),
+    "Leader needs a list of learners, got experts=3; write Leader([GD(ball, 1.0), GD(ball, 2.0)], L2Movement(1.0)).": (
+        lambda: kl.Leader(3, kl.L2Movement())  # pyright: ignore
+    ),
+    "Leader needs a norm with one weight, got movement=SwitchFee(); write L2Movement(1.0), or guard=False.": (
+        lambda: kl.Leader([GD], kl.SwitchFee())
+    ),
+    "Leader needs a movement with one weight, got movement=L2Movement(weight=[1.0, 2.0]); write Leader(experts, L2Movement(1.0)).": (
+        lambda: kl.Leader([GD], kl.L2Movement([1.0, 2.0]), guard=False)
+    ),
+    "Leader needs caution >= 0, got caution=-1;": lambda: kl.Leader([GD], kl.L2Movement(), caution=-1),
+    "Leader needs a guard or none, got guard=2; write guard=True or guard=False.": (
+        lambda: kl.Leader([GD], kl.L2Movement(), guard=2)  # pyright: ignore
+    ),
+    "Leader needs a family of costs, got family='pinball'; leave it out, or write Pinball(2.0, 1.0).": (
+        lambda: kl.Leader([GD], kl.L2Movement(), family="pinball")  # pyright: ignore
+    ),
+    "Leader needs experts of the family None, got experts[0].family=Quadratic(); give Leader the same family.": (
+        lambda: kl.Leader([kl.Leader([GD], kl.L2Movement(), family=kl.Quadratic())], kl.L2Movement())
+    ),
+    "run needs a leader among 1 experts, got state.leader=1; go on from a trace or agent.": (
+        lambda: kl.run(
+            kl.Leader([GD], kl.L2Movement()),
+            G,
+            state=kl.Leader([GD], kl.L2Movement()).init()._replace(leader=1),
+        )
+    ),
+    "certify_experts needs a Leader with a guard, got guard=False; build it with guard=True.": (
+        lambda: kl.certify_experts(kl.run(kl.Leader([GD], kl.L2Movement(), guard=False), G, record="experts"))
+    ),
     "auto needs a set to play on, got domain=3; write auto(L2Ball(5), ...).": lambda: kl.auto(3),  # pyright: ignore
     "auto needs a movement cost, got movement=5; write L2Movement(5).": lambda: kl.auto(BALL, 5),  # pyright: ignore
     "sader needs a horizon T >= 1, got T=0; give the number of rounds, or use auto, which needs none.": (
@@ -152,7 +181,9 @@ REFUSED = {
     "StronglyAdaptive needs levels >= 1, got levels=0; give the number of interval lengths.": (
         lambda: kl.StronglyAdaptive(BALL, 1.0, levels=0)
     ),
-    "run needs a SAder for record='experts', got learner=GD(": lambda: kl.run(GD, G, record="experts"),
+    "run needs a SAder or Leader for record='experts', got learner=GD(": lambda: kl.run(
+        GD, G, record="experts"
+    ),
     "run needs the states of 1 experts, got state.experts=()": (
         lambda: kl.run(kl.SAder([GD]), G, state=kl.SAder([GD]).init()._replace(experts=()))
     ),

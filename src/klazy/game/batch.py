@@ -15,7 +15,7 @@ from klazy.game.run import run_many
 from klazy.kernels import codes
 from klazy.kernels.codes import LANES, UNROLLED_DIM
 from klazy.kernels.layout import (
-    ENSEMBLE,
+    MANY,
     fill_lanes,
     find_missing_part,
     lay_blocks,
@@ -124,7 +124,7 @@ class _Runs:
     def _find_lanes(self, learner: Any) -> bool:
         if codes.code_of(self.costs) != codes.LINEAR or learner.domain.dim > UNROLLED_DIM:
             return False
-        return rule_of(learner) != ENSEMBLE and find_missing_part(learner, self.movement) is None
+        return rule_of(learner) not in MANY and find_missing_part(learner, self.movement) is None
 
     def play_runs(self, runs: np.ndarray) -> None:
         """The sums of these runs, one by one, and few at a time if what each round cost must be kept."""

@@ -12,7 +12,7 @@ from klazy.costs import Costs, as_costs, rounds_of
 from klazy.game.game import Game, check_family, check_learners, count_workers
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.layout import find_missing_part, layout_of
-from klazy.learners import Learner, SAder
+from klazy.learners import Leader, Learner, SAder
 from klazy.learners.base import S, is_finite
 from klazy.movement import Movement
 
@@ -95,8 +95,9 @@ def run(
     check_family("run", learner, game.costs)
     one_of(engine, "engine", "run", ENGINES)
     one_of(record, "record", "run", RECORDS)
-    if record == "experts" and not isinstance(learner, SAder):
-        raise refusal("run", "a SAder for record='experts'", "learner", repr(learner), "use record='actions'")
+    if record == "experts" and not isinstance(learner, SAder | Leader):
+        condition = "a SAder or Leader for record='experts'"
+        raise refusal("run", condition, "learner", repr(learner), "use record='actions'")
     guesses = _check_hints(learner, game, hints)
     first = learner.init() if state is None else learner.check_state(state, "run")
     missing = find_missing_part(learner, game.costs, game.movement)
@@ -230,7 +231,7 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     hints_given: list[Array] = []
     log: list[Array] = []
     layout = layout_of(learner)
-    if isinstance(learner, SAder):
+    if isinstance(learner, SAder | Leader):
         kept_accounts = T if record == "experts" else 0
         log.append(np.empty((kept_accounts, layout.record_width)))
     else:

@@ -83,7 +83,7 @@ class Trace(Generic[S]):
 
     @property
     def weights(self) -> Array:
-        """w_t, what each of an ensemble's N experts weighs, of shape (T, N)."""
+        """w_t, what each of an ensemble's N experts weighs in the point played, of shape (T, N)."""
         return self._recorded("weights", "experts")
 
     @property
@@ -114,7 +114,22 @@ class Trace(Generic[S]):
         """beta_t, the meta rate in force, of shape (T,)."""
         return self._recorded("beta", "experts")
 
+    @property
+    def leader(self) -> np.ndarray:
+        """Which expert a :class:`~klazy.Leader` follows, counted from 0, of shape (T,)."""
+        return self._recorded("leader", "experts").astype(int)
+
+    @property
+    def guarding(self) -> np.ndarray:
+        """Whether the guard of a :class:`~klazy.Leader` played the ensemble, of shape (T,)."""
+        return self._recorded("guarding", "experts").astype(bool)
+
     def _recorded(self, name: str, needed: str) -> Array:
+        if name not in self.kept and self.record == needed == "experts":
+            remedy = "use a Leader, with its guard"
+            raise AttributeError(
+                f"Trace.{name} needs a run that has it, got learner={self._title}; {remedy}."
+            )
         if name not in self.kept:
             raise AttributeError(
                 f"Trace.{name} needs record={needed!r}, got record={self.record!r}; run it again so."

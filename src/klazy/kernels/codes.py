@@ -53,6 +53,7 @@ MOVE_WEIGHTED = 1  # weight[d] of the squares
 MOVE_ABSOLUTE = 2  # price up[d], price down[d]
 MOVE_FEE = 3  # tolerance
 
+RESOLUTION = 1e-12  # of losses, relative to the largest products in them
 SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate overflows
 
 # ---- places
@@ -104,10 +105,34 @@ NOISE_A = 4
 NOISE_B = 5
 PRICES = 6
 
+# what a leader knows, between an ensemble's head and its blocks: these numbers, the ensemble's point, and boards, each with a
+# number of every lane
+PLACE = 0  # the lane of the expert that is followed
+SINCE = 1
+EXCESS = 2
+GUARDING = 3
+MARK = 4
+CAUTION = 5
+REACH = 6  # what crossing the set costs
+GUARDED = 7  # whether there is a guard
+MIXED = 8
+
+# the boards
+BEHIND = 0
+SQUARES = 1
+ORDER = 2  # the expert's place in the list; infinite in a lane that is empty
+SCORE = 3  # scratch
+BOARDS = 4
+
 
 def first_block(d):
     """Where the blocks of an ensemble begin."""
     return -(-(HEAD + d) // LINE) * LINE
+
+
+def first_board(d):
+    """Where the numbers of every lane begin, in what a leader knows."""
+    return -(-(MIXED + d) // LINE) * LINE
 
 
 def code_of(part: object) -> int | None:

@@ -181,7 +181,7 @@ def update(memory, g):
     return 0
 
 
-def _choose(set_code: int, rules: tuple[int, ...], constant_d: int) -> tuple[Lane, dict[str, Any]]:
+def choose_parts(set_code: int, rules: tuple[int, ...], constant_d: int) -> tuple[Lane, dict[str, Any]]:
     """The lane of an ensemble's blocks, and what its kernels choose."""
     lane = REGISTER if constant_d else FLOAT
     chosen = link_round(lane, set_code, rules, constant_d)
@@ -198,7 +198,7 @@ def sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], d: int) ->
 
 @once
 def _sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], constant_d: int) -> Any:
-    lane, chosen = _choose(set_code, rules, constant_d)
+    lane, chosen = choose_parts(set_code, rules, constant_d)
     chosen |= {"IS_LINEAR": cost == LINEAR, "reveal": link(COSTS[cost], FLOAT)}
     return compile_kernel(play, lane, SEQUENCE, (set_code, cost, constant_d, *rules), **chosen)
 
@@ -210,5 +210,5 @@ def update_kernel(set_code: int, rules: tuple[int, ...], d: int) -> Any:
 
 @once
 def _update_kernel(set_code: int, rules: tuple[int, ...], constant_d: int) -> Any:
-    lane, chosen = _choose(set_code, rules, constant_d)
+    lane, chosen = choose_parts(set_code, rules, constant_d)
     return compile_kernel(update, lane, UPDATE, (set_code, constant_d, *rules), nogil=False, **chosen)

@@ -17,6 +17,8 @@ from klazy.kernels.codes import FIELDS, HEAD, LANES, LINE, OWN, UNROLLED_DIM
 from klazy.kernels.rules import RULES
 
 ENSEMBLE = "ensemble"  # the rule of a learner that weighs others
+LEADER = "leader"  # the rule of a learner that follows one of others
+MANY = (ENSEMBLE, LEADER)  # the rules of learners that are made of others
 RULE_CODES = {name: code for code, name in enumerate(RULES)}
 META = [codes.LOG_W, codes.MOVED, codes.LOSSES]  # the fields of an expert that are an ensemble's state
 
@@ -42,8 +44,10 @@ def find_missing_part(learner: Any, *parts: Any) -> str | None:
     needed = [learner.domain, *parts]
     if rule is None:
         return type(learner).__name__
-    if rule == ENSEMBLE:
+    if rule in MANY:
         needed.append(learner.movement)
+        if getattr(learner, "curved", None) is not None:
+            return f"the family {type(learner.curved).__name__}"
         for expert in learner.experts:
             if expert.experts:
                 return f"the nested {type(expert).__name__}"
@@ -232,9 +236,26 @@ class EnsembleLayout:
 
     def pack(self, state: Any) -> Array:
         """The ensemble in this state as the array that a kernel works on."""
+        memory = self._lay_out(state)
+        memory[codes.V] = state.V
+        memory[codes.BUDGET] = state.budget
+        return memory
+
+    def _lay_out(self, state: Any) -> Array:
+        """Head, blocks and program, of an ensemble that has lost nothing."""
+        blocks = self._write_blocks(state)
+        program = self._write_program()
+        memory = allocate_aligned(self.first + blocks.size + program.size)
+        memory[:HEAD] = state.t, 0.0, 0.0, len(blocks), blocks.shape[1], self.d
+        memory[self.x] = state.x
+        memory[self.first : self.first + blocks.size] = blocks.ravel()
+        memory[self.first + blocks.size :] = program
+        return memory
+
+    def _write_blocks(self, state: Any) -> Array:
         learner = self.learner
         rows = write_rows(learner.experts, state.experts)
-        rows[:, codes.PRIOR] = learner.log_prior
+        rows[:, codes.PRIOR] = self.log_prior
         rows[:, META] = np.column_stack((state.log_w, state.moved, state.losses))
         rows[:, codes.W] = np.exp(state.log_w)
         blocks = lay_blocks(rows, self.lanes)
@@ -243,51 +264,67 @@ class EnsembleLayout:
             block[codes.PRIOR, empty] = -math.inf
             block[codes.LOG_W, empty] = -math.inf
             block[codes.W, empty] = 0.0
-        program = self._write_program()
-        memory = allocate_aligned(self.first + blocks.size + program.size)
-        memory[:HEAD] = state.t, state.V, state.budget, len(blocks), blocks.shape[1], self.d
-        memory[self.x] = state.x
-        memory[self.first : self.first + blocks.size] = blocks.ravel()
-        memory[self.first + blocks.size :] = program
-        return memory
+        return blocks
+
+    @property
+    def log_prior(self) -> Array:
+        """What the experts weigh at first."""
+        return self.learner.log_prior
+
+    @property
+    def rate_rule(self) -> tuple[int, float]:
+        """How the rate is found, and the number that this takes."""
+        return self.learner.rate_rule
 
     def unpack(self, memory: Array) -> Any:
         """The state that a kernel left."""
+        values = self._read(memory)
+        return self.learner.init()._replace(
+            **values, V=float(memory[codes.V]), budget=float(memory[codes.BUDGET])
+        )
+
+    def _read(self, memory: Array) -> dict[str, Any]:
+        """What the states of all learners made of others have."""
         count = int(memory[codes.BLOCKS])
         size = int(memory[codes.BLOCK_SIZE])
         rows = read_rows(memory[self.first : self.first + count * size], self.lanes)
         pairs = zip(self.learner.experts, rows, strict=True)
         log_w, moved, losses = rows[:, META].T.copy()
-        return self.learner.init()._replace(
-            t=int(memory[codes.T]),
-            x=memory[self.x].copy(),
-            experts=tuple(read_state(expert, row) for expert, row in pairs),
-            log_w=log_w,
-            moved=moved,
-            losses=losses,
-            V=float(memory[codes.V]),
-            budget=float(memory[codes.BUDGET]),
-        )
+        return {
+            "t": int(memory[codes.T]),
+            "x": memory[self.x].copy(),
+            "experts": tuple(read_state(expert, row) for expert, row in pairs),
+            "log_w": log_w,
+            "moved": moved,
+            "losses": losses,
+        }
 
     def _write_program(self) -> Array:
         learner = self.learner
         prices = np.resize(learner.movement.prices(self.d), 2 * self.d)
-        rule, rate = learner.rate_rule
+        rule, rate = self.rate_rule
         about = (rule, rate, learner.movement.code, float(learner.movement.weight), *learner.noise)
         return np.concatenate((about, prices, learner.domain.parameters()))
 
+    more_columns = 3  # of the record, beside three for every lane
+
     @property
     def record_width(self) -> int:
-        """Columns of the kernel's record, which has one for every lane."""
-        return 3 * self.lanes.size + 3
+        """Columns of the kernel's record."""
+        return 3 * self.lanes.size + self.more_columns
 
     def order_record(self, record: Array) -> Array:
-        """The kernel's record with one column per expert, as ``SAder.account`` writes it."""
+        """The kernel's record with one column per expert in place of one per lane, as ``account`` writes it."""
+        places = self._find_places()
+        columns = [part * self.lanes.size + places for part in range(3)]
+        more = 3 * self.lanes.size + np.arange(self.more_columns)
+        return record[:, np.concatenate((*columns, more))]
+
+    def _find_places(self) -> np.ndarray:
+        """In which lane each expert lies."""
         lanes = self.lanes.ravel()
         places = np.flatnonzero(lanes >= 0)
-        places = places[np.argsort(lanes[places])]
-        columns = [part * lanes.size + places for part in range(3)]
-        return record[:, np.concatenate((*columns, 3 * lanes.size + np.arange(3)))]
+        return places[np.argsort(lanes[places])]
 
     def sequence_kernel(self, cost: int) -> Any:
         """The kernel that plays a whole sequence of a cost family; its last argument is the ensemble's record."""
@@ -298,6 +335,84 @@ class EnsembleLayout:
     def update_kernel(self) -> Any:
         """The kernel of one round."""
         from klazy.kernels.ensemble import update_kernel
+
+        return update_kernel(self.learner.domain.code, self.rules, self.d)
+
+
+class LeaderLayout(EnsembleLayout):
+    """A leader: what an ensemble has, with what it knows of its experts between the head and the blocks."""
+
+    def __init__(self, learner: Any) -> None:
+        super().__init__(learner)
+        self.at = self.first  # where what it knows begins
+        self.room = -(-self.lanes.size // LINE) * LINE
+        self.first = self.at + codes.first_board(self.d) + codes.BOARDS * self.room
+        self.more_columns = 7 if learner.guard else 1
+
+    @property
+    def log_prior(self) -> Array:
+        return np.full(len(self.learner.experts), -math.log(len(self.learner.experts)))
+
+    @property
+    def rate_rule(self) -> tuple[int, float]:
+        return codes.SELF_TUNED, math.log(len(self.learner.experts))
+
+    def _board(self, which: int) -> slice:
+        """Where one of the numbers of every lane lies."""
+        start = self.at + codes.first_board(self.d) + which * self.room
+        return slice(start, start + self.lanes.size)
+
+    def pack(self, state: Any) -> Array:
+        learner = self.learner
+        memory = self._lay_out(state)
+        memory[codes.V] = state.Delta
+        place = self._find_places()[state.leader]
+        about = (
+            place, state.since, state.excess, state.guarding, state.mark, learner.caution, learner.reach, learner.guard
+        )  # fmt: skip
+        memory[self.at : self.at + codes.MIXED] = about
+        memory[self.mixed] = state.mixed
+        lanes = self.lanes.ravel()
+        whose = np.where(lanes >= 0, lanes, -1 - lanes)
+        memory[self._board(codes.BEHIND)] = state.behind[whose]
+        memory[self._board(codes.SQUARES)] = state.squares[whose]
+        memory[self._board(codes.ORDER)] = np.where(lanes >= 0, lanes, math.inf)
+        return memory
+
+    @property
+    def mixed(self) -> slice:
+        """Where the ensemble's point lies."""
+        return slice(self.at + codes.MIXED, self.at + codes.MIXED + self.d)
+
+    def unpack(self, memory: Array) -> Any:
+        about = memory[self.at : self.at + codes.MIXED]
+        places = self._find_places()
+        return self.learner.init()._replace(
+            **self._read(memory),
+            leader=int(self.lanes.ravel()[int(about[codes.PLACE])]),
+            since=int(about[codes.SINCE]),
+            behind=memory[self._board(codes.BEHIND)][places],
+            squares=memory[self._board(codes.SQUARES)][places],
+            mixed=memory[self.mixed].copy(),
+            Delta=float(memory[codes.V]),
+            excess=float(about[codes.EXCESS]),
+            guarding=int(about[codes.GUARDING]),
+            mark=float(about[codes.MARK]),
+        )
+
+    def order_record(self, record: Array) -> Array:
+        ordered = super().order_record(record)
+        column = 3 * len(self.learner.experts)
+        ordered[:, column] = self.lanes.ravel()[ordered[:, column].astype(int)]
+        return ordered
+
+    def sequence_kernel(self, cost: int) -> Any:
+        from klazy.kernels.leader import sequence_kernel
+
+        return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d)
+
+    def update_kernel(self) -> Any:
+        from klazy.kernels.leader import update_kernel
 
         return update_kernel(self.learner.domain.code, self.rules, self.d)
 
@@ -324,6 +439,6 @@ def layout_of(learner: Any) -> Any:
     """The layout of a learner that can be compiled, made once for each."""
     made = vars(learner)
     if "_layout" not in made:
-        kind = EnsembleLayout if rule_of(learner) == ENSEMBLE else RunLayout
+        kind = {ENSEMBLE: EnsembleLayout, LEADER: LeaderLayout}.get(rule_of(learner), RunLayout)
         made["_layout"] = kind(learner)
     return made["_layout"]

@@ -6,6 +6,7 @@ from klazy.learners.cover import StronglyAdaptive
 from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
+from klazy.learners.leader import Leader
 from klazy.learners.memory import Clip, Clock, Decay, Event, Forget, Full, Memory, MemoryGD
 from klazy.learners.patient import Patient
 from klazy.learners.presets import ader, auto, meta_rate, product_grid, sader, sader_k, scream, sigma_grid
@@ -25,6 +26,7 @@ __all__ = [
     "KLazyFTRL",
     "KLazyGD",
     "LazyGD",
+    "Leader",
     "Learner",
     "Memory",
     "MemoryGD",

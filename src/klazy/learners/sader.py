@@ -19,7 +19,6 @@ RESTART = "self-tuned-restart"
 RATES = {SELF_TUNED: codes.SELF_TUNED, KEEP: codes.KEEP, RESTART: codes.RESTART}
 PRIORS = ("harmonic", "uniform")
 _SMALLEST_PRIOR = 1e-100  # so that a leader's weight does not underflow
-_RESOLUTION = 1e-12  # of losses, relative to the largest products in them
 
 
 class SAderState(NamedTuple):
@@ -85,37 +84,10 @@ class SAder(Learner[SAderState]):
         *,
         movement: Movement | None = None,
     ) -> None:
-        given = experts
-        experts = tuple(experts) if isinstance(experts, Sequence) else ()
-        if not experts or not all(isinstance(expert, Learner) for expert in experts):
-            raise refusal(
-                "SAder",
-                "a list of learners",
-                "experts",
-                repr(given),
-                "write SAder([GD(ball, 1.0), GD(ball, 2.0)])",
-            )
-        for i, expert in enumerate(experts):
-            if expert.domain != experts[0].domain:
-                remedy = "build every expert on the same set"
-                raise refusal(
-                    "SAder",
-                    f"experts on one set, {experts[0].domain!r}",
-                    f"experts[{i}].domain",
-                    expert.domain,
-                    remedy,
-                )
+        experts = check_experts(experts, "SAder")
         movement = L2Movement() if movement is None else movement
-        if (
-            not isinstance(movement, Movement)
-            or isinstance(movement, SwitchFee)
-            or not isinstance(movement.weight, float)
-        ):
-            remedy = (
-                "an average moves whenever an expert does: use L2Movement(...) here, and any movement in run"
-            )
-            raise refusal("SAder", "a norm with one weight", "movement", repr(movement), remedy)
-        movement.check(experts[0].domain.dim)
+        remedy = "an average moves whenever an expert does: use L2Movement(...) here, and any movement in run"
+        check_norm(movement, experts[0].domain.dim, "SAder", remedy)
         rate = (
             one_of(beta, "beta", "SAder", tuple(RATES))
             if isinstance(beta, str)
@@ -139,30 +111,36 @@ class SAder(Learner[SAderState]):
 
     def rate(self, state: SAderState) -> float:
         """beta_t, by which the weights of the round about to be played were made; 0 before anything told the experts apart."""
-        return self._rate(state.V, state.budget)
+        return self.find_rate(state.V, state.budget)
 
     def init(self, x: Array | None = None) -> SAderState:
         experts = tuple(expert.init(x) for expert in self.experts)
         nothing = np.zeros(len(self.experts))
         return SAderState(
-            1, np.exp(self.log_prior) @ _points(experts), experts, self.log_prior, nothing, nothing
+            1, np.exp(self.log_prior) @ points_of(experts), experts, self.log_prior, nothing, nothing
         )
 
     def step(self, state: SAderState, g: Array) -> SAderState:
         t, x, experts, log_w, moved, losses, V, budget = state
-        points = _points(experts)
+        points = points_of(experts)
         loss = (points - x) @ g + moved
-        V = V + self._variation(points, log_w, loss, g, self._rate(V, budget))
+        log_w, losses, V, budget = self.reweigh(log_w, losses, V, budget, points, loss, g)
+        experts = tuple(expert.step(old, g) for expert, old in zip(self.experts, experts, strict=True))
+        following = points_of(experts)
+        moved = self.movement.weight * self.movement.distance(following - points)
+        return SAderState(t + 1, np.exp(log_w) @ following, experts, log_w, moved, losses, V, budget)
+
+    def reweigh(
+        self, log_w: Array, losses: Array, V: float, budget: float, points: Array, loss: Array, g: Array
+    ) -> tuple[Array, Array, float, float]:
+        """The next log weights, summed losses, V and budget, after a round in which the experts at ``points`` lost ``loss``."""
+        V = V + self._variation(points, log_w, loss, g, self.find_rate(V, budget))
         losses = losses + loss
         if self.beta == RESTART and budget < V:
             budget = 4.0 * V
             V = 0.0
             losses = np.zeros_like(losses)
-        experts = tuple(expert.step(old, g) for expert, old in zip(self.experts, experts, strict=True))
-        log_w = self._log_weights(losses, self._rate(V, budget))
-        following = _points(experts)
-        moved = self.movement.weight * self.movement.distance(following - points)
-        return SAderState(t + 1, np.exp(log_w) @ following, experts, log_w, moved, losses, V, budget)
+        return self._log_weights(losses, self.find_rate(V, budget)), losses, V, budget
 
     def describe_memory(self, state: SAderState) -> str:
         w = self.weights(state)
@@ -173,7 +151,8 @@ class SAder(Learner[SAderState]):
     def own_movement(self) -> Movement:
         return self.movement
 
-    def _rate(self, V: float, budget: float) -> float:
+    def find_rate(self, V: float, budget: float = 0.0) -> float:
+        """beta, where V and the budget are these."""
         if not isinstance(self.beta, str):
             return self.beta
         scale = budget if self.beta == RESTART else V
@@ -207,7 +186,7 @@ class SAder(Learner[SAderState]):
     @cached_property
     def noise(self) -> tuple[float, float]:
         """Spreads up to the first times the norm of g plus the second are rounding errors; no rate must be learnt from them."""
-        reach = _RESOLUTION * (self.domain.scale + float(np.linalg.norm(self.domain.start)))
+        reach = codes.RESOLUTION * (self.domain.scale + float(np.linalg.norm(self.domain.start)))
         return reach, reach * float(self.movement.weight) * self.movement.lipschitz(self.domain.dim)
 
     def diameter(self, points: Array) -> float:
@@ -217,7 +196,7 @@ class SAder(Learner[SAderState]):
     def account(self, state: SAderState, g: Array) -> Array:
         """One row of the ensemble's record: weights, the experts' losses apart from the ensemble's own cost, their movement,
         then r_t, d_t and beta_t."""
-        points = _points(state.experts)
+        points = points_of(state.experts)
         hit = (points - state.x) @ g
         loss = hit + state.moved
         summary = (loss.max() - loss.min(), self.diameter(points), self.rate(state))
@@ -233,19 +212,7 @@ class SAder(Learner[SAderState]):
 
     def check_state(self, state: Any, owner: str) -> SAderState:
         super().check_state(state, owner)
-        for i, expert in enumerate(state.experts):
-            if expert.t != state.t:
-                raise refusal(
-                    owner, f"experts in round t={state.t}", f"experts[{i}].t", expert.t, "go on from a trace"
-                )
-            if np.any(getattr(expert, "hint", 0.0)):
-                raise refusal(
-                    owner,
-                    "experts without hints",
-                    f"experts[{i}].hint",
-                    expert.hint,
-                    "an ensemble takes none",
-                )
+        check_expert_states(state, owner)
         return state
 
     @property
@@ -259,7 +226,41 @@ class SAder(Learner[SAderState]):
         return RATES[self.beta], log_n
 
 
-def _points(experts: tuple[Any, ...]) -> Array:
+def check_experts(experts: Any, owner: str, more: str = "") -> tuple[Learner[Any], ...]:
+    """Learners on one set; ``more`` are the owner's other arguments in an example."""
+    known = tuple(experts) if isinstance(experts, Sequence) else ()
+    if not known or not all(isinstance(expert, Learner) for expert in known):
+        remedy = f"write {owner}([GD(ball, 1.0), GD(ball, 2.0)]{more})"
+        raise refusal(owner, "a list of learners", "experts", repr(experts), remedy)
+    for i, expert in enumerate(known):
+        if expert.domain != known[0].domain:
+            condition = f"experts on one set, {known[0].domain!r}"
+            remedy = "build every expert on the same set"
+            raise refusal(owner, condition, f"experts[{i}].domain", expert.domain, remedy)
+    return known
+
+
+def check_norm(movement: Any, dim: int, owner: str, remedy: str) -> None:
+    """Refuse a movement by which an average of experts cannot be charged: it moves whenever one of them does."""
+    is_norm = isinstance(movement, Movement) and not isinstance(movement, SwitchFee)
+    if not is_norm or not isinstance(movement.weight, float):
+        raise refusal(owner, "a norm with one weight", "movement", repr(movement), remedy)
+    movement.check(dim)
+
+
+def check_expert_states(state: Any, owner: str) -> None:
+    """Refuse experts that are in another round, or that were given hints."""
+    for i, expert in enumerate(state.experts):
+        if expert.t != state.t:
+            condition = f"experts in round t={state.t}"
+            raise refusal(owner, condition, f"experts[{i}].t", expert.t, "go on from a trace")
+        if np.any(getattr(expert, "hint", 0.0)):
+            name = f"experts[{i}].hint"
+            raise refusal(owner, "experts without hints", name, expert.hint, "an ensemble takes none")
+
+
+def points_of(experts: tuple[Any, ...]) -> Array:
+    """The experts' points, of shape (N, d)."""
     return np.array([state.x for state in experts])
 
 

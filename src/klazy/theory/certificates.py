@@ -16,7 +16,7 @@ from klazy import show
 from klazy.base.checks import Array, real_array, refusal, rows, vector
 from klazy.game.regret import regret
 from klazy.game.trace import Trace, check_trace
-from klazy.learners import Learner, SAder
+from klazy.learners import Leader, Learner, SAder
 from klazy.theory.diagnosis import phases_of, sigmas_of
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _learner(trace: Trace) -> Learner[Any]:
         )
     if learner.form not in _STATES:
         remedy = "certify the learners that it is made of"
-        if isinstance(learner, SAder):
+        if isinstance(learner, SAder | Leader):
             remedy = "use certify_experts"
         raise refusal("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
     if trace.state.t != trace.T + 1:
@@ -235,7 +235,8 @@ class ExpertCertificate:
 def certify_experts(trace: Trace) -> ExpertCertificate:
     r"""What an ensemble's run cost beside every expert's, with the bound on the difference (Theorem 8, live).
 
-    For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned ones.
+    For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned ones, and
+    for a :class:`~klazy.Leader` with its guard.
     """
     check_trace(trace, "certify_experts")
     learner: Any = trace.source
@@ -243,10 +244,11 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         raise ValueError(
             "certify_experts needs a trace with its learner, got one loaded from a file; run it again."
         )
-    if not isinstance(learner, SAder):
-        raise refusal(
-            "certify_experts", "a run of a SAder", "learner", trace.learner, "use certify for one learner"
-        )
+    if not isinstance(learner, SAder | Leader):
+        condition = "a run of a SAder or a Leader"
+        raise refusal("certify_experts", condition, "learner", trace.learner, "use certify for one learner")
+    if isinstance(learner, Leader) and not learner.guard:
+        raise refusal("certify_experts", "a Leader with a guard", "guard", False, "build it with guard=True")
     if trace.state.t != trace.T + 1:
         raise refusal(
             "certify_experts", "a run from the start", "state.t", trace.state.t, "run it from the start"
@@ -257,10 +259,16 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
             "certify_experts", f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy
         )
     experts = (trace.expert_hitting + trace.expert_switching).sum(axis=0)
-    return ExpertCertificate(trace.totals.cost, experts, _excess(learner, trace))
+    if isinstance(learner, Leader):
+        allowed = 2.0 * trace.state.Delta + 4.0 * learner.reach + float(trace.kept["worst"].max())
+        bound = allowed + _excess(learner.ensemble, trace, trace.state.Delta)
+    else:
+        bound = _excess(learner, trace, trace.state.V)
+    return ExpertCertificate(trace.totals.cost, experts, bound)
 
 
-def _excess(learner: SAder, trace: Trace) -> Array:
+def _excess(learner: SAder, trace: Trace, V: float) -> Array:
+    """What an ensemble may have cost more than each expert, where its weights have lost V."""
     weight = float(learner.movement.weight)
     log_prior = np.asarray(learner.log_prior)
     r = trace.spread
@@ -281,5 +289,5 @@ def _excess(learner: SAder, trace: Trace) -> Array:
     drift = weight * d.max() * -log_prior.min() * math.log(beta[first + 1] / beta[-1])
     common = drift - log_prior / beta[-1]
     if learner.beta == "self-tuned":
-        return common + weight * d[first] + trace.state.V
+        return common + weight * d[first] + V
     return common + opening + (beta[live] * v[live]).sum()

@@ -1,0 +1,390 @@
+"""The drivers of a leader: a whole sequence in one call, and one update of a live agent.
+
+The experts lie in blocks as an ensemble's do, and play the same rounds.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from klazy.kernels.binding import FLOAT, compile_kernel, hold, link, local, once, pointer
+from klazy.kernels.codes import (
+    BEHIND,
+    BLOCK_SIZE,
+    BLOCKS,
+    BOARDS,
+    CAUTION,
+    DIM,
+    EXCESS,
+    FIELDS,
+    GUARDED,
+    GUARDING,
+    GUESS,
+    HEAD,
+    LINE,
+    LINEAR,
+    MARK,
+    MIXED,
+    MOVE,
+    MOVE_L2,
+    MOVE_WEIGHT,
+    MOVED,
+    NOISE_A,
+    NOISE_B,
+    ORDER,
+    PLACE,
+    PRICES,
+    RATE,
+    RATE_RULE,
+    REACH,
+    RESOLUTION,
+    SCORE,
+    SINCE,
+    SQUARES,
+    T,
+    V,
+    W,
+    first_block,
+    first_board,
+)
+from klazy.kernels.costs import COSTS
+from klazy.kernels.ensemble import SEQUENCE, WORK, choose_parts
+from klazy.kernels.lane import (
+    larger,
+    largest,
+    load,
+    root,
+    size,
+    skip,
+    smaller,
+    smallest,
+    spread,
+    store,
+    where,
+)
+from klazy.kernels.layout import constant_dim
+from klazy.kernels.meta import clear, diameter, distance, gather, hit, learn, mix, rate_of
+from klazy.kernels.prices import add_price, take_price
+from klazy.kernels.round import advance
+from klazy.kernels.sequence import reveal, squared_norm
+from klazy.kernels.update import SIGNATURE as UPDATE
+from klazy.kernels.update import gradient_fits
+
+# What a kernel chooses.
+D = 0  # the dimension where it is a constant of the kernel, else 0
+ROOM = 0  # what a vector of every lane then takes
+WIDTH = 1  # numbers in a lane
+IS_LINEAR = False
+
+
+def board(lead, which, count, d):
+    """One of the boards."""
+    room = -(-(count * WIDTH) // LINE) * LINE
+    return pointer(lead, first_board(d) + which * room)
+
+
+def first_after_boards(count, d):
+    """Where the blocks begin, in what a leader knows."""
+    room = -(-(count * WIDTH) // LINE) * LINE
+    return first_board(d) + BOARDS * room
+
+
+def read_place(blocks, length, place, field):
+    """From a field or the vectors on, the numbers of the expert in this place; they lie WIDTH apart."""
+    return pointer(blocks, place // WIDTH * length + field * WIDTH + place % WIDTH)
+
+
+def compare(q, g, at, d, move, weight, prices):
+    """What every expert of a block costs more than the point ``at``, without its movement, and the price of going there."""
+    x = skip(q, FIELDS)
+    hits = spread(0.0)
+    paid = spread(0.0)
+    if move == MOVE_L2:  # apart, so that its loop has no branch
+        for i in range(d):
+            delta = load(x, i) - at[i]
+            hits = hits + delta * g[i]
+            paid = paid + delta * delta
+    else:
+        for i in range(d):
+            delta = load(x, i) - at[i]
+            hits = hits + delta * g[i]
+            paid = add_price(move, paid, delta, i, d, prices)
+    return hits, take_price(move, paid) * weight
+
+
+def follow(blocks, count, length, lead, g, d, program, noise, at, t):
+    """What the round says of every expert beside the one that is followed, and the change-over, if there is one."""
+    move = int(program[MOVE])
+    weight = program[MOVE_WEIGHT]
+    prices = pointer(program, PRICES)
+    caution = lead[CAUTION]
+    behind = board(lead, BEHIND, count, d)
+    squares = board(lead, SQUARES, count, d)
+    scores = board(lead, SCORE, count, d)
+    place = int(lead[PLACE])
+    point = read_place(blocks, length, place, FIELDS)
+    moved = read_place(blocks, length, place, MOVED)[0]
+    for i in range(d):
+        at[i] = point[i * WIDTH]
+    low = spread(np.inf)
+    high = spread(-np.inf)
+    best = spread(np.inf)
+    for block in range(count):
+        q = pointer(blocks, block * length)
+        loss, price = compare(q, g, at, d, move, weight, prices)
+        loss = loss + (load(q, MOVED) - moved)
+        loss = where(size(loss) > noise, loss, spread(0.0))
+        gap = load(behind, block) + loss
+        square = load(squares, block) + loss * loss
+        score = gap + price + root(square) * caution
+        store(behind, block, gap)
+        store(squares, block, square)
+        store(scores, block, score)
+        low = smaller(low, gap)
+        high = larger(high, gap)
+        best = smaller(best, score)
+    least = smallest(best)
+    equal = RESOLUTION * (largest(high) - smallest(low))
+    if least < -equal:
+        change(lead, count, d, least + equal)
+        lead[SINCE] = t + 1.0
+
+
+def change(lead, count, d, most):
+    """Follow the first expert in the list whose score is at most this."""
+    behind = board(lead, BEHIND, count, d)
+    order = board(lead, ORDER, count, d)
+    scores = board(lead, SCORE, count, d)
+    first = np.inf
+    chosen = 0
+    for place in range(count * WIDTH):
+        if scores[place] <= most and order[place] < first:
+            first = order[place]
+            chosen = place
+    base = behind[chosen]
+    for place in range(count * WIDTH):
+        behind[place] -= base
+    lead[PLACE] = chosen
+
+
+def watch(lead, X, g, d, delta, noise):
+    """Whether the ensemble is to be played next, now that its weights have lost ``delta``."""
+    mixed = pointer(lead, MIXED)
+    lost = 0.0
+    for i in range(d):
+        lost += (X[i] - mixed[i]) * g[i]
+    if abs(lost) > noise:
+        lead[EXCESS] += lost
+    within = lead[EXCESS] <= 2.0 * delta + 2.0 * lead[REACH]
+    if lead[GUARDING] == 0.0:
+        if not within:
+            lead[GUARDING] = 1.0
+            lead[MARK] = delta
+    elif within and delta >= 2.0 * lead[MARK]:
+        lead[GUARDING] = 0.0
+
+
+def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
+    """All that follows from a round: who is followed, what the guard thinks, every expert's step, and the next point."""
+    move = int(program[MOVE])
+    weight = program[MOVE_WEIGHT]
+    prices = pointer(program, PRICES)
+    p = pointer(program, PRICES + 2 * d)
+    square = squared_norm(g, d)
+    norm = math.sqrt(square)
+    noise = program[NOISE_A] * norm + program[NOISE_B]
+    mixed = pointer(lead, MIXED)
+    guarded = lead[GUARDED] > 0.0
+    step = work
+    sums = pointer(work, d)
+    zero = pointer(work, 2 * d)
+    y = pointer(work, 3 * d)
+    u = pointer(work, 4 * d)
+    if D > 0:
+        step = local(D)
+        sums = local(ROOM)
+        y = local(ROOM)
+        u = local(ROOM)
+    follow(blocks, count, length, lead, g, d, program, noise, step, head[T])
+    was_guarding = lead[GUARDING] > 0.0
+    factor = 0.0
+    r = 0.0
+    if guarded:
+        r, factor = learn(blocks, count, length, mixed, g, d, head, program, work, noted)
+        watch(lead, X, g, d, head[V], noise)
+    clear(sums, d)
+    for block in range(count):
+        q = pointer(blocks, block * length)
+        advance(q, g, zero, y, u, p, d, square, norm, move, weight, prices)
+        if guarded:
+            mix(q, W, sums, d)
+    point = read_place(blocks, length, int(lead[PLACE]), FIELDS)
+    own = 0.0
+    other = 0.0
+    if guarded:
+        for i in range(d):
+            step[i] = mixed[i]
+        gather(sums, mixed, d)
+        for i in range(d):
+            mixed[i] *= factor
+            step[i] = mixed[i] - step[i]
+        other = distance(step, d, move, prices)
+    is_guarding = lead[GUARDING] > 0.0
+    for i in range(d):
+        following = point[i * WIDTH]
+        if is_guarding:
+            following = mixed[i]
+        step[i] = following - X[i]
+        X[i] = following
+    if guarded and not (was_guarding and is_guarding):  # else both move alike
+        own = distance(step, d, move, prices)
+        lead[EXCESS] += weight * (own - other)
+    return r, factor
+
+
+def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hitting, switching, totals, log):
+    """T rounds of the leader in ``memory``; returns 0, or the first round whose cost is not finite."""
+    rounds = data.shape[0]
+    d = D if D > 0 else data.shape[1]
+    count = int(memory[BLOCKS])
+    length = int(memory[BLOCK_SIZE])
+    head = pointer(memory, 0)
+    lead = pointer(memory, first_block(d))
+    blocks = pointer(lead, first_after_boards(count, d))
+    program = pointer(blocks, count * length)
+    price_p = pointer(prices, 0)
+    costs = pointer(cost_p, 0)
+    scratch = np.zeros((3 + WORK) * d)
+    X = pointer(scratch, 0)
+    previous = pointer(scratch, d)
+    gradient = pointer(scratch, 2 * d)
+    work = pointer(scratch, 3 * d)
+    if D > 0:
+        X = local(D)
+        previous = local(D)
+        gradient = local(D)
+    recording = xs.shape[0] > 0
+    keeping = hitting.size > 0
+    logging = log.shape[0] > 0
+    for i in range(d):
+        X[i] = memory[HEAD + i]
+    hit_cost = 0.0
+    moved = 0.0
+    factor = 1.0
+    for row in range(rounds):
+        g = pointer(data, row * d)
+        value = 0.0
+        dot = 0.0
+        if IS_LINEAR:
+            for i in range(d):
+                gradient[i] = g[i]
+        else:
+            value = reveal(g, extra[row if extra.size > 1 else 0], costs, X, gradient, d)
+        for i in range(d):
+            dot += gradient[i] * X[i]
+            previous[i] = X[i]
+            if recording:
+                xs[row, i] = X[i]
+        if IS_LINEAR:
+            value = dot
+        if not math.isfinite(value):
+            return int(memory[T])
+        paid = weights[row if weights.size > 1 else 0] * pending
+        hit_cost += value
+        moved += paid
+        if keeping:
+            hitting[row] = value
+            switching[row] = paid
+        if logging:
+            line = pointer(log, row * log.shape[1])
+            account(blocks, count, length, lead, factor, X, gradient, d, line, head, program, work)
+        noted = logging or row == rounds - 1
+        r, factor = play_on(
+            blocks, count, length, lead, X, gradient, d, head, program, work, noted
+        )  # fmt: skip
+        if logging and lead[GUARDED] > 0.0:
+            log[row, 3 * count * WIDTH + 1] = r
+        for i in range(d):
+            previous[i] = X[i] - previous[i]
+        pending = distance(previous, d, move, price_p)
+        memory[T] += 1.0
+    for i in range(d):
+        memory[HEAD + i] = X[i]
+    totals[0] = hit_cost
+    totals[1] = moved
+    hold(scratch)
+    return 0
+
+
+def account(blocks, count, length, lead, factor, X, g, d, row, head, program, work):
+    """One row of the record, in the order of the lanes; the spread of the losses comes later."""
+    mixed = pointer(lead, MIXED)
+    worst = spread(-np.inf)
+    for block in range(count):
+        q = pointer(blocks, block * length)
+        weight = spread(0.0)
+        if lead[GUARDING] > 0.0:
+            weight = load(q, W) * factor
+        store(row, block, weight)
+        store(row, count + block, hit(q, g, X, d))
+        store(row, 2 * count + block, load(q, MOVED))
+        worst = larger(worst, hit(q, g, mixed, d))
+    if lead[GUARDING] == 0.0:
+        row[int(lead[PLACE])] = 1.0
+    more = pointer(row, 3 * count * WIDTH)
+    more[0] = lead[PLACE]
+    if lead[GUARDED] > 0.0:
+        prices = pointer(program, PRICES)
+        more[2] = diameter(blocks, count, length, d, int(program[MOVE]), prices, work)
+        more[3] = rate_of(int(program[RATE_RULE]), program[RATE], head[V], 0.0)
+        more[4] = lead[EXCESS]
+        more[5] = lead[GUARDING]
+        more[6] = largest(worst)
+
+
+def update(memory, g):
+    """One round of the leader in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
+    d = D if D > 0 else int(memory[DIM])
+    if not gradient_fits(g, d):
+        return 1
+    count = int(memory[BLOCKS])
+    length = int(memory[BLOCK_SIZE])
+    head = pointer(memory, 0)
+    X = pointer(memory, HEAD)
+    lead = pointer(memory, first_block(d))
+    blocks = pointer(lead, first_after_boards(count, d))
+    program = pointer(blocks, count * length)
+    gradient = pointer(g, 0)
+    scratch = np.zeros(WORK * d)
+    work = pointer(scratch, 0)
+    for block in range(count):
+        q = pointer(blocks, block * length)
+        store(q, GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
+    play_on(blocks, count, length, lead, X, gradient, d, head, program, work, True)
+    memory[T] += 1.0
+    hold(scratch)
+    return 0
+
+
+def sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], d: int) -> Any:
+    """The kernel that plays a whole sequence."""
+    return _sequence_kernel(set_code, cost, rules, constant_dim(d))
+
+
+@once
+def _sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], constant_d: int) -> Any:
+    lane, chosen = choose_parts(set_code, rules, constant_d)
+    chosen |= {"IS_LINEAR": cost == LINEAR, "reveal": link(COSTS[cost], FLOAT)}
+    return compile_kernel(play, lane, SEQUENCE, (set_code, cost, constant_d, *rules), **chosen)
+
+
+def update_kernel(set_code: int, rules: tuple[int, ...], d: int) -> Any:
+    """The kernel of one update, which no other thread sees half done."""
+    return _update_kernel(set_code, rules, constant_dim(d))
+
+
+@once
+def _update_kernel(set_code: int, rules: tuple[int, ...], constant_d: int) -> Any:
+    lane, chosen = choose_parts(set_code, rules, constant_d)
+    return compile_kernel(update, lane, UPDATE, (set_code, constant_d, *rules), nogil=False, **chosen)

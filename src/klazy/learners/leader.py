@@ -1,0 +1,323 @@
+"""Leader: follow one expert, and change over to another only when the evidence pays for it."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array, non_negative, refusal
+from klazy.families import Family, Linear
+from klazy.kernels import codes
+from klazy.learners.base import Learner
+from klazy.learners.sader import SAder, check_expert_states, check_experts, check_norm, points_of
+from klazy.movement import Movement
+
+
+class LeaderState(NamedTuple):
+    """The experts' states, the one that is followed and since which round, and what speaks for a change.
+
+    ``behind`` is what each expert has cost more than the one that is followed, ``squares`` are the summed squares of the
+    rounds' differences, ``moved`` is what each pays for its move to the present point. The rest is the guard's:
+    ``mixed``, ``log_w``, ``losses`` and ``Delta`` are the ensemble's point, log weights, losses and what its weights have
+    lost; ``excess`` is what was paid more than the ensemble would have, ``guarding`` is 1 while the ensemble is
+    played, and ``mark`` the Delta at which that began.
+    """
+
+    t: int
+    x: Array
+    experts: tuple[Any, ...]
+    leader: int
+    since: int
+    behind: Array
+    squares: Array
+    moved: Array
+    mixed: Array
+    log_w: Array
+    losses: Array
+    Delta: float = 0.0
+    excess: float = 0.0
+    guarding: int = 0
+    mark: float = 0.0
+
+
+class Leader(Learner[LeaderState]):
+    r"""Follow one expert, and change over reluctantly.
+
+    Every expert n plays for itself. With :math:`L_n` its summed cost, its own movement included, and :math:`V_n` the summed
+    squares of the rounds' differences :math:`\ell_n - \ell_c` to the expert c that is followed, the next one to follow is
+
+    .. math:: n^\star = \arg\min_n\; L_n + \lambda\, m(x_n - x_c) + z \sqrt{V_n}
+              \qquad\text{if that is below } L_c,
+
+    else c. An average of experts moves whenever one of them does, and pays for it; a follower pays only when it changes over,
+    and asks before it does for what that costs and for z standard deviations of the evidence. The first expert is
+    followed at first. At a change-over nothing is forgotten: :math:`V_n` goes on summing, then of differences to the new one.
+    Of equal scores the first in the list wins, and differences below the rounding errors of a loss count as none.
+
+    *The guard.* By itself a follower has no bound. So the self-tuned ensemble of the same experts, :class:`SAder`, runs beside
+    it without being played. Let :math:`\Delta` be what its weights have lost and D the diameter of the set in m. As soon as the
+    run has cost more than the ensemble would have by over :math:`2\Delta + 2\lambda D`, the ensemble is played, until
+    :math:`\Delta` has doubled and the difference is within :math:`2\Delta + 2\lambda D` again. The cost is then at most
+
+    .. math:: \text{the ensemble's} + 2\Delta_T + 4\lambda D + \max_t \max_n \bigl(f_t(x^n_t) - f_t(\bar x_t)\bigr),
+
+    whatever happens (proved on the page Ensembles, beside the bound of the ensemble itself).
+
+    Parameters
+    ----------
+    experts : sequence of Learner
+        Learners on one set, of any kind.
+    movement : Movement
+        What moving costs, with one weight. A :class:`SwitchFee` works only without the guard.
+    caution : float
+        z, how many standard deviations of evidence a change-over takes beside its price.
+    guard : bool
+        Whether the ensemble runs beside it. Without it a round takes about half the time, and nothing is proved.
+    family : Family, optional
+        Of the costs whose rows it is told. It then knows what each expert really cost; an expert without a family is told the
+        gradient at its own point. By default it is told gradients, and costs are linear for it.
+
+    Examples
+    --------
+    >>> ball = L2Ball(2)
+    >>> learner = Leader([GD(ball, 8.0), GD(ball, 2.0), LazyGD(ball, 4.0)], L2Movement(0.5))
+    >>> trace = run(learner, np.tile([1.0, 0.0], (50, 1)))
+    >>> trace.state.leader, trace.state.since
+    (1, 4)
+    """
+
+    movement: Movement
+    caution: float
+    guard: bool
+
+    rule: ClassVar[str | None] = "leader"
+
+    def __init__(
+        self,
+        experts: Sequence[Learner[Any]],
+        movement: Movement,
+        *,
+        caution: float = 0.25,
+        guard: bool = True,
+        family: Family | None = None,
+    ) -> None:
+        experts = check_experts(experts, "Leader", ", L2Movement(1.0)")
+        if not isinstance(guard, bool | np.bool_):
+            raise refusal(
+                "Leader", "a guard or none", "guard", repr(guard), "write guard=True or guard=False"
+            )
+        if guard:
+            check_norm(movement, experts[0].domain.dim, "Leader", "write L2Movement(1.0), or guard=False")
+        elif not isinstance(movement, Movement) or not isinstance(movement.weight, float):
+            remedy = "write Leader(experts, L2Movement(1.0))"
+            raise refusal("Leader", "a movement with one weight", "movement", repr(movement), remedy)
+        movement.check(experts[0].domain.dim)
+        _check_family(family, experts)
+        self._keep(experts=experts, movement=movement, guard=bool(guard), family=family)
+        self._keep(caution=non_negative(caution, "caution", "Leader"), domain=experts[0].domain)
+
+    @cached_property
+    def ensemble(self) -> SAder:
+        """The self-tuned ensemble that guards it."""
+        return SAder(self.experts, prior="uniform", movement=self.movement)
+
+    @cached_property
+    def noise(self) -> tuple[float, float]:
+        """Losses up to the first times the norm of g plus the second are rounding errors, as for :class:`SAder`."""
+        reach = codes.RESOLUTION * (self.domain.scale + float(np.linalg.norm(self.domain.start)))
+        slope = self.movement.lipschitz(self.domain.dim)
+        if not np.isfinite(slope):  # a fee is paid or not, without rounding
+            slope = 0.0
+        return reach, reach * float(self.movement.weight) * slope
+
+    @cached_property
+    def reach(self) -> float:
+        r""":math:`\lambda D`: no move in the set costs more."""
+        if not self.guard:
+            return 0.0
+        return float(self.movement.weight) * self.movement.lipschitz(self.domain.dim) * self.domain.diameter
+
+    @cached_property
+    def curved(self) -> Family | None:
+        """The family, unless its rows are gradients."""
+        return None if self.family == Linear() else self.family
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.movement
+
+    def weights(self, state: LeaderState) -> Array:
+        """What each expert weighs in the point about to be played: all for the one that is followed, unless the guard acts."""
+        if state.guarding:
+            return np.exp(state.log_w)
+        return np.eye(len(self.experts))[state.leader]
+
+    def init(self, x: Array | None = None) -> LeaderState:
+        experts = tuple(expert.init(x) for expert in self.experts)
+        points = points_of(experts)
+        N = len(experts)
+        nothing = np.zeros(N)
+        uniform = np.full(N, -np.log(N))
+        mixed = points.mean(axis=0)
+        return LeaderState(
+            1, points[0].copy(), experts, 0, 1, nothing, nothing, nothing, mixed, uniform, nothing
+        )
+
+    def step(self, state: LeaderState, g: Array) -> LeaderState:
+        points = points_of(state.experts)
+        c = state.leader
+        since = state.since
+        slope = self._slope(points[c], g)
+        loss = self._compare(points, points[c], g) + state.moved - state.moved[c]
+        loss = np.where(np.abs(loss) > self._rounding(slope), loss, 0.0)
+        behind = state.behind + loss
+        squares = state.squares + loss**2
+        score = self._score(points, c, behind, squares)
+        equal = codes.RESOLUTION * (behind.max() - behind.min())
+        if score.min() < -equal:
+            c = int(np.argmax(score <= score.min() + equal))
+            since = state.t + 1
+            behind = behind - behind[c]
+
+        experts = self._step_experts(state.experts, points, g)
+        following = points_of(experts)
+        moved = self._price(following - points)
+        state = state._replace(leader=c, since=since, behind=behind, squares=squares)
+        state = state._replace(t=state.t + 1, experts=experts)
+        if not self.guard:
+            return state._replace(x=following[c].copy(), moved=moved)
+
+        state = self._watch(state, points, g, slope)
+        mixed = np.exp(state.log_w) @ following
+        x = mixed if state.guarding else following[c].copy()
+        excess = state.excess + float(self._price(x - state.x) - self._price(mixed - state.mixed))
+        return state._replace(x=x, mixed=mixed, moved=moved, excess=excess)
+
+    def _watch(self, state: LeaderState, points: Array, g: Array, slope: Array) -> LeaderState:
+        """What the round taught the ensemble, and whether it is to be played next."""
+        loss = self._compare(points, state.mixed, g) + state.moved
+        log_w, losses, Delta, _ = self.ensemble.reweigh(
+            state.log_w, state.losses, state.Delta, 0.0, points, loss, slope
+        )
+        excess = state.excess
+        lost = float(self._compare(state.x, state.mixed, g))
+        if abs(lost) > self._rounding(slope):
+            excess += lost
+        within = excess <= 2.0 * Delta + 2.0 * self.reach
+        guarding = state.guarding
+        mark = state.mark
+        if not guarding and not within:
+            guarding = 1
+            mark = Delta
+        elif guarding and within and Delta >= 2.0 * mark:
+            guarding = 0
+        return state._replace(
+            log_w=log_w, losses=losses, Delta=Delta, excess=excess, guarding=guarding, mark=mark
+        )
+
+    def _compare(self, x: Array, origin: Array, g: Array) -> Array:
+        """What the points ``x`` cost this round more than ``origin``."""
+        if self.curved is None:
+            return (x - origin) @ g
+        return self.curved.value(g, x) - self.curved.value(g, origin)
+
+    def _slope(self, x: Array, g: Array) -> Array:
+        return g if self.curved is None else self.curved.gradient(g, x)
+
+    def _rounding(self, slope: Array) -> float:
+        return self.noise[0] * float(np.linalg.norm(slope)) + self.noise[1]
+
+    def _price(self, delta: Array) -> Array:
+        return self.movement.weight * self.movement.distance(delta)
+
+    def _score(self, points: Array, c: int, behind: Array, squares: Array) -> Array:
+        """By how much each expert is too dear to change over to; below zero, it is not."""
+        return behind + self._price(points - points[c]) + self.caution * np.sqrt(squares)
+
+    def _step_experts(self, states: tuple[Any, ...], points: Array, g: Array) -> tuple[Any, ...]:
+        told = np.broadcast_to(self._slope(points, g), points.shape)
+        following = []
+        for expert, state, own in zip(self.experts, states, told, strict=True):
+            knows_rows = expert.family is not None and expert.family == self.family
+            following.append(expert.step(state, g if knows_rows else own))
+        return tuple(following)
+
+    def evidence(self, state: LeaderState) -> Array:
+        """How much less than the one that is followed each expert must yet cost to be followed, at the present points.
+
+        It is infinite for the one that is followed.
+        """
+        score = self._score(points_of(state.experts), state.leader, state.behind, state.squares)
+        score[state.leader] = np.inf
+        return np.maximum(score, 0.0)
+
+    def describe_memory(self, state: LeaderState) -> str:
+        c = state.leader
+        N = len(self.experts)
+        words = f"It follows expert {c + 1} of {N}, {self.experts[c]}, since round {state.since}."
+        if N > 1:
+            needed = self.evidence(state)
+            n = int(needed.argmin())
+            gap = state.behind[n]
+            sign = "more" if gap >= 0.0 else "less"
+            words += (
+                f" It changes to expert {n + 1}, {self.experts[n]}, once that one has cost {needed[n]:.4g} less than expert "
+                f"{c + 1} from now on; so far it has cost {abs(gap):.4g} {sign}, movement included."
+            )
+        if state.guarding:
+            words += (
+                f" But the guard plays the mean of all experts: following had cost {state.excess:.4g} more than the mean "
+                f"would have. That lasts until its weights have lost {2.0 * state.mark:.4g}; it is {state.Delta:.4g} now."
+            )
+        return words
+
+    def account(self, state: LeaderState, g: Array) -> Array:
+        """One row of the record: weights of the point played, what the experts cost more than it, their movement, the one
+        that is followed; then r_t, d_t and beta_t of the guard, what was paid more than its ensemble would have, whether it is
+        played, and what the worst expert costs more than it."""
+        points = points_of(state.experts)
+        hit = self._compare(points, state.x, g)
+        row = (self.weights(state), hit, state.moved, (state.leader,))
+        if not self.guard:
+            return np.concatenate(row)
+        loss = hit + state.moved
+        guard = (
+            loss.max() - loss.min(),
+            self.ensemble.diameter(points),
+            self.ensemble.find_rate(state.Delta),
+            state.excess,
+            state.guarding,
+            self._compare(points, state.mixed, g).max(),
+        )
+        return np.concatenate((*row, guard))
+
+    def name_accounts(self, log: Array, hitting: Array) -> dict[str, Array]:
+        """The rows of :meth:`account`, split up and named."""
+        N = len(self.experts)
+        named = {"weights": log[:, :N], "expert_hitting": hitting[:, None] + log[:, N : 2 * N]}
+        named |= {"expert_switching": log[:, 2 * N : 3 * N], "leader": log[:, 3 * N]}
+        guard = ("spread", "diameter", "beta", "excess", "guarding", "worst")
+        if self.guard:
+            named |= dict(zip(guard, log[:, 3 * N + 1 :].T, strict=True))
+        return {name: np.ascontiguousarray(values) for name, values in named.items()}
+
+    def check_state(self, state: Any, owner: str) -> LeaderState:
+        super().check_state(state, owner)
+        check_expert_states(state, owner)
+        if state.leader not in range(len(self.experts)):
+            condition = f"a leader among {len(self.experts)} experts"
+            raise refusal(owner, condition, "state.leader", state.leader, "go on from a trace or agent")
+        return state
+
+
+def _check_family(family: Any, experts: tuple[Learner[Any], ...]) -> None:
+    """Refuse experts that want rows of another family than the leader is told."""
+    if family is not None and not isinstance(family, Family):
+        remedy = "leave it out, or write Pinball(2.0, 1.0)"
+        raise refusal("Leader", "a family of costs", "family", repr(family), remedy)
+    for i, expert in enumerate(experts):
+        if expert.family not in (None, Linear(), family):
+            name = f"experts[{i}].family"
+            remedy = "give Leader the same family"
+            raise refusal("Leader", f"experts of the family {family}", name, expert.family, remedy)

@@ -1,0 +1,197 @@
+"""Laws of Leader: whom it follows, what its guard promises, what it says of itself."""
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import klazy as kl
+from cases import costs_of, gradients, leading
+from klazy.kernels.layout import find_missing_part
+
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+BALL = kl.L2Ball(5)
+seeds = st.integers(0, 2**16)
+NORMS = [kl.L2Movement(0.3), kl.L2Movement(0.0), kl.TVMovement(2.0), kl.AsymmetricMovement(up=2.0, down=0.3)]
+norms = st.sampled_from(NORMS)
+
+
+def stay(domain: kl.ConvexSet, *points: Any) -> list[kl.Learner[Any]]:
+    """Experts that never leave these points."""
+    return [kl.GD(domain, 1e12, start=np.atleast_1d(point)) for point in points]
+
+
+def waves(seed: int, T: int, d: int) -> np.ndarray:
+    """Gradients whose mean changes its sign, so that leaders change."""
+    return gradients(seed, T, d) + 2.0 * np.sin(np.arange(T) / (3.0 + seed % 9))[:, None]
+
+
+@given(seed=seeds, movement=norms, caution=st.sampled_from([0.0, 0.25, 2.0]))
+def test_it_follows_whom_the_definition_names(seed, movement, caution):
+    """Sums of whole costs, as in the definition; the learner itself keeps differences."""
+    experts = [kl.GD(BALL, s, start=None) for s in (30.0, 3.0, 1.0, 0.3)]
+    g = waves(seed, 60, 5)
+    learner = kl.Leader(experts, movement, caution=caution, guard=False)
+    trace = kl.run(learner, g, record="experts", engine="step")
+    x = np.array([kl.run(expert, g, engine="step").x for expert in experts])
+    paid = np.array([movement.paid(path) for path in x])
+    c = 0
+    L = np.zeros(4)
+    V = np.zeros(4)
+    for t in range(60):
+        assert trace.leader[t] == c
+        np.testing.assert_allclose(trace.x[t], x[c, t], atol=1e-13)
+        loss = x[:, t] @ g[t] + paid[:, t]
+        L += loss
+        V += (loss - loss[c]) ** 2
+        score = L + movement.weight * movement.distance(x[:, t] - x[c, t]) + caution * np.sqrt(V)
+        if score.min() < L[c]:
+            c = int(score.argmin())
+
+
+@given(seed=seeds, movement=norms)
+def test_the_ensemble_beside_it_is_the_self_tuned_one(seed, movement):
+    g = waves(seed, 40, 5)
+    learner = kl.Leader(leading(BALL, 2.0), movement)
+    alone = kl.run(learner.ensemble, g, engine="step")
+    state = kl.run(learner, g, engine="step").state
+    np.testing.assert_allclose(state.mixed, alone.state.x, atol=1e-12)
+    np.testing.assert_allclose(state.log_w, alone.state.log_w, atol=1e-9)
+    assert state.Delta == pytest.approx(alone.state.V, rel=1e-9)
+
+
+def play_against(learner: kl.Leader, T: int, seed: int) -> list[Any]:
+    """States of a game in which each gradient hurts the expert that is followed most, beside the others."""
+    rng = np.random.default_rng(seed)
+    states = [learner.init()]
+    rows = []
+    for _ in range(T):
+        state = states[-1]
+        points = np.array([expert.x for expert in state.experts])
+        away = points[state.leader] - points.mean(axis=0) + 1e-3 * rng.normal(size=points.shape[1])
+        rows.append(away / np.linalg.norm(away) * rng.uniform(0.5, 1.0))
+        states.append(learner.step(state, rows[-1]))
+    return [states, np.array(rows)]
+
+
+@pytest.mark.parametrize("caution", [0.0, 0.25])
+@pytest.mark.parametrize("weight", [0.0, 0.1])
+def test_a_follower_that_is_played_against_pays_without_end_and_its_guard_stops_that(weight, caution):
+    T = 800
+    box = kl.Box(-1.0, 1.0)
+    learner = kl.Leader(stay(box, -1.0, 1.0), kl.L2Movement(weight), caution=caution)
+    states, g = play_against(learner, T, 0)
+    trace = kl.run(learner, g, record="experts", engine="step")
+    found = kl.certify_experts(trace)
+    alone = kl.run(learner.replace(guard=False), g, engine="step")
+    assert (found.slack >= 0.0).all()
+    assert trace.guarding.any()
+    assert not trace.guarding.all()
+    assert (alone.totals.cost > found.experts + found.bound).all()
+    worst = trace.kept["worst"].max()
+    for state in states:
+        assert state.excess <= 2.0 * state.Delta + 4.0 * learner.reach + worst + 1e-9
+    ensemble = kl.run(learner.ensemble, g, engine="step").totals.cost
+    assert trace.totals.cost - ensemble == pytest.approx(trace.state.excess, abs=2.0 * weight + 1e-9)
+
+
+PLACES = [kl.L2Ball(5), kl.Simplex(5)]
+
+
+@pytest.mark.parametrize("domain", PLACES, ids=repr)
+@settings(max_examples=1 if JIT_OFF else 40)
+@given(seed=seeds, movement=norms, T=st.integers(2, 120), scale=st.floats(0.01, 100.0))
+def test_no_certificate_of_a_leader_is_ever_violated(domain, seed, movement, T, scale):
+    learner = kl.Leader(leading(domain, 2.0), movement)
+    trace = kl.run(learner, scale * waves(seed, T, 5), record="experts")
+    assert (kl.certify_experts(trace).slack >= -1e-9 * (1.0 + scale) * T).all()
+    points = np.array([expert.x for expert in trace.state.experts])
+    np.testing.assert_allclose(learner.weights(trace.state) @ points, trace.state.x, atol=1e-12)
+
+
+@pytest.mark.skipif(JIT_OFF, reason="a million rounds need compiled code")
+def test_a_million_rounds_lose_no_digit_of_a_small_difference():
+    """Costs of 1e6 a round whose digits end at 1e-10; the two experts differ by 1e-6 a round."""
+    T = 1_000_000
+    start = np.array([[0.5, 0.0, 0.0, 0.0, 0.0], [0.5 - 1e-6, 0.0, 0.0, 0.0, 0.0]])
+    experts = [kl.KLazyGD(BALL, 1e60, 4, start=start[0]), kl.MemoryGD(BALL, 1e60, kl.Full(), start=start[1])]
+    g = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], (T, 1))
+    state = kl.run(kl.Leader(experts, kl.L2Movement(1.0)), g, record="totals").state
+    assert state.leader == 1
+    ahead = 1e-6 * (T - state.since + 1)
+    first = 1e-6 * (state.since - 1)
+    assert state.behind[0] == pytest.approx(ahead + first, rel=1e-9)
+
+
+def test_with_a_fee_per_change_the_follower_needs_no_guard():
+    """A mean of experts cannot be charged by a fee, and a follower can."""
+    pole = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+    experts = [kl.KLazyGD(BALL, 1e12, 4, start=-pole), kl.MemoryGD(BALL, 1e12, kl.Full(), start=pole)]
+    g = np.repeat([-pole, pole], [20, 60], axis=0)
+    for fee, changes in ((1.0, 2), (30.0, 2), (1000.0, 0)):
+        learner = kl.Leader(experts, kl.SwitchFee(fee), guard=False)
+        for engine in ("step", "compiled"):
+            trace = kl.run(learner, g, engine=engine, record="experts")
+            assert (np.diff(trace.leader) != 0).sum() == changes
+
+
+@pytest.mark.parametrize("name", ["QuadraticCosts", "PinballCosts", "LogWealthCosts"])
+def test_with_a_family_experts_see_their_own_gradients_and_cost_what_they_cost_alone(name):
+    domain = kl.Simplex(5)
+    costs: Any = costs_of(name, 50, 5, seed=3)
+    if name == "QuadraticCosts":
+        costs = kl.QuadraticCosts(costs.data)  # whose weights are one
+    assert costs.family is not None
+    experts = [kl.GD(domain, s) for s in (8.0, 2.0, 0.5)]
+    learner = kl.Leader(experts, kl.L2Movement(0.1), family=costs.family)
+    trace = kl.run(learner, costs, record="experts")
+    assert trace.engine == "step"
+    for i, expert in enumerate(experts):
+        alone = kl.run(expert, costs, movement=learner.movement, engine="step")
+        np.testing.assert_allclose(trace.expert_hitting[:, i], alone.hitting, atol=1e-12)
+        np.testing.assert_allclose(trace.expert_switching[:, i], alone.switching, atol=1e-12)
+    assert (kl.certify_experts(trace).slack >= -1e-9).all()
+
+
+def test_rows_of_linear_costs_are_gradients():
+    g = waves(1, 30, 5)
+    one, other = (kl.Leader(leading(BALL, 2.0), kl.L2Movement(), family=f) for f in (None, kl.Linear()))
+    assert find_missing_part(other) is None
+    assert np.array_equal(kl.run(one, g, engine="step").x, kl.run(other, g, engine="step").x)
+
+
+def test_what_has_no_kernel_is_named():
+    learner = kl.Leader([kl.GD(BALL, 1.0)], kl.L2Movement(), family=kl.Quadratic())
+    assert find_missing_part(learner) == "the family Quadratic"
+
+
+def test_it_says_whom_it_follows_and_what_a_change_would_take():
+    learner = kl.Leader(stay(kl.Box(-1.0, 1.0), -1.0, 1.0), kl.L2Movement(1.0))
+    agent = kl.Agent(learner, engine="step")
+    for _ in range(3):
+        agent.update([1.0])
+    words = str(agent.explain())
+    first, second = learner.experts
+    assert f"It follows expert 1 of 2, {first}, since round 1." in words
+    needed = 3 * 2.0 + 2.0 + 0.25 * np.sqrt(3 * 4.0)  # behind, the way, the caution
+    assert learner.evidence(agent.state)[1] == pytest.approx(needed)
+    assert (
+        f"changes to expert 2, {second}, once that one has cost {needed:.4g} less than expert 1 from now on;"
+        in words
+    )
+    assert "so far it has cost 6 more, movement included." in words
+    for _ in range(12):
+        agent.update([-1.0])
+    assert f"follows expert 2 of 2, {second}, since round {agent.state.since}." in str(agent.explain())
+
+
+def test_it_says_when_its_guard_acts():
+    learner = kl.Leader(stay(kl.Box(-1.0, 1.0), -1.0, 1.0), kl.L2Movement(0.01), caution=0.0)
+    states, _ = play_against(learner, 60, 0)
+    state = next(state for state in states if state.guarding)
+    assert f"But the guard plays the mean of all experts: following had cost {state.excess:.4g} more" in (
+        learner.describe_memory(state)
+    )
