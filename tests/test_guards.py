@@ -40,7 +40,7 @@ def played(agent, g):
 def test_without_limits_it_plays_the_learners_points_and_counts_their_movement(make):
     learner, g = make(kl.Simplex(5), kl.Sqrt(3.0)), gradients(0, 30, 5)
     agent, bare, paid = kl.Agent(learner, guards=kl.Guards()), kl.Agent(learner), 0.0
-    movement = learner.movement if isinstance(learner, kl.SAder) else kl.L2Movement()
+    movement = learner.own_movement
     for row in g:
         x = bare.x
         assert np.array_equal(agent.update(row), bare.update(row))

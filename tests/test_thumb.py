@@ -6,8 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from klazy.studies.replay.rules import Leader, Rule
-from klazy.studies.replay.setup import Setup
 
 N = 60
 PRICE = kl.L1Movement(0.3)
@@ -24,7 +22,6 @@ PLACES = [
     (kl.Pinball(3.0, 0.5), BOX),
     (kl.LogWealth(), SIMPLEX),
 ]
-NAMES = {kl.Linear: "linear", kl.Quadratic: "quadratic", kl.Pinball: "pinball", kl.LogWealth: "log-wealth"}
 windows = st.one_of(st.none(), st.integers(1, 9), st.just(N - 1), st.just(2 * N))
 counts = st.integers(1, 7)
 places = pytest.mark.parametrize(("family", "domain"), PLACES, ids=lambda part: repr(part).partition("(")[0])
@@ -97,16 +94,6 @@ class TestEveryRule:
         for learner in everyone(domain, family, window, count):
             x = kl.run(learner, costs_for(family, rows)).x
             np.testing.assert_allclose(x, play_slowly(learner, rows), rtol=0, atol=1e-9)
-
-    @given(window=windows, count=counts)
-    def test_plays_what_replay_played(self, family, domain, window, count):
-        rows = rows_for(family)
-        setup = Setup(domain, NAMES[type(family)], PRICE, 3.0, 0.5)
-        for learner in everyone(domain, family, window, count):
-            about = {"every": getattr(learner, "every", 1), "hold": getattr(learner, "hold", 1)}
-            rule = Rule(Leader(setup), window=window, horizon=getattr(learner, "horizon", None), **about)
-            x = kl.run(learner, costs_for(family, rows)).x
-            np.testing.assert_allclose(x, rule.play(rows), rtol=0, atol=1e-9)
 
     @given(window=windows, count=counts, cuts=st.sets(st.integers(1, N - 1), max_size=3))
     def test_is_the_same_round_by_round_and_in_pieces(self, family, domain, window, count, cuts):
