@@ -146,6 +146,25 @@ def test_records_by_rows_are_those_by_step(record, monkeypatch):
     np.testing.assert_allclose(by_rows.totals, by_step.totals, rtol=1e-12)
 
 
+@pytest.mark.parametrize("movement", [None, kl.TVMovement(np.linspace(0.0, 1.0, N))], ids=["own", "given"])
+def test_a_batch_is_the_runs_whoever_shares_a_window(movement, monkeypatch):
+    monkeypatch.setattr("klazy.game.run.PIECE", 17)
+    rows = rows_for(kl.Quadratic())
+    costs = kl.QuadraticCosts(rows)
+    learners = [kl.Fixed(BOX), kl.Fixed(BOX, start=[1.0, 2.0, 3.0])]
+    for window in (None, 1, 4):
+        for count in (2, 5):
+            learners += everyone(BOX, kl.Quadratic(), window, count)
+    batch = kl.run_batch(learners, costs, movement=movement, checkpoints=7)
+    for learner, curve in zip(learners, batch.curves, strict=True):
+        trace = kl.run(learner, costs, movement=movement, engine="step")
+        hitting, switching = (np.cumsum(each)[batch.rounds - 1] for each in (trace.hitting, trace.switching))
+        np.testing.assert_allclose(curve, np.column_stack((hitting, switching)), rtol=1e-12, atol=1e-12)
+    totals = kl.run_batch(learners, costs, movement=movement)
+    np.testing.assert_allclose(totals.hitting, batch.hitting, rtol=1e-12)
+    np.testing.assert_allclose(totals.switching, batch.switching, rtol=1e-12, atol=1e-12)
+
+
 def test_fixed_never_moves_whatever_the_costs():
     learner = kl.Fixed(BOX, start=[1.0, 2.0, 0.5])
     for costs in (kl.LinearCosts(rows_for(kl.Linear())), kl.HingeCosts(np.ones((N, 3)), np.ones(N))):
@@ -172,7 +191,7 @@ def test_a_subclass_with_a_step_of_its_own_is_not_played_by_rows():
     ("make", "complaint"),
     [
         (lambda: kl.MovingAverage(SIMPLEX, 0), "MovingAverage needs window >= 1, got window=0; count it in rounds."),
-        (lambda: kl.Periodic(SIMPLEX, 2.5), "Periodic needs every >= 1, got every=2.5; count it in rounds."),
+        (lambda: kl.Periodic(SIMPLEX, 2.5), "Periodic needs every >= 1, got every=2.5; count it in rounds."),  # pyright: ignore[reportArgumentType]
         (lambda: kl.MinimumHold(SIMPLEX, 1, -1), "MinimumHold needs window >= 1, got window=-1; count it in rounds."),
         (lambda: kl.DeadBand(SIMPLEX, 1.0, 2.0), "DeadBand needs a movement cost, got movement=1.0; write L1Movement"),  # pyright: ignore[reportArgumentType]
         (lambda: kl.DeadBand(SIMPLEX, PRICE, 0.0), "DeadBand needs horizon > 0, got horizon=0.0"),

@@ -1,6 +1,6 @@
 """The loop that joins a learner to costs: run, and many runs at once; batch.py plays many by one kernel, for their sums."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -313,35 +313,55 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
 
 def play_by_rows(learner: Any, game: Game, state: Any, record: str) -> Trace[Any]:
     """The game many rounds at once, for a learner that follows rows."""
+    states = [state]
+    x: list[Array] = []
+    hitting: list[Array] = []
+    switching: list[Array] = []
+    hit = 0.0
+    moved = 0.0
+    for _, points, values, paid in follow_rows([learner], game, states):
+        hit += float(values.sum())
+        moved += float(paid.sum())
+        if record != "totals":
+            hitting.append(values)
+            switching.append(paid)
+        if record == "actions":
+            x.append(points)
+    kept = {"x": x, "hitting": hitting, "switching": switching}
+    joined = {name: np.concatenate(parts) for name, parts in kept.items() if parts}
+    return _make_trace(learner, game, "rows", record, Totals(hit, moved), states[0], joined)
+
+
+def follow_rows(
+    learners: Sequence[Any], game: Game, states: list[Any]
+) -> Iterator[tuple[int, Array, Array, Array]]:
+    """The game of learners with one view, piece by piece: who it is of them, its points, and what each hits and switches.
+
+    ``states`` are kept up to date.
+    """
     costs = game.costs
     costs.check_finite()
     weights = np.broadcast_to(game.weights, costs.T)
-    unknown = code_of(learner.domain) is None
-    previous = state.x if game.x0 is None else game.x0
-    kept: dict[str, list[Array]] = {"x": [], "hitting": [], "switching": []}
-    hit = 0.0
-    moved = 0.0
+    unknown = code_of(learners[0].domain) is None
+    previous = [state.x if game.x0 is None else game.x0 for state in states]
     for first in range(0, costs.T, PIECE):
         part = costs.window(first + 1, min(first + PIECE, costs.T))
-        before = state.t
-        points, state = learner.follow(state, part.arrays()[0])
-        if unknown:
-            _check_played(learner, list(points), before + part.T - 1)
-        values = part.values(points)
-        if not np.isfinite(values).all():
-            raise _refuse_value(costs, before + int(np.isfinite(values).argmin()))
-        steps = np.diff(points, axis=0, prepend=previous[None])
-        paid = weights[first : first + part.T] * game.movement.distance(steps)
-        hit += float(values.sum())
-        moved += float(paid.sum())
-        previous = points[-1].copy()
-        if record != "totals":
-            kept["hitting"].append(values)
-            kept["switching"].append(paid)
-        if record == "actions":
-            kept["x"].append(points)
-    joined = {name: np.concatenate(parts) for name, parts in kept.items() if parts}
-    return _make_trace(learner, game, "rows", record, Totals(hit, moved), state, joined)
+        rows = part.arrays()[0]
+        outlook = None
+        if learners[0].look is not None:
+            outlook = learners[0].look(states[0], rows)
+        for i, learner in enumerate(learners):
+            before = states[i].t
+            points, states[i] = learner.follow(states[i], rows, outlook)
+            if unknown:
+                _check_played(learner, list(points), before + part.T - 1)
+            values = part.values(points)
+            if not np.isfinite(values).all():
+                raise _refuse_value(costs, before + int(np.isfinite(values).argmin()))
+            steps = np.diff(points, axis=0, prepend=previous[i][None])
+            paid = weights[first : first + part.T] * game.movement.distance(steps)
+            previous[i] = points[-1].copy()
+            yield i, points, values, paid
 
 
 def _check_played(learner: Learner[Any], played: list[Array], last: int) -> None:

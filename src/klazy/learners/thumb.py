@@ -1,7 +1,7 @@
 """Rules of thumb that an engineer would try first. They follow the point that was best for the average of past rounds."""
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +31,15 @@ class ThumbState(NamedTuple):
     moved: int = 1
 
 
+class Outlook(NamedTuple):
+    """What all rules with one window see in the same rows: the average after each, what is best for it, the sums at the end."""
+
+    means: Array
+    aims: Array
+    total: Array
+    ring: Array
+
+
 class FixedState(NamedTuple):
     """The round and the point."""
 
@@ -58,7 +67,7 @@ class Thumb(Learner[ThumbState]):
         self._keep(domain=domain, family=family, start=check_start(owner, domain, start))
 
     @abstractmethod
-    def may_move(self, x: Array, moved: int, rounds: Array, aims: Array, means: Array) -> Array:
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         """In which of these rounds it would move to the aim, if it had been at x since round ``moved``."""
 
     def init(self, x: Array | None = None) -> ThumbState:
@@ -88,38 +97,50 @@ class Thumb(Learner[ThumbState]):
             moved = t + 1
         return ThumbState(t + 1, x, total, ring, moved)
 
-    def follow(self, state: ThumbState, rows: Array) -> tuple[Array, ThumbState]:
-        means, total, ring = self._average(state, self.family.moments(rows))
-        aims = self.family.lowest(self.domain, means)
+    def follow(
+        self, state: ThumbState, rows: Array, outlook: Outlook | None = None
+    ) -> tuple[Array, ThumbState]:
+        if outlook is None:
+            outlook = self.look(state, rows)
+        means, aims, total, ring = outlook
         points = np.empty((len(rows) + 1, self.domain.dim))
         points[0] = state.x
         moved = self._choose(points, state, aims, means)
         return points[:-1], ThumbState(state.t + len(rows), points[-1].copy(), total, ring, moved)
 
-    def _average(self, state: ThumbState, moments: Array) -> tuple[Array, Array, Array]:
-        """The averages after each round, and total and ring after the last."""
-        n, width = moments.shape
+    @property
+    def view(self) -> tuple[Any, ...]:
+        return self.domain, self.family, self.window
+
+    def look(self, state: ThumbState, rows: Array) -> Outlook:
+        n = len(rows)
+        moments = self.family.moments(rows)
+        width = moments.shape[1]
         seen = state.t - 1
         counts = seen + np.arange(1, n + 1)
         if self.window is None:
             sums = np.cumsum(np.vstack((state.total, moments)), axis=0)[1:]
-            return sums / counts[:, None], sums[-1].copy(), state.ring
+            means = sums / counts[:, None]
+            return Outlook(means, self.family.lowest(self.domain, means), sums[-1].copy(), state.ring)
         window = self.window
         first = seen % window  # rounds since the cut
-        whole_parts = -(-(first + n) // window)
-        parts = np.zeros((whole_parts * window, width))
+        last = (first + n) % window
+        many = -(-(first + n) // window)
+        parts = np.zeros((many * window, width))
         parts[:first] = state.ring[:first]
         parts[first : first + n] = moments
-        parts = parts.reshape(whole_parts, window, width)
+        parts = parts.reshape(many, window, width)
         newer = np.cumsum(parts, axis=1)
         older = np.cumsum(parts[:, ::-1], axis=1)[:, ::-1]
         before = np.concatenate((state.ring[None], older[:-1]))
         sums = np.concatenate((before[:, 1:] + newer[:, :-1], older[:, :1]), axis=1).reshape(-1, width)
         means = sums[first : first + n] / np.minimum(counts, window)[:, None]
-        last = (first + n) % window
-        if last == 0:
-            return means, np.zeros(width), older[-1].copy()
-        return means, newer[-1, last - 1].copy(), np.concatenate((parts[-1, :last], before[-1, last:]))
+        total = np.zeros(width)
+        ring = older[-1].copy()
+        if last > 0:
+            total = newer[-1, last - 1].copy()
+            ring = np.concatenate((parts[-1, :last], before[-1, last:]))
+        return Outlook(means, self.family.lowest(self.domain, means), total, ring)
 
     def _choose(self, points: Array, state: ThumbState, aims: Array, means: Array) -> int:
         """Write the points of the rounds after ``points[0]``; the round of the last move."""
@@ -192,7 +213,7 @@ class LastValue(_AtSetTimes):
     ) -> None:
         self._set_up(domain, family, start)
 
-    def may_move(self, x: Array, moved: int, rounds: Array, aims: Array, means: Array) -> Array:
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         return np.full(len(rounds), True)
 
 
@@ -230,7 +251,7 @@ class MovingAverage(_AtSetTimes):
         self._set_up(domain, family, start)
         self._keep(window=check_rounds(window, "window", "MovingAverage"))
 
-    def may_move(self, x: Array, moved: int, rounds: Array, aims: Array, means: Array) -> Array:
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         return np.full(len(rounds), True)
 
 
@@ -259,7 +280,7 @@ class FollowTheLeader(_AtSetTimes):
     ) -> None:
         self._set_up(domain, family, start)
 
-    def may_move(self, x: Array, moved: int, rounds: Array, aims: Array, means: Array) -> Array:
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         return np.full(len(rounds), True)
 
 
@@ -301,7 +322,7 @@ class Periodic(_AtSetTimes):
         self._set_up(domain, family, start)
         self._keep(every=check_rounds(every, "every", "Periodic"), window=check_window(window, "Periodic"))
 
-    def may_move(self, x: Array, moved: int, rounds: Array, aims: Array, means: Array) -> Array:
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         return (rounds - 1) % self.every == 0
 
 
@@ -343,7 +364,7 @@ class MinimumHold(Thumb):
         self._set_up(domain, family, start)
         self._keep(hold=check_rounds(hold, "hold", "MinimumHold"), window=check_window(window, "MinimumHold"))
 
-    def may_move(self, x: Array, moved: int, rounds: Array, aims: Array, means: Array) -> Array:
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         return (rounds - moved >= self.hold) & (aims != x).any(axis=-1)
 
 
@@ -402,7 +423,7 @@ class DeadBand(Thumb):
     def own_movement(self) -> Movement:
         return self.movement
 
-    def may_move(self, x: Array, moved: int, rounds: Array, aims: Array, means: Array) -> Array:
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         saved = self.family.expected(means, x) - self.family.expected(means, aims)
         price = float(np.max(self.movement.weight))  # where it changes by round, the highest
         return self.horizon * saved > price * self.movement.distance(aims - x)
@@ -437,7 +458,7 @@ class Fixed(Learner[FixedState]):
     def step(self, state: FixedState, g: Array) -> FixedState:
         return FixedState(state.t + 1, state.x)
 
-    def follow(self, state: FixedState, rows: Array) -> tuple[Array, FixedState]:
+    def follow(self, state: FixedState, rows: Array, outlook: None = None) -> tuple[Array, FixedState]:
         return np.broadcast_to(state.x, rows.shape), FixedState(state.t + len(rows), state.x)
 
     def describe_memory(self, state: FixedState) -> str:

@@ -132,7 +132,7 @@ def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:
     return family.lowest(setup.domain, np.asarray(total) / count)
 
 
-def measure_learners(players: Sequence[Learning], setup: Setup, rows: Array) -> Array:
+def measure_learners(players: Sequence[Any], setup: Setup, rows: Array) -> Array:
     """What each of these would pay on these rows, from its start."""
     learners = [player.learner for player in players]
     return run_batch(learners, setup.costs(rows), movement=setup.movement).cost
