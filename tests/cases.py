@@ -200,8 +200,19 @@ RELUCTANT: dict[str, Maker] = {
     ),
 }
 CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2), 1.0).form is not None}
+# Rules of thumb have no sigma.
+THUMBS: dict[str, Maker] = {
+    "LastValue": lambda domain, sigma, **options: kl.LastValue(domain, **options),
+    "MovingAverage": lambda domain, sigma, **options: kl.MovingAverage(domain, 3, **options),
+    "FollowTheLeader": lambda domain, sigma, **options: kl.FollowTheLeader(domain, **options),
+    "Periodic": lambda domain, sigma, **options: kl.Periodic(domain, 3, **options),
+    "MinimumHold": lambda domain, sigma, **options: kl.MinimumHold(domain, 3, 5, **options),
+    "DeadBand": lambda domain, sigma, **options: kl.DeadBand(domain, kl.L1Movement(0.5), 2.0, 4, **options),
+    "Fixed": lambda domain, sigma, **options: kl.Fixed(domain, **options),
+}
 UNCOMPILED: dict[str, Maker] = {
     **RELUCTANT,
+    **THUMBS,
     "nested SAder": _nested,
     "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)
@@ -269,6 +280,17 @@ def _max_norm_gradient(gap: Array) -> Array:
 
 
 COSTS = [c.__name__ for c in concrete(kl.Costs)]
+FAMILIES = examples_of(
+    kl.Family,
+    [
+        kl.Linear(),
+        kl.Quadratic(),
+        kl.Quadratic(2.5),
+        kl.Pinball(),
+        kl.Pinball([1.0, 4.0, 0.3], 2.0),
+        kl.LogWealth(),
+    ],
+)
 
 
 def points(d: int, n: int | None = None, size: float = 100.0) -> st.SearchStrategy[Array]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import EVERY_LEARNER, LEARNERS, MEMORIES, SCHEDULES, SETS, evaluated, flattened, gradients
+from cases import EVERY_LEARNER, LEARNERS, MEMORIES, SCHEDULES, SETS, THUMBS, evaluated, flattened, gradients
 
 T = 30
 seeds = st.integers(0, 2**16)
@@ -49,6 +49,8 @@ class TestEveryLearner:
     def test_zero_gradients_move_nothing_from_the_interior(self, make, domain, sigma, seed):
         corners = domain.argmin_linear(np.random.default_rng(seed).normal(size=(40, domain.dim)))
         start = domain.project(corners.mean(axis=0))
+        if make in THUMBS.values():
+            return  # they go to a leader, and here every point is one
         x = played(make(domain, sigma, start=start), np.zeros((8, domain.dim)))
         np.testing.assert_allclose(x, np.broadcast_to(start, x.shape), atol=1e-12)
 

@@ -12,6 +12,7 @@ import pytest
 import klazy as kl
 from cases import (
     EVERY_LEARNER,
+    FAMILIES,
     MEMORIES,
     MOVEMENTS,
     SCHEDULES,
@@ -30,6 +31,7 @@ CONFIGS = examples_of(
     [
         *SETS,
         *SCHEDULES,
+        *FAMILIES,
         *MEMORIES,
         *(make(3) for make in MOVEMENTS.values()),
         *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), TRIANGLE)),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import COSTS, MOVEMENTS, SCHEDULES, costs_of, evaluated, points
+from cases import COSTS, FAMILIES, MOVEMENTS, SCHEDULES, costs_of, evaluated, points
 
 T, D = 12, 4
 
@@ -40,6 +40,97 @@ def test_cost_families_by_hand():
     assert kl.HingeCosts([[1.0, 2.0]], [-1.0]).value(1, x) == 2.0
     assert kl.LogisticCosts([[0.0, 0.0]], [1.0]).value(1, x) == pytest.approx(np.log(2.0))
     assert kl.LogisticCosts([[4000.0, 0.0]], [-1.0]).value(1, x) == 2000.0  # no overflow
+
+
+def some_rows(seed: int, n: int = 40) -> np.ndarray:
+    """Positive, so that they may be price relatives."""
+    return np.random.default_rng(seed).uniform(0.2, 3.0, (n, 3))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+class TestEveryFamily:
+    seeds = st.integers(0, 2**16)
+
+    @given(seed=seeds)
+    def test_gradient_inequality(self, family, seed):
+        row, x, z = some_rows(seed, 3)
+        assert family.value(row, z) >= family.value(row, x) + family.gradient(row, x) @ (z - x) - 1e-12
+
+    @given(seed=seeds)
+    def test_many_rows_at_once_are_the_rows_one_by_one(self, family, seed):
+        rows = some_rows(seed)
+        x = some_rows(seed + 1)
+        means = family.moments(rows)
+        assert means.shape == (40, family.width(3))
+        box = kl.Box(np.zeros(3), np.full(3, 2.0))
+        lowest = family.lowest(box, means)
+        for t in range(40):
+            np.testing.assert_allclose(family.value(rows, x)[t], family.value(rows[t], x[t]), rtol=1e-14)
+            np.testing.assert_allclose(
+                family.gradient(rows, x)[t], family.gradient(rows[t], x[t]), rtol=1e-14
+            )
+            np.testing.assert_allclose(means[t], family.moments(rows[t]), rtol=1e-14)
+            np.testing.assert_allclose(lowest[t], family.lowest(box, means[t]), rtol=1e-14)
+            expected = family.expected(means, x)[t]
+            np.testing.assert_allclose(expected, family.expected(means[t], x[t]), rtol=1e-13, atol=1e-13)
+
+    @given(seed=seeds)
+    def test_lowest_is_least_of_what_is_expected_on_a_box(self, family, seed):
+        means = family.moments(some_rows(seed)).mean(axis=0)
+        x = some_rows(seed + 1, 200)
+        box = kl.Box(np.full(3, 0.5), np.full(3, 2.5))
+        best = family.lowest(box, means)
+        assert box.contains(best)
+        others = family.expected(means, np.clip(x, 0.5, 2.5))
+        assert (family.expected(means, best) <= others + 1e-12).all()
+
+    def test_rows_that_are_all_alike_cost_what_one_costs(self, family):
+        """Up to what all points cost alike; of wealth the average is that of single assets."""
+        row, x, z = some_rows(0, 3)
+        if isinstance(family, kl.LogWealth):
+            x, z = np.eye(3)[:2]
+        means = family.moments(row)
+        gap = family.value(row, x) - family.value(row, z)
+        np.testing.assert_allclose(family.expected(means, x) - family.expected(means, z), gap, rtol=1e-12)
+
+    def test_repr_and_file_form_give_it_back(self, family):
+        assert evaluated(repr(family)) == family
+        assert kl.Family.from_dict(family.to_dict()) == family
+
+    def test_is_that_of_its_costs(self, family):
+        made = {
+            kl.Linear: lambda rows: kl.LinearCosts(rows),
+            kl.Quadratic: lambda rows: kl.QuadraticCosts(rows, family.weight),
+            kl.Pinball: lambda rows: kl.PinballCosts(
+                rows, np.resize(family.short, 3), np.resize(family.excess, 3)
+            ),
+            kl.LogWealth: lambda rows: kl.LogWealthCosts(rows),
+        }
+        rows = some_rows(3)
+        x = some_rows(4)
+        costs = made[type(family)](rows)
+        assert costs.family == family
+        np.testing.assert_allclose(costs.values(x), family.value(rows, x), rtol=1e-14)
+        g = [costs.subgradient(t, x[t - 1]) for t in range(1, 41)]
+        np.testing.assert_allclose(g, family.gradient(rows, x), rtol=1e-14)
+
+
+@given(
+    mean=st.floats(-3.0, 3.0), spread=st.floats(0.1, 2.0), x=st.floats(-5.0, 5.0), short=st.floats(0.5, 9.0)
+)
+def test_pinball_expects_what_a_normal_demand_costs(mean, spread, x, short):
+    family = kl.Pinball(short, 2.0)
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    # two intervals that meet in the kink at x, as far as a normal density reaches
+    low = min(x, mean) - 12.0 * spread
+    high = max(x, mean) + 12.0 * spread
+    total = 0.0
+    for a, b in ((low, x), (x, high)):
+        demand = 0.5 * (b - a) * nodes + 0.5 * (a + b)
+        density = np.exp(-0.5 * ((demand - mean) / spread) ** 2) / (spread * np.sqrt(2.0 * np.pi))
+        total += 0.5 * (b - a) * (weights * density * family.value(demand[:, None], np.array([x]))).sum()
+    moments = np.array([mean, mean**2 + spread**2])
+    assert family.expected(moments, np.array([x])) == pytest.approx(total, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", MOVEMENTS)

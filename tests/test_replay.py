@@ -1,11 +1,10 @@
-"""Replay: a trace is read as it stands or refused by row and column, rules are what a slow loop plays, nobody beats the optimum."""
+"""Replay: a trace is read as it stands or refused by row and column, nobody beats the optimum."""
 
 import json
 import re
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,9 +18,8 @@ import klazy as kl
 from command import call_klazy
 from klazy.base.checks import Refused
 from klazy.studies.replay import Source, make_setup, replay
-from klazy.studies.replay.contenders import CANDIDATES, Learning, list_contenders
+from klazy.studies.replay.contenders import CANDIDATES, list_contenders, measure_learners
 from klazy.studies.replay.page import draw_figures, make_report
-from klazy.studies.replay.rules import Leader, Rule
 from klazy.studies.replay.score import STRETCHES
 from klazy.studies.replay.words import _explain, answer, judge, tabulate, to_dict
 from klazy.studies.tuning import Candidate
@@ -199,29 +197,22 @@ class TestASetup:
             make_setup(3, **options)
 
 
-class TestARule:
-    @pytest.mark.parametrize(("costs", "shape"), FAMILIES)
-    @given(
-        window=st.one_of(st.none(), st.integers(1, 9)), every=st.integers(1, 4), hold=st.integers(1, 5),
-        horizon=st.one_of(st.none(), st.floats(0.5, 20.0)), cuts=st.sets(st.integers(1, 39), max_size=3),
-    )  # fmt: skip
-    def test_is_what_a_slow_loop_plays_in_one_piece_or_in_many(
-        self, costs, shape, window, every, hold, horizon, cuts
-    ):
-        of = make_setup(3, costs=costs, move_cost=0.3, **shape)
-        every = 1 if hold > 1 else every  # no contender has both
-        hold, every = (1, 1) if horizon is not None else (hold, every)
-        rows = rows_for(costs, 40)
-        rule = Rule(Leader(of), window=window, every=every, hold=hold, horizon=horizon)
-        points = np.vstack([rule.play(part) for part in np.split(rows, sorted(cuts)) if len(part)])
-        np.testing.assert_allclose(points, slowly(of, rows, window, every, hold, horizon), rtol=0, atol=1e-9)
-
+class TestAContender:
     def test_sees_nothing_that_is_still_to_come(self):
         of, rows = make_setup(3, move_cost=0.3), rows_for("linear", 60)
         changed = rows.copy()
         changed[30:] = 9.0
         for candidate, other in zip(*(everyone(of, data) for data in (rows, rows)), strict=True):
             assert np.array_equal(candidate.player.play(rows)[:31], other.player.play(changed)[:31])
+
+    @pytest.mark.parametrize(("costs", "shape"), FAMILIES)
+    def test_is_measured_as_it_is_charged(self, by_step, costs, shape):
+        of, rows = make_setup(3, costs=costs, move_cost=0.3, **shape), rows_for(costs, 40)
+        candidates = everyone(of, rows)
+        measured = measure_learners([candidate.player for candidate in candidates], of, rows)
+        for candidate, cost in zip(candidates, measured, strict=True):
+            candidate.play(rows, of.charge)
+            assert candidate.cost == pytest.approx(cost, rel=1e-12, abs=1e-12)
 
 
 def everyone(of, rows) -> list[Candidate]:
@@ -231,30 +222,22 @@ def everyone(of, rows) -> list[Candidate]:
     ]
 
 
-def slowly(of, rows, window, every, hold, horizon):
-    """The rules, round by round."""
-    leader, x, moved, points = Leader(of), of.domain.start, 0, []
-    for t in range(len(rows)):
-        if t:
-            past = rows[max(0, t - window) if window else 0 : t]
-            mean = leader.take_moments(past).mean(axis=0)
-            aim = leader.find_best(mean)
-            if horizon is not None:
-                gain = float(leader.cost(mean, x).item() - leader.cost(mean, aim).item())
-                may = horizon * gain > of.movement.weight * of.movement.distance(aim - x)
-            else:
-                may = t % every == 0 and (hold == 1 or (t >= moved + hold and (aim != x).any()))
-            if may:
-                x, moved = aim, t
-        points.append(x)
-    return np.array(points)
-
-
 @pytest.fixture
 def by_step(monkeypatch):
     """Learners as plain NumPy: a few hundred rounds are played sooner than kernels are compiled for them."""
-    for module in ("contenders", "score"):
-        monkeypatch.setattr(f"klazy.studies.replay.{module}.run", partial(kl.run, engine="step"))
+
+    def run(learner, costs, **options):
+        engine = "step" if learner.follow is None else "auto"
+        return kl.run(learner, costs, engine=engine, **options)
+
+    def run_batch(learners, costs, movement):
+        paid = [run(learner, costs, movement=movement).totals for learner in learners]
+        hitting, switching = np.transpose(paid)
+        return kl.Batch(hitting, switching, np.zeros(0), np.zeros(0), "runs")
+
+    monkeypatch.setattr("klazy.studies.replay.contenders.run", run)
+    monkeypatch.setattr("klazy.studies.replay.contenders.run_batch", run_batch)
+    monkeypatch.setattr("klazy.studies.replay.score.run", run)
 
 
 @pytest.fixture(scope="module")
@@ -264,33 +247,6 @@ def phased(tmp_path_factory):
     g = 2.0 + np.repeat(rng.normal(size=(8, 5)), 100, axis=0) + rng.normal(scale=1.5, size=(800, 5))
     source = trace(tmp_path_factory.mktemp("phased"), g)
     return replay(source, make_setup(5, move_cost=8.0)), g
-
-
-class TestALeader:
-    @given(seed=st.integers(0, 2**16), x=st.floats(0.0, 6.0), short=st.floats(0.5, 9.0))
-    def test_knows_what_a_normal_demand_costs_on_average(self, seed, x, short):
-        demand = np.random.default_rng(seed).normal(3.0, 0.7, size=(20_000, 1))
-        of = make_setup(1, "box", "pinball", upper=9.0, short=short)
-        leader = Leader(of)
-        means = leader.take_moments(demand).mean(axis=0)
-        paid = of.costs(demand).values(np.full(demand.shape, x)).mean()
-        assert leader.cost(means, np.array([x])) == pytest.approx(
-            paid, rel=0.02, abs=0.01 * short
-        )  # it is a sample
-        assert leader.cost(means, leader.find_best(means)) <= leader.cost(means, np.array([x])) + 1e-12
-
-    def test_is_the_same_whether_rows_are_shared_or_not(self):
-        of, rows = make_setup(3, move_cost=0.3), rows_for("linear", 50)
-        for about in (
-            {"window": 1},
-            {"window": 7},
-            {},
-            {"window": 5, "horizon": 4.0},
-            {"window": 5, "hold": 3},
-        ):
-            one, other = Rule(Leader(of, rows), **about), Rule(Leader(of), **about)
-            assert np.array_equal(one.play(rows), other.play(rows))
-            assert np.array_equal(one.play(rows[::-1].copy()), other.play(rows[::-1].copy()))
 
 
 class TestAReplay:
@@ -309,14 +265,7 @@ class TestAReplay:
         found, g = phased
         first = found.rounds[0]
         for score in found.scores:
-            if isinstance(score.player, Learning):
-                x = kl.run(score.player.learner, g, movement=found.setup.movement, engine="step").x
-            elif score.name == "fixed":
-                x = np.broadcast_to(kl.best_fixed(g[:first], found.setup.domain).x, g.shape)
-            else:
-                window = 1 if score.name == "last value" else None
-                about = {"window": window, "every": 1, "hold": 1, "horizon": None} | score.parameters
-                x = slowly(found.setup, g, about["window"], about["every"], about["hold"], about["horizon"])
+            x = kl.run(score.player.learner, g, movement=found.setup.movement, engine="step").x
             hitting = sum(float(g[t] @ x[t]) for t in range(first, len(g)))
             switching = sum(8.0 * 0.5 * float(np.abs(x[t] - x[t - 1]).sum()) for t in range(first, len(g)))
             assert score.hitting == pytest.approx(hitting, rel=1e-9)
@@ -476,7 +425,7 @@ class TestTheCommand:
         assert text.splitlines()[: len(answer(found))] == answer(found)
         assert (tmp_path / "report.html").stat().st_size > 20_000
         agent = kl.Agent.load(tmp_path / "agent.json")
-        best = next(score for score in found.scores if isinstance(score.player, Learning))
+        best = found.scores[0]
         assert agent.t == 801
         assert repr(agent.learner) == repr(best.player.learner)
         np.testing.assert_allclose(agent.x, best.player.state.x, atol=1e-12)

@@ -364,7 +364,7 @@ def attack(call, good, rng):
 
 
 # Public classes that klazy builds: their constructors are given what klazy computed.
-RESULTS = (kl.Batch, kl.Game, kl.Regret, kl.Totals, kl.Trace, kl.Fixed, kl.Frontier, kl.Optimum)
+RESULTS = (kl.Batch, kl.Game, kl.Regret, kl.Totals, kl.Trace, kl.BestFixed, kl.Frontier, kl.Optimum)
 RESULTS += (
     theory.Certificate,
     theory.ExpertCertificate,

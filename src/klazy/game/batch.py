@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, number, refusal, whole
 from klazy.costs import Costs, as_costs
 from klazy.game.game import Game, check_family, check_learners, count_workers
-from klazy.game.run import run_many
+from klazy.game.run import follow_rows, knows_rows, run_many
 from klazy.kernels import codes
 from klazy.kernels.codes import LANES, UNROLLED_DIM
 from klazy.kernels.layout import (
@@ -62,7 +62,7 @@ def run_batch(
 
     Linear costs in up to 8 dimensions are played many runs at once, as lanes of vector registers, on every set with a kernel,
     by every learner with a rule and for every movement cost. Runs whose schedules differ only in scale are fastest. Anything
-    else is played by :func:`~klazy.run_many`.
+    else is played by :func:`~klazy.run_many`, but for rules of thumb that average the same rounds: they are averaged once.
 
     Parameters
     ----------
@@ -81,9 +81,11 @@ def run_batch(
     """
     runs = _Runs(learners, costs, movement, checkpoints, jobs)
     fits = np.array([runs.has_lanes(learner) for learner in learners])
+    follows = np.array([knows_rows(learner, runs.costs) for learner in learners]) & ~fits
     beside = np.flatnonzero(fits)
-    others = np.flatnonzero(~fits)
+    others = np.flatnonzero(~fits & ~follows)
     runs.play_lanes(beside)
+    runs.play_rows(np.flatnonzero(follows))
     lost = beside[~np.isfinite(runs.sums[beside]).all(axis=(1, 2))]
     if lost.size:
         runs.costs.check_finite()  # before each of them is played once more
@@ -143,6 +145,39 @@ class _Runs:
                     self.sums[i] = (
                         np.add.reduceat((trace.hitting, trace.switching), starts, axis=1).cumsum(axis=1).T
                     )
+
+    def play_rows(self, runs: np.ndarray) -> None:
+        """The sums of these runs, whose learners follow rows; those with one view share what they see."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        alike: dict[Any, list[int]] = {}
+        for i in runs:
+            learner = self.learners[i]
+            view = type(learner) if learner.look is None else learner.view
+            alike.setdefault((learner.domain, view, self._movement_of(learner)), []).append(int(i))
+        with ThreadPoolExecutor(self.workers) as pool:
+            list(pool.map(self._follow, alike.values()))
+
+    def _movement_of(self, learner: Any) -> Movement:
+        return learner.own_movement if self.given is None else self.movement
+
+    def _follow(self, members: list[int]) -> None:
+        """The sums of these runs, which share a view and a movement."""
+        learners = [self.learners[i] for i in members]
+        movement = self._movement_of(learners[0])
+        game = Game(self.costs, movement, movement.weights(self.costs.T), None)
+        rounds = np.zeros(len(members), dtype=int)
+        sums = np.zeros((len(members), 2))
+        for who, _, values, paid in follow_rows(learners, game, [learner.init() for learner in learners]):
+            first = rounds[who]
+            rounds[who] += len(values)
+            start = 0
+            for m in np.flatnonzero((self.marks > first) & (self.marks <= rounds[who])):
+                stop = self.marks[m] - first
+                sums[who] += values[start:stop].sum(), paid[start:stop].sum()
+                self.sums[members[who], m] = sums[who]
+                start = stop
+            sums[who] += values[start:].sum(), paid[start:].sum()
 
     def play_lanes(self, runs: np.ndarray) -> None:
         """The sums of these runs, many at a time."""

@@ -1,6 +1,6 @@
 """The loop that joins a learner to costs: run, and many runs at once; batch.py plays many by one kernel, for their sums."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -11,6 +11,7 @@ from klazy.base.checks import Array, one_of, refusal, rows
 from klazy.costs import Costs, as_costs, rounds_of
 from klazy.game.game import Game, check_family, check_learners, count_workers
 from klazy.game.trace import Totals, Trace
+from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Leader, Learner, SAder
 from klazy.learners.base import S, is_finite
@@ -19,6 +20,7 @@ from klazy.movement import Movement
 RECORDS = ("experts", "actions", "costs", "totals")
 ENGINES = ("auto", "compiled", "step")
 BLOCK = 4096  # rounds whose points are looked at together
+PIECE = 65536  # rounds that a learner follows at once
 
 
 # The second form is for a variable that holds learners of several kinds: they have no state in common.
@@ -66,7 +68,8 @@ def run(
         weight 1.
     engine
         ``"compiled"`` runs the whole sequence in one kernel and raises, naming the part that has none;
-        ``"step"`` runs the NumPy specification; ``"auto"`` takes the kernel where there is one. ``trace.engine`` says which.
+        ``"step"`` runs the NumPy specification; ``"auto"`` takes the kernel where there is one, and else ``"rows"``, many
+        rounds at once, where the learner's points depend on the rows alone. ``trace.engine`` says which.
     record
         ``"actions"`` keeps x and the costs of every round, ``"costs"`` only the costs, ``"totals"`` only the sums,
         in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
@@ -105,9 +108,16 @@ def run(
         raise refusal(
             "run", "a kernel for every part", "engine", f"'compiled' with {missing}", "use engine='auto'"
         )
-    if engine == "step" or missing is not None:
-        return play_by_step(learner, game, first, record, guesses)
-    return play_compiled(learner, game, first, record, guesses)
+    if engine != "step" and missing is None:
+        return play_compiled(learner, game, first, record, guesses)
+    if engine != "step" and knows_rows(learner, game.costs):
+        return play_by_rows(learner, game, first, record)
+    return play_by_step(learner, game, first, record, guesses)
+
+
+def knows_rows(learner: Learner[Any], costs: Costs) -> bool:
+    """Whether the rows of these costs are all that this learner's points depend on."""
+    return learner.follow is not None and costs.family is not None
 
 
 def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array | None:
@@ -145,8 +155,9 @@ def run_many(
 ) -> list[Trace[Any]]:
     """Many learners on one sequence, or one learner on many sequences, on all cores; ``options`` are those of :func:`run`.
 
-    Several sequences are a list of costs, a list of (T, d) arrays, or one array of shape (n, T, d). Compiled runs are
-    threads of this process; runs that go through ``step`` are processes, where joblib is installed (``klazy[cli]``).
+    Several sequences are a list of costs, a list of (T, d) arrays, or one array of shape (n, T, d). Runs that are compiled or
+    played by rows are threads of this process; runs that go through ``step`` are processes, where joblib is installed
+    (``klazy[cli]``).
 
     >>> g = np.ones((100, 3))
     >>> [round(t.totals.cost, 3) for t in run_many([GD(Simplex(3), 1.0), LazyGD(Simplex(3), 1.0)], g)]
@@ -167,8 +178,8 @@ def run_many(
         check_learners("run_many", [learners])
         pairs = [(learners, sequence) for sequence in sequences or []]
     engine = one_of(options.get("engine", "auto"), "engine", "run_many", ENGINES)
-    have_kernels = all(find_missing_part(*pair) is None for pair in pairs)
-    if have_kernels and engine != "step":
+    are_quick = all(find_missing_part(*pair) is None or knows_rows(*pair) for pair in pairs)
+    if are_quick and engine != "step":
         return _run_in_threads(pairs, options, workers)
     return _run_in_processes(pairs, options, workers)
 
@@ -299,6 +310,59 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
     if record == "experts":
         kept |= learner.name_accounts(np.array(log), kept["hitting"])
     return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept)
+
+
+def play_by_rows(learner: Any, game: Game, state: Any, record: str) -> Trace[Any]:
+    """The game many rounds at once, for a learner that follows rows."""
+    states = [state]
+    x: list[Array] = []
+    hitting: list[Array] = []
+    switching: list[Array] = []
+    hit = 0.0
+    moved = 0.0
+    for _, points, values, paid in follow_rows([learner], game, states):
+        hit += float(values.sum())
+        moved += float(paid.sum())
+        if record != "totals":
+            hitting.append(values)
+            switching.append(paid)
+        if record == "actions":
+            x.append(points)
+    kept = {"x": x, "hitting": hitting, "switching": switching}
+    joined = {name: np.concatenate(parts) for name, parts in kept.items() if parts}
+    return _make_trace(learner, game, "rows", record, Totals(hit, moved), states[0], joined)
+
+
+def follow_rows(
+    learners: Sequence[Any], game: Game, states: list[Any]
+) -> Iterator[tuple[int, Array, Array, Array]]:
+    """The game of learners with one view, piece by piece: who it is of them, its points, and what each hits and switches.
+
+    ``states`` are kept up to date.
+    """
+    costs = game.costs
+    costs.check_finite()
+    weights = np.broadcast_to(game.weights, costs.T)
+    unknown = code_of(learners[0].domain) is None
+    previous = [state.x if game.x0 is None else game.x0 for state in states]
+    for first in range(0, costs.T, PIECE):
+        part = costs.window(first + 1, min(first + PIECE, costs.T))
+        rows = part.arrays()[0]
+        outlook = None
+        if learners[0].look is not None:
+            outlook = learners[0].look(states[0], rows)
+        for i, learner in enumerate(learners):
+            before = states[i].t
+            points, states[i] = learner.follow(states[i], rows, outlook)
+            if unknown:
+                _check_played(learner, list(points), before + part.T - 1)
+            values = part.values(points)
+            if not np.isfinite(values).all():
+                raise _refuse_value(costs, before + int(np.isfinite(values).argmin()))
+            steps = np.diff(points, axis=0, prepend=previous[i][None])
+            paid = weights[first : first + part.T] * game.movement.distance(steps)
+            previous[i] = points[-1].copy()
+            yield i, points, values, paid
 
 
 def _check_played(learner: Learner[Any], played: list[Array], last: int) -> None:

@@ -3,10 +3,10 @@
 from klazy.hindsight.frontier import Frontier, best_with_path_length, frontier
 from klazy.hindsight.offline import offline_optimum
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.static import Fixed, best_fixed
+from klazy.hindsight.static import BestFixed, best_fixed
 
 __all__ = [
-    "Fixed",
+    "BestFixed",
     "Frontier",
     "GapNotReached",
     "Optimum",

@@ -20,7 +20,7 @@ _TURN = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Fixed:
+class BestFixed:
     """One point ``x`` of shape (d,) for all rounds: its ``cost``, and a bound below which no point of the set can get.
 
     ``gap`` is relative as in :class:`~klazy.Optimum`.
@@ -34,14 +34,12 @@ class Fixed:
 
     def __repr__(self) -> str:
         at = np.array2string(self.x, precision=4, threshold=6)
-        return (
-            f"Fixed(x={at}, cost={self.cost:.10g}, lower_bound={self.lower_bound:.10g}, gap={self.gap:.1e})"
-        )
+        return f"BestFixed(x={at}, cost={self.cost:.10g}, lower_bound={self.lower_bound:.10g}, gap={self.gap:.1e})"
 
 
 def best_fixed(
     costs: Costs | ArrayLike, domain: ConvexSet, *, gap: float = 1e-4, iterations: int = 20_000
-) -> Fixed:
+) -> BestFixed:
     r"""The point of the set with the least total cost, :math:`\min_{x \in X} \sum_t f_t(x)`.
 
     Linear and quadratic costs have a closed form; others are split into one copy of the point per round, until the certified
@@ -63,7 +61,7 @@ def best_fixed(
     return _certify(problem, x, away - x, minorant, 0)
 
 
-def _split(problem: Problem, gap: float, iterations: int) -> Fixed:
+def _split(problem: Problem, gap: float, iterations: int) -> BestFixed:
     """A copy v_t of the point for every round and one for the set, of the same weight as all of them together."""
     family = problem.family
     domain = problem.domain
@@ -72,7 +70,7 @@ def _split(problem: Problem, gap: float, iterations: int) -> Fixed:
     w = domain.start
     s_x = domain.start.copy()
     s_v = np.tile(domain.start, (T, 1))
-    best = Fixed(domain.start, np.inf, -np.inf, np.inf)
+    best = BestFixed(domain.start, np.inf, -np.inf, np.inf)
     turns = 0
     for done in range(1, iterations + 1):
         before = w
@@ -99,7 +97,7 @@ def _split(problem: Problem, gap: float, iterations: int) -> Fixed:
     raise GapNotReached("best_fixed", gap, best)
 
 
-def _certify(problem: Problem, x: Array, normal: Array, minorant: Minorant, iterations: int) -> Fixed:
+def _certify(problem: Problem, x: Array, normal: Array, minorant: Minorant, iterations: int) -> BestFixed:
     e, h = minorant
     cost, _ = problem.paid(np.tile(x, (problem.T, 1)))
     lowest = lowest_of(problem.domain, h.sum(axis=0)[None], x[None], normal[None])
@@ -107,14 +105,14 @@ def _certify(problem: Problem, x: Array, normal: Array, minorant: Minorant, iter
         float(e.sum() + lowest.sum()) - problem.rounding(norms(h), 0.0) - 16 * EPS * float(np.abs(e).sum())
     )
     bound = min(bound, cost)
-    return Fixed(x, cost, bound, problem.gap(cost, bound), iterations)
+    return BestFixed(x, cost, bound, problem.gap(cost, bound), iterations)
 
 
-def _combine(problem: Problem, old: Fixed, new: Fixed) -> Fixed:
+def _combine(problem: Problem, old: BestFixed, new: BestFixed) -> BestFixed:
     """The cheaper point with the larger bound."""
     cheap = new if new.cost < old.cost else old
     bound = min(max(old.lower_bound, new.lower_bound), cheap.cost)
-    return Fixed(cheap.x, cheap.cost, bound, problem.gap(cheap.cost, bound), new.iterations)
+    return BestFixed(cheap.x, cheap.cost, bound, problem.gap(cheap.cost, bound), new.iterations)
 
 
 def _choose_turn(disagreement: float, motion: float, imbalance: float) -> float:

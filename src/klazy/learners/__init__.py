@@ -12,25 +12,41 @@ from klazy.learners.patient import Patient
 from klazy.learners.presets import ader, auto, meta_rate, product_grid, sader, sader_k, scream, sigma_grid
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SAder
+from klazy.learners.thumb import (
+    DeadBand,
+    Fixed,
+    FollowTheLeader,
+    LastValue,
+    MinimumHold,
+    MovingAverage,
+    Periodic,
+)
 
 __all__ = [
     "GD",
     "CentredOMD",
     "Clip",
     "Clock",
+    "DeadBand",
     "Decay",
     "Descent",
     "Event",
+    "Fixed",
+    "FollowTheLeader",
     "Forget",
     "Full",
     "KLazyFTRL",
     "KLazyGD",
+    "LastValue",
     "LazyGD",
     "Leader",
     "Learner",
     "Memory",
     "MemoryGD",
+    "MinimumHold",
+    "MovingAverage",
     "Patient",
+    "Periodic",
     "Reluctant",
     "SAder",
     "State",

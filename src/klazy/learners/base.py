@@ -1,6 +1,7 @@
 """The protocol of a learner: a frozen configuration, a small immutable state, and a pure ``step``."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -60,7 +61,16 @@ class Learner(Config, ABC, Generic[S]):
     # x_tau - g_{tau:t} / sigma_t ("anchored"), of x_t + (n_t - g_t) / sigma_t ("memory"), or CentredOMD's ("centred")
     form: ClassVar[str | None] = None
 
-    _rests_on: ClassVar[dict[str, str]] = {"form": "step", "phase_length": "step", "describe_memory": "step"}
+    # follow(state, rows, outlook=None): the points that `step` would play while these rows come, of shape (n, d), and the
+    # state after them; for learners whose points depend on the rows alone. `outlook` is what `look(state, rows)` found,
+    # perhaps for another learner with the same `view` that has seen the same rows
+    follow: "Callable[..., tuple[Array, Any]] | None" = None
+    look: "Callable[..., Any] | None" = None
+    view: Hashable = None
+
+    _rests_on: ClassVar[dict[str, str]] = {
+        "form": "step", "phase_length": "step", "describe_memory": "step", "follow": "step"
+    }  # fmt: skip
 
     @abstractmethod
     def init(self, x: Array | None = None) -> S:
@@ -97,8 +107,8 @@ class Learner(Config, ABC, Generic[S]):
             given = getattr(state, name)
             if name == "experts":
                 self._check_experts(given, owner)
-            else:
-                vector(np.atleast_1d(given), f"state.{name}", owner, np.size(value), limit=FINITE)
+            elif np.size(value) > 0 or np.size(given) > 0:
+                vector(np.ravel(given), f"state.{name}", owner, np.size(value), limit=FINITE)
         if not self.domain.contains(state.x):
             raise refusal(
                 owner, f"a state whose x lies in {self.domain!r}", "state.x", state.x, "project it first"

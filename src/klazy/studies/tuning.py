@@ -21,6 +21,8 @@ TIE = 1e-10  # of what was paid, below which a difference is rounding
 THREADS = 8
 Charge = Callable[[Array, Array, Array | None], tuple[float, float]]
 """``charge(rows, points, before)``: hitting and switching of points played while these rows come, from the one before."""
+Measure = Callable[[Sequence[Any]], Iterable[float]]
+"""``measure(players)``: what each of these players, as it was made, would pay on the rows of the tuning."""
 
 
 class Player(Protocol):
@@ -101,14 +103,22 @@ class Tuned(NamedTuple):
     edges: list[str]
 
 
-def tune(contender: Contender, rows: Array, charge: Charge) -> Tuned:
+def tune(contender: Contender, rows: Array, charge: Charge, measure: Measure | None = None) -> Tuned:
     """Find the candidate that pays least on these rows: of the contender's own, and of as many round the best of those.
 
-    A parameter is at an edge if it is the least or the largest tried: there may be better ones beyond.
+    ``measure`` says what candidates pay where that is known at less expense than by playing each of them. A parameter is at an
+    edge if it is the least or the largest tried: there may be better ones beyond.
     """
-    tried = _play_all(contender.make_candidates(), rows, charge)
-    tried += _play_all(contender.refine(_find_best(tried)), rows, charge)
-    best = _find_best(tried)
+    tried = contender.make_candidates()
+    best = tried[0]
+    if contender.axes:
+        paid = _pay(tried, rows, charge, measure)
+        finer = contender.refine(tried[int(np.argmin(paid))])
+        tried += finer
+        paid += _pay(finer, rows, charge, measure)
+        best = tried[int(np.argmin(paid))]
+    if best.x is None:
+        best.play(rows, charge)
     edges = []
     for name, value in best.parameters.items():
         values = [candidate.parameters[name] for candidate in tried]
@@ -117,16 +127,15 @@ def tune(contender: Contender, rows: Array, charge: Charge) -> Tuned:
     return Tuned(contender, best, len(tried), edges)
 
 
-def _find_best(candidates: list[Candidate]) -> Candidate:
-    return min(candidates, key=lambda candidate: candidate.cost)
-
-
-def _play_all(candidates: list[Candidate], rows: Array, charge: Charge) -> list[Candidate]:
+def _pay(candidates: list[Candidate], rows: Array, charge: Charge, measure: Measure | None) -> list[float]:
+    """What each pays on these rows."""
     from concurrent.futures import ThreadPoolExecutor
 
+    if measure is not None:
+        return list(measure([candidate.player for candidate in candidates]))
     with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as pool:
         list(pool.map(lambda candidate: candidate.play(rows, charge), candidates))
-    return candidates
+    return [candidate.cost for candidate in candidates]
 
 
 @dataclass(eq=False)

@@ -7,7 +7,7 @@ import numpy as np
 
 from klazy.base.checks import Array
 from klazy.game.run import run
-from klazy.hindsight import Fixed, Optimum, best_fixed, offline_optimum
+from klazy.hindsight import BestFixed, Optimum, best_fixed, offline_optimum
 from klazy.learners import Learner, SAder
 from klazy.movement import L2Movement
 from klazy.studies.paper.definitions import Experiment
@@ -76,7 +76,7 @@ class Hindsight(NamedTuple):
     """The certified offline optimum of an experiment, with what its preset charges for the first move, and the best point."""
 
     optimum: Optimum
-    fixed: Fixed
+    fixed: BestFixed
 
 
 def find_hindsight(experiment: Experiment) -> Hindsight:

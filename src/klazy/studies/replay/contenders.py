@@ -1,17 +1,33 @@
 """Who is compared: learners and rules of thumb, each with as many candidates as any other to choose from."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from klazy.base.checks import Array
+from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import GapNotReached, best_fixed
-from klazy.learners import GD, Decay, KLazyGD, LazyGD, Learner, MemoryGD, auto, sader_k
+from klazy.learners import (
+    GD,
+    DeadBand,
+    Decay,
+    Fixed,
+    FollowTheLeader,
+    KLazyGD,
+    LastValue,
+    LazyGD,
+    Learner,
+    MemoryGD,
+    MinimumHold,
+    MovingAverage,
+    Periodic,
+    auto,
+    sader_k,
+)
 from klazy.sets import CappedSimplex, Simplex
-from klazy.studies.replay.rules import Leader, Rule, Still
 from klazy.studies.replay.setup import Setup
 from klazy.studies.tuning import Contender, Player
 
@@ -44,7 +60,6 @@ def list_contenders(
     """All of them. ``tuned`` are the rows they are tuned on, ``before()`` all rows of the first part, T the whole length."""
     n = len(tuned)
     domain = setup.domain
-    leader = Leader(setup, tuned)
     sample = tuned[:: max(1, n // SAMPLE)]
     g = setup.gradients(sample, domain.start)
     if isinstance(domain, Simplex | CappedSimplex):
@@ -66,16 +81,24 @@ def list_contenders(
 
     largest = float(sizes.max()) or 1.0
     theory = partial(sader_k, T=T, G=largest, movement_weight=float(np.max(setup.movement.weight)))
-    rule = partial(Rule, leader)
-    still = _find_fixed(setup, before)
+
+    def make_rule(kind: Callable[..., Learner[Any]], **fixed: Any) -> Callable[..., Player]:
+        return make_player(partial(kind, family=setup.make_family(), **fixed))
+
+    still = partial(Fixed, start=_find_fixed(setup, before))
     return [
-        Contender("fixed", "simple", lambda: Still(still), {}),
-        Contender("follow the leader", "simple", rule, {}),
-        Contender("last value", "simple", partial(rule, window=1), {}),
-        Contender("moving average", "simple", rule, {"window": lags}),
-        Contender("dead band", "simple", rule, {"window": many_lags, "horizon": few_lags}),
-        Contender("minimum hold", "simple", rule, {"window": many_lags, "hold": few_lags}),
-        Contender("periodic", "simple", rule, {"window": many_lags, "every": few_lags}),
+        Contender("fixed", "simple", make_player(still), {}),
+        Contender("follow the leader", "simple", make_rule(FollowTheLeader), {}),
+        Contender("last value", "simple", make_rule(LastValue), {}),
+        Contender("moving average", "simple", make_rule(MovingAverage), {"window": lags}),
+        Contender(
+            "dead band",
+            "simple",
+            make_rule(DeadBand, movement=setup.movement),
+            {"window": many_lags, "horizon": few_lags},
+        ),
+        Contender("minimum hold", "simple", make_rule(MinimumHold), {"window": many_lags, "hold": few_lags}),
+        Contender("periodic", "simple", make_rule(Periodic), {"window": many_lags, "every": few_lags}),
         Contender("GD", "greedy", make_player(GD), {"sigma": sigmas}),
         Contender("LazyGD", "lazy", make_player(LazyGD), {"sigma": sigmas}),
         Contender("k-lazyGD", "lazy", make_player(KLazyGD), {"sigma": few_sigmas, "k": few_lags}),
@@ -92,12 +115,12 @@ def _choose_lags(n: int, count: int) -> list[float]:
 
 def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:
     """The best fixed point of the first part; of its average row, where that is long or the search does not end."""
-    leader = Leader(setup)
+    family = setup.make_family()
     total = 0.0
     count = 0
     first: list[Array] = []
     for rows in before():
-        total = total + leader.take_moments(rows).sum(axis=0)
+        total = total + family.moments(rows).sum(axis=0)
         count = count + len(rows)
         if count * rows.shape[1] <= LARGE:
             first.append(rows)
@@ -106,4 +129,10 @@ def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:
             return best_fixed(setup.costs(np.vstack(first)), setup.domain, gap=1e-3).x
         except GapNotReached:
             pass
-    return leader.find_best(np.asarray(total) / count)
+    return family.lowest(setup.domain, np.asarray(total) / count)
+
+
+def measure_learners(players: Sequence[Any], setup: Setup, rows: Array) -> Array:
+    """What each of these would pay on these rows, from its start."""
+    learners = [player.learner for player in players]
+    return run_batch(learners, setup.costs(rows), movement=setup.movement).cost

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ from klazy.game.run import run
 from klazy.hindsight import GapNotReached, Optimum, offline_optimum
 from klazy.learners import KLazyGD
 from klazy.sets import CappedSimplex, Simplex
-from klazy.studies.replay.contenders import Learning, list_contenders
+from klazy.studies.replay.contenders import list_contenders, measure_learners
 from klazy.studies.replay.setup import Setup
 from klazy.studies.replay.source import Source
 from klazy.studies.tuning import Score, Tuned, score, tune
@@ -55,8 +56,9 @@ def replay(source: Source, setup: Setup, train: float = 0.5, progress: Progress 
     rows = source.read(begin, first)
     contenders = list_contenders(setup, rows, lambda: source.read_pieces(0, first), source.T)
     tuned: list[Tuned] = []
+    measure = partial(measure_learners, setup=setup, rows=rows)
     for contender in contenders:
-        tuned.append(tune(contender, rows, setup.charge))
+        tuned.append(tune(contender, rows, setup.charge, measure))
         tell(0.5 * len(tuned) / len(contenders))
     second = source.T - first
     edges = np.linspace(first, source.T, STRETCHES + 1).astype(int).tolist()
@@ -96,8 +98,7 @@ def _measure_binding(scores: list[Score], setup: Setup, rows: Array) -> float:
 
     On a simplex what all coordinates have in common is taken out of the gradients: to project that away changes nothing.
     """
-    players = [each.player for each in scores if isinstance(each.player, Learning)]
-    learner = next(player.learner for player in players if isinstance(player.learner, KLazyGD))
+    learner = next(each.player.learner for each in scores if isinstance(each.player.learner, KLazyGD))
     costs = setup.costs(rows)
     trace = run(learner, costs, movement=setup.movement)
     g = rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from klazy.base.checks import Array, one_of, positive, refusal
 from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
+from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
 from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
 
@@ -38,6 +39,16 @@ class Setup:
         if self.family == "log-wealth":
             return LogWealthCosts(rows)
         return PinballCosts(rows, self.short, self.excess)
+
+    def make_family(self) -> Family:
+        """What a row costs, once it is known."""
+        if self.family == "linear":
+            return Linear()
+        if self.family == "quadratic":
+            return Quadratic()
+        if self.family == "log-wealth":
+            return LogWealth()
+        return Pinball(self.short, self.excess)
 
     def gradients(self, rows: Array, x: Array) -> Array:
         """Gradients of these rows' costs, all at x."""

@@ -1,0 +1,482 @@
+"""Rules of thumb that an engineer would try first. They follow the point that was best for the average of past rounds."""
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, positive, refusal, whole
+from klazy.families import Family, Linear
+from klazy.learners.base import Learner
+from klazy.movement import Movement
+from klazy.sets import ConvexSet
+
+CHUNKS = (16, 1024)  # the least and the most rounds that are looked through for the next move at a time
+
+
+class ThumbState(NamedTuple):
+    """The last rounds, and the round of the last move.
+
+    A window of w rounds is cut in two where t - 1 is a multiple of w. ``total`` is the sum of the moments since then, and
+    ``ring`` keeps them, from its first row on; its other rows are sums of older moments, each from its own round up to the cut.
+    So every sum is made of at most w additions and nothing is ever subtracted: it cannot drift. Without a window ``total`` is
+    the sum of all moments, and ``ring`` is empty.
+    """
+
+    t: int
+    x: Array
+    total: Array
+    ring: Array
+    moved: int = 1
+
+
+class Outlook(NamedTuple):
+    """What all rules with one window see in the same rows: the average after each, what is best for it, the sums at the end."""
+
+    means: Array
+    aims: Array
+    total: Array
+    ring: Array
+
+
+class FixedState(NamedTuple):
+    """The round and the point."""
+
+    t: int
+    x: Array
+
+
+class Thumb(Learner[ThumbState]):
+    """A learner that follows the average of past rounds, in the rounds in which it may move.
+
+    ``family`` says what a row costs, by default :class:`~klazy.Linear`. ``window`` is how many rounds it averages, None all.
+    """
+
+    family: Family  # pyright: ignore[reportIncompatibleVariableOverride]  # never None here
+    start: Array | None
+    window: int | None = None
+
+    def _set_up(self, domain: ConvexSet, family: Family | None, start: ArrayLike | None) -> None:
+        """Check and keep what all of them take."""
+        owner = type(self).__name__
+        if family is None:
+            family = Linear()
+        if not isinstance(family, Family):
+            raise refusal(owner, "a family of costs", "family", repr(family), "write family=Quadratic()")
+        self._keep(domain=domain, family=family, start=check_start(owner, domain, start))
+
+    @abstractmethod
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+        """In which of these rounds it would move to the aim, if it had been at x since round ``moved``."""
+
+    def init(self, x: Array | None = None) -> ThumbState:
+        if x is None:
+            x = self.domain.start if self.start is None else self.start
+        width = self.family.width(self.domain.dim)
+        return ThumbState(1, x, np.zeros(width), np.zeros((self.window or 0, width)))
+
+    def step(self, state: ThumbState, g: Array) -> ThumbState:
+        t, x, total, ring, moved = state
+        moments = self.family.moments(g)
+        total = total + moments
+        older = np.zeros_like(total)
+        count = t
+        if self.window is not None:
+            count = min(t, self.window)
+            ring = ring.copy()
+            ring[(t - 1) % self.window] = moments
+            if t % self.window == 0:
+                ring = np.cumsum(ring[::-1], axis=0)[::-1]
+                total = np.zeros_like(total)
+            older = ring[t % self.window]
+        mean = (older + total) / count
+        aim = self.family.lowest(self.domain, mean)
+        if self.may_move(x, moved, np.array([t + 1]), aim[None], mean[None])[0]:
+            x = aim
+            moved = t + 1
+        return ThumbState(t + 1, x, total, ring, moved)
+
+    def follow(
+        self, state: ThumbState, rows: Array, outlook: Outlook | None = None
+    ) -> tuple[Array, ThumbState]:
+        if outlook is None:
+            outlook = self.look(state, rows)
+        means, aims, total, ring = outlook
+        points = np.empty((len(rows) + 1, self.domain.dim))
+        points[0] = state.x
+        moved = self._choose(points, state, aims, means)
+        return points[:-1], ThumbState(state.t + len(rows), points[-1].copy(), total, ring, moved)
+
+    @property
+    def view(self) -> tuple[Any, ...]:
+        return self.domain, self.family, self.window
+
+    def look(self, state: ThumbState, rows: Array) -> Outlook:
+        n = len(rows)
+        moments = self.family.moments(rows)
+        width = moments.shape[1]
+        seen = state.t - 1
+        counts = seen + np.arange(1, n + 1)
+        if self.window is None:
+            sums = np.cumsum(np.vstack((state.total, moments)), axis=0)[1:]
+            means = sums / counts[:, None]
+            return Outlook(means, self.family.lowest(self.domain, means), sums[-1].copy(), state.ring)
+        window = self.window
+        first = seen % window  # rounds since the cut
+        last = (first + n) % window
+        many = -(-(first + n) // window)
+        parts = np.zeros((many * window, width))
+        parts[:first] = state.ring[:first]
+        parts[first : first + n] = moments
+        parts = parts.reshape(many, window, width)
+        newer = np.cumsum(parts, axis=1)
+        older = np.cumsum(parts[:, ::-1], axis=1)[:, ::-1]
+        before = np.concatenate((state.ring[None], older[:-1]))
+        sums = np.concatenate((before[:, 1:] + newer[:, :-1], older[:, :1]), axis=1).reshape(-1, width)
+        means = sums[first : first + n] / np.minimum(counts, window)[:, None]
+        total = np.zeros(width)
+        ring = older[-1].copy()
+        if last > 0:
+            total = newer[-1, last - 1].copy()
+            ring = np.concatenate((parts[-1, :last], before[-1, last:]))
+        return Outlook(means, self.family.lowest(self.domain, means), total, ring)
+
+    def _choose(self, points: Array, state: ThumbState, aims: Array, means: Array) -> int:
+        """Write the points of the rounds after ``points[0]``; the round of the last move."""
+        n = len(aims)
+        rounds = state.t + np.arange(1, n + 1)
+        x = state.x
+        moved = state.moved
+        at = 0
+        chunk = CHUNKS[0]
+        while at < n:
+            part = slice(at, at + chunk)
+            moves = self.may_move(x, moved, rounds[part], aims[part], means[part])
+            first = int(moves.argmax())
+            if not moves[first]:
+                points[at + 1 : at + 1 + len(moves)] = x
+                at += len(moves)
+                chunk = min(2 * chunk, CHUNKS[1])
+                continue
+            points[at + 1 : at + 1 + first] = x
+            at += first
+            x = aims[at]
+            moved = int(rounds[at])
+            points[at + 1] = x
+            at += 1
+            chunk = CHUNKS[0]
+        return moved
+
+    def describe_memory(self, state: ThumbState) -> str:
+        seen = state.t - 1
+        if self.window is None or seen <= self.window:
+            return f"The aim is best for the average of all {seen} rounds so far."
+        return f"The aim is best for the average of the rounds from {state.t - self.window} to {seen}."
+
+
+class _AtSetTimes(Thumb):
+    """One whose moves do not depend on where it stands, so that all of them are found at once."""
+
+    def _choose(self, points: Array, state: ThumbState, aims: Array, means: Array) -> int:
+        n = len(aims)
+        rounds = state.t + np.arange(1, n + 1)
+        moves = self.may_move(state.x, state.moved, rounds, aims, means)
+        latest = np.maximum.accumulate(np.where(moves, np.arange(n), -1))
+        points[1:] = np.where((latest >= 0)[:, None], aims[latest], state.x)
+        return int(rounds[latest[-1]]) if latest[-1] >= 0 else state.moved
+
+
+class LastValue(_AtSetTimes):
+    """Play what was best in the last round.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    family : Family, optional
+        What a row costs. Default: :class:`~klazy.Linear`, for which a row is a gradient.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Examples
+    --------
+    >>> learner = LastValue(Simplex(3))
+    >>> learner.step(learner.init(), np.array([3.0, 1.0, 2.0])).x
+    array([0., 1., 0.])
+    """
+
+    window: int | None = 1
+
+    def __init__(
+        self, domain: ConvexSet, *, family: Family | None = None, start: ArrayLike | None = None
+    ) -> None:
+        self._set_up(domain, family, start)
+
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+        return np.full(len(rounds), True)
+
+
+class MovingAverage(_AtSetTimes):
+    """Play what was best for the average of the last ``window`` rounds.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    window : int
+        How many rounds are averaged; at first as many as there are.
+    family : Family, optional
+        What a row costs. Default: :class:`~klazy.Linear`, for which a row is a gradient.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Examples
+    --------
+    >>> targets = QuadraticCosts([[1.0], [3.0], [8.0], [0.0]])
+    >>> run(MovingAverage(Box(0.0, 10.0), 2, family=Quadratic()), targets).x.ravel().tolist()
+    [0.0, 1.0, 2.0, 5.5]
+    """
+
+    window: int | None
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        window: int,
+        *,
+        family: Family | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        self._set_up(domain, family, start)
+        self._keep(window=check_rounds(window, "window", "MovingAverage"))
+
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+        return np.full(len(rounds), True)
+
+
+class FollowTheLeader(_AtSetTimes):
+    """Play what would have been best in all rounds so far.
+
+    For linear costs that is the cheapest point so far, which may change in every round: do not use it where moving is dear.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    family : Family, optional
+        What a row costs. Default: :class:`~klazy.Linear`, for which a row is a gradient.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Examples
+    --------
+    >>> run(FollowTheLeader(Simplex(2)), [[1.0, 0.0], [0.0, 3.0], [1.0, 0.0]]).x.tolist()
+    [[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]
+    """
+
+    def __init__(
+        self, domain: ConvexSet, *, family: Family | None = None, start: ArrayLike | None = None
+    ) -> None:
+        self._set_up(domain, family, start)
+
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+        return np.full(len(rounds), True)
+
+
+class Periodic(_AtSetTimes):
+    """Follow the average, but move only every so many rounds.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    every : int
+        The rounds between two moves: it moves in rounds ``1 + every``, ``1 + 2 * every``, ...
+    window : int, optional
+        How many rounds are averaged. Default: all.
+    family : Family, optional
+        What a row costs. Default: :class:`~klazy.Linear`, for which a row is a gradient.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Examples
+    --------
+    >>> targets = QuadraticCosts([[1.0], [3.0], [8.0], [0.0]])
+    >>> run(Periodic(Box(0.0, 10.0), 2, family=Quadratic()), targets).x.ravel().tolist()
+    [0.0, 0.0, 2.0, 2.0]
+    """
+
+    every: int
+    window: int | None
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        every: int,
+        window: int | None = None,
+        *,
+        family: Family | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        self._set_up(domain, family, start)
+        self._keep(every=check_rounds(every, "every", "Periodic"), window=check_window(window, "Periodic"))
+
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+        return (rounds - 1) % self.every == 0
+
+
+class MinimumHold(Thumb):
+    """Follow the average, but hold every decision for at least so many rounds.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    hold : int
+        The least number of rounds for which a decision stands.
+    window : int, optional
+        How many rounds are averaged. Default: all.
+    family : Family, optional
+        What a row costs. Default: :class:`~klazy.Linear`, for which a row is a gradient.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Examples
+    --------
+    >>> targets = QuadraticCosts([[1.0], [3.0], [8.0], [0.0]])
+    >>> run(MinimumHold(Box(0.0, 10.0), 2, window=1, family=Quadratic()), targets).x.ravel().tolist()
+    [0.0, 0.0, 3.0, 3.0]
+    """
+
+    hold: int
+    window: int | None
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        hold: int,
+        window: int | None = None,
+        *,
+        family: Family | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        self._set_up(domain, family, start)
+        self._keep(hold=check_rounds(hold, "hold", "MinimumHold"), window=check_window(window, "MinimumHold"))
+
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+        return (rounds - moved >= self.hold) & (aims != x).any(axis=-1)
+
+
+class DeadBand(Thumb):
+    """Follow the average, but move only if what that saves in ``horizon`` rounds is more than the move costs.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    movement : Movement
+        What moving costs.
+    horizon : float
+        For how many rounds a move is expected to pay.
+    window : int, optional
+        How many rounds are averaged. Default: all.
+    family : Family, optional
+        What a row costs. Default: :class:`~klazy.Linear`, for which a row is a gradient.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Examples
+    --------
+    >>> g = [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    >>> run(DeadBand(Box([0.0, 0.0], [1.0, 1.0]), L1Movement(4.0), 3.0, start=[1.0, 1.0]), g).x.tolist()
+    [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
+    >>> run(DeadBand(Box([0.0, 0.0], [1.0, 1.0]), L1Movement(4.0), 5.0, start=[1.0, 1.0]), g).x.tolist()
+    [[1.0, 1.0], [1.0, 0.0], [1.0, 0.0]]
+    """
+
+    movement: Movement
+    horizon: float
+    window: int | None
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        movement: Movement,
+        horizon: float,
+        window: int | None = None,
+        *,
+        family: Family | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        self._set_up(domain, family, start)
+        if not isinstance(movement, Movement):
+            raise refusal("DeadBand", "a movement cost", "movement", repr(movement), "write L1Movement(2.0)")
+        movement.check(domain.dim)
+        self._keep(
+            movement=movement,
+            horizon=positive(horizon, "horizon", "DeadBand"),
+            window=check_window(window, "DeadBand"),
+        )
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.movement
+
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+        saved = self.family.expected(means, x) - self.family.expected(means, aims)
+        price = float(np.max(self.movement.weight))  # where it changes by round, the highest
+        return self.horizon * saved > price * self.movement.distance(aims - x)
+
+
+class Fixed(Learner[FixedState]):
+    """Never move.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    start : array_like, optional
+        The decision. Default: the point of the set nearest to the origin.
+
+    Examples
+    --------
+    >>> run(Fixed(Simplex(2), start=[0.0, 1.0]), [[1.0, 0.0], [0.0, 3.0]]).totals.hitting
+    3.0
+    """
+
+    start: Array | None
+
+    def __init__(self, domain: ConvexSet, *, start: ArrayLike | None = None) -> None:
+        self._keep(domain=domain, start=check_start("Fixed", domain, start))
+
+    def init(self, x: Array | None = None) -> FixedState:
+        if x is None:
+            x = self.domain.start if self.start is None else self.start
+        return FixedState(1, x)
+
+    def step(self, state: FixedState, g: Array) -> FixedState:
+        return FixedState(state.t + 1, state.x)
+
+    def follow(self, state: FixedState, rows: Array, outlook: None = None) -> tuple[Array, FixedState]:
+        return np.broadcast_to(state.x, rows.shape), FixedState(state.t + len(rows), state.x)
+
+    def describe_memory(self, state: FixedState) -> str:
+        return "Fixed remembers nothing and never moves."
+
+
+def check_start(owner: str, domain: ConvexSet, start: ArrayLike | None) -> Array | None:
+    """``start`` as a point of the set; None stays None."""
+    if not isinstance(domain, ConvexSet):
+        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(Simplex(5), ...)")
+    return None if start is None else domain.start_at(start, owner)
+
+
+def check_rounds(value: int, name: str, owner: str) -> int:
+    """A number of rounds."""
+    return whole(value, name, owner, f"{name} >= 1", "count it in rounds")
+
+
+def check_window(window: int | None, owner: str) -> int | None:
+    """A number of rounds, or None for all."""
+    return None if window is None else check_rounds(window, "window", owner)

@@ -1,0 +1,206 @@
+"""Rules of thumb: they play what a slow loop plays, at once, in pieces and round by round, for every family of costs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klazy as kl
+
+N = 60
+PRICE = kl.L1Movement(0.3)
+SIMPLEX = kl.Simplex(3)
+BOX = kl.Box(np.zeros(3), np.full(3, 4.0))
+PLACES = [
+    (kl.Linear(), SIMPLEX),
+    (kl.Linear(), BOX),
+    (kl.Linear(), kl.L2Ball(3)),
+    (kl.Linear(), kl.L1Ball(3)),
+    (kl.Linear(), kl.CappedSimplex(3, 2.0, 1.0)),
+    (kl.Quadratic(), BOX),
+    (kl.Quadratic(), SIMPLEX),
+    (kl.Pinball(3.0, 0.5), BOX),
+    (kl.LogWealth(), SIMPLEX),
+]
+windows = st.one_of(st.none(), st.integers(1, 9), st.just(N - 1), st.just(2 * N))
+counts = st.integers(1, 7)
+places = pytest.mark.parametrize(("family", "domain"), PLACES, ids=lambda part: repr(part).partition("(")[0])
+
+
+def costs_for(family: kl.Family, rows: np.ndarray) -> kl.Costs:
+    if isinstance(family, kl.Linear):
+        return kl.LinearCosts(rows)
+    if isinstance(family, kl.Quadratic):
+        return kl.QuadraticCosts(rows, family.weight)
+    if isinstance(family, kl.LogWealth):
+        return kl.LogWealthCosts(rows)
+    assert isinstance(family, kl.Pinball)
+    return kl.PinballCosts(rows, float(family.short[0]), float(family.excess[0]))
+
+
+def rows_for(family: kl.Family, n: int = N, seed: int = 0) -> np.ndarray:
+    """Rows without ties."""
+    rows = np.random.default_rng(seed).normal(1.5, 1.0, size=(n, 3))
+    return np.exp(0.1 * rows) if isinstance(family, kl.LogWealth) else rows
+
+
+def everyone(domain, family, window, count):
+    """One of each, averaging ``window`` rounds."""
+    if window is None:
+        follower = kl.FollowTheLeader(domain, family=family)
+    elif window == 1:
+        follower = kl.LastValue(domain, family=family)
+    else:
+        follower = kl.MovingAverage(domain, window, family=family)
+    return [
+        follower,
+        kl.Periodic(domain, count, window, family=family),
+        kl.MinimumHold(domain, count, window, family=family),
+        kl.DeadBand(domain, PRICE, 0.5 * count, window, family=family),
+    ]
+
+
+def play_slowly(learner, rows):
+    """The rules as one would tell them."""
+    family = learner.family
+    x = learner.domain.start
+    moved = 0
+    points = [x]
+    for t in range(1, len(rows)):
+        past = rows[max(0, t - (learner.window or t)) : t]
+        mean = family.moments(past).mean(axis=0)
+        aim = family.lowest(learner.domain, mean)
+        if isinstance(learner, kl.Periodic):
+            moves = t % learner.every == 0
+        elif isinstance(learner, kl.MinimumHold):
+            moves = t >= moved + learner.hold and not np.allclose(aim, x, rtol=0, atol=1e-9)
+        elif isinstance(learner, kl.DeadBand):
+            saved = float(family.expected(mean, x) - family.expected(mean, aim))
+            moves = learner.horizon * saved > 0.3 * float(np.abs(aim - x).sum())
+        else:
+            moves = True
+        if moves:
+            x = aim
+            moved = t
+        points.append(x)
+    return np.array(points)
+
+
+@places
+class TestEveryRule:
+    @given(window=windows, count=counts)
+    def test_plays_what_a_slow_loop_plays(self, family, domain, window, count):
+        rows = rows_for(family)
+        for learner in everyone(domain, family, window, count):
+            x = kl.run(learner, costs_for(family, rows)).x
+            np.testing.assert_allclose(x, play_slowly(learner, rows), rtol=0, atol=1e-9)
+
+    @given(window=windows, count=counts, cuts=st.sets(st.integers(1, N - 1), max_size=3))
+    def test_is_the_same_round_by_round_and_in_pieces(self, family, domain, window, count, cuts):
+        rows = rows_for(family)
+        costs = costs_for(family, rows)
+        for learner in everyone(domain, family, window, count):
+            by_step = kl.run(learner, costs, movement=PRICE, engine="step")
+            whole = kl.run(learner, costs, movement=PRICE)
+            assert (by_step.engine, whole.engine) == ("step", "rows")
+            # sums are the same to the last digit; sets may project many points with other roundings than one
+            np.testing.assert_allclose(whole.x, by_step.x, rtol=0, atol=1e-14)
+            np.testing.assert_allclose(whole.totals, by_step.totals, rtol=1e-12)
+            for one, other in zip(whole.state[2:], by_step.state[2:], strict=True):
+                assert np.array_equal(one, other)
+            state = None
+            points = []
+            for part in np.split(rows, sorted(cuts)):
+                piece = kl.run(learner, costs_for(family, part), state=state)
+                points.append(piece.x)
+                state = piece.state
+            np.testing.assert_allclose(np.vstack(points), whole.x, rtol=0, atol=1e-14)
+
+    def test_refuses_costs_of_another_family(self, family, domain):
+        with pytest.raises(kl.base.checks.Refused, match="needs costs of the family"):
+            kl.run(kl.LastValue(domain, family=family), kl.HingeCosts(np.ones((4, 3)), np.ones(4)))
+
+
+def test_averages_do_not_drift():
+    """A row of 1e12 leaves nothing behind once it is out of the window."""
+    rows = np.tile([[0.3], [0.7]], (500, 1))
+    rows[7] = 1e12
+    learner = kl.MovingAverage(kl.Box(0.0, 1.0), 20, family=kl.Quadratic())
+    for engine in ("auto", "step"):
+        x = kl.run(learner, kl.QuadraticCosts(rows), engine=engine).x
+        np.testing.assert_allclose(x[30:], 0.5, rtol=1e-15)
+
+
+@pytest.mark.parametrize("record", ["actions", "costs", "totals"])
+def test_records_by_rows_are_those_by_step(record, monkeypatch):
+    monkeypatch.setattr("klazy.game.run.PIECE", 7)
+    costs = kl.PinballCosts(rows_for(kl.Pinball()), 3.0, 0.5)
+    learner = kl.DeadBand(BOX, PRICE, 3.0, 6, family=kl.Pinball(3.0, 0.5))
+    options = {"movement": kl.L1Movement(np.linspace(0.0, 1.0, N)), "x0": [4.0, 0.0, 4.0], "record": record}
+    by_rows = kl.run(learner, costs, **options)
+    by_step = kl.run(learner, costs, engine="step", **options)
+    assert by_rows.engine == "rows"
+    assert by_rows.kept.keys() == by_step.kept.keys()
+    for name in by_step.kept:
+        np.testing.assert_allclose(by_rows.kept[name], by_step.kept[name], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(by_rows.totals, by_step.totals, rtol=1e-12)
+
+
+@pytest.mark.parametrize("movement", [None, kl.TVMovement(np.linspace(0.0, 1.0, N))], ids=["own", "given"])
+def test_a_batch_is_the_runs_whoever_shares_a_window(movement, monkeypatch):
+    monkeypatch.setattr("klazy.game.run.PIECE", 17)
+    rows = rows_for(kl.Quadratic())
+    costs = kl.QuadraticCosts(rows)
+    learners = [kl.Fixed(BOX), kl.Fixed(BOX, start=[1.0, 2.0, 3.0])]
+    for window in (None, 1, 4):
+        for count in (2, 5):
+            learners += everyone(BOX, kl.Quadratic(), window, count)
+    batch = kl.run_batch(learners, costs, movement=movement, checkpoints=7)
+    for learner, curve in zip(learners, batch.curves, strict=True):
+        trace = kl.run(learner, costs, movement=movement, engine="step")
+        hitting, switching = (np.cumsum(each)[batch.rounds - 1] for each in (trace.hitting, trace.switching))
+        np.testing.assert_allclose(curve, np.column_stack((hitting, switching)), rtol=1e-12, atol=1e-12)
+    totals = kl.run_batch(learners, costs, movement=movement)
+    np.testing.assert_allclose(totals.hitting, batch.hitting, rtol=1e-12)
+    np.testing.assert_allclose(totals.switching, batch.switching, rtol=1e-12, atol=1e-12)
+
+
+def test_fixed_never_moves_whatever_the_costs():
+    learner = kl.Fixed(BOX, start=[1.0, 2.0, 0.5])
+    for costs in (kl.LinearCosts(rows_for(kl.Linear())), kl.HingeCosts(np.ones((N, 3)), np.ones(N))):
+        trace = kl.run(learner, costs, movement=PRICE)
+        assert (trace.x == [1.0, 2.0, 0.5]).all()
+        assert trace.totals.switching == 0.0
+
+
+def test_own_movement_of_a_dead_band_is_what_it_was_told():
+    assert kl.run(kl.DeadBand(SIMPLEX, PRICE, 2.0), rows_for(kl.Linear())).movement is PRICE
+
+
+def test_a_subclass_with_a_step_of_its_own_is_not_played_by_rows():
+    class Stubborn(kl.LastValue):
+        def step(self, state, g):
+            return state._replace(t=state.t + 1)
+
+    trace = kl.run(Stubborn(SIMPLEX), rows_for(kl.Linear()))
+    assert trace.engine == "step"
+    assert (trace.x == trace.x[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: kl.MovingAverage(SIMPLEX, 0), "MovingAverage needs window >= 1, got window=0; count it in rounds."),
+        (lambda: kl.Periodic(SIMPLEX, 2.5), "Periodic needs every >= 1, got every=2.5; count it in rounds."),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.MinimumHold(SIMPLEX, 1, -1), "MinimumHold needs window >= 1, got window=-1; count it in rounds."),
+        (lambda: kl.DeadBand(SIMPLEX, 1.0, 2.0), "DeadBand needs a movement cost, got movement=1.0; write L1Movement"),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.DeadBand(SIMPLEX, PRICE, 0.0), "DeadBand needs horizon > 0, got horizon=0.0"),
+        (lambda: kl.LastValue(SIMPLEX, family="linear"), "LastValue needs a family of costs, got family='linear'"),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.Fixed(3), "Fixed needs a set to play on, got domain=3; write Fixed"),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.Fixed(SIMPLEX, start=[1.0, 1.0, 1.0]), "Fixed needs a start point in Simplex"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_refused(make, complaint):
+    with pytest.raises(ValueError, match="needs") as refused:
+        make()
+    assert str(refused.value).startswith(complaint)
