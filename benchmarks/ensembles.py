@@ -59,14 +59,14 @@ def ensembles(scenario: Scenario, weight: float) -> dict[str, dict[str, float]]:
         scenario.costs.T,
         float(np.linalg.norm(scenario.costs.arrays()[0], axis=1).max()),
     )
-    experts = kl.auto(domain, kl.L2Movement(weight)).experts
+    experts = kl.ensemble_auto(domain, kl.L2Movement(weight)).experts
     rates = {rule: kl.meta_rate(rule, T, G, domain.reach(), weight) for rule in GIVEN} | {
         rule: rule for rule in OWN
     }
     made = {
         "SAder": [kl.sader(domain, T, G, weight, beta=rule) for rule in rates],
         "SAder-k": [kl.sader_k(domain, T, G, weight, beta=rule) for rule in rates],
-        "auto": [
+        "ensemble_auto": [
             kl.SAder(experts, beta, "uniform", movement=kl.L2Movement(weight)) for beta in rates.values()
         ],
     }
@@ -91,7 +91,7 @@ def tables() -> str:
             best = "; ".join(f"{kind} {value:.1f} ({which})" for kind, (value, which) in tuned.items())
             lines += ["", f"Tuned in hindsight: {best}.", ""]
             rival = min(min(found["SAder"].values()), min(found["SAder-k"].values()))
-            ours, hindsight = found["auto"]["self-tuned"], min(value for value, _ in tuned.values())
+            ours, hindsight = found["ensemble_auto"]["self-tuned"], min(value for value, _ in tuned.values())
             cells = (
                 name,
                 f"{weight:g}",
@@ -103,10 +103,11 @@ def tables() -> str:
             )
             gaps.append((ours - rival) / abs(rival))
             verdicts.append("| {} | {} | {:.1f} | {:.1f} | {:+.1%} | {:.1f} | {:+.1%} |".format(*cells))
-    head = "| case | lambda | auto | best of SAder(-k), any rule | auto against it | best tuned in hindsight "
-    head += "| auto against it |"
+    head = "| case | lambda | ensemble_auto | best of SAder(-k), any rule | ensemble_auto against it | best tuned in hindsight "
+    head += "| ensemble_auto against it |"
     ahead = sum(gap <= 0 for gap in gaps)
-    verdict = f"`auto` is ahead of the better of SAder and SAder-k, each at its best rule, on {ahead} of {len(gaps)} cases, "
+    verdict = "`ensemble_auto` is ahead of the better of SAder and SAder-k, each at its best rule, "
+    verdict += f"on {ahead} of {len(gaps)} cases, "
     verdict += f"and at worst {max(gaps):.1%} behind."
     return "\n".join([verdict, "", head, "|---|--:|--:|--:|--:|--:|--:|", *verdicts, "", *lines])
 

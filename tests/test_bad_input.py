@@ -117,7 +117,7 @@ REFUSED = {
         lambda: kl.SAder([GD], movement=kl.SwitchFee())
     ),
     "SAder needs a norm with one weight, got movement=L2Movement(weight=[1.0, 2.0]);": (
-        lambda: kl.auto(BALL, kl.L2Movement([1.0, 2.0]))
+        lambda: kl.ensemble_auto(BALL, kl.L2Movement([1.0, 2.0]))
     ),
     "Leader needs a list of learners, got experts=3; write Leader([GD(ball, 1.0), GD(ball, 2.0)], L2Movement(1.0)).": (
         lambda: kl.Leader(3, kl.L2Movement())  # pyright: ignore

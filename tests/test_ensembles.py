@@ -126,7 +126,7 @@ def test_no_certificate_is_ever_violated(domain, beta, seed, movement, n, T, sca
     domain=st.sampled_from(PLACES), seed=seeds, movement=st.sampled_from(NORMS), scale=st.floats(1e-6, 1e6)
 )
 def test_no_certificate_of_auto_is_ever_violated(domain, seed, movement, scale):
-    learner = kl.auto(domain, movement)
+    learner = kl.ensemble_auto(domain, movement)
     trace = kl.run(learner, gradients(seed, 60, domain.dim, scale), record="experts")
     assert (kl.certify_experts(trace).slack >= -1e-9 * (1.0 + scale) * 60).all()
 
@@ -135,7 +135,7 @@ def test_no_certificate_of_auto_is_ever_violated(domain, seed, movement, scale):
 def test_auto_ignores_the_unit_of_the_costs(seed, scale):
     """Costs and movement weight in another currency: the same points."""
     g = gradients(seed, 60, 3)
-    x, z = (kl.run(kl.auto(kl.L2Ball(3), kl.L2Movement(2.0 * s)), s * g).x for s in (1.0, scale))
+    x, z = (kl.run(kl.ensemble_auto(kl.L2Ball(3), kl.L2Movement(2.0 * s)), s * g).x for s in (1.0, scale))
     np.testing.assert_allclose(
         z, x, atol=1e-10
     )  # a self-tuned rate hangs on the first rounds, digit by digit
@@ -312,7 +312,7 @@ def test_movement_norm_and_weight_enter_the_losses():
 
 def test_ensembles_go_through_run_many():
     g = np.stack([gradients(seed, 50, 3) for seed in range(3)])
-    learner = kl.auto(kl.L2Ball(3))
+    learner = kl.ensemble_auto(kl.L2Ball(3))
     assert [t.totals for t in kl.run_many(learner, g)] == [kl.run(learner, one).totals for one in g]
 
 
@@ -336,7 +336,7 @@ def test_a_movement_without_kernel_inside_an_ensemble_goes_through_step():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: kl.auto(kl.L2Ball(5)), lambda: kl.sader_k(kl.L1Ball(5), 300, 3.0, lazy=True)]
+    "make", [lambda: kl.ensemble_auto(kl.L2Ball(5)), lambda: kl.sader_k(kl.L1Ball(5), 300, 3.0, lazy=True)]
 )
 @pytest.mark.parametrize("weights", [2.0, np.linspace(0.0, 3.0, 40)])
 def test_kernel_and_step_agree_with_partly_filled_blocks_and_any_price_in_run(make, weights):

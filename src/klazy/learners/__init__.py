@@ -9,7 +9,17 @@ from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Clip, Clock, Decay, Event, Forget, Full, Memory, MemoryGD
 from klazy.learners.patient import Patient
-from klazy.learners.presets import ader, auto, meta_rate, product_grid, sader, sader_k, scream, sigma_grid
+from klazy.learners.presets import (
+    ader,
+    auto,
+    ensemble_auto,
+    meta_rate,
+    product_grid,
+    sader,
+    sader_k,
+    scream,
+    sigma_grid,
+)
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SAder
 from klazy.learners.thumb import (
@@ -53,6 +63,7 @@ __all__ = [
     "StronglyAdaptive",
     "ader",
     "auto",
+    "ensemble_auto",
     "meta_rate",
     "product_grid",
     "sader",

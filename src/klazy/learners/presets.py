@@ -8,16 +8,33 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, non_negative, one_of, positive, refusal, size
+from klazy.families import Family, Linear
 from klazy.learners.base import Descent, Learner
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
+from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
+from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder
-from klazy.movement import L2Movement, Movement
+from klazy.movement import L1Movement, L2Movement, Movement, SwitchFee, TVMovement
 from klazy.schedules import ScaleFree, Schedule
-from klazy.sets import ConvexSet
+from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
 
-SCALES = (0, 1, 2, 3, 4, 6, 8, 10)  # of auto: sigma is 2^-i times the one for a comparator that stays
+# The grid of auto: how far back experts look, for how many of these rounds a new point should serve, and the sums.
+WINDOWS = tuple(2.0**i for i in range(1, 11))
+RATIOS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0, 22.6)
+SUMS = (1.0, 4.0)
+
+SCALES = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    6,
+    8,
+    10,
+)  # of ensemble_auto: sigma is 2^-i times the one for a comparator that stays
 MEMORIES = (Forget(), Decay(16.0), Decay(128.0), Decay(1024.0), Full())
 
 
@@ -158,8 +175,87 @@ def product_grid(
     return [MemoryGD(domain, sigma, memory, start=start) for memory in memories for sigma in sigmas]
 
 
-def auto(domain: ConvexSet, movement: Movement | None = None, *, start: ArrayLike | None = None) -> SAder:
-    r"""The ensemble that is told nothing else: neither horizon, nor size of the gradients, nor how much the best point moves.
+def auto(
+    domain: ConvexSet,
+    movement: Movement | None = None,
+    costs: Any = None,
+    *,
+    start: ArrayLike | None = None,
+) -> Leader:
+    r"""Build a learner that tunes itself.
+
+    It follows one of 132 experts and changes over reluctantly (:class:`Leader`). The experts are :class:`Reluctant`: they
+    look back over 2, 4, ..., 1024 rounds, and expect a new point to serve between a third of that time and 23 times as long;
+    two more look back over all rounds. Neither horizon, nor size of the costs, nor how fast they change need be known.
+
+    *Proved:* what it costs more than any of its experts, on the page Ensembles. *Measured:* how near it comes to rules that
+    were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee` has no such proof: the guard is off.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    movement : Movement, optional
+        What moving costs. Default: the movement that suits the set, at a price of 1 (total variation on simplices, the
+        sum of changes on boxes, else Euclidean distance).
+    costs : Costs or Family, optional
+        What rounds cost, where that is not linear: :class:`Pinball`, :class:`Quadratic` or :class:`LogWealth`. It is then told
+        rows of data in place of gradients.
+    start : array_like, optional
+        First decision. Default: the set's point nearest to the origin.
+
+    Returns
+    -------
+    Leader
+        A learner for :func:`run` and :class:`Agent`.
+
+    Examples
+    --------
+    >>> learner = auto(Simplex(3), TVMovement(5.0))
+    >>> trace = run(learner, np.tile([0.3, 0.2, 0.1], (100, 1)))
+    >>> trace.x[-1].round(3).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    _check_domain(domain, "auto")
+    movement = _check_movement(domain, movement, "auto")
+    family = getattr(costs, "family", costs)  # of costs with data, or the family itself
+    if costs is not None and not isinstance(family, Family):
+        raise refusal(
+            "auto", "costs of a known family", "costs", repr(costs), "leave them out, or write Pinball()"
+        )
+    if family == Linear():
+        family = None
+    sums = [Reluctant(domain, movement, None, horizon, family=family, start=start) for horizon in SUMS]
+    smoothed = [
+        Reluctant(domain, movement, window, ratio * window, family=family, start=start)
+        for window in WINDOWS
+        for ratio in RATIOS
+    ]
+    guard = not isinstance(movement, SwitchFee)
+    return Leader([*sums, *smoothed], movement, guard=guard, family=family)
+
+
+def _check_movement(domain: ConvexSet, movement: Movement | None, owner: str) -> Movement:
+    """The movement, or the one that suits the set."""
+    if movement is None:
+        movement = _suit_movement(domain)
+    if not isinstance(movement, Movement):
+        raise refusal(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
+    movement.check(domain.dim)
+    return movement
+
+
+def _suit_movement(domain: ConvexSet) -> Movement:
+    """What moving usually costs on such a set: shares change hands, stocks rise and fall, points travel."""
+    if isinstance(domain, Simplex | CappedSimplex):
+        return TVMovement()
+    return L1Movement() if isinstance(domain, Box) else L2Movement()
+
+
+def ensemble_auto(
+    domain: ConvexSet, movement: Movement | None = None, *, start: ArrayLike | None = None
+) -> SAder:
+    r"""The self-tuned ensemble of lazy and greedy descents: what ``auto`` was at first.
 
     Forty experts: :class:`ScaleFree` sigmas in eight scales, each with a memory of no, about 16, 128, 1024, and all rounds.
     The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default the Euclidean distance.
@@ -168,19 +264,14 @@ def auto(domain: ConvexSet, movement: Movement | None = None, *, start: ArrayLik
     memory the regret of :class:`MemoryGD` with a scale-free sigma. *Measured:* how near it comes to learners tuned in
     hindsight, on the same page, with the cases where it does not.
 
-    >>> learner = auto(Simplex(3), L2Movement(5.0))
+    >>> learner = ensemble_auto(Simplex(3), L2Movement(5.0))
     >>> trace = run(learner, np.tile([0.3, 0.2, 0.1], (100, 1)), movement=learner.movement)
     >>> trace.x[-1].round(3).tolist()
     [0.0, 0.0, 1.0]
     """
-    _check_domain(domain, "auto")
-    movement = L2Movement() if movement is None else movement
+    _check_domain(domain, "ensemble_auto")
+    movement = _check_movement(domain, L2Movement() if movement is None else movement, "ensemble_auto")
     D = domain.scale
-    if not isinstance(movement, Movement):
-        raise refusal(
-            "auto", "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})"
-        )
-    movement.check(domain.dim)
     weight = np.max(movement.weight) * movement.lipschitz(domain.dim)
     paths = [D * (4.0**scale - 1.0) / 2.0 for scale in SCALES]
     sigmas = [

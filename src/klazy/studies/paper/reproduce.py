@@ -66,7 +66,7 @@ PARTS: dict[str, Part] = {
     ),
     "beta-rules": Part("extra", "The ensembles by rule for beta", rates.report_rates, seconds=5.0),
     "memories": Part(
-        "extra", "Decay, auto and SAder-k beside k-lazyGD", memories.report_memories, seconds=6.0
+        "extra", "Decay, ensemble_auto and SAder-k beside k-lazyGD", memories.report_memories, seconds=6.0
     ),
     "budgets": Part(
         "extra",

@@ -17,7 +17,7 @@ from klazy.hindsight.lookahead import (
     RecedingHorizon,
     run_ahead,
 )
-from klazy.learners import GD, KLazyGD, auto
+from klazy.learners import GD, KLazyGD, ensemble_auto
 from klazy.movement import L2Movement
 from klazy.sets import Box, ConvexSet
 from klazy.studies.paper.definitions import Settings, make_experiment
@@ -62,7 +62,11 @@ def _play_all(name: str, domain: ConvexSet, costs: Costs) -> list[Row]:
     """Learners, and baselines whose names begin with a plus."""
     optimum = offline_optimum(costs, domain, WEIGHT, x0=domain.start)
     start = domain.start
-    learners = {"GD": GD(domain, SIGMA), "k=10": KLazyGD(domain, SIGMA, 10), "auto": auto(domain, WEIGHT)}
+    learners = {
+        "GD": GD(domain, SIGMA),
+        "k=10": KLazyGD(domain, SIGMA, 10),
+        "ensemble_auto": ensemble_auto(domain, WEIGHT),
+    }
     ahead: dict[str, LookAhead] = {
         "+ greedy": RecedingHorizon(domain),
         f"+ receding {WINDOW}": RecedingHorizon(domain, WINDOW),

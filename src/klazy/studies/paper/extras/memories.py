@@ -1,4 +1,4 @@
-"""Learners without a clock beside k-lazyGD: Decay, auto, and SAder-k that tunes itself."""
+"""Learners without a clock beside k-lazyGD: Decay, ensemble_auto, and SAder-k that tunes itself."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from klazy import show
 from klazy.base.checks import Array
 from klazy.game.regret import regret
 from klazy.game.run import run
-from klazy.learners import GD, Decay, KLazyGD, Learner, MemoryGD, auto, sader_k
+from klazy.learners import GD, Decay, KLazyGD, Learner, MemoryGD, ensemble_auto, sader_k
 from klazy.sequences import Scenario
 from klazy.studies.paper.definitions import Settings
 from klazy.studies.paper.extras.common import SEQUENCES, SIGMA, count_draws, draw_scenario, measure_regrets
@@ -22,7 +22,7 @@ def report_memories(settings: Settings) -> Section:
     rows = []
     figures = {}
     text = [
-        "GD, k-lazy and Decay run at the printed sigma; SAder-k, with theory's grid, and auto find their own."
+        "GD, k-lazy and Decay run at the printed sigma; SAder-k, with theory's grid, and ensemble_auto find their own."
     ]
     for name in SEQUENCES:
         equal = draw_scenario(name, settings)
@@ -45,7 +45,9 @@ def report_memories(settings: Settings) -> Section:
             for label, total in by_learner.items():
                 rows.append({"sequence": name, "phases": kind, "learner": label, "total_regret": total})
         text.append(_describe(name, bars))
-    return Section("Without a clock: Decay and auto beside k-lazy", text, {"memories": rows}, figures)
+    return Section(
+        "Without a clock: Decay and ensemble_auto beside k-lazy", text, {"memories": rows}, figures
+    )
 
 
 def _make_rivals(name: str, scenario: Scenario) -> dict[str, Learner[Any]]:
@@ -56,7 +58,7 @@ def _make_rivals(name: str, scenario: Scenario) -> dict[str, Learner[Any]]:
     decay = {f"Decay({m})": MemoryGD(domain, sigma, Decay(m)) for m in SLACKS[name]}
     own = {
         "SAder-k, self-tuned": sader_k(domain, scenario.costs.T, 1.0, beta="self-tuned"),
-        "auto": auto(domain),
+        "ensemble_auto": ensemble_auto(domain),
     }
     return {"GD": GD(domain, sigma), **lazy, **decay, **own}
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from klazy import show
 from klazy.base.checks import Array
-from klazy.learners import auto
+from klazy.learners import ensemble_auto
 from klazy.movement import L2Movement
 from klazy.sequences import Scenario
 from klazy.studies.paper.definitions import Settings, make_experiment
@@ -96,7 +96,7 @@ def _describe_tuned(name: str, shared: dict[str, float], best: dict[str, tuple[f
 
 
 def report_movement_weights(settings: Settings) -> Section:
-    """Total regret by movement weight lambda: sigma as printed, sigma at its best for each lambda, and auto, told lambda."""
+    """Total regret by movement weight lambda: sigma as printed, sigma at its best, and ensemble_auto, told lambda."""
     rows = []
     text = []
     figures = {}
@@ -105,13 +105,13 @@ def report_movement_weights(settings: Settings) -> Section:
         grid = _play_sigmas(name, settings)
         printed = {label: found @ weigh for label, found in grid.printed.items()}
         tuned = {label: (found @ weigh).min(axis=0) for label, found in grid.constant.items()}
-        told = {"auto": np.array([_play_auto(grid.scenario, weight) for weight in WEIGHTS.tolist()])}
+        told = {"ensemble_auto": np.array([_play_auto(grid.scenario, weight) for weight in WEIGHTS.tolist()])}
         for kind, lines, how in (
             ("printed", printed, "sigma as printed"),
             (
                 "tuned",
                 tuned | told,
-                "each sigma at its best for each lambda, in hindsight; auto is told lambda alone",
+                "each sigma at its best for each lambda, in hindsight; ensemble_auto is told lambda alone",
             ),
         ):
             figure = show.draw_lines(WEIGHTS, lines, "movement weight lambda", "total regret", log="xy")
@@ -120,12 +120,14 @@ def report_movement_weights(settings: Settings) -> Section:
                 f"Total regret by movement weight on the {name} sequence, {how}.",
             )
             rows += _tabulate(name, kind, lines)
-        text.append(_describe_weights(name, printed, tuned, told["auto"]))
+        text.append(_describe_weights(name, printed, tuned, told["ensemble_auto"]))
     return Section("Movement weights from 0.1 to 30", text, {"weights": rows}, figures)
 
 
 def _play_auto(scenario: Scenario, weight: float) -> float:
-    return float(measure_regrets([auto(scenario.domain, L2Movement(weight))], scenario, weight).sum())
+    return float(
+        measure_regrets([ensemble_auto(scenario.domain, L2Movement(weight))], scenario, weight).sum()
+    )
 
 
 def _tabulate(name: str, kind: str, lines: dict[str, Array]) -> list[Row]:
@@ -146,7 +148,8 @@ def _describe_weights(name: str, printed: dict[str, Array], tuned: dict[str, Arr
     return (
         f"On the {name} sequence the least total regret, as lambda grows, is at the printed sigma that of {at_printed}; "
         f"with each sigma at its best that of {at_best}. The best of these, tuned in hindsight, has {behind[0]} than "
-        f"auto at lambda = {WEIGHTS[0]:.2g}, {behind[ONE]} at {WEIGHTS[ONE]:.2g} and {behind[-1]} at {WEIGHTS[-1]:.2g}."
+        f"ensemble_auto at lambda = {WEIGHTS[0]:.2g}, "
+        f"{behind[ONE]} at {WEIGHTS[ONE]:.2g} and {behind[-1]} at {WEIGHTS[-1]:.2g}."
     )
 
 
