@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, real_array, refusal, rows, vector
+from klazy.base.checks import Array, refusal
 from klazy.families import Linear
 from klazy.game.trace import Trace, check_trace
 from klazy.learners import Reluctant
 from klazy.movement import SwitchFee
+from klazy.theory.certificates import check_comparator
 
 
 class Reluctance(NamedTuple):
@@ -34,8 +35,8 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     With the forecast :math:`\hat g_t` after round t, :math:`p_t` the price of a unit of movement beside it
     (:math:`\lambda / H`, or :math:`\lambda / (H t)` without a window) and D the diameter of the set,
 
-    .. math:: \lambda \sum_{t<T} m(x_{t+1} - x_t) \;\le\; \sum_{t<T} \tfrac{\lambda}{p_t} \langle \hat g_t, x_t - x_{t+1} \rangle
-              \;\le\; D \Bigl( \bigl\| \tfrac{\lambda}{p_1} \hat g_1 \bigr\|
+    .. math:: \lambda \sum_{t<T} m(x_{t+1} - x_t) \;\le\; \sum_{t<T} \tfrac{\lambda}{p_t}
+              \langle \hat g_t, x_t - x_{t+1} \rangle \;\le\; D \Bigl( \bigl\| \tfrac{\lambda}{p_1} \hat g_1 \bigr\|
               + \sum_{1<t<T} \bigl\| \tfrac{\lambda}{p_t} \hat g_t - \tfrac{\lambda}{p_{t-1}} \hat g_{t-1} \bigr\| \Bigr),
 
     .. math:: \sum_t \langle g_t, x_t - u_t \rangle \;\le\; \langle g_1, x_1 - u_1 \rangle
@@ -73,13 +74,7 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     check_trace(trace, owner)
     learner = _check_learner(trace, owner)
     g = trace.gradients()
-    given = real_array(u, "u", owner)
-    check = rows if given.ndim == 2 else vector
-    points = np.broadcast_to(check(given, "u", owner, trace.dim), g.shape)
-    if not learner.domain.contains(points):
-        raise refusal(
-            owner, f"a comparator in {learner.domain!r}", "u", "a point outside", "project it first"
-        )
+    points = check_comparator(u, trace, learner.domain, owner)
     x = trace.x
     forecasts, prices = _recall(learner, g)
     weight = float(learner.movement.weight)
