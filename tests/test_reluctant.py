@@ -16,6 +16,7 @@ from klazy.learners.prox import (
     move_if_it_pays,
     stock_if_it_pays,
 )
+from klazy.theory import certify_reluctance
 from test_sets import constraints
 
 ONE_PRICE = [name for name in MOVEMENTS if name != "l2 per round"]
@@ -246,3 +247,40 @@ def test_without_a_window_it_plays_near_the_mean_target():
     state = kl.run(learner, kl.QuadraticCosts(targets), engine="step").state
     gap = np.abs(state.x - targets.mean(axis=0))
     assert (gap <= 6.0 / 3.0 / 200 + 1e-12).all()
+
+
+class TestTheory:
+    """The statements of docs/theory.md."""
+
+    @given(
+        domain=st.sampled_from(QUICK),
+        name=st.sampled_from(["l2", "l1", "tv", "asymmetric"]),
+        window=st.sampled_from([1.0, 3.0, 20.0, None]),
+        horizon=st.floats(0.3, 30.0),
+        seed=seeds,
+    )
+    def test_no_run_costs_more_than_its_bounds(self, domain, name, window, horizon, seed):
+        movement = MOVEMENTS[name](domain.dim)
+        g = gradients(seed, 25, domain.dim)
+        trace = kl.run(kl.Reluctant(domain, movement, window, horizon), g, engine="step")
+        u = domain.lowest(np.random.default_rng(seed).normal(size=g.shape))
+        known = certify_reluctance(trace, u)
+        assert known.switching == pytest.approx(trace.totals.switching, rel=1e-12, abs=1e-12)
+        size = 1e-8 * (1.0 + known.variation)  # searches end short of the minimum, and H may multiply that
+        assert known.switching <= known.promised + size
+        assert known.promised <= known.variation + size
+        assert known.regret <= known.bound + size
+
+    @pytest.mark.parametrize(
+        ("trace", "message"),
+        [
+            (kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), engine="step"), "a run of a Reluctant"),
+            (
+                kl.run(kl.Reluctant(kl.L2Ball(2), kl.SwitchFee(), 2.0, 1.0), np.ones((3, 2)), engine="step"),
+                "the triangle inequality",
+            ),
+        ],
+    )
+    def test_what_the_proof_does_not_cover_is_refused(self, trace, message):
+        with pytest.raises(ValueError, match=message):
+            certify_reluctance(trace, [0.0, 0.0])

@@ -86,8 +86,6 @@ def _move_by_coordinates(domain: ConvexSet, movement: Movement, x: Array, g: Arr
 
 def _pay_by_coordinate(domain: ConvexSet, x: Array, g: Array, rise: Array, fall: Array) -> Array:
     kind = type(domain)
-    if kind is Product:
-        return _pay_by_part(domain, x, g, rise, fall)
     if kind in BY_COORDINATE:
         return BY_COORDINATE[kind](domain, x, g, rise, fall)
 
@@ -220,6 +218,7 @@ BY_COORDINATE: dict[type, Callable[..., Array]] = {
     L1Ball: _pay_on_l1_ball,
     L2Ball: _pay_on_l2_ball,
     Polytope: _pay_on_polytope,
+    Product: _pay_by_part,
 }
 
 

@@ -193,14 +193,24 @@ class Reluctant(Learner[ReluctantState]):
         return ReluctantState(1, x, nothing, nothing)
 
     def step(self, state: ReluctantState, g: Array) -> ReluctantState:
+        after = self.observe(state, g)
+        forecast, price = self.forecast(after)
+        return after._replace(x=self.move(state.x, forecast, price))
+
+    def observe(self, state: ReluctantState, g: Array) -> ReluctantState:
+        """The state after a round, before it moves."""
         t, x, m1, m2, n1, n2 = state
         seen = g if self.family is None else self.family.moments(g)
         m1 = self.kept * m1 + self.pace * seen
         m2 = m2 + self.pace * (m1 - m2)
         n1 = self.kept * n1 + self.pace
         n2 = n2 + self.pace * (n1 - n2)
-        price = self.price / n2 if self.window is None else self.price
-        return ReluctantState(t + 1, self.move(x, m2 / n2, price), m1, m2, n1, n2)
+        return ReluctantState(t + 1, x, m1, m2, n1, n2)
+
+    def forecast(self, state: ReluctantState) -> tuple[Array, float]:
+        """What it expects of a round, and what a unit of movement costs for each round that it should serve."""
+        price = self.price / state.n2 if self.window is None else self.price
+        return state.m2 / state.n2, price
 
     def move(self, x: Array, forecast: Array, price: float) -> Array:
         """The next point, from this one, a forecast of a round and what a unit of movement costs."""

@@ -14,14 +14,17 @@ from klazy.theory.bounds import (
 )
 from klazy.theory.certificates import Certificate, ExpertCertificate, certify, certify_experts
 from klazy.theory.geometry import step_picture
+from klazy.theory.reluctance import Reluctance, certify_reluctance
 from klazy.theory.resonance import Resonance, resonance
 
 __all__ = [
     "Certificate",
     "ExpertCertificate",
+    "Reluctance",
     "Resonance",
     "certify",
     "certify_experts",
+    "certify_reluctance",
     "ensemble_lemma",
     "expert_grid",
     "k_star",

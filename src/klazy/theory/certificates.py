@@ -17,6 +17,7 @@ from klazy.base.checks import Array, real_array, refusal, rows, vector
 from klazy.game.regret import regret
 from klazy.game.trace import Trace, check_trace
 from klazy.learners import Leader, Learner, SAder
+from klazy.sets import ConvexSet
 from klazy.theory.diagnosis import phases_of, sigmas_of
 
 if TYPE_CHECKING:
@@ -89,20 +90,21 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     learner = _learner(trace)
     x = np.vstack((trace.x, trace.state.x))
     g = trace.gradients()
-    points = real_array(u, "u", "certify")
-    points = (
-        rows(points, "u", "certify", trace.dim, trace.T)
-        if points.ndim == 2
-        else vector(points, "u", "certify", trace.dim)
-    )
-    u = np.ascontiguousarray(np.broadcast_to(points, g.shape))
-    if not learner.domain.contains(u):
-        raise refusal(
-            "certify", f"a comparator in {learner.domain!r}", "u", "a point outside", "project it first"
-        )
+    u = check_comparator(u, trace, learner.domain, "certify")
     known = regret(trace, u)
     assert known.curves is not None
     return _bounds(learner, trace, x, g, u, known.curves.dynamic + known.curves.switching)
+
+
+def check_comparator(u: ArrayLike, trace: Trace, domain: ConvexSet, owner: str) -> Array:
+    """The comparator of a run, of shape (T, d), or a refusal; one point stands for all rounds."""
+    given = real_array(u, "u", owner)
+    if given.ndim != 2:
+        given = vector(given, "u", owner, trace.dim)[None].repeat(trace.T, axis=0)
+    points = rows(given, "u", owner, trace.dim, trace.T)
+    if not domain.contains(points):
+        raise refusal(owner, f"a comparator in {domain!r}", "u", "a point outside", "project it first")
+    return points
 
 
 def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
