@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, freeze, one_of, positive, refusal, vector
+from klazy.families import Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.movement import L2Movement, Movement, SwitchFee
@@ -104,6 +105,11 @@ class SAder(Learner[SAderState]):
                     f"experts[{i}].domain",
                     expert.domain,
                     remedy,
+                )
+            if expert.family not in (None, Linear()):
+                remedy = "an ensemble tells them gradients: use experts of linear costs"
+                raise refusal(
+                    "SAder", "experts that take gradients", f"experts[{i}].family", expert.family, remedy
                 )
         movement = L2Movement() if movement is None else movement
         if (
