@@ -288,6 +288,7 @@ FAMILIES = examples_of(
         kl.Quadratic(2.5),
         kl.Pinball(),
         kl.Pinball([1.0, 4.0, 0.3], 2.0),
+        kl.Pinball([0.0, 4.0, 0.0], [1.0, 0.0, 0.0]),
         kl.LogWealth(),
     ],
 )

@@ -403,12 +403,12 @@ def test_a_part_without_kernel_is_named_and_auto_goes_through_step(part, learner
 
 
 def test_only_these_classes_have_no_kernel():
-    from cases import concrete
+    from cases import THUMBS, concrete
 
     bases = (kl.ConvexSet, kl.Schedule, kl.Costs, kl.Movement, kl.Memory)
     without = {c.__name__ for base in bases for c in concrete(base) if c.code is None}
     without |= {c.__name__ for c in concrete(kl.Learner) if vars(c).get("rule") is None}
-    assert without == {"Polytope", "Intersection", "CallableCosts", "StronglyAdaptive"}
+    assert without == {"Polytope", "Intersection", "CallableCosts", "StronglyAdaptive", *THUMBS}
 
 
 def code_table(first, last):

@@ -173,6 +173,16 @@ def test_fixed_never_moves_whatever_the_costs():
         assert trace.totals.switching == 0.0
 
 
+def test_an_ensemble_takes_rules_of_thumb():
+    g = rows_for(kl.Linear())
+    ensemble = kl.SAder(
+        [kl.Fixed(SIMPLEX), kl.LastValue(SIMPLEX), kl.FollowTheLeader(SIMPLEX)], movement=PRICE
+    )
+    trace = kl.run(ensemble, g, record="experts")
+    alone = [kl.run(expert, g, movement=PRICE).totals.hitting for expert in ensemble.experts]
+    np.testing.assert_allclose(trace.kept["expert_hitting"].sum(axis=0), alone, rtol=1e-12)
+
+
 def test_own_movement_of_a_dead_band_is_what_it_was_told():
     assert kl.run(kl.DeadBand(SIMPLEX, PRICE, 2.0), rows_for(kl.Linear())).movement is PRICE
 
@@ -191,13 +201,17 @@ def test_a_subclass_with_a_step_of_its_own_is_not_played_by_rows():
     ("make", "complaint"),
     [
         (lambda: kl.MovingAverage(SIMPLEX, 0), "MovingAverage needs window >= 1, got window=0; count it in rounds."),
+        (lambda: kl.MovingAverage(SIMPLEX, 10**9), "MovingAverage needs window <= 10000000, got window=1000000000"),
         (lambda: kl.Periodic(SIMPLEX, 2.5), "Periodic needs every >= 1, got every=2.5; count it in rounds."),  # pyright: ignore[reportArgumentType]
         (lambda: kl.MinimumHold(SIMPLEX, 1, -1), "MinimumHold needs window >= 1, got window=-1; count it in rounds."),
         (lambda: kl.DeadBand(SIMPLEX, 1.0, 2.0), "DeadBand needs a movement cost, got movement=1.0; write L1Movement"),  # pyright: ignore[reportArgumentType]
         (lambda: kl.DeadBand(SIMPLEX, PRICE, 0.0), "DeadBand needs horizon > 0, got horizon=0.0"),
         (lambda: kl.LastValue(SIMPLEX, family="linear"), "LastValue needs a family of costs, got family='linear'"),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.SAder([kl.GD(BOX, 1.0), kl.LastValue(BOX, family=kl.Quadratic())]),
+         "SAder needs experts that take gradients, got experts[1].family=Quadratic(); an ensemble tells them gradients"),
         (lambda: kl.Fixed(3), "Fixed needs a set to play on, got domain=3; write Fixed"),  # pyright: ignore[reportArgumentType]
         (lambda: kl.Fixed(SIMPLEX, start=[1.0, 1.0, 1.0]), "Fixed needs a start point in Simplex"),
+        (lambda: kl.Pinball([]), "Pinball needs short >= 0, got short=[]"),
     ],
 )  # fmt: skip
 def test_bad_arguments_are_refused(make, complaint):

@@ -18,6 +18,7 @@ __all__ = [
 ]
 
 ROUNDING = 1e-10  # of a mean square, below which a variance is nothing but the rounding of sums
+EPS = float(np.finfo(np.float64).eps)
 ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 
 
@@ -114,7 +115,7 @@ class Pinball(Family):
         prices = {}
         for name, given in (("short", short), ("excess", excess)):
             price = np.atleast_1d(real_array(given, name, "Pinball"))
-            if price.ndim != 1 or (price < 0).any():
+            if price.ndim != 1 or price.size == 0 or (price < 0).any():
                 raise refusal("Pinball", f"{name} >= 0", name, given, "a negative price is not convex")
             if (price == price[0]).all():
                 price = price[:1]
@@ -144,10 +145,10 @@ class Pinball(Family):
         from scipy.special import ndtri
 
         mean, spread = self.fit_normal(means)
-        enough = self.short / (
-            self.short + self.excess
-        )  # in this share of the rounds the best point is enough
-        return domain.nearest(mean + ndtri(enough) * spread)
+        prices = self.short + self.excess
+        # in this share of the rounds the best point is enough; where one price is zero, in all but none
+        enough = self.short / np.where(prices > 0.0, prices, 1.0)
+        return domain.nearest(mean + ndtri(np.clip(enough, EPS, 1.0 - EPS)) * spread)
 
     def expected(self, means: Array, x: Array) -> Array:
         from scipy.special import ndtr

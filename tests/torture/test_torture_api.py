@@ -19,7 +19,7 @@ import pytest
 from audit import amount, record
 
 import klazy as kl
-from cases import EVERY_LEARNER, MEMORIES, MOVEMENTS, SCHEDULES, SETS, flattened
+from cases import EVERY_LEARNER, FAMILIES, MEMORIES, MOVEMENTS, SCHEDULES, SETS, flattened
 from klazy import datasets, sequences, theory
 from klazy.base.config import Config
 
@@ -107,6 +107,7 @@ CONFIGS = [
     *SETS,
     *SCHEDULES,
     *MEMORIES,
+    *FAMILIES,
     *(make(5) for make in MOVEMENTS.values()),
     *(make(BALL, 1.0) for make in EVERY_LEARNER.values()),
     kl.OBD(BALL),

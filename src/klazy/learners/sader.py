@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, freeze, one_of, positive, refusal, vector
+from klazy.families import Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.movement import L2Movement, Movement, SwitchFee
@@ -114,6 +115,11 @@ class SAder(Learner[SAderState]):
         return self.find_rate(state.V, state.budget)
 
     def init(self, x: Array | None = None) -> SAderState:
+        for i, expert in enumerate(self.experts):
+            if expert.family not in (None, Linear()):
+                name = f"experts[{i}].family"
+                remedy = "an ensemble tells them gradients: use experts of linear costs, or Leader"
+                raise refusal("SAder", "experts that take gradients", name, expert.family, remedy)
         experts = tuple(expert.init(x) for expert in self.experts)
         nothing = np.zeros(len(self.experts))
         return SAderState(

@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, positive, refusal, whole
 from klazy.families import Family, Linear
-from klazy.learners.base import Learner
+from klazy.learners.base import NEVER, Learner
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
+LONGEST = 10**7  # rounds in a window, whose moments a state keeps
 CHUNKS = (16, 1024)  # the least and the most rounds that are looked through for the next move at a time
 
 
@@ -249,7 +250,7 @@ class MovingAverage(_AtSetTimes):
         start: ArrayLike | None = None,
     ) -> None:
         self._set_up(domain, family, start)
-        self._keep(window=check_rounds(window, "window", "MovingAverage"))
+        self._keep(window=check_window(window, "MovingAverage"))
 
     def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         return np.full(len(rounds), True)
@@ -320,7 +321,10 @@ class Periodic(_AtSetTimes):
         start: ArrayLike | None = None,
     ) -> None:
         self._set_up(domain, family, start)
-        self._keep(every=check_rounds(every, "every", "Periodic"), window=check_window(window, "Periodic"))
+        self._keep(
+            every=check_rounds(every, "every", "Periodic"),
+            window=check_optional_window(window, "Periodic"),
+        )
 
     def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         return (rounds - 1) % self.every == 0
@@ -362,7 +366,10 @@ class MinimumHold(Thumb):
         start: ArrayLike | None = None,
     ) -> None:
         self._set_up(domain, family, start)
-        self._keep(hold=check_rounds(hold, "hold", "MinimumHold"), window=check_window(window, "MinimumHold"))
+        self._keep(
+            hold=check_rounds(hold, "hold", "MinimumHold"),
+            window=check_optional_window(window, "MinimumHold"),
+        )
 
     def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         return (rounds - moved >= self.hold) & (aims != x).any(axis=-1)
@@ -416,7 +423,7 @@ class DeadBand(Thumb):
         self._keep(
             movement=movement,
             horizon=positive(horizon, "horizon", "DeadBand"),
-            window=check_window(window, "DeadBand"),
+            window=check_optional_window(window, "DeadBand"),
         )
 
     @property
@@ -474,9 +481,18 @@ def check_start(owner: str, domain: ConvexSet, start: ArrayLike | None) -> Array
 
 def check_rounds(value: int, name: str, owner: str) -> int:
     """A number of rounds."""
-    return whole(value, name, owner, f"{name} >= 1", "count it in rounds")
+    return min(whole(value, name, owner, f"{name} >= 1", "count it in rounds"), NEVER)
 
 
-def check_window(window: int | None, owner: str) -> int | None:
-    """A number of rounds, or None for all."""
-    return None if window is None else check_rounds(window, "window", owner)
+def check_window(window: int, owner: str) -> int:
+    """A number of rounds that memory can hold."""
+    rounds = check_rounds(window, "window", owner)
+    if rounds > LONGEST:
+        remedy = "average all rounds (window=None, or FollowTheLeader)"
+        raise refusal(owner, f"window <= {LONGEST}", "window", window, remedy)
+    return rounds
+
+
+def check_optional_window(window: int | None, owner: str) -> int | None:
+    """The same, or None for all rounds."""
+    return None if window is None else check_window(window, owner)

@@ -29,7 +29,7 @@ from klazy.sequences import (
 from klazy.sets import ConvexSet, L2Ball
 
 Point = dict[str, Any]  # the value of every key
-CONTEXT = ("seed", "domain", "T", "G", "movement", "movement_weight", "start", "prior")
+CONTEXT = ("seed", "domain", "T", "G", "movement", "movement_weight", "family", "start", "prior")
 MOVEMENTS: dict[str, type[Movement]] = {"l2": L2Movement, "l1": L1Movement, "tv": TVMovement}
 
 
@@ -96,9 +96,18 @@ _MADE = (stochastic, corrupted, phases_of_length, rotating, alternating)
 RECIPES: dict[str, Entry] = {make.__name__: _make_entry(make, context=("seed",)) for make in _MADE}
 RECIPES["square_wave"] = _make_entry(_make_wave, context=("seed",))
 _PLAIN = (learners.GD, learners.LazyGD, learners.KLazyGD, learners.KLazyFTRL, learners.CentredOMD)
+_THUMBS = (
+    learners.Fixed,
+    learners.FollowTheLeader,
+    learners.LastValue,
+    learners.MovingAverage,
+    learners.Periodic,
+    learners.MinimumHold,
+    learners.DeadBand,
+)
 _MEMORIES = (learners.Decay, learners.Clip, learners.Event, learners.Clock)
 _ENSEMBLES = (learners.ader, learners.sader, learners.sader_k, learners.scream, learners.auto)
-RULES: dict[str, Entry] = {make.__name__: _make_entry(make) for make in (*_PLAIN, *_ENSEMBLES)}
+RULES: dict[str, Entry] = {make.__name__: _make_entry(make) for make in (*_PLAIN, *_ENSEMBLES, *_THUMBS)}
 RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORIES}
 
 
@@ -174,6 +183,7 @@ def make_learner(
         "G": lambda: _find_largest_gradient(rule, costs),
         "movement": lambda: movement,
         "movement_weight": lambda: movement.weight,
+        "family": lambda: costs.family,
     }
     told = {name: facts[name]() for name in found.context if name in facts}
     point = dict(point)
