@@ -17,7 +17,7 @@ from klazy.studies.arena.suite import Game
 def list_outside() -> list[Contender]:
     """Those of PyNOL, if it is installed."""
     try:
-        import pynol  # noqa: F401  # pyright: ignore[reportMissingImports]
+        import pynol.environment.environment  # noqa: F401  # pyright: ignore[reportMissingImports]
     except ImportError:
         return []
     return [
