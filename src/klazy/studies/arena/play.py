@@ -140,12 +140,9 @@ def _hold_still(game: Game) -> Outcome:
     """The point that is best for the first half, in all rounds."""
     try:
         x = best_fixed(game.first, game.domain, gap=FIXED_GAP).x
-        later = best_fixed(game.second, game.domain, gap=FIXED_GAP).x
     except GapNotReached as short:
-        x = later = short.best.x
-    found = _judge_points(game, np.broadcast_to(x, (game.costs.T, len(x))))
-    hindsight = game.second.values(np.broadcast_to(later, (game.second.T, len(x)))).sum()
-    return Outcome(found.first, found.hitting, 0.0, min(found.hitting, float(hindsight)), 1, {})
+        x = short.best.x
+    return _judge_points(game, np.broadcast_to(x, (game.costs.T, len(x))))
 
 
 def _judge_points(game: Game, x: Array) -> Outcome:

@@ -16,6 +16,7 @@ from klazy.studies.arena.suite import VERSION
 FLOOR = 1e-3  # of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio
 CLEARLY = 1.02  # times the best tuned one, from where on a game counts as lost
 NEVER = 1.05  # times what never moving pays above the optimum, from where on a game is named
+CONTENT = 1.0  # per cent of the spread: a game in which never moving is nearer to the optimum has nothing to be gained
 DRAWS = 2000  # of the bootstrap
 LEVEL = 0.05
 Row = dict[str, Any]
