@@ -40,7 +40,9 @@ def arena(
     only: Annotated[
         list[str] | None, typer.Option(help="Play one family of games; may be given more than once.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where games are kept, and the page arena.html is written.")] = OUT,
+    out: Annotated[
+        Path, typer.Option(help="Where games are kept, and the page arena.html is written.")
+    ] = OUT,
     jobs: Annotated[
         int | None,
         typer.Option(min=1, help="Processes; 1 plays in this one.", show_default="as many as cores"),
@@ -81,12 +83,12 @@ def arena(
         except WorkerLost as lost:
             remedy = "give fewer --jobs, games that were played are kept"
             raise refusal("arena", "workers that live", "one", lost, remedy) from None
-    out.mkdir(parents=True, exist_ok=True)
-    page = out / "arena.html"
-    write_durably(page, make_report(found, read_command_line()).encode())
     if as_json:
         print(json.dumps(found.to_dict()))
         return
+    out.mkdir(parents=True, exist_ok=True)
+    page = out / "arena.html"
+    write_durably(page, make_report(found, read_command_line()).encode())
     say("\n".join([*warn(found), *answer(found)]))
     print()
     print_table(shorten(found.rank()))

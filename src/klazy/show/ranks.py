@@ -39,7 +39,9 @@ def draw_ratios(
 def _label_ratios(ax: "Axes") -> None:
     """Ticks at round ratios that the axis has room for, as plain numbers."""
     low, high = ax.get_xlim()
-    ticks = [tick for tick in (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0) if low <= tick <= high]
+    ticks = [
+        tick for tick in (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0) if low <= tick <= high
+    ]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
 
@@ -67,7 +69,9 @@ def draw_ranks(ranks: dict[str, float], difference: float) -> "Figure":
         ax.text(end, down, f" {name} ({ranks[name]:.2f}) ", ha=side, va="center", fontsize=7)
     for level, (first, last) in enumerate(bars):
         height = -0.35 - 0.45 * level
-        ax.plot([first - 0.04, last + 0.04], [height, height], color=RED, linewidth=2.5, solid_capstyle="butt")
+        ax.plot(
+            [first - 0.04, last + 0.04], [height, height], color=RED, linewidth=2.5, solid_capstyle="butt"
+        )
     ax.plot([low, low + difference], [1.5, 1.5], color=RED, linewidth=2.5, solid_capstyle="butt")
     ax.text(low + difference, 1.5, f"  critical difference {difference:.2f}", va="center", fontsize=7)
     room = 0.42 * (high - low)

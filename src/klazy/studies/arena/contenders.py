@@ -171,7 +171,9 @@ def make_own(made: Any, name: str | None = None) -> Contender:
         optional = argument.default is not argument.empty
         if not optional and argument.name not in told and argument.kind not in (2, 4):
             remedy = f"let its arguments be among {', '.join(told)}, or have defaults"
-            raise refusal("arena", "a learner that nobody has to tune", f"{label}'s argument", argument.name, remedy)
+            raise refusal(
+                "arena", "a learner that nobody has to tune", f"{label}'s argument", argument.name, remedy
+            )
     if label in [name for name, *_ in _TABLE]:
         label = f"{label} (yours)"
     return Contender(label, OWN, made)

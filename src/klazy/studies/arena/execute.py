@@ -43,8 +43,20 @@ def play_suite(
 ) -> Arena:
     """Play all games, or those of some families, with everyone that klazy has and with somebody's ``own``.
 
-    What was played before by the same code is in the folder ``out`` and is not played again; ``own`` is played every time, for
-    its code may have changed. ``progress(done, total)`` is called after every game.
+    Parameters
+    ----------
+    own : sequence of Contender, optional
+        Further contenders; :func:`compare` makes them from learners. They are played every time, for their code may have
+        changed.
+    seed, quick, only, jobs, progress
+        As in :func:`compare`.
+    out : Path, optional
+        A folder for what was played: the same code does not play it again.
+
+    Returns
+    -------
+    Arena
+        What everyone paid.
     """
     entries = choose_games(list_games(seed, quick=quick), only)
     absent = find_missing_data(entries)
@@ -57,18 +69,16 @@ def play_suite(
         todo = [each for each in contenders if each.kind == OWN or each.name not in known]
         if todo:
             tasks.append(Task(entry, todo, find_cache()))
-    done = 0
-    for played in _play_tasks(tasks, jobs):
+    for done, played in enumerate(_play_tasks(tasks, jobs), start=1):
         if played.entry in kept:
             played = played._replace(outcomes=kept[played.entry].outcomes | played.outcomes)
         kept[played.entry] = played
         if out is not None:
             save_game(out, played, own)
-        done += 1
         if progress is not None:
             progress(done, len(tasks))
     games = [kept[entry] for entry in entries]
-    missing = absent | {name: "klazy has no such learner yet" for name in find_missing()}
+    missing = absent | dict.fromkeys(find_missing(), "klazy has no such learner yet")
     if not list_outside():
         missing["PyNOL"] = "it is not installed"
     micros = measure_times(games, contenders)
@@ -80,7 +90,9 @@ def choose_games(entries: list[Entry], only: Sequence[str]) -> list[Entry]:
     known = list(dict.fromkeys(entry.family for entry in entries))
     for family in only:
         if family not in known:
-            raise refusal("arena", f"families among {', '.join(known)}", "only", family, "choose one of these")
+            raise refusal(
+                "arena", f"families among {', '.join(known)}", "only", family, "choose one of these"
+            )
     return [entry for entry in entries if not only or entry.family in only]
 
 
@@ -191,7 +203,9 @@ def save_game(out: Path, played: Played, own: Sequence[Contender]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_durably(file, json.dumps(about).encode())
     except OSError as failed:
-        raise refusal("arena", "a folder to write to", "out", out, failed.strerror or "choose another") from failed
+        raise refusal(
+            "arena", "a folder to write to", "out", out, failed.strerror or "choose another"
+        ) from failed
 
 
 def load_games(out: Path, entries: Sequence[Entry]) -> dict[Entry, Played]:
@@ -203,6 +217,11 @@ def load_games(out: Path, entries: Sequence[Entry]) -> dict[Entry, Played]:
             if about["key"] == make_key():
                 outcomes = {name: Outcome(**each) for name, each in about["outcomes"].items()}
                 found[entry] = Played(entry, about["scale"], Best(**about["best"]), outcomes)
-        except (OSError, ValueError, KeyError, TypeError):  # missing, or not what is written here: played anew
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+        ):  # missing, or not what is written here: played anew
             continue
     return found

@@ -53,10 +53,10 @@ def answer(found: Arena) -> list[str]:
     for row in rows:
         if row["told"] in (SELF_TUNED, OWN):
             said.append(
-                f"{row['contender']}, told only the set and the price: {row['best_tuned']:.2f} against the best tuned contender "
-                f"({row['low']:.2f} to {row['high']:.2f}), {row['picked']:.2f} against the one picked on the first half, "
-                f"{row['hindsight']:.2f} against the best in hindsight; worse than the best tuned one by more than 2 % in "
-                f"{row['worse_by_2_%']:.0%} of the games."
+                f"{row['contender']}, told only the set and the price: {row['best_tuned']:.2f} against the best tuned "
+                f"contender ({row['low']:.2f} to {row['high']:.2f}), {row['picked']:.2f} against the one picked on the first "
+                f"half, {row['hindsight']:.2f} against the best in hindsight; worse than the best tuned one by more "
+                f"than 2 % in {row['worse_by_2_%']:.0%} of the games."
             )
     tuned = next(row for row in rows if row["told"] == TUNED)
     said.append(f"The best single tuned contender is {tuned['contender']}, at {tuned['best_tuned']:.2f}.")
@@ -83,7 +83,9 @@ def draw_figures(found: Arena) -> "Iterator[tuple[str, Figure, str]]":
     ratios = {row["contender"]: (row["best_tuned"], row["low"], row["high"]) for row in rows}
     marked = [row["contender"] for row in rows if row["told"] in (SELF_TUNED, OWN)]
     label = "cost above the optimum, best tuned contender = 1"
-    caption = "Geometric means over all games with 95 % intervals. In red: who is told only the set and the price."
+    caption = (
+        "Geometric means over all games with 95 % intervals. In red: who is told only the set and the price."
+    )
     yield "ratios", show.draw_ratios(ratios, label, marked), caption
     ranks = dict(zip(found.names, found.average_ranks.tolist(), strict=True))
     caption = (
@@ -92,7 +94,7 @@ def draw_figures(found: Arena) -> "Iterator[tuple[str, Figure, str]]":
     )
     yield "ranks", show.draw_ranks(ranks, found.find_critical_difference()), caption
     switching, hitting, optimum = found.average_payments()
-    caption = "What each pays for moving, and for its decisions above the optimum's, in shares of the spread, averaged over games."
+    caption = "What each pays for moving, and for its decisions above the optimum's, in shares of the spread; averages."
     yield "pareto", show.draw_pareto(switching, hitting, optimum), caption
     order = sorted(range(len(found.games)), key=lambda at: _sort_key(found, at))
     columns = [row["contender"] for row in rows]
@@ -129,7 +131,9 @@ def make_report(found: Arena, command: str) -> str:
     parts += ["<h2>Protocol</h2>", *map(make_paragraph, PROTOCOL)]
     parts += ["<h2>Games</h2>", make_table(list(describe_families([game.entry for game in found.games])))]
     gap = max(game.best.gap for game in found.games)
-    parts.append(make_paragraph(f"The largest certified gap of an optimum is {gap:.1g}, as klazy.Optimum defines it."))
+    parts.append(
+        make_paragraph(f"The largest certified gap of an optimum is {gap:.1g}, as klazy.Optimum defines it.")
+    )
     if found.missing:
         rows = [{"not played": name, "why": why} for name, why in found.missing.items()]
         parts += ["<h2>Not played</h2>", make_table(rows)]
@@ -139,7 +143,10 @@ def make_report(found: Arena, command: str) -> str:
 
 
 def _round(rows: list[Row]) -> list[Row]:
-    return [{key: round(value, 2) if isinstance(value, float) else value for key, value in row.items()} for row in rows]
+    return [
+        {key: round(value, 2) if isinstance(value, float) else value for key, value in row.items()}
+        for row in rows
+    ]
 
 
 def _write_worse(found: Arena) -> Iterator[str]:
@@ -150,8 +157,8 @@ def _write_worse(found: Arena) -> Iterator[str]:
         own = [row for row in rows if row["contender"] == contender.name]
         full = sum(row["to_be_gained_%"] >= CONTENT for row in own)
         yield make_paragraph(
-            f"{contender.name} pays over 5 % more above the optimum than the point that was best on the first half in {len(own)} "
-            f"games. In {full} of them there was something to be gained: at least {CONTENT:g} % of the spread."
+            f"{contender.name} pays over 5 % more above the optimum than the point that was best on the first half in "
+            f"{len(own)} games. In {full} of them there was something to be gained: at least {CONTENT:g} % of the spread."
         )
     if rows:
         yield make_table(_round(rows[:MOST]))

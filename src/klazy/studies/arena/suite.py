@@ -58,6 +58,7 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Sequence and price."""
         return f"{self.sequence}, price {self.price:g}"
 
     def make(self) -> "Game":
@@ -76,10 +77,12 @@ class Game:
 
     @property
     def domain(self) -> ConvexSet:
+        """The set."""
         return self.setting.domain
 
     @property
     def costs(self) -> Costs:
+        """Of all rounds."""
         return self.setting.costs
 
     @property
@@ -89,10 +92,12 @@ class Game:
 
     @property
     def first(self) -> Costs:
+        """The costs of the first half."""
         return self.costs.window(1, self.half)
 
     @property
     def second(self) -> Costs:
+        """The costs of the second half."""
         return self.costs.window(self.half + 1, self.costs.T)
 
     @property
@@ -102,9 +107,28 @@ class Game:
 
 
 def list_games(seed: int = 0, *, quick: bool = False) -> list[Entry]:
-    """The suite: every synthetic sequence with :data:`SEEDS` seeds from this one on, all data, at every price.
+    """List the suite: every synthetic sequence with two seeds from this one on, all data, at six prices.
 
-    A quick look has one seed, half of the prices, each family on one set, and fewer rounds.
+    Parameters
+    ----------
+    seed : int, optional
+        The first seed.
+    quick : bool, optional
+        A quick look has one seed, half of the prices, each family on one set, and fewer rounds.
+
+    Returns
+    -------
+    list of Entry
+        Names of games; ``make()`` makes one that can be played.
+
+    Examples
+    --------
+    >>> from klazy.studies.arena import list_games
+    >>> games = list_games()
+    >>> len(games), games[0].name
+    (450, 'phases, ball, seed 0, price 0.1')
+    >>> games[0].make().domain
+    L2Ball(dim=5)
     """
     found = []
     if quick:
@@ -166,7 +190,7 @@ def _seed(family: str, place: str, seed: int | None) -> "np.random.Generator":
 
 
 def _measure(domain: ConvexSet, costs: Costs, movement: type[Movement]) -> Setting:
-    """Find the price at which to cross the set costs as much as a round's costs differ across it, by their slopes at the start."""
+    """Find the price at which to cross the set costs as much as a round's cost differs across it, by its slope at the start."""
     x = domain.start
     if isinstance(costs, PinballCosts):
         x = np.full(domain.dim, CAP / 2.0)
@@ -209,9 +233,10 @@ def _draw_walk(rng: "np.random.Generator", T: int) -> Array:
 
 def _smooth(noise: Array, keep: float) -> Array:
     """x_t = keep x_{t-1} + noise_t, of variance one in the long run."""
-    from scipy.signal import lfilter
-
-    return lfilter([np.sqrt(1.0 - keep**2)], [1.0, -keep], noise, axis=0)
+    smooth = np.sqrt(1.0 - keep**2) * noise
+    for t in range(1, len(smooth)):
+        smooth[t] += keep * smooth[t - 1]
+    return smooth
 
 
 def _draw_ar(rng: "np.random.Generator", T: int) -> Array:

@@ -13,7 +13,9 @@ from klazy.studies.arena.contenders import FIXED, OWN, SELF_TUNED, TUNED, Conten
 from klazy.studies.arena.play import Played
 from klazy.studies.arena.suite import VERSION
 
-FLOOR = 1e-3  # of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio
+FLOOR = (
+    1e-3  # of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio
+)
 CLEARLY = 1.02  # times the best tuned one, from where on a game counts as lost
 NEVER = 1.05  # times what never moving pays above the optimum, from where on a game is named
 CONTENT = 1.0  # per cent of the spread: a game in which never moving is nearer to the optimum has nothing to be gained
@@ -26,7 +28,7 @@ Row = dict[str, Any]
 class Arena:
     """A played suite: its games and contenders, and what each contender paid in every game.
 
-    ``seconds`` are microseconds of a round by contender, ``missing`` what was not played, and why.
+    ``micros`` are microseconds of a round by contender, ``missing`` what was not played, and why.
     """
 
     games: list[Played]
@@ -39,11 +41,8 @@ class Arena:
 
     @property
     def names(self) -> list[str]:
+        """Of the contenders, in the order of the columns of :attr:`above` and :attr:`ratios`."""
         return [contender.name for contender in self.contenders]
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        return {contender.name: contender.kind for contender in self.contenders}
 
     @cached_property
     def floors(self) -> Array:
@@ -187,13 +186,15 @@ class Arena:
         return sorted(rows, key=lambda row: -row["against_never_moving"])
 
     def average_payments(self) -> tuple[dict[str, float], dict[str, float], tuple[float, float]]:
-        """Switching, and hitting above the optimum's, as shares of the spread, averaged over games; last those of the optimum."""
+        """Switching, and hitting above the optimum's, in shares of the spread, averaged over games; last the optimum's own."""
         switching = {}
         hitting = {}
         for name in self.names:
             pairs = [(game, game.outcomes[name]) for game in self.games]
             switching[name] = float(np.mean([each.switching / game.scale for game, each in pairs]))
-            hitting[name] = float(np.mean([(each.hitting - game.best.hitting) / game.scale for game, each in pairs]))
+            hitting[name] = float(
+                np.mean([(each.hitting - game.best.hitting) / game.scale for game, each in pairs])
+            )
         moved = float(np.mean([game.best.switching / game.scale for game in self.games]))
         return switching, hitting, (moved, 0.0)
 
@@ -203,7 +204,12 @@ class Arena:
         for game in self.games:
             paid = {name: game.outcomes[name].cost - game.best.cost for name in self.names}
             games.append(
-                {"game": game.entry.name, **game.entry._asdict(), "scale": game.scale, "optimum": game.best.cost}
+                {
+                    "game": game.entry.name,
+                    **game.entry._asdict(),
+                    "scale": game.scale,
+                    "optimum": game.best.cost,
+                }
                 | {"gap": game.best.gap, "above_optimum": paid}
             )
         return {
