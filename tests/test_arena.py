@@ -12,6 +12,7 @@ import pytest
 
 import klazy as kl
 from command import call_klazy
+from klazy import show
 from klazy.base.checks import Refused
 from klazy.studies.arena import VERSION, Arena, execute, list_games, play, suite
 from klazy.studies.arena.adapters import list_outside
@@ -339,3 +340,11 @@ class TestTheTable:
         (row,) = found.group("family")
         assert (row["games"], row["auto"]) == (2, pytest.approx(np.sqrt(2.0)))
         assert [row["price"] for row in found.group("price")] == ["1"]
+
+
+def test_bars_join_ranks_that_are_not_clearly_apart():
+    figure = show.draw_ranks({"a": 1.0, "b": 1.8, "c": 2.7, "d": 4.0}, 1.0)
+    bars = [line.get_xdata() for line in figure.axes[0].lines if line.get_linewidth() > 2.0]
+    spans = [(round(left + 0.04, 6), round(right - 0.04, 6)) for left, right in bars[:-1]]
+    assert spans == [(1.0, 1.8), (1.8, 2.7)]
+    assert np.ptp(bars[-1]) == pytest.approx(1.0)  # the scale
