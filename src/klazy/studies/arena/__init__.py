@@ -4,7 +4,8 @@ A package of functions, so that ``klazy.arena.compare(my_learner)`` reads as it 
 """
 
 from klazy.studies.arena.execute import compare, play_suite
-from klazy.studies.arena.suite import VERSION, Entry, Game, list_games
+from klazy.studies.arena.suite import VERSION as VERSION
+from klazy.studies.arena.suite import Entry, Game, list_games
 from klazy.studies.arena.table import Arena
 
-__all__ = ["VERSION", "Arena", "Entry", "Game", "compare", "list_games", "play_suite"]
+__all__ = ["Arena", "Entry", "Game", "compare", "list_games", "play_suite"]
