@@ -26,6 +26,7 @@ PARTS = {  # a page each: its title, and the module whose names it has
     "sequences": ("Sequences", "sequences"),
     "sweep": ("Sweeps", "studies.sweep"),
     "replay": ("Replay", "studies.replay"),
+    "arena": ("Arena", "studies.arena"),
     "tuning": ("Tuning", "studies.tuning"),
     "datasets": ("Data", "datasets"),
     "paper": ("The paper's experiments", "studies.paper"),

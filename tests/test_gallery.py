@@ -27,6 +27,7 @@ KERNELS = {
     "11": "Simplex5",
     "12": "Simplex5",
     "13": "Simplex3",
+    "14": "Box5",
 }
 KERNELS |= dict.fromkeys(("02", "03", "06", "08", "09"), "L2Ball5")
 SCRIPTS = [

@@ -150,11 +150,18 @@ FIGURES = {
     "draw_heat": lambda: show.draw_heat(
         {"": show.Heat([1.0, 2.0], [1.0, 2.0], noise(0, 2, 2))}, "x", "y", "cost"
     ),
+    "draw_matrix": lambda: show.draw_matrix(
+        1.0 + noise(0, 3, 2) ** 2, ["GD", "auto"], ["a", "a", "b"], "ratio"
+    ),
     "draw_movement": lambda: show.draw_movement(LINE, LINE, {"greedy": LINE}),
     "draw_panels": lambda: show.draw_panels({"one": show.Lines(LINE, {"GD": LINE}, {}, {}, {})}, "k", "cost"),
     "draw_pareto": lambda: show.draw_pareto({"GD": 1.0}, {"GD": 2.0}),
     "draw_phases": lambda: show.draw_phases(2, 5),
     "draw_points": lambda: show.draw_points(noise(0, 5, 2)),
+    "draw_ranks": lambda: show.draw_ranks({"GD": 1.2, "auto": 2.0, "fixed": 2.8}, 1.0),
+    "draw_ratios": lambda: show.draw_ratios(
+        {"GD": (2.0, 1.5, 3.0), "auto": (0.9, 0.8, 1.0)}, "ratio", ["auto"]
+    ),
     "draw_sequence": lambda: show.draw_sequence(np.ones(4), np.ones(4)),
     "draw_snapshots": lambda: show.draw_snapshots(outline(kl.L1Ball(2)), {"GD": noise(0, 3, 2)}),
     "draw_step": lambda: show.draw_step(

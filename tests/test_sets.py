@@ -281,3 +281,15 @@ def test_a_set_without_whole_points_refuses_and_has_none(domain):
     ):
         with pytest.raises(TypeError, match="has no whole points; check_whole refuses it"):
             ask()
+
+
+@pytest.mark.parametrize(
+    "domain", [kl.Simplex(5), kl.Simplex(12, 2.5), kl.L1Ball(5), kl.L2Ball(5), kl.Box(-1.0, 2.0)], ids=repr
+)
+@given(seed=st.integers(0, 2**16))
+def test_a_point_among_many_is_projected_as_it_is_alone(domain, seed):
+    """To the last digit: what a learner plays many rounds at once an agent plays one by one."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=(200, domain.dim)) * rng.choice([0.1, 1.0, 5.0], size=(200, 1))
+    assert np.array_equal(domain.nearest(y), [domain.nearest(point) for point in y])
+    assert np.array_equal(domain.lowest(y), [domain.lowest(point) for point in y])

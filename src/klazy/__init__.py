@@ -24,6 +24,7 @@ from klazy.sets import *
 from klazy.theory import certify, certify_experts
 
 if _TYPE_CHECKING:
+    from klazy.studies import arena as arena
     from klazy.studies.sweep import Study as Study
     from klazy.studies.sweep import Sweep as Sweep
     from klazy.studies.sweep import load_sweep as load_sweep
@@ -58,21 +59,25 @@ __all__ += movement.__all__
 __all__ += schedules.__all__
 __all__ += sets.__all__
 
-# They need pydantic, so they are imported when they are asked for, and ``from klazy import *`` leaves them out.
+# They are imported when they are asked for, since they are large or need pydantic; ``from klazy import *`` leaves them out.
 _OF_SWEEPS = ("Study", "Sweep", "load_sweep", "sweep")
+_LATER = ("arena", *_OF_SWEEPS)
 
 
 def __getattr__(name: str) -> _Any:
-    if name not in _OF_SWEEPS:
+    if name not in _LATER:
         raise AttributeError(f"module 'klazy' has no attribute {name!r}")
+    from importlib import import_module
+
     try:
-        from klazy.studies import sweep as sweeps
+        if name == "arena":
+            return import_module("klazy.studies.arena")
+        return getattr(import_module("klazy.studies.sweep"), name)
     except ModuleNotFoundError as missing:
         raise ImportError(
             f"{name} needs {missing.name}, which is not installed; pip install 'klazy[cli]'."
         ) from missing
-    return getattr(sweeps, name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_OF_SWEEPS]
+    return [*globals(), *_LATER]

@@ -1,5 +1,6 @@
 """Files that survive a crash: written whole or not at all, and locks that die with their owner."""
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,14 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def hash_sources(*places: Path) -> str:
+    """A hash of Python files and of all such in folders, so that results of an edited version are not taken for another's."""
+    files: list[Path] = []
+    for place in places:
+        files += sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def lock_file(path: Path, owner: str, *, wait: bool) -> Any:

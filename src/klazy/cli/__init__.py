@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import klazy
-from klazy.cli import replay, reproduce, sweep
+from klazy.cli import arena, replay, reproduce, sweep
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,6 +19,7 @@ app.command("reproduce", short_help="Make the paper's figures and tables, and an
 app.command("list", short_help="Name every part of the reproduction.")(reproduce.list_parts)
 app.command("replay", short_help="Tell what laziness would have saved on your own trace.")(replay.replay)
 app.add_typer(sweep.app, name="sweep", short_help="Play a study of many runs, here or on a cluster.")
+app.command("arena", short_help="Rank all learners, and yours, over a suite of games.")(arena.arena)
 
 
 def _print_version(wanted: bool) -> None:

@@ -17,12 +17,17 @@ def simplex_part(v: Array, total: float) -> Array:
     """
     v = v - v.max(axis=-1, keepdims=True)
     theta = np.full_like(v[..., :1], -total)
-    count = np.inf
+    count = np.full(theta.shape, np.inf)
+    found = count < 0.0  # nowhere
     while True:
         excess = np.maximum(v - theta, 0.0)
         active = np.count_nonzero(excess, axis=-1, keepdims=True)
-        theta = theta + (excess.sum(axis=-1, keepdims=True) - total) / active
-        if (active >= count).all():
+        following = theta + (excess.sum(axis=-1, keepdims=True) - total) / active
+        theta = np.where(
+            found, theta, following
+        )  # one point among many is projected as it is alone, to the last digit
+        found = found | (active >= count)
+        if found.all():
             return np.maximum(v - theta, 0.0)
         count = np.minimum(active, count)
 

@@ -7,6 +7,7 @@ from klazy.show.export import write_figure
 from klazy.show.heat import Heat, draw_heat
 from klazy.show.lines import Lines, draw_curves, draw_lines, draw_panels
 from klazy.show.plane import draw_greedy_and_lazy, draw_snapshots
+from klazy.show.ranks import draw_matrix, draw_ranks, draw_ratios
 from klazy.show.runs import draw_certificate, draw_movement, draw_points, draw_run
 from klazy.show.steps import draw_step
 from klazy.show.style import choose_looks
@@ -28,11 +29,14 @@ __all__ = [
     "draw_greedy_and_lazy",
     "draw_heat",
     "draw_lines",
+    "draw_matrix",
     "draw_movement",
     "draw_panels",
     "draw_pareto",
     "draw_phases",
     "draw_points",
+    "draw_ranks",
+    "draw_ratios",
     "draw_run",
     "draw_sequence",
     "draw_snapshots",

@@ -11,7 +11,6 @@ from klazy.show.style import (
     COLOURS,
     GREY,
     OTHERS,
-    RED,
     WIDE,
     choose_looks,
     count_columns,
@@ -47,7 +46,7 @@ def draw_pareto(
     edge.sort(key=lambda name: switching[name])
     ax.plot([switching[n] for n in edge], [hitting[n] for n in edge], color=GREY, linewidth=0.8, zorder=0.0)
     if optimum is not None:
-        ax.plot(*np.transpose([optimum]), "*", color=RED, markersize=9.0, label="optimum in hindsight")
+        ax.plot(*np.transpose([optimum]), "*", color="black", markersize=9.0, label="optimum in hindsight")
     _draw_level(ax, min(near, key=cost.__getitem__), cost)
     ax.set_xlabel("paid for moving", fontsize=8)
     ax.set_ylabel("paid for the decisions", fontsize=8)

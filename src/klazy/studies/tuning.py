@@ -14,11 +14,25 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from klazy.base.checks import Array
+from klazy.sets import ConvexSet
 
-__all__ = ["Candidate", "Contender", "Player", "Score", "Tuned", "rank", "score", "tune"]
+__all__ = [
+    "Candidate",
+    "Contender",
+    "Player",
+    "Score",
+    "Tuned",
+    "choose_lags",
+    "choose_sigmas",
+    "rank",
+    "refine_values",
+    "score",
+    "tune",
+]
 
 TIE = 1e-10  # of what was paid, below which a difference is rounding
 THREADS = 8
+SPAN = (1e-2, 1e2)  # of sigma, about the scale of theory
 Charge = Callable[[Array, Array, Array | None], tuple[float, float]]
 """``charge(rows, points, before)``: hitting and switching of points played while these rows come, from the one before."""
 Measure = Callable[[Sequence[Any]], Iterable[float]]
@@ -79,11 +93,11 @@ class Contender(NamedTuple):
         """As many candidates again, between the best and its neighbours."""
         if not self.axes:
             return []
-        finer = {name: _refine_values(values, best.parameters[name]) for name, values in self.axes.items()}
+        finer = {name: refine_values(values, best.parameters[name]) for name, values in self.axes.items()}
         return self.make_candidates(finer)
 
 
-def _refine_values(values: list[float], best: float) -> list[float]:
+def refine_values(values: list[float], best: float) -> list[float]:
     """As many values as there are, from the one before the best to the one after it; whole numbers stay whole."""
     at = values.index(best)
     low = values[max(at - 1, 0)]
@@ -92,6 +106,17 @@ def _refine_values(values: list[float], best: float) -> list[float]:
     if isinstance(best, int):
         return sorted({round(value) for value in finer})
     return finer.tolist()
+
+
+def choose_lags(n: int, count: int) -> list[float]:
+    """Numbers of rounds from 2 to half of the n that there are, ``count`` of them, or as many as differ."""
+    return sorted({round(lag) for lag in np.geomspace(2, max(2, n / 2), count)})
+
+
+def choose_sigmas(size: float, n: int, domain: ConvexSet, count: int) -> list[float]:
+    """Values of sigma about that of theory for n rounds with gradients of this size."""
+    scale = size * np.sqrt(n) / domain.scale
+    return (scale * np.geomspace(*SPAN, count)).tolist()
 
 
 class Tuned(NamedTuple):

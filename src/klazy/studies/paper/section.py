@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from klazy import show
 from klazy.base.checks import refusal
+from klazy.base.files import hash_sources
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -120,9 +121,8 @@ def list_versions() -> dict[str, str]:
 
 @cache
 def _hash_sources() -> str:
-    """A hash of klazy's own files, so that results of an edited version are not taken for those of another."""
-    files = sorted(PACKAGE.rglob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    """A hash of klazy's own files."""
+    return hash_sources(PACKAGE)
 
 
 def describe_gap(value: float, than: float) -> str:

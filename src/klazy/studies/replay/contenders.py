@@ -29,13 +29,12 @@ from klazy.learners import (
 )
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.setup import Setup
-from klazy.studies.tuning import Contender, Player
+from klazy.studies.tuning import Contender, Player, choose_lags, choose_sigmas
 
 CANDIDATES = 120  # of each contender that has parameters, or so many as differ: half of them round the best of the others
 MANY = CANDIDATES // 2  # values of a single parameter, in each half
 SOME = 12  # values of the first of two parameters, in each half
 FEW = 5  # values of the second
-SPAN = (1e-2, 1e2)  # of sigma, about the scale of theory
 SAMPLE = 2000  # rows from which that scale is found
 LARGE = 10**6  # numbers of a trace, beyond which the best fixed point is that for the average row
 
@@ -66,12 +65,11 @@ def list_contenders(
         g = g - g.mean(axis=1, keepdims=True)  # what all coordinates have in common decides nothing there
     sizes = np.linalg.norm(g, axis=1)
     size = float(np.sqrt((sizes**2).mean())) or 1.0
-    scale = size * np.sqrt(n) / domain.scale
-    sigmas = (scale * np.geomspace(*SPAN, MANY)).tolist()
-    few_sigmas = (scale * np.geomspace(*SPAN, SOME)).tolist()
-    lags = _choose_lags(n, MANY)
-    many_lags = _choose_lags(n, SOME)
-    few_lags = _choose_lags(n, FEW)
+    sigmas = choose_sigmas(size, n, domain, MANY)
+    few_sigmas = choose_sigmas(size, n, domain, SOME)
+    lags = choose_lags(n, MANY)
+    many_lags = choose_lags(n, SOME)
+    few_lags = choose_lags(n, FEW)
 
     def make_player(make: Callable[..., Learner[Any]]) -> Callable[..., Player]:
         return lambda **point: Learning(make(domain, **point), setup)
@@ -106,11 +104,6 @@ def list_contenders(
         Contender("SAder-k", "lazy", make_player(theory), {}),
         Contender("auto", "lazy", make_player(partial(auto, movement=setup.movement)), {}),
     ]
-
-
-def _choose_lags(n: int, count: int) -> list[float]:
-    """Numbers of rounds from 2 to half of what there is."""
-    return sorted({round(lag) for lag in np.geomspace(2, max(2, n / 2), count)})
 
 
 def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:

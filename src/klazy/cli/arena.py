@@ -1,0 +1,97 @@
+"""``klazy arena``: every learner and rule over one suite of games, and yours among them."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from klazy.base.checks import refusal
+from klazy.base.files import write_durably
+from klazy.base.parallel import WorkerLost
+from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
+
+OUT = Path("arena")
+FRESH = 100  # the first seed that nothing was designed on
+
+
+def arena(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A look in a minute: fewer games, and shorter ones.")
+    ] = False,
+    fresh: Annotated[
+        int | None,
+        typer.Option(
+            min=FRESH,
+            max=2**32 - 2,
+            help="Draw the synthetic games anew, from this seed on; those below 100 were used to design learners.",
+            show_default=False,
+        ),
+    ] = None,
+    learner: Annotated[
+        list[str] | None,
+        typer.Option(help="Your own as module:Class or module:function, in this folder too; needs --trust."),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Import and call your own learners: they may do anything.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Play one family of games; may be given more than once.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Where games are kept, and the page arena.html is written.")
+    ] = OUT,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes; 1 plays in this one.", show_default="as many as cores"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Rank every learner and rule over a fixed suite of games, beside certified optima; put your own among them.
+
+    Stop it at any moment, and start it again: games that were played are kept.
+
+    \b
+    Examples:
+      klazy arena --quick
+      klazy arena --fresh 1000
+      klazy arena --quick --learner mine:Mine --trust
+    """  # fmt: skip
+    from klazy.studies.arena import play_suite
+    from klazy.studies.arena.contenders import import_own
+    from klazy.studies.arena.page import answer, make_report, warn
+    from klazy.studies.arena.table import shorten
+
+    if learner and trust and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # installed modules come before those of this folder
+    own = import_own(learner or [], trust)
+    seed = 0 if fresh is None else fresh
+    with show_progress() as bar:
+        task = bar.add_task("playing", total=None)
+        try:
+            found = play_suite(
+                own,
+                seed=seed,
+                quick=quick,
+                only=only or (),
+                out=out,
+                jobs=jobs,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+        except WorkerLost as lost:
+            remedy = "give fewer --jobs, games that were played are kept"
+            raise refusal("arena", "workers that live", "one", lost, remedy) from None
+    if as_json:
+        print(json.dumps(found.to_dict()))
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    page = out / "arena.html"
+    write_durably(page, make_report(found, read_command_line()).encode())
+    say("\n".join([*warn(found), *answer(found)]))
+    print()
+    print_table(shorten(found.rank()))
+    for name, why in found.missing.items():
+        say(f"not played: {name}, {why}")
+    say(str(page))

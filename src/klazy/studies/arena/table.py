@@ -1,0 +1,271 @@
+"""What a played suite comes to: ratios of costs above the optimum, ranks, and games that went badly."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from klazy.base.checks import Array
+from klazy.studies.arena.contenders import FIXED, OWN, SELF_TUNED, TUNED, Contender
+from klazy.studies.arena.play import Played
+from klazy.studies.arena.suite import VERSION
+
+FLOOR = (
+    1e-3  # of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio
+)
+CLEARLY = 1.02  # times the best tuned one, from where on a game counts as lost
+NEVER = 1.05  # times what never moving pays above the optimum, from where on a game is named
+CONTENT = 1.0  # per cent of the spread: a game in which never moving is nearer to the optimum has nothing to be gained
+DRAWS = 2000  # of the bootstrap
+LEVEL = 0.05
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Arena:
+    """A played suite: its games and contenders, and what each contender paid in every game.
+
+    ``micros`` are microseconds of a round by contender, ``missing`` what was not played, and why.
+    """
+
+    games: list[Played]
+    contenders: list[Contender]
+    seed: int = 0
+    quick: bool = False
+    only: tuple[str, ...] = ()
+    micros: dict[str, float] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the contenders, in the order of the columns of :attr:`above` and :attr:`ratios`."""
+        return [contender.name for contender in self.contenders]
+
+    @cached_property
+    def floors(self) -> Array:
+        """Of every game, of shape (games, 1)."""
+        return FLOOR * np.array([[game.scale] for game in self.games])
+
+    @cached_property
+    def above(self) -> Array:
+        """Cost above the optimum with the floor, of shape (games, contenders); nobody is below the floor."""
+        paid = [[game.outcomes[name].cost - game.best.cost for name in self.names] for game in self.games]
+        return np.maximum(paid, 0.0) + self.floors
+
+    @cached_property
+    def _tuned(self) -> list[int]:
+        return [at for at, contender in enumerate(self.contenders) if contender.kind == TUNED]
+
+    @cached_property
+    def best_tuned(self) -> Array:
+        """The least of all tuned contenders in every game."""
+        return self.above[:, self._tuned].min(axis=1)
+
+    @cached_property
+    def picked(self) -> Array:
+        """What the tuned contender paid that was best on the first half: the one that a user would have picked."""
+        first = np.array([[game.outcomes[name].first for name in self.names] for game in self.games])
+        chosen = np.array(self._tuned)[first[:, self._tuned].argmin(axis=1)]
+        return self.above[np.arange(len(self.games)), chosen]
+
+    @cached_property
+    def hindsight(self) -> Array:
+        """The least of all candidates of all tuned contenders, chosen on the very rounds that are scored."""
+        tuned = [self.names[at] for at in self._tuned]
+        paid = [min(game.outcomes[name].hindsight for name in tuned) - game.best.cost for game in self.games]
+        return np.maximum(paid, 0.0) + self.floors[:, 0]
+
+    @cached_property
+    def ratios(self) -> Array:
+        """To the best tuned contender, of shape (games, contenders)."""
+        return self.above / self.best_tuned[:, None]
+
+    @cached_property
+    def sequences(self) -> NDArray[np.int64]:
+        """The number of the sequence of each game: games of one sequence differ in price alone."""
+        names = [game.entry.sequence for game in self.games]
+        known = {name: at for at, name in enumerate(dict.fromkeys(names))}
+        return np.array([known[name] for name in names])
+
+    def bootstrap(self, logs: Array) -> tuple[float, float]:
+        """The 95 % interval of a geometric mean; whole sequences are drawn, for their games are alike."""
+        count = int(self.sequences[-1]) + 1
+        sums = np.bincount(self.sequences, logs, count)
+        sizes = np.bincount(self.sequences, minlength=count)
+        drawn = np.random.default_rng(0).integers(count, size=(DRAWS, count))
+        means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+        low, high = np.exp(np.quantile(means, (0.025, 0.975))).tolist()
+        return low, high
+
+    def rank(self) -> list[Row]:
+        """A row for each contender, the best first: geometric means of ratios, and how often and where it loses."""
+        rows = []
+        ranks = dict(zip(self.names, self.average_ranks.tolist(), strict=True))
+        for at, contender in enumerate(self.contenders):
+            logs = np.log(self.ratios[:, at])
+            low, high = self.bootstrap(logs)
+            worst = int(self.ratios[:, at].argmax())
+            rows.append(
+                {
+                    "contender": contender.name,
+                    "told": contender.kind,
+                    "best_tuned": _mean(self.ratios[:, at]),
+                    "low": low,
+                    "high": high,
+                    "picked": _mean(self.above[:, at] / self.picked),
+                    "hindsight": _mean(self.above[:, at] / self.hindsight),
+                    "worse_by_2_%": float((self.ratios[:, at] > CLEARLY).mean()),
+                    "within_2_%": float((self.above[:, at] <= CLEARLY * self.above.min(axis=1)).mean()),
+                    "rank": ranks[contender.name],
+                    "worst_ratio": float(self.ratios[worst, at]),
+                    "worst_game": self.games[worst].entry.name,
+                    "us_per_round": self.micros.get(contender.name),
+                }
+            )
+        return sorted(rows, key=lambda row: row["best_tuned"])
+
+    @cached_property
+    def average_ranks(self) -> Array:
+        """Of every contender, averaged over games."""
+        from scipy.stats import rankdata
+
+        return rankdata(self.above, axis=1).mean(axis=0)
+
+    def find_critical_difference(self) -> float:
+        """Nemenyi's: average ranks that differ by less may be luck. Sequences count, not games, which are not independent."""
+        from scipy.stats import studentized_range
+
+        k = len(self.contenders)
+        n = int(self.sequences[-1]) + 1
+        return float(studentized_range.ppf(1.0 - LEVEL, k, np.inf) / np.sqrt(2.0)) * np.sqrt(
+            k * (k + 1) / (6.0 * n)
+        )
+
+    def test_ranks(self) -> float:
+        """Friedman's probability that ranks as different as these are luck; again sequences count."""
+        from scipy.stats import chi2
+
+        k = len(self.contenders)
+        n = int(self.sequences[-1]) + 1
+        statistic = 12.0 * n / (k * (k + 1)) * ((self.average_ranks - (k + 1) / 2.0) ** 2).sum()
+        return float(chi2.sf(statistic, k - 1))
+
+    def group(self, key: str) -> list[Row]:
+        """The ratios by ``"family"``, ``"place"`` or ``"price"``: a row each, a column for every contender."""
+        values = [getattr(game.entry, key) for game in self.games]
+        rows = []
+        for value in dict.fromkeys(values):
+            own = np.array([each == value for each in values])
+            row = {key: f"{value:g}" if isinstance(value, float) else value, "games": int(own.sum())}
+            row |= {name: _mean(self.ratios[own, at]) for at, name in enumerate(self.names)}
+            rows.append(row)
+        return rows
+
+    def list_worse_than_fixed(self) -> list[Row]:
+        """The games in which a self-tuned contender or one's own is clearly above never moving, the worst first."""
+        if FIXED not in self.names:
+            return []
+        still = self.above[:, self.names.index(FIXED)]
+        rows = []
+        for at, contender in enumerate(self.contenders):
+            if contender.kind not in (SELF_TUNED, OWN):
+                continue
+            for i in np.flatnonzero(self.above[:, at] > NEVER * still):
+                game = self.games[i]
+                rows.append(
+                    {
+                        "contender": contender.name,
+                        "game": game.entry.name,
+                        "against_never_moving": float(self.above[i, at] / still[i]),
+                        "to_be_gained_%": 100.0 * float(still[i] / game.scale - FLOOR),
+                    }
+                )
+        return sorted(rows, key=lambda row: -row["against_never_moving"])
+
+    def average_payments(self) -> tuple[dict[str, float], dict[str, float], tuple[float, float]]:
+        """Switching, and hitting above the optimum's, in shares of the spread, averaged over games; last the optimum's own."""
+        switching = {}
+        hitting = {}
+        for name in self.names:
+            pairs = [(game, game.outcomes[name]) for game in self.games]
+            switching[name] = float(np.mean([each.switching / game.scale for game, each in pairs]))
+            hitting[name] = float(
+                np.mean([(each.hitting - game.best.hitting) / game.scale for game, each in pairs])
+            )
+        moved = float(np.mean([game.best.switching / game.scale for game in self.games]))
+        return switching, hitting, (moved, 0.0)
+
+    def to_dict(self) -> Row:
+        """Everything as one object that JSON holds."""
+        games = []
+        for game in self.games:
+            paid = {name: game.outcomes[name].cost - game.best.cost for name in self.names}
+            games.append(
+                {
+                    "game": game.entry.name,
+                    **game.entry._asdict(),
+                    "scale": game.scale,
+                    "optimum": game.best.cost,
+                }
+                | {"gap": game.best.gap, "above_optimum": paid}
+            )
+        return {
+            "suite": VERSION,
+            "seed": self.seed,
+            "quick": self.quick,
+            "only": list(self.only),
+            "games": games,
+            "ranking": self.rank(),
+            "by_family": self.group("family"),
+            "by_price": self.group("price"),
+            "critical_difference": self.find_critical_difference(),
+            "worse_than_never_moving": self.list_worse_than_fixed(),
+            "not_played": self.missing,
+        }
+
+    def __repr__(self) -> str:
+        best = self.rank()[0]
+        return f"Arena({len(self.games)} games, {len(self.contenders)} contenders, best: {best['contender']})"
+
+    def __str__(self) -> str:
+        lines = [f"{'contender':20}{'best tuned':>12}{'picked':>9}{'hindsight':>11}{'lost by 2 %':>13}"]
+        for row in self.rank():
+            shares = f"{row['best_tuned']:12.3f}{row['picked']:9.3f}{row['hindsight']:11.3f}"
+            lines.append(f"{row['contender']:20}{shares}{row['worse_by_2_%']:13.0%}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from klazy.base.html import make_card, make_table
+
+        about = f"suite {VERSION}, {len(self.games)} games"
+        return make_card("Arena", about, make_table(shorten(self.rank()), 3))
+
+
+def _mean(ratios: Array) -> float:
+    """The geometric mean."""
+    return float(np.exp(np.log(ratios).mean()))
+
+
+def shorten(ranking: Sequence[Row]) -> list[Row]:
+    """The ranking as it is shown: shares in per cent, an interval in one cell."""
+    rows = []
+    for row in ranking:
+        rows.append(
+            {
+                "contender": row["contender"],
+                "told": row["told"],
+                "best tuned = 1": round(row["best_tuned"], 3),
+                "95 % interval": f"{row['low']:.2f} to {row['high']:.2f}",
+                "picked = 1": round(row["picked"], 3),
+                "hindsight = 1": round(row["hindsight"], 3),
+                "lost by 2 %": f"{row['worse_by_2_%']:.0%}",
+                "among the best": f"{row['within_2_%']:.0%}",
+                "rank": round(row["rank"], 2),
+                "worst": f"{row['worst_ratio']:.3g} in {row['worst_game']}",
+                "us a round": row["us_per_round"] and round(row["us_per_round"], 2),
+            }
+        )
+    return rows

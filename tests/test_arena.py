@@ -1,0 +1,350 @@
+"""The arena: games stay as they are, parameters come from the first half, nobody beats the optimum, nothing is played twice."""
+
+import json
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from command import call_klazy
+from klazy import show
+from klazy.base.checks import Refused
+from klazy.studies.arena import VERSION, Arena, execute, list_games, play, suite
+from klazy.studies.arena.adapters import list_outside
+from klazy.studies.arena.contenders import (
+    FIXED,
+    OUTSIDE,
+    OWN,
+    SELF_TUNED,
+    TUNED,
+    Contender,
+    Facts,
+    find_missing,
+    import_own,
+    list_contenders,
+    make_own,
+)
+from klazy.studies.arena.play import Best, Outcome, Played, Task, find_optimum, play_contender, play_task
+from klazy.studies.arena.suite import Entry
+
+GAMES = Path(__file__).with_name("arena.json")  # of version 1
+GRID = {"sigma": ("sigma", 4)}
+SMALL = [
+    Contender(FIXED, TUNED, lambda: None),
+    Contender("GD", TUNED, kl.GD, GRID),
+    Contender("LazyGD", TUNED, kl.LazyGD, GRID),
+    Contender("auto", SELF_TUNED, kl.auto),
+]
+TINY = [Entry("regimes", "box", price, seed, 120) for seed in (0, 1) for price in (0.3, 3.0)]
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    """Four short games and four contenders."""
+    monkeypatch.setattr(execute, "list_games", lambda seed, quick: TINY)
+    monkeypatch.setattr(execute, "list_contenders", lambda: SMALL)
+    monkeypatch.setattr(execute, "find_cache", lambda: tmp_path / "cache")
+    return partial(execute.play_suite, jobs=1)
+
+
+class TestTheSuite:
+    def test_a_version_has_the_same_games_for_ever(self):
+        """The size of its rows and the price of moving: whoever changes a game needs a new version, and a new file."""
+        assert VERSION == "1"
+        told = {}
+        for entry in list_games(7):
+            if entry.price == 3.0 and entry.seed != 8 and entry.family != "stocks":
+                game = entry.make()
+                size = np.abs(game.costs.arrays()[0]).sum()
+                told[entry.sequence] = f"{size:.8g} {game.movement.weight:.8g}"
+        assert told == json.loads(GAMES.read_text(encoding="utf-8"))
+
+    def test_names_are_unique_and_only_drawn_games_change_with_the_seed(self):
+        for quick in (False, True):
+            games = list_games(quick=quick)
+            assert len({entry.name for entry in games}) == len(games)
+            data = {entry for entry in games if entry.seed is None}
+            assert data == {entry for entry in list_games(500, quick=quick) if entry.seed is None} != set()
+            assert {entry.seed for entry in list_games(500, quick=quick)} <= {None, 500, 501}
+
+    def test_games_of_one_sequence_differ_in_price_alone(self):
+        cheap, dear = (Entry("AR(1)", "simplex", price, 3, 200).make() for price in (0.1, 30.0))
+        assert cheap.costs is dear.costs
+        assert dear.movement.weight == pytest.approx(300.0 * cheap.movement.weight, rel=1e-12)
+
+    @pytest.mark.parametrize("place", suite.PLACES)
+    def test_at_a_price_of_one_crossing_the_set_costs_what_a_round_differs_by(self, place):
+        game = Entry("i.i.d.", place, 1.0, 0, 400).make()
+        g = game.costs.arrays()[0][: game.half]
+        ends = game.domain.argmin_linear(g), game.domain.argmin_linear(-g)
+        spread = np.vecdot(g, ends[1] - ends[0]).mean()
+        crossing = game.movement.weight * game.movement.distance(ends[1] - ends[0]).max()
+        assert crossing == pytest.approx(spread, rel=1e-12)
+
+    def test_an_unknown_family_is_refused(self):
+        with pytest.raises(Refused, match=r"arena needs a family among phases, bursts, .*, got family=tides"):
+            Entry("tides", "box", 1.0, 0, 10).make()
+
+
+class TestAGame:
+    def test_a_score_is_what_run_pays_in_the_second_half(self):
+        game = TINY[0].make()
+        found = play_contender(game, Facts(game), SMALL[1])
+        trace = kl.run(kl.GD(game.domain, found.parameters["sigma"]), game.costs, movement=game.movement)
+        assert found.first == pytest.approx((trace.hitting + trace.switching)[: game.half].sum(), rel=1e-9)
+        assert found.hitting == pytest.approx(trace.hitting[game.half :].sum(), rel=1e-9)
+        assert found.switching == pytest.approx(trace.switching[game.half :].sum(), rel=1e-9)
+        assert found.candidates == 8
+        assert found.hindsight <= found.cost
+
+    def test_parameters_come_from_the_first_half_alone(self):
+        game = TINY[0].make()
+        g = game.costs.arrays()[0].copy()
+        g[game.half :] *= -3.0
+        other = replace(game, setting=replace(game.setting, costs=kl.LinearCosts(g)))
+        for contender in SMALL[1:3]:
+            told, changed = (play_contender(each, Facts(each), contender) for each in (game, other))
+            assert told.parameters == changed.parameters
+            assert told.first == changed.first
+            assert told.cost != changed.cost
+
+    def test_the_fixed_point_is_the_first_halfs_best(self):
+        game = TINY[1].make()
+        found = play_contender(game, Facts(game), SMALL[0])
+        g = game.costs.arrays()[0]
+        x = game.domain.argmin_linear(g[: game.half].sum(axis=0))
+        assert (found.hitting, found.switching) == (pytest.approx((g[game.half :] @ x).sum()), 0.0)
+
+    def test_nobody_is_below_the_optimum(self):
+        curved = Entry("demand", "wandering", 3.0, 0, 200)
+        for entry in (TINY[0], curved):
+            played = play_task(Task(entry, SMALL, None))
+            for outcome in played.outcomes.values():
+                assert outcome.cost >= played.best.lower_bound
+
+    def test_an_optimum_is_found_once(self, tmp_path, monkeypatch):
+        game = TINY[0].make()
+        found = find_optimum(game, tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(play, "offline_optimum", None)
+            assert find_optimum(game, tmp_path) == found
+        (file,) = tmp_path.iterdir()
+        file.write_text("{")
+        assert find_optimum(game, tmp_path) == found
+        assert find_optimum(TINY[1].make(), tmp_path) != found
+
+
+class TestContenders:
+    def test_every_contender_of_the_table_plays_or_is_named_as_missing(self):
+        names = [contender.name for contender in list_contenders()] + find_missing()
+        assert {"GD", "k-lazyGD", "dead band", "periodic", "ensemble_auto", "auto"} <= set(names)
+        assert len(set(names)) == len(names)
+
+    def test_a_learner_is_told_what_it_names(self):
+        def mine(movement, domain):
+            return kl.auto(domain, movement)
+
+        game = TINY[0].make()
+        made = make_own(mine).make_learner(game, Facts(game))
+        assert made == kl.auto(game.domain, game.movement)
+        assert make_own(kl.auto).name == "auto (yours)"
+
+    def test_what_cannot_be_made_is_refused(self):
+        with pytest.raises(Refused, match=r"a learner that nobody has to tune, got GD's argument=sigma"):
+            make_own(kl.GD, "GD")
+        with pytest.raises(Refused, match="arena needs a function that makes a learner, got learner=3"):
+            make_own(3)
+        game = TINY[0].make()
+        with pytest.raises(Refused, match="arena needs a learner from none, got it=NoneType"):
+            make_own(lambda domain: None, "none").make_learner(game, Facts(game))
+
+    def test_own_code_is_imported_only_if_it_is_trusted(self):
+        with pytest.raises(
+            Refused, match="--trust to import and call code of your own, got learner=klazy:auto"
+        ):
+            import_own(["klazy:auto"], trust=False)
+        with pytest.raises(Refused, match="module:Class or module:function, got learner=auto"):
+            import_own(["auto"], trust=True)
+        with pytest.raises(Refused, match="a learner that can be imported, got learner=klazy:nobody"):
+            import_own(["klazy:nobody"], trust=True)
+        (found,) = import_own(["klazy:auto"], trust=True)
+        assert (found.kind, found.make) == (OWN, kl.auto)
+
+    def test_models_of_other_packages_are_charged_for_what_they_play(self, monkeypatch):
+        """A stand-in for PyNOL, whose models are told a round after they have played it."""
+
+        class Follower:
+            def __init__(self, domain, T, G, *price, prior):
+                self.domain = domain
+                self.x = domain.init_x(prior)
+
+            def opt(self, env):
+                played = self.x
+                self.x = self.domain.project(played - 0.1 * env.grad_func(played))
+                return played, env.func(played), None
+
+        class Environment:
+            def __init__(self, func, grad_func):
+                self.func = func
+                self.grad_func = grad_func
+
+        contents = {"environment.environment": {"Environment": Environment}}
+        contents |= {
+            f"learner.models.dynamic.{name.lower()}": {name: Follower} for name in ("Ader", "Scream")
+        }
+        assert list_outside() == []
+        for path, names in contents.items():
+            parts = f"pynol.{path}".split(".")
+            for i in range(1, len(parts) + 1):
+                monkeypatch.setitem(sys.modules, ".".join(parts[:i]), ModuleType(parts[i - 1]))
+            vars(sys.modules[f"pynol.{path}"]).update(names)
+        monkeypatch.setattr(
+            sys.modules["pynol"], "environment", sys.modules["pynol.environment"], raising=False
+        )
+        game = TINY[0].make()
+        trace = kl.run(kl.GD(game.domain, 10.0), game.costs, movement=game.movement)
+        paid = (trace.hitting + trace.switching)[game.half :].sum()
+        for contender in list_outside():
+            assert contender.kind == OUTSIDE
+            assert play_contender(game, Facts(game), contender).cost == pytest.approx(paid, rel=1e-9)
+        assert len(list_outside()) == 2
+
+
+class TestTheWhole:
+    def test_what_was_played_is_not_played_again_but_ones_own_is(self, tiny, tmp_path, monkeypatch):
+        done = []
+        found = tiny(out=tmp_path, progress=lambda at, total: done.append((at, total)))
+        assert done == [(1, 4), (2, 4), (3, 4), (4, 4)]
+        tasks = []
+        monkeypatch.setattr(execute, "play_task", lambda task: tasks.append(task) or play_task(task))
+        assert tiny(out=tmp_path).games == found.games
+        assert tasks == []
+        own = make_own(lambda domain: kl.GD(domain, 1.0), "mine")
+        for _ in range(2):
+            tasks.clear()
+            again = tiny([own], out=tmp_path)
+            assert [[each.name for each in task.contenders] for task in tasks] == [["mine"]] * 4
+            assert again.names == [*found.names, "mine"]
+        torn, other, *_ = (tmp_path / "games").iterdir()
+        torn.write_bytes(torn.read_bytes()[:50])
+        other.write_text(json.dumps(json.loads(other.read_text()) | {"key": "of other code"}))
+        tasks.clear()
+        assert tiny(out=tmp_path).games == found.games
+        assert len(tasks) == 2
+
+    def test_a_learner_that_fails_is_named_with_its_game(self, tiny):
+        def broken(domain):
+            raise ZeroDivisionError("no idea")
+
+        with pytest.raises(
+            Refused,
+            match=r"got failed=broken in 'regimes, box, seed 0, price 0\.3'; ZeroDivisionError: no idea",
+        ):
+            tiny([make_own(broken)])
+
+    def test_the_command_plays_prints_and_writes(self, tiny, tmp_path):
+        (tmp_path / "mine_of_arena.py").write_text(
+            "import klazy\n\n\ndef mine(domain):\n    return klazy.GD(domain, 2.0)\n"
+        )
+        options = ("--out", "kept", "--jobs", 1)
+        ran = call_klazy("arena", *options, "--learner", "mine_of_arena:mine", "--trust", folder=tmp_path)
+        assert (ran.status, ran.stderr) == (0, "")
+        assert "mine, told only the set and the price: " in ran.stdout
+        page = (tmp_path / "kept" / "arena.html").read_text(encoding="utf-8")
+        assert page.count("data:image/svg+xml") == 4
+        assert 'src="http' not in page
+        for word in (f"suite {VERSION}", "MIT licence", "Nemenyi", "Seeds below 100", "GD", "mine"):
+            assert word in page
+        ran = call_klazy("arena", *options, "--json", folder=tmp_path)
+        told = json.loads(ran.stdout)
+        assert [row["contender"] for row in told["ranking"]] == [row["contender"] for row in tiny().rank()]
+        assert len(told["games"]) == 4
+        for arguments, said in [
+            (("--only", "tides"), "arena needs families among regimes, got only=tides"),
+            (("--learner", "mine_of_arena:mine"), "arena needs --trust"),
+        ]:
+            ran = call_klazy("arena", *options, *arguments, folder=tmp_path)
+            assert ran.status == 2
+            assert said in ran.stderr
+        assert call_klazy("arena", "--fresh", 99).status == 2
+
+    def test_compare_takes_functions(self, tiny):
+        found = kl.arena.compare(lambda domain: kl.LazyGD(domain, 3.0), jobs=1)
+        assert found.names[-1] == "<lambda>"
+        assert found.contenders[-1].kind == OWN
+        assert "&lt;lambda&gt;" in found._repr_html_()
+        assert str(found).splitlines()[0].split()[:4] == ["contender", "best", "tuned", "picked"]
+
+
+def make_arena(paid, firsts=None, hindsight=0.0):
+    """Games of one sequence each, with an optimum of 0 and a spread of 1000, in which contenders pay these costs."""
+    names = [FIXED, "tuned", "auto"]
+    contenders = [
+        Contender(FIXED, TUNED, kl.GD),
+        Contender("tuned", TUNED, kl.GD),
+        Contender("auto", SELF_TUNED, kl.auto),
+    ]
+    games = []
+    for i, row in enumerate(paid):
+        outcomes = {}
+        for j, name in enumerate(names):
+            first = row[j] if firsts is None else firsts[i][j]
+            outcomes[name] = Outcome(first, row[j], 0.0, row[j] - hindsight, 1, {})
+        games.append(Played(Entry("regimes", "box", 1.0, i, 10), 1000.0, Best(0.0, 0.0, 0.0, 0.0), outcomes))
+    return Arena(games, contenders)
+
+
+class TestTheTable:
+    def test_ratios_are_geometric_means_above_a_floor_of_a_thousandth_of_the_spread(self):
+        found = make_arena([[99.0, 49.0, 24.0], [49.0, 99.0, 199.0]])
+        rows = {row["contender"]: row for row in found.rank()}
+        assert rows["auto"]["best_tuned"] == pytest.approx(np.sqrt(25.0 / 50.0 * 200.0 / 50.0))
+        assert rows[FIXED]["best_tuned"] == pytest.approx(np.sqrt(2.0))
+        assert rows["auto"]["worse_by_2_%"] == 0.5
+        assert rows["auto"]["within_2_%"] == 0.5
+        assert (rows["auto"]["worst_ratio"], rows["auto"]["worst_game"]) == (4.0, found.games[1].entry.name)
+        assert rows["auto"]["low"] == pytest.approx(0.5)
+        assert rows["auto"]["high"] == pytest.approx(4.0)
+
+    def test_the_picked_one_was_best_on_the_first_half(self):
+        found = make_arena([[99.0, 49.0, 24.0]], firsts=[[1.0, 2.0, 0.0]], hindsight=25.0)
+        assert found.picked.tolist() == [100.0]
+        assert found.hindsight.tolist() == [25.0]
+
+    def test_who_is_below_the_optimum_by_its_gap_counts_as_at_it(self):
+        assert make_arena([[-0.5, 9.0, 9.0]]).above.tolist() == [[1.0, 10.0, 10.0]]
+
+    def test_games_worse_than_never_moving_are_named(self):
+        found = make_arena([[99.0, 49.0, 105.5], [99.0, 49.0, 103.0]])
+        (row,) = found.list_worse_than_fixed()
+        assert row["game"] == found.games[0].entry.name
+        assert row["against_never_moving"] == pytest.approx(1.065)
+        assert row["to_be_gained_%"] == pytest.approx(9.9)
+
+    def test_the_critical_difference_is_nemenyis(self):
+        """For three contenders and n games 2.343 sqrt(12 / 6n), by the table of Demsar (2006)."""
+        found = make_arena([[3.0, 2.0, 1.0]] * 8)
+        assert found.find_critical_difference() == pytest.approx(2.343 * np.sqrt(12.0 / 48.0), abs=1e-3)
+        assert found.average_ranks.tolist() == [3.0, 2.0, 1.0]
+        assert found.test_ranks() == pytest.approx(
+            np.exp(-8.0)
+        )  # chi-squared of 16 with two degrees of freedom
+
+    def test_groups_hold_all_games(self):
+        found = make_arena([[99.0, 49.0, 24.0], [49.0, 99.0, 199.0]])
+        (row,) = found.group("family")
+        assert (row["games"], row["auto"]) == (2, pytest.approx(np.sqrt(2.0)))
+        assert [row["price"] for row in found.group("price")] == ["1"]
+
+
+def test_bars_join_ranks_that_are_not_clearly_apart():
+    figure = show.draw_ranks({"a": 1.0, "b": 1.8, "c": 2.7, "d": 4.0}, 1.0)
+    bars = [line.get_xdata() for line in figure.axes[0].lines if line.get_linewidth() > 2.0]
+    spans = [(round(left + 0.04, 6), round(right - 0.04, 6)) for left, right in bars[:-1]]
+    assert spans == [(1.0, 1.8), (1.8, 2.7)]
+    assert np.ptp(bars[-1]) == pytest.approx(1.0)  # the scale
