@@ -76,7 +76,8 @@ class Leader(Learner[LeaderState]):
         Whether the ensemble runs beside it. Without it a round takes about half the time, and nothing is proved.
     family : Family, optional
         Of the costs whose rows it is told. It then knows what each expert really cost; an expert without a family is told the
-        gradient at its own point. By default it is told gradients, and costs are linear for it.
+        gradient at its own point. By default it is told gradients, and costs are linear for it. Told quadratic or pinball
+        rows, it compiles if all its experts have that family and compile.
 
     Examples
     --------
