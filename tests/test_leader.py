@@ -165,7 +165,40 @@ def test_rows_of_linear_costs_are_gradients():
 
 def test_what_has_no_kernel_is_named():
     learner = kl.Leader([kl.GD(BALL, 1.0)], kl.L2Movement(), family=kl.Quadratic())
-    assert find_missing_part(learner) == "the family Quadratic"
+    assert find_missing_part(learner) == "the gradients of GD"
+    learner = kl.Leader([kl.GD(BALL, 1.0)], kl.L2Movement(), family=kl.LogWealth())
+    assert find_missing_part(learner) == "the family LogWealth"
+
+
+class Told(kl.KLazyGD):
+    """An expert that is told rows, and takes them for gradients."""
+
+    rule = "k_lazy"
+
+    def __init__(self, domain: kl.ConvexSet, sigma: Any, k: int, family: kl.Family | None = None) -> None:
+        super().__init__(domain, sigma, k)
+        self._keep(family=family)
+
+
+# Compiled, pinball costs alone: a kernel takes seconds, and the two families differ in few lines.
+@pytest.mark.parametrize("name", ["PinballCosts", *(["QuadraticCosts"] if JIT_OFF else [])])
+def test_kernel_and_step_agree_on_rows(name):
+    costs: Any = costs_of(name, 60, 5, seed=3)
+    if name == "QuadraticCosts":
+        costs = kl.QuadraticCosts(costs.data, 0.7)
+    experts = [Told(BALL, sigma, k, costs.family) for sigma in (9.0, 2.0, 0.5) for k in (1, 5)]
+    learner = kl.Leader(experts, kl.L2Movement(0.1), family=costs.family)
+    compiled, step = (
+        kl.run(learner, costs, record="experts", engine=engine) for engine in ("compiled", "step")
+    )
+    assert len(set(step.leader)) > 1
+    for key in step.kept:
+        np.testing.assert_allclose(compiled.kept[key], step.kept[key], rtol=1e-11, atol=1e-12, err_msg=key)
+    agent = kl.Agent(learner)
+    assert agent.engine == "compiled"
+    for row in costs.data:
+        agent.update(row)
+    np.testing.assert_allclose(agent.x, step.state.x, atol=1e-12)
 
 
 def test_it_says_whom_it_follows_and_what_a_change_would_take():

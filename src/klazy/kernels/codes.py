@@ -105,8 +105,8 @@ NOISE_A = 4
 NOISE_B = 5
 PRICES = 6
 
-# what a leader knows, between an ensemble's head and its blocks: these numbers, the ensemble's point, and boards, each with a
-# number of every lane
+# what a leader knows, between an ensemble's head and its blocks: these numbers, the ensemble's point, a row with the 2 d
+# parameters of its family, and boards, each with a number of every lane
 PLACE = 0  # the lane of the expert that is followed
 SINCE = 1
 EXCESS = 2
@@ -132,7 +132,7 @@ def first_block(d):
 
 def first_board(d):
     """Where the numbers of every lane begin, in what a leader knows."""
-    return -(-(MIXED + d) // LINE) * LINE
+    return -(-(MIXED + 4 * d) // LINE) * LINE
 
 
 def code_of(part: object) -> int | None:

@@ -27,7 +27,7 @@ from klazy.kernels.codes import (
 from klazy.kernels.costs import COSTS
 from klazy.kernels.lane import spread, store
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.meta import clear, distance, gather, learn, mix, note
+from klazy.kernels.meta import clear, distance, gather, learn, mix, noise_of, note
 from klazy.kernels.prices import price_of
 from klazy.kernels.register import REGISTER
 from klazy.kernels.round import advance, link_round
@@ -138,9 +138,9 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
                 program,
                 work,
             )
-        r, factor = learn(
-            blocks, count, length, X, gradient, d, head, program, work, logging or row == rounds - 1
-        )
+        noise = noise_of(program, squared_norm(gradient, d))
+        noted = logging or row == rounds - 1
+        r, factor = learn(blocks, count, length, X, gradient, d, head, program, work, noise, noted)
         if logging:
             log[row, log.shape[1] - 3] = r
         move_on(blocks, count, length, factor, X, gradient, d, program, work)
@@ -174,7 +174,8 @@ def update(memory, g):
         store(
             pointer(blocks, block * length), GUESS, spread(-np.inf)
         )  # so that a saved agent goes on bit for bit
-    _, factor = learn(blocks, count, length, X, gradient, d, head, program, work, True)
+    noise = noise_of(program, squared_norm(gradient, d))
+    _, factor = learn(blocks, count, length, X, gradient, d, head, program, work, noise, True)
     move_on(blocks, count, length, factor, X, gradient, d, program, work)
     memory[T] += 1.0
     hold(scratch)

@@ -46,9 +46,11 @@ def find_missing_part(learner: Any, *parts: Any) -> str | None:
         return type(learner).__name__
     if rule in MANY:
         needed.append(learner.movement)
-        if getattr(learner, "curved", None) is not None:
-            return f"the family {type(learner.curved).__name__}"
+        if getattr(learner, "rows", ()) is None:
+            return f"the family {type(learner.family).__name__}"
         for expert in learner.experts:
+            if getattr(learner, "curved", None) not in (None, expert.family):
+                return f"the gradients of {type(expert).__name__}"
             if expert.experts:
                 return f"the nested {type(expert).__name__}"
             missing = find_missing_part(expert)
@@ -372,6 +374,8 @@ class LeaderLayout(EnsembleLayout):
         )  # fmt: skip
         memory[self.at : self.at + codes.MIXED] = about
         memory[self.mixed] = state.mixed
+        behind_row = self.mixed.stop + self.d
+        memory[behind_row : behind_row + 2 * self.d] = learner.rows[1]
         lanes = self.lanes.ravel()
         whose = np.where(lanes >= 0, lanes, -1 - lanes)
         memory[self._board(codes.BEHIND)] = state.behind[whose]
@@ -409,12 +413,12 @@ class LeaderLayout(EnsembleLayout):
     def sequence_kernel(self, cost: int) -> Any:
         from klazy.kernels.leader import sequence_kernel
 
-        return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d)
+        return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d, self.learner.rows[0])
 
     def update_kernel(self) -> Any:
         from klazy.kernels.leader import update_kernel
 
-        return update_kernel(self.learner.domain.code, self.rules, self.d)
+        return update_kernel(self.learner.domain.code, self.rules, self.d, self.learner.rows[0])
 
 
 def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:

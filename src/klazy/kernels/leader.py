@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.kernels.binding import FLOAT, compile_kernel, hold, link, local, once, pointer
+from klazy.kernels.binding import FLOAT, Lane, compile_kernel, hold, link, local, once, pointer
 from klazy.kernels.codes import (
     BEHIND,
     BLOCK_SIZE,
@@ -30,11 +30,11 @@ from klazy.kernels.codes import (
     MOVE_L2,
     MOVE_WEIGHT,
     MOVED,
-    NOISE_A,
-    NOISE_B,
     ORDER,
+    PINBALL,
     PLACE,
     PRICES,
+    QUADRATIC,
     RATE,
     RATE_RULE,
     REACH,
@@ -64,14 +64,55 @@ from klazy.kernels.lane import (
     where,
 )
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.meta import clear, diameter, distance, gather, hit, learn, mix, rate_of
+from klazy.kernels.meta import apart, clear, diameter, distance, gather, hit, learn, mix, noise_of, rate_of
 from klazy.kernels.prices import add_price, take_price
 from klazy.kernels.round import advance
 from klazy.kernels.sequence import reveal, squared_norm
 from klazy.kernels.update import SIGNATURE as UPDATE
 from klazy.kernels.update import gradient_fits
 
+# How costs told by their rows differ, coordinate by coordinate, and how steep they are. Behind a row g lie the 2 d parameters
+# of its family.
+
+
+def quadratic_apart(x, at, g, i, d):
+    return (x - at) * (x + at - 2.0 * g[i]) * (0.5 * g[d])
+
+
+def pinball_apart(x, at, g, i, d):
+    over = x - g[i]
+    at_over = at - g[i]
+    cost = where(over > 0.0, over * g[2 * d + i], over * -g[d + i])
+    return cost - where(at_over > 0.0, at_over * g[2 * d + i], at_over * -g[d + i])
+
+
+def quadratic_slope(x, g, i, d):
+    return g[d] * (x - g[i])
+
+
+def pinball_slope(x, g, i, d):
+    slope = 0.0
+    if x > g[i]:
+        slope = g[2 * d + i]
+    elif x < g[i]:
+        slope = -g[d + i]
+    return slope
+
+
+def linear_slope(x, g, i, d):
+    return g[i]
+
+
+FAMILIES = {
+    LINEAR: (apart, linear_slope),
+    QUADRATIC: (quadratic_apart, quadratic_slope),
+    PINBALL: (pinball_apart, pinball_slope),
+}
+
 # What a kernel chooses.
+TELLS_ROWS = False  # whether the experts are told rows, not gradients
+apart_plain = apart  # of plain numbers
+slope = linear_slope
 D = 0  # the dimension where it is a constant of the kernel, else 0
 ROOM = 0  # what a vector of every lane then takes
 WIDTH = 1  # numbers in a lane
@@ -103,12 +144,12 @@ def compare(q, g, at, d, move, weight, prices):
     if move == MOVE_L2:  # apart, so that its loop has no branch
         for i in range(d):
             delta = load(x, i) - at[i]
-            hits = hits + delta * g[i]
+            hits = hits + apart(load(x, i), spread(at[i]), g, i, d)
             paid = paid + delta * delta
     else:
         for i in range(d):
             delta = load(x, i) - at[i]
-            hits = hits + delta * g[i]
+            hits = hits + apart(load(x, i), spread(at[i]), g, i, d)
             paid = add_price(move, paid, delta, i, d, prices)
     return hits, take_price(move, paid) * weight
 
@@ -123,10 +164,7 @@ def follow(blocks, count, length, lead, g, d, program, noise, at, t):
     squares = board(lead, SQUARES, count, d)
     scores = board(lead, SCORE, count, d)
     place = int(lead[PLACE])
-    point = read_place(blocks, length, place, FIELDS)
     moved = read_place(blocks, length, place, MOVED)[0]
-    for i in range(d):
-        at[i] = point[i * WIDTH]
     low = spread(np.inf)
     high = spread(-np.inf)
     best = spread(np.inf)
@@ -173,7 +211,7 @@ def watch(lead, X, g, d, delta, noise):
     mixed = pointer(lead, MIXED)
     lost = 0.0
     for i in range(d):
-        lost += (X[i] - mixed[i]) * g[i]
+        lost += apart_plain(X[i], mixed[i], g, i, d)
     if abs(lost) > noise:
         lead[EXCESS] += lost
     within = lead[EXCESS] <= 2.0 * delta + 2.0 * lead[REACH]
@@ -193,7 +231,6 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
     p = pointer(program, PRICES + 2 * d)
     square = squared_norm(g, d)
     norm = math.sqrt(square)
-    noise = program[NOISE_A] * norm + program[NOISE_B]
     mixed = pointer(lead, MIXED)
     guarded = lead[GUARDED] > 0.0
     step = work
@@ -206,12 +243,19 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
         sums = local(ROOM)
         y = local(ROOM)
         u = local(ROOM)
+    point = read_place(blocks, length, int(lead[PLACE]), FIELDS)
+    steep = 0.0
+    for i in range(d):
+        step[i] = point[i * WIDTH]
+        steepness = slope(step[i], g, i, d)
+        steep += steepness * steepness
+    noise = noise_of(program, steep)
     follow(blocks, count, length, lead, g, d, program, noise, step, head[T])
     was_guarding = lead[GUARDING] > 0.0
     factor = 0.0
     r = 0.0
     if guarded:
-        r, factor = learn(blocks, count, length, mixed, g, d, head, program, work, noted)
+        r, factor = learn(blocks, count, length, mixed, g, d, head, program, work, noise, noted)
         watch(lead, X, g, d, head[V], noise)
     clear(sums, d)
     for block in range(count):
@@ -264,6 +308,9 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
         X = local(D)
         previous = local(D)
         gradient = local(D)
+    told = gradient
+    if TELLS_ROWS:
+        told = pointer(lead, MIXED + d)
     recording = xs.shape[0] > 0
     keeping = hitting.size > 0
     logging = log.shape[0] > 0
@@ -284,6 +331,8 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
         for i in range(d):
             dot += gradient[i] * X[i]
             previous[i] = X[i]
+            if TELLS_ROWS:
+                told[i] = g[i]
             if recording:
                 xs[row, i] = X[i]
         if IS_LINEAR:
@@ -298,10 +347,10 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
             switching[row] = paid
         if logging:
             line = pointer(log, row * log.shape[1])
-            account(blocks, count, length, lead, factor, X, gradient, d, line, head, program, work)
+            account(blocks, count, length, lead, factor, X, told, d, line, head, program, work)
         noted = logging or row == rounds - 1
         r, factor = play_on(
-            blocks, count, length, lead, X, gradient, d, head, program, work, noted
+            blocks, count, length, lead, X, told, d, head, program, work, noted
         )  # fmt: skip
         if logging and lead[GUARDED] > 0.0:
             log[row, 3 * count * WIDTH + 1] = r
@@ -355,36 +404,51 @@ def update(memory, g):
     lead = pointer(memory, first_block(d))
     blocks = pointer(lead, first_after_boards(count, d))
     program = pointer(blocks, count * length)
-    gradient = pointer(g, 0)
+    told = pointer(g, 0)
+    if TELLS_ROWS:
+        told = pointer(lead, MIXED + d)
+        for i in range(d):
+            told[i] = g[i]
     scratch = np.zeros(WORK * d)
     work = pointer(scratch, 0)
     for block in range(count):
         q = pointer(blocks, block * length)
         store(q, GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
-    play_on(blocks, count, length, lead, X, gradient, d, head, program, work, True)
+    play_on(blocks, count, length, lead, X, told, d, head, program, work, True)
     memory[T] += 1.0
     hold(scratch)
     return 0
 
 
-def sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], d: int) -> Any:
-    """The kernel that plays a whole sequence."""
-    return _sequence_kernel(set_code, cost, rules, constant_dim(d))
+def sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], d: int, told: int) -> Any:
+    """The kernel that plays a whole sequence; ``told`` is the family whose rows the experts are told."""
+    return _sequence_kernel(set_code, cost, rules, constant_dim(d), told)
 
 
 @once
-def _sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], constant_d: int) -> Any:
-    lane, chosen = choose_parts(set_code, rules, constant_d)
+def _sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], constant_d: int, told: int) -> Any:
+    lane, chosen = _choose_family(set_code, rules, constant_d, told)
     chosen |= {"IS_LINEAR": cost == LINEAR, "reveal": link(COSTS[cost], FLOAT)}
-    return compile_kernel(play, lane, SEQUENCE, (set_code, cost, constant_d, *rules), **chosen)
+    return compile_kernel(play, lane, SEQUENCE, (set_code, cost, told, constant_d, *rules), **chosen)
 
 
-def update_kernel(set_code: int, rules: tuple[int, ...], d: int) -> Any:
+def update_kernel(set_code: int, rules: tuple[int, ...], d: int, told: int) -> Any:
     """The kernel of one update, which no other thread sees half done."""
-    return _update_kernel(set_code, rules, constant_dim(d))
+    return _update_kernel(set_code, rules, constant_dim(d), told)
 
 
 @once
-def _update_kernel(set_code: int, rules: tuple[int, ...], constant_d: int) -> Any:
+def _update_kernel(set_code: int, rules: tuple[int, ...], constant_d: int, told: int) -> Any:
+    lane, chosen = _choose_family(set_code, rules, constant_d, told)
+    return compile_kernel(update, lane, UPDATE, (set_code, told, constant_d, *rules), nogil=False, **chosen)
+
+
+def _choose_family(
+    set_code: int, rules: tuple[int, ...], constant_d: int, told: int
+) -> tuple[Lane, dict[str, Any]]:
+    """The lane of a leader's blocks, and what its kernels choose."""
     lane, chosen = choose_parts(set_code, rules, constant_d)
-    return compile_kernel(update, lane, UPDATE, (set_code, constant_d, *rules), nogil=False, **chosen)
+    difference, steepness = FAMILIES[told]
+    chosen |= {"TELLS_ROWS": told != LINEAR, "apart": difference, "slope": link(steepness, FLOAT)}
+    chosen["apart_plain"] = link(difference, FLOAT)
+    return lane, chosen

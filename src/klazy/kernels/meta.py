@@ -43,7 +43,6 @@ from klazy.kernels.lane import (
     store,
     total,
 )
-from klazy.kernels.sequence import squared_norm
 
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
@@ -71,13 +70,23 @@ def gather(sums, X, d):
         X[i] = total(load(sums, i))
 
 
+def apart(x, at, g, i, d):
+    """What coordinate ``i`` costs more at ``x`` than at ``at``; a leader of curved costs puts its own here."""
+    return (x - at) * g[i]
+
+
 def hit(q, g, X, d):
-    """<g, x - X> of every expert."""
+    """What every expert costs more than X: <g, x - X>."""
     x = skip(q, FIELDS)
     hits = spread(0.0)
     for i in range(d):
-        hits = hits + (load(x, i) - X[i]) * g[i]
+        hits = hits + apart(load(x, i), spread(X[i]), g, i, d)
     return hits
+
+
+def noise_of(program, square):
+    """How large rounding errors of losses are where the gradient has this squared norm."""
+    return program[NOISE_A] * math.sqrt(square) + program[NOISE_B]
 
 
 def distance(delta, d, move, prices):
@@ -142,9 +151,10 @@ def rate_of(rule, number, variation, budget):
     return rate
 
 
-def learn(blocks, count, length, X, g, d, head, program, work, noted):
+def learn(blocks, count, length, X, g, d, head, program, work, noise, noted):
     """What the round teaches: the experts' losses, V and the budget, the next weights. Returns the spread of the losses and
-    what the weights are still to be multiplied by. Their logarithms are set only where they are to be ``noted``.
+    what the weights are still to be multiplied by. Their logarithms are set only where they are to be ``noted``. A spread up to
+    ``noise`` teaches no rate.
     """
     rule = int(program[RATE_RULE])
     number = program[RATE]
@@ -174,7 +184,7 @@ def learn(blocks, count, length, X, g, d, head, program, work, noted):
     r = 0.0
     if noted:
         r = largest(high) - smallest(low)
-    if rule != GIVEN_RATE and r > program[NOISE_A] * math.sqrt(squared_norm(g, d)) + program[NOISE_B]:
+    if rule != GIVEN_RATE and r > noise:
         if rule != SELF_TUNED:
             variation += (
                 r * r / 8.0 + weight * diameter(blocks, count, length, d, move, prices, work) * r / 4.0

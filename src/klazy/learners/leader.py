@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, non_negative, refusal
-from klazy.families import Family, Linear
+from klazy.families import Family, Linear, Pinball, Quadratic
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.sader import SAder, check_expert_states, check_experts, check_norm, points_of
@@ -76,7 +76,8 @@ class Leader(Learner[LeaderState]):
         Whether the ensemble runs beside it. Without it a round takes about half the time, and nothing is proved.
     family : Family, optional
         Of the costs whose rows it is told. It then knows what each expert really cost; an expert without a family is told the
-        gradient at its own point. By default it is told gradients, and costs are linear for it.
+        gradient at its own point. By default it is told gradients, and costs are linear for it. Told quadratic or pinball
+        rows, it compiles if all its experts have that family and compile.
 
     Examples
     --------
@@ -142,6 +143,21 @@ class Leader(Learner[LeaderState]):
     def curved(self) -> Family | None:
         """The family, unless its rows are gradients."""
         return None if self.family == Linear() else self.family
+
+    @property
+    def rows(self) -> tuple[int, Array] | None:
+        """The code of what it is told and 2 d parameters, for kernels; None for a family that they do not know."""
+        d = self.domain.dim
+        if self.curved is None:
+            return codes.LINEAR, np.zeros(2 * d)
+        if type(self.curved) is Quadratic:
+            return codes.QUADRATIC, np.full(2 * d, self.curved.weight)
+        if type(self.curved) is Pinball:
+            prices = np.empty((2, d))
+            prices[0] = self.curved.short
+            prices[1] = self.curved.excess
+            return codes.PINBALL, prices.ravel()
+        return None
 
     @property
     def own_movement(self) -> Movement:
