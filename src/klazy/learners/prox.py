@@ -79,7 +79,7 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
 
 
 def _charge(movement: Movement, delta: Array, price: float) -> float:
-    """What a move costs. A fee is due for every move, however short: one within its tolerance would be free, and gain nothing."""
+    """What a move costs. A fee is due for every move: one within its tolerance would be free, and nothing but rounding."""
     return price if isinstance(movement, SwitchFee) else price * float(movement.distance(delta))
 
 
