@@ -129,6 +129,52 @@ def against_c(folder: str) -> list[str]:
     return lines
 
 
+def of_reluctance(folder: str) -> list[str]:
+    """Whole sequences of Reluctant against the plain C loop, d = 5, with the share of rounds in which it moves."""
+    d = 5
+    g = noisy_phases(200_000, d)
+    pairs: list[tuple[str, kl.Movement]] = [
+        ("l2 ball", kl.L2Movement()),
+        ("box", kl.L1Movement()),
+        ("simplex", kl.TVMovement()),
+    ]
+    lines = ["| set | window | horizon | times C | ns per round | moves |", "|---|--:|--:|--:|--:|--:|"]
+    for number, (name, movement) in enumerate(pairs):
+        target = f"{folder}/prox_{number}.so"
+        flags = ["-O3", "-march=native", "-shared", "-fPIC", f"-DD={d}", f"-DSET={number}"]
+        subprocess.run(["gcc", *flags, str(HERE / "plain_prox.c"), "-o", target, "-lm"], check=True)
+        library = ctypes.CDLL(target)
+        address, whole, real = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
+        library.play.argtypes = [address, whole, address, real, real, real, address, address]
+        domain = SETS[name](d)
+        p = domain.parameters()
+        for window, horizon in ((4.0, 4.0), (64.0, 256.0)):
+            learner = kl.Reluctant(domain, movement, window, horizon)
+            totals = np.zeros(2)
+
+            def by_c(library=library, p=p, learner=learner, totals=totals) -> None:
+                x = learner.domain.start.copy()
+                a = learner.pace
+                library.play(
+                    g.ctypes.data,
+                    len(g),
+                    p.ctypes.data,
+                    a,
+                    learner.price,
+                    1.0,
+                    x.ctypes.data,
+                    totals.ctypes.data,
+                )
+
+            ratio, fastest = paired(lambda learner=learner: kl.run(learner, g, record="totals"), by_c)
+            np.testing.assert_allclose(kl.run(learner, g, record="totals").totals, totals, rtol=1e-8)
+            moves = float((kl.run(learner, g, record="costs").switching > 0.0).mean())
+            cells = f"{ratio:.2f} | {fastest / len(g) * 1e9:.0f} | {moves:.1%}"
+            lines.append(f"| {name} | {window:g} | {horizon:g} | {cells} |")
+            print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
 def numpy_ensemble(learner: kl.SAder, g: np.ndarray) -> tuple[float, float]:
     """SAder-k in NumPy, vectorised over its experts."""
     domain, log_prior, experts = learner.domain, np.asarray(learner.log_prior), learner.experts
@@ -362,6 +408,9 @@ def table() -> str:
             "from the last round's threshold. The share of bandwidth is the time a C loop needs just to read the gradients, "
             "over the time of the whole run: 100% would mean that only the memory is left to wait for.",
             "\n".join(against_c(folder)),
+            "## Moving only if it pays, d = 5",
+            "`Reluctant` against `benchmarks/plain_prox.c`, T = 200 000; the aim is at most 1.25.",
+            "\n".join(of_reluctance(folder)),
             "## Ensembles, d = 5",
             f"SAder-k with {EXPERTS} experts and a given rate, T = 200 000, against `benchmarks/plain_ensemble.c`, the "
             "same loop in plain C, and against NumPy vectorised over the experts. The aims: 1.1 times C, 300 times NumPy.",

@@ -91,8 +91,9 @@ def play_round(
     """Returns <g, x>, the price of the move before root and weight, and the threshold to start from next."""
     dot = propose(rule, x, own, s, g, h, y, d, sigma, step, old, starts)
     if MAY_PLACE and places(rule):
-        place(rule, x, s, y, u, d, p)
-        paid = settle_done(x, y, u, d, p, guess, guess, move, prices)
+        paid = spread(0.0)
+        if anywhere(place(rule, x, s, y, u, d, p)):
+            paid = settle_done(x, y, u, d, p, guess, guess, move, prices)
         return dot, paid, guess
     shift, theta = threshold(y, u, d, p, guess)
     if MAY_STAY:
@@ -190,13 +191,14 @@ def never_places(rule):
 
 def pick_place(rule, x, s, y, u, d, p):
     if rule == CODE:
-        this(x, s, y, u, d, p)
+        moves = this(x, s, y, u, d, p)
     else:
-        others(rule, x, s, y, u, d, p)
+        moves = others(rule, x, s, y, u, d, p)
+    return moves
 
 
 def place_nothing(rule, x, s, y, u, d, p):
-    return
+    return spread(0.0) > 0.0
 
 
 def pick_remember(rule, x, own, s, y, d, sigma, ends, memory, kappa):

@@ -10,7 +10,8 @@ A round is *propose, project, accept, remember*. ``propose`` writes the unconstr
 - ``starts, ends``: whether this is the first or the last round of a phase.
 
 A rule with a ``place`` knows its set. There ``propose`` writes what it needs to know into ``y``, and ``place`` puts the next
-point into ``u``: nothing is projected. ``p`` are the set's parameters.
+point into ``u`` and says which runs move: nothing is projected, and where none moves ``u`` is not looked at. ``p`` are the
+set's parameters.
 """
 
 from collections.abc import Callable
@@ -234,10 +235,15 @@ def reluctant_on_box(x, s, y, u, d, p):
     scale = reluctant_scale(s)
     rise = load(s, RELUCTANT_RISE) * scale
     fall = load(s, RELUCTANT_FALL) * scale
+    moves = rise < 0.0  # nowhere
     for i in range(d):
         forecast = load(y, i)
-        z = where(forecast + rise < 0.0, spread(p[d + i]), load(x, i))
-        store(u, i, where(forecast - fall > 0.0, spread(p[i]), z))
+        point = load(x, i)
+        z = where(forecast + rise < 0.0, spread(p[d + i]), point)
+        z = where(forecast - fall > 0.0, spread(p[i]), z)
+        store(u, i, z)
+        moves = moves | (z > point) | (z < point)
+    return moves
 
 
 def reluctant_to_target(x, s, y, u, d, p):
@@ -245,12 +251,16 @@ def reluctant_to_target(x, s, y, u, d, p):
     scale = reluctant_scale(s) / n2
     rise = load(s, RELUCTANT_RISE) * scale
     fall = load(s, RELUCTANT_FALL) * scale
+    moves = rise < 0.0  # nowhere
     for i in range(d):
         target = load(y, i) / n2
         point = load(x, i)
         z = where(point - target > fall, target + fall, point)
         z = where(target - point > rise, target - rise, z)
-        store(u, i, smaller(larger(z, spread(p[i])), spread(p[d + i])))
+        z = smaller(larger(z, spread(p[i])), spread(p[d + i]))
+        store(u, i, z)
+        moves = moves | (z > point) | (z < point)
+    return moves
 
 
 def reluctant_of_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
@@ -285,8 +295,12 @@ def reluctant_of_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
 
 
 def reluctant_in_box(x, s, y, u, d, p):
+    moves = spread(0.0) > 0.0  # nowhere
     for i in range(d):
-        store(u, i, smaller(larger(load(y, i), spread(p[i])), spread(p[d + i])))
+        z = smaller(larger(load(y, i), spread(p[i])), spread(p[d + i]))
+        store(u, i, z)
+        moves = moves | (z > load(x, i)) | (z < load(x, i))
+    return moves
 
 
 def reluctant_on_simplex(x, s, y, u, d, p):
@@ -301,12 +315,15 @@ def reluctant_on_simplex(x, s, y, u, d, p):
     for i in range(d):
         gives = load(y, i) - fall > level
         given = given + where(gives, load(x, i), spread(0.0))
-        store(u, i, where(gives, spread(0.0), load(x, i)))
-    if anywhere(given > 0.0):
+    moves = given > 0.0
+    if anywhere(moves):
         for i in range(d):  # the first of the cheapest takes all
+            gives = load(y, i) - fall > level
             takes = load(y, i) == least
-            store(u, i, load(u, i) + where(takes, given, spread(0.0)))
+            kept = where(gives, spread(0.0), load(x, i))
+            store(u, i, kept + where(takes, given, spread(0.0)))
             given = where(takes, spread(0.0), given)
+    return moves
 
 
 def reluctant_on_capped(x, s, y, u, d, p):
@@ -316,6 +333,7 @@ def reluctant_on_capped(x, s, y, u, d, p):
     fall = load(s, RELUCTANT_FALL) * scale
     for i in range(d):
         store(u, i, load(x, i))
+    moves = rise < 0.0  # nowhere
     turn = 0
     searching = True
     while searching:
@@ -341,6 +359,7 @@ def reluctant_on_capped(x, s, y, u, d, p):
         turn += 1
         searching = anywhere(pays) and turn <= 2 * d
         if searching:
+            moves = moves | pays
             amount = where(pays, smaller(stock, room), spread(0.0))
             empties = pays & (stock < room)
             fills = pays & (stock >= room)
@@ -350,6 +369,7 @@ def reluctant_on_capped(x, s, y, u, d, p):
                 z = z + where(taker == 1.0 * i, amount, spread(0.0))
                 z = where(empties & (giver == 1.0 * i), spread(p[1 + i]), z)
                 store(u, i, where(fills & (taker == 1.0 * i), spread(p[1 + d + i]), z))
+    return moves
 
 
 def reluctant_on_ball(x, s, y, u, d, p):
@@ -357,11 +377,12 @@ def reluctant_on_ball(x, s, y, u, d, p):
     price = load(s, RELUCTANT_RISE) * reluctant_scale(s)
     square = spread(0.0)
     for i in range(d):
-        store(u, i, load(x, i))
         square = square + load(y, i) * load(y, i)
     n = root(square)
-    if anywhere(n > price):
-        reluctant_turn(x, y, u, d, p, n, price)
+    moves = n > price
+    if anywhere(moves):
+        moves = reluctant_turn(x, y, u, d, p, n, price)
+    return moves
 
 
 @called
@@ -401,6 +422,7 @@ def reluctant_turn(x, y, u, dim, p, n, price):
             across = (load(x, i) - p[1 + i]) + along * unit
             z = p[1 + i] + (aside * across - ahead * unit)
             store(u, i, where(moves, z, load(x, i)))
+    return moves
 
 
 @exact

@@ -74,8 +74,13 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
         u = _move_straight(domain, movement, x, g, price)
     else:
         u = _move_by_coordinates(domain, movement, x, g, price)
-    gain = float(g @ (x - u)) - price * float(movement.distance(u - x))
+    gain = float(g @ (x - u)) - _charge(movement, u - x, price)
     return u if gain > 0.0 else x
+
+
+def _charge(movement: Movement, delta: Array, price: float) -> float:
+    """What a move costs. A fee is due for every move: one within its tolerance would be free, and nothing but rounding."""
+    return price if isinstance(movement, SwitchFee) else price * float(movement.distance(delta))
 
 
 def _move_by_coordinates(domain: ConvexSet, movement: Movement, x: Array, g: Array, price: float) -> Array:
@@ -371,7 +376,7 @@ def approach_if_it_pays(
             np.abs(x - target) + price * stretch,
             lambda y, s: _shrink_all(y + (target - y) * s / (1.0 + s), x, price * s / (1.0 + s), stretch),
         )
-    gain = 0.5 * float((x - u) @ (x + u - 2.0 * target)) - price * float(movement.distance(u - x))
+    gain = 0.5 * float((x - u) @ (x + u - 2.0 * target)) - _charge(movement, u - x, price)
     return u if gain > 0.0 else x
 
 
@@ -447,7 +452,7 @@ def stock_if_it_pays(
     if (u == x).all():
         return x
     gain = float(family.expected(means, x) - family.expected(means, u))
-    return u if gain > price * float(movement.distance(u - x)) else x
+    return u if gain > _charge(movement, u - x, price) else x
 
 
 def find_band(domain: ConvexSet, movement: Movement, family: Pinball, price: float) -> tuple[Array, Array]:

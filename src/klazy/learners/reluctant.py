@@ -223,13 +223,20 @@ class Reluctant(Learner[ReluctantState]):
     def describe_memory(self, state: ReluctantState) -> str:
         if state.t == 1:
             return "It has seen nothing yet, so it stays where it is."
-        forecast = np.array2string(state.m2 / state.n2, precision=4, threshold=8)
+        forecast, _ = self.forecast(state)
+        if isinstance(self.family, Pinball):
+            mean, spread = self.family.fit_normal(forecast)
+            words = f"a demand of {_write(mean)} with a deviation of {_write(spread)}"
+        else:
+            words = _write(forecast)
         if self.window is None:
-            return f"All rounds so far were {forecast} on average; it moves when that would have paid."
+            return f"All rounds so far were {words} on average; it moves when that would have paid."
         looks = f"the last {self.window:g} rounds or so"
-        return (
-            f"It forecasts {forecast} from {looks}, and moves when that pays within {self.horizon:g} rounds."
-        )
+        return f"It forecasts {words} from {looks}, and moves when that pays within {self.horizon:g} rounds."
+
+
+def _write(values: Array) -> str:
+    return np.array2string(values, precision=4, threshold=8)
 
 
 def _check_movement(movement: Any, dim: int) -> Movement:
