@@ -140,7 +140,7 @@ class CappedSimplex(_Shares):
 
     def lowest(self, g: Array) -> Array:
         low, high = self._bounds
-        cheapest = np.argsort(g, axis=-1)
+        cheapest = np.argsort(g, axis=-1, kind="stable")  # ties are broken alike on every CPU
         filled = _fill((high - low)[cheapest], self.total - low.sum())
         above = np.empty_like(g)
         np.put_along_axis(above, cheapest, filled, axis=-1)
