@@ -344,7 +344,7 @@ class TestTheTable:
 
 def test_bars_join_ranks_that_are_not_clearly_apart():
     figure = show.draw_ranks({"a": 1.0, "b": 1.8, "c": 2.7, "d": 4.0}, 1.0)
-    bars = [line.get_xdata() for line in figure.axes[0].lines if line.get_linewidth() > 2.0]
+    bars = [np.asarray(line.get_xdata()) for line in figure.axes[0].lines if line.get_linewidth() > 2.0]
     spans = [(round(left + 0.04, 6), round(right - 0.04, 6)) for left, right in bars[:-1]]
     assert spans == [(1.0, 1.8), (1.8, 2.7)]
     assert np.ptp(bars[-1]) == pytest.approx(1.0)  # the scale

@@ -48,8 +48,8 @@ class Contender:
         known = {
             "domain": game.domain,
             "movement": game.movement,
-            "family": find_family(game),
-            "costs": find_family(game),
+            "family": game.costs.family,
+            "costs": game.costs.family,
             "movement_weight": float(np.max(game.movement.weight)),
         }
         if self.kind == INFORMED:
@@ -64,11 +64,6 @@ class Contender:
         """The values of every parameter to try first."""
         choose = {"sigma": facts.choose_sigmas, "lag": facts.choose_lags}
         return {name: choose[kind](count) for name, (kind, count) in self.grids.items()}
-
-
-def find_family(game: Game) -> Any:
-    """The cost family, which learners that see rows are told; None where the costs have none."""
-    return getattr(game.costs, "family", None)
 
 
 def call_with(make: Make, known: dict[str, Any], parameters: dict[str, Any]) -> Any:

@@ -1,6 +1,7 @@
 """The whole suite: games in parallel, kept as they finish, so that a run that was stopped goes on where it was."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -21,12 +22,9 @@ from klazy.studies.arena.suite import VERSION, Entry, find_missing_data, list_ga
 from klazy.studies.arena.table import Arena
 
 PACKAGE = Path(__file__).parents[2]
-# The code that makes the numbers; tables and pages are made anew every time.
-SOURCES = (
-    "base/config.py", "costs.py", "movement.py", "schedules.py", "sets", "learners", "kernels", "game", "sequences", "datasets",
-    "hindsight", "studies/tuning.py", "studies/arena/suite.py", "studies/arena/contenders.py", "studies/arena/play.py",
-    "studies/arena/adapters.py",
-)  # fmt: skip
+# Code that has no part in the numbers of a game; whatever else changes, games are played anew.
+APART = ("cli", "live", "show", "theory", "studies/paper", "studies/replay", "studies/sweep")
+APART += ("studies/arena/execute.py", "studies/arena/page.py", "studies/arena/table.py")
 TIMED = 3  # games, of different places if there are any
 Progress = Callable[[int, int], object]
 
@@ -103,7 +101,9 @@ def _play_tasks(tasks: list[Task], jobs: int | None) -> Iterator[Played]:
         yield from map(play_task, tasks)
         return
     if tasks:
-        with parallel.open_workers(jobs=jobs):
+        with parallel.open_workers(jobs=jobs), warnings.catch_warnings():
+            # joblib renews a worker that has grown, and warns: nothing is lost by it.
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs")
             yield from parallel.map_unordered(play_task, tasks)
 
 
@@ -182,8 +182,12 @@ def make_key() -> str:
     """A hash of all code that makes the numbers of a game."""
     from importlib.metadata import version
 
-    places = [PACKAGE / source for source in SOURCES]
-    about = [VERSION, version("numpy"), version("numba"), version("scipy"), hash_sources(*places)]
+    apart = [PACKAGE / place for place in APART]
+    files = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        if file not in apart and not any(place in apart for place in file.parents):
+            files.append(file)
+    about = [VERSION, version("numpy"), version("numba"), version("scipy"), hash_sources(*files)]
     return sha256(json.dumps(about).encode()).hexdigest()
 
 
