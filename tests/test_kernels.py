@@ -155,7 +155,7 @@ def test_every_rule_that_places_its_point(domain, make):
 def test_rules_that_place_their_points_as_lanes_experts_and_agents(domain):
     """Beside rules that are projected, among the experts of an ensemble."""
     g = gradients(8, ROUNDS, 5)
-    movement = RELUCTANT["Reluctant"](domain, 1.0).movement
+    movement = RELUCTANT["Reluctant"](domain, 1.0).own_movement
     family = [
         kl.Reluctant(domain, movement, window, horizon)
         for window in (1.0, 4.0, None)

@@ -160,14 +160,14 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
                     g = gradient
             sigma = sigmas[j]
             step = steps[j]
+            has_scale = True
             if schedule == SCALE_FREE:
                 square = squared_norm(g, d)
                 if HINT >= 0:
                     square = squared_distance(g, pointer(own, HINT * d), d)
                 energy += energy_of(square, math.sqrt(square), a)
                 sigma = math.sqrt(energy / b)
-                if sigma < SMALLEST:
-                    sigma = np.inf
+                has_scale = not sigma < SMALLEST  # NaN and inf go on and show
                 step = 1.0 / sigma
             now = int(t) + j
             starts = start == now
@@ -175,12 +175,15 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
                 start = now + k
             dot = 0.0
             paid = 0.0
-            if sigma != np.inf:  # else there is no scale, and it stays put
+            if has_scale:  # else it stays put
                 dot, paid, guess = play_round(
                     THE_RULE, x, own, s, y, u, p, g, h, d, sigma, step, old_sigma, starts, start == now + 1,
                     kept, kappa, guess, move, price_p,
                 )  # fmt: skip
                 old_sigma = sigma
+            else:
+                for i in range(d):
+                    dot += x[i] * g[i]
             values[j] = dot if IS_LINEAR else value
             moves[j + 1] = paid
         if is_rooted(move):

@@ -21,7 +21,7 @@ from klazy.schedules import ScaleFree, Schedule
 from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
 
 # The grid of auto: how far back experts look, for how many of these rounds a new point should serve, and the sums.
-WINDOWS = tuple(2.0**i for i in range(1, 11))
+WINDOWS = tuple(2.0**i for i in range(11))
 RATIOS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0, 22.6)
 SUMS = (1.0, 4.0)
 
@@ -184,8 +184,8 @@ def auto(
 ) -> Leader:
     r"""Build a learner that tunes itself.
 
-    It follows one of 132 experts and changes over reluctantly (:class:`Leader`). The experts are :class:`Reluctant`: they
-    look back over 2, 4, ..., 1024 rounds, and expect a new point to serve between a third of that time and 23 times as long;
+    It follows one of 145 experts and changes over reluctantly (:class:`Leader`). The experts are :class:`Reluctant`: they
+    look back over 1, 2, 4, ..., 1024 rounds, and expect a new point to serve between a third of that time and 23 times as long;
     two more look back over all rounds. Neither horizon, nor size of the costs, nor how fast they change need be known.
 
     *Proved:* what it costs more than any of its experts, on the page Ensembles. *Measured:* how near it comes to rules that
