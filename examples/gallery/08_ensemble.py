@@ -2,7 +2,7 @@
 An ensemble at work
 ===================
 
-Nobody knows the right sigma, nor how long to remember. ``auto`` is told the set and what moving costs, and nothing else. It
+Nobody knows the right sigma, nor how long to remember. ``ensemble_auto`` is told the set and what moving costs, and nothing else. It
 weighs forty learners, eight scales of sigma with five memories each, by what each has cost so far, movement included.
 """
 
@@ -13,7 +13,7 @@ from klazy import show
 from klazy.sequences import stochastic
 
 scenario = stochastic(seed=0, phases=5, length=800, random_phases=True)
-learner = kl.auto(scenario.domain, kl.L2Movement(1.0))
+learner = kl.ensemble_auto(scenario.domain, kl.L2Movement(1.0))
 trace = kl.run(learner, scenario.costs, record="experts")
 
 # %%
@@ -24,11 +24,11 @@ for i in np.argsort(-mean)[:3]:
     print(f"expert {i}, {learner.experts[i].memory}, had {mean[i]:.0%} on average")
 
 # %%
-# Beside learners with a constant sigma, tuned in hindsight on this very sequence: no fair race, and ``auto`` need not win it.
+# Beside learners with a constant sigma, tuned in hindsight on this very sequence: no fair race, and ``ensemble_auto`` need not win it.
 # The bound is live, too: ``certify_experts`` says how much more than each of its experts it could have cost on this run.
 sigmas = np.geomspace(2.0, 100.0, 40).tolist()
 memories = {"GD": kl.Forget(), "k=100": kl.Clock(100), "Decay": kl.Decay(50)}
-runs = {"auto": trace}
+runs = {"ensemble_auto": trace}
 for name, memory in memories.items():
     candidates = kl.product_grid(scenario.domain, sigmas, [memory])
     best = candidates[kl.run_batch(candidates, scenario.costs).cost.argmin()]
@@ -41,6 +41,6 @@ regrets = show.draw_curves(curves, "total regret")
 certificate = kl.certify_experts(trace)
 i = certificate.experts.argmin()
 more = certificate.cost - certificate.experts[i]
-print(f"auto cost {more:.0f} more than its best expert, of {certificate.bound[i]:.0f} at most")
+print(f"ensemble_auto cost {more:.0f} more than its best expert, of {certificate.bound[i]:.0f} at most")
 assert (certificate.slack >= 0.0).all()
-assert found["auto"].total < 1.1 * found["GD"].total
+assert found["ensemble_auto"].total < 1.1 * found["GD"].total
