@@ -108,6 +108,9 @@ def updates(repeats: int = 9, against: Path | None = None) -> list[str]:
         folder = Path(name)
         agents = {"memory": kl.Agent(LEARNER), "memory, guarded": kl.Agent(LEARNER, guards=GUARDS)}
         agents |= open_agents(folder)
+        for sync in ("batch", "always"):
+            file = folder / f"{sync}-alone.db"
+            agents[f"{sync}, not shared"] = kl.Agent.open(file, LEARNER, sync=sync, shared=False)
         calls: dict[str, Callable[[np.ndarray], object]] = {
             key: agent.update for key, agent in agents.items()
         }
@@ -119,7 +122,7 @@ def updates(repeats: int = 9, against: Path | None = None) -> list[str]:
             for key, call in calls.items():
                 rounds = BURST[key.split(",")[0]]
                 times[key].append(per_round(call, rng.normal(size=(rounds, D))))
-                if other is not None and key in agents and not key.startswith("memory"):
+                if other is not None and key in ("batch", "batch, guarded", "always", "always, guarded"):
                     times.setdefault(f"{key}, other", []).append(other.burst(key, rounds))
         for agent in agents.values():
             agent.close()
@@ -137,7 +140,7 @@ def _table(times: dict[str, list[float]], compared: bool) -> list[str]:
         mode = name.split(",")[0]
         bases = ["memory", f"{mode}, insert"]
         if compared:
-            bases.append(f"{name}, other")
+            bases.append(f"{name.removesuffix(', not shared')}, other")
         cells = [name, f"{1.0 / statistics.median(own):.0f}"]
         for base in bases:
             cells.append(_divide(own, times.get(base)))

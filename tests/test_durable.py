@@ -681,7 +681,7 @@ class TestHistory:
             points = [play(agent, t, GRADIENTS[t - 1]) for t in range(1, 9)]
             frame = agent.history()
             assert agent.history(last=3).equals(frame.tail(3))
-            assert np.isclose(frame["switching"].sum(), agent.switching)
+            assert np.isclose(frame["switching"].to_numpy().sum(), agent.switching)
         assert frame["t"].to_list() == list(range(1, 9))
         assert frame["id"].to_list() == [f"round {t}" for t in range(1, 9)]
         assert np.array_equal(frame["decision"].to_list(), points)
