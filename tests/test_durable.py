@@ -120,6 +120,27 @@ def test_hints_and_ids_are_replayed_too(stops, seed, hinted):
         agent.close()
 
 
+def test_rounds_without_guards_hints_and_ids_take_a_shorter_way_to_the_same_rows(file):
+    learner = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
+    g = gradients(0, 40, 10)[:, ::2]
+    read_only = np.ascontiguousarray(g)
+    read_only.setflags(write=False)
+    with (
+        kl.Agent.open(file, learner, name="plain") as plain,
+        kl.Agent.open(file, learner, name="ids") as other,
+    ):
+        for t, row in enumerate(g):
+            forms = (row, row.copy(), read_only[t], row.tolist())
+            assert np.array_equal(plain.update(forms[t % 4]), other.update(row, id=t))
+        for bad in (g[:1], np.full(5, np.nan), np.ones(4), np.full(5, 1e70)):
+            with pytest.raises(ValueError, match=r"Agent.update needs "):
+                plain.update(bad)
+        assert seen(plain) == seen(other)
+        one, two = plain.history(), other.history()
+        assert one.drop("time", "id").equals(two.drop("time", "id"))
+    assert find_faults(file) == []
+
+
 class TestIds:
     def test_an_id_is_answered_for_ever_by_the_decision_made_then(self, file):
         first = {}

@@ -103,13 +103,31 @@ class Agent:
         id: str | int | None = None,
         retry: bool = False,
     ) -> Array:
-        """End the round: ``g`` is a gradient at ``x``. Returns the next point; refused input changes nothing.
+        """End the round. Refused input changes nothing.
 
-        A round may carry an ``id``. If a round of this id was taken before, nothing changes: a store answers with the
-        decision made then, however long ago; in memory the latest 4096 ids are known, and the answer is the present point.
-        Where threads share the agent, the point may be that of a later round, which another one has ended meanwhile. If
-        another process has ended the round, the agent takes over what happened and raises :class:`~klazy.Overtaken`; with
-        ``retry=True`` it applies ``g`` to the round that is under way now.
+        Parameters
+        ----------
+        g : array_like
+            A gradient of the round's cost at ``x``.
+        hint : array_like, optional
+            A guess of the next gradient, for learners that accept hints.
+        id : str or int, optional
+            If a round of this id was taken before, nothing changes: a store answers with the decision made then, however
+            long ago; in memory the latest 4096 ids are known, and the answer is the present point.
+        retry : bool, optional
+            If another process has ended the round, apply ``g`` to the one that is under way now.
+
+        Returns
+        -------
+        ndarray
+            The next point. Where threads share the agent, it may be that of a later round, which another one has ended.
+
+        Raises
+        ------
+        ValueError
+            If ``g``, ``hint`` or ``id`` do not fit, or the store cannot take the round.
+        Overtaken
+            If another process has ended the round, without ``retry``. The agent has taken over what happened.
         """
         plain = hint is None and id is None and type(g) is np.ndarray and g.dtype is _FLOAT64
         if plain and self._bare:
@@ -139,14 +157,23 @@ class Agent:
     def freeze(self, reason: str = "") -> None:
         """Play the present point until :meth:`resume`, while the learner goes on learning; the agent must have guards.
 
-        A store keeps the ``reason``.
+        Parameters
+        ----------
+        reason : str, optional
+            What a store keeps as the reason.
         """
         from klazy.live.kept import freeze
 
         self._change(lambda live: freeze(live, reason))
 
     def resume(self, reason: str = "") -> None:
-        """Let the point follow the learner again from the next round on, as far as the guards allow."""
+        """Let the point follow the learner again from the next round on, as far as the guards allow.
+
+        Parameters
+        ----------
+        reason : str, optional
+            What a store keeps as the reason.
+        """
         from klazy.live.kept import resume
 
         self._change(lambda live: resume(live, reason))
@@ -276,17 +303,40 @@ class Agent:
         return cls.__new__(cls)._serve(kept.live, kept)
 
     def refresh(self) -> Array:
-        """Take over the rounds that other processes have ended; the point to play now."""
+        """Take over the rounds that other processes have ended.
+
+        Returns
+        -------
+        ndarray
+            The point to play now.
+        """
         with self._lock:
             self._require_store("refresh").reload()
             return self._live.x
 
     def history(self, last: int | None = None) -> "polars.DataFrame":
-        """All rounds that the store keeps, or the ``last`` ones, as a polars frame.
+        """What the store keeps of the agent's rounds, as a frame. Each row is a call of :meth:`update`.
 
-        Each row is a call of :meth:`update`: round ``t``, its ``time`` and ``id``, what it was told (``gradient``, ``hint``,
-        or a ``row`` as JSON), what that cost at the point played (``hitting``), the ``decision`` that followed, what moving
-        there cost (``switching``), and the ``guards`` that held it back.
+        Parameters
+        ----------
+        last : int, optional
+            Only so many rounds. Default: all that are kept.
+
+        Returns
+        -------
+        polars.DataFrame
+            Round ``t``, its ``time`` and ``id``; what it was told (``gradient``, ``hint``, or a ``row`` as JSON) and what that
+            cost at the point played (``hitting``); the ``decision`` that followed, what moving there cost (``switching``), and
+            the ``guards`` that held it back.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> file = os.path.join(tempfile.mkdtemp(), "decisions.db")
+        >>> with Agent.open(file, GD(Box(0, 10), sigma=1.0), guards=Guards(per_round=2.0)) as agent:
+        ...     x = agent.update([-3.0])
+        ...     agent.history().select("t", "hitting", "decision", "switching", "guards").row(0)
+        (1, 0.0, [2.0], 2.0, 'per_round')
         """
         from klazy.live.history import read_history
 
@@ -295,7 +345,13 @@ class Agent:
             return read_history(kept.store, kept.agent, last)
 
     def backup(self, path: str | Path) -> None:
-        """Copy the whole file, with all its agents, while they go on; nothing may be at ``path`` yet."""
+        """Copy the whole store, with all its agents, as it is at one moment; they may go on meanwhile.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; nothing may be there yet.
+        """
         with self._lock:
             self._require_store("backup").store.back_up(path)
 
