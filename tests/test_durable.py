@@ -772,6 +772,23 @@ class TestHistory:
         (listed,) = json.loads(call_klazy("agents", file, "--json").stdout)
         assert listed["rounds"] == 40
 
+    def test_a_check_sees_one_moment_while_agents_go_on(self, file, monkeypatch):
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
+        real = Store.read_snapshots
+        with open_step(file, keep=4) as agent:
+            for row in GRADIENTS:
+                agent.update(row)
+
+            def read_and_go_on(store, number):
+                found = real(store, number)
+                for row in GRADIENTS:
+                    agent.update(row)
+                return found
+
+            monkeypatch.setattr(Store, "read_snapshots", read_and_go_on)
+            assert find_faults(file) == []
+            assert agent.t == 81
+
     def test_a_backup_is_a_store(self, file, tmp_path):
         with open_step(file) as agent:
             play(agent, 1, GRADIENTS[0])

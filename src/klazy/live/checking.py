@@ -23,10 +23,11 @@ class Checked(NamedTuple):
 
 def check_store(store: Store) -> Iterator[Checked]:
     """Check one agent after the other; the file as a whole comes first, under an empty name."""
-    faults = store.find_faults()
-    yield Checked("", 0, 0, "; ".join(faults[:3]) or None)
-    for agent in store.list_agents():
-        yield _check_agent(store, agent)
+    with store.one_moment():
+        faults = store.find_faults()
+        yield Checked("", 0, 0, "; ".join(faults[:3]) or None)
+        for agent in store.list_agents():
+            yield _check_agent(store, agent)
 
 
 def _check_agent(store: Store, agent: Listed) -> Checked:

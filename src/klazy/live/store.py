@@ -7,7 +7,7 @@ write the same round, and nothing has to be locked between rounds. Rows carry ch
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time
 from typing import Any, NamedTuple
@@ -443,6 +443,15 @@ class Store:
             return self._connection.execute(sql, values).fetchall()
         except _FAILURES as failed:
             raise self.explain(failed) from failed
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """While this lasts, all that is read is as it was at one moment, whatever others write."""
+        self._execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._execute("COMMIT")
 
     def find_faults(self) -> list[str]:
         """What SQLite's own check of the whole file finds, and rows that belong to no agent."""
