@@ -772,6 +772,29 @@ class TestHistory:
         (listed,) = json.loads(call_klazy("agents", file, "--json").stdout)
         assert listed["rounds"] == 40
 
+    def test_a_pruning_that_ends_half_way_does_no_harm(self, file, monkeypatch):
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
+        with open_step(file) as agent:
+            for row in GRADIENTS:
+                agent.update(row)
+            store = store_of(agent)
+            execute = store._execute
+
+            def fail(sql, *values):
+                if sql.startswith("DELETE FROM records"):
+                    raise sqlite3.OperationalError("disk I/O error")
+                return execute(sql, *values)
+
+            store._execute = fail
+            with pytest.raises(ValueError, match="disk I/O error"):
+                store.prune(1, 20, None)
+            store._execute = execute
+            now = seen(agent)
+        assert find_faults(file) == []
+        with open_step(file) as agent:
+            assert seen(agent) == now
+            assert agent.history().height == 40
+
     def test_a_check_sees_one_moment_while_agents_go_on(self, file, monkeypatch):
         monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
         real = Store.read_snapshots

@@ -423,15 +423,12 @@ class Store:
         latest = float("inf") if oldest is None else oldest
         try:
             (first,) = self._execute(sql, (low, low | n, latest)).fetchone()
-            if first is None:
-                return
-            self._execute("BEGIN IMMEDIATE")
-            self._execute("DELETE FROM records WHERE key >= ? AND key < ?", (low, first))
-            self._execute("DELETE FROM snapshots WHERE key >= ? AND key < ?", (low, first))
-            self._execute("COMMIT")
+            if (
+                first is not None
+            ):  # in this order: records before the first snapshot do no harm if this ends half way
+                self._execute("DELETE FROM snapshots WHERE key >= ? AND key < ?", (low, first))
+                self._execute("DELETE FROM records WHERE key >= ? AND key < ?", (low, first))
         except _FAILURES as failed:
-            if self._connection.in_transaction:
-                self._execute("ROLLBACK")
             raise self.explain(failed) from failed
 
     # The file
