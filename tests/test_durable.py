@@ -405,6 +405,42 @@ os.kill(os.getpid(), 9)
                 play(agent, t, GRADIENTS[t - 1])
             assert seen(agent) == seen(in_memory(4))
 
+    @pytest.mark.parametrize("guards", [None, GUARDS], ids=["free", "guarded"])
+    def test_a_round_that_is_interrupted_while_it_is_shown_is_not_taken_twice(
+        self, file, monkeypatch, guards
+    ):
+        real = state.Live.show
+
+        def interrupt(live, form, guarded):
+            real(live, form, guarded)
+            raise KeyboardInterrupt
+
+        with open_step(file, guards=guards) as agent:
+            play(agent, 1, GRADIENTS[0])
+            with monkeypatch.context() as patched:
+                patched.setattr(state.Live, "show", interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    agent.update(GRADIENTS[1])
+            for t in (3, 4):
+                try:
+                    play(agent, t, GRADIENTS[t - 1])
+                except kl.Overtaken:  # by itself; it is told that round 2 was ended
+                    play(agent, t, GRADIENTS[t - 1])
+            assert seen(agent) == seen(in_memory(4, guards=guards))
+
+    def test_guards_that_were_set_before_a_kill_hold_after_it(self, file, tmp_path):
+        learner = kl.GD(kl.L2Ball(5), 1.0)
+        killed = tmp_path / "killed.db"
+        late = kl.Agent.open(file, learner)
+        with kl.Agent.open(file, guards=kl.Guards(per_round=0.01)) as agent:
+            for end in ("", "-wal"):
+                shutil.copy(f"{file}{end}", f"{killed}{end}")
+            late.refresh()
+        for agent in (late, kl.Agent.open(killed)):
+            with agent:
+                before = agent.x
+                assert np.linalg.norm(agent.update(np.ones(5)) - before) <= 0.01
+
 
 class TestFaults:
     def test_a_full_disk_changes_nothing(self, file):

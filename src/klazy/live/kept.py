@@ -60,6 +60,7 @@ class Kept:
         self._begin(live, snapshot)
 
     def _begin(self, live: Live, snapshot: Snapshot) -> None:
+        self._torn = True  # whether a round is being shown, or was when it was interrupted
         self.live = live
         self.n = snapshot.n
         self.hitting = snapshot.hitting
@@ -70,9 +71,14 @@ class Kept:
         self._weight = movement.weight
         self._distance = movement.distance
         self._shape = (live.learner.domain.dim,)
-        self._fast = live.plays_in_one_step and live.guards is None
+        self._choose_way()
+        self._torn = False
+
+    def _choose_way(self) -> None:
+        """Whether rounds may take the short way."""
+        self._fast = self.live.plays_in_one_step and self.live.guards is None
         if self._fast:
-            self._place = live.layout.x
+            self._place = self.live.layout.x
 
     # Rounds
 
@@ -80,6 +86,8 @@ class Kept:
         """End the round; the next point. A round whose id is there already is not taken, and answered as it was then."""
         while True:
             try:
+                if self._torn:
+                    self.reload()
                 if self.n >= self._due or self._spent > SNAPSHOT_SECONDS:
                     self.take_snapshot()
                     self.prune()
@@ -131,10 +139,12 @@ class Kept:
         decision = x.tobytes()
         checksum = checksum_plain(key, ROUND, t, at, numbers, decision, hitting, switching)
         self._append_plain((key, t, at, numbers, decision, hitting, switching, checksum))
+        self._torn = True
         live.flat = form
         self.n += 1
         self.hitting += hitting
         self.switching += switching
+        self._torn = False
         return x.copy()
 
     def _play(self, g: ArrayLike, hint: ArrayLike | None, id: str) -> Array:
@@ -163,15 +173,19 @@ class Kept:
         decision = x.tobytes()
         row = make_row(self._base | self.n, record, live.t, time(), decision, hitting, switching, acted)
         self.store.append(row)
+        self._torn = True
         live.show(form, guarded)
         self.n += 1
         self.hitting += hitting
         self.switching += switching
+        self._torn = False
         return x.copy()
 
     def change(self, make: Callable[[Live], Record | None]) -> None:
         """Commit what ``make`` makes of the present agent, None for nothing; after a lost race of the one there is then."""
         while True:
+            if self._torn:
+                self.reload()
             record = make(self.live)
             if record is None:
                 return
@@ -184,9 +198,11 @@ class Kept:
             except TakenError:
                 self.reload()
                 continue
+            self._torn = True
             self.live.guards, self.live.guarded = after
-            self._fast = False
             self.n += 1
+            self._torn = False
+            self._choose_way()
             return
 
     # What was kept
@@ -194,7 +210,7 @@ class Kept:
     def reload(self) -> None:
         """Take over what other processes have written since."""
         snapshot = self.store.read_last_snapshot(self.agent.id)
-        if snapshot.n > self.n:
+        if snapshot.n > self.n or self._torn:
             self._begin(rebuild(self.agent, snapshot), snapshot)
         self.replay()
 
@@ -202,6 +218,7 @@ class Kept:
         """Take the records that follow. Each must give the decision that was made then, up to rounding on another machine."""
         differs = False
         for row in self.store.read_records(self.agent.id, self.n):
+            self._torn = True
             replay_row(self.live, row)
             if self.live.played.tobytes() != row.decision:
                 if not self._is_near(row.decision):
@@ -211,6 +228,8 @@ class Kept:
             self.n += 1
             self.hitting += row.hitting
             self.switching += row.switching
+            self._torn = False
+        self._choose_way()
         if differs:
             words = "decisions were computed elsewhere, and differ here in their last bits"
             warnings.warn(f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=5)
@@ -242,7 +261,7 @@ class Kept:
         if store.closed or store.inherited:
             return
         try:
-            if not store.read_only and self.n > self._due - SNAPSHOT_ROUNDS:
+            if not store.read_only and not self._torn and self.n > self._due - SNAPSHOT_ROUNDS:
                 self.take_snapshot()
         except Refused:
             pass  # the file was moved or is full; every round is in it
