@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 import klazy as kl
-from durable import updates
+from durable import opening, updates
 from klazy.studies.sweep.store import Store
 from optimum import against_clarabel, against_loops
 
@@ -428,9 +428,10 @@ def table() -> str:
             *against_loops(),
             "## A durable agent, d = 5",
             'Rounds a second of `Agent.update`: in memory, opened with `sync="batch"`, which survives SIGKILL, and with '
-            '`sync="always"`, which survives power loss; beside an agent in memory, and beside the same writes with nothing '
-            "around them. The last is what the disk allows.",
+            '`sync="always"`, which survives power loss; beside an agent in memory, and beside a bare insert of such a row by '
+            "sqlite3, which is what SQLite and the disk allow.",
             "\n".join(updates()),
+            opening(),
             "## Cores, start-up and memory",
             *in_parallel(),
             *cold_start(folder),

@@ -1,24 +1,33 @@
-"""What an agent on disk costs, beside one in memory and beside the bare writes: python benchmarks/durable.py.
+"""What an agent in a store costs, beside one in memory and beside a bare insert: python benchmarks/durable.py.
 
 Contenders take turns, a burst of rounds each, and the medians of the quotients are reported. The files lie beside this one,
-because a folder for temporary files may be in memory, where fsync costs nothing.
+because a folder for temporary files may be in memory, where fsync costs nothing. With ``--against FOLDER``, the source tree of
+another commit, its durable agents take turns with these, in a process of their own.
 """
 
+import argparse
 import os
+import sqlite3
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import klazy as kl
-from klazy.live.records import length_of
 
 D = 5
 BURST = {"memory": 20_000, "batch": 20_000, "always": 100}  # rounds: tens to hundreds of milliseconds
 GUARDS = kl.Guards(per_round=0.05, movement=kl.L1Movement())
+LEARNER = kl.KLazyGD(kl.L2Ball(D), kl.Sqrt(60), 65)
+HISTORY = 1_000_000  # rounds before an agent is opened
+
+Contender = Callable[[int], float]
 
 
 def per_round(update: Callable[[np.ndarray], object], g: np.ndarray) -> float:
@@ -29,64 +38,161 @@ def per_round(update: Callable[[np.ndarray], object], g: np.ndarray) -> float:
     return (time.perf_counter() - start) / len(g)
 
 
-def bare_writes(path: Path, sync: bool) -> Callable[[np.ndarray], object]:
-    """As many bytes as a record has, written and perhaps forced to disk, with nothing around it."""
-    file, data, place = (
-        os.open(path, os.O_RDWR | os.O_CREAT),
-        bytes(length_of(D)),
-        iter(range(0, 2**62, length_of(D))),
-    )
-
-    def write(_: np.ndarray) -> None:
-        os.pwrite(file, data, next(place))
-        if sync:
-            os.fsync(file)
-
-    return write
+def open_agents(folder: Path) -> dict[str, Any]:
+    """An agent of each kind; also a tree in which an agent is a folder can make them."""
+    agents = {}
+    for sync in ("batch", "always"):
+        agents[sync] = kl.Agent.open(folder / f"{sync}.db", LEARNER, sync=sync)
+        agents[f"{sync}, guarded"] = kl.Agent.open(
+            folder / f"{sync}-guarded.db", LEARNER, sync=sync, guards=GUARDS
+        )
+    return agents
 
 
-def updates(repeats: int = 9) -> list[str]:
-    """The table: rounds a second, and each mode's time over that of an agent in memory and over that of the writes alone."""
-    learner, rng = kl.KLazyGD(kl.L2Ball(D), kl.Sqrt(60), 65), np.random.default_rng(0)
+def insert_bare(path: Path, synchronous: str) -> Callable[[np.ndarray], object]:
+    """A row with two numbers' bytes and a few more, committed, with nothing around it."""
+    base = sqlite3.connect(path, isolation_level=None)
+    base.execute("PRAGMA journal_mode = WAL")
+    base.execute(f"PRAGMA synchronous = {synchronous}")
+    base.execute("CREATE TABLE rows (key INTEGER PRIMARY KEY, at REAL, g BLOB, x BLOB, cost REAL)")
+
+    def insert(row: np.ndarray) -> None:
+        data = row.tobytes()
+        base.execute("INSERT INTO rows (at, g, x, cost) VALUES (?, ?, ?, ?)", (time.time(), data, data, 1.0))
+
+    return insert
+
+
+class Other:
+    """The same agents of another source tree, in a process of their own."""
+
+    def __init__(self, tree: Path, folder: Path) -> None:
+        folder.mkdir()
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", str(folder)],
+            env=os.environ | {"PYTHONPATH": str(tree)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def burst(self, name: str, rounds: int) -> float:
+        """Seconds per round of one of its agents."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(f"{name}:{rounds}", file=self.process.stdin, flush=True)
+        return float(self.process.stdout.readline())
+
+    def close(self) -> None:
+        """End it."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def serve(folder: Path) -> None:
+    """Play bursts as they are asked for."""
+    agents = open_agents(folder)
+    rng = np.random.default_rng(0)
+    for line in sys.stdin:
+        name, rounds = line.split(":")
+        print(per_round(agents[name].update, rng.normal(size=(int(rounds), D))), flush=True)
+    for agent in agents.values():
+        agent.close()
+
+
+def updates(repeats: int = 9, against: Path | None = None) -> list[str]:
+    """The table: rounds a second, and each agent's time over that of one in memory, of a bare insert, of another tree."""
+    rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name:
         folder = Path(name)
-        agents = {"memory": kl.Agent(learner), "memory, guarded": kl.Agent(learner, guards=GUARDS)}
+        agents = {"memory": kl.Agent(LEARNER), "memory, guarded": kl.Agent(LEARNER, guards=GUARDS)}
+        agents |= open_agents(folder)
         for sync in ("batch", "always"):
-            agents[sync] = kl.Agent.open(folder / sync, learner, sync=sync)
-            agents[f"{sync}, guarded"] = kl.Agent.open(
-                folder / f"{sync}-guarded", learner, sync=sync, guards=GUARDS
-            )
+            file = folder / f"{sync}-alone.db"
+            agents[f"{sync}, not shared"] = kl.Agent.open(file, LEARNER, sync=sync, shared=False)
         calls: dict[str, Callable[[np.ndarray], object]] = {
-            name: agent.update for name, agent in agents.items()
+            key: agent.update for key, agent in agents.items()
         }
-        calls |= {
-            f"{sync}, writes": bare_writes(folder / f"{sync}-writes", sync == "always")
-            for sync in ("batch", "always")
-        }
-        times: dict[str, list[float]] = {name: [] for name in calls}
+        calls["batch, insert"] = insert_bare(folder / "batch-insert.db", "NORMAL")
+        calls["always, insert"] = insert_bare(folder / "always-insert.db", "FULL")
+        other = None if against is None else Other(against, folder / "other")
+        times: dict[str, list[float]] = {key: [] for key in calls}
         for _ in range(repeats):
-            for name, call in calls.items():
-                times[name].append(per_round(call, rng.normal(size=(BURST[name.split(",")[0]], D))))
+            for key, call in calls.items():
+                rounds = BURST[key.split(",")[0]]
+                times[key].append(per_round(call, rng.normal(size=(rounds, D))))
+                if other is not None and key in ("batch", "batch, guarded", "always", "always, guarded"):
+                    times.setdefault(f"{key}, other", []).append(other.burst(key, rounds))
         for agent in agents.values():
             agent.close()
-    return _table(times)
+        if other is not None:
+            other.close()
+    return _table(times, against is not None)
 
 
-def _table(times: dict[str, list[float]]) -> list[str]:
-    lines = ["| agent | rounds a second | over memory | over the writes alone |", "|---|--:|--:|--:|"]
+def _table(times: dict[str, list[float]], compared: bool) -> list[str]:
+    titles = ["agent", "rounds a second", "over memory", "over a bare insert"]
+    if compared:
+        titles.append("over the other tree")
+    lines = ["| " + " | ".join(titles) + " |", "|---" + "|--:" * (len(titles) - 1) + "|"]
     for name, own in times.items():
         mode = name.split(",")[0]
-        over = [
-            statistics.median(a / b for a, b in zip(own, times[base], strict=True)) if base in times else None
-            for base in ("memory", f"{mode}, writes")
-        ]
-        cells = " | ".join(
-            "" if ratio is None else f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}" for ratio in over
-        )
-        if not name.endswith("writes"):
-            lines.append(f"| {name} | {1.0 / statistics.median(own):.0f} | {cells} |")
+        bases = ["memory", f"{mode}, insert"]
+        if compared:
+            bases.append(f"{name.removesuffix(', not shared')}, other")
+        cells = [name, f"{1.0 / statistics.median(own):.0f}"]
+        for base in bases:
+            cells.append(_divide(own, times.get(base)))
+        if not name.endswith(("insert", "other")):
+            lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
+def _divide(own: list[float], base: list[float] | None) -> str:
+    if base is None:
+        return ""
+    ratio = statistics.median(a / b for a, b in zip(own, base, strict=True))
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
+
+
+def opening(rounds: int = HISTORY, repeats: int = 9) -> str:
+    """How much longer it takes to open an agent after many rounds than after none."""
+    rng = np.random.default_rng(0)
+    taken: dict[str, list[float]] = {"new": [], "long": []}
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name:
+        files = {key: Path(name) / f"{key}.db" for key in taken}
+        kl.Agent.open(files["new"], LEARNER).close()
+        with kl.Agent.open(files["long"], LEARNER, sync="batch") as agent:
+            for row in rng.normal(size=(rounds, D)):
+                agent.update(row)
+        for _ in range(repeats):
+            for key, file in files.items():
+                start = time.perf_counter()
+                agent = kl.Agent.open(file)
+                taken[key].append(time.perf_counter() - start)
+                agent.close()
+        size = files["long"].stat().st_size / rounds
+    more = statistics.median(b - a for a, b in zip(taken["new"], taken["long"], strict=True))
+    return f"Opening an agent after {rounds:,} rounds takes {1e3 * more:.1f} ms more than after none; {size:.0f} bytes a round."
+
+
+def main() -> None:
+    """Print the table and how long opening takes."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--against", type=Path, help="the src folder of another commit")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=HISTORY, help="of the agent that is opened")
+    given = parser.parse_args()
+    if given.serve is not None:
+        serve(given.serve)
+        return
+    print("\n".join(updates(against=given.against)))
+    print()
+    print(opening(given.rounds))
+
+
 if __name__ == "__main__":
-    print("\n".join(updates()))
+    main()

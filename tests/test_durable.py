@@ -1,19 +1,18 @@
-"""An agent that lives on disk: it survives kills, torn and damaged files, full disks and lost power, bit for bit."""
+"""An agent in a store: it survives damage, other processes and a moved file, bit for bit, and its history can be read."""
 
 import copy
-import errno
+import json
 import os
 import pickle
 import re
 import shutil
-import signal
-import struct
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-import warnings
-from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,47 +23,57 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import EVERY_LEARNER, gradients
-from klazy.base import config
+from command import call_klazy
+from klazy.base.checks import Refused
 from klazy.kernels.layout import find_missing_part
-from klazy.live import journal as files
-from klazy.live import records, state
-from klazy.live.state import REMEMBERED, Live
+from klazy.live import kept, state
+from klazy.live.checking import check_store
+from klazy.live.records import KNOWN, seal_row
+from klazy.live.schema import AGENT_SHIFT, VERSION
+from klazy.live.store import PAGE_BYTES, Store
 from nursery import (
     GRADIENTS,
     GUARDS,
     LEARNER,
-    LENGTH,
-    Disk,
-    contents,
     flipped,
     in_memory,
-    on_disk,
+    in_store,
+    leave_as_killed,
     open_step,
     play,
     seen,
     share,
-    write,
 )
+
+OLD_FOLDER = (
+    Path(__file__).parent / "files" / "journal"
+)  # seven rounds of an older klazy, killed after the seventh
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "decisions.db"
 
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch):
-    """Nothing but a loss of power can tell whether fsync did something; the tests about that look at it themselves."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    """Only a loss of power can tell whether a commit was forced to disk; tests/torture counts the calls that do it."""
+    monkeypatch.setattr("klazy.live.store.SYNCS", {"always": "OFF", "batch": "OFF"})
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "agent"
+def store_of(agent):
+    """The open store behind an agent."""
+    assert agent._kept is not None
+    return agent._kept.store
 
 
-def play_with(agent, id):
-    """All that threads may do to an agent, a round among it."""
-    agent.update(GRADIENTS[0], id=id)
-    agent.freeze()
-    agent.explain()
-    agent.resume()
-    agent.update(GRADIENTS[1], id=id)
+def find_faults(file):
+    """What ``klazy check`` would say."""
+    store = Store(file, read_only=True)
+    try:
+        return [checked.fault for checked in check_store(store) if checked.fault is not None]
+    finally:
+        store.close()
 
 
 @pytest.mark.xdist_group("L1Ball0")  # with tests/test_agent.py, which has the kernels of this set
@@ -73,257 +82,215 @@ def play_with(agent, id):
 def test_it_goes_on_bit_for_bit_from_the_files_of_any_round(make, guards, tmp_path, monkeypatch):
     domain = kl.L1Ball(12, 2.0, np.linspace(0.0, 0.3, 12))
     learner, g = make(domain, kl.ScaleFree(2.0)), gradients(1, 24, 12)
-    monkeypatch.setattr(files, "LIMIT", 5 * records.length_of(12))
+    monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 5)
     for engine in ("step",) if find_missing_part(learner) else ("step", "compiled"):
-        straight, at = kl.Agent(learner, engine=engine, guards=guards), tmp_path / engine
+        straight, at = kl.Agent(learner, engine=engine, guards=guards), tmp_path / f"{engine}.db"
         agent = kl.Agent.open(at, learner, engine=engine, guards=guards)
         for t, row in enumerate(g, start=1):
             assert np.array_equal(play(agent, t, row), play(straight, t, row))
-            if t % 3 == 0:  # what is there now is what a kill would leave
-                at = shutil.copytree(at, tmp_path / f"{engine}-{t}")
+            if t % 6 == 0:  # what is there now is what a kill would leave
+                after = tmp_path / f"{engine}-{t}.db"
+                for end in ("", "-wal"):
+                    shutil.copy(f"{at}{end}", f"{after}{end}")
                 agent.close()
-                agent = kl.Agent.open(at, learner if t % 2 else None)
+                at = after
+                agent = kl.Agent.open(at, learner if t % 4 else None)
             assert seen(agent) == seen(straight)
         agent.close()
+        assert find_faults(at) == []
 
 
 @given(stops=st.lists(st.integers(1, 9), max_size=8), seed=st.integers(0, 2**16), hinted=st.booleans())
 def test_hints_and_ids_are_replayed_too(stops, seed, hinted):
     learner, g = kl.MemoryGD(kl.L2Ball(3), kl.Sqrt(3.0), kl.Clip(0.8)), gradients(seed, 9, 3)
     straight = kl.Agent(learner, engine="step")
-    with tempfile.TemporaryDirectory() as path:
+    points = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "decisions.db"
         agent = kl.Agent.open(path, learner, engine="step")
         for t, row in enumerate(g, start=1):
             for each in (agent, straight):
-                each.update(row, hint=0.5 * row if hinted and t % 2 else None, id=t)
+                points[t] = each.update(row, hint=0.5 * row if hinted and t % 2 else None, id=t)
             for _ in range(stops.count(t)):
                 agent.close()
                 agent = kl.Agent.open(path)
-            assert np.array_equal(agent.update(row, id=max(1, t - 3)), straight.x)
+            earlier = max(1, t - 3)
+            assert np.array_equal(agent.update(row, id=earlier), points[earlier])
             assert seen(agent) == seen(straight)
         agent.close()
 
 
-def test_ids_are_remembered_for_4096_rounds_whatever_happens(folder, monkeypatch):
-    monkeypatch.setattr(files, "LIMIT", 100 * LENGTH)
-    g = np.ones(2)
-    with open_step(folder) as agent:
-        for t in range(1, REMEMBERED + 2):
-            agent.update(g, id=t)
-    with open_step(folder) as agent:
-        assert agent.t == REMEMBERED + 2
-        for t in (2, 77, REMEMBERED + 1):
-            agent.update(g, id=str(t))
-        assert agent.t == REMEMBERED + 2
-        agent.update(g, id=1)  # forgotten: taken again, and now the second is forgotten
-        agent.update(g, id=2)
-        assert agent.t == REMEMBERED + 4
+def test_rounds_without_guards_hints_and_ids_take_a_shorter_way_to_the_same_rows(file):
+    learner = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
+    g = gradients(0, 40, 10)[:, ::2]
+    read_only = np.ascontiguousarray(g)
+    read_only.setflags(write=False)
+    with (
+        kl.Agent.open(file, learner, name="plain") as plain,
+        kl.Agent.open(file, learner, name="ids") as other,
+    ):
+        for t, row in enumerate(g):
+            forms = (row, row.copy(), read_only[t], row.tolist())
+            assert np.array_equal(plain.update(forms[t % 4]), other.update(row, id=t))
+        for bad in (g[:1], np.full(5, np.nan), np.ones(4), np.full(5, 1e70)):
+            with pytest.raises(ValueError, match=r"Agent.update needs "):
+                plain.update(bad)
+        assert seen(plain) == seen(other)
+        one, two = plain.history(), other.history()
+        assert one.drop("time", "id").equals(two.drop("time", "id"))
+    assert find_faults(file) == []
 
 
-class TestDamage:
-    ROUNDS = 6
-    START = records.FIRST + (ROUNDS - 1) * LENGTH  # of the last record
+class TestIds:
+    def test_an_id_is_answered_for_ever_by_the_decision_made_then(self, file):
+        first = {}
+        with open_step(file, sync="batch") as agent:
+            for t in range(1, 4301):  # more than an agent in memory remembers
+                first[t] = agent.update(GRADIENTS[t % 40], id=t)
+        with open_step(file) as agent:
+            now = seen(agent)
+            for t in (1, 2, 77, 4300):
+                assert np.array_equal(agent.update(GRADIENTS[0], id=str(t)), first[t])
+                assert np.array_equal(agent.update([np.nan, 0.0], id=t), first[t])  # whatever comes with it
+            assert seen(agent) == now
 
-    def after_a_torn_end(self, path, content):
-        """Opening drops the last round and says so; delivered again, it is as if nothing had happened."""
-        with pytest.warns(
-            kl.TornJournal, match=f"dropped from byte {self.START} on; go on in round t={self.ROUNDS}"
+    def test_agents_do_not_share_ids(self, file):
+        with open_step(file, name="a") as a, open_step(file, name="b") as b:
+            for agent in (a, b, a, b):
+                agent.update(GRADIENTS[0], id="monday")
+            assert (a.t, b.t) == (2, 2)
+
+    @pytest.mark.parametrize("id", ["", "x" * 65, 1.5, b"x", ["x"], "a\0b"])
+    def test_ids_that_no_record_can_hold(self, file, id):
+        with (
+            open_step(file) as agent,
+            pytest.raises(ValueError, match=r"Agent.update needs an id, text of 1 to 64 bytes or a"),
         ):
-            agent = open_step(write(path, content))
-        with agent:
-            assert seen(agent) == seen(in_memory(self.ROUNDS - 1))
-            play(agent, self.ROUNDS, GRADIENTS[self.ROUNDS - 1])
-            assert seen(agent) == seen(in_memory(self.ROUNDS))
+            agent.update(np.ones(2), id=id)
 
-    def test_the_last_record_cut_at_every_byte(self, folder):
-        content = on_disk(folder, self.ROUNDS)
-        assert len(content["journal"]) == self.START + LENGTH
-        for kept in range(1, LENGTH):
-            self.after_a_torn_end(folder, content | {"journal": content["journal"][: self.START + kept]})
-        with open_step(write(folder, content | {"journal": content["journal"][: self.START]})) as agent:
-            assert agent.t == self.ROUNDS  # a record that is not there at all is no torn one
 
-    @pytest.mark.parametrize("flip", [1, 0x80, 0xFF])
-    def test_the_last_record_damaged_at_every_byte(self, folder, flip):
-        content = on_disk(folder, self.ROUNDS)
-        for at in range(self.START, self.START + LENGTH):
-            self.after_a_torn_end(folder, content | {"journal": flipped(content["journal"], at, flip)})
+class TestSeveralProcesses:
+    """Two connections stand for two processes: SQLite treats them alike, and tests/torture has real ones."""
 
-    def test_zeros_where_the_last_record_should_be(self, folder):
-        """A file system may lengthen a file before it writes what belongs there."""
-        content = on_disk(folder, self.ROUNDS)
-        self.after_a_torn_end(folder, content | {"journal": content["journal"][: self.START] + bytes(LENGTH)})
+    def test_the_loser_of_a_race_takes_over_what_happened_and_is_told(self, file):
+        with open_step(file) as one, open_step(file) as other:
+            one.update(GRADIENTS[0])
+            now = seen(one)
+            with pytest.raises(kl.Overtaken, match="round t=1 of 'agent' was ended by another process; play"):
+                other.update(GRADIENTS[1])
+            assert seen(other) == now
+            other.update(GRADIENTS[1])
+            one.refresh()
+            assert seen(one) == seen(other)
+            assert one.t == 3
 
-    def test_every_byte_before_the_last_record(self, folder):
-        content = on_disk(folder, self.ROUNDS)
-        for at in range(records.FIRST, self.START):
-            begin = at - (at - records.FIRST) % LENGTH
-            damaged = content | {"journal": flipped(content["journal"], at, 1 << at % 8)}
+    def test_or_tries_again(self, file):
+        straight = kl.Agent(LEARNER, engine="step")
+        with open_step(file) as one, open_step(file) as other:
+            for t in range(9):
+                (one, other)[t % 2].update(GRADIENTS[t], retry=True)
+                straight.update(GRADIENTS[t])
+            one.refresh()
+            assert seen(one) == seen(straight)
+
+    def test_an_id_that_another_process_took_is_answered(self, file):
+        with open_step(file) as one, open_step(file) as other:
+            x = one.update(GRADIENTS[0], id="monday")
+            assert np.array_equal(other.update(GRADIENTS[1], id="monday"), x)
+            assert seen(one) == seen(other)
+
+    def test_freezes_and_guards_of_another_process_count(self, file):
+        with open_step(file, guards=kl.Guards()) as one, open_step(file) as other:
+            one.freeze("storm")
+            x = one.x
+            with pytest.raises(kl.Overtaken):
+                other.update(GRADIENTS[0])
+            assert np.array_equal(other.update(GRADIENTS[0]), x)
+            other.freeze()  # as it is
+            one.resume()
+            tighter = kl.Guards(per_round=0.01)
+            with open_step(file, guards=tighter) as third:
+                assert third.guards == tighter.fit(LEARNER)
+            other.refresh()
+            assert other.guards == tighter.fit(LEARNER)
+
+    def test_what_was_pruned_meanwhile_is_taken_from_a_snapshot(self, file, monkeypatch):
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 5)
+        with open_step(file) as late, open_step(file, keep=3) as agent:
+            for t in range(30):
+                agent.update(GRADIENTS[t])
+            late.refresh()
+            assert seen(late) == seen(agent)
+
+    def test_processes_take_turns(self, file):
+        script = f"""
+import sys, nursery
+with nursery.open_step({str(file)!r}, sync="batch") as agent:
+    for t in range(60):
+        agent.update(nursery.GRADIENTS[0], id=f"{{sys.argv[1]}} {{t}}", retry=True)
+"""
+        run = [sys.executable, "-c", script]
+        processes = [subprocess.Popen([*run, str(i)], cwd=Path(__file__).parent) for i in range(2)]
+        assert [process.wait() for process in processes] == [0, 0]
+        straight = kl.Agent(LEARNER, engine="step")
+        for _ in range(120):
+            straight.update(GRADIENTS[0])
+        with open_step(file) as agent:
+            assert seen(agent) == seen(straight)
+        assert find_faults(file) == []
+
+    def test_one_for_itself_lets_nobody_else_in(self, file, monkeypatch):
+        monkeypatch.setattr("klazy.live.store.PATIENCE", 0.01)
+        with open_step(file, shared=False) as agent:
+            agent.update(GRADIENTS[0])
             with pytest.raises(
-                ValueError,
-                match=rf"needs whole records in .*journal, got a damaged one at byte={begin}; restore",
+                ValueError, match=r"Agent.open needs its turn, got path=.*; another process has"
             ):
-                open_step(write(folder, damaged))
-            assert {name: (folder / name).read_bytes() for name in damaged} == damaged  # nothing was touched
-
-    def test_every_byte_of_the_header_and_of_the_snapshot(self, folder):
-        content = on_disk(folder, self.ROUNDS)
-        for name, size in (("journal", records.FIRST), ("snapshot", len(content["snapshot"]))):
-            for at in range(size):
-                damaged = content | {name: flipped(content[name], at, 1 << at % 8)}
-                with pytest.raises(ValueError, match=rf"Agent.open needs .*{name}.* got "):
-                    open_step(write(folder, damaged))
-
-    def test_records_that_are_missing(self, folder):
-        content = on_disk(folder, self.ROUNDS)
-        journal = content["journal"]
-        without_first = journal[: records.FIRST] + journal[records.FIRST + LENGTH :]
-        without_third = journal[: records.FIRST + 2 * LENGTH] + journal[records.FIRST + 3 * LENGTH :]
-        with pytest.raises(
-            ValueError, match=r"needs records from number 0 on in .*, got number 1 at byte=24; restore"
-        ):
-            open_step(write(folder, content | {"journal": without_first}))
-        with pytest.raises(ValueError, match=f"got number 3 at byte={records.FIRST + 2 * LENGTH}; restore"):
-            open_step(write(folder, content | {"journal": without_third}))
-
-    def test_files_that_do_not_belong_together(self, folder, tmp_path):
-        content = on_disk(folder, self.ROUNDS)
-        with kl.Agent.open(tmp_path / "other", LEARNER.replace(k=5), engine="step"):
-            pass
-        with pytest.raises(ValueError, match=r"the snapshot's learner in .*journal, got key="):
-            open_step(write(folder, content | {"journal": (tmp_path / "other" / "journal").read_bytes()}))
-        (folder / "snapshot").unlink()
-        with pytest.raises(
-            ValueError, match=r"needs a snapshot beside the journal in .*, got snapshot=None; restore"
-        ):
-            open_step(write(folder, {"journal": content["journal"]}))
-        shutil.rmtree(folder)
-        with pytest.raises(
-            ValueError, match=r"needs a header in .*journal, got a damaged one at byte=0; restore"
-        ):
-            open_step(write(folder, {"snapshot": content["snapshot"]}))
-
-    def test_a_journal_that_its_snapshot_already_holds(self, folder):
-        """A crash between the two leaves it; so may a lost tail of such a journal."""
-        old = on_disk(folder, self.ROUNDS)["journal"]
-        with open_step(folder):
-            new = (folder / "snapshot").read_bytes()
-        for journal in (old, old[:-LENGTH], old[: -LENGTH - 1], old[: records.FIRST]):
-            with open_step(write(folder, {"snapshot": new, "journal": journal})) as agent:
-                assert seen(agent) == seen(in_memory(self.ROUNDS))
-
-    def test_after_a_clean_close_the_journal_is_empty_and_any_damage_is_refused(self, folder):
-        """There is no record of which one could say that it was never completed."""
-        on_disk(folder, 30, sync="batch")
-        content = contents(folder)
-        assert content.keys() == {"snapshot", "journal"}
-        assert len(content["journal"]) == records.FIRST
-        for name, data in content.items():
-            for at in range(0, len(data), 7):
-                with pytest.raises(ValueError, match=r"Agent.open needs "):
-                    open_step(write(folder, content | {name: flipped(data, at, 1 << at % 8)}))
-        with open_step(write(folder, content)) as agent:
-            assert seen(agent) == seen(in_memory(30))
-
-    def test_what_is_dropped_is_set_aside(self, folder):
-        content = on_disk(folder, self.ROUNDS, sync="batch")
-        at = records.FIRST + 2 * LENGTH
-        damaged = content | {"journal": flipped(content["journal"], at + 50, 1)}
-        for _ in range(2):  # the same once more is kept once
-            with pytest.warns(kl.TornJournal, match=r"go on in round t=3; what was dropped is in torn-2-"):
-                open_step(write(folder, damaged)).close()
-        (kept,) = folder.glob("torn-*")
-        assert kept.read_bytes() == content["journal"][: records.FIRST] + damaged["journal"][at:]
-
-    @pytest.mark.parametrize("rounds", [0, 3])
-    def test_a_lost_file_is_never_a_new_agent(self, folder, rounds):
-        on_disk(folder, rounds)
-        content = contents(folder)
-        for name in content:
-            (folder / name).unlink()
-            with pytest.raises(
-                ValueError, match=r"Agent.open needs a (snapshot beside the journal|header) in"
-            ):
-                open_step(folder)
-            write(folder, content)
-
-    def test_an_agent_that_was_not_yet_born_may_be_born_again(self, folder):
-        """A crash while its first files are written leaves these."""
-        for journal in (b"", b"klazy", records.build_header(LENGTH, 0)):
-            write(folder, {"snapshot": files._write_snapshot(files._UNBORN), "journal": journal})
-            with pytest.raises(ValueError, match="Agent needs a learner"):
-                kl.Agent.open(folder)
-            with open_step(folder) as agent:
-                play(agent, 1, GRADIENTS[0])
-            with open_step(folder) as agent:
-                assert seen(agent) == seen(in_memory(1))
-
-
-def test_in_batches_only_what_was_not_forced_to_disk_may_be_lost(folder, monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(files, "monotonic", lambda: clock[0])
-    with open_step(folder, sync="batch") as agent:
-        for t, row in enumerate(GRADIENTS[:9], start=1):
-            clock[0] += 1.0 if t == 5 else 0.1  # records 0 to 4 are forced to disk with the fifth
-            play(agent, t, row)
-        content = {name: (folder / name).read_bytes() for name in ("snapshot", "journal")}
-    for lost in range(9):
-        damaged = content | {"journal": flipped(content["journal"], records.FIRST + lost * LENGTH + 50, 1)}
-        if lost < 5:
-            with pytest.raises(ValueError, match=f"a damaged one at byte={records.FIRST + lost * LENGTH}"):
-                open_step(write(folder, damaged))
-        else:
-            with pytest.warns(kl.TornJournal, match=f"t={lost + 1}"):
-                agent = open_step(write(folder, damaged))
-            with agent:
-                assert seen(agent) == seen(in_memory(lost))
-
-
-class TestOneWriter:
-    def test_an_open_agent_cannot_be_opened_again(self, folder):
-        message = r"Agent.open needs an agent that nobody has open, got path=.*agent; close it there first"
-        with open_step(folder) as agent:
-            with pytest.raises(ValueError, match=message):
-                open_step(folder)
-            script = f"import klazy as kl; kl.Agent.open({str(folder)!r})"
-            ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-            assert "needs an agent that nobody has open" in ran.stderr
-            agent.update(np.ones(2))
-        with open_step(folder) as agent:
+                open_step(file)
+        with open_step(file) as agent:
             assert agent.t == 2
 
-    def test_a_closed_agent_takes_no_rounds(self, folder):
-        with open_step(folder, guards=kl.Guards()) as agent:
+    def test_many_agents_share_a_file(self, file):
+        learners = [kl.GD(kl.L2Ball(2, radius=1.0 + i), 1.0) for i in range(12)]
+        agents = [kl.Agent.open(file, learner, name=f"{i}") for i, learner in enumerate(learners)]
+        for t in range(3):
+            for agent in agents:
+                agent.update(GRADIENTS[t])
+        for agent in agents:
+            agent.close()
+        for i, learner in enumerate(learners):
+            straight = kl.Agent(learner)
+            for t in range(3):
+                straight.update(GRADIENTS[t])
+            with kl.Agent.open(file, name=f"{i}") as agent:
+                assert seen(agent) == seen(straight)
+
+
+class TestOneProcess:
+    def test_a_closed_agent_takes_no_rounds(self, file):
+        with open_step(file, guards=kl.Guards()) as agent:
             agent.update(np.ones(2))
         agent.close()
         before = seen(agent)
-        for change in (lambda: agent.update(np.ones(2)), agent.freeze):
-            with pytest.raises(
-                ValueError,
-                match=r"Agent needs an open journal, got path=.*; it was closed; open the agent again",
-            ):
+        for change in (lambda: agent.update(np.ones(2)), agent.freeze, agent.history, agent.refresh):
+            message = r"Agent needs an open store, got path=.*; it was closed; open the agent again"
+            with pytest.raises(ValueError, match=message):
                 change()
         assert seen(agent) == before
 
-    def test_a_forked_process_takes_no_rounds(self, folder, monkeypatch):
-        with open_step(folder) as agent:
-            monkeypatch.setattr(os, "getpid", lambda: -1)
-            with pytest.raises(ValueError, match="Agent needs the process that opened it"):
-                agent.update(np.ones(2))
-            monkeypatch.undo()
-            assert agent.t == 1
-
-    def test_a_forked_process_does_not_keep_the_agent_of_a_killed_one(self, folder):
+    def test_a_forked_process_takes_no_rounds_and_keeps_nothing_locked(self, file):
         script = f"""
 import os, sys, nursery, numpy as np
-agent = nursery.open_step({str(folder)!r})
+agent = nursery.open_step({str(file)!r})
 agent.update(np.ones(2))
 if os.fork() == 0:
     try:
         agent.update(np.ones(2))
     except ValueError as refused:
         print(refused, flush=True)
+    agent.close()
     sys.stdin.read()
+    sys.exit()
 os.kill(os.getpid(), 9)
 """
         with subprocess.Popen(
@@ -336,351 +303,704 @@ os.kill(os.getpid(), 9)
             assert process.stdin is not None
             assert process.stdout is not None
             assert "needs the process that opened it" in process.stdout.readline()
-            assert process.wait() == -signal.SIGKILL
-            with open_step(folder) as agent:  # while the forked process lives on
-                assert agent.t == 2
+            assert process.wait() == -9
+            with open_step(file, shared=False) as agent:  # while the forked process lives on
+                agent.update(np.ones(2))
             process.stdin.close()
+        with open_step(file) as agent:
+            assert agent.t == 3
+        assert find_faults(file) == []
 
     @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
-    def test_it_is_not_copied_for_the_copys_rounds_would_reach_no_disk(self, folder, tmp_path, copied):
-        with open_step(folder) as agent:
-            agent.update(np.ones(2))
+    def test_it_is_not_copied(self, file, tmp_path, copied):
+        with open_step(file) as agent:
+            agent.update(np.ones(2), id="monday")
             with pytest.raises(ValueError, match=r"Agent needs to live in memory to be copied, got path=.*"):
                 copied(agent)
             agent.save(tmp_path / "agent.json")
-        assert kl.Agent.load(tmp_path / "agent.json").t == 2
+        saved = kl.Agent.load(tmp_path / "agent.json")
+        saved.update(np.ones(2), id="monday")
+        assert saved.t == 2
 
-    ROUNDS = 100
+    def test_threads_take_turns(self, file):
+        def play_with(id):
+            agent.update(GRADIENTS[0], id=id)
+            agent.freeze()
+            agent.explain()
+            agent.resume()
+            agent.update(GRADIENTS[1], id=id)
 
-    def test_threads_take_turns(self, folder):
-        with open_step(folder, guards=GUARDS) as agent:
-            ids = iter(range(self.ROUNDS))
-            share(lambda: play_with(agent, next(ids)), self.ROUNDS)
+        with open_step(file, guards=GUARDS) as agent:
+            ids = iter(range(100))
+            share(lambda: play_with(next(ids)), 100)
             taken = seen(agent)
-        with open_step(folder) as agent:
-            assert agent.t == self.ROUNDS + 1
+        with open_step(file) as agent:
+            assert agent.t == 101
             assert seen(agent) == taken
 
-    def test_it_stays_in_its_folder_wherever_the_process_goes(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(files, "LIMIT", 2 * LENGTH)
+    def test_it_stays_where_it_is_wherever_the_process_goes(self, tmp_path, monkeypatch):
         here, there = tmp_path / "here", tmp_path / "there"
-        for place in (there, here):  # in each there is an agent of the same relative path
+        for place in (there, here):  # in each there is a store of the same relative path
             place.mkdir()
             monkeypatch.chdir(place)
-            open_step("agent").close()
-        other = contents(there / "agent")
-        with open_step("agent") as agent:
+            open_step("decisions.db").close()
+        other = (there / "decisions.db").read_bytes()
+        with open_step("decisions.db") as agent:
             monkeypatch.chdir(there)
             for t in range(1, 9):
                 play(agent, t, GRADIENTS[t - 1])
-        assert contents(there / "agent") == other
-        with open_step(here / "agent") as agent:
+        assert (there / "decisions.db").read_bytes() == other
+        with open_step(here / "decisions.db") as agent:
             assert seen(agent) == seen(in_memory(8))
 
     @pytest.mark.parametrize("how", ["moved", "removed", "replaced", "restored"])
-    def test_a_folder_that_was_replaced_under_it_takes_no_more_rounds(self, folder, tmp_path, how):
-        agent = open_step(folder)
+    def test_a_file_that_was_replaced_under_it_takes_no_more_rounds(self, file, tmp_path, how):
+        agent = open_step(file)
         play(agent, 1, GRADIENTS[0])
-        backup = Path(shutil.copytree(folder, tmp_path / "backup"))
+        agent.backup(tmp_path / "backup.db")
         for t in (2, 3):
             play(agent, t, GRADIENTS[t - 1])
-        moved = folder.rename(tmp_path / "moved")
+        moved = file.rename(tmp_path / "moved.db")
         if how == "removed":
-            shutil.rmtree(moved)
+            moved.unlink()
         if how == "replaced":
-            folder.write_text("a file")
+            file.write_text("another file")
         if how == "restored":
-            backup.rename(folder)
-        now = {} if how != "restored" else contents(folder)
-        message = r"Agent needs the folder that it was opened in, got path=.*agent; it was moved, removed or"
+            (tmp_path / "backup.db").rename(file)
+        message = r"Agent needs the file that it was opened from, got path=.*; it was moved, removed or"
         for _ in range(2):
             with pytest.raises(ValueError, match=message):
                 play(agent, 4, GRADIENTS[3])
         assert seen(agent) == seen(in_memory(3))
         agent.close()
-        if how == "restored":
-            assert contents(folder) == now
         if how != "removed":
-            with open_step(moved) as agent:  # what it acknowledged is where its files are
+            with open_step(moved) as agent:  # what it acknowledged is where its file is
                 assert seen(agent) == seen(in_memory(3))
+
+    def test_a_round_that_the_learner_cannot_take_is_not_written(self, file):
+        class Broken(kl.GD):
+            def step(self, state, g):
+                if state.t == 2:
+                    raise ArithmeticError
+                return super().step(state, g)
+
+        with kl.Agent.open(file, Broken(kl.L2Ball(2), 1.0)) as agent:
+            agent.update(np.ones(2))
+            with pytest.raises(ArithmeticError):
+                agent.update(np.ones(2))
+        with kl.Agent.open(file) as agent:
+            assert agent.t == 2
+
+    def test_an_interrupted_round_is_found_in_the_store(self, file, monkeypatch):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        with open_step(file) as agent:
+            play(agent, 1, GRADIENTS[0])
+            with monkeypatch.context() as patched:
+                patched.setattr(state.Live, "show", interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    play(agent, 2, GRADIENTS[1])
+            for t in (2, 3, 4):  # the second is answered, and not taken again
+                play(agent, t, GRADIENTS[t - 1])
+            assert seen(agent) == seen(in_memory(4))
+
+    @pytest.mark.parametrize("guards", [None, GUARDS], ids=["free", "guarded"])
+    def test_a_round_that_is_interrupted_while_it_is_shown_is_not_taken_twice(
+        self, file, monkeypatch, guards
+    ):
+        real = state.Live.show
+
+        def interrupt(live, form, guarded):
+            real(live, form, guarded)
+            raise KeyboardInterrupt
+
+        with open_step(file, guards=guards) as agent:
+            play(agent, 1, GRADIENTS[0])
+            with monkeypatch.context() as patched:
+                patched.setattr(state.Live, "show", interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    agent.update(GRADIENTS[1])
+            for t in (3, 4):
+                try:
+                    play(agent, t, GRADIENTS[t - 1])
+                except kl.Overtaken:  # by itself; it is told that round 2 was ended
+                    play(agent, t, GRADIENTS[t - 1])
+            assert seen(agent) == seen(in_memory(4, guards=guards))
+
+    def test_guards_that_were_set_before_a_kill_hold_after_it(self, file, tmp_path):
+        learner = kl.GD(kl.L2Ball(5), 1.0)
+        killed = tmp_path / "killed.db"
+        late = kl.Agent.open(file, learner)
+        with kl.Agent.open(file, guards=kl.Guards(per_round=0.01)) as agent:
+            for end in ("", "-wal"):
+                shutil.copy(f"{file}{end}", f"{killed}{end}")
+            late.refresh()
+        for agent in (late, kl.Agent.open(killed)):
+            with agent:
+                before = agent.x
+                assert np.linalg.norm(agent.update(np.ones(5)) - before) <= 0.01
+
+
+class TestFaults:
+    def test_a_full_disk_changes_nothing(self, file):
+        with open_step(file) as agent:
+            for t in range(1, 6):
+                play(agent, t, GRADIENTS[t - 1])
+            connection = store_of(agent)._connection
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+            taken = 5
+            refused = None
+            while refused is None:
+                try:
+                    play(agent, taken + 1, GRADIENTS[taken % 40])
+                    taken += 1
+                except Refused as full:
+                    refused = str(full)
+            assert "Agent.open needs a database that it can read and write, got" in refused
+            assert refused.endswith("database or disk is full.")
+            assert agent.t == taken + 1
+            connection.execute("PRAGMA max_page_count = 1000000")
+            play(agent, taken + 1, GRADIENTS[taken % 40])
+        assert find_faults(file) == []
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+    def test_a_file_that_cannot_be_written(self, file):
+        in_store(file, 3)
+        file.chmod(0o444)
+        with pytest.raises(ValueError, match=r"Agent.open needs a database that it can read and write"):
+            open_step(file).update(GRADIENTS[0])
+
+    def test_a_clock_that_jumps_changes_nothing_but_times(self, file, monkeypatch):
+        times = iter([1e9, 2e9, 5e8, 0.0, 1e9, *[3e9] * 20])
+        monkeypatch.setattr(kept, "time", lambda: next(times))
+        with open_step(file) as agent:
+            for t in range(1, 6):
+                play(agent, t, GRADIENTS[t - 1])
+        with open_step(file) as agent:
+            assert seen(agent) == seen(in_memory(5))
+            assert agent.history()["t"].to_list() == [1, 2, 3, 4, 5]
+
+
+class TestDamage:
+    ROUNDS = 8
+    STEP = 997  # bits; tests/torture flips them all
+
+    def outcome(self, file, twins):
+        """Whether a damaged file was refused; if not, it plays on as before, or a check finds what is wrong."""
+        try:
+            with open_step(file, name="b") as agent:
+                if seen(agent) == twins[-1]:
+                    return "as before"
+        except Refused:
+            return "refused"
+        assert find_faults(file) != []
+        return "found"
+
+    def test_bits_of_a_closed_store(self, file, monkeypatch):
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 3)
+        in_store(file, 5, name="a", guards=GUARDS)
+        in_store(file, self.ROUNDS, name="b", guards=GUARDS)
+        data = file.read_bytes()
+        twins = [seen(in_memory(t, guards=GUARDS)) for t in range(self.ROUNDS + 1)]
+        outcomes = set()
+        for bit in range(0, 8 * len(data), self.STEP):
+            file.write_bytes(flipped(data, bit // 8, 1 << bit % 8))
+            outcomes.add(self.outcome(file, twins))
+        assert {"refused", "as before"} <= outcomes
+
+    def test_a_flipped_bit_of_any_round_is_found(self, file):
+        """Not by opening the agent, which does not read what a snapshot holds."""
+        in_store(file, self.ROUNDS)
+        data = file.read_bytes()
+        for t in range(1, self.ROUNDS + 1):
+            place = data.index(GRADIENTS[t - 1].tobytes())
+            file.write_bytes(flipped(data, place + 3, 4))
+            (fault,) = find_faults(file)
+            assert f"record {t - 1} of agent 1 as it was written" in fault
+            with (
+                pytest.raises(ValueError, match=r"the record of id .* as it was written"),
+                open_step(file) as agent,
+            ):
+                agent.update(GRADIENTS[0], id=f"round {t}")
+        file.write_bytes(data)
+        assert find_faults(file) == []
+
+    def test_rows_that_were_changed_are_found(self, file):
+        in_store(file, self.ROUNDS, guards=GUARDS)
+        data = file.read_bytes()
+        changes = {
+            "UPDATE records SET hitting = hitting + 1 WHERE t = 3": "record 2 of agent 1",
+            "DELETE FROM records WHERE t = 5": "of agent 1 as it was written",
+            f"DELETE FROM records WHERE t = {self.ROUNDS}": "are gone",
+            "UPDATE agents SET name = 'b'": "the row of agent 'b' as it was written",
+            "UPDATE snapshots SET about = replace(about, '0.', '1.')": "a snapshot as it was written",
+            "DELETE FROM snapshots": "it has no snapshot",
+            f"UPDATE records SET key = key + (7 << {AGENT_SHIFT}) WHERE t = 1": "belong to no agent",
+        }
+        for sql, words in changes.items():
+            file.write_bytes(data)
+            with sqlite3.connect(file) as connection:
+                connection.execute(sql)
+            connection.close()
+            ended = call_klazy("check", file)
+            assert words in ended.stdout + ended.stderr, sql
+            assert ended.status in (1, 2)
+
+    def test_a_change_with_its_checksum_is_found_by_playing_again(self, file):
+        """As of a learner whose code has changed."""
+        in_store(file, self.ROUNDS)
+        store = Store(file)
+        row = next(store.read_records(1, 3))
+        store._connection.execute("DELETE FROM records WHERE key = ?", (row.key,))
+        store.append(seal_row(*row._replace(decision=np.zeros(2).tobytes())[:-1]))
+        store.close()
+        assert find_faults(file) == ["round 4 gives another decision than the one that was kept"]
+
+    def test_a_lost_agent_is_never_a_new_one(self, file):
+        in_store(file, 3)
+        with sqlite3.connect(file) as connection:
+            connection.execute("DELETE FROM agents")
+        connection.close()
+        with pytest.raises(
+            ValueError, match=r"needs all of its 1 agents \(0 are left\), got path=.*; it is damaged"
+        ):
+            open_step(file)
+
+    @pytest.mark.parametrize("damage", ["cut", "zeros", "text", "other"])
+    def test_another_file_is_refused_and_left_as_it_is(self, file, damage):
+        in_store(file, 3)
+        data = file.read_bytes()
+        if damage == "cut":
+            file.write_bytes(data[: len(data) // 2])
+        if damage == "zeros":
+            file.write_bytes(data[:PAGE_BYTES] + bytes(len(data) - PAGE_BYTES))
+        if damage == "text":
+            kl.Agent(LEARNER, engine="step").save(file)
+        if damage == "other":
+            file.unlink()
+            with sqlite3.connect(file) as connection:
+                connection.execute("CREATE TABLE mine (x)")
+            connection.close()
+        now = file.read_bytes()
+        with pytest.raises(ValueError, match=r"^Agent.open needs .*, got path=.*"):
+            open_step(file)
+        if damage != "other":  # its journal mode has changed, and nothing else
+            assert file.read_bytes() == now
+
+    def test_a_newer_store_is_refused(self, file):
+        in_store(file, 1)
+        with sqlite3.connect(file) as connection:
+            connection.execute("CREATE TABLE more (x)")
+            connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+        connection.close()
+        message = (
+            f"Agent.open needs tables of version {VERSION}, got version={VERSION + 1}; install a newer klazy"
+        )
+        with pytest.raises(ValueError, match=message):
+            open_step(file)
+
+    def test_of_a_killed_agent_a_damaged_log_loses_the_last_rounds_at_most(self, file, tmp_path):
+        """SQLite takes a damaged end of its log for one that was never completed."""
+        killed = leave_as_killed(file, tmp_path / "killed", self.ROUNDS)
+        log = Path(f"{killed}-wal")
+        content = {path: path.read_bytes() for path in (killed, log)}
+        twins = [seen(in_memory(t)) for t in range(self.ROUNDS + 1)]
+        for bit in range(0, 8 * len(content[log]), 8 * self.STEP):
+            for path, data in content.items():
+                path.write_bytes(data)
+            log.write_bytes(flipped(content[log], bit // 8, 1 << bit % 8))
+            try:
+                with open_step(killed) as agent:
+                    assert seen(agent) == twins[agent.t - 1]
+            except Refused:
+                continue
 
 
 class TestOpening:
-    def test_the_learner_and_the_engine_are_those_on_file(self, folder):
-        on_disk(folder, 3)
+    def test_the_learner_and_the_engine_are_those_of_the_store(self, file):
+        in_store(file, 3)
         other = LEARNER.replace(k=5)
+        where = f"'agent' in {file}"
         options: dict[str, dict[str, Any]] = {
-            f"needs the learner of {folder}, {LEARNER!r}, got learner={other!r}; leave it out": {
+            f"needs the learner of {where}, {LEARNER!r}, got learner={other!r}; leave it out": {
                 "learner": other
             },
-            f"needs the engine of {folder}, 'step', got engine='compiled'; leave it out": {
+            f"needs the engine of {where}, 'step', got engine='compiled'; leave it out": {
                 "engine": "compiled"
             },
             "needs sync to be one of 'always', 'batch', got sync='never'; choose one of these": {
                 "sync": "never"
             },
+            "needs a name, printable text of 1 to 200 bytes, got name=''; write name='eu-west'": {"name": ""},
+            "needs keep, how much history stays, got keep=0; give a number of rounds": {"keep": 0},
+            "needs a learner for a new agent, got name='b'; give one, or the name of": {"name": "b"},
         }
         for message, option in options.items():
             with pytest.raises(ValueError, match=re.escape(f"Agent.open {message}")):
-                kl.Agent.open(folder, **option)
-        with kl.Agent.open(folder) as agent:
+                kl.Agent.open(file, **option)
+        with kl.Agent.open(file) as agent:
             assert (agent.t, agent.learner, agent.engine) == (4, LEARNER, "step")
 
-    def test_a_path_without_an_agent(self, tmp_path):
-        with pytest.raises(
-            ValueError, match=r"Agent.open needs a learner for a new agent, got path=.*nowhere; give one"
-        ):
-            kl.Agent.open(tmp_path / "nowhere")
-        assert not (tmp_path / "nowhere").exists()
-        kl.Agent(LEARNER, engine="step").save(tmp_path / "agent.json")
-        with pytest.raises(
-            ValueError, match=r"Agent.open needs a folder, got path=.*agent.json; Agent.load reads"
-        ):
-            kl.Agent.open(tmp_path / "agent.json", LEARNER)
+    def test_a_path_without_a_store(self, file, tmp_path):
+        for path, message in {
+            file: "a database that is there, got path=.*; check the path",
+            tmp_path: "the path of a database file, got path=.*; klazy migrate reads a folder",
+        }.items():
+            with pytest.raises(ValueError, match=rf"Agent.open needs {message}"):
+                kl.Agent.open(path)
+        with pytest.raises(ValueError, match=r"Agent.open needs a folder for the database, got path="):
+            open_step(tmp_path / "nowhere" / "decisions.db")
+        assert list(tmp_path.iterdir()) == []
 
-    def test_files_of_a_newer_klazy(self, folder):
-        content = on_disk(folder, 3)
-        snapshot = content["snapshot"].replace(b"klazy agent 1 ", b"klazy agent 2 ")
-        journal = content["journal"][:8] + struct.pack("<I", 2) + content["journal"][12:]
-        for change in ({"snapshot": snapshot}, {"journal": journal}):
-            with pytest.raises(
-                ValueError,
-                match=rf"needs .*{next(iter(change))} in format 1, got format=2; install a newer klazy.",
-            ):
-                open_step(write(folder, content | change))
-
-    def test_on_another_machine_it_goes_on_and_says_so(self, folder, tmp_path, monkeypatch):
-        file = tmp_path / "agent.json"
-        with monkeypatch.context() as there, open_step(folder) as agent:
+    def test_on_another_machine_it_goes_on_and_says_so(self, file, tmp_path, monkeypatch):
+        saved = tmp_path / "agent.json"
+        with monkeypatch.context() as there, open_step(file) as agent:
             there.setattr(state, "describe_machine", lambda engine: {"klazy": "0.0.1", "cpu": "abacus"})
             agent.update(np.ones(2))
-            agent.save(file)
+            agent.save(saved)
             agent.close()
         words = rf"klazy 0.0.1 \(here: {kl.__version__}\), numpy unknown \(here: .*, another kind of CPU; it goes on"
-        for again in (lambda: kl.Agent.load(file), lambda: kl.Agent.open(folder)):
+        for again in (lambda: kl.Agent.load(saved), lambda: kl.Agent.open(file)):
             with pytest.warns(kl.OtherMachine, match=words) as said, again() as agent:
                 assert agent.t == 2
             assert said[0].filename == __file__
-        kl.Agent.open(folder).close()  # it is of here now
+        kl.Agent.open(file).close()  # it is of here now
 
-    def test_new_guards_hold_from_the_round_of_opening(self, folder):
-        write(folder, on_disk(folder, 7, guards=GUARDS))
+    def test_new_guards_hold_from_the_round_of_opening(self, file, tmp_path):
+        killed = leave_as_killed(file, tmp_path / "killed", 7, guards=GUARDS)
         tighter = GUARDS.replace(per_round=0.01, hold=1)
-        with open_step(folder, guards=tighter) as agent:  # its journal is replayed with the old ones
+        with open_step(killed, guards=tighter) as agent:  # its records are replayed with the old ones
             assert agent.switching == in_memory(7, guards=GUARDS).switching
             before = agent.x
             play(agent, 8, GRADIENTS[7])
             assert 0.0 < 0.7 * np.abs(agent.x - before).sum() <= 0.01
-        with kl.Agent.open(folder) as agent:
+        with kl.Agent.open(killed) as agent:
             assert agent.guards == tighter
+        assert find_faults(killed) == []
 
-    def test_guards_may_come_later(self, folder):
-        on_disk(folder, 5)
-        with open_step(folder, guards=kl.Guards()) as agent:
+    def test_guards_may_come_later(self, file):
+        in_store(file, 5)
+        with open_step(file, guards=kl.Guards()) as agent:
             assert np.array_equal(agent.x, in_memory(5).x)
             assert agent.switching == 0.0
 
-    def test_a_state_begins_a_new_agent_and_no_other(self, folder):
+    def test_a_state_begins_a_new_agent_and_no_other(self, file):
         learner, g = kl.KLazyGD(kl.Simplex(3), 2.0, 4), np.random.default_rng(0).normal(size=(9, 3))
         trained = kl.Agent(learner)
         for row in g[:5]:
             trained.update(row)
-        with kl.Agent.open(folder, learner, state=trained.state) as agent:
+        with kl.Agent.open(file, learner, state=trained.state) as agent:
             assert agent.t == 6
             for row in g[5:]:
                 assert np.array_equal(agent.update(row), trained.update(row))
-        with pytest.raises(
-            ValueError,
-            match=r"Agent.open needs a state for a new agent only, got path=.*; it is there already",
-        ):
-            kl.Agent.open(folder, learner, state=trained.state)
+        message = r"Agent.open needs a state for a new agent only, got name='agent'; it is there already"
+        with pytest.raises(ValueError, match=message):
+            kl.Agent.open(file, learner, state=trained.state)
 
-    def test_a_system_without_file_locks(self, folder, monkeypatch):
-        monkeypatch.setitem(sys.modules, "fcntl", None)
-        with pytest.raises(
-            ValueError,
-            match=r"Agent.open needs the file locks of POSIX systems, got path=.*; use it on Linux",
-        ):
-            open_step(folder)
+    def test_read_only_it_can_be_looked_at(self, file):
+        in_store(file, 3)
+        data = file.read_bytes()
+        with kl.Agent.open(file, read_only=True) as agent:
+            assert seen(agent) == seen(in_memory(3))
+            assert agent.history().height == 3
+            with pytest.raises(ValueError, match=r"Agent needs a store that it may write to, got path="):
+                agent.update(GRADIENTS[0])
+        assert file.read_bytes() == data
 
-    @pytest.mark.parametrize("id", ["", "x" * 65, 1.5, b"x", ["x"]])
-    def test_ids_that_a_record_cannot_hold(self, folder, id):
-        with (
-            open_step(folder) as agent,
-            pytest.raises(ValueError, match=r"Agent.update needs an id, text of 1 to 64 bytes or a"),
-        ):
-            agent.update(np.ones(2), id=id)
+    def test_opening_replays_at_most_what_a_snapshot_leaves(self, file, tmp_path, monkeypatch):
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 100)
+        killed = leave_as_killed(file, tmp_path / "killed", 250)
+        replayed = []
+        real = kept.replay_row
+        monkeypatch.setattr(kept, "replay_row", lambda live, row: replayed.append(real(live, row)))
+        with open_step(killed) as agent:
+            assert agent.t == 251
+        assert len(replayed) <= 100
+        with open_step(killed):
+            assert len(replayed) <= 100  # after a close nothing is replayed
 
-
-@contextmanager
-def failing(monkeypatch, name, after=0, size=0):
-    """The system refuses a call, after some that it took; of a write once it has written a few bytes."""
-    real, calls = getattr(os, name), iter(range(10**6))
-
-    def fail(*arguments):
-        if next(calls) < after:
-            return real(*arguments)
-        if size:
-            real(arguments[0], arguments[1][:size], arguments[2])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, name, fail)
-        yield
+    def test_slow_rounds_are_replayed_for_a_second_at_most(self, file, monkeypatch):
+        seconds = iter(range(10**6))
+        monkeypatch.setattr(kept, "perf_counter", lambda: float(next(seconds)))  # each round takes one
+        with open_step(file) as agent:
+            for t in range(3):
+                agent.update(GRADIENTS[t])
+            taken = store_of(agent).read_snapshots(1)
+        assert [snapshot.n for snapshot in taken] == [0, 1, 2]
 
 
-FAULTS = {  # the call that fails, whether a snapshot is due, and whether the round's record is whole by then
-    "nothing written": ({"name": "pwrite"}, False, False),
-    "a record written in part": ({"name": "pwrite", "size": 40}, False, False),
-    "a record written": ({"name": "pwrite", "size": LENGTH}, False, True),
-    "a record not forced": ({"name": "fsync"}, False, True),
-    "a snapshot not forced": ({"name": "fsync"}, True, False),
-    "its folder not forced": ({"name": "fsync", "after": 1}, True, False),
-    "the cut not forced": ({"name": "fsync", "after": 2}, True, False),
-    "the record after a snapshot not forced": ({"name": "fsync", "after": 3}, True, True),
-    "a snapshot not renamed": ({"name": "replace"}, True, False),
-    "a journal not cut": ({"name": "ftruncate"}, True, False),
-}
+class TestHistory:
+    def test_it_tells_every_round(self, file):
+        before = datetime.now(UTC)
+        with open_step(file, guards=GUARDS) as agent:
+            points = [play(agent, t, GRADIENTS[t - 1]) for t in range(1, 9)]
+            frame = agent.history()
+            assert agent.history(last=3).equals(frame.tail(3))
+            assert np.isclose(frame["switching"].to_numpy().sum(), agent.switching)
+        assert frame["t"].to_list() == list(range(1, 9))
+        assert frame["id"].to_list() == [f"round {t}" for t in range(1, 9)]
+        assert np.array_equal(frame["decision"].to_list(), points)
+        assert np.array_equal(frame["gradient"].to_list(), GRADIENTS[:8])
+        played = [LEARNER.init().x, *points[:-1]]
+        assert np.allclose(frame["hitting"], np.vecdot(GRADIENTS[:8], played), atol=1e-15)
+        assert "frozen" in frame["guards"][2]
+        times = frame["time"].to_list()
+        assert before <= min(times) <= max(times) <= datetime.now(UTC)
 
+    def test_costs_without_guards_are_those_of_a_run(self, file):
+        learner = kl.GD(kl.L2Ball(3), 2.0)
+        g = gradients(0, 20, 3)
+        with kl.Agent.open(file, learner, engine="step") as agent:
+            for row in g:
+                agent.update(row)
+            frame = agent.history()
+        trace = kl.run(learner, g, engine="step")
+        assert np.allclose(frame["hitting"], trace.hitting, atol=1e-14)
+        assert np.allclose(frame["switching"][:-1], trace.switching[1:], atol=1e-14)
 
-@pytest.mark.parametrize("engine", ["step", "compiled"])
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_failed_write_leaves_memory_behind_the_journal_and_can_be_repeated(
-    folder, monkeypatch, engine, fault
-):
-    call, snapshot, whole = FAULTS[fault]
-    straight = kl.Agent(LEARNER, engine=engine, guards=GUARDS)
-    monkeypatch.setattr(files, "LIMIT", 0 if snapshot else files.LIMIT)
-    with kl.Agent.open(folder, LEARNER, engine=engine, guards=GUARDS) as agent:
-        for t, row in enumerate(GRADIENTS[:9], start=1):
-            if t == 5:
-                untouched = seen(agent)
-                with failing(monkeypatch, **call), pytest.raises(OSError, match="No space left"):
-                    agent.update(row, id=f"round {t}")
-                assert seen(agent) == untouched
-                with warnings.catch_warnings(action="ignore", category=kl.TornJournal):
-                    killed = kl.Agent.open(shutil.copytree(folder, f"{folder}-killed"), LEARNER)
-                with killed:  # instead of going on
-                    assert killed.t == t + whole
-            assert np.array_equal(play(agent, t, row), play(straight, t, row))
-    with kl.Agent.open(folder) as agent:
-        assert seen(agent) == seen(straight)
+    def test_an_agent_in_memory_has_none(self):
+        message = r"Agent needs a store for history, got path=None; open it with Agent.open\(.decisions.db., learner\)"
+        with pytest.raises(ValueError, match=message):
+            kl.Agent(LEARNER).history()
 
+    def test_any_sqlite_reads_the_views(self, file):
+        learner = kl.MemoryGD(kl.L2Ball(4, radius=1e9), 1e-6, kl.Decay(4.0))
+        g = np.array([[1.0, -0.0, 1e-30, -3e-7], [2.5e5, 0.1, -1e-12, 7.0], [0.0, 0.0, 0.0, 0.0]])
+        with kl.Agent.open(file, learner, name="eu-west", engine="step", guards=kl.Guards()) as agent:
+            for row in g:
+                agent.update(row, hint=row)
+            agent.freeze("storm")
+            frame = agent.history()
+        with sqlite3.connect(file) as connection:
+            rows = connection.execute(
+                "SELECT agent, t, time, gradient, hint, decision FROM rounds ORDER BY t"
+            )
+            for (name, t, at, *lists), own in zip(rows, frame.iter_rows(named=True), strict=True):
+                assert (name, t) == ("eu-west", own["t"])
+                assert abs(datetime.fromisoformat(f"{at}+00:00") - own["time"]) < timedelta(milliseconds=2)
+                for text, exact in zip(lists, (own["gradient"], own["hint"], own["decision"]), strict=True):
+                    np.testing.assert_allclose(json.loads(text), exact, rtol=2e-15, atol=1e-21)
+            changes = connection.execute("SELECT change, note FROM changes ORDER BY change").fetchall()
+        connection.close()
+        assert [change for change, _ in changes] == ["created", "freeze"]
+        assert changes[1] == ("freeze", "storm")
 
-def test_after_a_failed_fsync_everything_is_written_anew(folder, monkeypatch):
-    """The system may count pages as written that it could not write, so that to call fsync again would not do."""
-    with open_step(folder, sync="batch") as agent:
-        agent.update(np.ones(2))
-        monkeypatch.setattr(files, "monotonic", lambda: time.monotonic() + 2.0)
-        with failing(monkeypatch, "fsync"), pytest.raises(OSError, match="No space left"):
-            agent.update(np.ones(2))
-        disk = Disk(monkeypatch, folder)
-        agent.update(np.ones(2))
-        assert disk.log == [*SNAPSHOT, "pwrite journal"]
+    @pytest.mark.parametrize("keep", [10, timedelta(seconds=10)])
+    def test_old_rounds_are_forgotten_if_one_wants(self, file, monkeypatch, keep):
+        clock = iter(range(10**6))
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
+        for module in ("kept", "store"):
+            monkeypatch.setattr(f"klazy.live.{module}.time", lambda: float(next(clock)))
+        with open_step(file, keep=keep) as agent:
+            for t in range(1, 41):
+                agent.update(GRADIENTS[t - 1], id=t)
+            rounds = agent.history()["t"].to_list()
+        assert rounds == list(range(rounds[0], 41))
+        assert 4 <= len(rounds) <= 20
+        with open_step(file) as agent:
+            straight = kl.Agent(LEARNER, engine="step")
+            for row in GRADIENTS:
+                straight.update(row)
+            assert seen(agent) == seen(straight)
+        assert find_faults(file) == []
+        (listed,) = json.loads(call_klazy("agents", file, "--json").stdout)
+        assert listed["rounds"] == 40
 
+    def test_a_pruning_that_ends_half_way_does_no_harm(self, file, monkeypatch):
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
+        with open_step(file) as agent:
+            for row in GRADIENTS:
+                agent.update(row)
+            store = store_of(agent)
+            execute = store._execute
 
-def test_an_interrupted_round_must_be_read_from_the_journal(folder, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
+            def fail(sql, *values):
+                if sql.startswith("DELETE FROM records"):
+                    raise sqlite3.OperationalError("disk I/O error")
+                return execute(sql, *values)
 
-    g = GRADIENTS
-    with open_step(folder) as agent:
-        play(agent, 1, g[0])
-        with monkeypatch.context() as patched:
-            patched.setattr(Live, "show", interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                play(agent, 2, g[1])
-        with pytest.raises(
-            ValueError,
-            match=r"Agent needs the rounds of its journal, got path=.* was interrupted; open the agent again",
-        ):
-            play(agent, 2, g[1])
-    with open_step(folder) as agent:
-        for t in (2, 3, 4):
-            play(agent, t, g[t - 1])
-        assert seen(agent) == seen(in_memory(4))
+            store._execute = fail
+            with pytest.raises(ValueError, match="disk I/O error"):
+                store.prune(1, 20, None)
+            store._execute = execute
+            now = seen(agent)
+        assert find_faults(file) == []
+        with open_step(file) as agent:
+            assert seen(agent) == now
+            assert agent.history().height == 40
 
+    def test_a_check_sees_one_moment_while_agents_go_on(self, file, monkeypatch):
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
+        real = Store.read_snapshots
+        with open_step(file, keep=4) as agent:
+            for row in GRADIENTS:
+                agent.update(row)
 
-def test_an_interrupted_snapshot_is_taken_again(folder, monkeypatch):
-    cut = os.ftruncate
+            def read_and_go_on(store, number):
+                found = real(store, number)
+                for row in GRADIENTS:
+                    agent.update(row)
+                return found
 
-    def interrupt(*arguments):
-        cut(*arguments)
-        raise KeyboardInterrupt
+            monkeypatch.setattr(Store, "read_snapshots", read_and_go_on)
+            assert find_faults(file) == []
+            assert agent.t == 81
 
-    with open_step(folder) as agent:
-        play(agent, 1, GRADIENTS[0])
-        with monkeypatch.context() as patched:
-            patched.setattr(files, "LIMIT", 0)
-            patched.setattr(os, "ftruncate", interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                play(agent, 2, GRADIENTS[1])
-        for t in (2, 3):
-            play(agent, t, GRADIENTS[t - 1])
-    with open_step(folder) as agent:
-        assert seen(agent) == seen(in_memory(3))
-
-
-def test_a_folder_from_before_files_named_modules_goes_on(folder, monkeypatch):
-    with monkeypatch.context() as older:
-        older.setattr(config, "_file_name", lambda kind: kind.__name__)
-        older.setattr(files, "_drop_modules", lambda learner: learner)
-        with open_step(folder) as agent:
+    def test_a_backup_is_a_store(self, file, tmp_path):
+        with open_step(file) as agent:
             play(agent, 1, GRADIENTS[0])
-        assert b'"class": "KLazyGD"' in (folder / "snapshot").read_bytes()
-    for t in (2, 3):
-        with open_step(folder) as agent:
-            play(agent, t, GRADIENTS[t - 1])
-        assert b'"class": "klazy.KLazyGD"' in (folder / "snapshot").read_bytes()
-    with open_step(folder) as agent:
-        assert seen(agent) == seen(in_memory(3))
+            stop = threading.Event()
+
+            def write():
+                t = 2
+                while not stop.is_set():
+                    other.update(GRADIENTS[t % 40])
+                    t += 1
+
+            other = open_step(file, name="other")
+            writer = threading.Thread(target=write)
+            writer.start()
+            time.sleep(0.02)
+            agent.backup(tmp_path / "backup.db")
+            stop.set()
+            writer.join()
+            other.close()
+            with pytest.raises(ValueError, match=r"Agent.backup needs a path where nothing is, got path="):
+                agent.backup(tmp_path / "backup.db")
+        assert find_faults(tmp_path / "backup.db") == []
+        with open_step(tmp_path / "backup.db") as agent:
+            assert seen(agent) == seen(in_memory(1))
 
 
-def test_a_round_that_the_learner_cannot_take_is_not_written(folder):
-    class Broken(kl.GD):
-        def step(self, state, g):
-            if state.t == 2:
-                raise ArithmeticError
-            return super().step(state, g)
+class TestCommands:
+    @pytest.fixture
+    def store(self, file):
+        in_store(file, 4, name="eu-west", guards=GUARDS)
+        kl.Agent.open(file, kl.GD(kl.L2Ball(5), 1.0), name="us-east").close()
+        return file
 
-    with kl.Agent.open(folder, Broken(kl.L2Ball(2), 1.0)) as agent:
-        agent.update(np.ones(2))
-        with pytest.raises(ArithmeticError):
-            agent.update(np.ones(2))
-    with kl.Agent.open(folder) as agent:
-        assert agent.t == 2
+    def test_agents(self, store):
+        ended = call_klazy("agents", store)
+        assert (ended.status, ended.stderr) == (0, "")
+        assert [line.split()[0] for line in ended.stdout.splitlines()] == ["name", "eu-west", "us-east"]
+        eu, us = json.loads(call_klazy("agents", store, "--json").stdout)
+        agent = kl.Agent.open(store, name="eu-west", read_only=True)
+        assert eu["decision"] == agent.x.tolist()
+        assert np.isclose(eu["switching"], agent.switching)
+        assert (eu["rounds"], eu["frozen"], us["rounds"], us["last"]) == (4, True, 0, None)
+        agent.close()
+
+    def test_history(self, store, tmp_path):
+        ended = call_klazy("history", store, "eu-west", "--json")
+        rounds = [json.loads(line) for line in ended.stdout.splitlines()]
+        assert [each["t"] for each in rounds] == [1, 2, 3, 4]
+        csv = call_klazy("history", store, "eu-west", "--csv", "--last", "2").stdout.splitlines()
+        assert csv[0].split(",")[-4:] == ["gradient_1", "gradient_2", "decision_1", "decision_2"]
+        assert float(csv[2].split(",")[-1]) == rounds[-1]["decision"][-1]
+        assert call_klazy("history", store, "eu-west").stdout.splitlines()[1].split()[1] == "1"
+        assert call_klazy("history", store, "us-east").stdout == "There is no round yet.\n"
+        ended = call_klazy("history", store, "eu-west", "--plot", tmp_path / "h.png")
+        assert (ended.status, ended.stdout) == (0, f"{tmp_path / 'h.png'}\n")
+        assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_check_and_backup(self, store, tmp_path):
+        ended = call_klazy("check", store)
+        assert ended.stdout.splitlines() == [
+            "The file is whole.",
+            "eu-west: 4 rounds, the same bit for bit.",
+            "us-east: 0 rounds, the same bit for bit.",
+        ]
+        assert call_klazy("backup", store, tmp_path / "b.db").status == 0
+        assert json.loads(call_klazy("check", tmp_path / "b.db", "--json").stdout)["whole"] is True
+
+    def test_check_says_what_another_machine_computed(self, file, monkeypatch):
+        with monkeypatch.context() as there:
+            there.setattr(state, "describe_machine", lambda engine: {"klazy": "0.0.1", "cpu": "abacus"})
+            with pytest.warns(kl.OtherMachine):
+                in_store(file, 4)
+        words = "agent: 4 rounds, the same bit for bit but for 4 that another kind of machine computed"
+        assert words in call_klazy("check", file).stdout
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["agents", "nowhere.db"], "agents needs a database that is there, got path="),
+            (["check", "{folder}"], "check needs the path of a database file, got path="),
+            (
+                ["history", "{store}", "eu"],
+                "history needs an agent that is there, got name='eu'; klazy agents",
+            ),
+            (["history", "{store}", "eu-west", "--json", "--csv"], "history needs one form, got form="),
+            (
+                ["history", "{store}", "us-east", "--plot", "x.png"],
+                "history needs rounds to draw, got rounds=0",
+            ),
+            (["history", "{store}", "eu-west", "--plot", "x.xyz"], "history needs a kind of picture that"),
+            (["backup", "{store}", "{store}"], "Agent.backup needs a path where nothing is, got path="),
+            (["migrate", "{folder}", "{store}", "b"], "migrate needs a folder with a journal and a snapshot"),
+        ],
+    )
+    def test_bad_input_is_one_line(self, store, tmp_path, arguments, message):
+        given = [text.format(store=store, folder=tmp_path) for text in arguments]
+        ended = call_klazy(*given, folder=tmp_path)
+        assert ended.status == 2
+        assert ended.stderr.startswith(message)
+        assert ended.stderr.count("\n") == 1
 
 
-SNAPSHOT = [
-    "fsync snapshot.x.partial",
-    "replace snapshot.x.partial",
-    "fsync agent",
-    "ftruncate journal",
-    "fsync journal",
-]
+class TestAnOldFolder:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        return Path(shutil.copytree(OLD_FOLDER, tmp_path / "journal"))
 
+    def test_it_goes_on_bit_for_bit(self, folder, file):
+        ended = call_klazy("migrate", folder, file, "eu-west")
+        assert (ended.status, ended.stderr) == (0, "")
+        assert ended.stdout == "eu-west: round 8 comes next; 5 records came from the journal.\n"
+        with open_step(file, name="eu-west") as agent:
+            assert seen(agent) == seen(in_memory(7, guards=GUARDS))
+            for t in range(1, 8):  # ids of the snapshot and of the journal
+                agent.update(GRADIENTS[0], id=f"round {t}")
+            assert agent.t == 8
+            play(agent, 8, GRADIENTS[7])
+            assert seen(agent) == seen(in_memory(8, guards=GUARDS))
+            assert agent.history()["t"].to_list() == [4, 5, 6, 7, 8]
+            known = [row.id for row in store_of(agent).read_records(1, 0) if row.kind == KNOWN]
+        assert known == ["round 1", "round 2", "round 3"]
+        assert find_faults(file) == []
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+            path.name: path.read_bytes() for path in OLD_FOLDER.iterdir()
+        }
 
-def test_what_is_forced_to_disk_and_in_which_order(folder, monkeypatch):
-    disk = Disk(monkeypatch, folder)
-    with open_step(folder) as agent:
-        parent = folder.parent.name
-        begun = ["ftruncate journal", "pwrite journal", "fsync journal", f"fsync {parent}"]
-        assert disk.log == SNAPSHOT[:3] + begun + SNAPSHOT
-        disk.log.clear()
-        agent.update(np.ones(2))
-        assert disk.log == ["pwrite journal", "fsync journal"]
-        monkeypatch.setattr(files, "LIMIT", 0)
-        disk.log.clear()
-        agent.update(np.ones(2))
-        assert disk.log == [*SNAPSHOT, "pwrite journal", "fsync journal"]
-    with open_step(folder, sync="batch") as agent:
-        monkeypatch.setattr(files, "LIMIT", 2**20)
-        disk.log.clear()
-        for _ in range(3):
-            agent.update(np.ones(2))
-        assert disk.log == ["pwrite journal"] * 3
-        disk.log.clear()
-    assert disk.log == SNAPSHOT
-    with open_step(folder):
-        disk.log.clear()
-    assert disk.log == []  # there is nothing that a snapshot does not hold
+    def test_a_name_that_is_taken(self, folder, file):
+        in_store(file, 1)
+        ended = call_klazy("migrate", folder, file, "agent")
+        assert ended.stderr == "migrate needs a name that is free, got name='agent'; choose another.\n"
+
+    def test_a_torn_last_record_is_left_out(self, folder, file):
+        journal = folder / "journal"
+        journal.write_bytes(journal.read_bytes()[:-1])
+        ended = call_klazy("migrate", folder, file, "eu-west")
+        assert (
+            "ended in a record that was never completed; it was left out.\neu-west: round 7" in ended.stdout
+        )
+        with open_step(file, name="eu-west") as agent:
+            assert seen(agent) == seen(in_memory(6, guards=GUARDS))
+
+    @pytest.mark.parametrize("name", ["journal", "snapshot"])
+    def test_a_damaged_folder_is_refused(self, folder, file, name):
+        content = (folder / name).read_bytes()
+        for at in range(0, len(content) - 102 * (name == "journal"), 31):
+            (folder / name).write_bytes(flipped(content, at, 1 << at % 8))
+            ended = call_klazy("migrate", folder, file, "eu-west")
+            assert ended.stderr.startswith("migrate needs "), at
+            assert ended.status == 2
+
+    def test_one_that_is_open(self, folder, file):
+        from klazy.base.files import lock_file
+
+        with lock_file(folder / "journal", "test", wait=False):
+            ended = call_klazy("migrate", folder, file, "eu-west")
+        assert ended.stderr.startswith("migrate needs an agent that nobody has open, got folder=")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import klazy
-from klazy.cli import arena, replay, reproduce, sweep
+from klazy.cli import agents, arena, replay, reproduce, sweep
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,6 +18,11 @@ app.command("reproduce", short_help="Make the paper's figures and tables, and an
 )
 app.command("list", short_help="Name every part of the reproduction.")(reproduce.list_parts)
 app.command("replay", short_help="Tell what laziness would have saved on your own trace.")(replay.replay)
+app.command("agents", short_help="List the agents of a store.")(agents.agents)
+app.command("history", short_help="Print or draw the rounds of an agent.")(agents.history)
+app.command("check", short_help="Play every agent of a store again, and compare.")(agents.check)
+app.command("backup", short_help="Copy a store while its agents go on.")(agents.backup)
+app.command("migrate", short_help="Bring an agent of an older klazy into a store.")(agents.migrate)
 app.add_typer(sweep.app, name="sweep", short_help="Play a study of many runs, here or on a cluster.")
 app.command("arena", short_help="Rank all learners, and yours, over a suite of games.")(arena.arena)
 

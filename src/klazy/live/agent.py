@@ -1,9 +1,9 @@
 """The live object: it holds the state, takes a gradient, and gives the next point."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from threading import RLock
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
@@ -14,17 +14,20 @@ from klazy.base.checks import Array, file_path, refusal
 from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.machine import warn_of_another_machine
-from klazy.live.records import FREEZE, RESUME, Record, check_id
-from klazy.live.state import Live
+from klazy.live.records import Record, check_id
+from klazy.live.state import REMEMBERED, Live
 
-if TYPE_CHECKING:  # files and explanations are imported when they are asked for
+if TYPE_CHECKING:  # stores, frames and explanations are imported when they are asked for
+    from datetime import timedelta
+
+    import polars
+
     from klazy.live.explain import Explanation
-    from klazy.live.journal import Journal
+    from klazy.live.kept import Kept
 
 FORMAT = 2  # of the file that Agent.save writes
 _NEEDED = {"engine", "machine", "learner", "state"}  # in that file
 _OPTIONAL = {"guards", "guarded", "ids"}
-COPIED_AT_ONCE = 500  # numbers; while NumPy copies more, other threads run
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -47,19 +50,23 @@ class Agent:
     ) -> None:
         self._serve(Live(learner, engine, state, guards), None)
 
-    def _serve(self, live: Live, journal: "Journal | None") -> Self:
-        self._live = live
-        self._journal = journal
-        self._n = 0 if journal is None else journal.n
+    def _serve(self, live: Live, kept: "Kept | None") -> Self:
+        self._memory = live
+        self._kept = kept
         self.learner = live.learner
         self.engine = live.engine
         self._lock = RLock()  # may be taken again by a signal handler, amid a round
-        self._bare = journal is None and live.guards is None and _plays_in_one_step(live)
+        self._bare = kept is None and live.guards is None and live.plays_in_one_step
         if self._bare:
             self._kernel = live.kernel
             self._flat = live.flat
             self._x = live.own
         return self
+
+    @property
+    def _live(self) -> Live:
+        """What it is now; a store may have another one, after rounds of other processes."""
+        return self._memory if self._kept is None else self._kept.live
 
     @property
     def guards(self) -> Guards | None:
@@ -88,11 +95,39 @@ class Agent:
         """What all moves to the present point cost, weight included, by the movement of the guards."""
         return self._live.require_guards("switching").paid
 
-    def update(self, g: ArrayLike, hint: ArrayLike | None = None, *, id: str | int | None = None) -> Array:
-        """End the round: ``g`` is a gradient at ``x``. Returns the next point; refused input changes nothing.
+    def update(
+        self,
+        g: ArrayLike,
+        hint: ArrayLike | None = None,
+        *,
+        id: str | int | None = None,
+        retry: bool = False,
+    ) -> Array:
+        """End the round. Refused input changes nothing.
 
-        A round may carry an ``id``: if it is one of the latest 4096, the round was taken before, and nothing changes. Where
-        threads share the agent, the point may be that of a later round, which another one has ended meanwhile.
+        Parameters
+        ----------
+        g : array_like
+            A gradient of the round's cost at ``x``.
+        hint : array_like, optional
+            A guess of the next gradient, for learners that accept hints.
+        id : str or int, optional
+            If a round of this id was taken before, nothing changes: a store answers with the decision made then, however
+            long ago; in memory the latest 4096 ids are known, and the answer is the present point.
+        retry : bool, optional
+            If another process has ended the round, apply ``g`` to the one that is under way now.
+
+        Returns
+        -------
+        ndarray
+            The next point. Where threads share the agent, it may be that of a later round, which another one has ended.
+
+        Raises
+        ------
+        ValueError
+            If ``g``, ``hint`` or ``id`` do not fit, or the store cannot take the round.
+        Overtaken
+            If another process has ended the round, without ``retry``. The agent has taken over what happened.
         """
         plain = hint is None and id is None and type(g) is np.ndarray and g.dtype is _FLOAT64
         if plain and self._bare:
@@ -105,36 +140,52 @@ class Agent:
                 pass  # not contiguous, or read-only: copied below
         text = "" if id is None else check_id(id)
         with self._lock:
-            if text not in self._live.ids:
-                self._take(self._live.check_round(g, hint, text))
-            return self._live.x
+            if self._kept is not None:
+                return self._kept.play(g, hint, text, retry)
+            if text not in self._memory.ids:
+                self._take(self._memory.check_round(g, hint, text))
+            return self._memory.x
 
     def _take(self, record: Record) -> None:
-        """Work the record out beside the present state, write it down, and only then show it."""
+        """Work the round out beside the present state, then show it."""
         if self._bare:  # other threads may play rounds meanwhile, so this one must be a single step, too
             self._kernel(self._flat, record.numbers)
-            self._live.remember(record.id)
-            return
-        n = self._n
-        after = self._live.after(record)
-        if self._journal is not None:
-            if self._journal.due:
-                self._journal.compact(n, self._live.about())
-            self._journal.append(n, record)
-        self._live.show(record, *after)
-        self._n = n + 1  # a round interrupted before this leaves the journal ahead, which then takes no more
+        else:
+            self._memory.show(*self._memory.after(record))
+        self._memory.remember(record.id)
 
-    def freeze(self) -> None:
-        """Play the present point until :meth:`resume`, while the learner goes on learning; the agent must have guards."""
-        with self._lock:
-            if not self._live.require_guards("freeze").frozen:
-                self._take(Record(FREEZE, np.empty(0)))
+    def freeze(self, reason: str = "") -> None:
+        """Play the present point until :meth:`resume`, while the learner goes on learning; the agent must have guards.
 
-    def resume(self) -> None:
-        """Let the point follow the learner again from the next round on, as far as the guards allow."""
+        Parameters
+        ----------
+        reason : str, optional
+            What a store keeps as the reason.
+        """
+        from klazy.live.kept import freeze
+
+        self._change(lambda live: freeze(live, reason))
+
+    def resume(self, reason: str = "") -> None:
+        """Let the point follow the learner again from the next round on, as far as the guards allow.
+
+        Parameters
+        ----------
+        reason : str, optional
+            What a store keeps as the reason.
+        """
+        from klazy.live.kept import resume
+
+        self._change(lambda live: resume(live, reason))
+
+    def _change(self, make: Callable[[Live], Record | None]) -> None:
         with self._lock:
-            if self._live.require_guards("resume").frozen:
-                self._take(Record(RESUME, np.empty(0)))
+            if self._kept is not None:
+                self._kept.change(make)
+                return
+            record = make(self._memory)
+            if record is not None:
+                self._memory.guards, self._memory.guarded = self._memory.guards_after(record)
 
     def explain(self) -> "Explanation":
         """Why it plays ``x``: from which gradients, how far from moving, held back by which guards.
@@ -160,7 +211,10 @@ class Agent:
         from klazy.base.files import write_durably
 
         with self._lock:
-            write_durably(file_path(path, "path", "Agent.save"), seal(self._live.about()))
+            about = self._live.about()
+            if self._kept is not None:
+                about |= {"ids": self._kept.store.read_ids(self._kept.agent.id, REMEMBERED)}
+            write_durably(file_path(path, "path", "Agent.save"), seal(about))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -179,39 +233,139 @@ class Agent:
         path: str | Path,
         learner: Learner[Any] | None = None,
         *,
+        name: str = "agent",
         engine: str = "auto",
         state: Any = None,
         guards: Guards | None = None,
         sync: str = "always",
+        keep: "int | timedelta | None" = None,
+        read_only: bool = False,
+        shared: bool = True,
     ) -> Self:
-        """An agent that lives in the folder ``path``: a new one, or the one that is there, which goes on bit for bit.
+        """Open the agent ``name`` of a database file, which goes on bit for bit; or make it, and the file.
 
-        When :meth:`update` returns, the round is in the journal, and survives SIGKILL; with ``sync="always"`` also a loss of
-        power, which with the faster ``"batch"`` takes the rounds since the last fsync. One comes with the first round after
-        each second. A new agent may begin with a ``state``, that of one in memory, say. Where there is an agent, ``learner``
-        may be left out, and must not differ; ``guards`` hold from now on; None keeps those it has. One process at a time can
-        have it open. A torn last record is set aside, and reported by a :class:`~klazy.TornJournal` warning; damage elsewhere
-        is refused with its place. An :class:`~klazy.OtherMachine` warning says that the agent was written by another version
-        or on another kind of CPU.
+        When :meth:`update` returns, the round is committed, and survives SIGKILL; with ``sync="always"`` also a loss of
+        power. A file holds many agents, and several processes may use one agent at a time.
 
-        >>> import tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> with Agent.open(folder, KLazyGD(Simplex(3), sigma=2.0, k=8)) as agent:
+        Parameters
+        ----------
+        path : str or Path
+            An SQLite file on a disk of this machine, by custom ``decisions.db``.
+        learner : Learner, optional
+            For a new agent. Where there is one, it may be left out, and must not differ.
+        name : str, optional
+            Which agent of the file. Default: ``"agent"``.
+        engine : str, optional
+            As in :func:`~klazy.run`.
+        state : optional
+            Where a new agent begins: the state of one in memory, say.
+        guards : Guards, optional
+            They hold from now on. Default: those that it has.
+        sync : str, optional
+            ``"always"``, or the faster ``"batch"``: then a loss of power takes the latest rounds, since SQLite last forced
+            its log to disk.
+        keep : int or datetime.timedelta, optional
+            How much history stays: so many rounds, or those of so long, and up to a thousand more. Default: all. The ids of
+            rounds that are not kept are forgotten.
+        read_only : bool, optional
+            Open it to look at it only.
+        shared : bool, optional
+            Whether other processes may use the file, too. For one alone, rounds are a quarter faster.
+
+        Returns
+        -------
+        Agent
+            Close it, or use it in a ``with`` block.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or its agent has another learner.
+
+        Warns
+        -----
+        OtherMachine
+            If the agent was written by another version or on another kind of CPU.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> file = os.path.join(tempfile.mkdtemp(), "decisions.db")
+        >>> with Agent.open(file, KLazyGD(Simplex(3), sigma=2.0, k=8), name="eu-west") as agent:
         ...     x = agent.update([1.0, 0.0, 0.0], id="monday")
-        >>> with Agent.open(folder) as agent:
+        >>> with Agent.open(file, name="eu-west") as agent:
         ...     agent.t, agent.update([1.0, 0.0, 0.0], id="monday")  # delivered again, taken once
         (2, array([0. , 0.5, 0.5]))
         """
         from klazy.live.opening import open_agent
 
-        live, journal = open_agent(path, learner, engine, state, guards, sync)
-        return cls.__new__(cls)._serve(live, journal)
+        kept = open_agent(path, learner, name, engine, state, guards, sync, keep, read_only, shared)
+        return cls.__new__(cls)._serve(kept.live, kept)
+
+    def refresh(self) -> Array:
+        """Take over the rounds that other processes have ended.
+
+        Returns
+        -------
+        ndarray
+            The point to play now.
+        """
+        with self._lock:
+            self._require_store("refresh").reload()
+            return self._live.x
+
+    def history(self, last: int | None = None) -> "polars.DataFrame":
+        """What the store keeps of the agent's rounds, as a frame. Each row is a call of :meth:`update`.
+
+        Parameters
+        ----------
+        last : int, optional
+            Only so many rounds. Default: all that are kept.
+
+        Returns
+        -------
+        polars.DataFrame
+            Round ``t``, its ``time`` and ``id``; what it was told (``gradient``, ``hint``, or a ``row`` as JSON) and what that
+            cost at the point played (``hitting``); the ``decision`` that followed, what moving there cost (``switching``), and
+            the ``guards`` that held it back.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> file = os.path.join(tempfile.mkdtemp(), "decisions.db")
+        >>> with Agent.open(file, GD(Box(0, 10), sigma=1.0), guards=Guards(per_round=2.0)) as agent:
+        ...     x = agent.update([-3.0])
+        ...     agent.history().select("t", "hitting", "decision", "switching", "guards").row(0)
+        (1, 0.0, [2.0], 2.0, 'per_round')
+        """
+        from klazy.live.history import read_history
+
+        with self._lock:
+            kept = self._require_store("history")
+            return read_history(kept.store, kept.agent, last)
+
+    def backup(self, path: str | Path) -> None:
+        """Copy the whole store, with all its agents, as it is at one moment; they may go on meanwhile.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; nothing may be there yet.
+        """
+        with self._lock:
+            self._require_store("backup").store.back_up(path)
+
+    def _require_store(self, name: str) -> "Kept":
+        if self._kept is None:
+            remedy = 'open it with Agent.open("decisions.db", learner)'
+            raise refusal("Agent", f"a store for {name}", "path", None, remedy)
+        return self._kept
 
     def close(self) -> None:
-        """Force what an opened agent wrote to disk, and let others open it; it takes no more rounds."""
+        """Let go of the store, with a snapshot of the present state; it takes no more rounds."""
         with self._lock:
-            if self._journal is not None:
-                self._journal.close(self._n, self._live.about)
+            if self._kept is not None:
+                self._kept.close()
 
     def __enter__(self) -> Self:
         return self
@@ -220,11 +374,11 @@ class Agent:
         self.close()
 
     def __getstate__(self) -> tuple[Any, ...]:
-        if self._journal is not None:
-            remedy = "its rounds would reach no disk; save it, and load the file"
-            raise refusal("Agent", "to live in memory to be copied", "path", self._journal.folder, remedy)
+        if self._kept is not None:
+            remedy = "open it where it is needed, or save it, and load the file"
+            raise refusal("Agent", "to live in memory to be copied", "path", self._kept.store.path, remedy)
         with self._lock:
-            live = self._live
+            live = self._memory
             return live.learner, live.engine, live.state, live.guards, live.guarded, tuple(live.ids)
 
     def __setstate__(self, saved: tuple[Any, ...]) -> None:
@@ -237,14 +391,6 @@ class Agent:
     def __repr__(self) -> str:
         guards = "" if self.guards is None else f", guards={self.guards!r}"
         return f"Agent({self.learner!r}, t={self.t}{guards})"
-
-
-def _plays_in_one_step(live: Live) -> bool:
-    """Whether a call of the kernel is all of a round, and no other thread can see it, or a copy of the point, half done."""
-    if live.engine != "compiled" or live.learner.accepts_hints:
-        return False
-    is_compiled = not isinstance(live.kernel, FunctionType)
-    return is_compiled and live.learner.domain.dim <= COPIED_AT_ONCE
 
 
 def seal(about: dict[str, Any]) -> bytes:

@@ -1,221 +1,175 @@
-"""The files of a durable agent: a snapshot, and a journal of every record since, which its one writer holds locked.
+"""Read an agent from the folder in which klazy kept it before there were stores: a snapshot, and a journal of records since.
 
-The order of writing makes a crash harmless at any point. A snapshot is complete and on disk before it takes the place of the
-last one, and only then is the journal emptied; records that a snapshot already holds are skipped by their numbers.
+Records have one length, each has a number, and says how many were certainly on disk when it was written. A damaged record for
+which a later one vouches in this way was whole once, so the journal is refused; one without a witness may never have been
+completed, and is dropped together with what follows it.
 """
 
 import json
-import os
-from collections.abc import Callable
+import struct
 from pathlib import Path
-from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
-from klazy.base.checks import one_of, refusal
-from klazy.base.files import lock_file, sync_folder, write_durably
-from klazy.live.records import (
-    FIRST,
-    FORMAT,
-    Found,
-    Record,
-    build_header,
-    damage,
-    encode,
-    length_of,
-    newer,
-    read,
-)
+import numpy as np
 
-PAUSES = {"always": 0.0, "batch": 1.0}  # seconds that may pass between two fsyncs
-LIMIT = 2**23  # bytes; a longer journal goes into a snapshot
+from klazy.base.checks import Refused, refusal
+from klazy.base.files import lock_file
+from klazy.live.kept import make_known
+from klazy.live.opening import check_name
+from klazy.live.records import FREEZE, HINTED, ID_BYTES, RESUME, ROUND, Record, make_row
+from klazy.live.state import Live
+from klazy.live.store import Store
+
+_FORMAT = 1
 _TITLE = b"klazy agent"
-_UNBORN = {"n": 0}  # the snapshot of an agent whose first files are still being written
+_MAGIC = b"klazyjnl"
+_HEADER = struct.Struct("<8sIIII")  # magic, format, length of a record, key, checksum
+_RECORD = struct.Struct(f"<QQBB{ID_BYTES}s")  # number, how many are on disk, kind, length of the id, id
+_CHECKSUM = struct.Struct("<I")
 
 
-class Journal:
-    """The files of one agent, locked: what they hold, and the place for what comes next.
+class Migrated(NamedTuple):
+    """What came over: the round about to be played, the records of the journal, and whether its last one was torn."""
 
-    ``about`` is the snapshot, None for a new agent. ``records`` are those after it; ``torn`` is the byte from which on the
-    journal was dropped, or None. ``n`` is the number of the record that comes next.
+    t: int
+    records: int
+    torn: bool
 
-    Whoever closes an agent leaves a snapshot beside an empty journal. A journal that ends in a torn record was never closed.
+
+class _Found(NamedTuple):
+    n: int
+    durable: int
+    record: Record
+
+
+def migrate(folder: str | Path, store: Store, name: str) -> Migrated:
+    """Bring the agent of a folder into a store; the folder stays as it is.
+
+    Its snapshot becomes the first one of the new agent, and the records of its journal the first of the history; when they
+    were taken, nobody knows. Ids that the snapshot remembers are known, and answered by its point.
     """
-
-    def __init__(self, folder: str | Path, sync: str = "always") -> None:
-        self._pause = PAUSES[one_of(sync, "sync", "Agent.open", tuple(PAUSES))]
-        self.folder = Path(folder).absolute()  # the same one wherever the process goes
-        self._pid = os.getpid()
-        self._synced = monotonic()
-        if self.folder.exists() and not self.folder.is_dir():
-            raise refusal(
-                "Agent.open", "a folder", "path", self.folder, "Agent.load reads a file of Agent.save"
-            )
-        self.folder.mkdir(exist_ok=True)
-        self._path = str(self.folder / "journal")
-        self._file = _lock(Path(self._path), self.folder)
-        try:
-            self._identity = os.fstat(self._file.fileno())
-            self._require_place()
-            for left in self.folder.glob("snapshot.????????.partial"):  # by one that was killed
-                left.unlink()
-            self._read(self._file.readall())
-        except BaseException:
-            self._file.close()
-            raise
-
-    def _read(self, data: bytes) -> None:
-        self.about: dict[str, Any] | None = None
-        self.records: list[Record] = []
-        self.torn: int | None = None
-        self._dropped = b""
-        snapshot = self.folder / "snapshot"
-        self.n = 0
-        self._length = 0
-        if snapshot.exists():
-            about = _read_snapshot(snapshot)
-            if about != _UNBORN:
-                self._read_records(about, data)
-        elif data:
-            raise damage(self.folder, "a snapshot beside the journal", "snapshot", None)
-        self._first = self._durable = self.n
-        self._doubtful = True  # until a snapshot was taken: nothing may follow a journal that was just read
-
-    def _read_records(self, about: dict[str, Any], data: bytes) -> None:
-        self.about = about
-        first = about["n"]
-        key = _key(about["learner"])
-        self._length, self.records, self.torn = read(data, key, first, self._path)
-        self.n = first + len(self.records)
-        if self.torn is not None:
-            self._dropped = data[:FIRST] + data[self.torn :]
-
-    def begin(self, learner: dict[str, Any], width: int) -> None:
-        """Start the journal of a new agent, of records of up to ``width`` numbers; its first snapshot comes after this.
-
-        Until then a snapshot says that there is no agent yet, so that a journal without one is always damage.
-        """
-        write_durably(self.folder / "snapshot", _write_snapshot(_UNBORN))
-        self._length = length_of(width)
-        os.ftruncate(self._file.fileno(), 0)
-        _write(self._file.fileno(), build_header(self._length, _key(learner)), 0)
-        os.fsync(self._file.fileno())
-        sync_folder(self.folder.parent)
-
-    def keep_dropped(self) -> Path:
-        """Set aside what is dropped of a torn journal: it is a journal of its own, with the records from the torn one on."""
-        file = self.folder / f"torn-{self.n}-{crc32(self._dropped):08x}"
-        write_durably(file, self._dropped)
-        return file
-
-    @property
-    def due(self) -> bool:
-        """Whether a snapshot must come before the next record."""
-        return self._doubtful or (self.n - self._first) * self._length > LIMIT
-
-    def compact(self, n: int, about: dict[str, Any]) -> None:
-        """Take a snapshot of everything before record ``n``, then empty the journal."""
-        self._require_writer(n)
-        self._doubtful = True  # until all of this is done
-        write_durably(self.folder / "snapshot", _write_snapshot({"n": n, **about}))
-        os.ftruncate(self._file.fileno(), FIRST)
-        self._first = self._durable = n
-        self._force()
-        self._doubtful = False
-
-    def append(self, n: int, record: Record) -> None:
-        """Write record ``n``, over whatever a failed attempt left; with ``sync="always"`` it is on disk when this returns."""
-        self._require_writer(n)
-        place = FIRST + (n - self._first) * self._length
-        data = encode(Found(n, self._durable, record), self._length)
-        _write(self._file.fileno(), data, place)
-        if monotonic() - self._synced >= self._pause:
-            self._force()
-            self._durable = n + 1
-        self.n = n + 1
-
-    def _force(self) -> None:
-        try:
-            os.fsync(self._file.fileno())
-        except OSError:
-            # what was not written may count as written now, so that a second fsync would not do
-            self._doubtful = True
-            raise
-        self._synced = monotonic()
-
-    def _require_writer(self, n: int) -> None:
-        if os.getpid() != self._pid:
-            raise refusal(
-                "Agent", "the process that opened it", "path", self.folder, "this one was forked from that"
-            )
-        if self._file.closed:
-            raise refusal(
-                "Agent", "an open journal", "path", self.folder, "it was closed; open the agent again"
-            )
-        self._require_place()
-        if n != self.n:
-            raise refusal(
-                "Agent",
-                "the rounds of its journal",
-                "path",
-                self.folder,
-                "one was interrupted; open the agent again",
-            )
-
-    def _require_place(self) -> None:
-        """Refuse to write into a folder that was moved, or that another one has replaced."""
-        if not self._is_in_place():
-            remedy = "it was moved, removed or replaced; open the agent again"
-            raise refusal("Agent", "the folder that it was opened in", "path", self.folder, remedy)
-
-    def _is_in_place(self) -> bool:
-        try:
-            there = os.stat(self._path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return os.path.samestat(there, self._identity)
-
-    def close(self, n: int, describe: Callable[[], dict[str, Any]]) -> None:
-        """Leave a snapshot of everything before record ``n`` on disk and an empty journal, and let others open the agent.
-
-        After an interrupted round, or in a folder that was moved, the journal is only forced to disk.
-        """
-        if self._file.closed:
-            return
-        with self._file:
-            if n != self.n or not self._is_in_place():
-                os.fsync(self._file.fileno())
-            elif self._doubtful or n > self._first:
-                self.compact(n, describe())
-
-    def release(self) -> None:
-        """Let others open the agent; its files stay as they are."""
-        self._file.close()
+    check_name(name)
+    where = Path(folder).absolute()
+    journal = where / "journal"
+    if not journal.is_file() or not (where / "snapshot").is_file():
+        remedy = "give the folder that Agent.open of an older klazy made"
+        raise refusal("migrate", "a folder with a journal and a snapshot", "folder", where, remedy)
+    if store.find_agent(name) is not None:
+        raise refusal("migrate", "a name that is free", "name", repr(name), "choose another")
+    with _lock(journal, where):
+        about = _read_snapshot(where / "snapshot")
+        records, torn = _read_records(journal.read_bytes(), about, journal)
+    live = Live.rebuild(about)
+    known = [make_known(id, live.x, live.t) for id in live.ids]
+    configuration = json.dumps(live.about_configuration())
+    first = (live.t, 0.0, 0.0, json.dumps(live.about_state()))
+    later = _play(live, records)
+    last = (live.t, *later.paid, json.dumps(live.about_state()))
+    if store.create_agent(name, configuration, first, known, later.rows, last) is None:
+        raise refusal("migrate", "a name that is free", "name", repr(name), "choose another")
+    return Migrated(live.t, len(records), torn)
 
 
-def _write_snapshot(about: dict[str, Any]) -> bytes:
-    text = json.dumps(about).encode() + b"\n"
-    return b"%s %d %08x\n" % (_TITLE, FORMAT, crc32(text)) + text
+class _Played(NamedTuple):
+    rows: list[tuple[Any, ...]]  # without key and checksum
+    paid: tuple[float, float]
+
+
+def _play(live: Live, records: list[Record]) -> _Played:
+    rows = []
+    hitting_so_far = 0.0
+    switching_so_far = 0.0
+    movement: Any = live.learner.own_movement
+    for padded in records:
+        record = _trim(padded, live.learner.domain.dim)
+        t = live.t
+        played = live.x
+        hitting = 0.0
+        switching = 0.0
+        acted = ""
+        if record.kind in (FREEZE, RESUME):
+            live.guards, live.guarded = live.guards_after(record)
+        else:
+            live.show(*live.after(record))
+            hitting = float(record.numbers[: len(played)].dot(played)) + 0.0
+            switching = movement.weight * float(movement.distance(live.played - played))
+            if live.guarded is not None:
+                switching = live.guarded.price
+                acted = live.guarded.acted
+        row = make_row(0, record, t, None, live.played.tobytes(), hitting, switching, acted)
+        rows.append(row[1:-1])
+        hitting_so_far += hitting
+        switching_so_far += switching
+    return _Played(rows, (hitting_so_far, switching_so_far))
+
+
+def _lock(journal: Path, folder: Path) -> Any:
+    try:
+        return lock_file(journal, "migrate", wait=False)
+    except BlockingIOError:
+        remedy = "close it there first"
+        raise refusal("migrate", "an agent that nobody has open", "folder", folder, remedy) from None
 
 
 def _read_snapshot(path: Path) -> dict[str, Any]:
     first, _, text = path.read_bytes().partition(b"\n")
-    title, _, rest = first.rpartition(b" ")[0].rpartition(b" ")
-    if title != _TITLE or not rest.isdigit():
-        raise damage(path, "a first line with format and checksum", "line", first[:80])
-    if int(rest) > FORMAT:
-        raise newer(path, int(rest))
-    if first != b"%s %d %08x" % (_TITLE, FORMAT, crc32(text)):
-        raise damage(path, "the text that was written", "its checksum", f"{crc32(text):08x}")
-    return json.loads(text)
+    if first != b"%s %d %08x" % (_TITLE, _FORMAT, crc32(text)):
+        raise _damage(path, "a snapshot as it was written", "line", first[:80])
+    about = json.loads(text)
+    if "learner" not in about:
+        raise _damage(path, "an agent that was begun", "snapshot", about)
+    return about
 
 
-def _key(learner: dict[str, Any]) -> int:
-    """A checksum of the learner, of its classes' names without their modules: those may change while a journal lives."""
-    return crc32(json.dumps(_drop_modules(learner)).encode())
+def _read_records(data: bytes, about: dict[str, Any], where: Path) -> tuple[list[Record], bool]:
+    """The records after the snapshot, and whether the journal ends in a torn one."""
+    length = _read_header(data, about, where)
+    first = about["n"]
+    start = _HEADER.size
+    found = [_decode(data[at : at + length], length) for at in range(start, len(data), length)]
+    whole = found.index(None) if None in found else len(found)
+    for ahead, later in enumerate(found[whole + 1 :], start=1):
+        if later is not None and later.durable > later.n - ahead:
+            raise _damage(where, "whole records", "a damaged one at byte", start + whole * length)
+    good = [record for record in found[:whole] if record is not None]
+    for i, record in enumerate(good):
+        if record.n != good[0].n + i or good[0].n > first:
+            at = start + i * length
+            raise _damage(where, f"records from number {first} on", f"number {record.n} at byte", at)
+    lost = whole < len(found) and not (good and good[-1].n + 1 < first)  # what the snapshot holds is not lost
+    return [record.record for record in good if record.n >= first], lost
+
+
+def _read_header(data: bytes, about: dict[str, Any], where: Path) -> int:
+    if len(data) < _HEADER.size or not data.startswith(_MAGIC):
+        raise _damage(where, "a header", "a damaged one at byte", 0)
+    _, version, length, owner, checksum = _HEADER.unpack_from(data)
+    if version != _FORMAT or checksum != crc32(data[: _HEADER.size - _CHECKSUM.size]):
+        raise _damage(where, "a header", "a damaged one at byte", 0)
+    key = crc32(json.dumps(_drop_modules(about["learner"])).encode())
+    if owner != key:
+        raise _damage(where, f"the key {key:08x} of the snapshot's learner", "key", f"{owner:08x}")
+    return length
+
+
+def _decode(data: bytes, length: int) -> _Found | None:
+    body = data[: -_CHECKSUM.size]
+    if len(data) != length or data[-_CHECKSUM.size :] != _CHECKSUM.pack(crc32(body)):
+        return None
+    n, durable, kind, size, id = _RECORD.unpack_from(body)
+    numbers = np.frombuffer(body, "<f8", offset=_RECORD.size).astype(np.float64)
+    return _Found(n, durable, Record(kind, numbers, id[:size].decode()))
+
+
+def _trim(record: Record, dim: int) -> Record:
+    """The record without the zeros that gave all records one length."""
+    sizes = {ROUND: dim, HINTED: 2 * dim}
+    return record._replace(numbers=record.numbers[: sizes.get(record.kind, 0)])
 
 
 def _drop_modules(value: Any) -> Any:
+    """A learner with the names of its classes alone: the modules of these may have changed while a journal lived."""
     if isinstance(value, list):
         return [_drop_modules(item) for item in value]
     if not isinstance(value, dict):
@@ -224,18 +178,5 @@ def _drop_modules(value: Any) -> Any:
     return plain | {"class": plain["class"].rpartition(".")[2]}
 
 
-def _lock(path: Path, folder: Path) -> Any:
-    """The journal, for this process alone."""
-    try:
-        return lock_file(path, "Agent.open", wait=False)
-    except BlockingIOError:
-        raise refusal(
-            "Agent.open", "an agent that nobody has open", "path", folder, "close it there first"
-        ) from None
-
-
-def _write(descriptor: int, data: bytes, place: int) -> None:
-    while data:
-        written = os.pwrite(descriptor, data, place)
-        data = data[written:]
-        place = place + written
+def _damage(where: Path, condition: str, name: str, value: object) -> Refused:
+    return refusal("migrate", f"{condition} in {where}", name, value, "restore the folder from a backup")

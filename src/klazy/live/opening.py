@@ -1,66 +1,97 @@
-"""Open an agent from its files: read them, replay the journal, and put both in order for what comes next."""
+"""Open an agent of a store: make it, or bring it to where its last record left it."""
 
-import warnings
+import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from klazy.base.checks import refusal
 from klazy.learners import Learner
 from klazy.live.guards import Guards
-from klazy.live.journal import Journal
-from klazy.live.machine import warn_of_another_machine
-from klazy.live.records import TornJournal
+from klazy.live.kept import Kept, check_keep, guard, rebuild
+from klazy.live.machine import describe_machine, warn_of_another_machine
 from klazy.live.state import Live
+from klazy.live.store import Listed, Store
+
+NAME_BYTES = 200
 
 
 def open_agent(
-    path: str | Path, learner: Learner[Any] | None, engine: str, state: Any, guards: Guards | None, sync: str
-) -> tuple[Live, Journal]:
-    """The agent of a folder as it was after its last whole record, or a new one, with its journal, empty after a snapshot."""
-    if learner is None and not (Path(path) / "snapshot").exists():
-        raise refusal(
-            "Agent.open", "a learner for a new agent", "path", path, "give one, or the path of an agent"
-        )
-    journal = Journal(path, sync)
+    path: str | Path,
+    learner: Learner[Any] | None,
+    name: str,
+    engine: str,
+    state: Any,
+    guards: Guards | None,
+    sync: str,
+    keep: int | timedelta | None,
+    read_only: bool,
+    shared: bool,
+) -> Kept:
+    """The agent of this name as it was after its last record, or a new one."""
+    check_name(name)
+    check_keep(keep)
+    live = None if learner is None else Live(learner, engine, state, guards)
+    store = Store(path, sync, read_only=read_only, shared=shared, new=learner is not None)
     try:
-        if journal.about is not None and state is not None:
+        found = store.find_agent(name)
+        if found is not None and state is not None:
+            wanted = "a state for a new agent only"
             raise refusal(
-                "Agent.open",
-                "a state for a new agent only",
-                "path",
-                path,
-                "it is there already; leave the state out",
+                "Agent.open", wanted, "name", repr(name), "it is there already; leave the state out"
             )
-        if journal.about is None:
-            live = Live(learner, engine, state, guards)
-            journal.begin(live.learner.to_dict(), live.width)
-        else:
-            warn_of_another_machine(journal.about, path, stacklevel=3)
-            live = _replay(journal, learner, engine)
-            live.guard_by(guards)
-        if journal.torn is not None:
-            kept = journal.keep_dropped()
-            dropped = f"the journal ends in a torn record, dropped from byte {journal.torn} on"
-            remedy = f"go on in round t={live.t}; what was dropped is in {kept.name}"
-            warnings.warn(f"{path}: {dropped}; {remedy}.", TornJournal, stacklevel=3)
-        journal.compact(journal.n, live.about())
+        if found is None:
+            found = _create(store, name, live)
+        kept = _revive(store, found, learner, engine, keep)
+        if guards is not None and not read_only:
+            kept.change(lambda live: guard(live, guards))
     except BaseException:
-        journal.release()
+        store.close()
         raise
-    return live, journal
+    return kept
 
 
-def _replay(journal: Journal, learner: Learner[Any] | None, engine: str) -> Live:
-    live = Live.rebuild(journal.about or {})
+def check_name(name: Any) -> str:
+    """The name of an agent: printable text, not too long."""
+    fits = isinstance(name, str) and name.isprintable() and name.strip() == name != ""
+    if not fits or len(name.encode(errors="replace")) > NAME_BYTES:
+        wanted = f"a name, printable text of 1 to {NAME_BYTES} bytes"
+        raise refusal("Agent.open", wanted, "name", repr(name), "write name='eu-west'")
+    return name
+
+
+def _create(store: Store, name: str, live: Live | None) -> Listed:
+    if live is None or store.read_only:
+        remedy = "give one, or the name of an agent that is there: klazy agents lists them"
+        raise refusal("Agent.open", "a learner for a new agent", "name", repr(name), remedy)
+    about = json.dumps(live.about_configuration())
+    store.create_agent(name, about, (live.t, 0.0, 0.0, json.dumps(live.about_state())))
+    found = store.find_agent(name)  # which another process may have made meanwhile
+    if found is None:
+        raise store.damage(f"the row of agent {name!r} that was written")
+    return found
+
+
+def _revive(
+    store: Store, agent: Listed, learner: Learner[Any] | None, engine: str, keep: int | timedelta | None
+) -> Kept:
+    snapshot = store.read_last_snapshot(agent.id)
+    live = rebuild(agent, snapshot)
+    where = f"{agent.name!r} in {store.path}"
     if learner is not None and learner != live.learner:
-        wanted = f"the learner of {journal.folder}, {live.learner!r}"
-        raise refusal(
-            "Agent.open", wanted, "learner", repr(learner), "leave it out, or choose another folder"
-        )
+        wanted = f"the learner of {where}, {live.learner!r}"
+        raise refusal("Agent.open", wanted, "learner", repr(learner), "leave it out, or choose another name")
     if engine not in ("auto", live.engine):
-        wanted = f"the engine of {journal.folder}, {live.engine!r}"
+        wanted = f"the engine of {where}, {live.engine!r}"
         raise refusal("Agent.open", wanted, "engine", repr(engine), "leave it out")
-    for record in journal.records:
-        form, guarded = live.after(record)
-        live.show(record, form, guarded)
-    return live
+    about = {"engine": live.engine, **json.loads(snapshot.about)}
+    is_of_here = about["machine"] == describe_machine(live.engine)
+    warn_of_another_machine(about, where, stacklevel=4)
+    first = store.find_first_record(agent.id)
+    if first is not None and first < snapshot.n and not store.has_record(agent.id, snapshot.n - 1):
+        raise store.damage(f"record {snapshot.n - 1} of {where}")
+    kept = Kept(store, agent, live, snapshot, keep)
+    kept.replay()
+    if not store.read_only and not is_of_here:
+        kept.take_snapshot()
+    return kept

@@ -1,48 +1,138 @@
-"""The bytes of a durable agent's journal: a header, then records that all have one length.
+"""What happens to an agent, one record each, and the checksums by which a store knows its rows again."""
 
-Because they do, damage to one record never hides where the next begins. Each record has a number, and says how many records
-were certainly on disk when it was written. A damaged record for which a later one vouches in this way was whole once, so the
-journal is refused; one without a witness may never have been completed, and is dropped together with what follows it.
-"""
-
+import json
 import struct
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from klazy.base.checks import Array, Refused, refusal
+from klazy.base.checks import Array, refusal
 
-FORMAT = 1  # of journal and snapshot
 ID_BYTES = 64
-ROUND, HINTED, FREEZE, RESUME = range(4)  # kinds of records
-
-_MAGIC = b"klazyjnl"
-_HEADER = struct.Struct("<8sIIII")  # magic, format, length of a record, key, checksum
-# of a record: number, how many are on disk, kind, length of the id, id; then come the numbers and the checksum
-_RECORD = struct.Struct(f"<QQBB{ID_BYTES}s")
-_CHECKSUM = struct.Struct("<I")
-FIRST = _HEADER.size  # the byte at which the first record begins
-
-
-class TornJournal(UserWarning):
-    """A journal ended in a record that was never completed, and that was dropped."""
+ROUND, HINTED, FREEZE, RESUME, GUARDS, KNOWN = range(6)  # kinds of records; the numbers stand in stores
+_NO_TIME = -1.0  # of a record whose moment nobody has written down
+_PLAIN = struct.Struct("<qqqdddqq")
 
 
 class Record(NamedTuple):
-    """What happened to an agent: a round with its gradient, or gradient and hint, as numbers; a freeze; or a resume."""
+    """One event: a round with its gradient, or gradient and hint, as numbers; a freeze; a resume; new guards.
+
+    ``note`` holds the new guards as JSON, or the reason of a freeze or a resume. ``row`` is what the round was told by
+    column name, as JSON, where it was. A ``KNOWN`` record is an id that was taken before the history begins.
+    """
 
     kind: int
     numbers: Array
     id: str = ""
+    note: str = ""
+    row: str = ""
 
 
-class Found(NamedTuple):
-    """A record where it stood: its number, and how many records were on disk when it was written."""
+class Row(NamedTuple):
+    """A record as the table ``records`` holds it, the columns in the order of the table."""
 
-    n: int
-    durable: int
-    record: Record
+    key: int
+    kind: int
+    t: int
+    at: float | None
+    id: str | None
+    row: str | None
+    numbers: bytes
+    decision: bytes
+    hitting: float
+    switching: float
+    guards: str | None
+    note: str | None
+    checksum: int
+
+    def to_record(self) -> Record:
+        """What happened, without what came of it."""
+        numbers = np.frombuffer(self.numbers, "<f8").astype(np.float64)
+        return Record(self.kind, numbers, self.id or "", self.note or "", self.row or "")
+
+
+def make_row(
+    key: int,
+    record: Record,
+    t: int,
+    at: float | None,
+    decision: bytes,
+    hitting: float,
+    switching: float,
+    guards: str,
+) -> tuple[Any, ...]:
+    """The values of a :class:`Row`: a record of round ``t``, after which ``decision`` is played."""
+    return seal_row(
+        key,
+        record.kind,
+        t,
+        at,
+        record.id or None,
+        record.row or None,
+        record.numbers.tobytes(),
+        decision,
+        hitting,
+        switching,
+        guards or None,
+        record.note or None,
+    )
+
+
+def seal_row(*values: Any) -> tuple[Any, ...]:
+    """The values with their checksum."""
+    return *values, checksum_row(*values)
+
+
+def checksum_row(
+    key: int,
+    kind: int,
+    t: int,
+    at: float | None,
+    id: str | None,
+    row: str | None,
+    numbers: bytes,
+    decision: bytes,
+    hitting: float,
+    switching: float,
+    guards: str | None,
+    note: str | None,
+) -> int:
+    """The checksum of all that a row says."""
+    moment = _NO_TIME if at is None else at
+    found = checksum_plain(key, kind, t, moment, numbers, decision, hitting, switching)
+    if id is None and row is None and guards is None and note is None:
+        return found
+    return crc32(json.dumps((id, row, guards, note)).encode(), found)
+
+
+def checksum_plain(
+    key: int,
+    kind: int,
+    t: int,
+    at: float,
+    numbers: bytes,
+    decision: bytes,
+    hitting: float,
+    switching: float,
+) -> int:
+    """The checksum of a row without texts."""
+    plain = _PLAIN.pack(key, kind, t, at, hitting, switching, len(numbers), len(decision))
+    return crc32(plain + numbers + decision)
+
+
+def checksum_text(*parts: Any) -> int:
+    """The checksum of a few plain values."""
+    return crc32(json.dumps(parts).encode())
+
+
+def is_whole(compute: Callable[..., int], row: tuple[Any, ...]) -> bool:
+    """Whether the last entry of a row is the checksum of the others."""
+    try:
+        return compute(*row[:-1]) == row[-1]
+    except (struct.error, TypeError):  # an entry is of another type than the one that was written
+        return False
 
 
 def check_id(id: str | int) -> str:
@@ -50,89 +140,9 @@ def check_id(id: str | int) -> str:
     if isinstance(id, str | int | np.integer):
         try:
             text = str(id)
-            if 1 <= len(text.encode()) <= ID_BYTES:
+            if 1 <= len(text.encode()) <= ID_BYTES and "\0" not in text:
                 return text
         except ValueError:  # half a letter, or more digits than Python prints
             pass
     wanted = f"an id, text of 1 to {ID_BYTES} bytes or a whole number"
     raise refusal("Agent.update", wanted, "id", f"a {type(id).__name__}", "shorten it, or give a hash of it")
-
-
-def length_of(width: int) -> int:
-    """The bytes of a record of up to ``width`` numbers."""
-    return _RECORD.size + 8 * width + _CHECKSUM.size
-
-
-def build_header(length: int, key: int) -> bytes:
-    """What a journal of records of this length begins with; ``key`` tells the journals of different learners apart."""
-    start = _HEADER.pack(_MAGIC, FORMAT, length, key, 0)[: -_CHECKSUM.size]
-    return start + _CHECKSUM.pack(crc32(start))
-
-
-def encode(found: Found, length: int) -> bytes:
-    """A record in its bytes, the last four a checksum of the others.
-
-    >>> data = encode(Found(7, 7, Record(ROUND, np.array([0.5, -1.0]), id="monday")), length_of(2))
-    >>> len(data), decode(data, length_of(2)).record.id, decode(data[:-1], length_of(2))
-    (102, 'monday', None)
-    """
-    n, durable, (kind, numbers, text) = found
-    id = text.encode()
-    body = _RECORD.pack(n, durable, kind, len(id), id) + numbers.astype("<f8").tobytes()
-    body = body.ljust(length - _CHECKSUM.size, b"\0")
-    return body + _CHECKSUM.pack(crc32(body))
-
-
-def decode(data: bytes, length: int) -> Found | None:
-    """The record that these bytes hold, None if they are damaged or too few."""
-    body = data[: -_CHECKSUM.size]
-    checksum = data[-_CHECKSUM.size :]
-    if len(data) != length or checksum != _CHECKSUM.pack(crc32(body)):
-        return None
-    n, durable, kind, size, id = _RECORD.unpack_from(body)
-    numbers = np.frombuffer(body, "<f8", offset=_RECORD.size).astype(np.float64)
-    return Found(n, durable, Record(kind, numbers, id[:size].decode()))
-
-
-def read(data: bytes, key: int, n: int, where: Any) -> tuple[int, list[Record], int | None]:
-    """The length of a journal's records, those from number ``n`` on, and the byte where it ends too early, if it does."""
-    length = _read_header(data, key, where)
-    found = [decode(data[at : at + length], length) for at in range(FIRST, len(data), length)]
-    whole = found.index(None) if None in found else len(found)
-    for ahead, later in enumerate(found[whole + 1 :], start=1):
-        if later is not None and later.durable > later.n - ahead:
-            raise damage(where, "whole records", "a damaged one at byte", FIRST + whole * length)
-    good = [record for record in found[:whole] if record is not None]
-    for i, record in enumerate(good):
-        if record.n != good[0].n + i or good[0].n > n:
-            raise damage(
-                where, f"records from number {n} on", f"number {record.n} at byte", FIRST + i * length
-            )
-    lost = whole < len(found) and not (good and good[-1].n + 1 < n)  # what the snapshot holds is not lost
-    torn = FIRST + whole * length if lost else None
-    return length, [record.record for record in good if record.n >= n], torn
-
-
-def _read_header(data: bytes, key: int, where: Any) -> int:
-    if len(data) < FIRST or not data.startswith(_MAGIC):
-        raise damage(where, "a header", "a damaged one at byte", 0)
-    _, version, length, owner, _ = _HEADER.unpack_from(data)
-    if version > FORMAT:
-        raise newer(where, version)
-    if data[:FIRST] != build_header(length, owner):
-        raise damage(where, "a header", "a damaged one at byte", 0)
-    if owner != key:
-        raise damage(where, f"the key {key:08x} of the snapshot's learner", "key", f"{owner:08x}")
-    return length
-
-
-def damage(where: Any, condition: str, name: str, value: object) -> Refused:
-    """The refusal of files that cannot be trusted; they are left as they are."""
-    return refusal(
-        "Agent.open", f"{condition} in {where}", name, value, "restore the whole folder from a backup"
-    )
-
-
-def newer(where: Any, version: object) -> Refused:
-    """The refusal of files of a later klazy."""
-    return refusal("Agent.open", f"{where} in format {FORMAT}", "format", version, "install a newer klazy")

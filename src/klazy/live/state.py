@@ -1,5 +1,7 @@
-"""What an agent is between two rounds: all that follows from the records it has taken, and that a journal can rebuild."""
+"""What an agent is between two rounds: all that follows from the records it has taken, and that a store can rebuild."""
 
+import json
+from types import FunctionType
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +14,10 @@ from klazy.learners import Learner
 from klazy.learners.base import describe_state, rebuild_state
 from klazy.live.guards import Guards, GuardState
 from klazy.live.machine import describe_machine
-from klazy.live.records import FREEZE, HINTED, RESUME, ROUND, Record
+from klazy.live.records import FREEZE, GUARDS, HINTED, ROUND, Record
 
-REMEMBERED = 4096  # ids of rounds, the latest
+REMEMBERED = 4096  # ids of rounds, the latest, of an agent in memory
+COPIED_AT_ONCE = 500  # numbers; while NumPy copies more, other threads run
 
 
 class Live:
@@ -54,10 +57,14 @@ class Live:
         """Play within these limits from now on; None leaves them as they are."""
         if guards is None:
             return
+        self.guards = self.fit_guards(guards)
+        self.guarded = self.guarded or self.guards.init(self.learner.domain, self.own, self.t)
+
+    def fit_guards(self, guards: Guards) -> Guards:
+        """These guards for this learner, or a refusal."""
         if not isinstance(guards, Guards):
             raise refusal("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
-        self.guards = guards.fit(self.learner)
-        self.guarded = self.guarded or self.guards.init(self.learner.domain, self.own, self.t)
+        return guards.fit(self.learner)
 
     @property
     def state(self) -> Any:
@@ -76,24 +83,31 @@ class Live:
     def own(self) -> Array:
         """The learner's own point, as it stands in the state."""
         form = self._state if self.engine == "step" else self.flat
-        return self._point(form)
+        return self.point(form)
+
+    @property
+    def plays_in_one_step(self) -> bool:
+        """Whether a call of the kernel is all of a round, and no other thread can see it, or a copy of the point, half done."""
+        if self.engine != "compiled" or self.learner.accepts_hints:
+            return False
+        is_compiled = not isinstance(self.kernel, FunctionType)
+        return is_compiled and self.learner.domain.dim <= COPIED_AT_ONCE
+
+    @property
+    def played(self) -> Array:
+        """The point to play, as it stands in the state."""
+        return self.own if self.guarded is None else self.guarded.x
 
     @property
     def x(self) -> Array:
         """The point to play, a copy."""
-        x = self.own if self.guarded is None else self.guarded.x
-        return x.copy()
+        return self.played.copy()
 
-    def _point(self, form: Any) -> Array:
+    def point(self, form: Any) -> Array:
+        """The learner's own point in a state of its engine's form."""
         if self.engine == "step":
             return form.x
         return form[self.layout.x]
-
-    @property
-    def width(self) -> int:
-        """How many numbers a record may have."""
-        vectors = 2 if self.learner.accepts_hints else 1
-        return vectors * self.learner.domain.dim
 
     def check_round(self, g: ArrayLike, hint: ArrayLike | None, id: str) -> Record:
         """The record of a round, with numbers of its own; refused if the learner or the guards cannot take it."""
@@ -112,9 +126,7 @@ class Live:
         return Record(HINTED, np.concatenate((g, hint)), id)
 
     def after(self, record: Record) -> tuple[Any, GuardState | None]:
-        """What :meth:`show` will show once the record is taken: the learner's state, in its engine's form, and the guards'."""
-        if record.kind in (FREEZE, RESUME):
-            return None, self.require_guards("freeze")._replace(frozen=record.kind == FREEZE)
+        """What :meth:`show` will show once a round is taken: the learner's state, in its engine's form, and the guards'."""
         d = self.learner.domain.dim
         g = record.numbers[:d]
         hint = record.numbers[d:] if record.kind == HINTED else None
@@ -122,7 +134,7 @@ class Live:
             return self._step(g, hint), None
         g, hint, clip = self.guards.clip(g, hint)
         form = self._step(g, hint)
-        return form, self.guards.step(self.guarded, self.learner.domain, self._point(form), self.t + 1, clip)
+        return form, self.guards.step(self.guarded, self.learner.domain, self.point(form), self.t + 1, clip)
 
     def _step(self, g: Array, hint: Array | None) -> Any:
         """The state after a round; the present one does not change."""
@@ -139,14 +151,20 @@ class Live:
         flat[self.layout.hint] = 0.0
         return flat
 
-    def show(self, record: Record, form: Any, guarded: GuardState | None) -> None:
-        """Take the record, of which :meth:`after` told what comes after it."""
+    def show(self, form: Any, guarded: GuardState | None) -> None:
+        """Take the round of which :meth:`after` told what comes after it."""
         self.guarded = guarded
-        if form is not None and self.engine == "step":
+        if self.engine == "step":
             self._state = form
-        elif form is not None:
-            self.flat[:] = form
-        self.remember(record.id)
+        else:
+            self.flat = form
+
+    def guards_after(self, record: Record) -> tuple[Guards | None, GuardState | None]:
+        """The guards and their state after a freeze, a resume or new guards; the learner goes on as it is."""
+        if record.kind == GUARDS:
+            guards = Guards.from_dict(json.loads(record.note))
+            return guards, self.guarded or guards.init(self.learner.domain, self.own, self.t)
+        return self.guards, self.require_guards("freeze")._replace(frozen=record.kind == FREEZE)
 
     def remember(self, id: str) -> None:
         """Keep the id of a round, if it has one, and forget the oldest where there are too many."""
@@ -163,16 +181,23 @@ class Live:
 
     def about(self) -> dict[str, Any]:
         """All of this as plain JSON values."""
+        about = self.about_configuration() | self.about_state()
+        if self.ids:
+            about |= {"ids": list(self.ids)}
+        return about
+
+    def about_configuration(self) -> dict[str, Any]:
+        """What does not change in an agent's life."""
+        return {"engine": self.engine, "learner": self.learner.to_dict()}
+
+    def about_state(self) -> dict[str, Any]:
+        """What does: the machine, the state, the guards and theirs."""
         about: dict[str, Any] = {
-            "engine": self.engine,
             "machine": describe_machine(self.engine),
-            "learner": self.learner.to_dict(),
             "state": describe_state(self.state),
         }
         if self.guards is not None:
             about |= {"guards": self.guards.to_dict(), "guarded": describe_state(self.guarded)}
-        if self.ids:
-            about |= {"ids": list(self.ids)}
         return about
 
     @classmethod

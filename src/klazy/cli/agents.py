@@ -1,0 +1,222 @@
+"""``klazy agents``, ``history``, ``check``, ``backup`` and ``migrate``: what is in a store of agents."""
+
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from klazy.base.checks import refusal
+from klazy.cli.terminal import Json, print_table, say, show_progress
+
+if TYPE_CHECKING:
+    from klazy.live.store import Store
+
+File = Annotated[Path, typer.Argument(help="A database that klazy.Agent.open made.")]
+Name = Annotated[str, typer.Argument(help="The name of an agent: klazy agents lists them.")]
+
+
+def _open(file: Path, owner: str) -> "Store":
+    from klazy.live.store import Store
+
+    return Store(file, read_only=True, owner=owner)
+
+
+def agents(store: File, as_json: Json = False) -> None:
+    """List the agents of a store: their learners, rounds, and what these have cost so far.
+
+    \b
+    Examples:
+      klazy agents decisions.db
+      klazy agents decisions.db --json
+    """  # fmt: skip
+    from klazy.live.overview import summarize
+
+    opened = _open(store, "agents")
+    try:
+        found = [summarize(opened, agent) for agent in opened.list_agents()]
+    finally:
+        opened.close()
+    if as_json:
+        print(json.dumps(found))
+    elif found:
+        print_table([_make_line(agent) for agent in found])
+    else:
+        print("There is no agent yet.")
+
+
+def _make_line(agent: dict[str, Any]) -> dict[str, Any]:
+    names = ("name", "learner", "rounds", "last", "hitting", "switching", "frozen")
+    return {name: agent[name] for name in names}
+
+
+def history(
+    store: File,
+    name: Name,
+    last: Annotated[int | None, typer.Option(min=1, help="Only so many rounds.", show_default="all")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object a line, and nothing else.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a column per coordinate.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw decisions and costs into this file.", show_default=False)
+    ] = None,
+) -> None:
+    """Print the rounds of an agent: what it was told, what it decided, what both cost.
+
+    \b
+    Examples:
+      klazy history decisions.db eu-west --last 20
+      klazy history decisions.db eu-west --csv > rounds.csv
+      klazy history decisions.db eu-west --plot rounds.png
+    """  # fmt: skip
+    from klazy.live.history import read_history
+
+    if as_json and as_csv:
+        raise refusal("history", "one form", "form", "--json and --csv", "choose one of them")
+    opened = _open(store, "history")
+    try:
+        agent = opened.find_agent(name)
+        if agent is None:
+            remedy = f"klazy agents {store} lists them"
+            raise refusal("history", "an agent that is there", "name", repr(name), remedy)
+        frame = read_history(opened, agent, last)
+    finally:
+        opened.close()
+    if plot is not None:
+        _draw(frame, plot)
+    if as_json:
+        for row in frame.iter_rows(named=True):
+            print(json.dumps(row | {"time": _spell_time(row["time"])}))
+    elif as_csv:
+        sys.stdout.write(_spread(frame).write_csv())
+    elif plot is not None:
+        say(str(plot))
+    elif frame.height:
+        print_table([_make_row(row) for row in frame.iter_rows(named=True)])
+    else:
+        print("There is no round yet.")
+
+
+def _spell_time(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat(timespec="milliseconds")
+
+
+def _make_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A line of the table: the point in brackets, few digits."""
+    point = ", ".join(f"{number:.4g}" for number in row["decision"])
+    names = ("t", "id", "hitting", "switching", "guards")
+    line = {name: row[name] for name in names}
+    return {"time": _spell_time(row["time"]), **line, "decision": f"[{point}]"}
+
+
+def _spread(frame: Any) -> Any:
+    """The frame with a column per coordinate in the place of lists."""
+    import polars as pl
+
+    for name in ("gradient", "hint", "decision"):
+        width = frame[name].list.len().max() or 0
+        columns = [pl.col(name).list.get(i, null_on_oob=True).alias(f"{name}_{i + 1}") for i in range(width)]
+        frame = frame.with_columns(columns).drop(name)
+    return frame
+
+
+def _draw(frame: Any, file: Path) -> None:
+    from klazy.show.runs import draw_run
+
+    if frame.height == 0:
+        raise refusal("history", "rounds to draw", "rounds", 0, "wait for the first one")
+    x = frame["decision"].list.to_array(len(frame["decision"][0])).to_numpy()
+    figure = draw_run(frame["hitting"].to_numpy(), frame["switching"].to_numpy(), x)
+    try:
+        figure.savefig(file)
+    except ValueError as failed:
+        raise refusal(
+            "history", "a kind of picture that matplotlib writes", "plot", file, "use .png"
+        ) from failed
+
+
+def check(store: File, as_json: Json = False) -> None:
+    """Check a store: SQLite's own test of the file, then every round played again and compared bit for bit.
+
+    The exit status is 1 if anything is wrong. The store is only read.
+
+    \b
+    Example:
+      klazy check decisions.db
+    """  # fmt: skip
+    from klazy.live.checking import check_store
+
+    opened = _open(store, "check")
+    found = []
+    try:
+        with show_progress() as bar:
+            task = bar.add_task("checking", total=None)
+            for checked in check_store(opened):
+                found.append(checked)
+                bar.update(task, advance=1)
+    finally:
+        opened.close()
+    whole = all(checked.fault is None for checked in found)
+    if as_json:
+        parts = [checked._asdict() for checked in found[1:]]
+        print(json.dumps({"whole": whole, "file": found[0].fault, "agents": parts}))
+    else:
+        for checked in found:
+            say(_describe(checked))
+    if not whole:
+        raise typer.Exit(1)
+
+
+def _describe(checked: Any) -> str:
+    if not checked.name:
+        return "The file is whole." if checked.fault is None else f"The file is damaged: {checked.fault}."
+    if checked.fault is not None:
+        return f"{checked.name}: {checked.fault.rstrip('.')}."
+    words = f"{checked.name}: {checked.rounds} rounds, the same bit for bit"
+    if checked.elsewhere:
+        words += (
+            f" but for {checked.elsewhere} that another kind of machine computed, which were not compared"
+        )
+    return f"{words}."
+
+
+def backup(store: File, to: Annotated[Path, typer.Argument(help="Where nothing is yet.")]) -> None:
+    """Copy a store as it is at one moment, while agents go on writing to it.
+
+    \b
+    Example:
+      klazy backup decisions.db monday.db
+    """  # fmt: skip
+    opened = _open(store, "backup")
+    try:
+        opened.back_up(to)
+    finally:
+        opened.close()
+    say(str(to))
+
+
+def migrate(
+    folder: Annotated[Path, typer.Argument(help="A folder that Agent.open of an older klazy made.")],
+    store: Annotated[Path, typer.Argument(help="The database to bring it into; it is made if need be.")],
+    name: Annotated[str, typer.Argument(help="What the agent is called there.")],
+) -> None:
+    """Bring an agent of an older klazy, which was a folder, into a store. The folder stays as it is.
+
+    \b
+    Example:
+      klazy migrate split/ decisions.db eu-west
+    """  # fmt: skip
+    from klazy.live.journal import migrate as bring
+    from klazy.live.store import Store
+
+    opened = Store(store, owner="migrate")
+    try:
+        brought = bring(folder, opened, name)
+    finally:
+        opened.close()
+    if brought.torn:
+        say("The journal ended in a record that was never completed; it was left out.")
+    say(f"{name}: round {brought.t} comes next; {brought.records} records came from the journal.")

@@ -1,0 +1,320 @@
+"""An agent that a store keeps: every round is worked out beside the present state, committed, and only then shown."""
+
+import json
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+from time import perf_counter, time
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, Refused, refusal
+from klazy.kernels import codes
+from klazy.live.guards import Guards, GuardState
+from klazy.live.machine import OtherMachine
+from klazy.live.overtaken import Overtaken
+from klazy.live.records import (
+    FREEZE,
+    GUARDS,
+    HINTED,
+    KNOWN,
+    RESUME,
+    ROUND,
+    Record,
+    Row,
+    checksum_plain,
+    make_row,
+)
+from klazy.live.schema import AGENT_SHIFT
+from klazy.live.state import Live
+from klazy.live.store import Listed, Snapshot, Store, TakenError
+
+SNAPSHOT_ROUNDS = 1000  # at most so many are replayed when an agent is opened
+SNAPSHOT_SECONDS = 0.5  # or as many as took so long to play
+ROUNDING = 1e-9  # of the set's scale: far more than machines differ by, far less than another learner would
+_FLOAT64 = np.dtype(np.float64)
+
+
+class Kept:
+    """A live agent, the rows it came from, and the place of the next one.
+
+    ``n`` is the number of the record that comes next. ``keep`` says how much history stays: all of it, so many records, or
+    those of a time span.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        agent: Listed,
+        live: Live,
+        snapshot: Snapshot,
+        keep: int | timedelta | None,
+    ) -> None:
+        self.store = store
+        self.agent = agent
+        self.keep = keep
+        self._base = agent.id << AGENT_SHIFT
+        self._append_plain = store.append_plain
+        self._begin(live, snapshot)
+
+    def _begin(self, live: Live, snapshot: Snapshot) -> None:
+        self._torn = True  # whether a round is being shown, or was when it was interrupted
+        self.live = live
+        self.n = snapshot.n
+        self.hitting = snapshot.hitting
+        self.switching = snapshot.switching
+        self._due = snapshot.n + SNAPSHOT_ROUNDS
+        self._spent = 0.0
+        movement: Any = live.learner.own_movement
+        self._weight = movement.weight
+        self._distance = movement.distance
+        self._shape = (live.learner.domain.dim,)
+        self._choose_way()
+        self._torn = False
+
+    def _choose_way(self) -> None:
+        """Whether rounds may take the short way."""
+        self._fast = self.live.plays_in_one_step and self.live.guards is None
+        if self._fast:
+            self._place = self.live.layout.x
+
+    # Rounds
+
+    def play(self, g: ArrayLike, hint: ArrayLike | None, id: str, retry: bool) -> Array:
+        """End the round; the next point. A round whose id is there already is not taken, and answered as it was then."""
+        while True:
+            try:
+                if self._torn:
+                    self.reload()
+                if self.n >= self._due or self._spent > SNAPSHOT_SECONDS:
+                    self.take_snapshot()
+                    self.prune()
+                if self._fast and not id and type(g) is np.ndarray and g.dtype is _FLOAT64 and hint is None:
+                    x = self._play_plain(g)
+                    if x is not None:
+                        return x
+                return self._play(g, hint, id)
+            except Refused:
+                made = self._recall(id)
+                if made is None:
+                    raise
+                return made
+            except TakenError:
+                made = self._recall(id)
+                now = self.live.t
+                self.reload()
+                if made is not None:
+                    return made
+                if not retry:
+                    words = f"round t={now} of {self.agent.name!r} was ended by another process"
+                    remedy = f"play agent.x of round t={self.live.t}, or use retry=True"
+                    raise Overtaken(f"Agent.update came too late: {words}; {remedy}.") from None
+
+    def _recall(self, id: str) -> Array | None:
+        if not id:
+            return None
+        made = self.store.find_decision(self.agent.id, id)
+        return None if made is None else np.frombuffer(made, "<f8").astype(np.float64)
+
+    def _play_plain(self, g: Array) -> Array | None:
+        """A round with neither guards, hint nor id, in half the time of :meth:`_play`; None if the gradient does not fit."""
+        live = self.live
+        if g.shape != self._shape:
+            return None
+        g = g.copy()  # others may write to it meanwhile
+        now = live.flat
+        form = now.copy()
+        if live.kernel(form, g) != 0:
+            return None
+        played = now[self._place]
+        x = form[self._place]
+        hitting = float(g.dot(played)) + 0.0  # SQLite has no -0.0
+        switching = self._measure(x - played)
+        key = self._base | self.n
+        t = int(now[codes.T])
+        at = time()
+        numbers = g.tobytes()
+        decision = x.tobytes()
+        checksum = checksum_plain(key, ROUND, t, at, numbers, decision, hitting, switching)
+        self._append_plain((key, t, at, numbers, decision, hitting, switching, checksum))
+        self._torn = True
+        live.flat = form
+        self.n += 1
+        self.hitting += hitting
+        self.switching += switching
+        self._torn = False
+        return x.copy()
+
+    def _play(self, g: ArrayLike, hint: ArrayLike | None, id: str) -> Array:
+        start = perf_counter()
+        record = self.live.check_round(g, hint, id)
+        form, guarded = self.live.after(record)
+        self._spent += perf_counter() - start
+        return self._commit(record, form, guarded)
+
+    def _measure(self, moved: Array) -> float:
+        """What a move costs an agent without guards."""
+        return self._weight * float(self._distance(moved))
+
+    def _commit(self, record: Record, form: Any, guarded: GuardState | None) -> Array:
+        live = self.live
+        played = live.played
+        if guarded is None:
+            x = live.point(form)
+            switching = self._measure(x - played)
+            acted = ""
+        else:
+            x = guarded.x
+            switching = guarded.price
+            acted = guarded.acted
+        hitting = float(record.numbers[: len(played)].dot(played)) + 0.0
+        decision = x.tobytes()
+        row = make_row(self._base | self.n, record, live.t, time(), decision, hitting, switching, acted)
+        self.store.append(row)
+        self._torn = True
+        live.show(form, guarded)
+        self.n += 1
+        self.hitting += hitting
+        self.switching += switching
+        self._torn = False
+        return x.copy()
+
+    def change(self, make: Callable[[Live], Record | None]) -> None:
+        """Commit what ``make`` makes of the present agent, None for nothing; after a lost race of the one there is then."""
+        while True:
+            if self._torn:
+                self.reload()
+            record = make(self.live)
+            if record is None:
+                return
+            decision = self.live.played
+            after = self.live.guards_after(record)
+            key = self._base | self.n
+            row = make_row(key, record, self.live.t, time(), decision.tobytes(), 0.0, 0.0, "")
+            try:
+                self.store.append(row)
+            except TakenError:
+                self.reload()
+                continue
+            self._torn = True
+            self.live.guards, self.live.guarded = after
+            self.n += 1
+            self._torn = False
+            self._choose_way()
+            return
+
+    # What was kept
+
+    def reload(self) -> None:
+        """Take over what other processes have written since."""
+        snapshot = self.store.read_last_snapshot(self.agent.id)
+        if snapshot.n > self.n or self._torn:
+            self._begin(rebuild(self.agent, snapshot), snapshot)
+        self.replay()
+
+    def replay(self) -> None:
+        """Take the records that follow. Each must give the decision that was made then, up to rounding on another machine."""
+        differs = False
+        for row in self.store.read_records(self.agent.id, self.n):
+            self._torn = True
+            replay_row(self.live, row)
+            if self.live.played.tobytes() != row.decision:
+                if not self._is_near(row.decision):
+                    wanted = f"record {self.n} of {self.agent.name!r} to follow from those before"
+                    raise self.store.damage(wanted)
+                differs = True
+            self.n += 1
+            self.hitting += row.hitting
+            self.switching += row.switching
+            self._torn = False
+        self._choose_way()
+        if differs:
+            words = "decisions were computed elsewhere, and differ here in their last bits"
+            warnings.warn(f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=5)
+
+    def _is_near(self, decision: bytes) -> bool:
+        made = np.frombuffer(decision, "<f8")
+        here = self.live.played
+        if len(made) != len(here):
+            return False
+        return bool(np.abs(made - here).max() <= ROUNDING * self.live.learner.domain.scale)
+
+    def take_snapshot(self) -> None:
+        """Keep the present state, so that what came before is not replayed again."""
+        about = json.dumps(self.live.about_state())
+        self.store.put_snapshot(self.agent.id, self.n, self.live.t, self.hitting, self.switching, about)
+        self._due = self.n + SNAPSHOT_ROUNDS
+        self._spent = 0.0
+
+    def prune(self) -> None:
+        """Forget what need not be kept; it is done by whole stretches between snapshots."""
+        if isinstance(self.keep, timedelta):
+            self.store.prune(self.agent.id, self.n, time() - self.keep.total_seconds())
+        elif self.keep is not None and self.n > self.keep:
+            self.store.prune(self.agent.id, self.n - self.keep, None)
+
+    def close(self) -> None:
+        """Leave a snapshot of the present state, and let go of the file."""
+        store = self.store
+        if store.closed or store.inherited:
+            return
+        try:
+            if not store.read_only and not self._torn and self.n > self._due - SNAPSHOT_ROUNDS:
+                self.take_snapshot()
+        except Refused:
+            pass  # the file was moved or is full; every round is in it
+        finally:
+            store.close()
+
+
+def rebuild(agent: Listed, snapshot: Snapshot) -> Live:
+    """The agent as it was when the snapshot was taken."""
+    return Live.rebuild(json.loads(agent.configuration) | json.loads(snapshot.about))
+
+
+def replay_row(live: Live, row: Row) -> None:
+    """Do to an agent what was done to it."""
+    record = row.to_record()
+    if record.kind in (ROUND, HINTED):
+        live.show(*live.after(record))
+    elif record.kind != KNOWN:
+        live.guards, live.guarded = live.guards_after(record)
+
+
+def freeze(live: Live, reason: str) -> Record | None:
+    """The record of a freeze, unless the agent is frozen."""
+    if live.require_guards("freeze").frozen:
+        return None
+    return Record(FREEZE, np.empty(0), note=reason)
+
+
+def resume(live: Live, reason: str) -> Record | None:
+    """The record of a resume, if the agent is frozen."""
+    if not live.require_guards("resume").frozen:
+        return None
+    return Record(RESUME, np.empty(0), note=reason)
+
+
+def guard(live: Live, guards: Guards) -> Record | None:
+    """The record of new guards, unless they are those that hold."""
+    fitted = live.fit_guards(guards)
+    if fitted == live.guards:
+        return None
+    return Record(GUARDS, np.empty(0), note=json.dumps(fitted.to_dict()))
+
+
+def make_known(id: str, x: Array, t: int) -> tuple[Any, ...]:
+    """The row, without key and checksum, of an id from before the history begins, answered by the point ``x``."""
+    return (KNOWN, t, None, id, None, b"", x.tobytes(), 0.0, 0.0, None, None)
+
+
+def check_keep(keep: Any) -> int | timedelta | None:
+    """How much history stays."""
+    if keep is None or (isinstance(keep, timedelta) and keep > timedelta(0)):
+        return keep
+    if isinstance(keep, int) and not isinstance(keep, bool) and keep >= 1:
+        return keep
+    remedy = "give a number of rounds, a datetime.timedelta, or None for all"
+    raise refusal("Agent.open", "keep, how much history stays", "keep", repr(keep), remedy)

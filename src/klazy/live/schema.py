@@ -1,0 +1,122 @@
+"""The tables and views of a store: what is in them, and how people may read it.
+
+Tables are written by klazy alone. Views are for people: names instead of keys, times instead of seconds, lists of numbers
+instead of bytes. Keys hold two numbers, ``agent * 2**40 + n``, so that the rows of an agent lie together and its next one has
+a place of its own: two processes that write record ``n`` cannot both succeed.
+"""
+
+VERSION = 1  # of these tables
+APPLICATION = 0x6B6C617A  # "klaz", by which a file is known as a store
+AGENT_SHIFT = 40
+
+AGENTS = """CREATE TABLE agents (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  at REAL NOT NULL,
+  configuration TEXT NOT NULL,
+  checksum INTEGER NOT NULL
+)"""
+
+RECORDS = """CREATE TABLE records (
+  key INTEGER PRIMARY KEY,
+  kind INTEGER NOT NULL,
+  t INTEGER NOT NULL,
+  at REAL,
+  id TEXT,
+  row TEXT,
+  numbers BLOB NOT NULL,
+  decision BLOB NOT NULL,
+  hitting REAL NOT NULL,
+  switching REAL NOT NULL,
+  guards TEXT,
+  note TEXT,
+  checksum INTEGER NOT NULL
+)"""
+
+IDS = "CREATE UNIQUE INDEX records_by_id ON records (key >> 40, id) WHERE id IS NOT NULL"
+
+SNAPSHOTS = """CREATE TABLE snapshots (
+  key INTEGER PRIMARY KEY,
+  t INTEGER NOT NULL,
+  at REAL NOT NULL,
+  hitting REAL NOT NULL,
+  switching REAL NOT NULL,
+  about TEXT NOT NULL,
+  checksum INTEGER NOT NULL
+)"""
+
+
+def _sum_bytes() -> str:
+    """A float64's eight bytes, whose hexadecimal digits are in ``h``, as one integer."""
+    digits = "instr('123456789ABCDEF', substr(h, {}, 1))"
+    each = []
+    for i in range(8):
+        high = digits.format(2 * i + 1)
+        low = digits.format(2 * i + 2)
+        each.append(f"(({high} << 4 | {low}) << {8 * i})")
+    return " | ".join(each)
+
+
+def _list_numbers(blob: str) -> str:
+    """The float64s of a blob as a JSON list, in SQL: to 15 digits, and what is below 1e-21 as zero.
+
+    Any SQLite can read it so, without an extension; the power of two is taken by shifts of at most 62 bits.
+    """
+    return f"""(
+    WITH RECURSIVE
+      place(k) AS (
+        SELECT 0 WHERE length({blob}) > 0 UNION ALL SELECT k + 1 FROM place WHERE 8 * k + 8 < length({blob})
+      ),
+      digits(k, h) AS (SELECT k, hex(substr({blob}, 8 * k + 1, 8)) FROM place),
+      word(k, w) AS (SELECT k, {_sum_bytes()} FROM digits),
+      part(k, sign, e, m) AS (
+        SELECT
+          k,
+          CASE WHEN w < 0 THEN -1.0 ELSE 1.0 END,
+          (w >> 52 & 2047) - 1075,
+          1.0 * (w & 4503599627370495 | 4503599627370496)
+        FROM word
+      )
+    SELECT json_group_array(
+      CASE
+        WHEN e < -124 THEN 0.0
+        WHEN e < -62 THEN sign * m / (1 << 62) / (1 << -e - 62)
+        WHEN e < 0 THEN sign * m / (1 << -e)
+        WHEN e < 62 THEN sign * m * (1 << e)
+        ELSE sign * m * (1 << 62) * (1 << min(e - 62, 62)) * (1 << max(0, min(e - 124, 62)))
+      END
+    ) FROM (SELECT * FROM part ORDER BY k)
+  )"""
+
+
+_TIME = "strftime('%Y-%m-%d %H:%M:%f', {}, 'unixepoch')"
+
+ROUNDS = f"""CREATE VIEW rounds AS
+SELECT
+  agents.name AS agent,
+  records.t AS t,
+  {_TIME.format("records.at")} AS time,
+  records.id AS id,
+  records.row AS row,
+  {_list_numbers("substr(records.numbers, 1, length(records.decision))")} AS gradient,
+  {_list_numbers("substr(records.numbers, length(records.decision) + 1)")} AS hint,
+  {_list_numbers("records.decision")} AS decision,
+  records.hitting AS hitting,
+  records.switching AS switching,
+  records.guards AS guards
+FROM records JOIN agents ON agents.id = records.key >> 40
+WHERE records.kind IN (0, 1)"""
+
+CHANGES = f"""CREATE VIEW changes AS
+SELECT
+  agents.name AS agent,
+  records.t AS t,
+  {_TIME.format("records.at")} AS time,
+  CASE records.kind WHEN 2 THEN 'freeze' WHEN 3 THEN 'resume' WHEN 4 THEN 'guards' ELSE 'known id' END AS change,
+  coalesce(records.note, records.id) AS note
+FROM records JOIN agents ON agents.id = records.key >> 40
+WHERE records.kind > 1
+UNION ALL
+SELECT name, 1, {_TIME.format("at")}, 'created', configuration FROM agents"""
+
+STATEMENTS = (AGENTS, RECORDS, IDS, SNAPSHOTS, ROUNDS, CHANGES)
