@@ -2,8 +2,8 @@
 An ensemble at work
 ===================
 
-Nobody knows the right sigma, nor how long to remember. ``ensemble_auto`` is told the set and what moving costs, and nothing else. It
-weighs forty learners, eight scales of sigma with five memories each, by what each has cost so far, movement included.
+Nobody knows the right sigma, nor how long to remember. ``ensemble_auto`` is told the set and what moving costs, and nothing
+else. It weighs forty learners, eight scales of sigma with five memories each, by what each has cost so far, movement included.
 """
 
 import numpy as np
@@ -24,8 +24,8 @@ for i in np.argsort(-mean)[:3]:
     print(f"expert {i}, {learner.experts[i].memory}, had {mean[i]:.0%} on average")
 
 # %%
-# Beside learners with a constant sigma, tuned in hindsight on this very sequence: no fair race, and ``ensemble_auto`` need not win it.
-# The bound is live, too: ``certify_experts`` says how much more than each of its experts it could have cost on this run.
+# Beside learners with a constant sigma, tuned in hindsight on this very sequence: no fair race, which ``ensemble_auto`` need
+# not win. The bound is live, too: ``certify_experts`` says how much more than each of its experts it could have cost on this run.
 sigmas = np.geomspace(2.0, 100.0, 40).tolist()
 memories = {"GD": kl.Forget(), "k=100": kl.Clock(100), "Decay": kl.Decay(50)}
 runs = {"ensemble_auto": trace}
