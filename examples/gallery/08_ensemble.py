@@ -25,7 +25,7 @@ for i in np.argsort(-mean)[:3]:
 
 # %%
 # Beside learners with a constant sigma, tuned in hindsight on this very sequence: no fair race, which ``ensemble_auto`` need
-# not win. The bound is live, too: ``certify_experts`` says how much more than each of its experts it could have cost on this run.
+# not win. The bound is live, too: ``certify_experts`` says how much more than each of its experts it could have cost here.
 sigmas = np.geomspace(2.0, 100.0, 40).tolist()
 memories = {"GD": kl.Forget(), "k=100": kl.Clock(100), "Decay": kl.Decay(50)}
 runs = {"ensemble_auto": trace}
