@@ -168,7 +168,8 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
                 energy += energy_of(square, math.sqrt(square), a)
                 sigma = math.sqrt(energy / b)
                 has_scale = not sigma < SMALLEST  # NaN and inf go on and show
-                step = 1.0 / sigma
+                if has_scale:
+                    step = 1.0 / sigma
             now = int(t) + j
             starts = start == now
             if starts:
