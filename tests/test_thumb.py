@@ -206,7 +206,7 @@ def test_a_subclass_with_a_step_of_its_own_is_not_played_by_rows():
         (lambda: kl.DeadBand(SIMPLEX, 1.0, 2.0), "DeadBand needs a movement cost, got movement=1.0; write L1Movement"),  # pyright: ignore[reportArgumentType]
         (lambda: kl.DeadBand(SIMPLEX, PRICE, 0.0), "DeadBand needs horizon > 0, got horizon=0.0"),
         (lambda: kl.LastValue(SIMPLEX, family="linear"), "LastValue needs a family of costs, got family='linear'"),  # pyright: ignore[reportArgumentType]
-        (lambda: kl.SAder([kl.GD(BOX, 1.0), kl.LastValue(BOX, family=kl.Quadratic())]),
+        (lambda: kl.SAder([kl.GD(BOX, 1.0), kl.LastValue(BOX, family=kl.Quadratic())]).init(),
          "SAder needs experts that take gradients, got experts[1].family=Quadratic(); an ensemble tells them gradients"),
         (lambda: kl.Fixed(3), "Fixed needs a set to play on, got domain=3; write Fixed"),  # pyright: ignore[reportArgumentType]
         (lambda: kl.Fixed(SIMPLEX, start=[1.0, 1.0, 1.0]), "Fixed needs a start point in Simplex"),

@@ -32,6 +32,7 @@ ENSEMBLE = kl.SAder([GD, KLAZY])
 TRACE = kl.run(KLAZY, G, engine="step")
 EXPERTS = kl.run(ENSEMBLE, G, engine="step", record="experts")
 SHARES = kl.run(kl.GD(kl.Simplex(5), 2.0), G, engine="step")
+RELUCTANT = kl.run(kl.Reluctant(BALL, kl.L2Movement(), 2.0, 4.0), G, engine="step")
 SQUARES = kl.QuadraticCosts(G)
 OPTIMUM = kl.offline_optimum(SQUARES, BALL, gap=1e-3)
 RUN_OF_SQUARES = kl.run(GD, SQUARES, engine="step")
@@ -53,13 +54,15 @@ FUNCTIONS = {
     kl.sample_actions: {"trace": SHARES, "seed": 0},
     kl.certify: {"trace": TRACE, "u": np.zeros((6, 5))},
     kl.certify_experts: {"trace": EXPERTS},
+    theory.certify_reluctance: {"trace": RELUCTANT, "u": np.zeros((6, 5))},
     kl.best_fixed: FINITE,
     kl.best_with_path_length: {**FINITE, "P": 1.0, "movement": kl.L2Movement(), "points": 5},
     kl.frontier: {**FINITE, "movement": kl.L2Movement(), "points": 5},
     kl.offline_optimum: {**FINITE, "movement": kl.L2Movement(), "x0": np.zeros(5), "progress": None},
     kl.run_ahead: {"player": kl.RecedingHorizon(BALL), "costs": G[:2], "movement": kl.L2Movement(), "x0": np.zeros(5)},
     kl.ader: {"domain": BALL, "T": 50, "G": 1.0, "start": np.zeros(5)},
-    kl.auto: {"domain": BALL, "movement": kl.L1Movement(), "start": np.zeros(5)},
+    kl.auto: {"domain": BALL, "movement": kl.L1Movement(), "costs": None, "start": np.zeros(5)},
+    kl.ensemble_auto: {"domain": BALL, "movement": kl.L1Movement(), "start": np.zeros(5)},
     kl.meta_rate: {"rule": "lemma", "T": 50, "G": 1.0, "R": 1.0, "movement_weight": 1.0},
     kl.product_grid: {"domain": BALL, "sigmas": [1.0, 2.0], "memories": [kl.Full()], "start": np.zeros(5)},
     kl.sader: {"domain": BALL, "T": 50, "G": 1.0, "movement_weight": 1.0, "beta": "lemma", "prior": "harmonic",
@@ -369,6 +372,7 @@ RESULTS = (kl.Batch, kl.Game, kl.Regret, kl.Totals, kl.Trace, kl.BestFixed, kl.F
 RESULTS += (
     theory.Certificate,
     theory.ExpertCertificate,
+    theory.Reluctance,
     theory.Resonance,
     sequences.Scenario,
     datasets.Provenance,

@@ -212,7 +212,7 @@ def auto(
     Examples
     --------
     >>> learner = auto(Simplex(3), TVMovement(5.0))
-    >>> trace = run(learner, np.tile([0.3, 0.2, 0.1], (100, 1)))
+    >>> trace = run(learner, np.tile([0.3, 0.2, 0.1], (300, 1)))
     >>> trace.x[-1].round(3).tolist()
     [0.0, 0.0, 1.0]
     """

@@ -59,7 +59,7 @@ class Reluctant(Learner[ReluctantState]):
     Told the rows of a cost family, it forecasts the *cost* in place of its gradient: the mean target of
     :class:`~klazy.Quadratic` costs, a normal demand for :class:`~klazy.Pinball` ones, the mean logarithms for
     :class:`~klazy.LogWealth`. Which pairs of set and movement have closed forms is told at
-    :func:`klazy.learners.prox.move_if_it_pays`; the others are slower.
+    ``klazy.learners.prox.move_if_it_pays``; the others are slower.
 
     Parameters
     ----------

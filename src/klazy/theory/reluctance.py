@@ -14,7 +14,7 @@ from klazy.theory.certificates import check_comparator
 
 
 class Reluctance(NamedTuple):
-    """A run of :class:`~klazy.Reluctant` beside its bounds; see :func:`certify_reluctance`.
+    """A run of :class:`~klazy.Reluctant` beside its bounds; see :func:`klazy.theory.certify_reluctance`.
 
     ``switching`` is what moving cost, ``promised`` what the forecasts promised for it, ``variation`` a bound on that by the
     forecasts alone. ``regret`` is that of the hitting costs, ``bound`` its bound. ``mistake`` is the part of the bound that
