@@ -45,9 +45,9 @@ browser:
 	@command -v chromium >/dev/null || \
 	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 
-# The whole suite with compiled kernels. The + lets its output through at once.
+# The whole suite with compiled kernels, in one process more than CI has cores, for some tests wait. The + lets its output through at once.
 tests: .venv/ready browser docs/node_modules
-	+$(BIN)/pytest -q -n auto --dist loadgroup --durations=12
+	+$(BIN)/pytest -q -n 3 --dist loadgroup --durations=12
 
 # What exercises kernels once more, as plain Python: compilation is off.
 KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_ensembles.py tests/test_batch.py tests/torture/test_torture_limits.py

@@ -15,7 +15,9 @@ RECORDS = Path(__file__).parents[2] / "build" / "torture"
 
 
 def amount(sample: int, full: int) -> int:
-    """How often a test tries: ``sample`` in `make test`, ``full`` in `make torture`."""
+    """How often a test tries, or in which steps: ``sample`` in `make test`, ``full`` in `make torture`."""
+    if FULL:
+        return full
     return max(sample, round(SHARE * full))
 
 

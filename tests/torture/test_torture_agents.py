@@ -72,7 +72,7 @@ def faults(tmp_path_factory):
 
 class TestKills:
     def test_at_random_moments(self, file):
-        lives = amount(40, 10_000)
+        lives = amount(16, 10_000)
         found = in_a_process_of_its_own(f"killed_at_random({str(file)!r}, {lives})")
         assert found["lives"] == lives
         assert found["rounds"] >= 0.75 * lives  # three of four are let live until they have taken one

@@ -173,7 +173,7 @@ def draw_schedule(rng, s):
 @pytest.mark.xdist_group("L2Ball5")
 def test_engines_agree_on_random_configurations():
     rng = np.random.default_rng(0)
-    tried = amount(50, 100_000)
+    tried = amount(25, 100_000)
     for _ in range(tried):
         domain = PLACES[rng.integers(len(PLACES))]
         family = FAMILIES[rng.integers(len(FAMILIES))]

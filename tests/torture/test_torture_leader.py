@@ -54,7 +54,7 @@ def hurt(rng: np.random.Generator, kind: int, state: Any, points: Array) -> Arra
 
 
 def test_a_guarded_leader_keeps_its_bound_after_every_round():
-    games = amount(60, 3000)
+    games = amount(20, 3000)
     acted = 0
     least = np.inf
     for seed in range(games):

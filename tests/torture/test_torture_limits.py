@@ -94,7 +94,7 @@ ALL = [(domain, name) for domain in CLOSED for name in EVERY_LEARNER]
 
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 @given(data=st.data())
-@settings(max_examples=amount(150, 100_000))
+@settings(max_examples=amount(60, 100_000))
 def test_whatever_is_accepted_leaves_a_state_that_is_taken_back(engine, data):
     compiles = engine == "compiled" and not JIT_OFF
     domain, name = data.draw(st.sampled_from(PAIRS if compiles else ALL))
@@ -105,4 +105,4 @@ def test_whatever_is_accepted_leaves_a_state_that_is_taken_back(engine, data):
     if find_missing_part(learner) is not None:
         engine = "step"
     hold_to_limits(learner, engine, data.draw(st.integers(0, 2**32)))
-    record(f"limits-{engine}", "runs of 12 rounds at the limits", amount(150, 100_000), "finite and inside")
+    record(f"limits-{engine}", "runs of 12 rounds at the limits", amount(60, 100_000), "finite and inside")
