@@ -134,8 +134,8 @@ def test_no_certificate_of_auto_is_ever_violated(domain, seed, movement, scale):
 @given(seed=seeds, scale=st.sampled_from([2.0**-30, 2.0**30]))
 def test_auto_ignores_the_unit_of_the_costs(seed, scale):
     """Costs and movement weight in another currency: the same points."""
-    g = gradients(seed, 60, 3)
-    x, z = (kl.run(kl.ensemble_auto(kl.L2Ball(3), kl.L2Movement(2.0 * s)), s * g).x for s in (1.0, scale))
+    g = gradients(seed, 60, 5)
+    x, z = (kl.run(kl.ensemble_auto(kl.L2Ball(5), kl.L2Movement(2.0 * s)), s * g).x for s in (1.0, scale))
     np.testing.assert_allclose(
         z, x, atol=1e-10
     )  # a self-tuned rate hangs on the first rounds, digit by digit
@@ -311,8 +311,8 @@ def test_movement_norm_and_weight_enter_the_losses():
 
 
 def test_ensembles_go_through_run_many():
-    g = np.stack([gradients(seed, 50, 3) for seed in range(3)])
-    learner = kl.ensemble_auto(kl.L2Ball(3))
+    g = np.stack([gradients(seed, 50, 5) for seed in range(3)])
+    learner = kl.ensemble_auto(kl.L2Ball(5))
     assert [t.totals for t in kl.run_many(learner, g)] == [kl.run(learner, one).totals for one in g]
 
 

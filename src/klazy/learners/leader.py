@@ -83,7 +83,7 @@ class Leader(Learner[LeaderState]):
     --------
     >>> ball = L2Ball(2)
     >>> learner = Leader([GD(ball, 8.0), GD(ball, 2.0), LazyGD(ball, 4.0)], L2Movement(0.5))
-    >>> trace = run(learner, np.tile([1.0, 0.0], (50, 1)))
+    >>> trace = run(learner, np.tile([1.0, 0.0], (50, 1)), engine="step")
     >>> trace.state.leader, trace.state.since
     (1, 4)
     """

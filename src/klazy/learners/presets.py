@@ -211,10 +211,10 @@ def auto(
 
     Examples
     --------
-    >>> learner = auto(Simplex(3), TVMovement(5.0))
-    >>> trace = run(learner, np.tile([0.3, 0.2, 0.1], (300, 1)))
+    >>> learner = auto(Simplex(5), TVMovement(5.0))
+    >>> trace = run(learner, np.tile([0.5, 0.4, 0.3, 0.2, 0.1], (300, 1)))
     >>> trace.x[-1].round(3).tolist()
-    [0.0, 0.0, 1.0]
+    [0.0, 0.0, 0.0, 0.0, 1.0]
     """
     _check_domain(domain, "auto")
     movement = _check_movement(domain, movement, "auto")
@@ -264,10 +264,10 @@ def ensemble_auto(
     memory the regret of :class:`MemoryGD` with a scale-free sigma. *Measured:* how near it comes to learners tuned in
     hindsight, on the same page, with the cases where it does not.
 
-    >>> learner = ensemble_auto(Simplex(3), L2Movement(5.0))
-    >>> trace = run(learner, np.tile([0.3, 0.2, 0.1], (100, 1)), movement=learner.movement)
+    >>> learner = ensemble_auto(Simplex(5), L2Movement(5.0))
+    >>> trace = run(learner, np.tile([0.5, 0.4, 0.3, 0.2, 0.1], (100, 1)))
     >>> trace.x[-1].round(3).tolist()
-    [0.0, 0.0, 1.0]
+    [0.0, 0.0, 0.0, 0.0, 1.0]
     """
     _check_domain(domain, "ensemble_auto")
     movement = _check_movement(domain, L2Movement() if movement is None else movement, "ensemble_auto")
