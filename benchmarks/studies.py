@@ -81,7 +81,8 @@ def tuned(found: Sweep) -> tuple[pl.DataFrame, str, str]:
     memory = ", ".join(f"{m:g}" for m in costly["m"].unique().sort())
     said.append(
         f"From lambda = {still.min():.3g} on the best sigma on the stochastic sequence is the largest there is: who is tuned "
-        "does not move, and all pay the same but auto, which has to find that out. On the corrupted sequence ten rounds on the "
+        "does not move, and all pay the same but ensemble_auto, which has to find that "
+        "out. On the corrupted sequence ten rounds on the "
         "wrong side cost 20 / sqrt(5), and to go over and come back lambda 4 / sqrt(5): below lambda = 5 every stretch is "
         "worth following, which greedy descent does best, and above it is worth sitting out, which Decay does with a "
         f"memory of {memory} rounds."

@@ -284,8 +284,8 @@ def learner_of(row, place, movement):
         if rule == "DeadBand":
             given["movement"] = movement
         return getattr(kl, rule)(domain, **given)
-    if rule == "auto":
-        return kl.auto(domain, movement)
+    if rule in ("auto", "ensemble_auto"):
+        return getattr(kl, rule)(domain, movement)
     if rule == "ader":
         return kl.ader(domain, **told)
     if sigma is None:

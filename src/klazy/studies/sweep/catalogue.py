@@ -106,7 +106,14 @@ _THUMBS = (
     learners.DeadBand,
 )
 _MEMORIES = (learners.Decay, learners.Clip, learners.Event, learners.Clock)
-_ENSEMBLES = (learners.ader, learners.sader, learners.sader_k, learners.scream, learners.auto)
+_ENSEMBLES = (
+    learners.ader,
+    learners.sader,
+    learners.sader_k,
+    learners.scream,
+    learners.auto,
+    learners.ensemble_auto,
+)
 RULES: dict[str, Entry] = {make.__name__: _make_entry(make) for make in (*_PLAIN, *_ENSEMBLES, *_THUMBS)}
 RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORIES}
 
