@@ -230,11 +230,48 @@ def test_thresholds_need_a_handful_of_passes_whatever_the_dimension(d, monkeypat
 
 
 def test_dykstra_reports_that_it_has_not_converged():
-    thin = kl.Intersection([kl.L2Ball(2), kl.L2Ball(2, 1.0, [1.9, 0.0])], budget=3)
+    lens = [kl.Product([kl.L2Ball(2)]), kl.Product([kl.L2Ball(2, 1.0, [1.9, 0.0])])]
+    thin = kl.Intersection(lens, budget=3)
     with pytest.warns(
         kl.NotConverged, match=r"after 3 cycles: this is not the projection yet, .*changed it by .*violates"
     ):
         thin.project([1.0, 5.0])
+
+
+BALL, CUBE = kl.L2Ball(4), kl.Box([-0.9] * 4, [0.9] * 4)
+MEETING = [
+    kl.Intersection([BALL, CUBE, kl.L1Ball(4, 1.4)]),
+    kl.Intersection([kl.Intersection([BALL, kl.L2Ball(4, 1.2, [0.5, 0.5, 0.0, 0.3])]), CUBE]),
+    kl.Intersection([kl.Simplex(6), kl.Box([0.0] * 6, [0.4] * 6), kl.L1Ball(6, 0.9, [0.2] * 6)]),
+    kl.Intersection([kl.L2Ball(2, 1.0, [3.0, 3.0]), kl.Box([1.0, 1.0], [2.9, 2.7])]),
+    kl.Intersection([kl.Product([kl.L1Ball(2), kl.Simplex(3)]), kl.Box([-1.0] * 5, [0.8] * 5), kl.L2Ball(5)]),
+]
+
+
+@pytest.mark.parametrize("domain", MEETING, ids=repr)
+@given(seed=st.integers(0, 2**16), size=st.floats(-2.0, 6.0))
+def test_no_point_of_an_intersection_is_nearer_than_its_projection(domain, seed, size):
+    """The projection x of y is the only point with <y - x, u - x> <= 0 for all u of the set.
+
+    x and u are exact to 2e-14, for a search aims that far inside a ball, times their numbers, which are up to 4.
+    """
+    rng = np.random.default_rng(seed)
+    y = 10.0**size * rng.normal(size=domain.dim)
+    x = domain.project(y)
+    assert float(domain.violation(x)) <= 1e-12
+    steps = np.repeat([[1.0], [1e-1], [1e-2], [1e-4]], 2, axis=0)
+    others = domain.project(x + steps * rng.normal(size=(8, domain.dim)))
+    assert ((others - x) @ (y - x)).max() <= 2e-13 * np.linalg.norm(y - x)
+
+
+def test_an_intersection_is_exact_far_away():
+    """Dykstra's method stopped at (0.302, -0.189, 0.890, 0.019)."""
+    x = MEETING[0].project([3000.0, -2000.0, 9000.0, 500.0])
+    rest = 0.19**0.5  # of the ball's radius beside 0.9; the l1 ball leaves 0.5 for both
+    spread = (2.0 * 0.19 - 0.25) ** 0.5
+    first = 0.5 * (0.5 + spread)
+    assert rest > 0.5 / 2.0**0.5
+    np.testing.assert_allclose(x, [first, first - 0.5, 0.9, 0.0], atol=1e-9)
 
 
 def test_exact_reach_and_diameter_in_closed_form():

@@ -9,6 +9,8 @@ import os
 from datetime import date
 from pathlib import Path
 
+from klazy.base.files import write_durably
+
 SHARE = float(os.environ.get("KLAZY_TORTURE", "0"))  # of the whole
 FULL = SHARE >= 1.0
 RECORDS = Path(__file__).parents[2] / "build" / "torture"
@@ -31,4 +33,4 @@ def record(name: str, what: str, tried: int, outcome: str) -> None:
         return
     RECORDS.mkdir(parents=True, exist_ok=True)
     about = {"what": what, "tried": tried, "outcome": outcome, "full": FULL, "date": date.today().isoformat()}
-    file.write_text(json.dumps(about), encoding="utf-8")
+    write_durably(file, json.dumps(about).encode())  # other workers read and write it, too

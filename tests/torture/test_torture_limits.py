@@ -85,11 +85,10 @@ def resize_schedule(schedule: kl.Schedule, domain: kl.ConvexSet, size: float) ->
     return schedule.replace(c=size)
 
 
-CLOSED = [domain for domain in SETS if not isinstance(domain, kl.Polytope | kl.Intersection)]
 # Each rule on another set: kernels take seconds to compile. `make test` tries all of them uncompiled.
 SMALL = [domain for domain in COMPILED_SETS if domain.dim == 5 or isinstance(domain, kl.CappedSimplex)]
 PAIRS = [(SMALL[i % len(SMALL)], name) for i, name in enumerate([*LEARNERS, "SAder"])]
-ALL = [(domain, name) for domain in CLOSED for name in EVERY_LEARNER]
+ALL = [(domain, name) for domain in SETS for name in EVERY_LEARNER]
 
 
 @pytest.mark.parametrize("engine", ["compiled", "step"])

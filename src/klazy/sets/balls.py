@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, positive, real_array, refusal, size, vector
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
+from klazy.sets.programme import HalfSpaces, bound_by
 from klazy.sets.threshold import simplex_part, vertex_margin
 from klazy.sets.whole import share_units
 
@@ -31,6 +32,11 @@ class _Ball(ConvexSet):
         return 2.0 * self.radius
 
     @property
+    def middle(self) -> Array:
+        """The centre, as numbers."""
+        return self._to_center(np.zeros(self.dim))
+
+    @property
     def _size(self) -> float:
         """The largest number that a point of the ball may hold; its rounding is what a projection cannot avoid."""
         if self.center is None:
@@ -48,7 +54,7 @@ class _Ball(ConvexSet):
         return z if self.center is None else z + self.center
 
     def parameters(self) -> Array:
-        return np.concatenate(([self.radius], self._to_center(np.zeros(self.dim))))
+        return np.concatenate(([self.radius], self.middle))
 
 
 class L2Ball(_Ball):
@@ -120,6 +126,13 @@ class L1Ball(_Ball):
     def violation(self, x: Array) -> Array:
         return (np.abs(self._from_center(x)).sum(axis=-1) - self.radius) / self._size
 
+    def half_spaces(self, near: Array) -> HalfSpaces:
+        """One of the :math:`2^d` sides: the one that ``near`` looks at."""
+        z = self._from_center(near)
+        side = np.where(z >= 0.0, 1.0, -1.0) / self.dim**0.5
+        bound = side @ self.middle + self.radius / self.dim**0.5
+        return HalfSpaces(side[None], np.array([bound]), np.zeros(1, dtype=bool))
+
     def farthest(self, center: Array) -> float:
         w = self._from_center(center)
         return float(np.sqrt(w @ w + 2.0 * self.radius * np.abs(w).max() + self.radius**2))
@@ -169,6 +182,9 @@ class Box(ConvexSet):
         size = np.where(size > 0, size, 1.0)
         beyond = np.maximum(self.lower - x, x - self.upper)
         return (beyond / size).max(axis=-1)
+
+    def half_spaces(self, near: Array) -> HalfSpaces:
+        return bound_by(self.lower, self.upper)
 
     def farthest(self, center: Array) -> float:
         sides = np.maximum(np.abs(self.lower - center), np.abs(self.upper - center))

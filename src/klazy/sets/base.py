@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, freeze, number, real_array, refusal, vector
 from klazy.base.config import Config
 from klazy.base.html import draw_outline, line_up, make_paragraph
+from klazy.sets.programme import HalfSpaces
 
 TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
 TURNS = 180  # directions in which a small picture of a set is drawn
@@ -37,6 +38,7 @@ class ConvexSet(Config, ABC):
         "margin": "nearest",
         "stability": "nearest",
         "check_whole": "nearest",
+        "half_spaces": "nearest",
     }
 
     @property
@@ -67,6 +69,14 @@ class ConvexSet(Config, ABC):
     def stability(self, y: Array, following: Array) -> Array:
         """The most by which the projections of two points differ (Prop. 4); NaN where that is not known."""
         return np.full(y.shape[:-1], np.nan)
+
+    def half_spaces(self, near: Array) -> HalfSpaces | None:
+        """The half-spaces whose intersection is the set; None if there are none or they are not known.
+
+        A set with very many gives one that is violated at ``near``, if any is: asked again at the nearest point of those it
+        gave, it ends after finitely many.
+        """
+        return None
 
     def check_whole(self, owner: str) -> None:
         """Refuse a set whose whole points are not known; ``nearest_whole`` and the units below are for the others."""

@@ -2,13 +2,16 @@
 
 import warnings
 from collections.abc import Sequence
+from functools import cached_property, partial
 from itertools import chain
 
 import numpy as np
 
 from klazy.base.checks import Array, positive, refusal, whole
 from klazy.kernels import codes
+from klazy.sets.balls import L2Ball
 from klazy.sets.base import ConvexSet
+from klazy.sets.programme import TIGHT, HalfSpaces, join, project_into_ball, project_onto, stand_side_by_side
 from klazy.sets.whole import share_units
 
 
@@ -63,6 +66,13 @@ class Product(ConvexSet):
     def violation(self, x: Array) -> Array:
         return np.maximum.reduce([s.violation(part) for s, part in self._by_set(x)])
 
+    def half_spaces(self, near: Array) -> HalfSpaces | None:
+        parts = [s.half_spaces(part) for s, part in self._by_set(near)]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return stand_side_by_side(known)
+
     def check_whole(self, owner: str) -> None:
         for s in self.sets:
             s.check_whole(owner)
@@ -90,10 +100,13 @@ class Product(ConvexSet):
 
 
 class Intersection(ConvexSet):
-    r"""The intersection :math:`X_1 \cap X_2 \cap \cdots`, projected by Dykstra's cyclic method.
+    r"""The intersection :math:`X_1 \cap X_2 \cap \cdots`.
 
-    A projection that has not settled to ``tol`` after ``budget`` cycles warns with :class:`NotConverged` and says how far
-    it is; an empty intersection is refused. ``reach`` and ``diameter`` are upper bounds, the smallest among the members.
+    Its projection is exact where all members are Euclidean balls, but for one set of any kind or several with flat sides
+    (boxes, simplices, l1 balls, polytopes, and products of these; several need the extra ``klazy[polytope]``). Other members,
+    such as a product with a ball in it beside a box, or sets of your own, are projected onto by Dykstra's cyclic method:
+    a projection that has not settled to ``tol`` after ``budget`` cycles warns with :class:`NotConverged` and says how far
+    it is. An empty intersection is refused. ``reach`` and ``diameter`` are upper bounds, the smallest among the members.
     It has no kernel, so learners on it run through ``step``.
 
     >>> Intersection([L2Ball(2), Box([0, 0], [1, 1])]).project([-1.0, 2.0]).round(9)
@@ -114,11 +127,34 @@ class Intersection(ConvexSet):
             )
         budget = whole(budget, "budget", "Intersection", "a budget >= 1", "give the number of cycles")
         self._keep(sets=sets, dim=dims[0], tol=positive(tol, "tol", "Intersection"), budget=budget)
+        if not self._is_met():
+            raise refusal("Intersection", "sets that meet", "sets", list(sets), "the set is empty otherwise")
+
+    def _is_met(self) -> bool:
+        """Whether the members have a point in common."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)
-            point = self.nearest(np.zeros(self.dim))
-        if float(self.violation(point)) > 1e-8:
-            raise refusal("Intersection", "sets that meet", "sets", list(sets), "the set is empty otherwise")
+            try:
+                point = self.nearest(np.zeros(self.dim))
+            except ArithmeticError:
+                return False
+        return float(self.violation(point)) <= 1e-8
+
+    @cached_property
+    def _parts(self) -> tuple[list[L2Ball], list[ConvexSet]]:
+        """The balls among the members, and the other members; those of an intersection stand for it."""
+        balls: list[L2Ball] = []
+        others: list[ConvexSet] = []
+        for member in self.sets:
+            if type(member) is Intersection:
+                more_balls, more_others = member._parts
+                balls.extend(more_balls)
+                others.extend(more_others)
+            elif type(member) is L2Ball:
+                balls.append(member)
+            else:
+                others.append(member)
+        return balls, others
 
     @property
     def diameter(self) -> float:
@@ -131,13 +167,55 @@ class Intersection(ConvexSet):
         return np.maximum.reduce([s.violation(x) for s in self.sets])
 
     def nearest(self, y: Array) -> Array:
+        balls, others = self._parts
+        project = self._project_onto_others
+        if not others:
+            project = balls[0].nearest
+            balls = balls[1:]
+        for ball in balls:
+            project = partial(project_into_ball, project, center=ball.middle, radius=ball.radius)
+        return project(y.reshape(-1, self.dim)).reshape(y.shape)
+
+    def _project_onto_others(self, y: Array) -> Array:
+        """The nearest points of the members that are no balls."""
+        _, others = self._parts
+        if len(others) == 1:
+            return others[0].nearest(y)
+        if all(s.half_spaces(s.start) is not None for s in others):
+            return np.array([self._project_onto_sides(row) for row in y])
+        return self._project_in_cycles(y)
+
+    def _project_onto_sides(self, y: Array) -> Array:
+        """The nearest point of the members with flat sides, by a quadratic programme that takes in violated sides."""
+        _, others = self._parts
+        if all(s.violation(y) <= 0.0 for s in others):
+            return y
+        smallest = min(others, key=lambda s: s.diameter)
+        size = smallest.scale
+        spaces = _find_sides(others, y)
+        while True:  # there are finitely many sides
+            x = project_onto(spaces, y, smallest.start, size)
+            if x is None:
+                raise ArithmeticError("Intersection needs sets that meet, got sets without a common point.")
+            sides = _find_sides(others, x)
+            violated = sides.A @ x - sides.b > 10.0 * TIGHT * size
+            if not violated.any():
+                break
+            spaces = join([spaces, sides.select(violated)])
+        for s in others:
+            x = s.nearest(x)  # the solver's tolerance is absolute, a set's is relative to each of its numbers
+        return x
+
+    def _project_in_cycles(self, y: Array) -> Array:
+        """The nearest points by Dykstra's method, which needs nothing but the members' projections."""
+        _, others = self._parts
         x = y.copy()
-        corrections = [np.zeros_like(y) for _ in self.sets]
+        corrections = [np.zeros_like(y) for _ in others]
         change = np.inf
         scale = max(min(1.0, self.diameter), float(np.abs(y).max()))
         for _ in range(self.budget):
             before = [c.copy() for c in corrections]
-            for i, s in enumerate(self.sets):
+            for i, s in enumerate(others):
                 z = x + corrections[i]
                 x = s.nearest(z)
                 corrections[i] = z - x
@@ -175,6 +253,12 @@ class Intersection(ConvexSet):
             "Intersection.argmin_linear stopped after 1000 steps, still moving.", NotConverged, stacklevel=3
         )
         return x
+
+
+def _find_sides(sets: list[ConvexSet], near: Array) -> HalfSpaces:
+    """The half-spaces of all sets, each of which has some."""
+    parts = [s.half_spaces(near) for s in sets]
+    return join([part for part in parts if part is not None])
 
 
 def _members(sets: object, owner: str) -> tuple[ConvexSet, ...]:

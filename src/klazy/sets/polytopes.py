@@ -1,4 +1,4 @@
-"""General polytopes, projected by an active-set quadratic programme (daqp)."""
+"""General polytopes."""
 
 from functools import cached_property
 from typing import Any
@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import SMALLEST, Array, refusal, rows, vector
 from klazy.sets.base import ConvexSet
+from klazy.sets.programme import HalfSpaces, project_onto
 
 
 class Polytope(ConvexSet):
@@ -55,12 +56,22 @@ class Polytope(ConvexSet):
         norm = np.where(norm > 0, norm, 1.0)[rows]
         return self.A[rows] / norm[:, None], self.b[rows] / norm
 
+    @cached_property
+    def _size(self) -> float:
+        """The largest number on the right: solvers have absolute tolerances, so they work in units of it."""
+        _, b = self._unit_rows
+        return float(np.abs(b).max(initial=0.0)) or 1.0
+
     def _linear_programme(self, g: Array) -> Any:
         from scipy.optimize import linprog
 
         A, b = self._unit_rows
+        size = self._size
         tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        return linprog(g, A_ub=A, b_ub=b, bounds=(None, None), options=tight)
+        found = linprog(g, A_ub=A, b_ub=b / size, bounds=(None, None), options=tight)
+        if found.success:
+            found.x = size * found.x
+        return found
 
     def _is_bounded(self) -> bool:
         """No direction stays in the set iff the rows of A span R^d with positive weights that cancel."""
@@ -75,8 +86,8 @@ class Polytope(ConvexSet):
     @cached_property
     def _box(self) -> tuple[Array, Array]:
         unit = np.eye(self.dim)
-        low = np.diag(self.lowest(unit))
-        high = np.diag(self.lowest(-unit))
+        low = np.diag(self._vertex(unit))
+        high = np.diag(self._vertex(-unit))
         return low, high
 
     @property
@@ -93,24 +104,29 @@ class Polytope(ConvexSet):
         return np.apply_along_axis(self._nearest_one, -1, y)
 
     def _nearest_one(self, y: Array) -> Array:
-        try:
-            from daqp import solve
-        except ImportError as missing:
-            raise ImportError(
-                "Polytope needs daqp, which is not installed; pip install 'klazy[polytope]'."
-            ) from missing
-        A, b = self._unit_rows
-        x, _, status, _ = solve(np.eye(self.dim), -y, A, b, primal_tol=1e-11)
-        if status != 1:
+        if self.violation(y) <= 0.0:
+            return y
+        low, high = self._box
+        x = project_onto(self.half_spaces(y), y, 0.5 * (low + high), self.diameter or 1.0)
+        if x is None:
             raise ArithmeticError(
-                f"Polytope needs a solvable projection, got daqp status={status}; rescale A and b."
+                f"Polytope needs a solvable projection, got y={y.tolist()}; rescale A and b."
             )
         return x
 
-    def lowest(self, g: Array) -> Array:
-        return np.apply_along_axis(self._lowest_one, -1, g)
+    def half_spaces(self, near: Array) -> HalfSpaces:
+        A, b = self._unit_rows
+        return HalfSpaces(A, b, np.zeros(len(b), dtype=bool))
 
-    def _lowest_one(self, g: Array) -> Array:
+    def lowest(self, g: Array) -> Array:
+        return self.nearest(
+            self._vertex(g)
+        )  # a vertex is as exact as a linear programme, which is less than a projection
+
+    def _vertex(self, g: Array) -> Array:
+        return np.apply_along_axis(self._vertex_of_one, -1, g)
+
+    def _vertex_of_one(self, g: Array) -> Array:
         size = np.abs(g).max()
         direction = g / size if size > 0 else g
         found = self._linear_programme(direction)
@@ -120,4 +136,4 @@ class Polytope(ConvexSet):
 
     def violation(self, x: Array) -> Array:
         A, b = self._unit_rows
-        return (x @ A.T - b).max(axis=-1) / max(self.diameter, float(np.abs(b).max()))
+        return (x @ A.T - b).max(axis=-1) / max(self.diameter, self._size)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, coordinates, number, positive, refusal, size
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
+from klazy.sets.programme import HalfSpaces, bound_by, join, sum_to
 from klazy.sets.threshold import capped_part, simplex_part, vertex_margin
 from klazy.sets.whole import round_to_total, share_units
 
@@ -69,6 +70,10 @@ class Simplex(_Shares):
         off = np.abs(x.sum(axis=-1) - self.total)
         below = -x.min(axis=-1)
         return np.maximum(off, below) / self.total
+
+    def half_spaces(self, near: Array) -> HalfSpaces:
+        bounds = bound_by(np.zeros(self.dim), np.full(self.dim, self.total))
+        return join([bounds, sum_to(self.total, self.dim)])
 
     def farthest(self, center: Array) -> float:
         square = center @ center - 2.0 * self.total * center.min() + self.total**2
@@ -152,6 +157,9 @@ class CappedSimplex(_Shares):
         beyond = np.maximum(low - x, x - high).max(axis=-1)
         size = np.maximum(np.abs(low), np.abs(high)).sum() or 1.0
         return np.maximum(off, beyond) / size
+
+    def half_spaces(self, near: Array) -> HalfSpaces:
+        return join([bound_by(*self._bounds), sum_to(self.total, self.dim)])
 
     def farthest(self, center: Array) -> float:
         low, high = self._bounds
