@@ -12,8 +12,8 @@ BALL, G = kl.L2Ball(3), np.ones((4, 3))
 GD, MEMORY = kl.GD(BALL, 1.0), kl.MemoryGD(BALL, 1.0, kl.Full())
 
 
-def holes(value):
-    g = G.copy()
+def holes(value, d=3):
+    g = np.ones((4, d))
     g[2, 1] = value
     return g
 
@@ -146,7 +146,9 @@ REFUSED = {
         )
     ),
     "certify_experts needs a Leader with a guard, got guard=False; build it with guard=True.": (
-        lambda: kl.certify_experts(kl.run(kl.Leader([GD], kl.L2Movement(), guard=False), G, record="experts"))
+        lambda: kl.certify_experts(
+            kl.run(kl.Leader([GD], kl.L2Movement(), guard=False), G, record="experts", engine="step")
+        )
     ),
     "auto needs a set to play on, got domain=3; write auto(L2Ball(5), ...).": lambda: kl.auto(3),  # pyright: ignore
     "auto needs a movement cost, got movement=5; write L2Movement(5).": lambda: kl.auto(BALL, 5),  # pyright: ignore
@@ -189,10 +191,10 @@ REFUSED = {
     ),
     # costs
     "LinearCosts needs finite numbers, got g[2, 1]=nan; remove or fill NaN and inf.": lambda: kl.run(
-        GD, holes(np.nan)
+        GD, holes(np.nan), engine="step"
     ),
     "LinearCosts needs finite numbers, got g[2, 1]=-inf; remove or fill NaN and inf.": lambda: kl.run(
-        GD, holes(-np.inf)
+        GD, holes(-np.inf), engine="step"
     ),
     "LinearCosts needs shape (T, d), got g of shape=(3,); give one row per round.": lambda: kl.run(
         GD, [1.0, 2.0, 3.0]
@@ -386,18 +388,18 @@ def test_refused_with_a_sentence_that_helps(message):
 def test_a_kernel_finds_what_is_not_finite_by_itself(value, engine, sigma):
     """Bare arrays are not searched before the run: the costs show every NaN and inf, even where x is zero."""
     for learner in (
-        kl.GD(BALL, sigma),
-        kl.MemoryGD(BALL, sigma, kl.Full()),
-        kl.KLazyFTRL(kl.Simplex(3), sigma, 2),
+        kl.GD(kl.L2Ball(5), sigma),
+        kl.MemoryGD(kl.L2Ball(5), sigma, kl.Full()),
+        kl.KLazyFTRL(kl.L1Ball(5), sigma, 2),
     ):
         with pytest.raises(
             ValueError, match=re.escape(f"LinearCosts needs finite numbers, got g[2, 1]={value};")
         ):
-            kl.run(learner, holes(value), engine=engine)
-    g = np.zeros((3, 3))
+            kl.run(learner, holes(value, d=5), engine=engine)
+    g = np.zeros((3, 5))
     g[0, 0] = value
     with pytest.raises(ValueError, match=re.escape(f"got g[0, 0]={value};")):
-        kl.run(kl.GD(BALL, sigma), g, engine=engine)
+        kl.run(kl.GD(kl.L2Ball(5), sigma), g, engine=engine)
 
 
 def test_a_configuration_cannot_be_changed_behind_its_checks():

@@ -119,7 +119,7 @@ def test_a_total_of_switch_fees_is_a_number_of_changes(fees, seed):
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 @given(start=st.integers(0, 6), length=st.integers(0, 6), seed=seeds)
 def test_frozen_it_plays_one_point_and_learns_on(engine, start, length, seed):
-    learner, g = kl.KLazyGD(kl.Simplex(3), 2.0, 4), gradients(seed, 15, 3)
+    learner, g = kl.KLazyGD(kl.Simplex(5), 2.0, 4), gradients(seed, 15, 5)
     agent, bare = kl.Agent(learner, engine=engine, guards=kl.Guards()), kl.Agent(learner, engine=engine)
     for t, row in enumerate(g):
         frozen = start <= t < start + length
@@ -134,7 +134,7 @@ def test_frozen_it_plays_one_point_and_learns_on(engine, start, length, seed):
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 @given(G=st.floats(0.1, 3.0), seed=seeds)
 def test_clipping_is_what_clipped_gradients_would_do(engine, G, seed):
-    learner, g = kl.MemoryGD(kl.Simplex(3), 2.0, kl.Decay(4.0)), gradients(seed, 8, 3)
+    learner, g = kl.MemoryGD(kl.Simplex(5), 2.0, kl.Decay(4.0)), gradients(seed, 8, 5)
     size = np.linalg.norm(g, axis=1, keepdims=True)
     short = np.where(size > G, g * (G / np.maximum(size, G)), g)
     agent, bare = (
@@ -274,7 +274,7 @@ def test_the_margin_is_the_least_gradient_that_moves_the_point(domain, name, sig
 
 @pytest.mark.parametrize("k", [1, 3, 4])
 def test_the_point_is_rebuilt_from_the_gradients_that_explain_names(k):
-    learner, g = kl.KLazyGD(kl.L2Ball(3), 2.0, k), gradients(1, 12, 3)
+    learner, g = kl.KLazyGD(kl.Simplex(5), 2.0, k), gradients(1, 12, 5)
     agent, x = kl.Agent(learner), []
     for t, row in enumerate(g, start=1):
         x.append(agent.x)
@@ -372,7 +372,7 @@ def test_every_learner_is_explained(make):
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 def test_guards_and_ids_survive_a_copy(copied, engine, tmp_path):
     guards = kl.Guards(per_round=0.1, total=0.5, hold=2, G=1.0, above="clip", movement=kl.L1Movement(2.0))
-    agent, g = kl.Agent(kl.KLazyGD(kl.L2Ball(3), 2.0, 4), engine=engine, guards=guards), gradients(3, 12, 3)
+    agent, g = kl.Agent(kl.KLazyGD(kl.Simplex(5), 2.0, 4), engine=engine, guards=guards), gradients(3, 12, 5)
     for t, row in enumerate(g[:5]):
         agent.update(row, id=t)
     agent.freeze()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import CERTIFIED, LEARNERS, SCHEDULES, costs_of, gradients
+from cases import CERTIFIED, LEARNERS, SCHEDULES, costs_of, gradients, learners_on
 from klazy.sequences import (
     alternating,
     phases_of_length,
@@ -95,10 +95,10 @@ def test_the_certificate_is_nearly_tight_where_a_lone_learner_follows_one_cost()
 
 @pytest.mark.parametrize("beta", [0.3, "self-tuned", "self-tuned-keep", "self-tuned-restart"])
 def test_an_ensemble_is_certified_against_every_expert(beta):
-    experts = [make(kl.L2Ball(3), s) for make in LEARNERS.values() for s in (1.0, 6.0)]
+    experts = [make(kl.L2Ball(5), s) for make in learners_on(kl.L2Ball(5)) for s in (1.0, 6.0)]
     for seed in range(5):
         trace = kl.run(
-            kl.SAder(experts, beta, movement=kl.L2Movement(2.0)), gradients(seed, 60, 3), record="experts"
+            kl.SAder(experts, beta, movement=kl.L2Movement(2.0)), gradients(seed, 60, 5), record="experts"
         )
         found = certify_experts(trace)
         assert (found.slack >= -1e-9).all()
@@ -125,7 +125,7 @@ REFUSED = {
         certify(t, [2.0, 0.0])
     ),
     "certify needs a run from the start, got state.t=7; run it from the start.": lambda t: certify(
-        kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state), [0.0, 0.0]
+        kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state, engine="step"), [0.0, 0.0]
     ),
     "certify_experts needs a run of a SAder or a Leader, got learner=GD(": lambda t: certify_experts(t),
     "diagnose needs a run of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=SAder;": lambda t: kl.run(
@@ -144,7 +144,7 @@ REFUSED = {
         3, 1.0, 1.0, 0.0, 1.0, 1, moves=[1.0, 1.0]
     ),
     "Trace.diagnose needs a run from the start, got state.t=7;": lambda t: kl.run(
-        kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state
+        kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state, engine="step"
     ).diagnose(),
     "certify needs a sigma that never decreases, got sigma=Falling(); the proof needs it.": lambda t: certify(
         kl.run(kl.GD(kl.L2Ball(2), Falling()), np.ones((3, 2))), [0.0, 0.0]
@@ -169,7 +169,7 @@ REFUSED = {
 
 
 def test_a_trace_from_a_file_has_no_learner_to_certify_or_diagnose(tmp_path):
-    kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2))).save(tmp_path / "trace.npz")
+    kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), engine="step").save(tmp_path / "trace.npz")
     loaded = kl.Trace.load(tmp_path / "trace.npz")
     for ask in (loaded.diagnose, lambda: certify(loaded, [0.0, 0.0])):
         with pytest.raises(ValueError, match=r"got .* loaded from a file; run it again"):
@@ -178,7 +178,7 @@ def test_a_trace_from_a_file_has_no_learner_to_certify_or_diagnose(tmp_path):
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_refused_with_a_sentence_that_helps(message):
-    trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)))
+    trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), engine="step")
     with pytest.raises(ValueError, match=re.escape(message)):
         REFUSED[message](trace)
 
@@ -374,8 +374,8 @@ def _pairs():
 def test_a_clock_resonates_and_decay_does_not():
     """At phases of k a clock is greedy, a little off it is far from it; a decay of the same memory hardly tells them apart."""
     lengths = (100, 190, 200, 210)
-    clock = resonance(kl.KLazyGD(kl.L2Ball(1), 5.0, 200), lengths)
-    decay = resonance(kl.MemoryGD(kl.L2Ball(1), 5.0, kl.Decay(200.0)), lengths)
+    clock = resonance(kl.KLazyGD(kl.L2Ball(5), 5.0, 200), lengths)
+    decay = resonance(kl.MemoryGD(kl.L2Ball(5), 5.0, kl.Decay(200.0)), lengths)
     half, before, at, after = clock.lazy - clock.greedy
     assert at == pytest.approx(0.0, abs=1e-9)
     assert min(before, after) > 0.3  # a round

@@ -15,8 +15,8 @@ from klazy.sequences import stochastic
 from klazy.theory import resonance
 
 lengths = range(10, 421, 10)
-clock = resonance(kl.KLazyGD(kl.L2Ball(1), sigma=5.0, k=200), lengths)
-decay = resonance(kl.MemoryGD(kl.L2Ball(1), sigma=5.0, memory=kl.Decay(50)), lengths)
+clock = resonance(kl.KLazyGD(kl.L2Ball(5), sigma=5.0, k=200), lengths)
+decay = resonance(kl.MemoryGD(kl.L2Ball(5), sigma=5.0, memory=kl.Decay(50)), lengths)
 print(clock)
 assert clock.worst == 100
 in_step = clock.lengths % 200 == 0

@@ -131,7 +131,9 @@ def _search(project: Callable[[Array], Array], y: Array, center: Array, radius: 
         b = high[searched]
         middle = 0.5 * (a + b)
         if step == 0:
-            s = radius / reach  # where the ball's own projection is: the other set may not matter
+            s = radius / np.maximum(
+                reach, radius
+            )  # where the ball's own projection is: the other set may not matter
         elif step % 4 == 0:
             s = middle
         else:
