@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import CERTIFIED, LEARNERS, SCHEDULES, costs_of, gradients, learners_on
+from cases import CERTIFIED, SCHEDULES, costs_of, gradients, learners_on
 from klazy.sequences import (
     alternating,
     phases_of_length,
