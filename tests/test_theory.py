@@ -294,7 +294,7 @@ class TestDiagnosis:
         found = kl.run(
             kl.KLazyGD(domain, SCHEDULES[i], k), gradients(seed, 60, domain.dim), engine="step"
         ).diagnose()
-        for bound in (found.stability_bound, found.variance_bound):
+        for bound in (found.greedy_bound, found.stability_bound, found.variance_bound):
             known = np.isfinite(bound)
             assert (found.moved[known] <= bound[known] + 1e-9).all()
         assert np.isfinite(found.variance_bound).sum() >= (0 if k == 1 else 20)
@@ -361,6 +361,18 @@ class TestDiagnosis:
         assert "gradients exceed G=0.5" in str(found)
         assert "points are farther than R=0.01" in str(found)
         assert not quiet.diagnose(G=100.0, R=2.0).warnings[1:]
+
+    @given(seed=seeds, k=st.integers(2, 40))
+    def test_inside_the_set_slack_matters_under_a_schedule_alone(self, seed, k):
+        """The diagnosis claims that every k plays the same points where that holds: with a constant sigma."""
+        g = gradients(seed, 60, 3)
+        for sigma in (kl.Constant(500.0), kl.Sqrt(500.0)):
+            lazy, greedy = (
+                kl.run(kl.KLazyGD(kl.L2Ball(3), sigma, each), g, engine="step") for each in (k, 1)
+            )
+            found = str(lazy.diagnose())
+            alike = np.allclose(lazy.x, greedy.x, rtol=0.0, atol=1e-12)
+            assert alike == ("every k plays nearly the same points" in found) == ("laziness act" in found)
 
 
 def _pairs():

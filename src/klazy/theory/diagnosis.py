@@ -22,8 +22,10 @@ class Diagnosis:
 
     ``moved`` is its length; ``binds`` whether the unconstrained point lay outside the set; ``stale`` whether the point stood
     still though the gradient was not zero (Prop. 3), ``margin`` by how much the unconstrained point may be shifted without
-    moving it; ``greedy_bound`` is :math:`\|g_t\| / \sigma_t`; ``stability_bound`` Prop. 4 (l2 balls) and ``variance_bound``
-    the one by the deviation of the gradient from the phase's mean (any set), both within phases.
+    moving it; ``greedy_bound`` is the length of the step before it is projected: :math:`\|g_t\| / \sigma_t` where sigma is
+    constant or a phase begins, and else more, for a schedule also rescales the gradients of the phase. No step is longer.
+    ``stability_bound`` is Prop. 4 (l2 balls) and ``variance_bound`` the one by the deviation of the gradient from the phase's
+    mean (any set), both within phases. ``constant`` is whether sigma never changed.
     """
 
     moved: Array
@@ -33,14 +35,14 @@ class Diagnosis:
     greedy_bound: Array
     stability_bound: Array
     variance_bound: Array
+    constant: bool
     warnings: tuple[str, ...]
 
     def __str__(self) -> str:
         T = len(self.moved)
         still = self.stale.astype(bool)
-        lines = [
-            f"The projection binds in {self.binds.mean():.1%} of {T} rounds; only there can laziness act."
-        ]
+        acts = "; only there can laziness act" if self.constant else ""
+        lines = [f"The projection binds in {self.binds.mean():.1%} of {T} rounds{acts}."]
         where = ""
         if np.isfinite(self.margin[still]).any():
             where = f", with a median margin of {np.nanmedian(self.margin[still]):.3g}"
@@ -100,9 +102,11 @@ def diagnose(
     deviation = np.linalg.norm(g[t] - mean, axis=1)
     stretch = np.abs((1.0 + 1.0 / n[t]) * sigma[t - 1] / sigma[t] - 1.0)
     variance[t] = deviation / sigma[t] + stretch * np.linalg.norm(x[t] - anchor[t], axis=1)
-    greedy = size / np.where(live, sigma, np.inf)
-    texts = _warn(binds, size, np.linalg.norm(x - x[0], axis=1), G, R)
-    return Diagnosis(moved, binds, stale, margin, greedy, stability, variance, texts)
+    before = np.where((n >= 1)[:, None], np.roll(y, 1, axis=0), anchor)
+    greedy = np.linalg.norm(y - before, axis=1)
+    constant = bool((sigma == sigma[0]).all())
+    texts = _warn(binds, constant, size, np.linalg.norm(x - x[0], axis=1), G, R)
+    return Diagnosis(moved, binds, stale, margin, greedy, stability, variance, constant, texts)
 
 
 def check_anchored(learner: Learner[Any], owner: str, what: str, remedy: str) -> None:
@@ -134,11 +138,18 @@ def phases_of(learner: Learner[Any], x: Array, g: Array) -> tuple[np.ndarray, Ar
     return start, x[start], sums - np.where((start > 0)[:, None], sums[start - 1], 0.0)
 
 
-def _warn(binds: Array, size: Array, reach: Array, G: float | None, R: float | None) -> tuple[str, ...]:
+def _warn(
+    binds: Array, constant: bool, size: Array, reach: Array, G: float | None, R: float | None
+) -> tuple[str, ...]:
     texts = []
-    if binds.mean() < SELDOM:
+    if binds.mean() < SELDOM and constant:
         texts.append(
             "the projection almost never binds, so every k plays nearly the same points; a smaller sigma reaches the boundary."
+        )
+    elif binds.mean() < SELDOM:
+        texts.append(
+            "the projection almost never binds, so k decides only how long the schedule rescales past gradients; "
+            "a smaller sigma reaches the boundary."
         )
     if G is not None and size.max() > G * (1.0 + 1e-9):
         texts.append(
