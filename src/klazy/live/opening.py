@@ -10,6 +10,7 @@ from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.kept import Kept, check_keep, guard, rebuild
 from klazy.live.machine import describe_machine, warn_of_another_machine
+from klazy.live.rows import make_terms
 from klazy.live.state import Live
 from klazy.live.store import Listed, Store
 
@@ -20,6 +21,7 @@ def open_agent(
     path: str | Path,
     learner: Learner[Any] | None,
     name: str,
+    given: dict[str, Any],
     engine: str,
     state: Any,
     guards: Guards | None,
@@ -28,10 +30,13 @@ def open_agent(
     read_only: bool,
     shared: bool,
 ) -> Kept:
-    """The agent of this name as it was after its last record, or a new one."""
+    """The agent of this name as it was after its last record, or a new one; ``given`` are the terms of :class:`Terms`."""
     check_name(name)
     check_keep(keep)
-    live = None if learner is None else Live(learner, engine, state, guards)
+    live = None
+    if learner is not None:
+        terms = make_terms(learner, owner="Agent.open", **given)
+        live = Live(learner, engine, state, guards, terms)
     store = Store(path, sync, read_only=read_only, shared=shared, new=learner is not None)
     try:
         found = store.find_agent(name)
@@ -42,7 +47,7 @@ def open_agent(
             )
         if found is None:
             found = _create(store, name, live)
-        kept = _revive(store, found, learner, engine, keep)
+        kept = _revive(store, found, learner, given, engine, keep)
         if guards is not None and not read_only:
             kept.change(lambda live: guard(live, guards))
     except BaseException:
@@ -73,7 +78,12 @@ def _create(store: Store, name: str, live: Live | None) -> Listed:
 
 
 def _revive(
-    store: Store, agent: Listed, learner: Learner[Any] | None, engine: str, keep: int | timedelta | None
+    store: Store,
+    agent: Listed,
+    learner: Learner[Any] | None,
+    given: dict[str, Any],
+    engine: str,
+    keep: int | timedelta | None,
 ) -> Kept:
     snapshot = store.read_last_snapshot(agent.id)
     live = rebuild(agent, snapshot)
@@ -81,6 +91,11 @@ def _revive(
     if learner is not None and learner != live.learner:
         wanted = f"the learner of {where}, {live.learner!r}"
         raise refusal("Agent.open", wanted, "learner", repr(learner), "leave it out, or choose another name")
+    differs = live.terms.find_difference(given, live.learner)
+    if differs is not None:
+        term, here = differs
+        remedy = "leave it out, or choose another name"
+        raise refusal("Agent.open", f"the {term} of {where}, {here!r}", term, repr(given[term]), remedy)
     if engine not in ("auto", live.engine):
         wanted = f"the engine of {where}, {live.engine!r}"
         raise refusal("Agent.open", wanted, "engine", repr(engine), "leave it out")
