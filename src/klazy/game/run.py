@@ -401,6 +401,7 @@ def _make_trace(
         x0=game.x0,
         costs=game.costs,
         source=learner,
+        columns=game.costs.columns,
     )
 
 
