@@ -69,7 +69,7 @@ class TestWorkedFigures:
 
 @pytest.fixture(scope="module")
 def trace():
-    return kl.run(kl.KLazyGD(kl.Simplex(3), 2.0, 4), gradients(0, 50, 3))
+    return kl.run(kl.KLazyGD(kl.Simplex(3), 2.0, 4), gradients(0, 50, 3), movement="l2")
 
 
 class TestTrace:

@@ -171,7 +171,8 @@ def _draw_areas(ax: "Axes", t: NDArray[np.int64], shares: Array, names: Sequence
     prominence = size + leads
     shown = np.sort(np.argsort(-prominence, kind="stable")[:most])
     kept = shares[t - 1][:, shown]
-    labels = [names[i] for i in shown.tolist()]
+    places: list[int] = shown.tolist()
+    labels = [names[i] for i in places]
     if n > most:
         kept = np.column_stack((kept, shares[t - 1].sum(axis=1) - kept.sum(axis=1)))
         labels = [*labels, "others"]
