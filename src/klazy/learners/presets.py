@@ -250,7 +250,7 @@ def ensemble_auto(
     r"""The self-tuned ensemble of lazy and greedy descents: what ``auto`` was at first.
 
     Forty experts: :class:`ScaleFree` sigmas in eight scales, each with a memory of no, about 16, 128, 1024, and all rounds.
-    The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default the Euclidean distance.
+    The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default what suits the set.
 
     *Proved:* a bound on what it costs more than any of its experts, on the page Ensembles; and of the experts with a finite
     memory the regret of :class:`MemoryGD` with a scale-free sigma. *Measured:* how near it comes to learners tuned in
