@@ -63,6 +63,7 @@ class Live:
         self._hold(first)
         self.terms = terms or Terms.check(learner, None, None, None, None)
         self.account = Account() if self.terms.takes_rows else None
+        self._unguarded: Movement = self.terms.movement or learner.own_movement
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
         self.ids: dict[str, None] = {}
@@ -105,7 +106,7 @@ class Live:
         """What its moves are charged by."""
         if self.guards is not None and self.guards.movement is not None:
             return self.guards.movement
-        return self.terms.movement or self.learner.own_movement
+        return self._unguarded
 
     @property
     def state(self) -> Any:
