@@ -62,8 +62,8 @@ class Live:
         first = learner.init() if state is None else learner.check_state(state, "Agent")
         self._hold(first)
         self.terms = terms or Terms.check(learner, None, None, None, None)
+        self._charged: Movement = self.terms.movement or learner.own_movement
         self.account = Account() if self.terms.takes_rows else None
-        self._unguarded: Movement = self.terms.movement or learner.own_movement
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
         self.ids: dict[str, None] = {}
@@ -106,7 +106,7 @@ class Live:
         """What its moves are charged by."""
         if self.guards is not None and self.guards.movement is not None:
             return self.guards.movement
-        return self._unguarded
+        return self._charged
 
     @property
     def state(self) -> Any:
