@@ -411,8 +411,8 @@ os.kill(os.getpid(), 9)
     ):
         real = state.Live.show
 
-        def interrupt(live, form, guarded):
-            real(live, form, guarded)
+        def interrupt(live, outcome):
+            real(live, outcome)
             raise KeyboardInterrupt
 
         with open_step(file, guards=guards) as agent:

@@ -1,6 +1,7 @@
 """Cost families without data: what a round costs once its row is known."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +31,11 @@ class Family(Config, ABC):
     have cost a round.
     """
 
+    positive: ClassVar[bool] = False  # whether the numbers of a row must be above zero
+
+    def check(self, dim: int) -> None:
+        """Refuse parameters that do not fit rows of this length."""
+
     @abstractmethod
     def value(self, row: Array, x: Array) -> Array:
         """What the point x costs."""
@@ -37,6 +43,10 @@ class Family(Config, ABC):
     @abstractmethod
     def gradient(self, row: Array, x: Array) -> Array:
         """An element of the subdifferential at x."""
+
+    def drift(self, row: Array, x: Array) -> Array:
+        """Where a point stands once the round is over: where it was, unless the row carries it away."""
+        return x
 
     def moments(self, row: Array) -> Array:
         """What is averaged: the row, unless the family says otherwise."""
@@ -122,6 +132,12 @@ class Pinball(Family):
             prices[name] = price
         self._keep(**prices)
 
+    def check(self, dim: int) -> None:
+        for name, price in (("short", self.short), ("excess", self.excess)):
+            if price.size not in (1, dim):
+                remedy = "give one number, or one per coordinate"
+                raise refusal("Pinball", f"one {name} or {dim} of them", name, price.tolist(), remedy)
+
     def value(self, row: Array, x: Array) -> Array:
         return (self.short * np.maximum(row - x, 0.0) + self.excess * np.maximum(x - row, 0.0)).sum(axis=-1)
 
@@ -167,6 +183,8 @@ class LogWealth(Family):
     An average is that of the logarithms: it ranks single assets.
     """
 
+    positive: ClassVar[bool] = True
+
     def __init__(self) -> None:
         self._keep()
 
@@ -176,6 +194,11 @@ class LogWealth(Family):
 
     def gradient(self, row: Array, x: Array) -> Array:
         return -row / np.vecdot(row, x)[..., None]
+
+    def drift(self, row: Array, x: Array) -> Array:
+        """The shares after prices have changed: what rose is a larger part of the wealth."""
+        worth = row * x
+        return worth * (x.sum(axis=-1) / worth.sum(axis=-1))[..., None]
 
     def moments(self, row: Array) -> Array:
         return -np.log(row)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, coordinates, non_negative, real_array, refusal
 from klazy.base.config import Config
 from klazy.kernels import codes
+from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
 
 __all__ = [
     "AsymmetricMovement",
@@ -82,7 +83,7 @@ class Movement(Config, ABC):
 
 
 class L2Movement(Movement):
-    r"""Euclidean distance, the default: :math:`\lambda \|\delta\|_2`."""
+    r"""Euclidean distance, the default but on simplices and boxes: :math:`\lambda \|\delta\|_2`."""
 
     code: ClassVar[int | None] = codes.MOVE_L2
     grouped: ClassVar[bool | None] = True
@@ -199,6 +200,79 @@ class SwitchFee(Movement):
 
     def prices(self, dim: int) -> Array:
         return np.array([self.tol])
+
+
+# Movements that one word names.
+SHORT_NAMES: dict[str, type[Movement]] = {
+    "l2": L2Movement, "l1": L1Movement, "tv": TVMovement, "fee": SwitchFee
+}  # fmt: skip
+
+
+def as_movement(movement: object, owner: str = "as_movement", weight: ArrayLike = 1.0) -> Movement:
+    """Accept a movement cost, or make one from its short name.
+
+    Parameters
+    ----------
+    movement : Movement or str
+        A movement cost, or ``"l2"``, ``"l1"``, ``"tv"`` or ``"fee"``.
+    owner : str, optional
+        Who needs it, for the message of a refusal.
+    weight : array_like, optional
+        The price of a unit of movement, for a short name. Default: 1.
+
+    Returns
+    -------
+    Movement
+        The movement cost.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+
+    Examples
+    --------
+    >>> from klazy.movement import as_movement
+    >>> as_movement("tv", weight=5.0)
+    TVMovement(weight=5.0)
+    """
+    if isinstance(movement, Movement):
+        return movement
+    if isinstance(movement, str) and movement in SHORT_NAMES:
+        return SHORT_NAMES[movement](weight)
+    if isinstance(movement, str):
+        names = ", ".join(map(repr, SHORT_NAMES))
+        remedy = "write 'l2', or L2Movement(1.0)"
+        raise refusal(owner, f"a movement cost, or one of {names}", "movement", repr(movement), remedy)
+    raise refusal(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
+
+
+def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:
+    """What moving usually costs on such a set: shares change hands, stocks rise and fall, points travel.
+
+    It is what :func:`~klazy.run`, agents, optima and replays charge unless they are told otherwise.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    weight : array_like, optional
+        The price of a unit of movement. Default: 1.
+
+    Returns
+    -------
+    Movement
+        Total variation on simplices, the sum of changes on boxes, Euclidean distance on all other sets.
+
+    Examples
+    --------
+    >>> from klazy.movement import suit_movement
+    >>> suit_movement(Simplex(3)), suit_movement(Box(0, 1)), suit_movement(L2Ball(3), 5.0)
+    (TVMovement(), L1Movement(), L2Movement(weight=5.0))
+    """
+    if isinstance(domain, Simplex | CappedSimplex):
+        return TVMovement(weight)
+    return L1Movement(weight) if isinstance(domain, Box) else L2Movement(weight)
 
 
 def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:

@@ -8,8 +8,9 @@ from typing import Any
 from klazy.base.checks import refusal
 from klazy.learners import Learner
 from klazy.live.guards import Guards
-from klazy.live.kept import Kept, check_keep, guard, rebuild
+from klazy.live.kept import Kept, check_keep, guard, make_known, rebuild
 from klazy.live.machine import describe_machine, warn_of_another_machine
+from klazy.live.rows import Account, make_terms
 from klazy.live.state import Live
 from klazy.live.store import Listed, Store
 
@@ -18,8 +19,9 @@ NAME_BYTES = 200
 
 def open_agent(
     path: str | Path,
-    learner: Learner[Any] | None,
+    begin: Learner[Any] | Live | None,
     name: str,
+    given: dict[str, Any],
     engine: str,
     state: Any,
     guards: Guards | None,
@@ -28,10 +30,21 @@ def open_agent(
     read_only: bool,
     shared: bool,
 ) -> Kept:
-    """The agent of this name as it was after its last record, or a new one."""
+    """The agent of this name as it was after its last record, or a new one; ``given`` are the terms of :class:`Terms`.
+
+    A new one begins with a learner, or as all that an agent is.
+    """
     check_name(name)
     check_keep(keep)
-    live = None if learner is None else Live(learner, engine, state, guards)
+    live = None
+    learner = None
+    if isinstance(begin, Live):
+        live = begin
+        given = live.terms.repeat()
+        learner = live.learner
+    elif begin is not None:
+        learner = begin
+        live = Live(learner, engine, state, guards, make_terms(learner, owner="Agent.open", **given))
     store = Store(path, sync, read_only=read_only, shared=shared, new=learner is not None)
     try:
         found = store.find_agent(name)
@@ -42,7 +55,7 @@ def open_agent(
             )
         if found is None:
             found = _create(store, name, live)
-        kept = _revive(store, found, learner, engine, keep)
+        kept = _revive(store, found, learner, given, engine, keep)
         if guards is not None and not read_only:
             kept.change(lambda live: guard(live, guards))
     except BaseException:
@@ -65,7 +78,10 @@ def _create(store: Store, name: str, live: Live | None) -> Listed:
         remedy = "give one, or the name of an agent that is there: klazy agents lists them"
         raise refusal("Agent.open", "a learner for a new agent", "name", repr(name), remedy)
     about = json.dumps(live.about_configuration())
-    store.create_agent(name, about, (live.t, 0.0, 0.0, json.dumps(live.about_state())))
+    paid = live.account or Account()
+    known = [make_known(id, live.x, live.t) for id in live.ids]
+    first = (live.t, paid.hitting, paid.switching, json.dumps(live.about_state()))
+    store.create_agent(name, about, first, known)
     found = store.find_agent(name)  # which another process may have made meanwhile
     if found is None:
         raise store.damage(f"the row of agent {name!r} that was written")
@@ -73,7 +89,12 @@ def _create(store: Store, name: str, live: Live | None) -> Listed:
 
 
 def _revive(
-    store: Store, agent: Listed, learner: Learner[Any] | None, engine: str, keep: int | timedelta | None
+    store: Store,
+    agent: Listed,
+    learner: Learner[Any] | None,
+    given: dict[str, Any],
+    engine: str,
+    keep: int | timedelta | None,
 ) -> Kept:
     snapshot = store.read_last_snapshot(agent.id)
     live = rebuild(agent, snapshot)
@@ -81,6 +102,11 @@ def _revive(
     if learner is not None and learner != live.learner:
         wanted = f"the learner of {where}, {live.learner!r}"
         raise refusal("Agent.open", wanted, "learner", repr(learner), "leave it out, or choose another name")
+    differs = live.terms.find_difference(given, live.learner)
+    if differs is not None:
+        term, here = differs
+        remedy = "leave it out, or choose another name"
+        raise refusal("Agent.open", f"the {term} of {where}, {here!r}", term, repr(given[term]), remedy)
     if engine not in ("auto", live.engine):
         wanted = f"the engine of {where}, {live.engine!r}"
         raise refusal("Agent.open", wanted, "engine", repr(engine), "leave it out")
