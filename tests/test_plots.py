@@ -140,6 +140,7 @@ FIGURES = {
     "Diagnosis.plot": lambda: SHORT.diagnose().plot(),
     "Optimum.plot": lambda: kl.offline_optimum([[1.0], [-1.0]], kl.Box(-1, 1)).plot(),
     "Frontier.plot": lambda: kl.Frontier(LINE, -LINE, LINE, -LINE).plot({"GD": (2.0, 3.0)}),
+    "Report.plot": lambda: kl.replay(noise(0, 40, 5)).plot(),
     "Resonance.plot": lambda: Resonance(np.array([10, 30, 20]), LINE[:3], LINE[:3]).plot(),
     "step_picture": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
     "draw_bars": lambda: show.draw_bars({"one": {"GD": 1.0}}, "cost"),

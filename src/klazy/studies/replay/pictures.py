@@ -31,18 +31,6 @@ LOOKS: dict[str, dict[str, Any]] = {
 PERIODS = (("month", "%Y-%m", 90.0), ("day", "%Y-%m-%d", 3.0), ("hour", "%m-%d %Hh", 0.0))
 
 
-def draw(found: "Report", kind: str) -> "Figure":
-    """One figure of a replay."""
-    makers = {
-        "cumulative": draw_cumulative,
-        "decisions": draw_decisions,
-        "pareto": draw_pareto,
-        "periods": draw_periods,
-        "prices": draw_prices,
-    }
-    return makers[kind](found)
-
-
 def draw_all(found: "Report") -> "Iterator[tuple[str, Figure, str]]":
     """Each figure that this replay has, with its name and a caption."""
     yield (
@@ -184,3 +172,12 @@ def draw_prices(found: "Report") -> "Figure":
         moved[name] = np.array([score.switching for score in scores]) / np.where(prices > 0.0, prices, np.nan)
     title = "cost above the bound" if known else "cost"
     return show.draw_prices(prices, {title: above, "movement": moved}, winners, LOOKS)
+
+
+MAKERS = {
+    "cumulative": draw_cumulative,
+    "decisions": draw_decisions,
+    "pareto": draw_pareto,
+    "periods": draw_periods,
+    "prices": draw_prices,
+}

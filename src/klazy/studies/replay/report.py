@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 SHOWN = 5  # contenders in the short table
-PICTURES = ("cumulative", "decisions", "pareto", "periods", "prices")
 TOLERANCE = 1e-9  # by which a baseline's decision may leave the set, relative to it
 
 
@@ -251,10 +250,9 @@ class Report:
         Figure
             A matplotlib figure.
         """
-        from klazy.studies.replay import pictures
+        from klazy.studies.replay.pictures import MAKERS
 
-        one_of(kind, "kind", "Report.plot", PICTURES)
-        return pictures.draw(self, kind)
+        return MAKERS[one_of(kind, "kind", "Report.plot", tuple(MAKERS))](self)
 
     def to_html(self, path: str | Path, command: str = "klazy.replay") -> None:
         """Write the report as one HTML page, with its figures inside.
