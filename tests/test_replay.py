@@ -438,6 +438,22 @@ class TestAReplay:
         with pytest.raises(Refused, match="a contender that can decide, got name=baseline"):
             report.agent("baseline")
 
+    def test_charges_trades_from_where_prices_have_carried_the_shares(self, by_step):
+        """Holding half and half means to sell what rose, every day."""
+        relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.02, (60, 2)))
+        halves = kl.Fixed(kl.Simplex(2))
+        report = replay(
+            relatives, costs="log-wealth", movement="l1", move_cost=0.01, baseline=np.full((60, 2), 0.5)
+        )
+        worth = 0.5 * relatives[30:]
+        drifted = worth / worth.sum(axis=1, keepdims=True)
+        traded = np.abs(0.5 - drifted).sum(axis=1)
+        assert report.score("baseline").switching == pytest.approx(0.01 * traded.sum())
+        agent = kl.Agent(halves, costs=kl.LogWealth(), movement=kl.L1Movement(0.01))
+        for row in relatives[30:]:
+            agent.observe(row)
+        assert agent.switching == report.score("baseline").switching > 0.0
+
     def test_walks_forward_and_replays_several_prices(self, by_step):
         rows = rows_for("linear", 80)
         report = replay(rows, move_cost=[0.1, 1.0], folds=2)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, refusal
+from klazy.families import LogWealth
 from klazy.game.run import run
 from klazy.hindsight import GapNotReached, Optimum, offline_optimum
 from klazy.learners import KLazyGD
@@ -94,7 +95,8 @@ def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | 
     """The optimum of these rows, piece by piece where they are many; None for movements for which it is not known.
 
     A piece begins wherever it likes, so that no sequence pays less than the sum of the pieces' bounds. What is found is joined,
-    and pays for the moves from piece to piece.
+    and pays for the moves from piece to piece. Where rows carry points away, what is found pays for that too, and the bound is
+    what the decisions alone must cost.
     """
     if setup.movement.grouped is None:
         return None
@@ -105,10 +107,15 @@ def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | 
     count = 0
     before = None
     for at in range(first, last, length):
-        found = _solve(setup, source.read(at, min(at + length, last)))
-        hitting += found.hitting
-        switching += found.switching
-        bound += found.lower_bound
+        rows = source.read(at, min(at + length, last))
+        found = _solve(setup, rows)
+        hit, paid = setup.charge(rows, np.vstack((found.u, found.u[-1:])))
+        hitting += float(hit.sum())
+        switching += float(paid.sum())
+        if isinstance(setup.family, LogWealth):
+            bound += float(setup.family.value(rows, setup.domain.lowest(-rows)).sum())
+        else:
+            bound += found.lower_bound
         if before is not None:
             switching += float(setup.movement.weight * setup.movement.distance(found.u[0] - before))
         before = found.u[-1]

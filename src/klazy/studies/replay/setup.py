@@ -61,9 +61,13 @@ class Setup:
         return self.family.gradient(rows, np.broadcast_to(x, rows.shape))
 
     def charge(self, rows: Array, path: Array) -> tuple[Array, Array]:
-        """What each round costs at its point, and what the move to the next point of the path costs."""
+        """What each round costs at its point, and what the move to the next point of the path costs.
+
+        Shares of wealth are bought and sold from where prices have carried them.
+        """
         hitting = self.family.value(rows, path[:-1])
-        switching = self.movement.weight * self.movement.distance(path[1:] - path[:-1])
+        stand = self.family.drift(rows, path[:-1])
+        switching = self.movement.weight * self.movement.distance(path[1:] - stand)
         return hitting, switching
 
 
