@@ -73,16 +73,15 @@ def test_scores_are_the_same_in_pieces_and_go_on_from_the_tuning(rows, later, ev
         Contender("constant", "simple", Shift, {"level": LEVELS}),
         Contender("drifting", "lazy", partial(Shift, drift=0.1), {"level": LEVELS}),
     ]
-    stretches = np.split(later, [3])
-    whole = score(
-        [tune(each, rows, charge) for each in contenders], [[part] for part in stretches], charge, every
-    )
-    pieces = [[piece for piece in np.split(part, [cut]) if len(piece)] for part in stretches]
-    parts = score([tune(each, rows, charge) for each in contenders], pieces, charge, every)
+    edges = [0, 3, len(later)]
+    whole = score([tune(each, rows, charge) for each in contenders], [later], edges, charge, every)
+    pieces = [piece for piece in np.split(later, [cut, cut + 2]) if len(piece)]
+    parts = score([tune(each, rows, charge) for each in contenders], pieces, edges, charge, every)
     for one, other in zip(whole, parts, strict=True):
         assert one.name == other.name
         np.testing.assert_allclose(one.stretches, other.stretches, rtol=1e-12)
         np.testing.assert_allclose(one.points, other.points, rtol=1e-12)
+        np.testing.assert_allclose(one.stretches.sum(), one.cost)
         assert len(one.points) == -(-len(later) // every)
     (drifting,) = (each for each in whole if each.name == "drifting")
     last = drifting.parameters["level"] + 0.1 * len(rows)
@@ -95,7 +94,7 @@ def test_scores_are_the_same_in_pieces_and_go_on_from_the_tuning(rows, later, ev
 def test_who_differs_by_rounding_alone_stays_where_it_was():
     contender = Contender("constant", "simple", Shift, {"level": [1.0]})
     rows = np.zeros((4, 1))
-    one, other = score([tune(contender, rows, charge) for _ in range(2)], [[rows]], charge)
+    one, other = score([tune(contender, rows, charge) for _ in range(2)], [rows], [0, 4], charge)
     other.hitting -= 1e-13
     assert one.ties_with(other)
     assert rank([one, other]) == [one, other]

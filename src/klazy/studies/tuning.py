@@ -229,22 +229,26 @@ class Score:
 class _Sheet:
     """What is written down of a contender while it is scored."""
 
-    def __init__(self, tuned: Tuned, stretches: int) -> None:
+    def __init__(self, tuned: Tuned, edges: Sequence[int]) -> None:
         self.tuned = tuned
         self.began = copy(tuned.best.player)
         self.candidate = Candidate(tuned.best.player, tuned.best.parameters)
-        self.stretches = np.zeros(stretches)
+        self.edges = np.asarray(edges)
+        self.stretches = np.zeros(len(edges) - 1)
         self.points: list[Array] = []
         self.curve: list[Array] = []
         self.paid = 0.0
         self.moves = 0
 
-    def play(self, rows: Array, charge: Charge, stretch: int, kept: slice) -> None:
+    def play(self, rows: Array, charge: Charge, every: int) -> None:
+        done = self.candidate.rounds
         hitting, switching, points = self.candidate.play(rows, charge)
         cost = hitting + switching
         running = self.paid + np.cumsum(cost)
         self.paid = float(running[-1])
-        self.stretches[stretch] += cost.sum()
+        places = np.searchsorted(self.edges, done + np.arange(len(rows)), side="right") - 1
+        self.stretches += np.bincount(places, cost, minlength=len(self.stretches))
+        kept = slice(-done % every, None, every)
         self.points.append(points[kept].copy())
         self.curve.append(running[kept].copy())
         self.moves += int((switching != 0.0).sum())
@@ -270,24 +274,24 @@ class _Sheet:
 
 def score(
     tuned: Sequence[Tuned],
-    stretches: Sequence[Iterable[Array]],
+    pieces: Iterable[Array],
+    edges: Sequence[int],
     charge: Charge,
     every: int = 1,
     tell: Callable[[float], object] = lambda share: None,
 ) -> list[Score]:
     """What each pays from where it stands, the least first; who ties with another is where it was.
 
-    A stretch is a number of rounds, in pieces. Of the points one in ``every`` is kept.
+    The rounds come in pieces. ``edges`` are the rounds at which stretches begin, counted from 0, and at last the number of all.
+    Of the points one in ``every`` is kept.
     """
-    sheets = [_Sheet(each, len(stretches)) for each in tuned]
+    sheets = [_Sheet(each, edges) for each in tuned]
     done = 0
-    for at, pieces in enumerate(stretches):
-        for rows in pieces:
-            kept = slice(-done % every, None, every)
-            for sheet in sheets:
-                sheet.play(rows, charge, at, kept)
-            done += len(rows)
-        tell((at + 1) / len(stretches))
+    for rows in pieces:
+        for sheet in sheets:
+            sheet.play(rows, charge, every)
+        done += len(rows)
+        tell(done / edges[-1])
     return rank([sheet.finish() for sheet in sheets])
 
 

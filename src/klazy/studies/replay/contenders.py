@@ -10,6 +10,7 @@ from klazy.base.checks import Array
 from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import GapNotReached, best_fixed
+from klazy.kernels.layout import find_missing_part
 from klazy.learners import (
     GD,
     DeadBand,
@@ -32,15 +33,16 @@ from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.setup import Setup
 from klazy.studies.tuning import Contender, Player, choose_lags, choose_sigmas
 
-CANDIDATES = 120  # of each contender that has parameters, or so many as differ: half of them round the best of the others
+CANDIDATES = 64  # of each contender that has parameters, or so many as differ: half of them round the best of the others
 MANY = CANDIDATES // 2  # values of a single parameter, in each half
-SOME = 12  # values of the first of two parameters, in each half
-FEW = 5  # values of the second
+SOME = 8  # values of the first of two parameters, in each half
+FEW = 4  # values of the second
 SAMPLE = 2000  # rows from which that scale is found
 NAMES = (
     "fixed", "follow the leader", "last value", "moving average", "dead band", "minimum hold", "periodic",
     "GD", "LazyGD", "k-lazyGD", "Decay", "SAder-k", "auto",
 )  # fmt: skip
+SEARCH = 1000  # iterations for the best fixed point
 LARGE = 10**6  # numbers of a trace, beyond which the best fixed point is that for the average row
 
 
@@ -153,6 +155,13 @@ def list_contenders(
     def make_rule(kind: Callable[..., Learner[Any]], **fixed: Any) -> Callable[..., Player]:
         return make_player(kind, family=family, **fixed)
 
+    def make_auto(domain: Any, start: Any) -> Learner[Any]:
+        """Told the rows where it is compiled for them, else gradients."""
+        knowing = auto(domain, setup.movement, costs=family, start=start)
+        if find_missing_part(knowing) is None:
+            return knowing
+        return auto(domain, setup.movement, start=start)
+
     still = Fixed(domain, start=_find_fixed(setup, before))
     band = make_rule(DeadBand, movement=setup.movement)
     return [
@@ -168,12 +177,12 @@ def list_contenders(
         Contender("k-lazyGD", "lazy", make_player(KLazyGD), {"sigma": few_sigmas, "k": few_lags}),
         Contender("Decay", "lazy", make_player(make_decay), {"sigma": few_sigmas, "m": few_lags}),
         Contender("SAder-k", "lazy", make_player(make_theory), {}),
-        Contender("auto", "lazy", make_player(auto, movement=setup.movement, costs=family), {}),
+        Contender("auto", "lazy", make_player(make_auto), {}),
     ]
 
 
 def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:
-    """The best fixed point of the first part; of its average row, where that is long or the search does not end."""
+    """The best fixed point of the first part, as near as a short search comes; of its average row, where that is long."""
     family = setup.family
     total = 0.0
     count = 0
@@ -185,9 +194,9 @@ def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:
             first.append(rows)
     if sum(map(len, first)) == count:
         try:
-            return best_fixed(setup.costs(np.vstack(first)), setup.domain, gap=1e-3).x
-        except GapNotReached:
-            pass
+            return best_fixed(setup.costs(np.vstack(first)), setup.domain, gap=1e-3, iterations=SEARCH).x
+        except GapNotReached as short:
+            return short.best.x
     return family.lowest(setup.domain, np.asarray(total) / count)
 
 

@@ -29,7 +29,7 @@ def make_report(found: "Report", command: str) -> str:
     parts.append("<h2>Pictures</h2>")
     with tempfile.TemporaryDirectory() as folder:
         for name, figure, caption in draw_all(found):
-            show.write_figure(figure, Path(folder) / name)
+            show.write_figure(figure, Path(folder) / name, png=False)
             parts.append(embed_figure(Path(folder) / f"{name}.svg", caption, broad=True))
     parts.append(make_paragraph(f"Made by {command}.", "small"))
     return make_page(f"klazy: {found.source.title}", "\n".join(parts))
@@ -48,7 +48,7 @@ def _tell_setting(found: "Report") -> str:
         f"Scored on the last {second} of {first + second} rows, everyone tuned on {found.tuned} rows before them. "
         f"Each contender that has parameters chose among {CANDIDATES} candidates, or as many as differ; "
         "edge names those of its parameters that are the least or the largest tried. SAder-k is told the number of rounds and "
-        f"the largest gradient, auto the costs and the price of moving. The set is {_shorten(found.setup.domain)}, a row costs "
+        f"the largest gradient, auto the price of moving. The set is {_shorten(found.setup.domain)}, a row costs "
         f"{_shorten(found.setup.family)}, moving {_shorten(found.setup.movement)}. A round pays for its decision and for the "
         "move after it. Intervals are 95 %, from twenty blocks of the scored rows."
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -75,15 +74,11 @@ def score_split(
     if baseline is not None:
         given = Contender(BASELINE, BASELINE, partial(Given, baseline, first, source.T), {})
         tuned.append(Tuned(given, Candidate(given.make(), {}), 1, []))
-    edges = np.linspace(first, last, STRETCHES + 1).astype(int).tolist()
-    stretches = [source.read_pieces(start, stop) for start, stop in pairwise(edges)]
-    return score(
-        tuned,
-        stretches,
-        setup.charge,
-        choose_every(last - first, source.dim),
-        lambda share: tell(0.5 + 0.5 * share),
-    )
+    rounds = last - first
+    edges = np.linspace(0, rounds, STRETCHES + 1).astype(int).tolist()
+    every = choose_every(rounds, source.dim)
+    pieces = source.read_pieces(first, last)
+    return score(tuned, pieces, edges, setup.charge, every, lambda share: tell(0.5 + 0.5 * share))
 
 
 def choose_every(rounds: int, dim: int) -> int:
