@@ -211,6 +211,7 @@ class TestATrace:
 
 FAMILIES = [
     ("linear", {"domain": "simplex"}),
+    ("rewards", {"domain": "simplex"}),
     ("quadratic", {"domain": "ball", "radius": 2.0}),
     ("pinball", {"domain": "box", "upper": 3.0, "short": 4.0}),
     ("log-wealth", {"domain": "simplex"}),
@@ -264,8 +265,9 @@ class TestAContender:
         candidates = everyone(of, rows)
         measured = measure_learners([candidate.player for candidate in candidates], of, rows)
         for candidate, cost in zip(candidates, measured, strict=True):
-            _, switching, _ = candidate.play(rows, of.charge)  # the last move comes after the last round
-            assert candidate.cost - switching[-1] == pytest.approx(cost, rel=1e-12, abs=1e-12)
+            hitting, _, points = candidate.play(rows, of.charge)
+            moving = of.movement.paid(points).sum()  # without the last move, and before prices carry shares away
+            assert hitting.sum() + moving == pytest.approx(cost, rel=1e-12, abs=1e-12)
 
 
 def everyone(of, rows) -> list[Candidate]:
@@ -454,6 +456,15 @@ class TestAReplay:
             agent.observe(row)
         assert agent.switching == report.score("baseline").switching > 0.0
 
+    def test_of_rewards_is_one_of_their_negatives(self, by_step):
+        rows = rows_for("linear", 50)
+        report = replay(rows, costs="rewards")
+        negative = replay(-rows)
+        assert [(one.name, one.cost) for one in report.scores] == [
+            (one.name, one.cost) for one in negative.scores
+        ]
+        assert report.optimum == negative.optimum
+
     def test_walks_forward_and_replays_several_prices(self, by_step):
         rows = rows_for("linear", 80)
         report = replay(rows, move_cost=[0.1, 1.0], folds=2)
@@ -536,17 +547,17 @@ class TestAGameWithoutContent:
 class TestTheAnswer:
     def test_begins_with_what_is_saved_and_names_what_laziness_did(self):
         rng = np.random.default_rng(0)
-        sign = np.resize(np.repeat([1.0, -1.0], 55), 6000)[:, None]  # phases as long as a slack that is tried
+        sign = np.resize(np.repeat([1.0, -1.0], 18), 6000)[:, None]  # phases as long as a slack that is tried
         report = replay(sign + rng.normal(size=(6000, 5)), "ball", move_cost=1.0, unit="EUR")
         assert (judge(report), judge_laziness(report)) == ("saves", "helps")
         lazy = report.best_of("lazy")
-        assert lazy.parameters["k"] == 55
+        assert lazy.parameters["k"] == 18
         saving = report.savings["fixed"]
         said = report.answer.splitlines()
         assert said[0].startswith(f"You would have saved {tell_number(saving.cost)} EUR +- ")
         assert f"{tell_number(saving.per_round)} EUR a round" in said[0]
         assert said[0].endswith(
-            "against holding still, with k-lazyGD (sigma=" + f"{lazy.parameters['sigma']:.4g}, k=55)."
+            "against holding still, with k-lazyGD (sigma=" + f"{lazy.parameters['sigma']:.4g}, k=18)."
         )
         assert said[1].startswith("Laziness helps: k-lazyGD")
         assert f"Decay, which has no clock, paid {tell_number(report.score('Decay').cost)} EUR" in said[1]

@@ -25,7 +25,7 @@ def replay(
         str, typer.Option(help="What moving costs per unit of distance: 5, or several: 0.1,1,5 or 0.1:10:7.")
     ] = "1",
     costs: Annotated[
-        str, typer.Option(help="What a row means: linear, quadratic, pinball or log-wealth.")
+        str, typer.Option(help="What a row means: linear, rewards, quadratic, pinball or log-wealth.")
     ] = "linear",
     movement: Annotated[
         str | None,

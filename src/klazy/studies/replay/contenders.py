@@ -96,8 +96,9 @@ class Guarded:
 
 def guard(player: Any, setup: Setup) -> Guarded:
     """The same learner at work, from where it stands, within the guards of the setup."""
+    learner = setup.name_family(player.learner)
     agent = Agent(
-        player.learner, costs=setup.family, movement=setup.movement, state=player.state, guards=setup.guards
+        learner, costs=setup.family, movement=setup.movement, state=player.state, guards=setup.guards
     )
     return Guarded(agent)
 
@@ -127,7 +128,7 @@ def list_contenders(
     """All of them. ``tuned`` are the rows they are tuned on, ``before()`` all rows of the first part, T the whole length."""
     n = len(tuned)
     domain = setup.domain
-    family = setup.family
+    family = setup.told
     sample = tuned[:: max(1, n // SAMPLE)]
     g = setup.gradients(sample, domain.start)
     if isinstance(domain, Simplex | CappedSimplex):

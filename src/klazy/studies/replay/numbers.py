@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
-PLACES = 4  # digits that are shown of the largest number of a column
-MOST = 8  # digits, where fewer would show two different numbers alike
+PLACES = 4  # digits that are shown of a usual number of a column
+MOST = 6  # digits, where fewer would show two different numbers alike
 
 
 def tell_number(value: float, digits: int = 4) -> str:
@@ -33,16 +33,14 @@ def tell_column(values: Sequence[float | None]) -> list[str]:
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     if not len(known):
         return ["" for _ in values]
-    largest = float(np.abs(known).max())
-    factor, letter = _choose_unit(largest)
+    sizes = np.abs(known[known != 0.0])
+    usual = float(np.median(sizes)) if len(sizes) else 1.0
+    factor, letter = _choose_unit(usual)
+    tens = _count_tens(usual / factor)
     scaled = known / factor
-    places = max(0, PLACES - 1 - _count_tens(largest / factor))
+    places = max(0, PLACES - 1 - tens)
     distinct = len(np.unique(np.round(scaled, 12)))
-    while (
-        places < MOST
-        and len(np.unique(np.round(scaled, places))) < distinct
-        and _count_digits(largest / factor, places) < MOST - 2
-    ):
+    while tens + 1 + places < MOST and len(np.unique(np.round(scaled, places))) < distinct:
         places += 1
     texts = []
     for value in values:
@@ -62,7 +60,3 @@ def _choose_unit(size: float) -> tuple[float, str]:
 
 def _count_tens(value: float) -> int:
     return int(np.floor(np.log10(abs(value)))) if value != 0.0 else 0
-
-
-def _count_digits(largest: float, places: int) -> int:
-    return _count_tens(largest) + 1 + places

@@ -340,7 +340,7 @@ class Report:
         one_of(at, "at", "Report.agent", ("split", "end"))
         player = score.began if at == "split" else score.player
         return Agent(
-            player.learner,
+            self.setup.name_family(player.learner),
             costs=self.setup.family,
             columns=self.source.columns,
             movement=self.setup.movement,
@@ -413,7 +413,8 @@ def replay(
     domain : str or ConvexSet, optional
         Where decisions live: ``"simplex"``, ``"capped-simplex"``, ``"box"``, ``"ball"``, ``"polytope"``, or a set.
     costs : str or Family, optional
-        What a row means: ``"linear"``, ``"quadratic"``, ``"pinball"``, ``"log-wealth"``, or a family such as ``Pinball(4.0)``.
+        What a row means: ``"linear"``, ``"rewards"``, ``"quadratic"``, ``"pinball"``, ``"log-wealth"``, or a family such as
+        ``Pinball(4.0)``.
     movement : str or Movement, optional
         How moving is measured: ``"tv"``, ``"l1"``, ``"l2"``, or ``"fee"`` for a fee per change. Default: as suits the set.
     move_cost : float or sequence of float, optional

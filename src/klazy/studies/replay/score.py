@@ -19,7 +19,7 @@ from klazy.studies.tuning import Candidate, Contender, Score, Tuned, score, tune
 from klazy.theory.diagnosis import diagnose
 
 TUNED = 100_000  # rounds at most, the last of the first part
-PIECE = 2_000_000  # numbers of which the optimum is searched at once
+PIECE = 500_000  # numbers of which the optimum is searched at once
 STRETCHES = 20  # of the second part, whose differences make the interval
 KEPT = 200_000  # numbers of a contender's points that are kept, or
 SHOWN = 1000  # rounds of them, whichever is more

@@ -3,7 +3,7 @@
 import numpy as np
 
 from klazy.base.checks import Array, refusal
-from klazy.families import Linear, Pinball, Quadratic
+from klazy.families import Linear, Pinball, Quadratic, Rewards
 from klazy.sets import Box, CappedSimplex, Simplex
 from klazy.studies.replay.setup import Setup
 from klazy.studies.replay.source import Source
@@ -54,7 +54,7 @@ def _sample(source: Source) -> Array:
 
 
 def _check_box(source: Source, setup: Setup, box: Box, rows: Array) -> None:
-    if isinstance(setup.family, Linear):
+    if isinstance(setup.family, Linear | Rewards):
         low = rows.min(axis=0)
         high = rows.max(axis=0)
         if ((low >= 0.0) | (high <= 0.0)).all():

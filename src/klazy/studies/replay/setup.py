@@ -10,12 +10,13 @@ import numpy as np
 
 from klazy.base.checks import Array, coordinates, one_of, positive, refusal
 from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
-from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
+from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
+from klazy.learners import Learner
 from klazy.live import Guards
 from klazy.movement import AsymmetricMovement, Movement, as_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
 
-COSTS = ("linear", "quadratic", "pinball", "log-wealth")
+COSTS = ("linear", "rewards", "quadratic", "pinball", "log-wealth")
 DOMAINS = ("simplex", "capped-simplex", "box", "ball", "polytope")
 # Between these, products with the largest rows of a trace and their squares are finite numbers.
 SMALLEST = 1e-15
@@ -54,7 +55,20 @@ class Setup:
             return PinballCosts(rows, short, excess)
         if isinstance(self.family, LogWealth):
             return LogWealthCosts(rows)
+        if isinstance(self.family, Rewards):
+            return LinearCosts(-rows, check=False)
         return LinearCosts(rows, check=False)
+
+    @property
+    def told(self) -> Family:
+        """What the rows of :meth:`costs` mean to a rule of thumb: rewards become linear costs there."""
+        return Linear() if isinstance(self.family, Rewards) else self.family
+
+    def name_family(self, learner: Learner[Any]) -> Learner[Any]:
+        """The learner as an agent takes it, which is told the rows as they are in the trace."""
+        if isinstance(self.family, Rewards) and learner.family is not None:
+            return learner.replace(family=self.family)
+        return learner
 
     def gradients(self, rows: Array, x: Array) -> Array:
         """Gradients of these rows' costs, all at x."""
@@ -162,6 +176,8 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
     one_of(costs, "costs", "replay", COSTS)
     if costs == "linear":
         return Linear()
+    if costs == "rewards":
+        return Rewards()
     if costs == "quadratic":
         return Quadratic()
     if costs == "log-wealth":

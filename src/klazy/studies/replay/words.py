@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from klazy.families import Rewards
 from klazy.studies.replay.numbers import tell_column, tell_number
 from klazy.studies.replay.score import BASELINE
 from klazy.studies.tuning import Score
@@ -66,7 +67,8 @@ def _tell_savings(found: "Report") -> str:
     parts = [
         f"{_tell_saving(found, saving)} against {_name(saving)}" for saving in saved if saving.cost != 0.0
     ]
-    return f"{WORDS[verdict]} {' and '.join(parts)}, with {describe(best)}."
+    said = "You would have gained" if isinstance(found.setup.family, Rewards) else WORDS[verdict]
+    return f"{said} {' and '.join(parts)}, with {describe(best)}."
 
 
 def _name_reference(found: "Report") -> str:
