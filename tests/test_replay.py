@@ -266,7 +266,9 @@ class TestAContender:
         measured = measure_learners([candidate.player for candidate in candidates], of, rows)
         for candidate, cost in zip(candidates, measured, strict=True):
             hitting, _, points = candidate.play(rows, of.charge)
-            moving = of.movement.paid(points).sum()  # without the last move, and before prices carry shares away
+            moving = of.movement.paid(
+                points
+            ).sum()  # without the last move, and before prices carry shares away
             assert hitting.sum() + moving == pytest.approx(cost, rel=1e-12, abs=1e-12)
 
 

@@ -26,7 +26,7 @@ _LATER_CHECKS = 1.15
 def offline_optimum(
     costs: Costs | ArrayLike,
     domain: ConvexSet,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     *,
     x0: ArrayLike | None = None,
     gap: float = 1e-4,
@@ -59,7 +59,7 @@ def offline_optimum(
     found = exact_optimum(problem)
     if found is None:
         found, _ = iterate(problem, gap, budget, progress=progress)
-    found = replace(found, movement=problem.movement, x0=problem.x0)
+    found = replace(found, movement=problem.movement, x0=problem.x0, columns=problem.costs.columns)
     if found.gap > gap:
         raise GapNotReached(owner, gap, found)
     return found

@@ -16,9 +16,9 @@ from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder
-from klazy.movement import L1Movement, L2Movement, Movement, SwitchFee, TVMovement
+from klazy.movement import L2Movement, Movement, SwitchFee, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
-from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
+from klazy.sets import ConvexSet
 
 # The grid of auto: how far back experts look, for how many of these rounds a new point should serve, and the sums.
 WINDOWS = tuple(2.0**i for i in range(11))
@@ -177,7 +177,7 @@ def product_grid(
 
 def auto(
     domain: ConvexSet,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     costs: Any = None,
     *,
     start: ArrayLike | None = None,
@@ -195,9 +195,9 @@ def auto(
     ----------
     domain : ConvexSet
         Where decisions live.
-    movement : Movement, optional
-        What moving costs. Default: the movement that suits the set, at a price of 1 (total variation on simplices, the
-        sum of changes on boxes, else Euclidean distance).
+    movement : Movement or str, optional
+        What moving costs, or its short name. Default: the movement that suits the set, at a price of 1 (total variation on
+        simplices, the sum of changes on boxes, else Euclidean distance).
     costs : Costs or Family, optional
         What rounds cost, where that is not linear: :class:`Pinball`, :class:`Quadratic` or :class:`LogWealth`. It is then told
         rows of data in place of gradients.
@@ -235,30 +235,22 @@ def auto(
     return Leader([*sums, *smoothed], movement, guard=guard, family=family)
 
 
-def _check_movement(domain: ConvexSet, movement: Movement | None, owner: str) -> Movement:
+def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: str) -> Movement:
     """The movement, or the one that suits the set."""
     if movement is None:
-        movement = _suit_movement(domain)
-    if not isinstance(movement, Movement):
-        raise refusal(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
-    movement.check(domain.dim)
-    return movement
-
-
-def _suit_movement(domain: ConvexSet) -> Movement:
-    """What moving usually costs on such a set: shares change hands, stocks rise and fall, points travel."""
-    if isinstance(domain, Simplex | CappedSimplex):
-        return TVMovement()
-    return L1Movement() if isinstance(domain, Box) else L2Movement()
+        movement = suit_movement(domain)
+    found = as_movement(movement, owner)
+    found.check(domain.dim)
+    return found
 
 
 def ensemble_auto(
-    domain: ConvexSet, movement: Movement | None = None, *, start: ArrayLike | None = None
+    domain: ConvexSet, movement: Movement | str | None = None, *, start: ArrayLike | None = None
 ) -> SAder:
     r"""The self-tuned ensemble of lazy and greedy descents: what ``auto`` was at first.
 
     Forty experts: :class:`ScaleFree` sigmas in eight scales, each with a memory of no, about 16, 128, 1024, and all rounds.
-    The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default the Euclidean distance.
+    The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default what suits the set.
 
     *Proved:* a bound on what it costs more than any of its experts, on the page Ensembles; and of the experts with a finite
     memory the regret of :class:`MemoryGD` with a scale-free sigma. *Measured:* how near it comes to learners tuned in
@@ -270,7 +262,7 @@ def ensemble_auto(
     [0.0, 0.0, 0.0, 0.0, 1.0]
     """
     _check_domain(domain, "ensemble_auto")
-    movement = _check_movement(domain, L2Movement() if movement is None else movement, "ensemble_auto")
+    movement = _check_movement(domain, movement, "ensemble_auto")
     D = domain.scale
     weight = np.max(movement.weight) * movement.lipschitz(domain.dim)
     paths = [D * (4.0**scale - 1.0) / 2.0 for scale in SCALES]

@@ -13,7 +13,7 @@ from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, Quadra
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.learners import Learner
 from klazy.live import Guards
-from klazy.movement import AsymmetricMovement, Movement, as_movement
+from klazy.movement import AsymmetricMovement, Movement, as_movement, suit_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
 
 COSTS = ("linear", "rewards", "quadratic", "pinball", "log-wealth")
@@ -211,16 +211,9 @@ def _choose_movement(
             wanted = "--movement l1 for --up and --down"
             raise refusal("replay", wanted, "movement", movement, "leave it out")
         return AsymmetricMovement(move_cost, up=1.0 if up is None else up, down=1.0 if down is None else down)
-    return as_movement(movement or _name_movement(domain), "replay", move_cost)
-
-
-def _name_movement(domain: ConvexSet) -> str:
-    """The movement that suits a set."""
-    if isinstance(domain, Simplex | CappedSimplex):
-        return "tv"
-    if isinstance(domain, Box):
-        return "l1"
-    return "l2"
+    if movement is None:
+        return suit_movement(domain, move_cost)
+    return as_movement(movement, "replay", move_cost)
 
 
 def _check_start(domain: ConvexSet, start: Any) -> Array:

@@ -264,7 +264,9 @@ def _find_time_column(table: Table, wanted: str | None) -> str | None:
     for name in names:
         if name.lower() in TIMES:
             return name
-    if names and names[0] == INDEX:
+    if not names:
+        return None
+    if names[0] == INDEX:
         return INDEX
     first = next((batch for batch in table.read_batches() if len(batch)), None)
     if first is None:

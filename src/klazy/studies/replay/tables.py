@@ -132,7 +132,7 @@ class _TextFile(Table):
     def refuse_ragged(self) -> None:
         with _Refusing(self._path), self._path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, delimiter=self.separator)
-            count = len(next(reader))
+            count = len(next(reader, []))
             for row, cells in enumerate(reader, 1):
                 if len(cells) != count and cells:
                     wanted = f"{count} cells in every row"
