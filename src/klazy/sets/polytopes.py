@@ -8,13 +8,15 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import SMALLEST, Array, refusal, rows, vector
 from klazy.sets.base import ConvexSet
+from klazy.sets.vertices import list_vertices
 
 
 class Polytope(ConvexSet):
     r"""The polytope :math:`\{x : A x \le b\}`, which must be bounded and not empty.
 
     Projections need the extra ``klazy[polytope]``. ``reach`` and ``diameter`` are upper bounds, those of the smallest
-    box around the polytope: the exact values are NP-hard. It has no kernel, so learners on it run through ``step``.
+    box around the polytope: the exact values are NP-hard. It has no kernel, so learners on it run through ``step``. The
+    vertices of a small polytope are found once, and kept.
 
     >>> Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], [1.0, 0.0, 0.0]).project([1.0, 1.0])
     array([0.5, 0.5])
@@ -55,6 +57,10 @@ class Polytope(ConvexSet):
         norm = np.where(norm > 0, norm, 1.0)[rows]
         return self.A[rows] / norm[:, None], self.b[rows] / norm
 
+    @cached_property
+    def _identity(self) -> Array:
+        return np.eye(self.dim)
+
     def _linear_programme(self, g: Array) -> Any:
         from scipy.optimize import linprog
 
@@ -90,6 +96,8 @@ class Polytope(ConvexSet):
         return float(np.linalg.norm(sides))
 
     def nearest(self, y: Array) -> Array:
+        if y.ndim == 1:
+            return self._nearest_one(y)
         return np.apply_along_axis(self._nearest_one, -1, y)
 
     def _nearest_one(self, y: Array) -> Array:
@@ -100,15 +108,21 @@ class Polytope(ConvexSet):
                 "Polytope needs daqp, which is not installed; pip install 'klazy[polytope]'."
             ) from missing
         A, b = self._unit_rows
-        x, _, status, _ = solve(np.eye(self.dim), -y, A, b, primal_tol=1e-11)
+        x, _, status, _ = solve(self._identity, -y, A, b, primal_tol=1e-11)
         if status != 1:
             raise ArithmeticError(
                 f"Polytope needs a solvable projection, got daqp status={status}; rescale A and b."
             )
         return x
 
+    @cached_property
+    def _vertices(self) -> Array | None:
+        return list_vertices(*self._unit_rows)
+
     def lowest(self, g: Array) -> Array:
-        return np.apply_along_axis(self._lowest_one, -1, g)
+        if self._vertices is None:
+            return np.apply_along_axis(self._lowest_one, -1, g)
+        return self._vertices[(g @ self._vertices.T).argmin(axis=-1)]
 
     def _lowest_one(self, g: Array) -> Array:
         size = np.abs(g).max()
