@@ -467,8 +467,8 @@ class TestAReplay:
         ]
         assert report.optimum == negative.optimum
 
-    def test_walks_forward_and_replays_several_prices(self, by_step):
-        rows = rows_for("linear", 80)
+    def test_walks_forward_and_replays_several_prices(self):
+        rows = np.random.default_rng(0).normal(1.0, 0.5, (80, 5))
         report = replay(rows, move_cost=[0.1, 1.0], folds=2)
         assert [(fold.first, fold.last) for fold in report.folds] == [(40, 60), (60, 80)]
         alone = replay(rows[:60], move_cost=1.0, train=40 / 60)
