@@ -284,6 +284,7 @@ FAMILIES = examples_of(
     kl.Family,
     [
         kl.Linear(),
+        kl.Rewards(),
         kl.Quadratic(),
         kl.Quadratic(2.5),
         kl.Pinball(),

@@ -25,6 +25,8 @@ from klazy.theory import certify, certify_experts
 
 if _TYPE_CHECKING:
     from klazy.studies import arena as arena
+    from klazy.studies.replay import Report as Report
+    from klazy.studies.replay import replay as replay
     from klazy.studies.sweep import Study as Study
     from klazy.studies.sweep import Sweep as Sweep
     from klazy.studies.sweep import load_sweep as load_sweep
@@ -61,7 +63,8 @@ __all__ += sets.__all__
 
 # They are imported when they are asked for, since they are large or need pydantic; ``from klazy import *`` leaves them out.
 _OF_SWEEPS = ("Study", "Sweep", "load_sweep", "sweep")
-_LATER = ("arena", *_OF_SWEEPS)
+_OF_REPLAYS = ("Report", "replay")
+_LATER = ("arena", *_OF_REPLAYS, *_OF_SWEEPS)
 
 
 def __getattr__(name: str) -> _Any:
@@ -72,6 +75,8 @@ def __getattr__(name: str) -> _Any:
     try:
         if name == "arena":
             return import_module("klazy.studies.arena")
+        if name in _OF_REPLAYS:
+            return getattr(import_module("klazy.studies.replay"), name)
         return getattr(import_module("klazy.studies.sweep"), name)
     except ModuleNotFoundError as missing:
         raise ImportError(
