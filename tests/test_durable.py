@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from klazy.base.checks import Refused
 from klazy.kernels.layout import find_missing_part
 from klazy.live import kept, state
 from klazy.live.checking import check_store
+from klazy.live.opening import revive_agent
 from klazy.live.records import KNOWN, seal_row
 from klazy.live.schema import AGENT_SHIFT, VERSION
 from klazy.live.store import PAGE_BYTES, Store
@@ -1004,3 +1006,51 @@ class TestAnOldFolder:
         with lock_file(folder / "journal", "test", wait=False):
             ended = call_klazy("migrate", folder, file, "eu-west")
         assert ended.stderr.startswith("migrate needs an agent that nobody has open, got folder=")
+
+
+# Deleted agents, tokens and transactions of several agents
+
+
+def test_a_deleted_agent_takes_no_round_in_any_process_until_it_is_restored(tmp_path):
+    file = tmp_path / "decisions.db"
+    learner = kl.GD(kl.Box(0, 1, dim=5), sigma=1.0)
+    with kl.Agent.open(file, learner, engine="step") as agent, kl.Agent.open(file) as other:
+        first = agent.update(np.ones(5), id="a")
+        agent.delete("moved to eu-north")
+        agent.delete("again")
+        for each in (agent, other):
+            with pytest.raises(ValueError, match=r"one that was not deleted, got name='agent'; restore it"):
+                each.update(np.ones(5), retry=True)
+            np.testing.assert_array_equal(each.update(np.ones(5), id="a"), first)  # an answer, no round
+    with kl.Agent.open(file) as agent:
+        with pytest.raises(ValueError, match="not deleted"):
+            agent.update(np.ones(5))
+        agent.restore("back")
+        agent.update(np.ones(5))
+        assert agent.t == 3
+    listed = json.loads(call_klazy("agents", file, "--json").stdout)
+    assert [found["deleted"] for found in listed] == [False]
+    with closing(sqlite3.connect(file)) as rows:
+        changes = rows.execute("SELECT change, note FROM changes WHERE change IN ('delete', 'restore')").fetchall()
+    assert changes == [("delete", "moved to eu-north"), ("restore", "back")]
+    assert call_klazy("check", file).status == 0
+
+
+def test_what_is_written_together_is_there_whole_or_not_at_all(tmp_path):
+    file = tmp_path / "decisions.db"
+    with kl.Agent.open(file, kl.GD(kl.Box(0, 1, dim=5), sigma=1.0), engine="step"):
+        pass
+    store = Store(file)
+    revived = revive_agent(store, store.list_agents()[0], None, "auto", None)
+    with store.together():
+        revived.play(np.ones(5), None, "outer", False)
+        with pytest.raises(ZeroDivisionError), store.together():
+            revived.play(np.ones(5), None, "inner", False)
+            raise ZeroDivisionError
+    assert [row.id for row in store.read_records(1, 0)] == ["outer"]
+    revived = revive_agent(store, store.list_agents()[0], None, "auto", None)
+    with pytest.raises(ZeroDivisionError), store.together():
+        revived.play(np.ones(5), None, "never", False)
+        raise ZeroDivisionError
+    assert [row.id for row in store.read_records(1, 0)] == ["outer"]
+    store.close()

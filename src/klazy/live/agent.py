@@ -178,6 +178,34 @@ class Agent:
 
         self._change(lambda live: resume(live, reason))
 
+    def delete(self, reason: str = "") -> None:
+        """Take no more rounds until :meth:`restore`; the store keeps the history and the name.
+
+        Parameters
+        ----------
+        reason : str, optional
+            What the store keeps as the reason.
+        """
+        from klazy.live.kept import delete
+
+        with self._lock:
+            kept = self._require_store("delete")
+            kept.change(lambda live: None if kept.deleted else delete(reason))
+
+    def restore(self, reason: str = "") -> None:
+        """Take rounds again, after :meth:`delete`, from where the agent was.
+
+        Parameters
+        ----------
+        reason : str, optional
+            What the store keeps as the reason.
+        """
+        from klazy.live.kept import restore
+
+        with self._lock:
+            kept = self._require_store("restore")
+            kept.change(lambda live: restore(reason) if kept.deleted else None)
+
     def _change(self, make: Callable[[Live], Record | None]) -> None:
         with self._lock:
             if self._kept is not None:
@@ -223,7 +251,7 @@ class Agent:
         A damaged file is refused, and so is one of another format. One that was written by another version, or on another kind
         of CPU, is read, with an :class:`~klazy.OtherMachine` warning.
         """
-        about = _unseal(file_path(path, "path", "Agent.load"))
+        about = unseal(file_path(path, "path", "Agent.load").read_bytes(), "Agent.load", path)
         warn_of_another_machine(about, path, stacklevel=2)
         return cls.__new__(cls)._serve(Live.rebuild(about), None)
 
@@ -400,20 +428,19 @@ def seal(about: dict[str, Any]) -> bytes:
     return f'{{"format": {FORMAT}, "checksum": "{checksum}", "agent": {text}}}'.encode()
 
 
-def _unseal(path: Path) -> dict[str, Any]:
+def unseal(data: bytes, owner: str, path: object) -> dict[str, Any]:
     """What :func:`seal` has sealed; a file that differs from it in a single byte is refused."""
-    data = path.read_bytes()
     try:
         file = json.loads(data)
     except (ValueError, RecursionError):
         file = None
     if not isinstance(file, dict) or "format" not in file or not isinstance(file.get("agent", {}), dict):
-        raise refusal("Agent.load", "a file that Agent.save wrote", "path", path, "check the path")
+        raise refusal(owner, "a file that Agent.save wrote", "path", path, "check the path")
     if file["format"] != FORMAT:
         remedy = "load it with the klazy that wrote it"
-        raise refusal("Agent.load", f"a file of format {FORMAT}", "format", repr(file["format"]), remedy)
+        raise refusal(owner, f"a file of format {FORMAT}", "format", repr(file["format"]), remedy)
     about = file.get("agent", {})
     if data != seal(about) or about.keys() - _OPTIONAL != _NEEDED:
         remedy = "it is damaged; restore it from a backup"
-        raise refusal("Agent.load", "a file as Agent.save wrote it", "path", path, remedy)
+        raise refusal(owner, "a file as Agent.save wrote it", "path", path, remedy)
     return about

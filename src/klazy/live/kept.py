@@ -16,10 +16,12 @@ from klazy.live.guards import Guards, GuardState
 from klazy.live.machine import OtherMachine
 from klazy.live.overtaken import Overtaken
 from klazy.live.records import (
+    DELETE,
     FREEZE,
     GUARDS,
     HINTED,
     KNOWN,
+    RESTORE,
     RESUME,
     ROUND,
     Record,
@@ -65,6 +67,7 @@ class Kept:
         self.n = snapshot.n
         self.hitting = snapshot.hitting
         self.switching = snapshot.switching
+        self.deleted = False  # snapshots are taken of agents that are not
         self._due = snapshot.n + SNAPSHOT_ROUNDS
         self._spent = 0.0
         movement: Any = live.learner.own_movement
@@ -88,6 +91,8 @@ class Kept:
             try:
                 if self._torn:
                     self.reload()
+                if self.deleted:
+                    raise self.refuse_deleted()
                 if self.n >= self._due or self._spent > SNAPSHOT_SECONDS:
                     self.take_snapshot()
                     self.prune()
@@ -115,8 +120,8 @@ class Kept:
     def _recall(self, id: str) -> Array | None:
         if not id:
             return None
-        made = self.store.find_decision(self.agent.id, id)
-        return None if made is None else np.frombuffer(made, "<f8").astype(np.float64)
+        row = self.store.find_round(self.agent.id, id)
+        return None if row is None else np.frombuffer(row.decision, "<f8").astype(np.float64)
 
     def _play_plain(self, g: Array) -> Array | None:
         """A round with neither guards, hint nor id, in half the time of :meth:`_play`; None if the gradient does not fit."""
@@ -189,6 +194,8 @@ class Kept:
             record = make(self.live)
             if record is None:
                 return
+            if self.deleted and record.kind != RESTORE:
+                raise self.refuse_deleted()
             decision = self.live.played
             after = self.live.guards_after(record)
             key = self._base | self.n
@@ -201,9 +208,20 @@ class Kept:
             self._torn = True
             self.live.guards, self.live.guarded = after
             self.n += 1
+            self._note_deletion(record.kind)
             self._torn = False
             self._choose_way()
             return
+
+    def _note_deletion(self, kind: int) -> None:
+        if kind in (DELETE, RESTORE):
+            self.deleted = kind == DELETE
+
+    def refuse_deleted(self) -> Refused:
+        """The refusal of what a deleted agent is asked to do."""
+        return refusal(
+            "Agent", "one that was not deleted", "name", repr(self.agent.name), "restore it with agent.restore()"
+        )
 
     # What was kept
 
@@ -220,6 +238,7 @@ class Kept:
         for row in self.store.read_records(self.agent.id, self.n):
             self._torn = True
             replay_row(self.live, row)
+            self._note_deletion(row.kind)
             if self.live.played.tobytes() != row.decision:
                 if not self._is_near(row.decision):
                     wanted = f"record {self.n} of {self.agent.name!r} to follow from those before"
@@ -241,6 +260,16 @@ class Kept:
             return False
         return bool(np.abs(made - here).max() <= ROUNDING * self.live.learner.domain.scale)
 
+    def catch_up(self) -> None:
+        """Take over what other processes have written since, if they have written anything."""
+        if self._torn or self.store.find_last_record(self.agent.id) != self._last:
+            self.reload()
+
+    @property
+    def _last(self) -> int | None:
+        """The number of the last record taken."""
+        return self.n - 1 if self.n else None
+
     def take_snapshot(self) -> None:
         """Keep the present state, so that what came before is not replayed again."""
         about = json.dumps(self.live.about_state())
@@ -261,7 +290,7 @@ class Kept:
         if store.closed or store.inherited:
             return
         try:
-            if not store.read_only and not self._torn and self.n > self._due - SNAPSHOT_ROUNDS:
+            if not store.read_only and not self._torn and not self.deleted and self.n > self._due - SNAPSHOT_ROUNDS:
                 self.take_snapshot()
         except Refused:
             pass  # the file was moved or is full; every round is in it
@@ -295,6 +324,16 @@ def resume(live: Live, reason: str) -> Record | None:
     if not live.require_guards("resume").frozen:
         return None
     return Record(RESUME, np.empty(0), note=reason)
+
+
+def delete(reason: str) -> Record:
+    """The record of a delete."""
+    return Record(DELETE, np.empty(0), note=reason)
+
+
+def restore(reason: str) -> Record:
+    """The record of a restore."""
+    return Record(RESTORE, np.empty(0), note=reason)
 
 
 def guard(live: Live, guards: Guards) -> Record | None:

@@ -41,8 +41,8 @@ def open_agent(
                 "Agent.open", wanted, "name", repr(name), "it is there already; leave the state out"
             )
         if found is None:
-            found = _create(store, name, live)
-        kept = _revive(store, found, learner, engine, keep)
+            found = create_agent(store, name, live)
+        kept = revive_agent(store, found, learner, engine, keep)
         if guards is not None and not read_only:
             kept.change(lambda live: guard(live, guards))
     except BaseException:
@@ -60,7 +60,8 @@ def check_name(name: Any) -> str:
     return name
 
 
-def _create(store: Store, name: str, live: Live | None) -> Listed:
+def create_agent(store: Store, name: str, live: Live | None) -> Listed:
+    """Make an agent, or find the one that another process has made meanwhile."""
     if live is None or store.read_only:
         remedy = "give one, or the name of an agent that is there: klazy agents lists them"
         raise refusal("Agent.open", "a learner for a new agent", "name", repr(name), remedy)
@@ -72,9 +73,10 @@ def _create(store: Store, name: str, live: Live | None) -> Listed:
     return found
 
 
-def _revive(
+def revive_agent(
     store: Store, agent: Listed, learner: Learner[Any] | None, engine: str, keep: int | timedelta | None
 ) -> Kept:
+    """An agent that is there, as it was after its last record."""
     snapshot = store.read_last_snapshot(agent.id)
     live = rebuild(agent, snapshot)
     where = f"{agent.name!r} in {store.path}"
@@ -92,6 +94,6 @@ def _revive(
         raise store.damage(f"record {snapshot.n - 1} of {where}")
     kept = Kept(store, agent, live, snapshot, keep)
     kept.replay()
-    if not store.read_only and not is_of_here:
+    if not store.read_only and not is_of_here and not kept.deleted:
         kept.take_snapshot()
     return kept

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from klazy.learners import Learner
-from klazy.live.records import FREEZE, RESUME
+from klazy.live.records import DELETE, FREEZE, RESTORE, RESUME
 from klazy.live.store import Listed, Store
 
 
@@ -22,6 +22,7 @@ def summarize(store: Store, agent: Listed) -> dict[str, Any]:
     switching = snapshot.switching
     t = snapshot.t
     last = None
+    deleted = False
     before = max(snapshot.n - 1, store.find_first_record(agent.id) or 0)
     for row in store.read_records(agent.id, before):
         last = row.at
@@ -33,6 +34,8 @@ def summarize(store: Store, agent: Listed) -> dict[str, Any]:
         t = row.t + (row.kind < FREEZE)
         if row.kind in (FREEZE, RESUME):
             frozen = row.kind == FREEZE
+        if row.kind in (DELETE, RESTORE):
+            deleted = row.kind == DELETE
     configuration = json.loads(agent.configuration)
     return {
         "name": agent.name,
@@ -45,6 +48,7 @@ def summarize(store: Store, agent: Listed) -> dict[str, Any]:
         "hitting": hitting,
         "switching": switching,
         "frozen": frozen,
+        "deleted": deleted,
     }
 
 

@@ -45,6 +45,16 @@ SNAPSHOTS = """CREATE TABLE snapshots (
   checksum INTEGER NOT NULL
 )"""
 
+# Who may use the service: of a token only its hash is kept. ``agent`` is the one agent that it is for.
+TOKENS = """CREATE TABLE tokens (
+  name TEXT PRIMARY KEY NOT NULL,
+  role TEXT NOT NULL,
+  agent TEXT,
+  hash TEXT NOT NULL UNIQUE,
+  at REAL NOT NULL,
+  checksum INTEGER NOT NULL
+)"""
+
 
 def _sum_bytes() -> str:
     """A float64's eight bytes, whose hexadecimal digits are in ``h``, as one integer."""
@@ -112,11 +122,12 @@ SELECT
   agents.name AS agent,
   records.t AS t,
   {_TIME.format("records.at")} AS time,
-  CASE records.kind WHEN 2 THEN 'freeze' WHEN 3 THEN 'resume' WHEN 4 THEN 'guards' ELSE 'known id' END AS change,
+  CASE records.kind WHEN 2 THEN 'freeze' WHEN 3 THEN 'resume' WHEN 4 THEN 'guards'
+    WHEN 5 THEN 'known id' WHEN 8 THEN 'delete' ELSE 'restore' END AS change,
   coalesce(records.note, records.id) AS note
 FROM records JOIN agents ON agents.id = records.key >> 40
 WHERE records.kind > 1
 UNION ALL
 SELECT name, 1, {_TIME.format("at")}, 'created', configuration FROM agents"""
 
-STATEMENTS = (AGENTS, RECORDS, IDS, SNAPSHOTS, ROUNDS, CHANGES)
+STATEMENTS = (AGENTS, RECORDS, IDS, SNAPSHOTS, TOKENS, ROUNDS, CHANGES)

@@ -35,6 +35,15 @@ _FAILURES = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
 
 
+class StoreFailed(Refused):
+    """The store cannot be read or written; what was given to it may be all right."""
+
+
+def fail(owner: str, condition: str, name: str, value: object, remedy: str) -> StoreFailed:
+    """A failure of the store in the form of a refusal."""
+    return StoreFailed(*refusal(owner, condition, name, value, remedy).args)
+
+
 class TakenError(Exception):
     """The key or the id of a record is in the store already."""
 
@@ -46,6 +55,17 @@ class Listed(NamedTuple):
     name: str
     at: float
     configuration: str
+    checksum: int
+
+
+class Token(NamedTuple):
+    """Who may use the service, and how: ``agent`` is None for all of them, ``hash`` that of the secret."""
+
+    name: str
+    role: str
+    agent: str | None
+    hash: str
+    at: float
     checksum: int
 
 
@@ -197,36 +217,36 @@ class Store:
 
     # What is wrong with the file
 
-    def damage(self, condition: str) -> Refused:
+    def damage(self, condition: str) -> StoreFailed:
         """The refusal of rows that cannot be trusted; they are left as they are."""
         remedy = "it is damaged; restore it from a backup"
-        return refusal(self._owner, condition, "path", self.path, remedy)
+        return fail(self._owner, condition, "path", self.path, remedy)
 
-    def explain(self, failed: Exception) -> Refused:
+    def explain(self, failed: Exception) -> StoreFailed:
         """What SQLite complains about, in one sentence."""
         code = getattr(failed, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
             remedy = "Agent.load reads a file of Agent.save; if it was a database, restore it from a backup"
-            return refusal(self._owner, "a database", "path", self.path, remedy)
+            return fail(self._owner, "a database", "path", self.path, remedy)
         if code in _DAMAGED:
             return self.damage(f"a database that SQLite can read ({failed})")
         if code == sqlite3.SQLITE_BUSY:
             remedy = f"another process has had it for {PATIENCE:g} seconds"
-            return refusal(self._owner, "its turn", "path", self.path, remedy)
-        return refusal(self._owner, "a database that it can read and write", "path", self.path, str(failed))
+            return fail(self._owner, "its turn", "path", self.path, remedy)
+        return fail(self._owner, "a database that it can read and write", "path", self.path, str(failed))
 
     def _require_writer(self) -> None:
         if self.read_only:
-            raise refusal("Agent", "a store that it may write to", "path", self.path, "it is read-only")
+            raise fail("Agent", "a store that it may write to", "path", self.path, "it is read-only")
         self._require_reader()
 
     def _require_reader(self) -> None:
         if self.closed:
             remedy = "it was closed; open the agent again"
-            raise refusal("Agent", "an open store", "path", self.path, remedy)
+            raise fail("Agent", "an open store", "path", self.path, remedy)
         if self.inherited:
             remedy = "this one was forked from that; open the agent here"
-            raise refusal("Agent", "the process that opened it", "path", self.path, remedy)
+            raise fail("Agent", "the process that opened it", "path", self.path, remedy)
 
     def require_place(self) -> None:
         """Refuse to write to a file that was moved, or that another one has replaced."""
@@ -236,7 +256,7 @@ class Store:
             there = None
         if there is None or there.st_ino != self._inode or there.st_dev != self._device:
             remedy = "it was moved, removed or replaced; open the agent again"
-            raise refusal("Agent", "the file that it was opened from", "path", self.path, remedy)
+            raise fail("Agent", "the file that it was opened from", "path", self.path, remedy)
 
     # Agents
 
@@ -274,12 +294,9 @@ class Store:
         One that comes from elsewhere may have records ``before`` and ``after`` that snapshot, without key and checksum, and a
         ``last`` snapshot.
         """
-        self._require_writer()
-        self.require_place()
         ask = self._execute
         try:
-            ask("BEGIN IMMEDIATE")
-            try:
+            with self.together():
                 # a damaged page may hide an agent: then fewer rows are left than ids were given, or an index has lost a name
                 sql = "SELECT count(*), total(name = ?) FROM agents NOT INDEXED"
                 count, named = ask(sql, (name,)).fetchone()
@@ -297,15 +314,33 @@ class Store:
                 self._put_snapshot(agent, len(before), at, *snapshot)
                 if last is not None:
                     self._put_snapshot(agent, len(before) + len(after), at, *last)
-            except BaseException:
-                ask("ROLLBACK")
-                raise
-            ask("COMMIT")
         except sqlite3.IntegrityError:
             return None
+        return agent
+
+    # Tokens
+
+    def add_token(self, name: str, role: str, agent: str | None, hash: str) -> None:
+        """Keep a token; its name must be new."""
+        values = (name, role, agent, hash, time())
+        self._append("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", (*values, checksum_text(*values)))
+
+    def list_tokens(self) -> list[Token]:
+        """All of them, by name."""
+        found = [Token(*row) for row in self._ask("SELECT * FROM tokens ORDER BY name")]
+        for token in found:
+            if not is_whole(checksum_text, token):
+                raise self.damage(f"the row of token {token.name!r} as it was written")
+        return found
+
+    def remove_token(self, name: str) -> bool:
+        """Forget a token; whether there was one."""
+        self._require_writer()
+        self.require_place()
+        try:
+            return self._execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount > 0
         except _FAILURES as failed:
             raise self.explain(failed) from failed
-        return agent
 
     # Records
 
@@ -347,14 +382,14 @@ class Store:
                 yield row
                 key += 1
 
-    def find_decision(self, agent: int, id: str) -> bytes | None:
-        """What was decided in the round of this id, if there was one."""
+    def find_round(self, agent: int, id: str) -> Row | None:
+        """The round of this id, if there was one."""
         sql = f"SELECT {_COLUMNS} FROM records WHERE key >> 40 = ? AND id = ?"
         for found in self._ask(sql, agent, id):
             row = Row(*found)
             if not is_whole(checksum_row, row) or row.key >> AGENT_SHIFT != agent or row.id != id:
                 raise self.damage(f"the record of id {id!r} as it was written")
-            return row.decision
+            return row
         return None
 
     def read_ids(self, agent: int, most: int) -> list[str]:
@@ -375,6 +410,22 @@ class Store:
             if key is not None:
                 return key & ((1 << AGENT_SHIFT) - 1)
         return None
+
+    def find_last_record(self, agent: int) -> int | None:
+        """The number of the last record."""
+        sql = "SELECT max(key) FROM records WHERE key >= ? AND key < ?"
+        for (key,) in self._ask(sql, agent << AGENT_SHIFT, (agent + 1) << AGENT_SHIFT):
+            if key is not None:
+                return key & ((1 << AGENT_SHIFT) - 1)
+        return None
+
+    def list_latest(self) -> list[tuple[str, int, float | None]]:
+        """Of each agent its name, the rounds it has ended, and when it ended the last one."""
+        latest = f"""SELECT {{}} FROM records WHERE kind < 2
+          AND key >= agents.id << {AGENT_SHIFT} AND key < (agents.id + 1) << {AGENT_SHIFT} ORDER BY key DESC LIMIT 1"""
+        t = latest.format("t")
+        at = latest.format("at")
+        return self._ask(f"SELECT name, coalesce(({t}), 0), ({at}) FROM agents")
 
     # Snapshots
 
@@ -438,6 +489,34 @@ class Store:
         self._require_reader()
         try:
             return self._connection.execute(sql, values).fetchall()
+        except _FAILURES as failed:
+            raise self.explain(failed) from failed
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is written while this lasts is one transaction: it is committed at the end, or none of it is.
+
+        One within another is undone alone if it fails.
+        """
+        self._require_writer()
+        self.require_place()
+        inner = self._connection.in_transaction
+        begin = "SAVEPOINT inner" if inner else "BEGIN IMMEDIATE"
+        commit = "RELEASE inner" if inner else "COMMIT"
+        undo = "ROLLBACK TO inner" if inner else "ROLLBACK"
+        try:
+            self._execute(begin)
+            try:
+                yield
+                self._execute(commit)
+            except BaseException:
+                if self._connection.in_transaction:  # and not undone by SQLite itself, as when a disk is full
+                    self._execute(undo)
+                    if inner:
+                        self._execute(commit)
+                raise
+        except sqlite3.IntegrityError:
+            raise
         except _FAILURES as failed:
             raise self.explain(failed) from failed
 
