@@ -1013,7 +1013,7 @@ class TestAnOldFolder:
 
 def test_a_deleted_agent_takes_no_round_in_any_process_until_it_is_restored(tmp_path):
     file = tmp_path / "decisions.db"
-    learner = kl.GD(kl.Box(0, 1, dim=5), sigma=1.0)
+    learner = kl.GD(kl.Simplex(5), sigma=1.0)
     with kl.Agent.open(file, learner, engine="step") as agent, kl.Agent.open(file) as other:
         first = agent.update(np.ones(5), id="a")
         agent.delete("moved to eu-north")
@@ -1038,7 +1038,7 @@ def test_a_deleted_agent_takes_no_round_in_any_process_until_it_is_restored(tmp_
 
 def test_what_is_written_together_is_there_whole_or_not_at_all(tmp_path):
     file = tmp_path / "decisions.db"
-    with kl.Agent.open(file, kl.GD(kl.Box(0, 1, dim=5), sigma=1.0), engine="step"):
+    with kl.Agent.open(file, kl.GD(kl.Simplex(5), sigma=1.0), engine="step"):
         pass
     store = Store(file)
     revived = revive_agent(store, store.list_agents()[0], None, "auto", None)
