@@ -1,0 +1,220 @@
+"""The one thread of a worker that plays rounds: what has piled up is one transaction, and is answered once it is committed.
+
+A worker keeps no state but a cache: any worker serves any agent, and the store decides who was first.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+import numpy as np
+
+from klazy.base.checks import Array, Refused
+from klazy.live.kept import Kept
+from klazy.live.opening import revive_agent
+from klazy.live.overtaken import Overtaken
+from klazy.live.records import check_id
+from klazy.live.store import Store, StoreFailed
+from klazy.serve.problems import Problem, explain, refuse_deleted, refuse_unknown
+
+AT_ONCE = 256  # requests in a transaction at most
+CACHED = 20_000  # agents
+_log = logging.getLogger("klazy.serve")
+
+
+@dataclass(frozen=True)
+class Told:
+    """A round as a request tells it."""
+
+    agent: str
+    g: list[float]
+    hint: list[float] | None = None
+    id: str | int | None = None
+    t: int | None = None
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of it: ``x`` is the decision of round ``t``; what the move cost and which guards acted, if it was played now."""
+
+    t: int
+    x: Array
+    repeated: bool = False
+    moved: float = 0.0
+    guards: str = ""
+
+
+@dataclass
+class _Job:
+    do: Callable[["Desk"], Any]
+    writes: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    value: Any = None
+    error: Exception | None = None
+
+
+class Desk:
+    """The agents of a store, and the thread that alone touches them."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._agents: OrderedDict[str, Kept] = OrderedDict()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="desk")
+        self._thread.start()
+
+    async def ask(self, do: Callable[["Desk"], Any], *, writes: bool = False) -> Any:
+        """What ``do`` returns. What it writes is on disk by then; if it fails, nothing is."""
+        loop = asyncio.get_running_loop()
+        job = _Job(do, writes, loop, loop.create_future())
+        self._jobs.put(job)
+        return await job.future
+
+    def close(self) -> None:
+        """Finish what was asked, and let go of the store."""
+        self._jobs.put(None)
+        self._thread.join()
+        self.store.close()
+
+    def knows(self, name: str) -> bool:
+        """Whether this agent is in the cache."""
+        return name in self._agents
+
+    def _run(self) -> None:
+        while True:
+            group = self._take_group()
+            if not group:
+                return
+            self._work(group)
+            for loop in {job.loop for job in group}:
+                answered = [job for job in group if job.loop is loop]
+                try:
+                    loop.call_soon_threadsafe(_answer, answered)
+                except RuntimeError:  # the loop was closed: nobody waits
+                    _log.warning("answers came after the end", extra={"count": len(answered)})
+
+    def _take_group(self) -> list[_Job]:
+        """What has piled up; nothing at the end."""
+        first = self._jobs.get()
+        group = [] if first is None else [first]
+        while group and len(group) < AT_ONCE:
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                break
+            if job is None:
+                self._jobs.put(None)
+                break
+            group.append(job)
+        return group
+
+    def _work(self, group: list[_Job]) -> None:
+        try:
+            if any(job.writes for job in group):
+                with self.store.together():
+                    for job in group:
+                        self._do(job)
+            else:
+                for job in group:
+                    self._do(job)
+        except Exception as failed:  # nothing of the group is in the store
+            if not isinstance(failed, StoreFailed):
+                _log.exception("a request failed")
+            self._agents.clear()
+            for job in group:
+                job.error = failed
+
+    def _do(self, job: _Job) -> None:
+        try:
+            job.value = job.do(self)
+        except StoreFailed:
+            raise
+        except (Refused, Overtaken, Problem) as refused:
+            job.error = refused
+
+    # What jobs do
+
+    def find(self, name: str) -> Kept:
+        """An agent as it is now, deleted or not."""
+        kept = self._agents.get(name)
+        if kept is None:
+            listed = self.store.find_agent(name)
+            if listed is None:
+                raise refuse_unknown(name)
+            kept = revive_agent(self.store, listed, None, "auto", None)
+            self._agents[name] = kept
+            if len(self._agents) > CACHED:
+                self._agents.popitem(last=False)
+        else:
+            self._agents.move_to_end(name)
+            kept.catch_up()
+        return kept
+
+    def find_present(self, name: str) -> Kept:
+        """An agent as it is now, unless it was deleted."""
+        kept = self.find(name)
+        if kept.deleted:
+            raise refuse_deleted(name)
+        return kept
+
+    def play(self, told: Told) -> Played:
+        """End a round; one whose id was taken before is answered as it was then."""
+        kept = self.find(told.agent)
+        id = "" if told.id is None else check_id(told.id)
+        if id:
+            row = self.store.find_round(kept.agent.id, id)
+            if row is not None:
+                x = np.frombuffer(row.decision, "<f8").astype(np.float64)
+                return Played(row.t + 1, x, repeated=True)
+        if kept.deleted:
+            raise refuse_deleted(told.agent)
+        if told.t is not None and told.t != kept.live.t:
+            words = f"round t={told.t} of {told.agent!r} is not the one under way"
+            remedy = f"play the decision of round t={kept.live.t}"
+            raise Overtaken(f"The service came too late: {words}; {remedy}.")
+        before = kept.switching
+        x = kept.play(told.g, told.hint, id, True)
+        guarded = kept.live.guarded
+        acted = "" if guarded is None else guarded.acted
+        return Played(kept.live.t, x, False, kept.switching - before, acted)
+
+    def play_all(self, rounds: list[Told]) -> list[Played]:
+        """End many rounds, or none of them if one is refused; the refusal says which."""
+        played = []
+        try:
+            with self.store.together():
+                for told in rounds:
+                    played.append(self.play(told))
+        except (Refused, Overtaken, Problem) as refused:
+            for told in rounds[: len(played) + 1]:
+                self._agents.pop(told.agent, None)  # they are ahead of the store
+            raise _name_place(refused, len(played), rounds[len(played)].agent) from refused
+        return played
+
+    def forget(self, name: str) -> None:
+        """Leave an agent out of the cache."""
+        self._agents.pop(name, None)
+
+
+def _name_place(refused: Exception, place: int, agent: str) -> Exception:
+    """The same refusal, with the entry of the request that it is about."""
+    if isinstance(refused, StoreFailed):
+        return refused
+    problem = explain(refused)
+    return Problem(problem.status_code, problem.detail, **problem.more, entry=place, agent=agent)
+
+
+def _answer(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.future.cancelled():
+            continue  # whoever asked is gone; what was committed stays
+        if job.error is None:
+            job.future.set_result(job.value)
+        else:
+            job.future.set_exception(job.error)
