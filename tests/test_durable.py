@@ -30,7 +30,8 @@ from klazy.live import kept, state
 from klazy.live.checking import check_store
 from klazy.live.records import KNOWN, seal_row
 from klazy.live.schema import AGENT_SHIFT, VERSION
-from klazy.live.store import PAGE_BYTES, Store
+from klazy.live.sqlite import PAGE_BYTES
+from klazy.live.store import Store
 from nursery import (
     GRADIENTS,
     GUARDS,
@@ -58,7 +59,7 @@ def file(tmp_path):
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch):
     """Only a loss of power can tell whether a commit was forced to disk; tests/torture counts the calls that do it."""
-    monkeypatch.setattr("klazy.live.store.SYNCS", {"always": "OFF", "batch": "OFF"})
+    monkeypatch.setattr("klazy.live.sqlite.SYNCS", {"always": "OFF", "batch": "OFF"})
 
 
 def store_of(agent):
@@ -240,7 +241,7 @@ with nursery.open_step({str(file)!r}, sync="batch") as agent:
         assert find_faults(file) == []
 
     def test_one_for_itself_lets_nobody_else_in(self, file, monkeypatch):
-        monkeypatch.setattr("klazy.live.store.PATIENCE", 0.01)
+        monkeypatch.setattr("klazy.live.database.PATIENCE", 0.01)
         with open_step(file, shared=False) as agent:
             agent.update(GRADIENTS[0])
             with pytest.raises(
@@ -447,7 +448,7 @@ class TestFaults:
         with open_step(file) as agent:
             for t in range(1, 6):
                 play(agent, t, GRADIENTS[t - 1])
-            connection = store_of(agent)._connection
+            connection = store_of(agent).database._connection
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             connection.execute(f"PRAGMA max_page_count = {pages}")
             taken = 5
@@ -553,8 +554,8 @@ class TestDamage:
         in_store(file, self.ROUNDS)
         store = Store(file)
         row = next(store.read_records(1, 3))
-        store._connection.execute("DELETE FROM records WHERE key = ?", (row.key,))
-        store.append(seal_row(*row._replace(decision=np.zeros(2).tobytes())[:-1]))
+        store.database._connection.execute("DELETE FROM records WHERE key = ?", (row.key,))
+        store.append(seal_row(*row._replace(decision=np.zeros(2).tobytes())[:-1]), store.find_checksum(1, 2))
         store.close()
         assert find_faults(file) == ["round 4 gives another decision than the one that was kept"]
 
@@ -814,17 +815,17 @@ class TestHistory:
             for row in GRADIENTS:
                 agent.update(row)
             store = store_of(agent)
-            execute = store._execute
+            write = store.database.write
 
-            def fail(sql, *values):
+            def fail(sql, rows):
                 if sql.startswith("DELETE FROM records"):
                     raise sqlite3.OperationalError("disk I/O error")
-                return execute(sql, *values)
+                write(sql, rows)
 
-            store._execute = fail
-            with pytest.raises(ValueError, match="disk I/O error"):
-                store.prune(1, 20, None)
-            store._execute = execute
+            with monkeypatch.context() as patched:
+                patched.setattr(store.database, "write", fail)
+                with pytest.raises(ValueError, match="disk I/O error"):
+                    store.prune(1, 20, None)
             now = seen(agent)
         assert find_faults(file) == []
         with open_step(file) as agent:
