@@ -32,7 +32,8 @@ from klazy.live.checking import check_store
 from klazy.live.opening import revive_agent
 from klazy.live.records import KNOWN, seal_row
 from klazy.live.schema import AGENT_SHIFT, VERSION
-from klazy.live.store import PAGE_BYTES, Store
+from klazy.live.sqlite import PAGE_BYTES
+from klazy.live.store import Store
 from nursery import (
     GRADIENTS,
     GUARDS,
@@ -60,7 +61,7 @@ def file(tmp_path):
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch):
     """Only a loss of power can tell whether a commit was forced to disk; tests/torture counts the calls that do it."""
-    monkeypatch.setattr("klazy.live.store.SYNCS", {"always": "OFF", "batch": "OFF"})
+    monkeypatch.setattr("klazy.live.sqlite.SYNCS", {"always": "OFF", "batch": "OFF"})
 
 
 def store_of(agent):
@@ -242,7 +243,7 @@ with nursery.open_step({str(file)!r}, sync="batch") as agent:
         assert find_faults(file) == []
 
     def test_one_for_itself_lets_nobody_else_in(self, file, monkeypatch):
-        monkeypatch.setattr("klazy.live.store.PATIENCE", 0.01)
+        monkeypatch.setattr("klazy.live.database.PATIENCE", 0.01)
         with open_step(file, shared=False) as agent:
             agent.update(GRADIENTS[0])
             with pytest.raises(
@@ -449,7 +450,7 @@ class TestFaults:
         with open_step(file) as agent:
             for t in range(1, 6):
                 play(agent, t, GRADIENTS[t - 1])
-            connection = store_of(agent)._connection
+            connection = store_of(agent).database._connection
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             connection.execute(f"PRAGMA max_page_count = {pages}")
             taken = 5
@@ -555,8 +556,8 @@ class TestDamage:
         in_store(file, self.ROUNDS)
         store = Store(file)
         row = next(store.read_records(1, 3))
-        store._connection.execute("DELETE FROM records WHERE key = ?", (row.key,))
-        store.append(seal_row(*row._replace(decision=np.zeros(2).tobytes())[:-1]))
+        store.database._connection.execute("DELETE FROM records WHERE key = ?", (row.key,))
+        store.append(seal_row(*row._replace(decision=np.zeros(2).tobytes())[:-1]), store.find_checksum(1, 2))
         store.close()
         assert find_faults(file) == ["round 4 gives another decision than the one that was kept"]
 
@@ -816,17 +817,17 @@ class TestHistory:
             for row in GRADIENTS:
                 agent.update(row)
             store = store_of(agent)
-            execute = store._execute
+            write = store.database.write
 
-            def fail(sql, *values):
+            def fail(sql, rows):
                 if sql.startswith("DELETE FROM records"):
                     raise sqlite3.OperationalError("disk I/O error")
-                return execute(sql, *values)
+                write(sql, rows)
 
-            store._execute = fail
-            with pytest.raises(ValueError, match="disk I/O error"):
-                store.prune(1, 20, None)
-            store._execute = execute
+            with monkeypatch.context() as patched:
+                patched.setattr(store.database, "write", fail)
+                with pytest.raises(ValueError, match="disk I/O error"):
+                    store.prune(1, 20, None)
             now = seen(agent)
         assert find_faults(file) == []
         with open_step(file) as agent:
@@ -1041,16 +1042,19 @@ def test_what_is_written_together_is_there_whole_or_not_at_all(tmp_path):
     with kl.Agent.open(file, kl.GD(kl.Simplex(5), sigma=1.0), engine="step"):
         pass
     store = Store(file)
+    def fail_after(id):
+        with store.together():
+            revived.play(np.ones(5), None, id, False)
+            raise ZeroDivisionError
+
     revived = revive_agent(store, store.list_agents()[0], None, "auto", None)
     with store.together():
         revived.play(np.ones(5), None, "outer", False)
-        with pytest.raises(ZeroDivisionError), store.together():
-            revived.play(np.ones(5), None, "inner", False)
-            raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError):
+            fail_after("inner")
     assert [row.id for row in store.read_records(1, 0)] == ["outer"]
     revived = revive_agent(store, store.list_agents()[0], None, "auto", None)
-    with pytest.raises(ZeroDivisionError), store.together():
-        revived.play(np.ones(5), None, "never", False)
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        fail_after("never")
     assert [row.id for row in store.read_records(1, 0)] == ["outer"]
     store.close()

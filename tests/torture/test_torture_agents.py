@@ -43,7 +43,7 @@ def file(tmp_path):
 @pytest.fixture
 def quick_disk(monkeypatch):
     """Nothing is forced to disk: where power does not fail, nothing can tell."""
-    monkeypatch.setattr("klazy.live.store.SYNCS", {"always": "OFF", "batch": "OFF"})
+    monkeypatch.setattr("klazy.live.sqlite.SYNCS", {"always": "OFF", "batch": "OFF"})
 
 
 def in_a_process_of_its_own(call, **environment):
@@ -107,7 +107,7 @@ class TestForcedToDisk:
     @pytest.mark.parametrize(("sync", "level"), [("always", 2), ("batch", 1)])
     def test_the_modes_are_sqlites(self, file, sync, level):
         store = Store(file, sync)
-        ask = store._connection.execute
+        ask = store.database._connection.execute
         assert ask("PRAGMA journal_mode").fetchone() == ("wal",)
         assert ask("PRAGMA synchronous").fetchone() == (level,)
         assert ask("PRAGMA fullfsync").fetchone() == (1,)

@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from time import perf_counter, time
 from typing import Any
@@ -65,6 +66,7 @@ class Kept:
         self._torn = True  # whether a round is being shown, or was when it was interrupted
         self.live = live
         self.n = snapshot.n
+        self._last = self.store.find_checksum(self.agent.id, snapshot.n - 1)  # what the next record must follow
         self.hitting = snapshot.hitting
         self.switching = snapshot.switching
         self.deleted = False  # snapshots are taken of agents that are not
@@ -114,6 +116,8 @@ class Kept:
                     return made
                 if not retry:
                     words = f"round t={now} of {self.agent.name!r} was ended by another process"
+                    if self.live.t <= now:
+                        words = f"the store has gone back, and {self.agent.name!r} with it"
                     remedy = f"play agent.x of round t={self.live.t}, or use retry=True"
                     raise Overtaken(f"Agent.update came too late: {words}; {remedy}.") from None
 
@@ -143,9 +147,10 @@ class Kept:
         numbers = g.tobytes()
         decision = x.tobytes()
         checksum = checksum_plain(key, ROUND, t, at, numbers, decision, hitting, switching)
-        self._append_plain((key, t, at, numbers, decision, hitting, switching, checksum))
+        self._append_plain((key, t, at, numbers, decision, hitting, switching, checksum, self._last))
         self._torn = True
         live.flat = form
+        self._last = checksum
         self.n += 1
         self.hitting += hitting
         self.switching += switching
@@ -177,9 +182,10 @@ class Kept:
         hitting = float(record.numbers[: len(played)].dot(played)) + 0.0
         decision = x.tobytes()
         row = make_row(self._base | self.n, record, live.t, time(), decision, hitting, switching, acted)
-        self.store.append(row)
+        self.store.append(row, self._last)
         self._torn = True
         live.show(form, guarded)
+        self._last = row[-1]
         self.n += 1
         self.hitting += hitting
         self.switching += switching
@@ -201,11 +207,12 @@ class Kept:
             key = self._base | self.n
             row = make_row(key, record, self.live.t, time(), decision.tobytes(), 0.0, 0.0, "")
             try:
-                self.store.append(row)
+                self.store.append(row, self._last)
             except TakenError:
                 self.reload()
                 continue
             self._torn = True
+            self._last = row[-1]
             self.live.guards, self.live.guarded = after
             self.n += 1
             self._note_deletion(record.kind)
@@ -228,9 +235,15 @@ class Kept:
     def reload(self) -> None:
         """Take over what other processes have written since."""
         snapshot = self.store.read_last_snapshot(self.agent.id)
-        if snapshot.n > self.n or self._torn:
+        if snapshot.n > self.n or self._torn or not self._is_there(snapshot):
             self._begin(rebuild(self.agent, snapshot), snapshot)
         self.replay()
+
+    def _is_there(self, snapshot: Snapshot) -> bool:
+        """Whether the store still has what this agent has seen; a database may be restored under it."""
+        if self._last is None:
+            return snapshot.n == self.n
+        return self.store.find_checksum(self.agent.id, self.n - 1) == self._last
 
     def replay(self) -> None:
         """Take the records that follow. Each must give the decision that was made then, up to rounding on another machine."""
@@ -245,6 +258,7 @@ class Kept:
                     raise self.store.damage(wanted)
                 differs = True
             self.n += 1
+            self._last = row.checksum
             self.hitting += row.hitting
             self.switching += row.switching
             self._torn = False
@@ -262,18 +276,16 @@ class Kept:
 
     def catch_up(self) -> None:
         """Take over what other processes have written since, if they have written anything."""
-        if self._torn or self.store.find_last_record(self.agent.id) != self._last:
+        seen = None if self._last is None else (self.n - 1, self._last)
+        if self._torn or self.store.find_last_record(self.agent.id) != seen:
             self.reload()
-
-    @property
-    def _last(self) -> int | None:
-        """The number of the last record taken."""
-        return self.n - 1 if self.n else None
 
     def take_snapshot(self) -> None:
         """Keep the present state, so that what came before is not replayed again."""
         about = json.dumps(self.live.about_state())
-        self.store.put_snapshot(self.agent.id, self.n, self.live.t, self.hitting, self.switching, about)
+        state = (self.live.t, self.hitting, self.switching, about)
+        with suppress(TakenError):  # another process has gone on, and takes its own
+            self.store.put_snapshot(self.agent.id, self.n, self._last, *state)
         self._due = self.n + SNAPSHOT_ROUNDS
         self._spent = 0.0
 

@@ -90,7 +90,7 @@ def revive_agent(
     is_of_here = about["machine"] == describe_machine(live.engine)
     warn_of_another_machine(about, where, stacklevel=4)
     first = store.find_first_record(agent.id)
-    if first is not None and first < snapshot.n and not store.has_record(agent.id, snapshot.n - 1):
+    if first is not None and first < snapshot.n and store.find_checksum(agent.id, snapshot.n - 1) is None:
         raise store.damage(f"record {snapshot.n - 1} of {where}")
     kept = Kept(store, agent, live, snapshot, keep)
     kept.replay()

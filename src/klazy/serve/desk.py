@@ -40,7 +40,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Played:
-    """What came of it: ``x`` is the decision of round ``t``; what the move cost and which guards acted, if it was played now."""
+    """What came of it: ``x`` is the decision of round ``t``. If it was played now: what the move cost, and which guards acted."""
 
     t: int
     x: Array
