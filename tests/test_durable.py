@@ -414,8 +414,8 @@ os.kill(os.getpid(), 9)
     ):
         real = state.Live.show
 
-        def interrupt(live, form, guarded):
-            real(live, form, guarded)
+        def interrupt(live, outcome):
+            real(live, outcome)
             raise KeyboardInterrupt
 
         with open_step(file, guards=guards) as agent:
@@ -1047,13 +1047,13 @@ def test_what_is_written_together_is_there_whole_or_not_at_all(tmp_path):
             revived.play(np.ones(5), None, id, False)
             raise ZeroDivisionError
 
-    revived = revive_agent(store, store.list_agents()[0], None, "auto", None)
+    revived = revive_agent(store, store.list_agents()[0])
     with store.together():
         revived.play(np.ones(5), None, "outer", False)
         with pytest.raises(ZeroDivisionError):
             fail_after("inner")
     assert [row.id for row in store.read_records(1, 0)] == ["outer"]
-    revived = revive_agent(store, store.list_agents()[0], None, "auto", None)
+    revived = revive_agent(store, store.list_agents()[0])
     with pytest.raises(ZeroDivisionError):
         fail_after("never")
     assert [row.id for row in store.read_records(1, 0)] == ["outer"]

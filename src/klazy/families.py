@@ -1,6 +1,7 @@
 """Cost families without data: what a round costs once its row is known."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +30,11 @@ class Family(Config, ABC):
     the rows; :meth:`lowest` is the point that would have been best for such an average, :meth:`expected` what a point would
     have cost a round.
     """
+
+    positive: ClassVar[bool] = False  # whether the numbers of a row must be above zero
+
+    def check(self, dim: int) -> None:
+        """Refuse parameters that do not fit rows of this length."""
 
     @abstractmethod
     def value(self, row: Array, x: Array) -> Array:
@@ -122,6 +128,12 @@ class Pinball(Family):
             prices[name] = price
         self._keep(**prices)
 
+    def check(self, dim: int) -> None:
+        for name, price in (("short", self.short), ("excess", self.excess)):
+            if price.size not in (1, dim):
+                remedy = "give one number, or one per coordinate"
+                raise refusal("Pinball", f"one {name} or {dim} of them", name, price.tolist(), remedy)
+
     def value(self, row: Array, x: Array) -> Array:
         return (self.short * np.maximum(row - x, 0.0) + self.excess * np.maximum(x - row, 0.0)).sum(axis=-1)
 
@@ -166,6 +178,8 @@ class LogWealth(Family):
 
     An average is that of the logarithms: it ranks single assets.
     """
+
+    positive: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._keep()

@@ -201,6 +201,51 @@ class SwitchFee(Movement):
         return np.array([self.tol])
 
 
+# Movements that one word names.
+SHORT_NAMES: dict[str, type[Movement]] = {
+    "l2": L2Movement, "l1": L1Movement, "tv": TVMovement, "fee": SwitchFee
+}  # fmt: skip
+
+
+def as_movement(movement: object, owner: str = "as_movement", weight: ArrayLike = 1.0) -> Movement:
+    """Accept a movement cost, or make one from its short name.
+
+    Parameters
+    ----------
+    movement : Movement or str
+        A movement cost, or ``"l2"``, ``"l1"``, ``"tv"`` or ``"fee"``.
+    owner : str, optional
+        Who needs it, for the message of a refusal.
+    weight : array_like, optional
+        The price of a unit of movement, for a short name. Default: 1.
+
+    Returns
+    -------
+    Movement
+        The movement cost.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+
+    Examples
+    --------
+    >>> from klazy.movement import as_movement
+    >>> as_movement("tv", weight=5.0)
+    TVMovement(weight=5.0)
+    """
+    if isinstance(movement, Movement):
+        return movement
+    if isinstance(movement, str) and movement in SHORT_NAMES:
+        return SHORT_NAMES[movement](weight)
+    if isinstance(movement, str):
+        names = ", ".join(map(repr, SHORT_NAMES))
+        remedy = "write 'l2', or L2Movement(1.0)"
+        raise refusal(owner, f"a movement cost, or one of {names}", "movement", repr(movement), remedy)
+    raise refusal(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
+
+
 def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:
     """A price or one per coordinate, none negative."""
     prices = real_array(value, name, owner)

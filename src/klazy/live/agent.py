@@ -1,7 +1,7 @@
-"""The live object: it holds the state, takes a gradient, and gives the next point."""
+"""The live object: it holds the state, takes the row or the gradient of a round, and gives the next decision."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -11,11 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, file_path, refusal
+from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.machine import warn_of_another_machine
 from klazy.live.records import Record, check_id
+from klazy.live.rows import make_terms
 from klazy.live.state import REMEMBERED, Live
+from klazy.movement import Movement
 
 if TYPE_CHECKING:  # stores, frames and explanations are imported when they are asked for
     from datetime import timedelta
@@ -27,16 +30,46 @@ if TYPE_CHECKING:  # stores, frames and explanations are imported when they are 
 
 FORMAT = 2  # of the file that Agent.save writes
 _NEEDED = {"engine", "machine", "learner", "state"}  # in that file
-_OPTIONAL = {"guards", "guarded", "ids"}
+_OPTIONAL = {"guards", "guarded", "ids", "costs", "columns", "names", "movement", "origin", "account"}
 _FLOAT64 = np.dtype(np.float64)
 
 
 class Agent:
-    """A learner in service: play ``agent.x``, then tell it the gradient there with :meth:`~klazy.Agent.update`.
+    """A learner in service: play its decision, then tell it what happened.
 
-    ``agent.t`` is the round about to be played. ``engine`` is as in :func:`~klazy.run`. ``guards`` are limits on what it plays;
-    without them it plays the learner's points. A saved agent, once loaded, goes on bit for bit as if it had never stopped;
+    Tell it the row of data of the round with :meth:`~klazy.Agent.observe`, if it knows what a row costs, or a gradient of the
+    round's cost with :meth:`~klazy.Agent.update`. A saved agent, once loaded, goes on bit for bit as if it had never stopped;
     one made by :meth:`open` keeps itself on disk. Threads may share an agent: they take turns.
+
+    Parameters
+    ----------
+    learner : Learner
+        Who decides.
+    costs : Family, optional
+        What a row of data costs, such as ``Pinball(short=4.0)``; the agent then takes rows. Default: the family of a learner
+        that is told rows, else none: the agent takes gradients.
+    columns : sequence of str or dict, optional
+        The names of a row's entries, in the order of the coordinates; decisions have the same names. Where they differ, a dict
+        from the names of a row to those of a decision: ``{"demand": "capacity"}``.
+    movement : Movement or str, optional
+        What moving costs, or its short name: ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``. Default: what :func:`~klazy.run` would
+        charge the learner.
+    engine : str, optional
+        As in :func:`~klazy.run`.
+    state : optional
+        Where it begins: the state of a trace or of another agent with this learner.
+    guards : Guards, optional
+        Limits on what it plays. Without them it plays the learner's points.
+    origin : dict, optional
+        Where it was tuned, as plain values. It is kept with the agent and changes nothing.
+
+    Examples
+    --------
+    >>> agent = Agent(GD(Box(0, 100), sigma=0.1), costs=Pinball(short=4.0), columns=["servers"], movement="l1")
+    >>> agent.observe({"servers": 57.0})
+    {'servers': 40.0}
+    >>> agent.hitting, agent.switching
+    (228.0, 40.0)
 
     >>> agent = Agent(KLazyGD(Simplex(3), sigma=2.0, k=8))
     >>> agent.update([1.0, 0.0, 0.0])
@@ -46,9 +79,19 @@ class Agent:
     """
 
     def __init__(
-        self, learner: Learner[Any], *, engine: str = "auto", state: Any = None, guards: Guards | None = None
+        self,
+        learner: Learner[Any],
+        *,
+        costs: Family | None = None,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        movement: Movement | str | None = None,
+        engine: str = "auto",
+        state: Any = None,
+        guards: Guards | None = None,
+        origin: dict[str, Any] | None = None,
     ) -> None:
-        self._serve(Live(learner, engine, state, guards), None)
+        terms = make_terms(learner, costs, columns, movement, origin, "Agent")
+        self._serve(Live(learner, engine, state, guards, terms), None)
 
     def _serve(self, live: Live, kept: "Kept | None") -> Self:
         self._memory = live
@@ -56,7 +99,8 @@ class Agent:
         self.learner = live.learner
         self.engine = live.engine
         self._lock = RLock()  # may be taken again by a signal handler, amid a round
-        self._bare = kept is None and live.guards is None and live.plays_in_one_step
+        plain = kept is None and live.guards is None and not live.terms.takes_rows
+        self._bare = plain and live.plays_in_one_step
         if self._bare:
             self._kernel = live.kernel
             self._flat = live.flat
@@ -91,9 +135,44 @@ class Agent:
             return self._live.x
 
     @property
+    def decision(self) -> Any:
+        """The decision to play now: a dict by column name where names are known, else the point :attr:`x`."""
+        with self._lock:
+            return self._live.terms.name(self._live.x)
+
+    @property
+    def costs(self) -> Family | None:
+        """What a row costs, if the agent takes rows."""
+        return self._live.terms.costs
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of a row's entries, if they are known."""
+        return self._live.terms.columns
+
+    @property
+    def movement(self) -> Movement:
+        """What its moves are charged by."""
+        return self._live.movement
+
+    @property
+    def origin(self) -> dict[str, Any] | None:
+        """Where it was tuned, if that was said."""
+        return self._live.terms.origin
+
+    @property
+    def hitting(self) -> float:
+        """What all rounds so far have cost at the points played, of an agent that takes rows."""
+        account = self._live.account
+        if account is None:
+            raise refusal("Agent", "costs for hitting", "costs", None, "build it with costs=Linear(), say")
+        return account.hitting
+
+    @property
     def switching(self) -> float:
-        """What all moves to the present point cost, weight included, by the movement of the guards."""
-        return self._live.require_guards("switching").paid
+        """What all moves to the present point have cost, price included; the agent must take rows or have guards."""
+        account = self._live.account
+        return self._live.require_guards("switching").paid if account is None else account.switching
 
     def update(
         self,
@@ -102,8 +181,9 @@ class Agent:
         *,
         id: str | int | None = None,
         retry: bool = False,
+        gradient: bool = False,
     ) -> Array:
-        """End the round. Refused input changes nothing.
+        """End the round with a gradient of its cost. Refused input changes nothing.
 
         Parameters
         ----------
@@ -116,6 +196,8 @@ class Agent:
             long ago; in memory the latest 4096 ids are known, and the answer is the present point.
         retry : bool, optional
             If another process has ended the round, apply ``g`` to the one that is under way now.
+        gradient : bool, optional
+            Say that ``g`` is a gradient indeed: an agent that takes rows refuses it otherwise.
 
         Returns
         -------
@@ -140,18 +222,64 @@ class Agent:
                 pass  # not contiguous, or read-only: copied below
         text = "" if id is None else check_id(id)
         with self._lock:
+            self._live.check_gradient(gradient)
             if self._kept is not None:
                 return self._kept.play(g, hint, text, retry)
             if text not in self._memory.ids:
                 self._take(self._memory.check_round(g, hint, text))
             return self._memory.x
 
+    def observe(self, row: Any, *, id: str | int | None = None, retry: bool = False) -> Any:
+        """End the round with its row of data: demands or prices, say. A refused row changes nothing.
+
+        Cost and gradient are worked out at the decision that was played; what the round and the move after it cost is added to
+        :attr:`hitting` and :attr:`switching`.
+
+        Parameters
+        ----------
+        row : dict, pandas.Series, one-row frame or array_like
+            The numbers of the round by column name, or in the order of the columns.
+        id : str or int, optional
+            As in :meth:`update`: a round of an id that was taken before changes nothing.
+        retry : bool, optional
+            As in :meth:`update`: if another process has ended the round, take the row for the one that is under way now.
+
+        Returns
+        -------
+        dict or ndarray
+            The next decision, by column name where names are known.
+
+        Raises
+        ------
+        ValueError
+            If the agent has no costs; if a column is missing, unknown, or holds no finite number.
+        Overtaken
+            If another process has ended the round, without ``retry``.
+
+        Examples
+        --------
+        >>> agent = Agent(MovingAverage(Box([0, 0], [9, 9]), 3), costs=Linear(), columns=["eu", "us"])
+        >>> agent.observe({"us": -1.0, "eu": 0.5})
+        {'eu': 0.0, 'us': 9.0}
+        >>> agent.observe({"us": -1.0})
+        Traceback (most recent call last):
+        klazy.base.checks.Refused: Agent.observe needs all columns 'eu', 'us', got missing='eu'; give every column a number.
+        """
+        text = "" if id is None else check_id(id)
+        with self._lock:
+            terms = self._live.terms
+            if self._kept is not None:
+                return terms.name(self._kept.observe(row, text, retry))
+            if text == "" or text not in self._memory.ids:
+                self._take(self._memory.check_row(row, text))
+            return terms.name(self._memory.x)
+
     def _take(self, record: Record) -> None:
         """Work the round out beside the present state, then show it."""
         if self._bare:  # other threads may play rounds meanwhile, so this one must be a single step, too
             self._kernel(self._flat, record.numbers)
         else:
-            self._memory.show(*self._memory.after(record))
+            self._memory.show(self._memory.after(record))
         self._memory.remember(record.id)
 
     def freeze(self, reason: str = "") -> None:
@@ -262,6 +390,10 @@ class Agent:
         learner: Learner[Any] | None = None,
         *,
         name: str = "agent",
+        costs: Family | None = None,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        movement: Movement | str | None = None,
+        origin: dict[str, Any] | None = None,
         engine: str = "auto",
         state: Any = None,
         guards: Guards | None = None,
@@ -283,6 +415,8 @@ class Agent:
             For a new agent. Where there is one, it may be left out, and must not differ.
         name : str, optional
             Which agent of the file. Default: ``"agent"``.
+        costs, columns, movement, origin : optional
+            As in :class:`Agent`, for a new agent. Where there is one, they may be left out, and must not differ.
         engine : str, optional
             As in :func:`~klazy.run`.
         state : optional
@@ -327,7 +461,8 @@ class Agent:
         """
         from klazy.live.opening import open_agent
 
-        kept = open_agent(path, learner, name, engine, state, guards, sync, keep, read_only, shared)
+        given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin}
+        kept = open_agent(path, learner, name, given, engine, state, guards, sync, keep, read_only, shared)
         return cls.__new__(cls)._serve(kept.live, kept)
 
     def refresh(self) -> Array:
@@ -343,7 +478,7 @@ class Agent:
             return self._live.x
 
     def history(self, last: int | None = None) -> "polars.DataFrame":
-        """What the store keeps of the agent's rounds, as a frame. Each row is a call of :meth:`update`.
+        """What the store keeps of the agent's rounds, as a frame. Each row is a call of :meth:`observe` or :meth:`update`.
 
         Parameters
         ----------
@@ -407,18 +542,28 @@ class Agent:
             raise refusal("Agent", "to live in memory to be copied", "path", self._kept.store.path, remedy)
         with self._lock:
             live = self._memory
-            return live.learner, live.engine, live.state, live.guards, live.guarded, tuple(live.ids)
+            about = live.learner, live.engine, live.state, live.guards, live.terms
+            return *about, live.guarded, live.account, tuple(live.ids)
 
     def __setstate__(self, saved: tuple[Any, ...]) -> None:
-        learner, engine, state, guards, guarded, ids = saved
-        live = Live(learner, engine, state, guards)
+        *about, guarded, account, ids = saved
+        live = Live(*about)
         live.guarded = guarded
+        live.account = account
         live.ids = dict.fromkeys(ids)
         self._serve(live, None)
 
     def __repr__(self) -> str:
+        terms = self._live.terms
+        told = ""
+        if terms.costs is not None:
+            told = f", costs={terms.costs!r}"
+        if terms.columns is not None:
+            told += f", columns={list(terms.columns)}"
+        if terms.movement is not None:
+            told += f", movement={terms.movement!r}"
         guards = "" if self.guards is None else f", guards={self.guards!r}"
-        return f"Agent({self.learner!r}, t={self.t}{guards})"
+        return f"Agent({self.learner!r}, t={self.t}{told}{guards})"
 
 
 def seal(about: dict[str, Any]) -> bytes:

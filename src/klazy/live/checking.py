@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from klazy.live.kept import rebuild, replay_row
 from klazy.live.machine import describe_machine
-from klazy.live.records import HINTED, ROUND
+from klazy.live.records import HINTED, ROUND, Row
 from klazy.live.state import Live
 from klazy.live.store import Listed, Snapshot, Store
 
@@ -57,7 +57,8 @@ def _replay(store: Store, agent: Listed, progress: Counter[str]) -> str | None:
             is_of_here = _is_of(here, later[n])
             live = rebuild(agent, later.pop(n))
         t = live.t
-        replay_row(live, row)
+        told = _find_gradient(live, row)
+        outcome = replay_row(live, row)
         n += 1
         if row.t != t:
             return f"record {n - 1} is of round {row.t}, and not of {t}"
@@ -66,11 +67,23 @@ def _replay(store: Store, agent: Listed, progress: Counter[str]) -> str | None:
             progress["elsewhere"] += not is_of_here
         if is_of_here and live.played.tobytes() != row.decision:
             return f"round {t} gives another decision than the one that was kept"
+        if is_of_here and row.row is not None and outcome is not None:
+            if told != row.numbers:
+                return f"round {t} gives another gradient than the one that was kept"
+            if (outcome.hitting, outcome.switching) != (row.hitting, row.switching):
+                return f"round {t} costs something else than what was kept"
     if n in later:
         fault = _compare(live, later.pop(n), is_of_here)
         if fault is not None:
             return fault
     return f"the records before snapshot {min(later)} are gone" if later else None
+
+
+def _find_gradient(live: Live, row: Row) -> bytes | None:
+    """The gradient of a round of which the row was told, at the point that was played."""
+    if row.row is None or live.terms.costs is None:
+        return None
+    return live.terms.costs.gradient(live.terms.parse(row.row), live.played).tobytes()
 
 
 def _is_of(here: dict[str, str], snapshot: Snapshot) -> bool:

@@ -80,23 +80,21 @@ def _play(live: Live, records: list[Record]) -> _Played:
     rows = []
     hitting_so_far = 0.0
     switching_so_far = 0.0
-    movement: Any = live.learner.own_movement
     for padded in records:
         record = _trim(padded, live.learner.domain.dim)
         t = live.t
-        played = live.x
         hitting = 0.0
         switching = 0.0
         acted = ""
         if record.kind in (FREEZE, RESUME):
             live.guards, live.guarded = live.guards_after(record)
         else:
-            live.show(*live.after(record))
-            hitting = float(record.numbers[: len(played)].dot(played)) + 0.0
-            switching = movement.weight * float(movement.distance(live.played - played))
-            if live.guarded is not None:
-                switching = live.guarded.price
-                acted = live.guarded.acted
+            outcome = live.after(record)
+            live.show(outcome)
+            hitting = outcome.hitting
+            switching = outcome.switching
+            if outcome.guarded is not None:
+                acted = outcome.guarded.acted
         row = make_row(0, record, t, None, live.played.tobytes(), hitting, switching, acted)
         rows.append(row[1:-1])
         hitting_so_far += hitting

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, Refused, refusal
 from klazy.kernels import codes
-from klazy.live.guards import Guards, GuardState
+from klazy.live.guards import Guards
 from klazy.live.machine import OtherMachine
 from klazy.live.overtaken import Overtaken
 from klazy.live.records import (
@@ -30,8 +30,9 @@ from klazy.live.records import (
     checksum_plain,
     make_row,
 )
+from klazy.live.rows import OBSERVE
 from klazy.live.schema import AGENT_SHIFT
-from klazy.live.state import Live
+from klazy.live.state import Live, Outcome
 from klazy.live.store import Listed, Snapshot, Store, TakenError
 
 SNAPSHOT_ROUNDS = 1000  # at most so many are replayed when an agent is opened
@@ -72,7 +73,7 @@ class Kept:
         self.deleted = False  # snapshots are taken of agents that are not
         self._due = snapshot.n + SNAPSHOT_ROUNDS
         self._spent = 0.0
-        movement: Any = live.learner.own_movement
+        movement: Any = live.terms.movement or live.learner.own_movement
         self._weight = movement.weight
         self._distance = movement.distance
         self._shape = (live.learner.domain.dim,)
@@ -81,7 +82,8 @@ class Kept:
 
     def _choose_way(self) -> None:
         """Whether rounds may take the short way."""
-        self._fast = self.live.plays_in_one_step and self.live.guards is None
+        live = self.live
+        self._fast = live.plays_in_one_step and live.guards is None and not live.terms.takes_rows
         if self._fast:
             self._place = self.live.layout.x
 
@@ -89,6 +91,21 @@ class Kept:
 
     def play(self, g: ArrayLike, hint: ArrayLike | None, id: str, retry: bool) -> Array:
         """End the round; the next point. A round whose id is there already is not taken, and answered as it was then."""
+
+        def end() -> Array:
+            if self._fast and not id and type(g) is np.ndarray and g.dtype is _FLOAT64 and hint is None:
+                x = self._play_plain(g)
+                if x is not None:
+                    return x
+            return self._play(lambda live: live.check_round(g, hint, id))
+
+        return self._end_round(end, id, retry, "Agent.update")
+
+    def observe(self, row: Any, id: str, retry: bool) -> Array:
+        """The same for a round of which the row is told."""
+        return self._end_round(lambda: self._play(lambda live: live.check_row(row, id)), id, retry, OBSERVE)
+
+    def _end_round(self, end: Callable[[], Array], id: str, retry: bool, owner: str) -> Array:
         while True:
             try:
                 if self._torn:
@@ -98,11 +115,7 @@ class Kept:
                 if self.n >= self._due or self._spent > SNAPSHOT_SECONDS:
                     self.take_snapshot()
                     self.prune()
-                if self._fast and not id and type(g) is np.ndarray and g.dtype is _FLOAT64 and hint is None:
-                    x = self._play_plain(g)
-                    if x is not None:
-                        return x
-                return self._play(g, hint, id)
+                return end()
             except Refused:
                 made = self._recall(id)
                 if made is None:
@@ -119,7 +132,7 @@ class Kept:
                     if self.live.t <= now:
                         words = f"the store has gone back, and {self.agent.name!r} with it"
                     remedy = f"play agent.x of round t={self.live.t}, or use retry=True"
-                    raise Overtaken(f"Agent.update came too late: {words}; {remedy}.") from None
+                    raise Overtaken(f"{owner} came too late: {words}; {remedy}.") from None
 
     def _recall(self, id: str) -> Array | None:
         if not id:
@@ -157,38 +170,32 @@ class Kept:
         self._torn = False
         return x.copy()
 
-    def _play(self, g: ArrayLike, hint: ArrayLike | None, id: str) -> Array:
+    def _play(self, make: Callable[[Live], Record]) -> Array:
         start = perf_counter()
-        record = self.live.check_round(g, hint, id)
-        form, guarded = self.live.after(record)
+        record = make(self.live)
+        outcome = self.live.after(record)
         self._spent += perf_counter() - start
-        return self._commit(record, form, guarded)
+        return self._commit(record, outcome)
 
     def _measure(self, moved: Array) -> float:
         """What a move costs an agent without guards."""
         return self._weight * float(self._distance(moved))
 
-    def _commit(self, record: Record, form: Any, guarded: GuardState | None) -> Array:
+    def _commit(self, record: Record, outcome: Outcome) -> Array:
         live = self.live
-        played = live.played
-        if guarded is None:
-            x = live.point(form)
-            switching = self._measure(x - played)
-            acted = ""
-        else:
-            x = guarded.x
-            switching = guarded.price
-            acted = guarded.acted
-        hitting = float(record.numbers[: len(played)].dot(played)) + 0.0
+        guarded = outcome.guarded
+        x = live.point(outcome.form) if guarded is None else guarded.x
+        acted = "" if guarded is None else guarded.acted
+        key = self._base | self.n
         decision = x.tobytes()
-        row = make_row(self._base | self.n, record, live.t, time(), decision, hitting, switching, acted)
+        row = make_row(key, record, live.t, time(), decision, outcome.hitting, outcome.switching, acted)
         self.store.append(row, self._last)
         self._torn = True
-        live.show(form, guarded)
+        live.show(outcome)
         self._last = row[-1]
         self.n += 1
-        self.hitting += hitting
-        self.switching += switching
+        self.hitting += outcome.hitting
+        self.switching += outcome.switching
         self._torn = False
         return x.copy()
 
@@ -315,13 +322,16 @@ def rebuild(agent: Listed, snapshot: Snapshot) -> Live:
     return Live.rebuild(json.loads(agent.configuration) | json.loads(snapshot.about))
 
 
-def replay_row(live: Live, row: Row) -> None:
-    """Do to an agent what was done to it."""
+def replay_row(live: Live, row: Row) -> Outcome | None:
+    """Do to an agent what was done to it; the outcome if it was a round."""
     record = row.to_record()
     if record.kind in (ROUND, HINTED):
-        live.show(*live.after(record))
-    elif record.kind != KNOWN:
+        outcome = live.after(record)
+        live.show(outcome)
+        return outcome
+    if record.kind != KNOWN:
         live.guards, live.guarded = live.guards_after(record)
+    return None
 
 
 def freeze(live: Live, reason: str) -> Record | None:

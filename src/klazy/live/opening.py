@@ -8,8 +8,9 @@ from typing import Any
 from klazy.base.checks import refusal
 from klazy.learners import Learner
 from klazy.live.guards import Guards
-from klazy.live.kept import Kept, check_keep, guard, rebuild
+from klazy.live.kept import Kept, check_keep, guard, make_known, rebuild
 from klazy.live.machine import describe_machine, warn_of_another_machine
+from klazy.live.rows import TERMS, make_terms
 from klazy.live.state import Live
 from klazy.live.store import Listed, Store
 
@@ -20,6 +21,7 @@ def open_agent(
     path: str | Path,
     learner: Learner[Any] | None,
     name: str,
+    given: dict[str, Any],
     engine: str,
     state: Any,
     guards: Guards | None,
@@ -28,10 +30,13 @@ def open_agent(
     read_only: bool,
     shared: bool,
 ) -> Kept:
-    """The agent of this name as it was after its last record, or a new one."""
+    """The agent of this name as it was after its last record, or a new one; ``given`` are the terms of :class:`Terms`."""
     check_name(name)
     check_keep(keep)
-    live = None if learner is None else Live(learner, engine, state, guards)
+    live = None
+    if learner is not None:
+        terms = make_terms(learner, owner="Agent.open", **given)
+        live = Live(learner, engine, state, guards, terms)
     store = Store(path, sync, read_only=read_only, shared=shared, new=learner is not None)
     try:
         found = store.find_agent(name)
@@ -42,7 +47,7 @@ def open_agent(
             )
         if found is None:
             found = create_agent(store, name, live)
-        kept = revive_agent(store, found, learner, engine, keep)
+        kept = revive_agent(store, found, learner, given, engine, keep)
         if guards is not None and not read_only:
             kept.change(lambda live: guard(live, guards))
     except BaseException:
@@ -66,7 +71,8 @@ def create_agent(store: Store, name: str, live: Live | None) -> Listed:
         remedy = "give one, or the name of an agent that is there: klazy agents lists them"
         raise refusal("Agent.open", "a learner for a new agent", "name", repr(name), remedy)
     about = json.dumps(live.about_configuration())
-    store.create_agent(name, about, (live.t, 0.0, 0.0, json.dumps(live.about_state())))
+    known = [make_known(id, live.x, live.t) for id in live.ids]
+    store.create_agent(name, about, (live.t, 0.0, 0.0, json.dumps(live.about_state())), known)
     found = store.find_agent(name)  # which another process may have made meanwhile
     if found is None:
         raise store.damage(f"the row of agent {name!r} that was written")
@@ -74,15 +80,26 @@ def create_agent(store: Store, name: str, live: Live | None) -> Listed:
 
 
 def revive_agent(
-    store: Store, agent: Listed, learner: Learner[Any] | None, engine: str, keep: int | timedelta | None
+    store: Store,
+    agent: Listed,
+    learner: Learner[Any] | None = None,
+    given: dict[str, Any] | None = None,
+    engine: str = "auto",
+    keep: int | timedelta | None = None,
 ) -> Kept:
-    """An agent that is there, as it was after its last record."""
+    """An agent that is there, as it was after its last record; what is given must not differ from it."""
+    given = given or dict.fromkeys(TERMS)
     snapshot = store.read_last_snapshot(agent.id)
     live = rebuild(agent, snapshot)
     where = f"{agent.name!r} in {store.path}"
     if learner is not None and learner != live.learner:
         wanted = f"the learner of {where}, {live.learner!r}"
         raise refusal("Agent.open", wanted, "learner", repr(learner), "leave it out, or choose another name")
+    differs = live.terms.find_difference(given, live.learner)
+    if differs is not None:
+        term, here = differs
+        remedy = "leave it out, or choose another name"
+        raise refusal("Agent.open", f"the {term} of {where}, {here!r}", term, repr(given[term]), remedy)
     if engine not in ("auto", live.engine):
         wanted = f"the engine of {where}, {live.engine!r}"
         raise refusal("Agent.open", wanted, "engine", repr(engine), "leave it out")

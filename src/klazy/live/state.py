@@ -2,7 +2,7 @@
 
 import json
 from types import FunctionType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,15 +15,36 @@ from klazy.learners.base import describe_state, rebuild_state
 from klazy.live.guards import Guards, GuardState
 from klazy.live.machine import describe_machine
 from klazy.live.records import DELETE, FREEZE, GUARDS, HINTED, RESTORE, ROUND, Record
+from klazy.live.rows import OBSERVE, Account, Terms, needs_rows
+from klazy.movement import Movement
 
 REMEMBERED = 4096  # ids of rounds, the latest, of an agent in memory
 COPIED_AT_ONCE = 500  # numbers; while NumPy copies more, other threads run
 
 
-class Live:
-    """A learner's state in the form of its engine, the point that guards let it play, and the ids of its latest rounds."""
+class Outcome(NamedTuple):
+    """What a round leads to: the learner's state, in its engine's form, and the guards'; what it cost, and moving after it."""
 
-    def __init__(self, learner: Learner[Any] | None, engine: str, state: Any, guards: Guards | None) -> None:
+    form: Any
+    guarded: GuardState | None
+    hitting: float
+    switching: float
+
+
+class Live:
+    """A learner's state in the form of its engine, the point that guards let it play, and the ids of its latest rounds.
+
+    ``terms`` says what a round costs and how it is named. An agent that takes rows also keeps an ``account`` of its costs.
+    """
+
+    def __init__(
+        self,
+        learner: Learner[Any] | None,
+        engine: str,
+        state: Any,
+        guards: Guards | None,
+        terms: Terms | None = None,
+    ) -> None:
         if not isinstance(learner, Learner):
             raise refusal("Agent", "a learner", "learner", repr(learner), "write Agent(GD(L2Ball(5), 1.0))")
         missing = find_missing_part(learner)
@@ -40,6 +61,8 @@ class Live:
         self.engine = "step" if missing or engine == "step" else "compiled"
         first = learner.init() if state is None else learner.check_state(state, "Agent")
         self._hold(first)
+        self.terms = terms or Terms.check(learner, None, None, None, None)
+        self.account = Account() if self.terms.takes_rows else None
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
         self.ids: dict[str, None] = {}
@@ -64,7 +87,25 @@ class Live:
         """These guards for this learner, or a refusal."""
         if not isinstance(guards, Guards):
             raise refusal("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
-        return guards.fit(self.learner)
+        movement = self.terms.movement
+        if movement is not None and guards.movement not in (None, movement):
+            remedy = "leave out the movement of the guards"
+            raise refusal(
+                "Agent", f"guards with its own movement, {movement!r}", "guards", repr(guards), remedy
+            )
+        if guards.G is not None and guards.above == "clip" and needs_rows(self.learner):
+            remedy = "use above='refuse'"
+            raise refusal(
+                "Agent", "a learner that is told gradients to clip them", "guards", repr(guards), remedy
+            )
+        return guards.replace(movement=guards.movement or movement).fit(self.learner)
+
+    @property
+    def movement(self) -> Movement:
+        """What its moves are charged by."""
+        if self.guards is not None and self.guards.movement is not None:
+            return self.guards.movement
+        return self.terms.movement or self.learner.own_movement
 
     @property
     def state(self) -> Any:
@@ -125,16 +166,57 @@ class Live:
             return Record(ROUND, g, id)
         return Record(HINTED, np.concatenate((g, hint)), id)
 
-    def after(self, record: Record) -> tuple[Any, GuardState | None]:
-        """What :meth:`show` will show once a round is taken: the learner's state, in its engine's form, and the guards'."""
+    def check_gradient(self, meant: bool) -> None:
+        """Refuse a gradient where rows are wanted, unless a gradient is meant and the learner can take it."""
+        if not self.terms.takes_rows:
+            return
+        if needs_rows(self.learner):
+            remedy = "use observe(row)"
+            raise refusal(
+                "Agent.update", "a learner that is told gradients", "costs", self.terms.costs, remedy
+            )
+        if not meant:
+            remedy = "use observe(row), or update(g, gradient=True) if g is a gradient"
+            raise refusal("Agent.update", "an agent that takes gradients", "costs", self.terms.costs, remedy)
+
+    def check_row(self, row: Any, id: str) -> Record:
+        """The record of a round of which the row is told; refused if the terms, the learner or the guards cannot take it."""
+        costs = self.terms.costs
+        if costs is None:
+            remedy = "build it with costs=Linear(), say, or tell it gradients with update(g)"
+            raise refusal(OBSERVE, "costs that say what a row costs", "costs", None, remedy)
+        values = self.terms.read(row, self.learner.domain.dim)
+        x = self.played
+        g = np.asarray(costs.gradient(values, x), dtype=np.float64)
+        hitting = float(costs.value(values, x))
+        if not (np.isfinite(hitting) and np.isfinite(g).all()):
+            raise refusal(OBSERVE, f"a finite cost at {x.tolist()}", "cost", hitting, "check the row")
+        if self.guards is not None:
+            self.guards.admit(g, None)
+        return Record(ROUND, g.copy(), id, row=self.terms.write(values))
+
+    def after(self, record: Record) -> Outcome:
+        """What :meth:`show` will show once a round is taken."""
         d = self.learner.domain.dim
+        played = self.played
         g = record.numbers[:d]
         hint = record.numbers[d:] if record.kind == HINTED else None
+        costs = self.terms.costs
+        hitting = float(g.dot(played)) + 0.0  # SQLite has no -0.0
+        if record.row and costs is not None:
+            row = self.terms.parse(record.row)
+            hitting = float(costs.value(row, played)) + 0.0
+            if needs_rows(self.learner):
+                g = row
         if self.guards is None or self.guarded is None:
-            return self._step(g, hint), None
+            form = self._step(g, hint)
+            movement: Any = self.movement
+            switching = movement.weight * float(movement.distance(self.point(form) - played))
+            return Outcome(form, None, hitting, switching)
         g, hint, clip = self.guards.clip(g, hint)
         form = self._step(g, hint)
-        return form, self.guards.step(self.guarded, self.learner.domain, self.point(form), self.t + 1, clip)
+        guarded = self.guards.step(self.guarded, self.learner.domain, self.point(form), self.t + 1, clip)
+        return Outcome(form, guarded, hitting, guarded.price)
 
     def _step(self, g: Array, hint: Array | None) -> Any:
         """The state after a round; the present one does not change."""
@@ -151,13 +233,16 @@ class Live:
         flat[self.layout.hint] = 0.0
         return flat
 
-    def show(self, form: Any, guarded: GuardState | None) -> None:
+    def show(self, outcome: Outcome) -> None:
         """Take the round of which :meth:`after` told what comes after it."""
-        self.guarded = guarded
+        self.guarded = outcome.guarded
         if self.engine == "step":
-            self._state = form
+            self._state = outcome.form
         else:
-            self.flat = form
+            self.flat = outcome.form
+        if self.account is not None:
+            paid = self.account
+            self.account = Account(paid.hitting + outcome.hitting, paid.switching + outcome.switching)
 
     def guards_after(self, record: Record) -> tuple[Guards | None, GuardState | None]:
         """The guards and their state after a change that is no round; the learner goes on as it is."""
@@ -190,7 +275,7 @@ class Live:
 
     def about_configuration(self) -> dict[str, Any]:
         """What does not change in an agent's life."""
-        return {"engine": self.engine, "learner": self.learner.to_dict()}
+        return {"engine": self.engine, "learner": self.learner.to_dict(), **self.terms.about()}
 
     def about_state(self) -> dict[str, Any]:
         """What does: the machine, the state, the guards and theirs."""
@@ -200,6 +285,8 @@ class Live:
         }
         if self.guards is not None:
             about |= {"guards": self.guards.to_dict(), "guarded": describe_state(self.guarded)}
+        if self.account is not None:
+            about |= {"account": describe_state(self.account)}
         return about
 
     @classmethod
@@ -215,10 +302,14 @@ class Live:
                 f"Agent needs the state of a {type(learner).__name__}, got {held}; the file is damaged."
             )
         guards = Guards.from_dict(about["guards"]) if "guards" in about else None
-        live = cls(learner, about["engine"], state, guards)
+        live = cls(learner, about["engine"], state, guards, Terms.rebuild(learner, about))
         if guards is not None:
             live.guarded = rebuild_state(live.guarded, about.get("guarded"))
             if live.guarded is None:
                 raise ValueError("Agent needs the state of its guards, got none; the file is damaged.")
+        if live.account is not None and "account" in about:
+            live.account = rebuild_state(live.account, about["account"])
+            if live.account is None:
+                raise ValueError("Agent needs the account of its costs, got none; the file is damaged.")
         live.ids = dict.fromkeys(about.get("ids", ()))
         return live

@@ -147,7 +147,7 @@ class Desk:
             listed = self.store.find_agent(name)
             if listed is None:
                 raise refuse_unknown(name)
-            kept = revive_agent(self.store, listed, None, "auto", None)
+            kept = revive_agent(self.store, listed)
             self._agents[name] = kept
             if len(self._agents) > CACHED:
                 self._agents.popitem(last=False)

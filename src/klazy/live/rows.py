@@ -1,0 +1,261 @@
+"""What an agent is told by name: the columns of a row, what a row costs, what moving costs, and where that was tuned."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from klazy.base.checks import Array, number, refusal, vector
+from klazy.families import Family, Linear
+from klazy.learners import Learner
+from klazy.movement import Movement, as_movement
+
+OBSERVE = "Agent.observe"
+TERMS = ("costs", "columns", "movement", "origin")
+SHOWN = 5  # names in a message
+
+
+class Account(NamedTuple):
+    """What an agent's rounds have cost so far, and what its moves have, price included."""
+
+    hitting: float = 0.0
+    switching: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What an agent's rounds cost and how they are named; what is None was left open.
+
+    ``columns`` names the entries of a row, ``names`` those of a decision; mostly they are the same. ``origin`` is where the
+    agent was tuned, as plain values.
+    """
+
+    costs: Family | None = None
+    columns: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
+    movement: Movement | None = None
+    origin: dict[str, Any] | None = None
+
+    @classmethod
+    def check(
+        cls, learner: Learner[Any], costs: Any, columns: Any, movement: Any, origin: Any, owner: str = "Agent"
+    ) -> Self:
+        """The terms for this learner, or a refusal."""
+        dim = learner.domain.dim
+        found = _check_costs(learner, costs, owner)
+        rows, decisions = _check_columns(columns, dim, owner)
+        price = None
+        if movement is not None:
+            price = as_movement(movement, owner)
+            price.check(dim)
+            if not isinstance(price.weight, float):
+                remedy = "write L2Movement(1.0)"
+                raise refusal(owner, "a movement cost with one weight", "movement", repr(movement), remedy)
+        elif found is not None and not isinstance(learner.own_movement.weight, float):
+            remedy = "give movement=L2Movement(1.0), say"
+            own = repr(learner.own_movement)
+            raise refusal(owner, "a movement cost with one weight", "movement", own, remedy)
+        return cls(found, rows, decisions, price, _check_origin(origin, owner))
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether rounds are told by their rows."""
+        return self.costs is not None
+
+    def about(self) -> dict[str, Any]:
+        """These as plain JSON values, without what was left open."""
+        about: dict[str, Any] = {}
+        if self.costs is not None:
+            about["costs"] = self.costs.to_dict()
+        if self.columns is not None and self.names is not None:
+            about["columns"] = list(self.columns)
+            if self.names != self.columns:
+                about["names"] = list(self.names)
+        if self.movement is not None:
+            about["movement"] = self.movement.to_dict()
+        if self.origin is not None:
+            about["origin"] = self.origin
+        return about
+
+    @classmethod
+    def rebuild(cls, learner: Learner[Any], about: dict[str, Any]) -> Self:
+        """What :meth:`about` described."""
+        costs = about.get("costs")
+        movement = about.get("movement")
+        columns = about.get("columns")
+        if columns is not None and "names" in about:
+            columns = dict(zip(columns, about["names"], strict=True))
+        return cls.check(
+            learner,
+            None if costs is None else Family.from_dict(costs),
+            columns,
+            None if movement is None else Movement.from_dict(movement),
+            about.get("origin"),
+        )
+
+    def find_difference(self, given: Mapping[str, Any], learner: Learner[Any]) -> tuple[str, Any] | None:
+        """The first of the terms given that differs from these, with what it is here; what is None was left out."""
+        others = type(self).check(learner, owner="Agent.open", **given)
+        named = (self.columns, self.names)
+        for name in TERMS:
+            here = getattr(self, name)
+            same = (
+                named == (others.columns, others.names)
+                if name == "columns"
+                else here == getattr(others, name)
+            )
+            if given[name] is not None and not same:
+                return name, here
+        return None
+
+    def read(self, row: Any, dim: int) -> Array:
+        """The numbers of a row in the order of the coordinates; a refusal names the column that is wrong."""
+        named = _read_names(row)
+        if named is None:
+            values = vector(row, "row", OBSERVE, dim).copy()
+        elif self.columns is None:
+            if isinstance(row, Mapping):
+                remedy = "build the agent with columns=[...], or give an array"
+                raise refusal(OBSERVE, "columns for a row by name", "columns", None, remedy)
+            values = vector(list(named.values()), "row", OBSERVE, dim)
+        else:
+            values = self._order(named, self.columns)
+        if self.costs is not None and self.costs.positive and not (values > 0.0).all():
+            i = int((values <= 0.0).argmax())
+            name = f"row[{i}]" if self.columns is None else self.columns[i]
+            remedy = "give prices divided by the last ones"
+            raise refusal(OBSERVE, f"numbers above zero for {self.costs}", name, values[i], remedy)
+        return values
+
+    def _order(self, named: Mapping[str, Any], columns: tuple[str, ...]) -> Array:
+        missing = [name for name in columns if name not in named]
+        if missing:
+            remedy = "give every column a number"
+            raise refusal(OBSERVE, f"all columns {_list(columns)}", "missing", _list(missing), remedy)
+        unknown = [name for name in named if name not in columns]
+        if unknown:
+            remedy = "leave it out, or correct its name"
+            raise refusal(OBSERVE, f"columns {_list(columns)} only", "unknown", _list(unknown), remedy)
+        return np.array([number(named[name], name, OBSERVE) for name in columns])
+
+    def write(self, row: Array) -> str:
+        """A row as JSON, which gives every float64 back: an object by column name where there are names, else a list."""
+        values = row.tolist()
+        if self.columns is None:
+            return json.dumps(values)
+        return json.dumps(dict(zip(self.columns, values, strict=True)))
+
+    def parse(self, text: str) -> Array:
+        """What :meth:`write` wrote."""
+        values = json.loads(text)
+        if isinstance(values, dict):
+            values = list(values.values())
+        return np.array(values, dtype=np.float64)
+
+    def name(self, x: Array) -> Any:
+        """A decision by name where there are names, else as it is."""
+        if self.names is None:
+            return x
+        return dict(zip(self.names, x.tolist(), strict=True))
+
+
+def make_terms(
+    learner: Any, costs: Any, columns: Any, movement: Any, origin: Any, owner: str
+) -> Terms | None:
+    """The terms of an agent; None where there is no learner to check them by, which is refused elsewhere."""
+    if not isinstance(learner, Learner):
+        return None
+    return Terms.check(learner, costs, columns, movement, origin, owner)
+
+
+def needs_rows(learner: Learner[Any]) -> bool:
+    """Whether the learner is told rows that are no gradients."""
+    return learner.family not in (None, Linear())
+
+
+def _check_costs(learner: Learner[Any], costs: Any, owner: str) -> Family | None:
+    """The family, by default that of a learner which is told its rows."""
+    if costs is None:
+        return learner.family if needs_rows(learner) else None
+    if not isinstance(costs, Family):
+        remedy = "write costs=Pinball(short=4.0)"
+        if isinstance(getattr(costs, "family", None), Family):
+            remedy = f"write costs={costs.family!r}, the costs without their data"
+        raise refusal(owner, "a cost family", "costs", repr(costs), remedy)
+    if learner.family not in (None, costs):
+        remedy = "give both the same one"
+        raise refusal(
+            owner, f"costs of the learner's family, {learner.family!r}", "costs", repr(costs), remedy
+        )
+    costs.check(learner.domain.dim)
+    return costs
+
+
+def _check_columns(
+    columns: Any, dim: int, owner: str
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """The names of a row's entries and of a decision's."""
+    if columns is None:
+        return None, None
+    wanted = f"{dim} distinct column names, one per coordinate"
+    remedy = (
+        "write columns=['eu', 'us', ...], or {'demand': 'capacity'} where a decision has names of its own"
+    )
+    if isinstance(columns, str) or not isinstance(columns, Sequence | Mapping):
+        if not hasattr(columns, "tolist"):
+            raise refusal(owner, wanted, "columns", repr(columns), remedy)
+        columns = list(columns)  # an array, or the columns of a data frame
+    rows = tuple(map(str, columns))
+    decisions = rows
+    if isinstance(columns, Mapping):
+        decisions = tuple(map(str, columns.values()))
+    for names in (rows, decisions):
+        if len(names) != dim or len(set(names)) != dim or "" in names:
+            raise refusal(owner, wanted, "columns", list(names), remedy)
+    return rows, decisions
+
+
+def _check_origin(origin: Any, owner: str) -> dict[str, Any] | None:
+    if origin is None:
+        return None
+    remedy = "give a dict of plain values"
+    if not isinstance(origin, dict):
+        raise refusal(owner, "an origin that JSON can hold", "origin", repr(origin), remedy)
+    try:
+        return json.loads(json.dumps(origin, allow_nan=False))
+    except (TypeError, ValueError) as failed:
+        raise refusal(owner, "an origin that JSON can hold", "origin", failed, remedy) from None
+
+
+def _read_names(row: Any) -> dict[str, Any] | None:
+    """The entries of a row by name: of a dict, a named tuple, a pandas Series, a frame of one row; None if it has no names."""
+    if isinstance(row, Mapping):
+        entries = list(row.items())
+    elif hasattr(row, "_asdict"):
+        entries = list(row._asdict().items())
+    elif hasattr(row, "columns") and hasattr(row, "shape"):
+        if row.shape[0] != 1:
+            remedy = "tell rounds one by one, in their order"
+            raise refusal(OBSERVE, "one row", "rows", row.shape[0], remedy)
+        first = row.row(0) if hasattr(row, "row") else row.iloc[0].tolist()
+        entries = list(zip(row.columns, first, strict=True))
+    elif hasattr(row, "index") and hasattr(row, "items"):
+        entries = list(row.items())
+    else:
+        return None
+    named = {str(name): value for name, value in entries}
+    if len(named) != len(entries):
+        remedy = "rename one of them"
+        raise refusal(
+            OBSERVE, "column names that differ", "columns", [str(name) for name, _ in entries], remedy
+        )
+    return named
+
+
+def _list(names: Sequence[str]) -> str:
+    """A few names, and how many there are beside them."""
+    shown = ", ".join(map(repr, names[:SHOWN]))
+    rest = len(names) - SHOWN
+    return shown if rest <= 0 else f"{shown} and {rest} more"

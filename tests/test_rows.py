@@ -1,0 +1,269 @@
+"""Agents that take rows: what they pay, what they refuse, and what of it files and stores keep."""
+
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from klazy.base.checks import Refused
+from klazy.live.checking import check_store
+from klazy.live.store import Store
+
+DIM = 3
+COLUMNS = ["eu", "us", "asia"]
+SIMPLEX = kl.Simplex(DIM)
+TV = kl.TVMovement(0.3)
+COSTS = {
+    "linear": (kl.Linear(), kl.LinearCosts),
+    "quadratic": (kl.Quadratic(), kl.QuadraticCosts),
+    "pinball": (kl.Pinball(3.0, 1.0), lambda rows: kl.PinballCosts(rows, 3.0, 1.0)),
+    "log-wealth": (kl.LogWealth(), kl.LogWealthCosts),
+}
+MAKERS = {
+    "GD": lambda family: kl.GD(SIMPLEX, 2.0),
+    "k-lazyGD": lambda family: kl.KLazyGD(SIMPLEX, 2.0, k=4),
+    "ensemble": lambda family: kl.Leader(
+        [kl.LastValue(SIMPLEX, family=family), kl.GD(SIMPLEX, 2.0)], TV, family=family
+    ),
+    "reluctant": lambda family: kl.Reluctant(SIMPLEX, TV, 3, 2.0, family=family),
+    "fixed": lambda family: kl.Fixed(SIMPLEX, start=[0.0, 1.0, 0.0]),
+    "moving average": lambda family: kl.MovingAverage(SIMPLEX, 3, family=family),
+    "last value": lambda family: kl.LastValue(SIMPLEX, family=family),
+    "leader": lambda family: kl.FollowTheLeader(SIMPLEX, family=family),
+    "periodic": lambda family: kl.Periodic(SIMPLEX, 3, 4, family=family),
+    "hold": lambda family: kl.MinimumHold(SIMPLEX, 3, 4, family=family),
+    "dead band": lambda family: kl.DeadBand(SIMPLEX, TV, 3.0, 4, family=family),
+}
+ROWS = np.random.default_rng(7).uniform(0.2, 1.5, (12, DIM))
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "decisions.db"
+
+
+def name_row(row, order=(2, 0, 1)):
+    return {COLUMNS[i]: float(row[i]) for i in order}
+
+
+def make_agent(maker="GD", costs="pinball", **options):
+    family = COSTS[costs][0]
+    return kl.Agent(
+        MAKERS[maker](family), costs=family, columns=COLUMNS, movement=TV, engine="step", **options
+    )
+
+
+def remember(agent):
+    """All that a round could change."""
+    return agent.t, agent.x.tobytes(), agent.hitting, agent.switching, repr(agent.state)
+
+
+@pytest.mark.parametrize("costs", COSTS)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_rows_told_one_by_one_pay_what_a_run_over_them_pays(maker, costs, file):
+    family, with_data = COSTS[costs]
+    learner = MAKERS[maker](family)
+    trace = kl.run(learner, with_data(ROWS), movement=TV, engine="step")
+    agent = make_agent(maker, costs)
+    hitting = 0.0
+    for row, x, paid in zip(ROWS, trace.x, trace.hitting, strict=True):
+        assert agent.x.tobytes() == x.tobytes()
+        made = agent.observe(name_row(row))
+        assert made == dict(zip(COLUMNS, agent.x.tolist(), strict=True)) == agent.decision
+        hitting += paid
+    assert agent.x.tobytes() == trace.state.x.tobytes()
+    # one row at a time, a product may be summed in another order than over all rows at once
+    assert agent.hitting == pytest.approx(hitting, rel=1e-14)
+    last = TV.weight * float(TV.distance(agent.x - trace.x[-1]))  # which a run does not charge: it has ended
+    assert agent.switching == pytest.approx(trace.switching.sum() + last, rel=1e-14)
+
+
+@pytest.mark.parametrize("costs", COSTS)
+@pytest.mark.parametrize("maker", ["GD", "dead band"])
+def test_files_and_stores_go_on_bit_for_bit(maker, costs, file, tmp_path):
+    family = COSTS[costs][0]
+    whole = make_agent(maker, costs, guards=kl.Guards(per_round=0.1))
+    saved = make_agent(maker, costs, guards=kl.Guards(per_round=0.1), origin={"trace": "march.csv"})
+    options = {"costs": family, "columns": COLUMNS, "movement": TV, "engine": "step"}
+    made = whole.decision
+    stored = kl.Agent.open(file, MAKERS[maker](family), guards=kl.Guards(per_round=0.1), **options)
+    for i, row in enumerate(ROWS):
+        if i % 5 == 4:
+            saved.save(tmp_path / "agent.json")
+            saved = kl.Agent.load(tmp_path / "agent.json")
+            stored.close()
+            stored = kl.Agent.open(file)
+        made = whole.observe(row, id=i)
+        assert saved.observe(name_row(row), id=i) == made
+        assert stored.observe(name_row(row), id=i) == made
+    assert remember(saved) == remember(whole) == remember(stored)
+    assert stored.observe(name_row(ROWS[0]), id=0) != made  # as it was decided then
+    history = stored.history()
+    assert [json.loads(row) for row in history["row"]] == [name_row(row, (0, 1, 2)) for row in ROWS]
+    assert sum(history["hitting"]) == whole.hitting
+    stored.close()
+    assert saved.origin == {"trace": "march.csv"}
+    assert (saved.costs, saved.columns, saved.movement) == (family, tuple(COLUMNS), TV)
+    store = Store(file, read_only=True, new=False)
+    assert [checked.fault for checked in check_store(store)] == [None, None]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("hitting = hitting + 1.0", "round 3 costs something else than what was kept"),
+        ("row = replace(row, '0.', '1.')", "round 3 gives another"),
+    ],
+)
+def test_check_finds_a_row_that_does_not_fit(file, change, fault):
+    from klazy.live.records import Row, checksum_row
+
+    with kl.Agent.open(
+        file, kl.GD(SIMPLEX, 2.0), costs=kl.Quadratic(), columns=COLUMNS, engine="step"
+    ) as agent:
+        for row in ROWS[:6]:
+            agent.observe(row / 2)
+    with sqlite3.connect(file) as connection:
+        connection.execute(f"UPDATE records SET {change} WHERE t = 3")
+        (found,) = connection.execute(f"SELECT {', '.join(Row._fields)} FROM records WHERE t = 3").fetchall()
+        connection.execute("UPDATE records SET checksum = ? WHERE t = 3", (checksum_row(*found[:-1]),))
+    connection.close()
+    store = Store(file, read_only=True, new=False)
+    assert fault in list(check_store(store))[1].fault
+    store.close()
+
+
+def test_rows_of_many_kinds_say_the_same():
+    import pandas as pd
+    import polars as pl
+
+    row = ROWS[0]
+    named = name_row(row)
+    frame = pd.DataFrame([named])
+    kinds = (
+        row, row.tolist(), tuple(row.tolist()), named, frame, frame.iloc[0], next(iter(frame.itertuples(index=False))),
+        pl.DataFrame([named]), pl.DataFrame([named]).row(0, named=True),
+    )  # fmt: skip
+    made = [make_agent().observe(kind) for kind in kinds]
+    assert all(each == made[0] for each in made)
+
+
+def test_a_decision_may_have_names_of_its_own(tmp_path):
+    box = kl.Box([0.0, 0.0], [9.0, 9.0])
+    columns = {"demand_eu": "servers_eu", "demand_us": "servers_us"}
+    agent = kl.Agent(kl.GD(box, 1.0), costs=kl.Pinball(2.0), columns=columns, movement="l1")
+    assert agent.observe({"demand_us": 0.0, "demand_eu": 5.0}) == {"servers_eu": 2.0, "servers_us": 0.0}
+    agent.save(tmp_path / "agent.json")
+    assert kl.Agent.load(tmp_path / "agent.json").decision == agent.decision
+
+
+def test_without_names_rows_and_decisions_are_arrays():
+    agent = kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear(), engine="step")
+    x = agent.observe([1.0, 0.0, 0.0])
+    assert isinstance(x, np.ndarray)
+    assert x.tobytes() == agent.x.tobytes()
+    with pytest.raises(Refused, match="needs columns for a row by name"):
+        agent.observe({"eu": 1.0, "us": 0.0, "asia": 0.0})
+
+
+BAD_ROWS = {
+    "Agent.observe needs all columns 'eu', 'us', 'asia', got missing='us', 'asia'; give every column a number.":
+        {"eu": 1.0},
+    "Agent.observe needs columns 'eu', 'us', 'asia' only, got unknown='mars'; leave it out, or correct its name.":
+        name_row(ROWS[0]) | {"mars": 1.0},
+    "Agent.observe needs a finite number us, got us=nan; give a float.": name_row(ROWS[0]) | {"us": np.nan},
+    "Agent.observe needs a finite number us, got us='7'; give a float.": name_row(ROWS[0]) | {"us": "7"},
+    "Agent.observe needs a finite number us, got us=None; give a float.": name_row(ROWS[0]) | {"us": None},
+    "Agent.observe needs shape (3,), got row of shape=(2,); give one number per coordinate.": [1.0, 2.0],
+    "Agent.observe needs numbers above zero for LogWealth(), got us=0.0; give prices divided by the last ones.":
+        name_row(ROWS[0]) | {"us": 0.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", BAD_ROWS)
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_bad_row_is_refused_by_name_and_changes_nothing(message, kept, file):
+    learner = kl.GD(SIMPLEX, 2.0)
+    options = {"costs": kl.LogWealth(), "columns": COLUMNS, "engine": "step"}
+    agent = kl.Agent.open(file, learner, **options) if kept else kl.Agent(learner, **options)
+    agent.observe(ROWS[0])
+    before = remember(agent)
+    with pytest.raises(Refused) as refused:
+        agent.observe(BAD_ROWS[message])
+    assert str(refused.value) == message
+    assert remember(agent) == before
+    agent.close()
+
+
+def open_twice(file, **changed):
+    options = {"costs": kl.Pinball(3.0, 1.0), "columns": COLUMNS, "movement": "tv"}
+    kl.Agent.open(file, kl.GD(SIMPLEX, 2.0), engine="step", **options).close()
+    return kl.Agent.open(file, **changed)
+
+
+MISUSES = {
+    "Agent.update needs an agent that takes gradients, got costs=Linear(); "
+    "use observe(row), or update(g, gradient=True) if g is a gradient.":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear()).update(ROWS[0]),
+    "Agent.update needs a learner that is told gradients, got costs=Quadratic(); use observe(row).":
+        lambda: kl.Agent(kl.LastValue(SIMPLEX, family=kl.Quadratic())).update(ROWS[0], gradient=True),
+    "Agent.observe needs costs that say what a row costs, got costs=None; "
+    "build it with costs=Linear(), say, or tell it gradients with update(g).":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0)).observe(ROWS[0]),
+    "Agent needs a cost family, got costs=LinearCosts(T=12, dim=3); write costs=Linear(), the costs without their data.":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.LinearCosts(ROWS)),  # pyright: ignore[reportArgumentType]
+    "Agent needs a cost family, got costs='linear'; write costs=Pinball(short=4.0).":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs="linear"),  # pyright: ignore[reportArgumentType]
+    "Agent needs costs of the learner's family, Linear(), got costs=Quadratic(); give both the same one.":
+        lambda: kl.Agent(kl.LastValue(SIMPLEX), costs=kl.Quadratic()),
+    "Pinball needs one short or 3 of them, got short=[1.0, 2.0]; give one number, or one per coordinate.":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Pinball([1.0, 2.0])),
+    "Agent needs 3 distinct column names, one per coordinate, got columns=['eu', 'us']; "
+    "write columns=['eu', 'us', ...], or {'demand': 'capacity'} where a decision has names of its own.":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), columns=["eu", "us"]),
+    "Agent needs a movement cost, or one of 'l2', 'l1', 'tv', 'fee', got movement='l3'; write 'l2', or L2Movement(1.0).":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), movement="l3"),
+    "Agent needs a movement cost with one weight, got movement=L2Movement(weight=[1.0, 2.0]); write L2Movement(1.0).":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), movement=kl.L2Movement([1.0, 2.0])),
+    "Agent needs guards with its own movement, TVMovement(), got guards=Guards(movement=L1Movement()); "
+    "leave out the movement of the guards.":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), movement="tv", guards=kl.Guards(movement=kl.L1Movement())),
+    "Agent needs an origin that JSON can hold, got origin=[]; give a dict of plain values.":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), origin=[]),  # pyright: ignore[reportArgumentType]
+    "Agent needs costs for hitting, got costs=None; build it with costs=Linear(), say.":
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0)).hitting,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", MISUSES)
+def test_misuse_is_refused_with_a_remedy(message):
+    with pytest.raises(Refused) as refused:
+        MISUSES[message]()
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"costs": kl.Pinball(2.0, 1.0)}, {"columns": ["eu", "asia", "us"]}, {"movement": "l1"},
+        {"columns": dict(zip(COLUMNS, "abc", strict=True))}, {"origin": {"trace": "may.csv"}},
+    ],
+)  # fmt: skip
+def test_the_terms_of_a_stored_agent_do_not_change(file, changed):
+    (name,) = changed
+    with pytest.raises(Refused, match=f"Agent.open needs the {name} of 'agent' in"):
+        open_twice(file, **changed)
+
+
+def test_the_terms_of_a_stored_agent_may_be_said_again(file):
+    open_twice(file, costs=kl.Pinball(3.0, 1.0), columns=COLUMNS, movement=kl.TVMovement(1.0)).close()
+
+
+def test_a_gradient_that_is_meant_is_taken_and_accounted():
+    agent = make_agent("GD", "pinball")
+    x = agent.x
+    agent.update(ROWS[0], gradient=True)
+    assert agent.hitting == float(ROWS[0] @ x)
