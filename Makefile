@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,polytope,docs,dev]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,polytope,serve,docs,dev]'
 	touch $@
 
 .PHONY: test lint types layers browser tests uncompiled docs torture reproduce reproduction-page bench ensembles studies clean

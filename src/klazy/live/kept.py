@@ -67,7 +67,9 @@ class Kept:
         self._torn = True  # whether a round is being shown, or was when it was interrupted
         self.live = live
         self.n = snapshot.n
-        self._last = self.store.find_checksum(self.agent.id, snapshot.n - 1)  # what the next record must follow
+        self._last = self.store.find_checksum(
+            self.agent.id, snapshot.n - 1
+        )  # what the next record must follow
         self.hitting = snapshot.hitting
         self.switching = snapshot.switching
         self.deleted = False  # snapshots are taken of agents that are not
@@ -234,7 +236,11 @@ class Kept:
     def refuse_deleted(self) -> Refused:
         """The refusal of what a deleted agent is asked to do."""
         return refusal(
-            "Agent", "one that was not deleted", "name", repr(self.agent.name), "restore it with agent.restore()"
+            "Agent",
+            "one that was not deleted",
+            "name",
+            repr(self.agent.name),
+            "restore it with agent.restore()",
         )
 
     # What was kept
@@ -309,7 +315,12 @@ class Kept:
         if store.closed or store.inherited:
             return
         try:
-            if not store.read_only and not self._torn and not self.deleted and self.n > self._due - SNAPSHOT_ROUNDS:
+            if (
+                not store.read_only
+                and not self._torn
+                and not self.deleted
+                and self.n > self._due - SNAPSHOT_ROUNDS
+            ):
                 self.take_snapshot()
         except Refused:
             pass  # the file was moved or is full; every round is in it

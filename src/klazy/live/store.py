@@ -132,6 +132,11 @@ class Store:
             self._check_agent(agent)
         return found
 
+    def count_agents(self) -> int:
+        """How many there are."""
+        ((count,),) = self._ask("SELECT count(*) FROM agents")
+        return count
+
     def find_agent(self, name: str) -> Listed | None:
         """The agent of this name, if there is one."""
         found = self._ask("SELECT * FROM agents WHERE name = ?", name)
@@ -276,6 +281,16 @@ class Store:
             return key & ((1 << AGENT_SHIFT) - 1), checksum
         return None
 
+    def find_changes(self, agent: int, most: int) -> list[Row]:
+        """The latest records that are no rounds, the latest first."""
+        sql = f"""SELECT {_COLUMNS} FROM records WHERE key >= ? AND key < ? AND kind > 1 AND kind <> 5
+        ORDER BY key DESC LIMIT {int(most)}"""
+        rows = [Row(*row) for row in self._ask(sql, agent << AGENT_SHIFT, (agent + 1) << AGENT_SHIFT)]
+        for row in rows:
+            if not is_whole(checksum_row, row):
+                raise self.damage(f"a change of agent {agent} as it was written")
+        return rows
+
     def list_latest(self) -> list[tuple[str, int, float | None]]:
         """Of each agent its name, the rounds it has ended, and when it ended the last one."""
         latest = f"""SELECT {{}} FROM records WHERE kind < 2
@@ -348,6 +363,10 @@ class Store:
         One within another is undone alone if it fails.
         """
         return self.database.together()
+
+    def lock_agents(self, agents: Sequence[int]) -> None:
+        """Within :meth:`together`: nobody else writes records of these agents until it ends."""
+        self.database.lock_agents(agents)
 
     def one_moment(self) -> AbstractContextManager[None]:
         """While this lasts, all that is read is as it was at one moment, whatever others write."""

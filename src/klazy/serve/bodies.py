@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 Number = Annotated[float, Field(strict=True)]
+Row = dict[str, Number] | list[Number]
 Id = Annotated[str, Field(strict=True)] | Annotated[int, Field(strict=True)]
 LEARNER = {
     "class": "klazy.KLazyGD",
@@ -29,22 +30,43 @@ class Update(_Body):
     hint: list[Number] | None = Field(None, description="A guess of the next gradient.")
     id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
     t: int | None = Field(None, description="Take the round only if it is this one.")
+    gradient: bool = Field(False, description="Say that g is a gradient indeed, to an agent that takes rows.")
 
 
-class AgentUpdate(Update):
-    """The same for one of many agents."""
+class Observe(_Body):
+    """The row of data of the round."""
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [{"agent": "eu-west", "g": [1.0, 0.0, 0.0], "id": "2026-11-16T12:00"}]},
+        json_schema_extra={"examples": [{"row": {"eu": 57.0, "us": 31.0}, "id": "2026-11-16T12:00"}]},
+    )
+    row: Row = Field(description="Its numbers by column name, or in the order of the columns.")
+    id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
+    t: int | None = Field(None, description="Take the round only if it is this one.")
+
+
+class AgentRound(_Body):
+    """A round of one of many agents: its gradient or its row."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"agent": "eu-west", "g": [1.0, 0.0, 0.0], "id": "2026-11-16T12:00"}]
+        },
     )
     agent: str
+    g: list[Number] | None = None
+    hint: list[Number] | None = None
+    gradient: bool = False
+    row: Row | None = None
+    id: Id | None = None
+    t: int | None = None
 
 
-class Updates(_Body):
+class Rounds(_Body):
     """Rounds of many agents, which are taken all or not at all."""
 
-    updates: list[AgentUpdate] = Field(min_length=1, max_length=10_000)
+    rounds: list[AgentRound] = Field(min_length=1, max_length=10_000)
 
 
 class Create(_Body):
@@ -52,10 +74,18 @@ class Create(_Body):
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [{"learner": LEARNER, "guards": {"class": "klazy.Guards", "per_round": 0.1}}]},
+        json_schema_extra={
+            "examples": [{"learner": LEARNER, "guards": {"class": "klazy.Guards", "per_round": 0.1}}]
+        },
     )
     learner: dict[str, Any] | None = Field(None, description="A learner of klazy, as to_dict gives it.")
     guards: dict[str, Any] | None = Field(None, description="Guards, as to_dict gives them.")
+    costs: dict[str, Any] | None = Field(
+        None, description="What a row costs: a cost family, as to_dict gives it."
+    )
+    columns: list[str] | dict[str, str] | None = Field(None, description="The names of a row's entries.")
+    movement: dict[str, Any] | str | None = Field(None, description="What moving costs.")
+    origin: dict[str, Any] | None = Field(None, description="Where it was tuned.")
     engine: str = Field("auto", description="auto, compiled or step.")
     format: int | None = Field(None, description="Of a saved agent.")
     checksum: str | None = Field(None, description="Of a saved agent.")
@@ -78,7 +108,10 @@ class Answer(BaseModel):
     agent: str
     t: int = Field(description="The round that the decision is for.")
     x: list[float]
-    repeated: bool = Field(False, description="Whether the round's id was known: this is the decision made then.")
+    decision: dict[str, float] | None = Field(None, description="The same by name, where there are names.")
+    repeated: bool = Field(
+        False, description="Whether the round's id was known: this is the decision made then."
+    )
 
 
 class Answers(BaseModel):
@@ -93,11 +126,10 @@ class Summary(BaseModel):
     name: str
     t: int
     x: list[float]
-    learner: str
+    decision: dict[str, float] | None
+    learner: dict[str, Any]
     engine: str
-    created: str
-    rounds: int
-    last: str | None
+    created: str | None
     hitting: float
     switching: float
     guards: dict[str, Any] | None

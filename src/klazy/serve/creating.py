@@ -5,16 +5,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from klazy.base.checks import refusal
+from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.agent import seal, unseal
 from klazy.live.guards import Guards
-from klazy.live.machine import describe_machine
 from klazy.live.opening import check_name
+from klazy.live.rows import Terms
 from klazy.live.state import Live
+from klazy.movement import Movement
 
 OWNER = "The service"
 MOST_PARTS = 2000  # of a learner: sets, schedules, experts
 MOST_NUMBERS = 10_000_000  # of a learner's state
+_PARTS: dict[str, Any] = {"costs": Family, "movement": Movement, "guards": Guards}
 _SIZES = ("dim", "window", "levels")  # arguments of which memory depends
 
 
@@ -33,20 +36,26 @@ def build_live(about: dict[str, Any], most_dim: int) -> Live:
     if about.get("learner") is None:
         remedy = "send {'learner': learner.to_dict()}, or the file that Agent.save wrote"
         raise refusal(OWNER, "a learner or a saved agent", "learner", None, remedy)
-    for part in (about["learner"], about.get("guards")):
-        _check_parts(part, most_dim)
+    for name in ("learner", *_PARTS):
+        _check_parts(about.get(name), most_dim)
     learner = _build(Learner, about["learner"])
     _check_dim(learner, most_dim)
-    guards = about.get("guards")
-    if guards is not None:
-        guards = _build(Guards, guards)
-    return Live(learner, about["engine"], None, guards)
+    parts = {name: _build_if_given(kind, about.get(name)) for name, kind in _PARTS.items()}
+    terms = Terms.check(
+        learner, parts["costs"], about.get("columns"), parts["movement"], about.get("origin"), OWNER
+    )
+    return Live(learner, about["engine"], None, parts["guards"], terms)
+
+
+def _build_if_given(kind: Any, about: Any) -> Any:
+    """A part of an agent; a movement may be given by its short name."""
+    return _build(kind, about) if isinstance(about, dict) else about
 
 
 def _rebuild_saved(about: dict[str, Any], most_dim: int) -> Live:
     saved = about["agent"]
-    _check_parts(saved.get("learner"), most_dim)
-    _check_parts(saved.get("guards"), most_dim)
+    for name in ("learner", *_PARTS):
+        _check_parts(saved.get(name), most_dim)
     data = seal(saved)
     found = json.loads(data)
     if about.get("checksum") != found["checksum"] or about.get("format") != found["format"]:
@@ -56,15 +65,11 @@ def _rebuild_saved(about: dict[str, Any], most_dim: int) -> Live:
     try:
         live = Live.rebuild(saved)
     except (KeyError, TypeError) as failed:
-        raise refusal(OWNER, "a file as Agent.save wrote it", "agent", repr(failed), "send it as it is") from None
+        raise refusal(
+            OWNER, "a file as Agent.save wrote it", "agent", repr(failed), "send it as it is"
+        ) from None
     _check_dim(live.learner, most_dim)
     return live
-
-
-def is_of_here(about: dict[str, Any]) -> bool:
-    """Whether a saved agent was written by this version on this kind of machine."""
-    saved = about["agent"]
-    return saved["machine"] == describe_machine(saved["engine"])
 
 
 def _build(kind: Any, about: Any) -> Any:
@@ -73,14 +78,22 @@ def _build(kind: Any, about: Any) -> Any:
         return kind.from_dict(about)
     except TypeError as failed:
         remedy = "send what to_dict gives"
-        raise refusal(OWNER, f"a {kind.__name__.lower()} it can build", "class", f"{about.get('class')!r} ({failed})", remedy) from None
+        raise refusal(
+            OWNER,
+            f"a {kind.__name__.lower()} it can build",
+            "class",
+            f"{about.get('class')!r} ({failed})",
+            remedy,
+        ) from None
     except ValueError as failed:
         raise type(failed)(*failed.args) from None
 
 
 def _check_dim(learner: Learner[Any], most: int) -> None:
     if learner.domain.dim > most:
-        raise refusal(OWNER, f"a dimension of at most {most}", "dim", learner.domain.dim, "start it with --dim")
+        raise refusal(
+            OWNER, f"a dimension of at most {most}", "dim", learner.domain.dim, "start it with --dim"
+        )
 
 
 def _check_parts(about: Any, most_dim: int) -> None:
@@ -98,7 +111,9 @@ def _check_parts(about: Any, most_dim: int) -> None:
             if isinstance(value, int | float) and value > 1:
                 numbers = max(numbers, value) if size == "dim" else numbers * value
             if size == "dim" and isinstance(value, int | float) and value > most_dim:
-                raise refusal(OWNER, f"a dimension of at most {most_dim}", "dim", value, "start it with --dim")
+                raise refusal(
+                    OWNER, f"a dimension of at most {most_dim}", "dim", value, "start it with --dim"
+                )
     if count > MOST_PARTS or numbers > MOST_NUMBERS:
         raise refusal(OWNER, "a learner of a reasonable size", "parts", count, "make it smaller")
 

@@ -32,18 +32,24 @@ class Told:
     """A round as a request tells it."""
 
     agent: str
-    g: list[float]
+    g: list[float] | None = None
     hint: list[float] | None = None
+    gradient: bool = False
+    row: Any = None
     id: str | int | None = None
     t: int | None = None
 
 
 @dataclass(frozen=True)
 class Played:
-    """What came of it: ``x`` is the decision of round ``t``. If it was played now: what the move cost, and which guards acted."""
+    """What came of it: ``x`` is the decision of round ``t``, ``decision`` the same by name where there are names.
+
+    If it was played now: what the move cost, and which guards acted.
+    """
 
     t: int
     x: Array
+    decision: Any = None
     repeated: bool = False
     moved: float = 0.0
     guards: str = ""
@@ -52,7 +58,7 @@ class Played:
 @dataclass
 class _Job:
     do: Callable[["Desk"], Any]
-    writes: bool
+    agents: list[str] | None
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     value: Any = None
@@ -69,10 +75,13 @@ class Desk:
         self._thread = Thread(target=self._run, name="desk")
         self._thread.start()
 
-    async def ask(self, do: Callable[["Desk"], Any], *, writes: bool = False) -> Any:
-        """What ``do`` returns. What it writes is on disk by then; if it fails, nothing is."""
+    async def ask(self, do: Callable[["Desk"], Any], *, agents: list[str] | None = None) -> Any:
+        """What ``do`` returns. What it writes is on disk by then; if it fails, nothing is.
+
+        ``agents`` are those that it writes to; None if it only reads.
+        """
         loop = asyncio.get_running_loop()
-        job = _Job(do, writes, loop, loop.create_future())
+        job = _Job(do, agents, loop, loop.create_future())
         self._jobs.put(job)
         return await job.future
 
@@ -116,8 +125,9 @@ class Desk:
 
     def _work(self, group: list[_Job]) -> None:
         try:
-            if any(job.writes for job in group):
+            if any(job.agents is not None for job in group):
                 with self.store.together():
+                    self._lock(group)
                     for job in group:
                         self._do(job)
             else:
@@ -129,6 +139,17 @@ class Desk:
             self._agents.clear()
             for job in group:
                 job.error = failed
+
+    def _lock(self, group: list[_Job]) -> None:
+        """Take the turn of all agents at once, so that two workers never wait for each other."""
+        names = {name for job in group for name in job.agents or ()}
+        ids = []
+        for name in names:
+            kept = self._agents.get(name)
+            found = self.store.find_agent(name) if kept is None else kept.agent
+            if found is not None:
+                ids.append(found.id)
+        self.store.lock_agents(ids)
 
     def _do(self, job: _Job) -> None:
         try:
@@ -171,7 +192,7 @@ class Desk:
             row = self.store.find_round(kept.agent.id, id)
             if row is not None:
                 x = np.frombuffer(row.decision, "<f8").astype(np.float64)
-                return Played(row.t + 1, x, repeated=True)
+                return Played(row.t + 1, x, kept.live.terms.name(x), repeated=True)
         if kept.deleted:
             raise refuse_deleted(told.agent)
         if told.t is not None and told.t != kept.live.t:
@@ -179,10 +200,14 @@ class Desk:
             remedy = f"play the decision of round t={kept.live.t}"
             raise Overtaken(f"The service came too late: {words}; {remedy}.")
         before = kept.switching
-        x = kept.play(told.g, told.hint, id, True)
+        if told.g is None:
+            x = kept.observe(told.row, id, True)
+        else:
+            kept.live.check_gradient(told.gradient)
+            x = kept.play(told.g, told.hint, id, True)
         guarded = kept.live.guarded
         acted = "" if guarded is None else guarded.acted
-        return Played(kept.live.t, x, False, kept.switching - before, acted)
+        return Played(kept.live.t, x, kept.live.terms.name(x), False, kept.switching - before, acted)
 
     def play_all(self, rounds: list[Told]) -> list[Played]:
         """End many rounds, or none of them if one is refused; the refusal says which."""

@@ -18,6 +18,7 @@ from klazy.serve.settings import LOOPBACK, Settings
 from klazy.serve.tokens import EVERYTHING, Buckets, Grant, Keys
 
 OPEN = ("/healthz", "/readyz", "/login", "/openapi.json", "/style.css")  # to everyone
+FORMS = ("/login", "/logout", "/page/")  # which pages send
 COOKIE = "klazy"
 WRONG_RATE = 5.0  # wrong tokens a second that an address may try
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -56,6 +57,7 @@ class Gate:
             try:
                 grant = await self._admit(scope, headers)
                 self._check_size(headers)
+                _check_kind(scope, headers)
             except Problem as problem:
                 response: Any = make_response(problem)
                 if problem.status_code == 401 and "text/html" in headers.get("accept", ""):
@@ -147,7 +149,9 @@ class _Body:
                 message = await self._receive()
         except TimeoutError:
             seconds = f"{self._settings.body_seconds:g} seconds"
-            said = refusal("The service", f"the whole body within {seconds}", "body", "a part", "send it faster")
+            said = refusal(
+                "The service", f"the whole body within {seconds}", "body", "a part", "send it faster"
+            )
             raise Problem(408, str(said), headers=_CLOSE) from None
         self._left -= len(message.get("body", b""))
         if self._left < 0:
@@ -185,11 +189,19 @@ def _check_origin(scope: Scope, headers: Headers) -> None:
         raise Problem(403, str(said))
 
 
+def _check_kind(scope: Scope, headers: Headers) -> None:
+    """Refuse bodies that are not JSON, which is also what a form of another site cannot send."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    if scope["path"].startswith(FORMS) or not has_body or kind == "application/json":
+        return
+    said = refusal("The service", "a body that is JSON", "content-type", repr(kind), "send application/json")
+    raise Problem(415, str(said))
+
+
 def _check_host(headers: Headers) -> None:
     """Without tokens, only who calls this machine by its own name: another name may be a trap for browsers."""
     host = urlsplit(f"//{headers.get('host', '')}").hostname
     if host not in LOOPBACK:
         said = refusal("The service", "a loopback host without tokens", "host", host, "call it as 127.0.0.1")
         raise Problem(403, str(said))
-
-

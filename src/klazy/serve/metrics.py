@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from klazy.serve.desk import Played
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"  # the folder in which several workers keep their counters
+disable_created_metrics()
 Latest = list[tuple[str, int, float | None]]
 
 

@@ -78,4 +78,6 @@ def refuse_unknown(name: str) -> Problem:
 def refuse_deleted(name: str) -> Problem:
     """There was one."""
     remedy = "an admin may restore it"
-    return Problem(410, str(refusal("The service", "an agent that was not deleted", "name", repr(name), remedy)))
+    return Problem(
+        410, str(refusal("The service", "an agent that was not deleted", "name", repr(name), remedy))
+    )

@@ -2,20 +2,26 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
 
+from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
+from klazy.families import LogWealth, Pinball, Quadratic
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.hindsight.optimum import GapNotReached
 from klazy.learners import Learner
+from klazy.live.history import describe_round
 from klazy.live.overview import summarize
 from klazy.live.records import DELETE, FREEZE, GUARDS, HINTED, RESTORE, RESUME, ROUND, Row
+from klazy.live.rows import Terms
 from klazy.live.store import Listed, Store
 from klazy.serve.problems import Problem, refuse_unknown
 
+_CLOSED = (LinearCosts, QuadraticCosts)  # of which the best fixed point is found at once
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Result = TypeVar("Result")
 CHANGES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
 
@@ -84,7 +90,12 @@ class Reader:
         agent = self.find(name)
         rows = self.read(lambda store: store.find_changes(agent.id, last))
         return [
-            {"t": row.t, "time": spell_time(row.at), "change": CHANGES.get(row.kind, ""), "note": row.note or ""}
+            {
+                "t": row.t,
+                "time": spell_time(row.at),
+                "change": CHANGES.get(row.kind, ""),
+                "note": row.note or "",
+            }
             for row in rows
         ]
 
@@ -96,52 +107,68 @@ class Reader:
             said = "The service works out one optimum at a time, got another one under way; try again in a moment."
             raise Problem(503, said, headers={"Retry-After": "2"})
         try:
-            learner = Learner.from_dict(json.loads(agent.configuration)["learner"])
-            return _compare(learner, rounds, with_optimum)
+            return _compare(json.loads(agent.configuration), rounds, with_optimum)
         finally:
             if with_optimum:
                 self._busy.release()
 
 
-def _compare(learner: Any, rounds: list[Row], with_optimum: bool) -> dict[str, Any]:
-    t = [row.t for row in rounds]
+def _compare(configuration: dict[str, Any], rounds: list[Row], with_optimum: bool) -> dict[str, Any]:
     cost = np.cumsum([row.hitting + row.switching for row in rounds])
-    found: dict[str, Any] = {"t": t, "cost": cost.tolist(), "fixed": [], "optimum": None}
+    found: dict[str, Any] = {
+        "t": [row.t for row in rounds],
+        "cost": cost.tolist(),
+        "fixed": None,
+        "optimum": None,
+    }
     if not rounds:
         return found
-    g = np.array([np.frombuffer(row.numbers, "<f8")[: learner.domain.dim] for row in rounds])
-    told = np.cumsum(g, axis=0)
-    lowest = learner.domain.lowest(told)
-    found["fixed"] = (told * lowest).sum(axis=1).tolist()
-    found["fixed_point"] = best_fixed(g, learner.domain).x.tolist()
-    if with_optimum:
-        try:
-            best = offline_optimum(g, learner.domain, learner.own_movement, gap=1e-3, iterations=20_000)
-        except GapNotReached as failed:
-            raise Problem(503, str(failed)) from None
-        found["optimum"] = {"cost": best.cost, "lower_bound": best.lower_bound, "gap": best.gap}
+    learner: Any = Learner.from_dict(configuration["learner"])
+    terms = Terms.rebuild(learner, configuration)
+    costs = _gather_costs(terms, rounds, learner.domain.dim)
+    try:
+        if with_optimum or isinstance(costs, _CLOSED):
+            best = best_fixed(costs, learner.domain, gap=1e-3)
+            paid = np.cumsum(costs.values(np.tile(best.x, (len(rounds), 1))))
+            found["fixed"] = {"x": best.x.tolist(), "cost": paid.tolist()}
+        if with_optimum:
+            movement = terms.movement or learner.own_movement
+            optimum = offline_optimum(costs, learner.domain, movement, gap=1e-3)
+            found["optimum"] = {
+                "cost": optimum.cost,
+                "lower_bound": optimum.lower_bound,
+                "gap": optimum.gap,
+            }
+    except GapNotReached as failed:
+        raise Problem(503, str(failed)) from None
     return found
 
 
-def describe_round(row: Row) -> dict[str, Any]:
-    """A round as plain values."""
-    told = np.frombuffer(row.numbers, "<f8").tolist()
-    made = np.frombuffer(row.decision, "<f8").tolist()
-    d = len(made)
-    return {
-        "t": row.t,
-        "time": spell_time(row.at),
-        "id": row.id,
-        "row": None if row.row is None else json.loads(row.row),
-        "gradient": told[:d],
-        "hint": told[d:] or None,
-        "hitting": row.hitting,
-        "decision": made,
-        "switching": row.switching,
-        "guards": row.guards,
-    }
+def _gather_costs(terms: Terms, rounds: list[Row], dim: int) -> Costs:
+    """What the rounds would have cost elsewhere: by their rows, or else by their gradients."""
+    if terms.costs is None or any(row.row is None for row in rounds):
+        return LinearCosts(np.array([np.frombuffer(row.numbers, "<f8")[:dim] for row in rounds]))
+    told = np.array([terms.parse(row.row or "") for row in rounds])
+    family = terms.costs
+    if isinstance(family, Quadratic):
+        return QuadraticCosts(told, family.weight)
+    if isinstance(family, Pinball):
+        return PinballCosts(told, family.short, family.excess)
+    if isinstance(family, LogWealth):
+        return LogWealthCosts(told)
+    return LinearCosts(told)
+
+
+def describe(row: Row) -> dict[str, Any]:
+    """A round as JSON values."""
+    about = describe_round(row)
+    about["time"] = None if row.at is None else spell_time(row.at)
+    about["row"] = None if row.row is None else json.loads(row.row)
+    return about
 
 
 def spell_time(at: float | None) -> str | None:
-    """Seconds since 1970 as a time."""
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")
+    """Seconds since 1970 as a time, to the microsecond."""
+    if at is None:
+        return None
+    return (EPOCH + timedelta(microseconds=round(at * 1e6))).isoformat(timespec="microseconds")

@@ -1,0 +1,158 @@
+"""The processes of a service: sockets, workers, signals and logs."""
+
+import asyncio
+import json
+import logging
+import logging.config
+import os
+import signal
+import socket
+import tempfile
+import time
+from functools import partial
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.supervisors import Multiprocess
+
+from klazy.base.checks import refusal
+from klazy.live.store import Store
+from klazy.serve.settings import Settings
+
+STOP_SECONDS = 30  # for requests under way when the service is stopped
+IDLE_SECONDS = 30  # for which an idle connection stays open
+HEALTH_SECONDS = 120  # after which a worker that does not answer is replaced; kernels take seconds to compile
+MOST_CONNECTIONS = 2000  # of a worker
+_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """A line of JSON per event."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        about: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        about |= {name: value for name, value in vars(record).items() if name not in _RECORD}
+        if record.exc_info:
+            about["trace"] = self.formatException(record.exc_info)
+        return json.dumps(about, default=str)
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """HTTP that hangs up on whoever takes too long to send the head of a request."""
+
+    seconds = 10.0
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self._wait()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._timer is None:
+            self._wait()
+
+    def on_headers_complete(self) -> None:
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._timer = self.loop.call_later(self.seconds, self._hang_up)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _hang_up(self) -> None:
+        self._timer = None
+        self.transport.close()
+
+
+def serve(settings: Settings) -> None:
+    """Serve until the process is told to stop; requests under way are finished first."""
+    settings.check()
+    Store(settings.store, settings.sync, owner="serve").close()  # made if need be, or refused here
+    _leave_signals()
+    listening = _listen(settings)
+    with tempfile.TemporaryDirectory(prefix="klazy-serve-") as folder:
+        if settings.workers > 1:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # before the workers import prometheus_client
+        config = _configure(settings)
+        host, port = listening.getsockname()[:2]
+        logging.config.dictConfig(config.log_config)  # pyright: ignore[reportArgumentType]
+        logging.getLogger("klazy.serve").info(
+            "serving",
+            extra={"host": host, "port": port, "workers": settings.workers, "tokens": not settings.insecure},
+        )
+        if settings.workers > 1:
+            Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listening]).run()
+        else:
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+def _configure(settings: Settings) -> uvicorn.Config:
+    from klazy.serve.app import make_app
+
+    PatientProtocol.seconds = settings.header_seconds
+    return uvicorn.Config(
+        partial(make_app, settings),  # pyright: ignore[reportArgumentType]
+        factory=True,
+        http=PatientProtocol,
+        ws="none",
+        lifespan="on",
+        workers=settings.workers,
+        access_log=False,  # the gate writes one, without query strings
+        server_header=False,
+        log_config=_describe_logs(settings.log_level),
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_worker_healthcheck=HEALTH_SECONDS,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
+
+
+def _describe_logs(level: str) -> dict[str, Any]:
+    loggers: dict[str, Any] = {"uvicorn": {"level": level.upper()}, "uvicorn.access": {"level": "CRITICAL"}}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": JsonFormatter}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+        "root": {"handlers": ["stderr"], "level": level.upper()},
+        "loggers": loggers,
+    }
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as failed:
+        listening.close()
+        where = f"{settings.host}:{settings.port}"
+        raise refusal(
+            "serve", "an address that is free", "address", where, failed.strerror or "choose another"
+        ) from None
+    listening.set_inheritable(True)
+    return listening
+
+
+def _leave_signals() -> None:
+    """Let the server answer Ctrl-C and SIGTERM, not the command, which would end at once."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
