@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from klazy.base.checks import refusal
+from klazy.base.checks import Refused, refusal
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.agent import seal, unseal
@@ -86,7 +86,7 @@ def _build(kind: Any, about: Any) -> Any:
             remedy,
         ) from None
     except ValueError as failed:
-        raise type(failed)(*failed.args) from None
+        raise Refused(*failed.args) from None
 
 
 def _check_dim(learner: Learner[Any], most: int) -> None:

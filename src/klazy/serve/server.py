@@ -85,11 +85,11 @@ def serve(settings: Settings) -> None:
     settings.check()
     Store(settings.store, settings.sync, owner="serve").close()  # made if need be, or refused here
     _leave_signals()
-    listening = _listen(settings)
+    listening = listen(settings)
     with tempfile.TemporaryDirectory(prefix="klazy-serve-") as folder:
         if settings.workers > 1:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # before the workers import prometheus_client
-        config = _configure(settings)
+        config = configure(settings, describe_logs(settings.log_level))
         host, port = listening.getsockname()[:2]
         logging.config.dictConfig(config.log_config)  # pyright: ignore[reportArgumentType]
         logging.getLogger("klazy.serve").info(
@@ -102,7 +102,8 @@ def serve(settings: Settings) -> None:
             uvicorn.Server(config).run(sockets=[listening])
 
 
-def _configure(settings: Settings) -> uvicorn.Config:
+def configure(settings: Settings, logs: dict[str, Any] | None) -> uvicorn.Config:
+    """The server of one worker."""
     from klazy.serve.app import make_app
 
     PatientProtocol.seconds = settings.header_seconds
@@ -115,7 +116,7 @@ def _configure(settings: Settings) -> uvicorn.Config:
         workers=settings.workers,
         access_log=False,  # the gate writes one, without query strings
         server_header=False,
-        log_config=_describe_logs(settings.log_level),
+        log_config=logs,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
         timeout_worker_healthcheck=HEALTH_SECONDS,
@@ -123,7 +124,8 @@ def _configure(settings: Settings) -> uvicorn.Config:
     )
 
 
-def _describe_logs(level: str) -> dict[str, Any]:
+def describe_logs(level: str) -> dict[str, Any]:
+    """Lines of JSON on standard error."""
     loggers: dict[str, Any] = {"uvicorn": {"level": level.upper()}, "uvicorn.access": {"level": "CRITICAL"}}
     return {
         "version": 1,
@@ -135,7 +137,8 @@ def _describe_logs(level: str) -> dict[str, Any]:
     }
 
 
-def _listen(settings: Settings) -> socket.socket:
+def listen(settings: Settings) -> socket.socket:
+    """The socket that workers share."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
