@@ -170,8 +170,8 @@ def measure_yardstick(folder: Path, seconds: float, cores: set[int], sync: str) 
     script.write_text(YARDSTICK)
     level = {"always": "FULL", "batch": "NORMAL"}[sync]
     with run_server([str(script), str(port), str(folder / f"rows-{sync}.db"), level], port, cores):
-        measure(port, make_updates, CLIENTS, 2.0, "warm", ["a"])
-        return measure(port, make_updates, CLIENTS, seconds, "run", ["a"])
+        measure(port, make_updates, CLIENTS, 2.0, f"warm{time.time()}", ["a"])
+        return measure(port, make_updates, CLIENTS, seconds, f"run{time.time()}", ["a"])
 
 
 def main() -> None:
@@ -188,6 +188,7 @@ def main() -> None:
             found = measure_service(f"{folder}/{sync}.db", 1, options.seconds, ours, sync, bulk=True)
             again = measure_yardstick(Path(folder), options.seconds, ours, sync)
             yardstick = max(rows, again)
+            print(rows, again, found, file=sys.stderr)
             print(f"SQLite, sync={sync}: updates a second / those of an endpoint that writes one row: "
                   f"{found['single'] / yardstick:.2f} (wanted: 0.5)")  # fmt: skip
             print(f"SQLite, sync={sync}: agents a second in requests of {AGENTS} / single updates: "

@@ -222,7 +222,7 @@ BODIES = {
     "freeze": {},
     "resume": {},
     "restore": {},
-    "/rounds": {"rounds": [{"agent": "{}", "g": [0.0] * 5}]},
+    "/rounds": {"rounds": [{"agent": "AGENT", "g": [0.0] * 5}]},
 }
 
 
@@ -235,7 +235,7 @@ def test_every_path_asks_for_its_role_and_its_agent(agent, served):
         body = BODIES.get(path.rpartition("/")[2], BODIES.get(path))
         if method == "PUT":
             body = {"learner": LEARNER.to_dict(), "engine": "step"}
-        text = None if body is None else json.dumps(body).replace("{}", agent.name)
+        text = None if body is None else json.dumps(body).replace("AGENT", agent.name)
         place = path.format(agent.name)
         for role in ("reader", "writer", "admin"):
             status = served.ask(method, place, role=role, content=text).status_code
@@ -309,7 +309,8 @@ def test_a_role_may_do_what_lower_roles_may_on_its_agent_only():
 
 
 REFUSED = {
-    "empty": ("", 422, "field required"),
+    "empty": ("", 400, "a body that is JSON"),
+    "no g": ("{}", 422, "field required"),
     "cut": ("{", 400, "a body that is JSON"),
     "deep": ("[" * 100_000, 400, ""),
     "deep in g": ('{"g": ' + "[" * 20_000 + "]" * 20_000 + "}", None, ""),

@@ -61,7 +61,7 @@ __all__ += movement.__all__
 __all__ += schedules.__all__
 __all__ += sets.__all__
 
-# They are imported when they are asked for, since they are large or need more packages; ``from klazy import *`` leaves them out.
+# They are imported when they are asked for, as they are large or need more packages; ``from klazy import *`` leaves them out.
 _OF_SWEEPS = ("Study", "Sweep", "load_sweep", "sweep")
 _OF_SERVICES = ("Client", "RemoteAgent")
 _LATER = ("arena", *_OF_SERVICES, *_OF_SWEEPS)

@@ -69,6 +69,10 @@ class Database(ABC):
         """A statement for each of these rows, within a transaction."""
 
     @abstractmethod
+    def has_changed(self) -> bool:
+        """Whether others may have written since this was asked last."""
+
+    @abstractmethod
     def lock_agents(self, agents: Sequence[int]) -> None:
         """Within a transaction: nobody else writes records of these agents until it ends."""
 

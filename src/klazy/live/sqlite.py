@@ -65,6 +65,7 @@ class SqliteDatabase(Database):
         self._inode = there.st_ino
         self._device = there.st_dev
         self._execute = self._connection.cursor().execute
+        self._version: int | None = None  # of the data, when it was asked for last
 
     def _check_place(self, may_make: bool) -> None:
         if self.path.is_dir():
@@ -221,6 +222,13 @@ class SqliteDatabase(Database):
 
     def write(self, sql: str, rows: Sequence[Values]) -> None:
         self._connection.executemany(sql, rows)
+
+    def has_changed(self) -> bool:
+        """SQLite counts what other connections commit."""
+        ((version,),) = self.ask("PRAGMA data_version")
+        changed = version != self._version
+        self._version = version
+        return changed
 
     def lock_agents(self, agents: Sequence[int]) -> None:
         """A transaction that writes has the whole file."""

@@ -62,6 +62,7 @@ class Live:
         first = learner.init() if state is None else learner.check_state(state, "Agent")
         self._hold(first)
         self.terms = terms or Terms.check(learner, None, None, None, None)
+        self._charged: Movement = self.terms.movement or learner.own_movement
         self.account = Account() if self.terms.takes_rows else None
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
@@ -105,7 +106,7 @@ class Live:
         """What its moves are charged by."""
         if self.guards is not None and self.guards.movement is not None:
             return self.guards.movement
-        return self.terms.movement or self.learner.own_movement
+        return self._charged
 
     @property
     def state(self) -> Any:

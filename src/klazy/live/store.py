@@ -364,6 +364,10 @@ class Store:
         """
         return self.database.together()
 
+    def has_changed(self) -> bool:
+        """Whether others may have written since this was asked last."""
+        return self.database.has_changed()
+
     def lock_agents(self, agents: Sequence[int]) -> None:
         """Within :meth:`together`: nobody else writes records of these agents until it ends."""
         self.database.lock_agents(agents)

@@ -6,12 +6,13 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -133,7 +134,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
             "scheme": "bearer",
             "description": "A token that klazy tokens add has made.",
         }
-        about.setdefault("components", {})["securitySchemes"] = {"token": scheme}
+        about["components"]["securitySchemes"] = {"token": scheme}
         about["security"] = [{"token": []}]
         app.openapi_schema = about
     return app.openapi_schema
@@ -148,6 +149,25 @@ def allow(request: Request, role: str, agent: str | None) -> Grant:
         said = refusal(OWNER, f"a token of role {role} for {what}", "token", repr(grant.name), remedy)
         raise Problem(403, str(said))
     return grant
+
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+async def read_body(request: Request, kind: type[Body]) -> Body:
+    """The body of a request that must be fast: FastAPI would read JSON into Python first, and check it then."""
+    try:
+        return kind.model_validate_json(await request.body())
+    except ValidationError as wrong:
+        errors = wrong.errors(include_url=False)
+        raise RequestValidationError([error | {"loc": ("body", *error["loc"])} for error in errors]) from None
+
+
+def _describe_round(body: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
+    """What FastAPI is told of a path whose body :func:`read_body` reads."""
+    schema = {"$ref": f"#/components/schemas/{body.__name__}"}
+    told = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    return {"response_model": answer, "responses": PROBLEMS, "tags": ["rounds"], "openapi_extra": told}
 
 
 def write_json(about: Any, status: int = 200) -> Response:
@@ -181,23 +201,26 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
 
         return write_json(_describe_played(name, await service.desk.ask(look)))
 
-    @app.post("/agents/{name}/update", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
-    async def update(name: Name, body: bodies.Update, request: Request) -> Response:
+    @app.post("/agents/{name}/update", **_describe_round(bodies.Update, bodies.Answer))
+    async def update(name: Name, request: Request) -> Response:
         """End the round with a gradient of its cost; the answer is the next decision."""
         allow(request, "writer", name)
+        body = await read_body(request, bodies.Update)
         told = Told(name, body.g, body.hint, body.gradient, None, body.id, body.t)
         return write_json(_describe_played(name, await service.play(told)))
 
-    @app.post("/agents/{name}/observe", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
-    async def observe(name: Name, body: bodies.Observe, request: Request) -> Response:
+    @app.post("/agents/{name}/observe", **_describe_round(bodies.Observe, bodies.Answer))
+    async def observe(name: Name, request: Request) -> Response:
         """End the round with its row of data; the answer is the next decision."""
         allow(request, "writer", name)
+        body = await read_body(request, bodies.Observe)
         told = Told(name, row=body.row, id=body.id, t=body.t)
         return write_json(_describe_played(name, await service.play(told)))
 
-    @app.post("/rounds", response_model=bodies.Answers, responses=PROBLEMS, tags=["rounds"])
-    async def play_all(body: bodies.Rounds, request: Request) -> Response:
+    @app.post("/rounds", **_describe_round(bodies.Rounds, bodies.Answers))
+    async def play_all(request: Request) -> Response:
         """End rounds of many agents: all of them or, if one is refused, none."""
+        body = await read_body(request, bodies.Rounds)
         rounds = []
         for place, entry in enumerate(body.rounds):
             allow(request, "writer", entry.agent)

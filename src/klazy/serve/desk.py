@@ -71,6 +71,7 @@ class Desk:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._agents: OrderedDict[str, Kept] = OrderedDict()
+        self._current: set[str] = set()  # agents that are known to be as the store has them
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="desk")
         self._thread.start()
@@ -128,17 +129,25 @@ class Desk:
             if any(job.agents is not None for job in group):
                 with self.store.together():
                     self._lock(group)
-                    for job in group:
-                        self._do(job)
+                    self._do_all(group)
             else:
-                for job in group:
-                    self._do(job)
+                self._do_all(group)
         except Exception as failed:  # nothing of the group is in the store
             if not isinstance(failed, StoreFailed):
                 _log.exception("a request failed")
-            self._agents.clear()
+            self._forget_all()
             for job in group:
                 job.error = failed
+
+    def _forget_all(self) -> None:
+        self._agents.clear()
+        self._current.clear()
+
+    def _do_all(self, group: list[_Job]) -> None:
+        if self.store.has_changed():
+            self._current.clear()
+        for job in group:
+            self._do(job)
 
     def _lock(self, group: list[_Job]) -> None:
         """Take the turn of all agents at once, so that two workers never wait for each other."""
@@ -170,11 +179,14 @@ class Desk:
                 raise refuse_unknown(name)
             kept = revive_agent(self.store, listed)
             self._agents[name] = kept
+            self._current.add(name)
             if len(self._agents) > CACHED:
-                self._agents.popitem(last=False)
-        else:
-            self._agents.move_to_end(name)
+                oldest, _ = self._agents.popitem(last=False)
+                self._current.discard(oldest)
+        elif name not in self._current:
             kept.catch_up()
+            self._agents.move_to_end(name)
+            self._current.add(name)
         return kept
 
     def find_present(self, name: str) -> Kept:
@@ -188,26 +200,40 @@ class Desk:
         """End a round; one whose id was taken before is answered as it was then."""
         kept = self.find(told.agent)
         id = "" if told.id is None else check_id(told.id)
-        if id:
-            row = self.store.find_round(kept.agent.id, id)
-            if row is not None:
-                x = np.frombuffer(row.decision, "<f8").astype(np.float64)
-                return Played(row.t + 1, x, kept.live.terms.name(x), repeated=True)
-        if kept.deleted:
-            raise refuse_deleted(told.agent)
         if told.t is not None and told.t != kept.live.t:
+            made = self._recall(kept, id)
+            if made is not None:
+                return made
             words = f"round t={told.t} of {told.agent!r} is not the one under way"
             remedy = f"play the decision of round t={kept.live.t}"
             raise Overtaken(f"The service came too late: {words}; {remedy}.")
-        before = kept.switching
-        if told.g is None:
-            x = kept.observe(told.row, id, True)
-        else:
-            kept.live.check_gradient(told.gradient)
-            x = kept.play(told.g, told.hint, id, True)
+        n = kept.n
+        paid = kept.switching
+        try:
+            if told.g is None:
+                x = kept.observe(told.row, id, True)
+            else:
+                kept.live.check_gradient(told.gradient)
+                x = kept.play(told.g, told.hint, id, True)
+        except Refused:
+            if kept.deleted:
+                raise refuse_deleted(told.agent) from None
+            raise
+        if kept.n == n:  # no round was taken: nobody else can take one of these agents meanwhile
+            made = self._recall(kept, id)
+            if made is not None:
+                return made
         guarded = kept.live.guarded
         acted = "" if guarded is None else guarded.acted
-        return Played(kept.live.t, x, kept.live.terms.name(x), False, kept.switching - before, acted)
+        return Played(kept.live.t, x, kept.live.terms.name(x), False, kept.switching - paid, acted)
+
+    def _recall(self, kept: Kept, id: str) -> Played | None:
+        """What was answered to the round of this id."""
+        row = self.store.find_round(kept.agent.id, id) if id else None
+        if row is None:
+            return None
+        x = np.frombuffer(row.decision, "<f8").astype(np.float64)
+        return Played(row.t + 1, x, kept.live.terms.name(x), repeated=True)
 
     def play_all(self, rounds: list[Told]) -> list[Played]:
         """End many rounds, or none of them if one is refused; the refusal says which."""
@@ -218,13 +244,13 @@ class Desk:
                     played.append(self.play(told))
         except (Refused, Overtaken, Problem) as refused:
             for told in rounds[: len(played) + 1]:
-                self._agents.pop(told.agent, None)  # they are ahead of the store
+                self._forget(told.agent)  # it may be ahead of the store
             raise _name_place(refused, len(played), rounds[len(played)].agent) from refused
         return played
 
-    def forget(self, name: str) -> None:
-        """Leave an agent out of the cache."""
+    def _forget(self, name: str) -> None:
         self._agents.pop(name, None)
+        self._current.discard(name)
 
 
 def _name_place(refused: Exception, place: int, agent: str) -> Exception:
