@@ -52,6 +52,16 @@ def browser():
         yield chromium
 
 
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A real PostgreSQL of the system's packages, in a temporary folder."""
+    from server import Server
+
+    started = Server(tmp_path_factory.mktemp("postgres"))
+    yield started
+    started.stop()
+
+
 @pytest.fixture(autouse=True)
 def names_in_doctests(doctest_namespace):
     doctest_namespace.update(

@@ -43,11 +43,15 @@ class Database(ABC):
 
     @abstractmethod
     def transact(self, work: Callable[[], Result]) -> Result:
-        """Do ``work``, of :meth:`ask` and :meth:`write`, in one transaction; after a lost connection once more."""
+        """Do ``work`` in one transaction; after a lost connection from its beginning."""
 
     @abstractmethod
-    def write(self, sql: str, rows: Sequence[Values]) -> None:
-        """A statement for each of these rows, within a transaction."""
+    def write(self, sql: str, *values: Any) -> None:
+        """Within a transaction: a statement that gives no rows."""
+
+    @abstractmethod
+    def insert(self, table: str, rows: Sequence[Values]) -> None:
+        """Within a transaction: new rows, whose values are in the order of the table."""
 
     @abstractmethod
     def lock_agents(self, agents: Sequence[int]) -> None:

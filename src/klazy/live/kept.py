@@ -64,7 +64,9 @@ class Kept:
         self._torn = True  # whether a round is being shown, or was when it was interrupted
         self.live = live
         self.n = snapshot.n
-        self._last = self.store.find_checksum(self.agent.id, snapshot.n - 1)  # what the next record must follow
+        self._last = self.store.find_checksum(
+            self.agent.id, snapshot.n - 1
+        )  # what the next record must follow
         self.hitting = snapshot.hitting
         self.switching = snapshot.switching
         self._due = snapshot.n + SNAPSHOT_ROUNDS

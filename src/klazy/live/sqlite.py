@@ -202,8 +202,13 @@ class SqliteDatabase(Database):
             raise self._explain(failed) from failed
         return done
 
-    def write(self, sql: str, rows: Sequence[Values]) -> None:
-        self._connection.executemany(sql, rows)
+    def write(self, sql: str, *values: Any) -> None:
+        self._execute(sql, values)
+
+    def insert(self, table: str, rows: Sequence[Values]) -> None:
+        if rows:
+            places = ", ".join("?" * len(rows[0]))
+            self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
 
     def lock_agents(self, agents: Sequence[int]) -> None:
         """A transaction that writes has the whole file."""

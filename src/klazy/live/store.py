@@ -22,8 +22,6 @@ READ_AT_ONCE = 1000  # records
 COPIED_AT_ONCE = 10_000  # rows
 
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)  # PostgreSQL takes a bare row for a word of its own
-_INSERT = f"INSERT INTO records ({_COLUMNS}) VALUES ({', '.join('?' * len(Row._fields))})"
-_INSERT_AGENT = "INSERT INTO agents VALUES (?, ?, ?, ?, ?)"
 _INSERT_SNAPSHOT = """INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET at = excluded.at, about = excluded.about, checksum = excluded.checksum"""
 _SCHEMES = ("postgresql://", "postgres://")
@@ -155,11 +153,11 @@ class Store:
             at = time()
             records = [seal_row(base | n, *row) for n, row in enumerate((*before, *after))]
             snapshots = [_seal(base | len(before), snapshot[0], at, *snapshot[1:])]
-            if last is not None:
+            if last is not None and after:
                 snapshots.append(_seal(base | len(records), last[0], at, *last[1:]))
-            self.database.write(_INSERT_AGENT, [_seal(agent, name, at, configuration)])
-            self.database.write(_INSERT, records)
-            self.database.write(_INSERT_SNAPSHOT, snapshots)
+            self.database.insert("agents", [_seal(agent, name, at, configuration)])
+            self.database.insert("records", records)
+            self.database.insert("snapshots", snapshots)
             return agent
 
         try:
@@ -180,8 +178,8 @@ class Store:
             for agent, name in enumerate(names, first):
                 agents.append(_seal(agent, name, at, configuration))
                 snapshots.append(_seal(agent << AGENT_SHIFT, snapshot[0], at, *snapshot[1:]))
-            self.database.write(_INSERT_AGENT, agents)
-            self.database.write(_INSERT_SNAPSHOT, snapshots)
+            self.database.insert("agents", agents)
+            self.database.insert("snapshots", snapshots)
 
         self.database.transact(create)
 
@@ -248,7 +246,7 @@ class Store:
                 follows = self.find_checksum(agent, n - 1) == last
             if not follows:
                 raise TakenError
-            self.database.write(_INSERT_SNAPSHOT, [_seal(key, t, time(), hitting, switching, about)])
+            self.database.write(_INSERT_SNAPSHOT, *_seal(key, t, time(), hitting, switching, about))
 
         self.database.transact(put)
 
@@ -283,8 +281,8 @@ class Store:
             sql = "SELECT max(key) FROM snapshots WHERE key >= ? AND key <= ? AND at <= ?"
             ((first,),) = self._ask(sql, low, low | n, latest)
             if first is not None:
-                self.database.write("DELETE FROM snapshots WHERE key >= ? AND key < ?", [(low, first)])
-                self.database.write("DELETE FROM records WHERE key >= ? AND key < ?", [(low, first)])
+                for table in ("snapshots", "records"):
+                    self.database.write(f"DELETE FROM {table} WHERE key >= ? AND key < ?", low, first)
 
         self.database.transact(forget)
 
@@ -328,11 +326,10 @@ class Store:
         tables = {"agents": ("id", Listed), "records": ("key", Row), "snapshots": ("key", Snapshot)}
         for table, (key, form) in tables.items():
             columns = ", ".join(f'"{name}"' for name in form._fields)
-            places = ", ".join("?" * len(form._fields))
             sql = f"SELECT {columns} FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT {COPIED_AT_ONCE}"
             last = -1
             while rows := self._ask(sql, last):
-                to.write(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)
+                to.insert(table, rows)
                 last = rows[-1][0]
 
     def close(self) -> None:
