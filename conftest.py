@@ -62,6 +62,21 @@ def server(tmp_path_factory):
     started.stop()
 
 
+@pytest.fixture
+def file(tmp_path):
+    """Where a store may be made."""
+    return tmp_path / "decisions.db"
+
+
+POSTGRES = pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))
+
+
+@pytest.fixture(params=["sqlite", POSTGRES])
+def place(request, file):
+    """Where a store may be made: a file, or an empty database of a real PostgreSQL."""
+    return file if request.param == "sqlite" else request.getfixturevalue("server").clear()
+
+
 @pytest.fixture(autouse=True)
 def names_in_doctests(doctest_namespace):
     doctest_namespace.update(

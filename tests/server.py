@@ -56,6 +56,8 @@ class Server:
         ]
         make += ["--locale=C", "--no-instructions"]
         subprocess.run(make, check=True, capture_output=True, cwd="/", **self.user)
+        access = "host all locked all scram-sha-256\nhost all all all trust\nlocal all all trust\n"
+        (self.data / "pg_hba.conf").write_text(access)
         self.start()
 
     @property

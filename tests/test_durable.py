@@ -51,20 +51,6 @@ OLD_FOLDER = (
 )  # seven rounds of an older klazy, killed after the seventh
 
 
-@pytest.fixture
-def file(tmp_path):
-    return tmp_path / "decisions.db"
-
-
-POSTGRES = pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))
-
-
-@pytest.fixture(params=["sqlite", POSTGRES])
-def place(request, file):
-    """Where a store may be: a file, or an empty database of a real PostgreSQL."""
-    return file if request.param == "sqlite" else request.getfixturevalue("server").clear()
-
-
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch):
     """Only a loss of power can tell whether a commit was forced to disk; tests/torture counts the calls that do it."""

@@ -65,14 +65,22 @@ class Database(ABC):
     def one_moment(self) -> AbstractContextManager[None]:
         """While this lasts, all that is read is as it was at one moment, whatever others write."""
 
+    @abstractmethod
+    def put_snapshots(self, rows: Sequence[Values]) -> None:
+        """Within a transaction: snapshots, each instead of the one that may be in its place."""
+
     # Records
 
     @abstractmethod
-    def append(self, row: Values, last: int | None) -> None:
-        """Commit a record, the values of a :class:`Row`, if ``last`` is the checksum of the one before.
+    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
+        """Within a transaction: whether each of these records would come after the one whose checksum is ``last``.
 
-        Without one there must be a snapshot in its place. Else :class:`TakenError`.
+        Without one there must be a snapshot in its place.
         """
+
+    @abstractmethod
+    def append(self, row: Values, last: int | None) -> None:
+        """Commit a record, the values of a :class:`Row`, if it is as :meth:`follow` says; else :class:`TakenError`."""
 
     @abstractmethod
     def append_plain(self, row: Values) -> None:

@@ -8,6 +8,7 @@ already, to the last bit and the moment of its making, is the one that was sent.
 import getpass
 import io
 import os
+import socket
 import ssl
 import struct
 import time
@@ -33,11 +34,12 @@ except ImportError as missing:
     ) from missing
 
 SYNCS = {"always": "on", "batch": "off"}  # by PostgreSQL's name, synchronous_commit
-ANSWER = 120.0  # seconds for which one waits for the answer to a statement
+ANSWER = 300.0  # seconds for which one waits for the answer to a statement
 PAUSE = 0.05  # seconds between attempts to connect again
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
 _PLACES = ", ".join("?" * len(Row._fields))
 _APPEND = f"SELECT append_record({_PLACES}, ?)"
+_DOUBT = "; whether the round was taken is not known, so repeat it with the same id"
 _LOST = (InterfaceError, OSError, struct.error)  # what pg8000 raises when nobody answers
 # By SQLSTATE: the server stops, crashes, starts, or has no room for one more connection.
 _GONE = ("57P01", "57P02", "57P03", "53300", "08000", "08003", "08006")
@@ -55,7 +57,7 @@ class PostgresDatabase(Database):
 
     def __init__(self, url: str, sync: str, read_only: bool, shared: bool, new: bool, owner: str) -> None:
         super().__init__(owner, read_only)
-        self._options, self.path = _read_url(url, owner)
+        self._options, self._place, self.path = _read_url(url, owner)
         self._sync = SYNCS[sync]
         self._lock = RLock()
         self._prepared: dict[str, PreparedStatement] = {}
@@ -75,7 +77,9 @@ class PostgresDatabase(Database):
     def _connect(self) -> Connection:
         if self._connection is None:
             try:
-                connection = Connection(**self._options, timeout=ANSWER, application_name="klazy")
+                connection = Connection(
+                    **self._options, sock=_dial(**self._place), timeout=ANSWER, application_name="klazy"
+                )
             except DatabaseError as failed:
                 if _code_of(failed) in _GONE:
                     raise _LostError(_message_of(failed)) from None
@@ -131,8 +135,8 @@ class PostgresDatabase(Database):
             self._drop()
             raise
 
-    def _repeat(self, work: Callable[[], Result]) -> Result:
-        """Do it; after a lost connection again, as long as patience lasts."""
+    def _repeat(self, work: Callable[[], Result], doubt: str = "") -> Result:
+        """Do it; after a lost connection again, as long as patience lasts. ``doubt`` is what is not known after that."""
         until = time.monotonic() + database.PATIENCE
         while True:
             try:
@@ -140,10 +144,7 @@ class PostgresDatabase(Database):
                 return work()
             except _LostError as lost:
                 if time.monotonic() > until:
-                    remedy = (
-                        f"it has not answered for {database.PATIENCE:g} seconds ({lost}); whether a round under way was "
-                        "taken is not known, so repeat it with the same id"
-                    )
+                    remedy = f"it has not answered for {database.PATIENCE:g} seconds ({lost}){doubt}"
                     raise refusal(self.owner, "a server that answers", "path", self.path, remedy) from None
             except DatabaseError as failed:
                 if _code_of(failed) in _TAKEN:
@@ -235,7 +236,7 @@ class PostgresDatabase(Database):
             self._run(f"COPY {table} FROM STDIN", stream=_spell_rows(rows))
 
     def lock_agents(self, agents: Sequence[int]) -> None:
-        sql = "SELECT count(*) FROM (SELECT 1 FROM agents WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE) AS locked"
+        sql = "SELECT count(*) FROM (SELECT 1 FROM agents WHERE id = ANY(?::bigint[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
         self._run(sql, [list(agents)])
 
     def number_agents(self, names: Sequence[str]) -> int:
@@ -246,6 +247,10 @@ class PostgresDatabase(Database):
         if count != before:
             raise self.damage(f"all of its {before} agents ({count} are left)")
         return before + 1
+
+    def put_snapshots(self, rows: Sequence[Values]) -> None:
+        self._run("DELETE FROM snapshots WHERE key = ANY(?::bigint[])", [[row[0] for row in rows]])
+        self.insert("snapshots", rows)
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
@@ -280,7 +285,7 @@ class PostgresDatabase(Database):
                 raise TakenError
 
         with self._lock:
-            self._repeat(insert)
+            self._repeat(insert, _DOUBT)
 
     def _is_there(self, row: Values) -> bool:
         """Whether this very record was committed before its answer was lost."""
@@ -306,7 +311,8 @@ class PostgresDatabase(Database):
             self._run("BEGIN")
             try:
                 self.lock_agents(agents)
-                self._require_last(rows, lasts)
+                if not self.follow([row[0] for row in rows], lasts):
+                    raise TakenError
                 self.insert("records", rows)
                 self._run("COMMIT")
             except BaseException:
@@ -314,17 +320,16 @@ class PostgresDatabase(Database):
                 raise
 
         with self._lock:
-            self._repeat(insert)
+            self._repeat(insert, _DOUBT)
 
-    def _require_last(self, rows: Sequence[Values], lasts: Sequence[int | None]) -> None:
-        first = [row[0] for row, last in zip(rows, lasts, strict=True) if last is None]
-        later = [(row[0] - 1, last) for row, last in zip(rows, lasts, strict=True) if last is not None]
-        ((count,),) = self._run("SELECT count(*) FROM snapshots WHERE key = ANY(?)", [first])
+    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
+        first = [key for key, last in zip(keys, lasts, strict=True) if last is None]
+        later = [(key - 1, last) for key, last in zip(keys, lasts, strict=True) if last is not None]
+        ((count,),) = self._run("SELECT count(*) FROM snapshots WHERE key = ANY(?::bigint[])", [first])
         sql = """SELECT count(*) FROM unnest(?::bigint[], ?::bigint[]) AS seen(key, checksum)
         JOIN records ON records.key = seen.key AND records.checksum = seen.checksum"""
         ((more,),) = self._run(sql, [[key for key, _ in later], [last for _, last in later]])
-        if count + more != len(rows):
-            raise TakenError
+        return count + more == len(keys)
 
     # The whole
 
@@ -377,8 +382,25 @@ def _spell(value: Any) -> str:
     return repr(value)
 
 
-def _read_url(url: str, owner: str) -> tuple[dict[str, Any], str]:
-    """The options of a connection, and the URL as it may be shown: without password and options."""
+def _dial(host: str, port: int) -> socket.socket:
+    """A socket to the server, by a name or in a folder of this machine; an answer may take longer than to get through."""
+    if host.startswith("/"):
+        line = socket.socket(socket.AF_UNIX)
+        line.settimeout(database.PATIENCE)
+        try:
+            line.connect(f"{host}/.s.PGSQL.{port}")
+        except BaseException:
+            line.close()
+            raise
+    else:
+        line = socket.create_connection((host, port), database.PATIENCE)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    line.settimeout(ANSWER)
+    return line
+
+
+def _read_url(url: str, owner: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """The options of a connection, where it goes, and the URL as it may be shown: without password and options."""
     remedy = "write postgresql://user@host:5432/database, with %-escapes for other letters in a password"
     try:
         parts = urlsplit(url)
@@ -390,15 +412,15 @@ def _read_url(url: str, owner: str) -> tuple[dict[str, Any], str]:
         raise refusal(owner, "the URL of a database", "path", "postgresql://...", remedy) from None
     name = unquote(parts.path.strip("/")) or user
     host = parts.hostname or given.pop("host", "localhost")
-    options: dict[str, Any] = {"user": user, "password": password, "database": name, "port": port}
+    tls = _choose_ssl(given, owner)
     if host.startswith("/"):
-        options |= {"unix_sock": f"{host}/.s.PGSQL.{port}", "ssl_context": False}
-    else:
-        options |= {"host": host, "ssl_context": _choose_ssl(given, owner)}
+        tls = False
+    options: dict[str, Any] = {"user": user, "password": password, "database": name, "ssl_context": tls}
+    place = {"host": host, "port": port}
     if given:
         known = "host, port, user, password, sslmode and sslrootcert are known"
         raise refusal(owner, "options that it knows", "option", sorted(given)[0], known)
-    return options, f"postgresql://{user}@{host}:{port}/{name}"
+    return options | {"host": host}, place, f"postgresql://{user}@{host}:{port}/{name}"
 
 
 def _choose_ssl(given: dict[str, str], owner: str) -> Any:

@@ -226,6 +226,9 @@ class SqliteDatabase(Database):
                 raise self.damage("an index of all names")
         return given + 1
 
+    def put_snapshots(self, rows: Sequence[Values]) -> None:
+        self._connection.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
     @contextmanager
     def one_moment(self) -> Iterator[None]:
         self._execute("BEGIN")
@@ -235,6 +238,16 @@ class SqliteDatabase(Database):
             self._execute("COMMIT")
 
     # Records
+
+    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
+        for key, last in zip(keys, lasts, strict=True):
+            if last is None:
+                found = self._execute("SELECT NULL FROM snapshots WHERE key = ?", (key,)).fetchone()
+            else:
+                found = self._execute("SELECT checksum FROM records WHERE key = ?", (key - 1,)).fetchone()
+            if found != (last,):
+                return False
+        return True
 
     def append(self, row: Values, last: int | None) -> None:
         self._append(_INSERT_FIRST if last is None else _INSERT_NEXT, (*row, last))

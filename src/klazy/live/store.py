@@ -19,11 +19,10 @@ from klazy.live.sqlite import SYNCS, SqliteDatabase
 __all__ = ["Listed", "Snapshot", "Store", "TakenError", "is_url"]
 
 READ_AT_ONCE = 1000  # records
+ASKED_AT_ONCE = 500  # agents
 COPIED_AT_ONCE = 10_000  # rows
 
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)  # PostgreSQL takes a bare row for a word of its own
-_INSERT_SNAPSHOT = """INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (key) DO UPDATE SET at = excluded.at, about = excluded.about, checksum = excluded.checksum"""
 _SCHEMES = ("postgresql://", "postgres://")
 
 
@@ -127,6 +126,18 @@ class Store:
             self._check_agent(agent)
             return agent
         return None
+
+    def find_agents(self, names: Sequence[str]) -> dict[str, Listed]:
+        """The agents of these names that are there, by name."""
+        found = {}
+        for first in range(0, len(names), ASKED_AT_ONCE):
+            some = names[first : first + ASKED_AT_ONCE]
+            places = ", ".join("?" * len(some))
+            for row in self._ask(f"SELECT * FROM agents WHERE name IN ({places})", *some):
+                agent = Listed(*row)
+                self._check_agent(agent)
+                found[agent.name] = agent
+        return found
 
     def _check_agent(self, agent: Listed) -> None:
         if not is_whole(checksum_text, agent):
@@ -236,17 +247,18 @@ class Store:
         self, agent: int, n: int, last: int | None, t: int, hitting: float, switching: float, about: str
     ) -> None:
         """Keep the state before record ``n``, and the machine that goes on from it; ``last`` is as for records."""
-        key = agent << AGENT_SHIFT | n
+        snapshot = Snapshot(agent << AGENT_SHIFT | n, t, time(), hitting, switching, about, 0)
+        self.put_snapshots([snapshot], [last])
+
+    def put_snapshots(self, snapshots: Sequence[Snapshot], lasts: Sequence[int | None]) -> None:
+        """Keep the states of several agents, all or none; their checksums are computed here."""
+        keys = [snapshot.key for snapshot in snapshots]
 
         def put() -> None:
-            self.database.lock_agents([agent])
-            if last is None:
-                follows = bool(self._ask("SELECT 1 FROM snapshots WHERE key = ?", key))
-            else:
-                follows = self.find_checksum(agent, n - 1) == last
-            if not follows:
+            self.database.lock_agents([key >> AGENT_SHIFT for key in keys])
+            if not self.database.follow(keys, lasts):
                 raise TakenError
-            self.database.write(_INSERT_SNAPSHOT, *_seal(key, t, time(), hitting, switching, about))
+            self.database.put_snapshots([_seal(*snapshot[:-1]) for snapshot in snapshots])
 
         self.database.transact(put)
 
@@ -262,6 +274,29 @@ class Store:
         for row in self._ask(sql, agent << AGENT_SHIFT, (agent + 1) << AGENT_SHIFT):
             return self._check_snapshot(Snapshot(*row))
         raise self.damage(f"a snapshot of agent {agent}")
+
+    def read_latest(self, agents: Sequence[int]) -> Iterator[tuple[Snapshot, list[Row]]]:
+        """The latest snapshot of each of these agents, by id, with the record before it, if it is there, and all after it."""
+        for first, end in _find_runs(sorted(agents)):
+            low = first << AGENT_SHIFT
+            high = end << AGENT_SHIFT
+            latest = "SELECT max(key) FROM snapshots WHERE key >= ? AND key < ? GROUP BY key >> 40"
+            rows = self._ask(f"SELECT * FROM snapshots WHERE key IN ({latest}) ORDER BY key", low, high)
+            snapshots = {row[0] >> AGENT_SHIFT: self._check_snapshot(Snapshot(*row)) for row in rows}
+            records: dict[int, list[Row]] = {}
+            columns = ", ".join(f'records."{name}"' for name in Row._fields)
+            sql = f"""SELECT {columns} FROM snapshots JOIN records
+            ON records.key >= snapshots.key - 1 AND records.key < ((snapshots.key >> 40) + 1) << 40
+            WHERE snapshots.key IN ({latest}) ORDER BY records.key"""
+            for found in self._ask(sql, low, high):
+                row = Row(*found)
+                if not is_whole(checksum_row, row):
+                    raise self.damage(f"a record of agent {row.key >> AGENT_SHIFT} as it was written")
+                records.setdefault(row.key >> AGENT_SHIFT, []).append(row)
+            for agent in range(first, end):
+                if agent not in snapshots:
+                    raise self.damage(f"a snapshot of agent {agent}")
+                yield snapshots[agent], records.get(agent, [])
 
     def _check_snapshot(self, snapshot: Snapshot) -> Snapshot:
         if not is_whole(checksum_text, snapshot):
@@ -335,6 +370,15 @@ class Store:
     def close(self) -> None:
         """Let go of the database. A forked process leaves it alone."""
         self.database.close()
+
+
+def _find_runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Stretches of ids that follow each other, none too long, as the first and the one after the last."""
+    start = 0
+    for i in range(1, len(ids) + 1):
+        if i == len(ids) or ids[i] != ids[i - 1] + 1 or i - start == ASKED_AT_ONCE:
+            yield ids[start], ids[i - 1] + 1
+            start = i
 
 
 def _seal(*values: Any) -> tuple[Any, ...]:
