@@ -106,7 +106,7 @@ class Nursery:
     def __init__(self, file, snapshots=5):
         kept.SNAPSHOT_ROUNDS = snapshots
         warnings.simplefilter("ignore")
-        self.file = Path(file)
+        self.file = file
         self.twin = kl.Agent(LEARNER, engine="step", guards=GUARDS)
 
     def child(self, prepare, rounds=10**9, sync="always"):

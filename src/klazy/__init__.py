@@ -18,6 +18,7 @@ from klazy.hindsight.lookahead import *
 from klazy.learners import *
 from klazy.live import *
 from klazy.live.agent import Agent
+from klazy.live.fleet import Fleet
 from klazy.movement import *
 from klazy.schedules import *
 from klazy.sets import *
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "Batch",
+    "Fleet",
     "Game",
     "Regret",
     "Totals",

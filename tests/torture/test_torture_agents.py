@@ -36,11 +36,6 @@ TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def file(tmp_path):
-    return tmp_path / "decisions.db"
-
-
-@pytest.fixture
 def quick_disk(monkeypatch):
     """Nothing is forced to disk: where power does not fail, nothing can tell."""
     monkeypatch.setattr("klazy.live.sqlite.SYNCS", {"always": "OFF", "batch": "OFF"})

@@ -52,7 +52,7 @@ class Database(ABC):
 
     @abstractmethod
     def transact(self, work: Callable[[], Result]) -> Result:
-        """Do ``work``, of :meth:`ask` and :meth:`write`, in one transaction; after a lost connection once more.
+        """Do ``work`` in one transaction; after a lost connection from its beginning.
 
         Within :meth:`together` it is a part of that transaction, and undone alone if it fails.
         """
@@ -65,8 +65,12 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def write(self, sql: str, rows: Sequence[Values]) -> None:
-        """A statement for each of these rows, within a transaction."""
+    def write(self, sql: str, *values: Any) -> None:
+        """Within a transaction: a statement that gives no rows."""
+
+    @abstractmethod
+    def insert(self, table: str, rows: Sequence[Values]) -> None:
+        """Within a transaction: new rows, whose values are in the order of the table."""
 
     @abstractmethod
     def has_changed(self) -> bool:
@@ -84,14 +88,22 @@ class Database(ABC):
     def one_moment(self) -> AbstractContextManager[None]:
         """While this lasts, all that is read is as it was at one moment, whatever others write."""
 
+    @abstractmethod
+    def put_snapshots(self, rows: Sequence[Values]) -> None:
+        """Within a transaction: snapshots, each instead of the one that may be in its place."""
+
     # Records
 
     @abstractmethod
-    def append(self, row: Values, last: int | None) -> None:
-        """Commit a record, the values of a :class:`Row`, if ``last`` is the checksum of the one before.
+    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
+        """Within a transaction: whether each of these records would come after the one whose checksum is ``last``.
 
-        Without one there must be a snapshot in its place. Else :class:`TakenError`.
+        Without one there must be a snapshot in its place.
         """
+
+    @abstractmethod
+    def append(self, row: Values, last: int | None) -> None:
+        """Commit a record, the values of a :class:`Row`, if it is as :meth:`follow` says; else :class:`TakenError`."""
 
     @abstractmethod
     def append_plain(self, row: Values) -> None:

@@ -220,8 +220,13 @@ class SqliteDatabase(Database):
         else:
             self._execute("ROLLBACK")
 
-    def write(self, sql: str, rows: Sequence[Values]) -> None:
-        self._connection.executemany(sql, rows)
+    def write(self, sql: str, *values: Any) -> None:
+        self._execute(sql, values)
+
+    def insert(self, table: str, rows: Sequence[Values]) -> None:
+        if rows:
+            places = ", ".join("?" * len(rows[0]))
+            self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
 
     def has_changed(self) -> bool:
         """SQLite counts what other connections commit."""
@@ -246,6 +251,9 @@ class SqliteDatabase(Database):
                 raise self.damage("an index of all names")
         return given + 1
 
+    def put_snapshots(self, rows: Sequence[Values]) -> None:
+        self._connection.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
     @contextmanager
     def one_moment(self) -> Iterator[None]:
         self._execute("BEGIN")
@@ -255,6 +263,16 @@ class SqliteDatabase(Database):
             self._execute("COMMIT")
 
     # Records
+
+    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
+        for key, last in zip(keys, lasts, strict=True):
+            if last is None:
+                found = self._execute("SELECT NULL FROM snapshots WHERE key = ?", (key,)).fetchone()
+            else:
+                found = self._execute("SELECT checksum FROM records WHERE key = ?", (key - 1,)).fetchone()
+            if found != (last,):
+                return False
+        return True
 
     def append(self, row: Values, last: int | None) -> None:
         self._append(_INSERT_FIRST if last is None else _INSERT_NEXT, (*row, last))

@@ -19,13 +19,10 @@ from klazy.live.sqlite import SYNCS, SqliteDatabase
 __all__ = ["Listed", "Snapshot", "Store", "StoreFailed", "TakenError", "Token", "is_url"]
 
 READ_AT_ONCE = 1000  # records
+ASKED_AT_ONCE = 500  # agents
 COPIED_AT_ONCE = 10_000  # rows
 
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)  # PostgreSQL takes a bare row for a word of its own
-_INSERT = f"INSERT INTO records ({_COLUMNS}) VALUES ({', '.join('?' * len(Row._fields))})"
-_INSERT_AGENT = "INSERT INTO agents VALUES (?, ?, ?, ?, ?)"
-_INSERT_SNAPSHOT = """INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (key) DO UPDATE SET at = excluded.at, about = excluded.about, checksum = excluded.checksum"""
 _SCHEMES = ("postgresql://", "postgres://")
 
 
@@ -146,6 +143,18 @@ class Store:
             return agent
         return None
 
+    def find_agents(self, names: Sequence[str]) -> dict[str, Listed]:
+        """The agents of these names that are there, by name."""
+        found = {}
+        for first in range(0, len(names), ASKED_AT_ONCE):
+            some = names[first : first + ASKED_AT_ONCE]
+            places = ", ".join("?" * len(some))
+            for row in self._ask(f"SELECT * FROM agents WHERE name IN ({places})", *some):
+                agent = Listed(*row)
+                self._check_agent(agent)
+                found[agent.name] = agent
+        return found
+
     def _check_agent(self, agent: Listed) -> None:
         if not is_whole(checksum_text, agent):
             raise self.damage(f"the row of agent {agent.name!r} as it was written")
@@ -171,11 +180,11 @@ class Store:
             at = time()
             records = [seal_row(base | n, *row) for n, row in enumerate((*before, *after))]
             snapshots = [_seal(base | len(before), snapshot[0], at, *snapshot[1:])]
-            if last is not None:
+            if last is not None and after:
                 snapshots.append(_seal(base | len(records), last[0], at, *last[1:]))
-            self.database.write(_INSERT_AGENT, [_seal(agent, name, at, configuration)])
-            self.database.write(_INSERT, records)
-            self.database.write(_INSERT_SNAPSHOT, snapshots)
+            self.database.insert("agents", [_seal(agent, name, at, configuration)])
+            self.database.insert("records", records)
+            self.database.insert("snapshots", snapshots)
             return agent
 
         try:
@@ -196,8 +205,8 @@ class Store:
             for agent, name in enumerate(names, first):
                 agents.append(_seal(agent, name, at, configuration))
                 snapshots.append(_seal(agent << AGENT_SHIFT, snapshot[0], at, *snapshot[1:]))
-            self.database.write(_INSERT_AGENT, agents)
-            self.database.write(_INSERT_SNAPSHOT, snapshots)
+            self.database.insert("agents", agents)
+            self.database.insert("snapshots", snapshots)
 
         self.database.transact(create)
 
@@ -205,9 +214,8 @@ class Store:
 
     def add_token(self, name: str, role: str, agent: str | None, hash: str) -> None:
         """Keep a token; :class:`TakenError` if its name is not new."""
-        sql = "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)"
         row = _seal(name, role, agent, hash, time())
-        self.database.transact(lambda: self.database.write(sql, [row]))
+        self.database.transact(lambda: self.database.insert("tokens", [row]))
 
     def list_tokens(self) -> list[Token]:
         """All of them, by name."""
@@ -222,7 +230,7 @@ class Store:
 
         def remove() -> bool:
             there = bool(self._ask("SELECT 1 FROM tokens WHERE name = ?", name))
-            self.database.write("DELETE FROM tokens WHERE name = ?", [(name,)])
+            self.database.write("DELETE FROM tokens WHERE name = ?", name)
             return there
 
         return self.database.transact(remove)
@@ -305,17 +313,18 @@ class Store:
         self, agent: int, n: int, last: int | None, t: int, hitting: float, switching: float, about: str
     ) -> None:
         """Keep the state before record ``n``, and the machine that goes on from it; ``last`` is as for records."""
-        key = agent << AGENT_SHIFT | n
+        snapshot = Snapshot(agent << AGENT_SHIFT | n, t, time(), hitting, switching, about, 0)
+        self.put_snapshots([snapshot], [last])
+
+    def put_snapshots(self, snapshots: Sequence[Snapshot], lasts: Sequence[int | None]) -> None:
+        """Keep the states of several agents, all or none; their checksums are computed here."""
+        keys = [snapshot.key for snapshot in snapshots]
 
         def put() -> None:
-            self.database.lock_agents([agent])
-            if last is None:
-                follows = bool(self._ask("SELECT 1 FROM snapshots WHERE key = ?", key))
-            else:
-                follows = self.find_checksum(agent, n - 1) == last
-            if not follows:
+            self.database.lock_agents([key >> AGENT_SHIFT for key in keys])
+            if not self.database.follow(keys, lasts):
                 raise TakenError
-            self.database.write(_INSERT_SNAPSHOT, [_seal(key, t, time(), hitting, switching, about)])
+            self.database.put_snapshots([_seal(*snapshot[:-1]) for snapshot in snapshots])
 
         self.database.transact(put)
 
@@ -331,6 +340,29 @@ class Store:
         for row in self._ask(sql, agent << AGENT_SHIFT, (agent + 1) << AGENT_SHIFT):
             return self._check_snapshot(Snapshot(*row))
         raise self.damage(f"a snapshot of agent {agent}")
+
+    def read_latest(self, agents: Sequence[int]) -> Iterator[tuple[Snapshot, list[Row]]]:
+        """The latest snapshot of each of these agents, by id, with the record before it, if it is there, and all after it."""
+        for first, end in _find_runs(sorted(agents)):
+            low = first << AGENT_SHIFT
+            high = end << AGENT_SHIFT
+            latest = "SELECT max(key) FROM snapshots WHERE key >= ? AND key < ? GROUP BY key >> 40"
+            rows = self._ask(f"SELECT * FROM snapshots WHERE key IN ({latest}) ORDER BY key", low, high)
+            snapshots = {row[0] >> AGENT_SHIFT: self._check_snapshot(Snapshot(*row)) for row in rows}
+            records: dict[int, list[Row]] = {}
+            columns = ", ".join(f'records."{name}"' for name in Row._fields)
+            sql = f"""SELECT {columns} FROM snapshots JOIN records
+            ON records.key >= snapshots.key - 1 AND records.key < ((snapshots.key >> 40) + 1) << 40
+            WHERE snapshots.key IN ({latest}) ORDER BY records.key"""
+            for found in self._ask(sql, low, high):
+                row = Row(*found)
+                if not is_whole(checksum_row, row):
+                    raise self.damage(f"a record of agent {row.key >> AGENT_SHIFT} as it was written")
+                records.setdefault(row.key >> AGENT_SHIFT, []).append(row)
+            for agent in range(first, end):
+                if agent not in snapshots:
+                    raise self.damage(f"a snapshot of agent {agent}")
+                yield snapshots[agent], records.get(agent, [])
 
     def _check_snapshot(self, snapshot: Snapshot) -> Snapshot:
         if not is_whole(checksum_text, snapshot):
@@ -350,8 +382,8 @@ class Store:
             sql = "SELECT max(key) FROM snapshots WHERE key >= ? AND key <= ? AND at <= ?"
             ((first,),) = self._ask(sql, low, low | n, latest)
             if first is not None:
-                self.database.write("DELETE FROM snapshots WHERE key >= ? AND key < ?", [(low, first)])
-                self.database.write("DELETE FROM records WHERE key >= ? AND key < ?", [(low, first)])
+                for table in ("snapshots", "records"):
+                    self.database.write(f"DELETE FROM {table} WHERE key >= ? AND key < ?", low, first)
 
         self.database.transact(forget)
 
@@ -410,17 +442,25 @@ class Store:
         tables = {"agents": ("id", Listed), "records": ("key", Row), "snapshots": ("key", Snapshot)}
         for table, (key, form) in tables.items():
             columns = ", ".join(f'"{name}"' for name in form._fields)
-            places = ", ".join("?" * len(form._fields))
             sql = f"SELECT {columns} FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT {COPIED_AT_ONCE}"
             last = -1
             while rows := self._ask(sql, last):
-                to.write(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)
+                to.insert(table, rows)
                 last = rows[-1][0]
-        to.write("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", self._ask("SELECT * FROM tokens"))
+        to.insert("tokens", self._ask("SELECT * FROM tokens"))
 
     def close(self) -> None:
         """Let go of the database. A forked process leaves it alone."""
         self.database.close()
+
+
+def _find_runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Stretches of ids that follow each other, none too long, as the first and the one after the last."""
+    start = 0
+    for i in range(1, len(ids) + 1):
+        if i == len(ids) or ids[i] != ids[i - 1] + 1 or i - start == ASKED_AT_ONCE:
+            yield ids[start], ids[i - 1] + 1
+            start = i
 
 
 def _seal(*values: Any) -> tuple[Any, ...]:
