@@ -1041,7 +1041,9 @@ def test_a_deleted_agent_takes_no_round_in_any_process_until_it_is_restored(tmp_
     listed = json.loads(call_klazy("agents", file, "--json").stdout)
     assert [found["deleted"] for found in listed] == [False]
     with closing(sqlite3.connect(file)) as rows:
-        changes = rows.execute("SELECT change, note FROM changes WHERE change IN ('delete', 'restore')").fetchall()
+        changes = rows.execute(
+            "SELECT change, note FROM changes WHERE change IN ('delete', 'restore')"
+        ).fetchall()
     assert changes == [("delete", "moved to eu-north"), ("restore", "back")]
     assert call_klazy("check", file).status == 0
 
@@ -1051,6 +1053,7 @@ def test_what_is_written_together_is_there_whole_or_not_at_all(tmp_path):
     with kl.Agent.open(file, kl.GD(kl.Simplex(5), sigma=1.0), engine="step"):
         pass
     store = Store(file)
+
     def fail_after(id):
         with store.together():
             revived.play(np.ones(5), None, id, False)

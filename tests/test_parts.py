@@ -206,3 +206,39 @@ def test_a_schedule_that_observes_gradients_is_adaptive_whoever_wrote_it():
 def test_values_of_a_schedule():
     assert kl.Sqrt(4.0, offset=1.0).values(3).tolist() == [(2 / 4) ** 0.5, (3 / 4) ** 0.5, 1.0]
     assert kl.GD(kl.L2Ball(1), 2).sigma == kl.Constant(2.0)
+
+
+SHORT = {"l2": kl.L2Movement(), "l1": kl.L1Movement(), "tv": kl.TVMovement(), "fee": kl.SwitchFee()}
+FRONTS = {
+    "run": lambda movement: kl.run(kl.GD(kl.Simplex(5), 1.0), np.eye(5), movement=movement, engine="step").movement,
+    "run_many": lambda movement: kl.run_many(
+        [kl.GD(kl.Simplex(5), 1.0)], np.eye(5), movement=movement, engine="step", jobs=1
+    )[0].movement,
+    "run_batch": lambda movement: kl.run_batch([kl.LastValue(kl.Simplex(5))], np.eye(5), movement=movement).switching[0],
+    "run_ahead": lambda movement: kl.run_ahead(kl.RecedingHorizon(kl.Simplex(5)), np.eye(5), movement=movement).movement,
+    "offline_optimum": lambda movement: kl.offline_optimum(np.eye(5), kl.Simplex(5), movement).movement,
+    "frontier": lambda movement: kl.frontier(np.eye(5), kl.Simplex(5), movement).path_length.tolist(),
+    "SAder": lambda movement: kl.SAder([kl.GD(kl.Simplex(5), 1.0)], movement=movement).movement,
+    "auto": lambda movement: kl.auto(kl.Simplex(5), movement).movement,
+    "Reluctant": lambda movement: kl.Reluctant(kl.Simplex(5), movement, 2, 1.0).movement,
+    "DeadBand": lambda movement: kl.DeadBand(kl.Simplex(5), movement, 2.0).movement,
+    "Guards": lambda movement: kl.Guards(movement=movement).movement,
+    "Agent": lambda movement: kl.Agent(kl.GD(kl.Simplex(5), 1.0), movement=movement, engine="step").movement,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_a_short_name_works_wherever_a_movement_does(front):
+    make = FRONTS[front]
+    no_fees = ("run_ahead", "offline_optimum", "frontier", "SAder")
+    for name, movement in SHORT.items():
+        if name != "fee" or front not in no_fees:
+            assert make(name) == make(movement)
+    with pytest.raises(
+        ValueError, match=r"needs a movement cost, or one of 'l2', 'l1', 'tv', 'fee', got movement='l3'"
+    ):
+        make("l3")
+
+
+def test_a_capped_simplex_adds_up_to_one_by_default():
+    assert kl.CappedSimplex(7, cap=0.4) == kl.CappedSimplex(7, 1.0, 0.4)

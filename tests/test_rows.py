@@ -249,7 +249,7 @@ def test_misuse_is_refused_with_a_remedy(message):
     "changed",
     [
         {"costs": kl.Pinball(2.0, 1.0)}, {"columns": ["eu", "asia", "us"]}, {"movement": "l1"},
-        {"columns": dict(zip(COLUMNS, "abc", strict=True))}, {"origin": {"trace": "may.csv"}},
+        {"columns": dict(zip(COLUMNS, "abc", strict=True))},
     ],
 )  # fmt: skip
 def test_the_terms_of_a_stored_agent_do_not_change(file, changed):
@@ -267,3 +267,22 @@ def test_a_gradient_that_is_meant_is_taken_and_accounted():
     x = agent.x
     agent.update(ROWS[0], gradient=True)
     assert agent.hitting == float(ROWS[0] @ x)
+
+
+@pytest.mark.parametrize("guards", [None, kl.Guards(per_round=0.1)])
+def test_an_agent_goes_on_in_a_store_as_it_was_in_memory(file, guards):
+    agent = make_agent("k-lazyGD", guards=guards, origin={"trace": "march.csv"})
+    for i, row in enumerate(ROWS[:5]):
+        agent.observe(row, id=i)
+    with kl.Agent.open(file, agent, name="eu") as stored:
+        assert remember(stored) == remember(agent)
+        assert stored.observe(ROWS[4], id=4) == agent.decision  # which it has taken before
+        assert stored.observe(ROWS[5]) == agent.observe(ROWS[5])
+    with kl.Agent.open(
+        file, make_agent("k-lazyGD", guards=guards, origin={"trace": "march.csv"}), name="eu"
+    ) as stored:
+        assert remember(stored) == remember(agent)  # what there is goes on
+    with pytest.raises(Refused, match="leave costs out: the agent has its own"):
+        kl.Agent.open(file, agent, costs=kl.Linear())
+    with pytest.raises(Refused, match=r"Agent\.open needs the costs of 'eu'"):
+        kl.Agent.open(file, make_agent("k-lazyGD", "quadratic"), name="eu")

@@ -112,7 +112,9 @@ def test_many_agents_are_told_in_one_request_all_or_none(served):
         client.update_many(wrong)
     answer = served.ask("POST", "/rounds", {"rounds": [{"agent": "many 1", "g": [0.0] * 5}, {"agent": "no"}]})
     assert (answer.status_code, answer.json()["entry"]) == (422, 1)
-    answer = served.ask("POST", "/rounds", {"rounds": [{"agent": "many 1", "g": [0.0] * 5}, {"agent": "no", "g": [1]}]})
+    answer = served.ask(
+        "POST", "/rounds", {"rounds": [{"agent": "many 1", "g": [0.0] * 5}, {"agent": "no", "g": [1]}]}
+    )
     assert answer.status_code == 404
     assert {agent.t for agent in agents} == {2}
     client.update_many([{"agent": names[0], "g": G[0]}, {"agent": names[0], "g": G[1]}])  # two of one agent
@@ -161,7 +163,10 @@ def test_a_deleted_agent_is_gone_until_it_is_restored(agent, served):
     agent.update(G[1])
     assert agent.t == 3
     changes = served.ask("GET", f"{agent.place}/changes").json()["changes"]
-    assert [(change["change"], change["note"]) for change in changes] == [("restore", "not yet"), ("delete", "replaced")]
+    assert [(change["change"], change["note"]) for change in changes] == [
+        ("restore", "not yet"),
+        ("delete", "replaced"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +175,16 @@ def test_a_deleted_agent_is_gone_until_it_is_restored(agent, served):
         ({"learner": {"class": "os.system"}}, "classes of klazy only, got class='os.system'"),
         ({"learner": {"class": "klazy.nothing"}}, "a known class"),
         ({"learner": {"class": "klazy.Simplex", "dim": 3}}, "a known class"),
-        ({"learner": {"class": "klazy.GD", "domain": {"class": "klazy.Simplex", "dim": 10**9}, "sigma": 1}}, "at most 10000"),
+        (
+            {
+                "learner": {
+                    "class": "klazy.GD",
+                    "domain": {"class": "klazy.Simplex", "dim": 10**9},
+                    "sigma": 1,
+                }
+            },
+            "at most 10000",
+        ),
         ({"learner": LEARNER.to_dict() | {"k": 0}}, "a slack k >= 1"),
         ({"learner": {"class": "klazy.GD"}}, "a learner it can build"),
         ({"learner": LEARNER.to_dict(), "guards": {"class": "klazy.Guards", "hold": 0}}, "hold >= 1"),
@@ -228,7 +242,9 @@ BODIES = {
 
 def test_every_path_asks_for_its_role_and_its_agent(agent, served):
     described = served.ask("GET", "/openapi.json").json()["paths"]
-    known = {(method.upper(), path.replace("{name}", "{}")) for path, ways in described.items() for method in ways}
+    known = {
+        (method.upper(), path.replace("{name}", "{}")) for path, ways in described.items() for method in ways
+    }
     assert known - CALLS.keys() == {("GET", "/healthz"), ("GET", "/readyz")}
     served.client().agent("eu-west", LEARNER, guards=GUARDS, engine="step")
     for (method, path), needed in CALLS.items():
@@ -252,15 +268,21 @@ def test_every_path_asks_for_its_role_and_its_agent(agent, served):
     assert [found["name"] for found in listed] == ["eu-west"]
 
 
-def test_tokens_are_made_listed_and_revoked_by_the_command_and_their_secrets_kept_nowhere(tmp_path, monkeypatch):
+def test_tokens_are_made_listed_and_revoked_by_the_command_and_their_secrets_kept_nowhere(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("klazy.serve.tokens.KNOWN_SECONDS", 0.1)
     with run_service(tmp_path) as served:
-        made = call_klazy("tokens", "add", "feed", "--role", "writer", "--agent", "eu", "--store", served.file)
+        made = call_klazy(
+            "tokens", "add", "feed", "--role", "writer", "--agent", "eu", "--store", served.file
+        )
         token = made.stdout.strip()
         assert (made.status, token.startswith("klazy_")) == (0, True)
         assert "free" in call_klazy("tokens", "add", "feed", "--store", served.file).stderr
         listed = json.loads(call_klazy("tokens", "list", "--json", "--store", served.file).stdout)
-        assert {"name": "feed", "role": "writer", "agent": "eu"}.items() <= listed[-2].items() or len(listed) == 5
+        assert {"name": "feed", "role": "writer", "agent": "eu"}.items() <= listed[-2].items() or len(
+            listed
+        ) == 5
         for file in tmp_path.iterdir():
             assert token.encode() not in file.read_bytes()
         served.tokens["feed"] = token
@@ -346,11 +368,17 @@ def test_a_refused_round_is_a_problem_and_changes_nothing(agent, served, case):
 
 def test_problems_are_answered_as_problems_everywhere(served):
     calls = {("GET", "/nowhere"): 404, ("PATCH", "/agents"): 405, ("GET", "/agents/none/explain"): 404}
-    calls |= {("GET", "/agents/none/history"): 404, ("GET", "/agents?limit=0"): 422, ("PUT", "/agents/a%0ab"): 422}
+    calls |= {
+        ("GET", "/agents/none/history"): 404,
+        ("GET", "/agents?limit=0"): 422,
+        ("PUT", "/agents/a%0ab"): 422,
+    }
     for (method, path), status in calls.items():
         body = {"learner": LEARNER.to_dict()} if method == "PUT" else None
         answer = served.ask(method, path, body)
-        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), path
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), (
+            path
+        )
     kind = {"Content-Type": "text/plain"}
     assert served.ask("POST", "/agents/a/update", content="{}", headers=kind).status_code == 415
 
@@ -431,7 +459,9 @@ def test_logs_name_no_token_and_no_query(served, caplog):
     caplog.set_level("DEBUG")
     served.ask("DELETE", "/agents/none?reason=secret")
     served.ask("GET", "/agents", headers={"Authorization": "Bearer klazy_guess"})
-    lines = [json.dumps(vars(record), default=str) for record in caplog.records if record.name.startswith("klazy")]
+    lines = [
+        json.dumps(vars(record), default=str) for record in caplog.records if record.name.startswith("klazy")
+    ]
     assert any("/agents/none" in line and '"token": "admin"' in line for line in lines)
     for secret in (*served.tokens.values(), "klazy_guess", "secret"):
         assert not any(secret in line for line in lines)

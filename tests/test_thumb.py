@@ -203,7 +203,7 @@ def test_a_subclass_with_a_step_of_its_own_is_not_played_by_rows():
         (lambda: kl.MovingAverage(SIMPLEX, 10**9), "MovingAverage needs window <= 10000000, got window=1000000000"),
         (lambda: kl.Periodic(SIMPLEX, 2.5), "Periodic needs every >= 1, got every=2.5; count it in rounds."),  # pyright: ignore[reportArgumentType]
         (lambda: kl.MinimumHold(SIMPLEX, 1, -1), "MinimumHold needs window >= 1, got window=-1; count it in rounds."),
-        (lambda: kl.DeadBand(SIMPLEX, 1.0, 2.0), "DeadBand needs a movement cost, got movement=1.0; write L1Movement"),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.DeadBand(SIMPLEX, 1.0, 2.0), "DeadBand needs a movement cost, got movement=1.0; write L2Movement"),  # pyright: ignore[reportArgumentType]
         (lambda: kl.DeadBand(SIMPLEX, PRICE, 0.0), "DeadBand needs horizon > 0, got horizon=0.0"),
         (lambda: kl.LastValue(SIMPLEX, family="linear"), "LastValue needs a family of costs, got family='linear'"),  # pyright: ignore[reportArgumentType]
         (lambda: kl.SAder([kl.GD(BOX, 1.0), kl.LastValue(BOX, family=kl.Quadratic())]).init(),

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import klazy
-from klazy.cli import agents, arena, replay, reproduce, serve, sweep
+from klazy.cli import agents, arena, live, replay, reproduce, serve, sweep
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,6 +18,7 @@ app.command("reproduce", short_help="Make the paper's figures and tables, and an
 )
 app.command("list", short_help="Name every part of the reproduction.")(reproduce.list_parts)
 app.command("replay", short_help="Tell what laziness would have saved on your own trace.")(replay.replay)
+app.command("live", short_help="Decide live: rows in, decisions out.")(live.live)
 app.command("agents", short_help="List the agents of a store.")(agents.agents)
 app.command("history", short_help="Print or draw the rounds of an agent.")(agents.history)
 app.command("check", short_help="Play every agent of a store again, and compare.")(agents.check)

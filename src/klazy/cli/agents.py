@@ -84,6 +84,7 @@ def history(
             remedy = f"klazy agents {opened.path} lists them"
             raise refusal("history", "an agent that is there", "name", repr(name), remedy)
         frame = read_history(opened, agent, last)
+        columns, names = _read_names(agent.configuration)
     finally:
         opened.close()
     if plot is not None:
@@ -92,11 +93,11 @@ def history(
         for row in frame.iter_rows(named=True):
             print(json.dumps(row | {"time": _spell_time(row["time"])}))
     elif as_csv:
-        sys.stdout.write(_spread(frame).write_csv())
+        sys.stdout.write(_spread(frame, columns, names).write_csv())
     elif plot is not None:
         say(str(plot))
     elif frame.height:
-        print_table([_make_row(row) for row in frame.iter_rows(named=True)])
+        print_table([_make_row(row, names) for row in frame.iter_rows(named=True)])
     else:
         print("There is no round yet.")
 
@@ -105,22 +106,35 @@ def _spell_time(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat(timespec="milliseconds")
 
 
-def _make_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A line of the table: the point in brackets, few digits."""
-    point = ", ".join(f"{number:.4g}" for number in row["decision"])
-    names = ("t", "id", "hitting", "switching", "guards")
-    line = {name: row[name] for name in names}
-    return {"time": _spell_time(row["time"]), **line, "decision": f"[{point}]"}
+def _read_names(configuration: str) -> tuple[list[str] | None, list[str] | None]:
+    """The names of an agent's columns and of its decisions, where it has any."""
+    about = json.loads(configuration)
+    columns = about.get("columns")
+    return columns, about.get("names", columns)
 
 
-def _spread(frame: Any) -> Any:
+def _make_row(row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
+    """A line of the table: the point by name or in brackets, few digits."""
+    numbers = [f"{number:.4g}" for number in row["decision"]]
+    if names is None:
+        point = f"[{', '.join(numbers)}]"
+    else:
+        point = ", ".join(f"{name} {number}" for name, number in zip(names, numbers, strict=True))
+    shown = ("t", "id", "hitting", "switching", "guards")
+    line = {name: row[name] for name in shown}
+    return {"time": _spell_time(row["time"]), **line, "decision": point}
+
+
+def _spread(frame: Any, columns: list[str] | None, names: list[str] | None) -> Any:
     """The frame with a column per coordinate in the place of lists."""
     import polars as pl
 
-    for name in ("gradient", "hint", "decision"):
+    for name, ends in (("gradient", columns), ("hint", columns), ("decision", names)):
         width = frame[name].list.len().max() or 0
-        columns = [pl.col(name).list.get(i, null_on_oob=True).alias(f"{name}_{i + 1}") for i in range(width)]
-        frame = frame.with_columns(columns).drop(name)
+        if ends is None:
+            ends = [str(i + 1) for i in range(width)]
+        parts = [pl.col(name).list.get(i, null_on_oob=True).alias(f"{name}_{ends[i]}") for i in range(width)]
+        frame = frame.with_columns(parts).drop(name)
     return frame
 
 

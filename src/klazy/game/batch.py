@@ -54,7 +54,7 @@ def run_batch(
     learners: Sequence[Learner[Any]],
     costs: Costs | ArrayLike,
     *,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     checkpoints: int = 0,
     jobs: int | None = None,
 ) -> Batch:

@@ -29,7 +29,7 @@ def run(
     learner: Learner[S],
     costs: Costs | ArrayLike,
     *,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     engine: str = "auto",
     record: str = "actions",
     hints: ArrayLike | None = None,
@@ -41,7 +41,7 @@ def run(
     learner: Learner[Any],
     costs: Costs | ArrayLike,
     *,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     engine: str = "auto",
     record: str = "actions",
     hints: ArrayLike | None = None,
@@ -52,7 +52,7 @@ def run(
     learner: Learner[Any],
     costs: Costs | ArrayLike,
     *,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     engine: str = "auto",
     record: str = "actions",
     hints: ArrayLike | None = None,
@@ -64,8 +64,8 @@ def run(
     Parameters
     ----------
     movement
-        what moving costs; by default what a :class:`SAder` charges its experts, else :class:`~klazy.L2Movement` with
-        weight 1.
+        what moving costs, or its short name: ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``; by default what a
+        :class:`SAder` charges its experts, else :class:`~klazy.L2Movement` with weight 1.
     engine
         ``"compiled"`` runs the whole sequence in one kernel and raises, naming the part that has none;
         ``"step"`` runs the NumPy specification; ``"auto"`` takes the kernel where there is one, and else ``"rows"``, many

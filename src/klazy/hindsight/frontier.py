@@ -108,7 +108,7 @@ def _check_places(places: Any) -> dict[str, tuple[float, float]]:
 def frontier(
     costs: Costs | ArrayLike,
     domain: ConvexSet,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     *,
     gap: float = 0.01,
     points: int = 30,
@@ -143,7 +143,7 @@ def best_with_path_length(
     costs: Costs | ArrayLike,
     domain: ConvexSet,
     P: float,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     *,
     gap: float = 1e-3,
     points: int = 30,

@@ -26,7 +26,7 @@ _LATER_CHECKS = 1.15
 def offline_optimum(
     costs: Costs | ArrayLike,
     domain: ConvexSet,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     *,
     x0: ArrayLike | None = None,
     gap: float = 1e-4,

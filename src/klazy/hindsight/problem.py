@@ -30,7 +30,7 @@ class Problem:
         self,
         costs: Costs | ArrayLike,
         domain: ConvexSet,
-        movement: Movement | None,
+        movement: Movement | str | None,
         x0: ArrayLike | None,
         owner: str,
     ) -> None:

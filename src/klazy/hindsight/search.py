@@ -39,7 +39,7 @@ class Search:
         self,
         costs: Costs | ArrayLike,
         domain: ConvexSet,
-        movement: Movement | None,
+        movement: Movement | str | None,
         gap: float,
         iterations: int,
         owner: str,

@@ -11,7 +11,7 @@ from klazy.families import Family, Linear, Pinball, Quadratic
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.sader import SAder, check_expert_states, check_experts, check_norm, points_of
-from klazy.movement import Movement
+from klazy.movement import Movement, as_movement
 
 
 class LeaderState(NamedTuple):
@@ -68,7 +68,7 @@ class Leader(Learner[LeaderState]):
     ----------
     experts : sequence of Learner
         Learners on one set, of any kind.
-    movement : Movement
+    movement : Movement or str
         What moving costs, with one weight. A :class:`SwitchFee` works only without the guard.
     caution : float
         z, how many standard deviations of evidence a change-over takes beside its price.
@@ -97,7 +97,7 @@ class Leader(Learner[LeaderState]):
     def __init__(
         self,
         experts: Sequence[Learner[Any]],
-        movement: Movement,
+        movement: Movement | str,
         *,
         caution: float = 0.25,
         guard: bool = True,
@@ -108,9 +108,10 @@ class Leader(Learner[LeaderState]):
             raise refusal(
                 "Leader", "a guard or none", "guard", repr(guard), "write guard=True or guard=False"
             )
+        movement = as_movement(movement, "Leader")
         if guard:
             check_norm(movement, experts[0].domain.dim, "Leader", "write L2Movement(1.0), or guard=False")
-        elif not isinstance(movement, Movement) or not isinstance(movement.weight, float):
+        elif not isinstance(movement.weight, float):
             remedy = "write Leader(experts, L2Movement(1.0))"
             raise refusal("Leader", "a movement with one weight", "movement", repr(movement), remedy)
         movement.check(experts[0].domain.dim)

@@ -16,7 +16,7 @@ from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder
-from klazy.movement import L1Movement, L2Movement, Movement, SwitchFee, TVMovement
+from klazy.movement import L1Movement, L2Movement, Movement, SwitchFee, TVMovement, as_movement
 from klazy.schedules import ScaleFree, Schedule
 from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
 
@@ -177,7 +177,7 @@ def product_grid(
 
 def auto(
     domain: ConvexSet,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     costs: Any = None,
     *,
     start: ArrayLike | None = None,
@@ -195,9 +195,9 @@ def auto(
     ----------
     domain : ConvexSet
         Where decisions live.
-    movement : Movement, optional
-        What moving costs. Default: the movement that suits the set, at a price of 1 (total variation on simplices, the
-        sum of changes on boxes, else Euclidean distance).
+    movement : Movement or str, optional
+        What moving costs, or its short name. Default: the movement that suits the set, at a price of 1 (total variation on
+        simplices, the sum of changes on boxes, else Euclidean distance).
     costs : Costs or Family, optional
         What rounds cost, where that is not linear: :class:`Pinball`, :class:`Quadratic` or :class:`LogWealth`. It is then told
         rows of data in place of gradients.
@@ -235,14 +235,13 @@ def auto(
     return Leader([*sums, *smoothed], movement, guard=guard, family=family)
 
 
-def _check_movement(domain: ConvexSet, movement: Movement | None, owner: str) -> Movement:
+def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: str) -> Movement:
     """The movement, or the one that suits the set."""
     if movement is None:
         movement = _suit_movement(domain)
-    if not isinstance(movement, Movement):
-        raise refusal(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
-    movement.check(domain.dim)
-    return movement
+    found = as_movement(movement, owner)
+    found.check(domain.dim)
+    return found
 
 
 def _suit_movement(domain: ConvexSet) -> Movement:
@@ -253,7 +252,7 @@ def _suit_movement(domain: ConvexSet) -> Movement:
 
 
 def ensemble_auto(
-    domain: ConvexSet, movement: Movement | None = None, *, start: ArrayLike | None = None
+    domain: ConvexSet, movement: Movement | str | None = None, *, start: ArrayLike | None = None
 ) -> SAder:
     r"""The self-tuned ensemble of lazy and greedy descents: what ``auto`` was at first.
 

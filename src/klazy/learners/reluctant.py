@@ -11,7 +11,7 @@ from klazy.families import Family, Linear, Pinball, Quadratic
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.prox import approach_if_it_pays, find_band, move_if_it_pays, stock_if_it_pays
-from klazy.movement import Movement, SwitchFee
+from klazy.movement import Movement, SwitchFee, as_movement
 from klazy.sets import ConvexSet
 
 # the rule that knows these costs, this set and this kind of movement
@@ -65,7 +65,7 @@ class Reluctant(Learner[ReluctantState]):
     ----------
     domain : ConvexSet
         Where decisions live.
-    movement : Movement
+    movement : Movement or str
         What moving costs; its weight is the price, one number.
     window : float or None
         w >= 1, over how many rounds it looks back. None: over all.
@@ -93,7 +93,7 @@ class Reluctant(Learner[ReluctantState]):
     def __init__(
         self,
         domain: ConvexSet,
-        movement: Movement,
+        movement: Movement | str,
         window: float | None,
         horizon: float,
         *,
@@ -240,10 +240,7 @@ def _write(values: Array) -> str:
 
 
 def _check_movement(movement: Any, dim: int) -> Movement:
-    if not isinstance(movement, Movement):
-        raise refusal(
-            "Reluctant", "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})"
-        )
+    movement = as_movement(movement, "Reluctant")
     if not isinstance(movement.weight, float):
         raise refusal(
             "Reluctant",

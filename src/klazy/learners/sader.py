@@ -12,7 +12,7 @@ from klazy.base.checks import Array, freeze, one_of, positive, refusal, vector
 from klazy.families import Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
-from klazy.movement import L2Movement, Movement, SwitchFee
+from klazy.movement import L2Movement, Movement, SwitchFee, as_movement
 
 SELF_TUNED = "self-tuned"
 KEEP = "self-tuned-keep"
@@ -83,10 +83,10 @@ class SAder(Learner[SAderState]):
         beta: float | str = SELF_TUNED,
         prior: str | ArrayLike = "harmonic",
         *,
-        movement: Movement | None = None,
+        movement: Movement | str | None = None,
     ) -> None:
         experts = check_experts(experts, "SAder")
-        movement = L2Movement() if movement is None else movement
+        movement = L2Movement() if movement is None else as_movement(movement, "SAder")
         remedy = "an average moves whenever an expert does: use L2Movement(...) here, and any movement in run"
         check_norm(movement, experts[0].domain.dim, "SAder", remedy)
         rate = (

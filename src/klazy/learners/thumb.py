@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, positive, refusal, whole
 from klazy.families import Family, Linear
 from klazy.learners.base import NEVER, Learner
-from klazy.movement import Movement
+from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 
 LONGEST = 10**7  # rounds in a window, whose moments a state keeps
@@ -382,8 +382,8 @@ class DeadBand(Thumb):
     ----------
     domain : ConvexSet
         Where decisions live.
-    movement : Movement
-        What moving costs.
+    movement : Movement or str
+        What moving costs, or its short name: ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``.
     horizon : float
         For how many rounds a move is expected to pay.
     window : int, optional
@@ -409,7 +409,7 @@ class DeadBand(Thumb):
     def __init__(
         self,
         domain: ConvexSet,
-        movement: Movement,
+        movement: Movement | str,
         horizon: float,
         window: int | None = None,
         *,
@@ -417,8 +417,7 @@ class DeadBand(Thumb):
         start: ArrayLike | None = None,
     ) -> None:
         self._set_up(domain, family, start)
-        if not isinstance(movement, Movement):
-            raise refusal("DeadBand", "a movement cost", "movement", repr(movement), "write L1Movement(2.0)")
+        movement = as_movement(movement, "DeadBand")
         movement.check(domain.dim)
         self._keep(
             movement=movement,

@@ -16,7 +16,7 @@ from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.machine import warn_of_another_machine
 from klazy.live.records import Record, check_id
-from klazy.live.rows import make_terms
+from klazy.live.rows import OBSERVE, make_terms
 from klazy.live.state import REMEMBERED, Live
 from klazy.movement import Movement
 
@@ -265,7 +265,7 @@ class Agent:
         Traceback (most recent call last):
         klazy.base.checks.Refused: Agent.observe needs all columns 'eu', 'us', got missing='eu'; give every column a number.
         """
-        text = "" if id is None else check_id(id)
+        text = "" if id is None else check_id(id, OBSERVE)
         with self._lock:
             terms = self._live.terms
             if self._kept is not None:
@@ -273,6 +273,25 @@ class Agent:
             if text == "" or text not in self._memory.ids:
                 self._take(self._memory.check_row(row, text))
             return terms.name(self._memory.x)
+
+    def check_row(self, row: Any, *, id: str | int | None = None) -> None:
+        """Refuse a row that :meth:`observe` would refuse now; nothing changes.
+
+        Parameters
+        ----------
+        row : dict, pandas.Series, one-row frame or array_like
+            As in :meth:`observe`.
+        id : str or int, optional
+            As in :meth:`observe`.
+
+        Raises
+        ------
+        ValueError
+            If the agent has no costs; if a column is missing, unknown, or holds no finite number; if the id is none.
+        """
+        text = "" if id is None else check_id(id, OBSERVE)
+        with self._lock:
+            self._live.check_row(row, text)
 
     def _take(self, record: Record) -> None:
         """Work the round out beside the present state, then show it."""
@@ -360,7 +379,8 @@ class Agent:
         with self._lock:
             state = self._live.state
             guarded = self._live.guarded
-        return explain(self.learner, state, self.guards, guarded)
+            names = self._live.terms.names
+        return explain(self.learner, state, self.guards, guarded, names)
 
     def save(self, path: str | Path) -> None:
         """Write learner and state to a JSON file, in one step: a crash leaves the old file or the new one."""
@@ -387,7 +407,7 @@ class Agent:
     def open(
         cls,
         path: str | Path,
-        learner: Learner[Any] | None = None,
+        learner: "Learner[Any] | Agent | None" = None,
         *,
         name: str = "agent",
         costs: Family | None = None,
@@ -411,12 +431,14 @@ class Agent:
         ----------
         path : str or Path
             An SQLite file on a disk of this machine, by custom ``decisions.db``.
-        learner : Learner, optional
-            For a new agent. Where there is one, it may be left out, and must not differ.
+        learner : Learner or Agent, optional
+            For a new agent; of an agent, from :meth:`load`, say, all that it is now goes on. Where there is one of this name,
+            it may be left out, and must not differ.
         name : str, optional
             Which agent of the file. Default: ``"agent"``.
         costs, columns, movement, origin : optional
-            As in :class:`Agent`, for a new agent. Where there is one, they may be left out, and must not differ.
+            As in :class:`Agent`, for a new agent. Where there is one, they may be left out, and must not differ; its origin
+            stays.
         engine : str, optional
             As in :func:`~klazy.run`.
         state : optional
@@ -462,7 +484,15 @@ class Agent:
         from klazy.live.opening import open_agent
 
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin}
-        kept = open_agent(path, learner, name, given, engine, state, guards, sync, keep, read_only, shared)
+        start: Any = learner
+        if isinstance(learner, Agent):
+            given_too = [term for term, value in (given | {"state": state}).items() if value is not None]
+            if given_too:
+                remedy = f"leave {', '.join(given_too)} out: the agent has its own"
+                raise refusal("Agent.open", "a learner for these", "learner", repr(learner), remedy)
+            with learner._lock:
+                start = Live.rebuild(learner._live.about())
+        kept = open_agent(path, start, name, given, engine, state, guards, sync, keep, read_only, shared)
         return cls.__new__(cls)._serve(kept.live, kept)
 
     def refresh(self) -> Array:

@@ -1,6 +1,7 @@
 """Why an agent plays what it plays: the gradients behind its point, and how much it would take to move it."""
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from klazy.live.guards import Guards, GuardState
 from klazy.sets import ConvexSet
 from klazy.theory.diagnosis import STILL
 
+SHOWN = 8  # coordinates by name
 _WORDS = {
     "clip": "the gradient was clipped to G={G:g}",
     "integers": "the point was rounded to whole numbers",
@@ -48,8 +50,14 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(learner: Any, state: Any, guards: Guards | None, guarded: GuardState | None) -> Explanation:
-    """Explain the point that follows from a learner's state and from what guards made of it."""
+def explain(
+    learner: Any,
+    state: Any,
+    guards: Guards | None,
+    guarded: GuardState | None,
+    names: Sequence[str] | None = None,
+) -> Explanation:
+    """Explain the point that follows from a learner's state and from what guards made of it, coordinates by name."""
     x = state.x if guarded is None else guarded.x
     since, memory = _explain_memory(learner, state)
     y = None
@@ -58,13 +66,13 @@ def explain(learner: Any, state: Any, guards: Guards | None, guarded: GuardState
     margin = math.nan
     if learner.form is not None:
         y, normal, drift, margin = _measure_slack(learner, state)
-    words = [f"Round {state.t} plays {_write(x)}."]
+    words = [f"Round {state.t} plays {_write(x, names)}."]
     away = float(np.linalg.norm(state.x - x))
     if away > 0.0:
-        words.append(f"The learner's own point is {_write(state.x)}, {away:.4g} away.")
+        words.append(f"The learner's own point is {_write(state.x, names)}, {away:.4g} away.")
     words.append(memory)
     if normal is not None:
-        words += _explain_slack(learner, normal, drift, margin)
+        words += _explain_slack(learner, normal, drift, margin, names)
     if guards is not None and guarded is not None:
         words += _explain_guards(guards, guarded)
     return Explanation(state.t, x.copy(), state.x.copy(), since, y, normal, drift, margin, tuple(words))
@@ -131,11 +139,13 @@ def _measure_slack(learner: Any, state: Any) -> tuple[Array, Array, float, float
     return y, normal, 0.0, sigma * margin
 
 
-def _explain_slack(learner: Any, normal: Array, drift: float, margin: float) -> list[str]:
+def _explain_slack(
+    learner: Any, normal: Array, drift: float, margin: float, names: Sequence[str] | None
+) -> list[str]:
     words = []
     size = float(np.linalg.norm(normal))
     if size > STILL * learner.domain.scale:
-        words.append(f"It remembers a push of norm {size:.4g} against the set: {_write(normal)}.")
+        words.append(f"It remembers a push of norm {size:.4g} against the set: {_write(normal, names)}.")
     if drift > 0.0:
         words.append(f"It moves by {drift:.4g} even if the next gradient is zero.")
     elif math.isnan(margin):
@@ -160,5 +170,10 @@ def _explain_guards(guards: Guards, guarded: GuardState) -> list[str]:
     return words
 
 
-def _write(x: Array) -> str:
-    return np.array2string(x, precision=4, threshold=8, edgeitems=3)
+def _write(x: Array, names: Sequence[str] | None) -> str:
+    """A point with few digits: by name, where there are names, the largest entries only if there are many."""
+    if names is None:
+        return np.array2string(x, precision=4, threshold=8, edgeitems=3)
+    shown = np.sort(np.argsort(-np.abs(x), kind="stable")[:SHOWN])
+    text = ", ".join(f"{names[i]} {x[i]:.4g}" for i in shown)
+    return text if len(x) <= SHOWN else f"{text} and {len(x) - SHOWN} smaller ones"

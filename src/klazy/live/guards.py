@@ -9,7 +9,7 @@ import numpy as np
 from klazy.base.checks import Array, one_of, positive, refusal, whole
 from klazy.base.config import Config
 from klazy.learners import Learner
-from klazy.movement import Movement
+from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 
 
@@ -68,7 +68,7 @@ class Guards(Config):
         hold: int = 1,
         per_round: float | None = None,
         total: float | None = None,
-        movement: Movement | None = None,
+        movement: Movement | str | None = None,
     ) -> None:
         limits = {"G": G, "per_round": per_round, "total": total}
         remedy = "give a number above zero, or leave it out for no limit"
@@ -76,9 +76,9 @@ class Guards(Config):
             if limit is not None:
                 limit = positive(limit, name, "Guards", remedy)
             self._keep(**{name: limit})
-        if movement is not None and not (
-            isinstance(movement, Movement) and isinstance(movement.weight, float)
-        ):
+        if movement is not None:
+            movement = as_movement(movement, "Guards")
+        if movement is not None and not isinstance(movement.weight, float):
             raise refusal(
                 "Guards",
                 "a movement cost with one weight",

@@ -10,7 +10,7 @@ from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.kept import Kept, check_keep, guard, make_known, rebuild
 from klazy.live.machine import describe_machine, warn_of_another_machine
-from klazy.live.rows import TERMS, make_terms
+from klazy.live.rows import TERMS, Account, make_terms
 from klazy.live.state import Live
 from klazy.live.store import Listed, Store
 
@@ -19,7 +19,7 @@ NAME_BYTES = 200
 
 def open_agent(
     path: str | Path,
-    learner: Learner[Any] | None,
+    begin: Learner[Any] | Live | None,
     name: str,
     given: dict[str, Any],
     engine: str,
@@ -30,13 +30,21 @@ def open_agent(
     read_only: bool,
     shared: bool,
 ) -> Kept:
-    """The agent of this name as it was after its last record, or a new one; ``given`` are the terms of :class:`Terms`."""
+    """The agent of this name as it was after its last record, or a new one; ``given`` are the terms of :class:`Terms`.
+
+    A new one begins with a learner, or as all that an agent is.
+    """
     check_name(name)
     check_keep(keep)
     live = None
-    if learner is not None:
-        terms = make_terms(learner, owner="Agent.open", **given)
-        live = Live(learner, engine, state, guards, terms)
+    learner = None
+    if isinstance(begin, Live):
+        live = begin
+        given = live.terms.repeat()
+        learner = live.learner
+    elif begin is not None:
+        learner = begin
+        live = Live(learner, engine, state, guards, make_terms(learner, owner="Agent.open", **given))
     store = Store(path, sync, read_only=read_only, shared=shared, new=learner is not None)
     try:
         found = store.find_agent(name)
@@ -71,8 +79,10 @@ def create_agent(store: Store, name: str, live: Live | None) -> Listed:
         remedy = "give one, or the name of an agent that is there: klazy agents lists them"
         raise refusal("Agent.open", "a learner for a new agent", "name", repr(name), remedy)
     about = json.dumps(live.about_configuration())
+    paid = live.account or Account()
     known = [make_known(id, live.x, live.t) for id in live.ids]
-    store.create_agent(name, about, (live.t, 0.0, 0.0, json.dumps(live.about_state())), known)
+    first = (live.t, paid.hitting, paid.switching, json.dumps(live.about_state()))
+    store.create_agent(name, about, first, known)
     found = store.find_agent(name)  # which another process may have made meanwhile
     if found is None:
         raise store.damage(f"the row of agent {name!r} that was written")

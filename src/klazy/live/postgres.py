@@ -240,7 +240,9 @@ class PostgresDatabase(Database):
                 with self._begin_within() if self._within else self._begin():
                     yield
             except _LostError as lost:
-                remedy = f"the connection was lost ({lost}); whether this was taken is not known, so repeat it"
+                remedy = (
+                    f"the connection was lost ({lost}); whether this was taken is not known, so repeat it"
+                )
                 raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
             except DatabaseError as failed:
                 raise self._explain(failed) from failed

@@ -139,7 +139,7 @@ def is_whole(compute: Callable[..., int], row: tuple[Any, ...]) -> bool:
         return False
 
 
-def check_id(id: str | int) -> str:
+def check_id(id: str | int, owner: str = "Agent.update") -> str:
     """A round's id as text; a number counts as its digits."""
     if isinstance(id, str | int | np.integer):
         try:
@@ -149,4 +149,4 @@ def check_id(id: str | int) -> str:
         except ValueError:  # half a letter, or more digits than Python prints
             pass
     wanted = f"an id, text of 1 to {ID_BYTES} bytes or a whole number"
-    raise refusal("Agent.update", wanted, "id", f"a {type(id).__name__}", "shorten it, or give a hash of it")
+    raise refusal(owner, wanted, "id", f"a {type(id).__name__}", "shorten it, or give a hash of it")

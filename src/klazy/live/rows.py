@@ -13,7 +13,7 @@ from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
 
 OBSERVE = "Agent.observe"
-TERMS = ("costs", "columns", "movement", "origin")
+COMPARED = ("costs", "columns", "movement")  # an origin is but a note
 SHOWN = 5  # names in a message
 
 
@@ -79,6 +79,13 @@ class Terms:
             about["origin"] = self.origin
         return about
 
+    def repeat(self) -> dict[str, Any]:
+        """These as the arguments that :meth:`check` takes."""
+        columns: Any = self.columns
+        if self.columns is not None and self.names != self.columns:
+            columns = dict(zip(self.columns, self.names or (), strict=True))
+        return {"costs": self.costs, "columns": columns, "movement": self.movement, "origin": self.origin}
+
     @classmethod
     def rebuild(cls, learner: Learner[Any], about: dict[str, Any]) -> Self:
         """What :meth:`about` described."""
@@ -99,7 +106,7 @@ class Terms:
         """The first of the terms given that differs from these, with what it is here; what is None was left out."""
         others = type(self).check(learner, owner="Agent.open", **given)
         named = (self.columns, self.names)
-        for name in TERMS:
+        for name in COMPARED:
             here = getattr(self, name)
             same = (
                 named == (others.columns, others.names)

@@ -87,7 +87,7 @@ class Simplex(_Shares):
 class CappedSimplex(_Shares):
     r"""The capped simplex :math:`\{x : \mathrm{floor} \le x \le \mathrm{cap}, \sum_i x_i = \mathrm{total}\}`.
 
-    ``cap`` and ``floor`` are shared, or one per coordinate.
+    ``total`` is what the coordinates add up to. ``cap`` and ``floor`` are shared, or one per coordinate.
 
     ``reach`` and ``diameter`` are upper bounds, exact when caps and floors are shared and divide the total evenly:
     the exact values would need the solution of a knapsack problem.
@@ -100,7 +100,7 @@ class CappedSimplex(_Shares):
     floor: float | Array
     code: ClassVar[int | None] = codes.CAPPED_SIMPLEX
 
-    def __init__(self, dim: int, total: float, cap: ArrayLike, floor: ArrayLike = 0.0) -> None:
+    def __init__(self, dim: int, total: float = 1.0, cap: ArrayLike = 1.0, floor: ArrayLike = 0.0) -> None:
         owner = "CappedSimplex"
         dim = size(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
         low = coordinates(floor, "floor", owner, dim)

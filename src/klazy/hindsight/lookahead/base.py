@@ -74,7 +74,7 @@ def run_ahead(
     player: LookAhead,
     costs: Costs | ArrayLike,
     *,
-    movement: Movement | None = None,
+    movement: Movement | str | None = None,
     x0: ArrayLike | None = None,
 ) -> Trace[Any]:
     """Let a baseline that looks ahead play. The trace is as :func:`~klazy.run`'s; its ``engine`` says ``look-ahead``.

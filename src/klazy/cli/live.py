@@ -1,0 +1,358 @@
+"""``klazy live``: rows in, decisions out, one line each."""
+
+import csv
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TextIO
+
+import typer
+
+from klazy.base.checks import Refused, refusal
+from klazy.cli.terminal import say
+from klazy.live.agent import Agent
+
+TIMES = ("time", "date", "datetime", "timestamp")  # names that are taken for a time column, as replay does
+DELIMITERS = ",;\t"
+WHY = "why"  # the name of an explanation
+
+
+class Line(NamedTuple):
+    """A row of the input: the number of its line, and its cells by name; or, in their place, what is wrong with it."""
+
+    number: int
+    cells: dict[str, Any]
+    fault: Refused | None = None
+
+
+class Ended(Exception):
+    """A signal came, so that it is time to end."""
+
+
+def live(
+    agent: Annotated[Path, typer.Argument(help="A file that klazy replay --emit or Agent.save wrote.")],
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Keep the agent in this database, and go on from there.", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What it is called there.", show_default="the file's name")
+    ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option(help="The column of ids: a row that comes again is taken once.", show_default=False),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A column to leave out; may be given often.", show_default=False)
+    ] = None,
+    first: Annotated[
+        bool, typer.Option("--first", help="Print the present decision before any row.")
+    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why, in a field of its own.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first bad row, in the place of leaving it out.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON lines, whatever the rows come as.")
+    ] = False,
+) -> None:
+    """Decide live: read the row of each round from standard input, print the decision for the next round.
+
+    Rows are CSV with a header, or JSON lines; decisions are printed in the same form, each at once. Columns of times and ids
+    are passed on. A bad row changes nothing: the line says so on standard error, and the exit status is 1 in the end. End of
+    input, Ctrl-C and SIGTERM end it between two rows.
+
+    \b
+    Examples:
+      klazy live agent.json < today.csv
+      tail -f rows.csv | klazy live agent.json --state decisions.db --id time
+      echo '{"eu": 3.1, "us": 2.9}' | klazy live agent.json --explain
+    """  # fmt: skip
+    if name is not None and state is None:
+        raise refusal("live", "--state for --name", "name", repr(name), "write --state decisions.db")
+    with _open(agent, state, name) as player, _stop_between_rows() as wait:
+        if player.columns is None or player.costs is None:
+            remedy = "build it with costs=... and columns=[...]"
+            raise refusal("live", "an agent that takes rows by name", "agent", agent, remedy)
+        ignored = frozenset(ignore or ())
+        desk = _Desk(player, id, ignored, explain, strict)
+        try:
+            desk.work(sys.stdin, as_json, first, wait)
+        except Ended:
+            pass
+        finally:
+            desk.sum_up()
+    if desk.refused:
+        raise typer.Exit(1)
+
+
+def _open(file: Path, state: Path | None, name: str | None) -> Agent:
+    try:
+        found = Agent.load(file)
+    except OSError as failed:
+        raise refusal(
+            "live", "the file of an agent", "agent", file, failed.strerror or "check it"
+        ) from failed
+    if state is None:
+        return found
+    return Agent.open(state, found, name=name or file.stem)
+
+
+class _Desk:
+    """Where rows come in and decisions go out."""
+
+    def __init__(
+        self, agent: Agent, id: str | None, ignored: frozenset[str], explain: bool, strict: bool
+    ) -> None:
+        self.agent = agent
+        self.columns = frozenset(agent.columns or ())
+        self.id = id
+        self.ignored = ignored
+        self.explain = explain
+        self.strict = strict
+        self.taken = 0
+        self.refused = 0
+        self.time = (agent.origin or {}).get("time")
+        if id in self.columns:
+            raise refusal(
+                "live", "a column of ids beside those of the agent", "id", repr(id), "choose another"
+            )
+
+    def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
+        """Take row after row."""
+        number, text = _skip_blank(source, wait)
+        is_json = False
+        beside: dict[str, Any] = {}
+        if text.lstrip().startswith(("{", "[")):
+            is_json = True
+            lines = _read_json(number, text, source)
+        else:
+            delimiter = max(DELIMITERS, key=text.count)
+            names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+            if text:
+                self._check_header(names)
+            beside = {name: None for name in names if self._is_beside(name)}
+            lines = _read_csv(number, names, delimiter, source, self.columns)
+        write = _write_json if is_json or as_json else _CsvWriter()
+        if first:
+            write(self._describe(beside))
+        while (line := wait(lambda: next(lines, None))) is not None:
+            self._take(line, write)
+
+    def _take(self, line: Line, write: Callable[[dict[str, Any]], None]) -> None:
+        try:
+            if line.fault is not None:
+                raise line.fault
+            row, beside, id = self._split(line.cells)
+            self.agent.check_row(row, id=id)
+        except Refused as wrong:
+            if self.strict:
+                raise Refused(f"line {line.number}: {wrong}") from None
+            self.refused += 1
+            say(f"line {line.number}: {wrong}", file=sys.stderr)
+            return
+        made = self.agent.observe(row, id=id, retry=True)
+        self.taken += 1
+        write(self._describe(beside, made))
+
+    def _describe(self, beside: dict[str, Any], made: Any = None) -> dict[str, Any]:
+        """What is printed of a decision, by default the present one."""
+        found = beside | (made or self.agent.decision)
+        if self.explain:
+            found[WHY] = " ".join(self.agent.explain().words)
+        return found
+
+    def _split(self, cells: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
+        """What the agent is told, what is passed on, and the id."""
+        row = {}
+        beside = {}
+        for name, cell in cells.items():
+            if self._is_beside(name):
+                beside[name] = cell
+            elif name not in self.ignored:
+                row[name] = cell
+        if self.id is None:
+            return row, beside, None
+        if cells.get(self.id) in (None, ""):
+            raise refusal(
+                "live", f"an id in column {self.id!r}", self.id, cells.get(self.id), "give every row one"
+            )
+        return row, beside, cells[self.id]
+
+    def _is_beside(self, name: str) -> bool:
+        if name in self.columns or name in self.ignored:
+            return False
+        return name in (self.id, self.time) or name.lower() in TIMES
+
+    def _check_header(self, names: list[str]) -> None:
+        """Refuse a header by which every row would be bad."""
+        if len(set(names)) != len(names):
+            raise refusal("live", "column names that differ", "header", names, "rename one of them")
+        if self.id is not None and self.id not in names:
+            raise refusal(
+                "live", "the column of ids in the header", "id", repr(self.id), f"choose one of {names}"
+            )
+        missing = [name for name in self.agent.columns or () if name not in names]
+        if missing:
+            raise refusal(
+                "live",
+                f"the agent's columns {list(self.agent.columns or ())}",
+                "missing",
+                missing,
+                "add them",
+            )
+        known = self.columns | self.ignored
+        unknown = [name for name in names if name not in known and not self._is_beside(name)]
+        if unknown:
+            remedy = f"leave it out with --ignore {json.dumps(unknown[0])}"
+            raise refusal(
+                "live",
+                f"the agent's columns {list(self.agent.columns or ())} only",
+                "unknown",
+                unknown,
+                remedy,
+            )
+
+    def sum_up(self) -> None:
+        """Say on standard error what was done, if anything was."""
+        if self.taken + self.refused == 0:
+            return
+        words = f"Rows taken: {self.taken}, refused: {self.refused}; round {self.agent.t} comes next"
+        paid = f"hitting {self.agent.hitting:.6g}, switching {self.agent.switching:.6g}"
+        say(f"{words}; paid so far: {paid}.", file=sys.stderr)
+
+
+# Reading
+
+
+def _skip_blank(source: TextIO, wait: Callable[[Any], Any]) -> tuple[int, str]:
+    """The first line that is not blank, and its number; an empty one if there is none."""
+    number = 0
+    while text := wait(source.readline):
+        number += 1
+        text = text.removeprefix("\ufeff")
+        if text.strip():
+            return number, text
+    return number, ""
+
+
+def _read_json(number: int, text: str, source: TextIO) -> Iterator[Line]:
+    while text:
+        if text.strip():
+            yield _parse_json(number, text)
+        text = source.readline()
+        number += 1
+
+
+def _parse_json(number: int, text: str) -> Line:
+    try:
+        cells = json.loads(text)
+    except (ValueError, RecursionError) as failed:
+        return Line(
+            number, {}, refusal("live", "a JSON object in every line", "line", text.strip()[:60], str(failed))
+        )
+    if not isinstance(cells, dict):
+        wrong = refusal(
+            "live", "a JSON object in every line", "line", text.strip()[:60], 'write {"name": number}'
+        )
+        return Line(number, {}, wrong)
+    return Line(number, cells)
+
+
+def _read_csv(
+    number: int, names: list[str], delimiter: str, source: TextIO, numeric: frozenset[str]
+) -> Iterator[Line]:
+    """The rows under a header, which was line ``number``; cells of ``numeric`` columns as numbers, if they are."""
+    reader = csv.reader(iter(source.readline, ""), delimiter=delimiter)
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as failed:
+            at = number + reader.line_num
+            yield Line(at, {}, refusal("live", "a line of CSV", "line", at, str(failed)))
+            continue
+        at = number + reader.line_num
+        if len(cells) == len(names):
+            named: dict[str, Any] = dict(zip(names, cells, strict=True))
+            for name in numeric:
+                named[name] = _read_cell(named[name], delimiter)
+            yield Line(at, named)
+        elif cells:
+            wanted = f"{len(names)} cells, as in the header"
+            yield Line(at, {}, refusal("live", wanted, "cells", len(cells), "give one per column"))
+
+
+def _read_cell(cell: str, delimiter: str) -> float | str:
+    """The number, if it is one; where commas do not separate cells, one may be a decimal comma."""
+    text = cell.strip()
+    if delimiter != ",":
+        text = text.replace(",", ".")
+    try:
+        return float(text)
+    except ValueError:
+        return cell
+
+
+# Writing
+
+
+def _write_json(found: dict[str, Any]) -> None:
+    print(json.dumps(found), flush=True)
+
+
+class _CsvWriter:
+    """Writes a header before the first line."""
+
+    def __init__(self) -> None:
+        self._names: list[str] | None = None
+
+    def __call__(self, found: dict[str, Any]) -> None:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        if self._names is None:
+            self._names = list(found)
+            writer.writerow(self._names)
+        writer.writerow([found.get(name) for name in self._names])
+        sys.stdout.flush()
+
+
+@contextmanager
+def _stop_between_rows() -> Iterator[Callable[[Any], Any]]:
+    """Let Ctrl-C and SIGTERM end the command while it waits for input, or once it has answered the row it is at.
+
+    What is given here calls a function that waits.
+    """
+    waiting = False
+    told = False
+
+    def stop(*_: object) -> None:
+        nonlocal told
+        told = True
+        if waiting:
+            raise Ended
+
+    def wait(read: Callable[[], Any]) -> Any:
+        nonlocal waiting
+        waiting = True
+        try:
+            if told:
+                raise Ended
+            return read()
+        finally:
+            waiting = False
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    wakeup = signal.set_wakeup_fd(-1)  # by which other commands end at once
+    try:
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, stop)
+        yield wait
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(wakeup)

@@ -1,0 +1,180 @@
+"""The command ``klazy live``: rows in, decisions out."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import klazy as kl
+from command import call_klazy
+
+HEADER = "time,eu,us\n"
+MORNING = "2024-03-01 08:00,57,20\n"
+NOON = "2024-03-01 12:00,60,22\n"
+
+
+@pytest.fixture
+def agent(tmp_path):
+    file = tmp_path / "agent.json"
+    learner = kl.LastValue(kl.Box([0.0, 0.0], [99.0, 99.0]), family=kl.Pinball(4.0))
+    kl.Agent(learner, costs=kl.Pinball(4.0), columns=["eu", "us"], movement="l1").save(file)
+    return file
+
+
+def feed(text, agent, *arguments):
+    """Call ``klazy live`` with this text, or this reader, as standard input."""
+    source = io.StringIO(text) if isinstance(text, str) else text
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stdin", source)
+        return call_klazy("live", agent, *arguments, folder=agent.parent)
+
+
+class Interrupted(io.StringIO):
+    """Input that never ends; a signal comes while more of it than the text is awaited."""
+
+    def __init__(self, text, number):
+        super().__init__(text)
+        self.number = number
+
+    def readline(self, size=-1, /):
+        line = super().readline(size)
+        if not line:
+            os.kill(os.getpid(), self.number)
+        return line or NOON
+
+
+def test_decisions_come_as_the_rows_do(agent):
+    rows = HEADER + MORNING + NOON
+    ended = feed(rows, agent)
+    assert ended.stdout == "time,eu,us\n2024-03-01 08:00,57.0,20.0\n2024-03-01 12:00,60.0,22.0\n"
+    assert (
+        ended.stderr
+        == "Rows taken: 2, refused: 0; round 3 comes next; paid so far: hitting 328, switching 82.\n"
+    )
+    assert ended.status == 0
+    as_json = [json.dumps(dict(zip(("time", "eu", "us"), (row[0], float(row[1]), float(row[2])), strict=True)))
+               for row in list(csv.reader(io.StringIO(rows)))[1:]]  # fmt: skip
+    assert feed("\n".join(as_json), agent).stdout.splitlines() == as_json
+    assert feed(rows, agent, "--json").stdout.splitlines() == as_json
+    points = feed("﻿\n" + rows.replace(",", ";").replace("57", "57,5"), agent).stdout
+    assert points.splitlines()[1] == "2024-03-01 08:00,57.5,20.0"
+
+
+def test_the_present_decision_comes_first_if_asked_for(agent):
+    assert feed(HEADER, agent, "--first").stdout == "time,eu,us\n,0.0,0.0\n"
+    assert feed("", agent, "--first", "--json").stdout == '{"eu": 0.0, "us": 0.0}\n'
+
+
+def test_explanations_are_a_field(agent):
+    ended = feed('{"us": 2, "eu": 3}', agent, "--explain")
+    why = "Round 2 plays eu 3, us 2. The aim is best for the average of all 1 rounds so far."
+    assert json.loads(ended.stdout) == {"eu": 3.0, "us": 2.0, "why": why}
+
+
+def test_a_store_goes_on_and_takes_a_row_once(agent):
+    state = ("--state", "decisions.db", "--name", "eu", "--id", "time")
+    first = feed(HEADER + MORNING, agent, *state)
+    again = feed(HEADER + MORNING + NOON, agent, *state)
+    assert again.stdout == first.stdout + "2024-03-01 12:00,60.0,22.0\n"
+    with kl.Agent.open(agent.parent / "decisions.db", name="eu") as kept:
+        assert kept.t == 3
+        assert kept.history()["id"].to_list() == ["2024-03-01 08:00", "2024-03-01 12:00"]
+    history = call_klazy("history", "decisions.db", "eu", "--csv", folder=agent.parent).stdout
+    assert history.splitlines()[0].endswith("gradient_eu,gradient_us,decision_eu,decision_us")
+    shown = call_klazy("history", "decisions.db", "eu", folder=agent.parent).stdout
+    assert "eu 57, us 20" in shown
+
+
+BAD_LINES = {
+    '2024,x,1\n': "line 2: Agent.observe needs a finite number eu, got eu='x'; give a float.",
+    '2024,,1\n': "line 2: Agent.observe needs a finite number eu, got eu=''; give a float.",
+    '2024,1\n': "line 2: live needs 3 cells, as in the header, got cells=2; give one per column.",
+    '2024,1,inf\n': "line 2: Agent.observe needs a finite number us, got us=inf; give a float.",
+    ',1,1\n': "line 2: live needs an id in column 'time', got time=; give every row one.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_a_bad_row_is_left_out_with_its_line(agent, line):
+    ended = feed(HEADER + line + NOON, agent, "--id", "time")
+    assert ended.stderr.splitlines()[0] == BAD_LINES[line]
+    assert ended.stdout == "time,eu,us\n2024-03-01 12:00,60.0,22.0\n"
+    assert "Rows taken: 1, refused: 1; round 2 comes next" in ended.stderr
+    assert ended.status == 1
+    strict = feed(HEADER + line + NOON, agent, "--id", "time", "--strict")
+    assert (strict.stdout, strict.stderr, strict.status) == ("", BAD_LINES[line] + "\n", 2)
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[1, 2]", "7", '{"eu": 1}', '{"eu": 1, "us": true}', '{"eu": 1, "us": 1, "asia": 1}']
+)
+def test_a_bad_line_of_json_is_left_out(agent, line):
+    ended = feed('{"eu": 1, "us": 1}\n\n' + line + '\n{"eu": 2, "us": 2}\n', agent)
+    assert ended.stdout.splitlines() == ['{"eu": 1.0, "us": 1.0}', '{"eu": 2.0, "us": 2.0}']
+    assert ended.stderr.startswith("line 3: ")
+    assert ended.status == 1
+
+
+REFUSED = {
+    "live needs the agent's columns ['eu', 'us'], got missing=['us']; add them.": ("time,eu\n", ()),
+    "live needs the agent's columns ['eu', 'us'] only, got unknown=['asia']; leave it out with --ignore \"asia\".":
+        ("eu,us,asia\n", ()),
+    "live needs column names that differ, got header=['eu', 'us', 'eu']; rename one of them.": ("eu,us,eu\n", ()),
+    "live needs the column of ids in the header, got id='key'; choose one of ['eu', 'us'].": ("eu,us\n", ("--id", "key")),
+    "live needs a column of ids beside those of the agent, got id='eu'; choose another.": ("eu,us\n", ("--id", "eu")),
+    "live needs --state for --name, got name='eu'; write --state decisions.db.": ("eu,us\n", ("--name", "eu")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_can_never_work_is_refused_at_once(agent, message):
+    text, arguments = REFUSED[message]
+    ended = feed(text, agent, *arguments)
+    assert (ended.stdout, ended.stderr, ended.status) == ("", message + "\n", 2)
+
+
+def test_columns_may_be_ignored(agent):
+    assert feed("eu,note,us\n1,hm,2\n", agent, "--ignore", "note").stdout == "eu,us\n1.0,2.0\n"
+
+
+def test_an_agent_must_take_rows_by_name(tmp_path):
+    kl.Agent(kl.GD(kl.Simplex(2), 1.0), costs=kl.Linear(), engine="step").save(tmp_path / "plain.json")
+    assert "live needs an agent that takes rows by name" in feed("a,b\n", tmp_path / "plain.json").stderr
+    assert "live needs the file of an agent" in feed("a,b\n", tmp_path / "none.json").stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_it_cleanly(agent, number):
+    before = signal.getsignal(number)
+    ended = feed(Interrupted(HEADER + MORNING, number), agent, "--state", "decisions.db")
+    assert ended.status == 0
+    assert ended.stderr.startswith("Rows taken: 1, refused: 0")
+    assert signal.getsignal(number) is before
+
+
+def test_a_process_answers_row_by_row_and_ends_at_sigterm(agent):
+    command = [
+        sys.executable,
+        "-m",
+        "klazy",
+        "live",
+        str(agent),
+        "--state",
+        str(agent.parent / "decisions.db"),
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(HEADER + MORNING)
+        process.stdin.flush()
+        assert process.stdout.readline() == HEADER
+        assert process.stdout.readline() == "2024-03-01 08:00,57.0,20.0\n"
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+    with kl.Agent.open(agent.parent / "decisions.db") as kept:
+        assert kept.decision == {"eu": 57.0, "us": 20.0}
