@@ -10,7 +10,7 @@ from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.kept import Kept, check_keep, guard, make_known, rebuild
 from klazy.live.machine import describe_machine, warn_of_another_machine
-from klazy.live.rows import TERMS, Account, make_terms
+from klazy.live.rows import Account, make_terms
 from klazy.live.state import Live
 from klazy.live.store import Listed, Store
 
@@ -98,15 +98,16 @@ def revive_agent(
     keep: int | timedelta | None = None,
 ) -> Kept:
     """An agent that is there, as it was after its last record; what is given must not differ from it."""
-    given = given or dict.fromkeys(TERMS)
     snapshot = store.read_last_snapshot(agent.id)
     live = rebuild(agent, snapshot)
     where = f"{agent.name!r} in {store.path}"
     if learner is not None and learner != live.learner:
         wanted = f"the learner of {where}, {live.learner!r}"
         raise refusal("Agent.open", wanted, "learner", repr(learner), "leave it out, or choose another name")
-    differs = live.terms.find_difference(given, live.learner)
-    if differs is not None:
+    differs = None
+    if given is not None:
+        differs = live.terms.find_difference(given, live.learner)
+    if given is not None and differs is not None:
         term, here = differs
         remedy = "leave it out, or choose another name"
         raise refusal("Agent.open", f"the {term} of {where}, {here!r}", term, repr(given[term]), remedy)

@@ -4,15 +4,15 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, TypeVar
 
-import numpy as np
 from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -24,17 +24,17 @@ from klazy.live.kept import Kept, delete, freeze, guard, restore, resume
 from klazy.live.opening import create_agent
 from klazy.live.overtaken import Overtaken
 from klazy.live.state import Live
-from klazy.live.store import Store
 from klazy.serve import bodies
 from klazy.serve.creating import OWNER, build_live, check_path_name
 from klazy.serve.desk import Desk, Played, Told
 from klazy.serve.gate import Gate
-from klazy.serve.metrics import Metrics
+from klazy.serve.pages import add_pages
 from klazy.serve.problems import MEDIA_TYPE, Problem, explain, explain_invalid, make_response, refuse_deleted
-from klazy.serve.reading import Reader, spell_time
+from klazy.serve.reading import Reader
 from klazy.serve.reading import describe as describe_round
+from klazy.serve.service import Service, allow, change, summarize
 from klazy.serve.settings import Settings
-from klazy.serve.tokens import Grant, Keys
+from klazy.serve.tokens import Grant
 
 _log = logging.getLogger("klazy.serve")
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -42,46 +42,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status in (401, 403, 404, 409, 422, 503)
 }
 Name = Annotated[str, Path(description="The name of an agent.", examples=["eu-west"])]
-
-
-class Service:
-    """What a worker has: the desk that plays, a reader, the tokens and the counters."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.metrics = Metrics()
-        self.desk = Desk(Store(settings.store, settings.sync, owner="serve"))
-        self.reader = Reader(lambda: Store(settings.store, read_only=True, owner="serve"))
-        self.keys = Keys(lambda: self.reader.read(lambda store: store.list_tokens()))
-        self._warm: set[str] = set()
-
-    def close(self) -> None:
-        """Finish what was asked, and let go of the store."""
-        self.desk.close()
-        self.reader.close()
-
-    async def prepare(self, names: list[str]) -> None:
-        """Compile what agents need before the desk takes them on: it must not make others wait."""
-        unknown = [name for name in names if not self.desk.knows(name)]
-        if unknown:
-            await asyncio.to_thread(self._warm_up, unknown)
-
-    def _warm_up(self, names: list[str]) -> None:
-        for name in names:
-            configuration = self.reader.find(name).configuration
-            if configuration not in self._warm:
-                about = json.loads(configuration)
-                live = Live(klazy.Learner.from_dict(about["learner"]), about["engine"], None, None)
-                if live.engine == "compiled":
-                    live.kernel(live.flat.copy(), np.zeros(live.learner.domain.dim))
-                self._warm.add(configuration)
-
-    async def play(self, told: Told) -> Played:
-        """End a round, and count it."""
-        await self.prepare([told.agent])
-        played = await self.desk.ask(lambda desk: desk.play(told), agents=[told.agent])
-        self.metrics.count_round(told.agent, played)
-        return played
 
 
 def make_app(settings: Settings) -> Gate:
@@ -109,8 +69,6 @@ def make_app(settings: Settings) -> Gate:
     _add_decisions(app, service)
     _add_agents(app, service)
     _add_operations(app, service)
-    from klazy.serve.pages import add_pages
-
     add_pages(app, service)
     return Gate(app, settings, service.keys, service.metrics)
 
@@ -129,6 +87,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
         about = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
+        fast: Any = [(kind, "validation") for kind in (bodies.Update, bodies.Observe, bodies.Rounds)]
+        _, schemas = models_json_schema(fast, ref_template="#/components/schemas/{model}")
+        about["components"]["schemas"] |= schemas["$defs"]
         scheme = {
             "type": "http",
             "scheme": "bearer",
@@ -138,17 +99,6 @@ def describe(app: FastAPI) -> dict[str, Any]:
         about["security"] = [{"token": []}]
         app.openapi_schema = about
     return app.openapi_schema
-
-
-def allow(request: Request, role: str, agent: str | None) -> Grant:
-    """Refuse whoever may not do this to the agent, or to all of them."""
-    grant: Grant = request.state.grant
-    if not grant.allows(role, agent):
-        what = "all agents" if agent is None else repr(agent)
-        remedy = "ask for another token"
-        said = refusal(OWNER, f"a token of role {role} for {what}", "token", repr(grant.name), remedy)
-        raise Problem(403, str(said))
-    return grant
 
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -270,7 +220,7 @@ def _add_agents(app: FastAPI, service: Service) -> None:
         """An agent: its learner and guards, its decision, and what it has cost so far."""
         allow(request, "reader", name)
         await service.prepare([name])
-        return write_json(await service.desk.ask(lambda desk: _summarize(desk.find(name))))
+        return write_json(await service.desk.ask(lambda desk: summarize(desk.find(name))))
 
     @app.get("/agents/{name}/explain", response_model=bodies.Reasons, responses=PROBLEMS, tags=["agents"])
     async def explain_agent(name: Name, request: Request) -> Response:
@@ -380,23 +330,6 @@ def _add_operations(app: FastAPI, service: Service) -> None:
         return Response(await asyncio.to_thread(write), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def change(service: Service, name: str, make: Callable[[Kept], None]) -> dict[str, Any]:
-    """Change an agent outside of its rounds; what it is then."""
-    await service.prepare([name])
-
-    def do(desk: Desk) -> dict[str, Any]:
-        kept = desk.find(name)
-        try:
-            make(kept)
-        except Refused:
-            if kept.deleted:
-                raise refuse_deleted(name) from None
-            raise
-        return _summarize(kept)
-
-    return await service.desk.ask(do, agents=[name])
-
-
 def list_page(reader: Reader, grant: Grant, after: str, limit: int) -> dict[str, Any]:
     """A page of the agents that the holder of a token may see."""
     names = [name for name in reader.list_names() if name > after and grant.allows("reader", name)]
@@ -413,7 +346,7 @@ def _create(desk: Desk, name: str, live: Live, most: int) -> tuple[bool, dict[st
             remedy = "start it with --agents, or delete none: names stay taken"
             raise Problem(403, str(refusal(OWNER, f"at most {most} agents", "name", repr(name), remedy)))
         create_agent(desk.store, name, live)
-        return True, _summarize(desk.find(name))
+        return True, summarize(desk.find(name))
     kept = desk.find(name)
     if kept.deleted:
         raise refuse_deleted(name)
@@ -426,25 +359,7 @@ def _create(desk: Desk, name: str, live: Live, most: int) -> tuple[bool, dict[st
     guards = live.guards
     if guards is not None:
         kept.change(lambda now: guard(now, guards))
-    return False, _summarize(kept)
-
-
-def _summarize(kept: Kept) -> dict[str, Any]:
-    live = kept.live
-    names = live.terms.name(live.x)
-    return {
-        "name": kept.agent.name,
-        "t": live.t,
-        "x": live.x.tolist(),
-        "decision": names if isinstance(names, dict) else None,
-        **live.about_configuration(),
-        "created": spell_time(kept.agent.at),
-        "hitting": kept.hitting,
-        "switching": kept.switching,
-        "guards": None if live.guards is None else live.guards.to_dict(),
-        "frozen": live.guarded is not None and live.guarded.frozen,
-        "deleted": kept.deleted,
-    }
+    return False, summarize(kept)
 
 
 def _describe_reasons(found: Explanation) -> dict[str, Any]:

@@ -56,6 +56,11 @@ class Reader:
         agent = self.find(name)
         return self.read(lambda store: summarize(store, agent))
 
+    def read_terms(self, agent: Listed) -> Terms:
+        """What the agent's rounds cost, and how they are named."""
+        about = json.loads(agent.configuration)
+        return Terms.rebuild(Learner.from_dict(about["learner"]), about)
+
     def list_names(self) -> list[str]:
         """All agents by name."""
         return sorted(agent.name for agent in self.read(lambda store: store.list_agents()))
