@@ -73,11 +73,15 @@ def make_app(settings: Settings) -> Gate:
     return Gate(app, settings, service.keys, service.metrics)
 
 
-async def _answer_failure(_: Request, failed: Exception) -> Response:
+async def _answer_failure(request: Request, failed: Exception) -> Response:
     if isinstance(failed, RequestValidationError):
         return make_response(explain_invalid(list(failed.errors())))
-    if isinstance(failed, HTTPException):
+    if isinstance(failed, Problem):
         return make_response(failed)
+    if isinstance(failed, HTTPException):
+        asked = f"{request.method} {request.url.path}"
+        said = refusal(OWNER, "a path and a method that it has", "path", asked, "/openapi.json lists them")
+        return make_response(Problem(failed.status_code, str(said), headers=dict(failed.headers or {})))
     return make_response(explain(failed))
 
 

@@ -183,6 +183,10 @@ class RemoteAgent:
     """An agent of a service; :meth:`Client.agent` makes it. Its methods are those of :class:`~klazy.Agent`."""
 
     def __init__(self, client: Client, name: str) -> None:
+        if "/" in name:
+            raise refusal(
+                OWNER, "a name that can be a part of a path", "name", repr(name), "use - in its place"
+            )
         self._client = client
         self.name = name
         self.place = f"/agents/{quote(name, safe='')}"

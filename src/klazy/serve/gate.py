@@ -120,10 +120,10 @@ class Gate:
 
 # Pages load nothing from elsewhere, run no script, and are shown in no frame.
 _HEADERS = [
-    (b"content-security-policy", b"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
+    (b"content-security-policy", b"default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; "
      b"frame-ancestors 'none'; base-uri 'none'"),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]  # fmt: skip
 
