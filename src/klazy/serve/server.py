@@ -4,26 +4,32 @@ import asyncio
 import json
 import logging
 import logging.config
+import multiprocessing
 import os
 import signal
 import socket
+import sys
 import tempfile
+import threading
 import time
 from functools import partial
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.supervisors import Multiprocess
 
 from klazy.base.checks import refusal
+from klazy.base.parallel import end_with
 from klazy.live.store import Store
 from klazy.serve.settings import Settings
 
 STOP_SECONDS = 30  # for requests under way when the service is stopped
 IDLE_SECONDS = 30  # for which an idle connection stays open
-HEALTH_SECONDS = 120  # after which a worker that does not answer is replaced; kernels take seconds to compile
+GLANCE = 0.5  # seconds between two looks of the supervisor at its workers
+FAILED = 3  # the exit status of a worker that could not begin
+SHARED = "PROMETHEUS_MULTIPROC_DIR"  # the folder in which several workers keep their counters
 MOST_CONNECTIONS = 2000  # of a worker
+_log = logging.getLogger("klazy.serve")
 _RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
 
@@ -85,21 +91,61 @@ def serve(settings: Settings) -> None:
     settings.check()
     Store(settings.store, settings.sync, owner="serve").close()  # made if need be, or refused here
     _leave_signals()
+    logging.config.dictConfig(describe_logs(settings.log_level))
     listening = listen(settings)
+    host, port = listening.getsockname()[:2]
+    about = {"host": host, "port": port, "workers": settings.workers, "tokens": not settings.insecure}
+    _log.info("serving", extra=about)
+    if settings.workers == 1:
+        _work(settings, listening)
+        return
     with tempfile.TemporaryDirectory(prefix="klazy-serve-") as folder:
-        if settings.workers > 1:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # before the workers import prometheus_client
-        config = configure(settings, describe_logs(settings.log_level))
-        host, port = listening.getsockname()[:2]
-        logging.config.dictConfig(config.log_config)  # pyright: ignore[reportArgumentType]
-        logging.getLogger("klazy.serve").info(
-            "serving",
-            extra={"host": host, "port": port, "workers": settings.workers, "tokens": not settings.insecure},
-        )
-        if settings.workers > 1:
-            Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listening]).run()
-        else:
-            uvicorn.Server(config).run(sockets=[listening])
+        os.environ[SHARED] = folder  # before the workers import prometheus_client
+        _supervise(settings, listening)
+
+
+def _work(settings: Settings, listening: socket.socket) -> None:
+    server = uvicorn.Server(configure(settings, describe_logs(settings.log_level)))
+    server.run(sockets=[listening])
+    if not server.started:
+        sys.exit(FAILED)
+
+
+def _work_for(driver: int, settings: Settings, listening: socket.socket) -> None:
+    """What a worker does, as long as its supervisor is there."""
+    end_with(driver)
+    _work(settings, listening)
+
+
+def _supervise(settings: Settings, listening: socket.socket) -> None:
+    """Keep as many workers as there should be, until the process is told to stop."""
+    told = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    context = multiprocessing.get_context("spawn")
+
+    def start() -> Any:
+        worker = context.Process(target=_work_for, args=(os.getpid(), settings, listening))
+        worker.start()
+        return worker
+
+    workers = [start() for _ in range(settings.workers)]
+    failed = False
+    while not failed and not told.wait(GLANCE):
+        for i, worker in enumerate(workers):
+            if worker.is_alive():
+                continue
+            failed = worker.exitcode == FAILED
+            _log.error("a worker ended", extra={"status": worker.exitcode})
+            if not failed:
+                workers[i] = start()
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.join(STOP_SECONDS + GLANCE)
+        worker.kill()
+    if failed:
+        sys.exit(FAILED)
 
 
 def configure(settings: Settings, logs: dict[str, Any] | None) -> uvicorn.Config:
@@ -113,13 +159,11 @@ def configure(settings: Settings, logs: dict[str, Any] | None) -> uvicorn.Config
         http=PatientProtocol,
         ws="none",
         lifespan="on",
-        workers=settings.workers,
         access_log=False,  # the gate writes one, without query strings
         server_header=False,
         log_config=logs,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
-        timeout_worker_healthcheck=HEALTH_SECONDS,
         limit_concurrency=MOST_CONNECTIONS,
     )
 
