@@ -263,14 +263,14 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def _begin_within(self) -> Iterator[None]:
-        self._run("SAVEPOINT inner")
+        self._run("SAVEPOINT part")
         try:
             yield
         except BaseException:
             if self._connection is not None:
-                self._run("ROLLBACK TO inner")
+                self._run("ROLLBACK TO part")
             raise
-        self._run("RELEASE inner")
+        self._run("RELEASE part")
 
     def has_changed(self) -> bool:
         return True

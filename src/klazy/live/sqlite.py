@@ -199,10 +199,10 @@ class SqliteDatabase(Database):
         self.require_writer()
         inner = self._connection.in_transaction
         try:
-            self._execute("SAVEPOINT inner" if inner else "BEGIN IMMEDIATE")
+            self._execute("SAVEPOINT part" if inner else "BEGIN IMMEDIATE")
             try:
                 yield
-                self._execute("RELEASE inner" if inner else "COMMIT")
+                self._execute("RELEASE part" if inner else "COMMIT")
             except BaseException:
                 self._undo(inner)
                 raise
@@ -215,8 +215,8 @@ class SqliteDatabase(Database):
         if not self._connection.in_transaction:
             return  # SQLite itself has undone it, as when a disk is full
         if inner:
-            self._execute("ROLLBACK TO inner")
-            self._execute("RELEASE inner")
+            self._execute("ROLLBACK TO part")
+            self._execute("RELEASE part")
         else:
             self._execute("ROLLBACK")
 
