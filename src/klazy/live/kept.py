@@ -95,14 +95,16 @@ class Kept:
                 if self.n >= self._due or self._spent > SNAPSHOT_SECONDS:
                     self.take_snapshot()
                     self.prune()
-                is_plain = not id and hint is None and type(g) is np.ndarray and g.dtype is _FLOAT64
-                if self._fast and is_plain and self._last is not None:
+                may_be_plain = self._fast and not id and hint is None and self._last is not None
+                if may_be_plain and type(g) is np.ndarray and g.dtype is _FLOAT64:
                     x = self._play_plain(g)
                     if x is not None:
                         return x
                 return self._play(g, hint, id)
             except Refused:
-                made = self._recall(id)
+                made = None
+                with suppress(Refused):  # of the two, the first says what was wrong
+                    made = self._recall(id)
                 if made is None:
                     raise
                 return made
