@@ -1,16 +1,19 @@
 """Where tests keep agents: a file, and a real PostgreSQL."""
 
+import tempfile
+
 import pytest
 
 from server import Server
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """A real PostgreSQL of the system's packages, in a temporary folder."""
-    started = Server(tmp_path_factory.mktemp("postgres"))
-    yield started
-    started.stop()
+def server():
+    """A real PostgreSQL of the system's packages, in a temporary folder: not pytest's, where only its own user may go."""
+    with tempfile.TemporaryDirectory(prefix="klazy-") as folder:
+        started = Server(folder)
+        yield started
+        started.stop()
 
 
 @pytest.fixture

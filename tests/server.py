@@ -37,10 +37,7 @@ class Server:
         }
         self.user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
         self.data.mkdir(parents=True)
-        if self.user:  # which must be able to walk there
-            for above in (self.folder, *self.folder.parents):
-                if above.owner() == "root" and not above.stat().st_mode & 0o001:
-                    above.chmod(above.stat().st_mode | 0o011)
+        if self.user:
             shutil.chown(self.folder, "postgres", "postgres")
             shutil.chown(self.data, "postgres", "postgres")
         make = [
