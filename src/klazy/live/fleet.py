@@ -41,12 +41,12 @@ class Fleet:
 
     Examples
     --------
-    >>> fleet = Fleet(GD(Box(0, 10, dim=2), sigma=1.0), ["eu-west", "us-east"])
-    >>> fleet.update([[-1.0, -2.0], [-3.0, 0.5]])
-    array([[6. , 7. ],
-           [8. , 4.5]])
-    >>> fleet.update({"us-east": [1.0, 0.0]})
-    {'us-east': array([7. , 4.5])}
+    >>> fleet = Fleet(GD(L2Ball(5, radius=9), sigma=1.0), ["eu-west", "us-east"])
+    >>> fleet.update([[-1, 0, 0, 0, 0], [-3, 0.5, 0, 0, 0]])
+    array([[ 1. ,  0. ,  0. ,  0. ,  0. ],
+           [ 3. , -0.5,  0. ,  0. ,  0. ]])
+    >>> fleet.update({"us-east": [1, 0, 0, 0, 0]})
+    {'us-east': array([ 2. , -0.5,  0. ,  0. ,  0. ])}
     >>> fleet["us-east"].t, fleet["eu-west"].t
     (3, 2)
     """
