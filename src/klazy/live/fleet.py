@@ -121,9 +121,9 @@ class Fleet:
         """
         if isinstance(g, Mapping):
             which = np.array([self._find(name) for name in g], dtype=np.int64)
-            given = np.zeros((0, self.learner.domain.dim))
-            if len(g) > 0:
-                given = self._check(list(g.values()), len(g))
+            if len(which) == 0:
+                return {}
+            given = self._check(list(g.values()), len(g))
             return dict(zip(g, self._play(given, which, id, retry), strict=True))
         return self._play(self._check(g, len(self.names)), self._all, id, retry)
 
