@@ -459,9 +459,9 @@ class TestFaults:
         with open_step(file) as agent:
             for t in range(1, 6):
                 play(agent, t, GRADIENTS[t - 1])
-            connection = store_of(agent).database._connection
-            (pages,) = connection.execute("PRAGMA page_count").fetchone()
-            connection.execute(f"PRAGMA max_page_count = {pages}")
+            ask = store_of(agent).database.ask
+            ((pages,),) = ask("PRAGMA page_count")
+            ask(f"PRAGMA max_page_count = {pages}")
             taken = 5
             refused = None
             while refused is None:
@@ -473,7 +473,7 @@ class TestFaults:
             assert "Agent.open needs a database that it can read and write, got" in refused
             assert refused.endswith("database or disk is full.")
             assert agent.t == taken + 1
-            connection.execute("PRAGMA max_page_count = 1000000")
+            ask("PRAGMA max_page_count = 1000000")
             play(agent, taken + 1, GRADIENTS[taken % 40])
         assert find_faults(file) == []
 
@@ -565,7 +565,7 @@ class TestDamage:
         in_store(file, self.ROUNDS)
         store = Store(file)
         row = next(store.read_records(1, 3))
-        store.database._connection.execute("DELETE FROM records WHERE key = ?", (row.key,))
+        store.database.ask("DELETE FROM records WHERE key = ?", row.key)
         store.append(seal_row(*row._replace(decision=np.zeros(2).tobytes())[:-1]), store.find_checksum(1, 2))
         store.close()
         assert find_faults(file) == ["round 4 gives another decision than the one that was kept"]

@@ -95,9 +95,10 @@ class TestInMemory:
     @pytest.mark.parametrize(
         ("names", "message"),
         [
-            (0, "names of agents, got names=0; give a list of names"),
-            ("eu", "names of agents, got names='eu'"),
-            ([], r"names of agents, got names=\[\]"),
+            (0, "names of agents, got names=a int; give a list of names, or how many agents there are"),
+            (10**12, "names of agents, got names=a int; .* up to 10,000,000"),
+            ("eu", "names of agents, got names=a str"),
+            ([], "names of agents, got names=a list"),
             (["a", "b", "a"], "names that differ, got names='a'; it is there twice"),
         ],
     )

@@ -252,13 +252,17 @@ class TestTheServer:
         with open_step(url) as agent:
             play(agent, 1, GRADIENTS[0])
             server.crash()
-            monkeypatch.setattr(database, "PATIENCE", 0.2)
-            message = r"Agent.open needs a server that answers, got path=.*repeat it with the same id"
-            with pytest.raises(ValueError, match=message):
-                play(agent, 2, GRADIENTS[1])
-            with pytest.raises(ValueError, match=r"needs a server that answers, got path=.*refused.*\)\.$"):
-                agent.history()
-            server.start()
+            try:
+                monkeypatch.setattr(database, "PATIENCE", 0.2)
+                message = r"Agent.open needs a server that answers, got path=.*repeat it with the same id"
+                with pytest.raises(ValueError, match=message):
+                    play(agent, 2, GRADIENTS[1])
+                with pytest.raises(
+                    ValueError, match=r"needs a server that answers, got path=.*refused.*\)\.$"
+                ):
+                    agent.history()
+            finally:
+                server.start()
             monkeypatch.setattr(database, "PATIENCE", 10.0)
             for t in (2, 3):
                 play(agent, t, GRADIENTS[t - 1])
@@ -336,12 +340,12 @@ class TestTheServer:
     def test_a_forked_process_takes_no_rounds(self, url):
         with open_step(url) as agent:
             agent.update(GRADIENTS[0])
-            agent._kept.store.database.inherited = True  # as in a forked process
-            agent._kept.store.database.idle = True
+            store_of(agent).database.inherited = True  # as in a forked process
+            store_of(agent).database.idle = True
             with pytest.raises(ValueError, match=r"Agent needs the process that opened it, got path="):
                 agent.update(GRADIENTS[1])
-            agent._kept.store.database.inherited = False
-            agent._kept.store.database.idle = False
+            store_of(agent).database.inherited = False
+            store_of(agent).database.idle = False
             agent.update(GRADIENTS[1])
 
 

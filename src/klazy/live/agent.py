@@ -422,15 +422,16 @@ class Agent:
         read_only: bool = False,
         shared: bool = True,
     ) -> Self:
-        """Open the agent ``name`` of a database file, which goes on bit for bit; or make it, and the file.
+        """Open the agent ``name`` of a store, which goes on bit for bit; or make it, and the store.
 
         When :meth:`update` returns, the round is committed, and survives SIGKILL; with ``sync="always"`` also a loss of
-        power. A file holds many agents, and several processes may use one agent at a time.
+        power. A store holds many agents, and several processes may use one agent at a time.
 
         Parameters
         ----------
         path : str or Path
-            An SQLite file on a disk of this machine, by custom ``decisions.db``.
+            An SQLite file on a disk of this machine, by custom ``decisions.db``; or the URL of a PostgreSQL database,
+            ``"postgresql://user@host:5432/database"``, with the password in it or in the variable ``PGPASSWORD``.
         learner : Learner or Agent, optional
             For a new agent; of an agent, from :meth:`load`, say, all that it is now goes on. Where there is one of this name,
             it may be left out, and must not differ.
@@ -446,15 +447,16 @@ class Agent:
         guards : Guards, optional
             They hold from now on. Default: those that it has.
         sync : str, optional
-            ``"always"``, or the faster ``"batch"``: then a loss of power takes the latest rounds, since SQLite last forced
-            its log to disk.
+            ``"always"``, or the faster ``"batch"``: then a loss of power takes the latest rounds, since the database last
+            forced its log to disk.
         keep : int or datetime.timedelta, optional
             How much history stays: so many rounds, or those of so long, and up to a thousand more. Default: all. The ids of
             rounds that are not kept are forgotten.
         read_only : bool, optional
             Open it to look at it only.
         shared : bool, optional
-            Whether other processes may use the file, too. For one alone, rounds are a quarter faster.
+            Whether other processes may use the file, too. For one alone, rounds are a quarter faster. In PostgreSQL
+            they always may.
 
         Returns
         -------
@@ -464,7 +466,7 @@ class Agent:
         Raises
         ------
         ValueError
-            If the file is damaged, or its agent has another learner.
+            If the store is damaged or does not answer, or its agent has another learner.
 
         Warns
         -----

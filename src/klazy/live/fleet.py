@@ -1,6 +1,7 @@
 """Many agents with one learner, played side by side in one compiled call."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # stores and explanations are imported when they are asked fo
     from klazy.live.explain import Explanation
     from klazy.live.keptfleet import KeptFleet
 
+MOST = 10_000_000  # agents
 _FIRST_NAMES = 3  # of a fleet's repr
 
 
@@ -41,12 +43,12 @@ class Fleet:
 
     Examples
     --------
-    >>> fleet = Fleet(GD(Box(0, 10, dim=2), sigma=1.0), ["eu-west", "us-east"])
-    >>> fleet.update([[-1.0, -2.0], [-3.0, 0.5]])
-    array([[6. , 7. ],
-           [8. , 4.5]])
-    >>> fleet.update({"us-east": [1.0, 0.0]})
-    {'us-east': array([7. , 4.5])}
+    >>> fleet = Fleet(GD(L2Ball(5, radius=9), sigma=1.0), ["eu-west", "us-east"])
+    >>> fleet.update([[-1, 0, 0, 0, 0], [-3, 0.5, 0, 0, 0]])
+    array([[ 1. ,  0. ,  0. ,  0. ,  0. ],
+           [ 3. , -0.5,  0. ,  0. ,  0. ]])
+    >>> fleet.update({"us-east": [1, 0, 0, 0, 0]})
+    {'us-east': array([ 2. , -0.5,  0. ,  0. ,  0. ])}
     >>> fleet["us-east"].t, fleet["eu-west"].t
     (3, 2)
     """
@@ -119,9 +121,9 @@ class Fleet:
         """
         if isinstance(g, Mapping):
             which = np.array([self._find(name) for name in g], dtype=np.int64)
-            given = np.zeros((0, self.learner.domain.dim))
-            if len(g) > 0:
-                given = self._check(list(g.values()), len(g))
+            if len(which) == 0:
+                return {}
+            given = self._check(list(g.values()), len(g))
             return dict(zip(g, self._play(given, which, id, retry), strict=True))
         return self._play(self._check(g, len(self.names)), self._all, id, retry)
 
@@ -323,14 +325,14 @@ def check_names(names: Any, owner: str) -> tuple[str, ...]:
     """The names of a fleet's agents, all different."""
     from klazy.live.opening import check_name
 
-    if isinstance(names, int | np.integer) and not isinstance(names, bool) and names >= 1:
+    if isinstance(names, int | np.integer) and not isinstance(names, bool) and 1 <= names <= MOST:
         return tuple(str(i) for i in range(names))
-    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) == 0:
-        remedy = "give a list of names, or how many agents there are"
-        raise refusal(owner, "names of agents", "names", repr(names), remedy)
+    if not isinstance(names, list | tuple) or len(names) == 0:
+        remedy = f"give a list of names, or how many agents there are, up to {MOST:,}"
+        raise refusal(owner, "names of agents", "names", f"a {type(names).__name__}", remedy)
     for name in names:
         check_name(name)
     if len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        ((twice, _),) = Counter(names).most_common(1)
         raise refusal(owner, "names that differ", "names", repr(twice), "it is there twice")
     return tuple(names)

@@ -120,7 +120,9 @@ class Kept:
                     self.prune()
                 return end()
             except Refused:
-                made = self._recall(id)
+                made = None
+                with suppress(Refused):  # of the two, the first says what was wrong
+                    made = self._recall(id)
                 if made is None:
                     raise
                 return made

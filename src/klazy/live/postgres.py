@@ -75,7 +75,8 @@ class PostgresDatabase(Database):
     # The connection
 
     def _connect(self) -> Connection:
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             try:
                 connection = Connection(
                     **self._options, sock=_dial(**self._place), timeout=ANSWER, application_name="klazy"
@@ -88,13 +89,21 @@ class PostgresDatabase(Database):
                 raise _LostError(str(failed)) from None  # the cause may show the options
             self._connection = connection
             self._prepared = {}
-            for name, value in self._list_settings():
-                self._run(f"SET {name} = {value}")
-        return self._connection
+            try:
+                for name, value in self._list_settings():
+                    self._run(f"SET {name} = {value}")
+            except DatabaseError:
+                self._drop()
+                raise
+        return connection
 
     def _list_settings(self) -> Iterator[tuple[str, str]]:
         yield "search_path", SCHEMA
         yield "synchronous_commit", self._sync
+        yield (
+            "default_transaction_isolation",
+            "'read committed'",
+        )  # append_record must see what others committed
         yield "lock_timeout", f"'{round(1e3 * database.PATIENCE)}ms'"
         yield "client_min_messages", "warning"
         if self.read_only:

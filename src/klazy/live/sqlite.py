@@ -45,7 +45,8 @@ class SqliteDatabase(Database):
         self, path: str | Path, sync: str, read_only: bool, shared: bool, new: bool, owner: str
     ) -> None:
         super().__init__(owner, read_only)
-        self.path: Path = file_path(path, "path", owner).absolute()  # the same one wherever the process goes
+        self._file = file_path(path, "path", owner).absolute()  # the same one wherever the process goes
+        self.path = self._file
         self._check_place(new and not read_only)
         try:
             self._connection = self._connect()
@@ -60,7 +61,7 @@ class SqliteDatabase(Database):
         except BaseException:
             self._connection.close()
             raise
-        self._place = os.fspath(self.path)
+        self._place = os.fspath(self._file)
         there = os.stat(self._place)
         self._inode = there.st_ino
         self._device = there.st_dev
@@ -68,13 +69,13 @@ class SqliteDatabase(Database):
         self._version: int | None = None  # of the data, when it was asked for last
 
     def _check_place(self, may_make: bool) -> None:
-        if self.path.is_dir():
+        if self._file.is_dir():
             remedy = "klazy migrate reads a folder of an older klazy into a file"
             raise refusal(self.owner, "the path of a database file", "path", self.path, remedy)
-        if not may_make and not self.path.is_file():
+        if not may_make and not self._file.is_file():
             remedy = "check the path"
             raise refusal(self.owner, "a database that is there", "path", self.path, remedy)
-        if not self.path.parent.is_dir():
+        if not self._file.parent.is_dir():
             remedy = "make the folder first"
             raise refusal(self.owner, "a folder for the database", "path", self.path, remedy)
 
@@ -96,7 +97,7 @@ class SqliteDatabase(Database):
 
     def _connect_as(self, options: str) -> sqlite3.Connection:
         return sqlite3.connect(
-            f"{self.path.as_uri()}?{options}",
+            f"{self._file.as_uri()}?{options}",
             uri=True,
             timeout=database.PATIENCE,
             isolation_level=None,
