@@ -112,9 +112,10 @@ def against_c(folder: str) -> list[str]:
                     plain.play(g.ctypes.data, T, p.ctypes.data, k, C, x.ctypes.data, totals.ctypes.data)
 
                 ratio, fastest = paired(
-                    lambda learner=learner, g=g: kl.run(learner, g, record="totals"), by_c
+                    lambda learner=learner, g=g: kl.run(learner, g, movement="l2", record="totals"), by_c
                 )
-                np.testing.assert_allclose(kl.run(learner, g, record="totals").totals, totals, rtol=1e-8)
+                ours = kl.run(learner, g, movement="l2", record="totals").totals
+                np.testing.assert_allclose(ours, totals, rtol=1e-8)
                 ratios.append(ratio)
                 best = fastest if k == 65 else best
                 if k == 65 and d >= 1000:
@@ -209,7 +210,7 @@ def of_ensembles(folder: str) -> list[str]:
         sigma = kl.sigma_grid(T, 1.0, 1.0)[:EXPERTS]
         k = np.maximum(1, (2 * sigma).astype(np.int64))
         learner = kl.SAder(
-            [kl.KLazyGD(domain, float(s), int(n)) for s, n in zip(sigma, k, strict=True)], 0.01
+            [kl.KLazyGD(domain, float(s), int(n)) for s, n in zip(sigma, k, strict=True)], 0.01, movement="l2"
         )
         plain, p, log_prior = compiled_c(d, number, folder), domain.parameters(), np.array(learner.log_prior)
 

@@ -369,20 +369,21 @@ class TestFrontier:
     @given(seed=st.integers(0, 2**16), domain=st.sampled_from([BALL, SIMPLEX, BOX]))
     def test_it_falls_is_convex_and_encloses_the_best_of_every_length(self, seed, domain):
         costs = kl.LinearCosts(gradients(seed, 60, 3))
-        curve = frontier(costs, domain, gap=0.02)
+        movement = kl.L2Movement()
+        curve = frontier(costs, domain, movement, gap=0.02)
         assert curve.gap <= 0.02
         slopes = np.diff(curve.hitting) / np.diff(curve.path_length)
         assert (slopes < 0.0).all()
         assert (np.diff(slopes) > 0.0).all()
         for u in (feasible(domain, seed, 60), kl.run(kl.GD(domain, 3.0), costs, engine="step").x):
-            lower, _ = curve.best(kl.L2Movement().paid(u).sum())
+            lower, _ = curve.best(movement.paid(u).sum())
             assert costs.values(u).sum() >= lower - 1e-9
         length = 0.3 * curve.path_length[-1]
-        found = best_with_path_length(costs, domain, length)
+        found = best_with_path_length(costs, domain, length, movement)
         lower, upper = curve.best(length)
         assert found.lower_bound <= upper
         assert lower <= found.cost
-        assert kl.L2Movement().paid(found.u).sum() <= length * (1.0 + 1e-9)
+        assert movement.paid(found.u).sum() <= length * (1.0 + 1e-9)
         assert domain.contains(found.u)
 
     def test_regret_against_every_length_at_once(self):

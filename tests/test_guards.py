@@ -299,7 +299,7 @@ def test_the_words():
         "Any gradient, however small, may move it.\n"
         "Guards acted on the last move: the gradient was clipped to G=5; the point was rounded to whole numbers; "
         "the move was cut to the round's budget 2; the move was cut to what is left of the total budget 3.\n"
-        "The last move cost 1.414, all moves together 1.414."
+        "The last move cost 2, all moves together 2."
     )
     agent.freeze()
     assert "The agent is frozen." in repr(agent.explain())

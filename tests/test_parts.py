@@ -242,3 +242,29 @@ def test_a_short_name_works_wherever_a_movement_does(front):
 
 def test_a_capped_simplex_adds_up_to_one_by_default():
     assert kl.CappedSimplex(7, cap=0.4) == kl.CappedSimplex(7, 1.0, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("domain", "movement"),
+    [
+        (kl.Simplex(3), kl.TVMovement()), (kl.CappedSimplex(3, cap=0.5), kl.TVMovement()),
+        (kl.Box([0.0] * 3, [1.0] * 3), kl.L1Movement()), (kl.L2Ball(3), kl.L2Movement()), (kl.L1Ball(3), kl.L2Movement()),
+    ],
+)  # fmt: skip
+def test_the_movement_that_suits_a_set_is_charged_everywhere_by_default(domain, movement):
+    g = np.eye(3)
+    learner = kl.GD(domain, 1.0)
+    trace = kl.run(learner, g, engine="step")
+    agent = kl.Agent(learner, costs=kl.Linear(), engine="step")
+    for row in g:
+        agent.observe(row)
+    assert trace.movement == agent.movement == kl.offline_optimum(g, domain).movement == movement
+    assert (
+        kl.SAder([learner]).movement
+        == kl.auto(domain).movement
+        == kl.ensemble_auto(domain).movement
+        == movement
+    )
+    assert repr(movement) in str(trace)
+    moved = movement.paid(np.vstack((trace.x, agent.x))).sum()
+    assert agent.switching == pytest.approx(moved, rel=1e-14)

@@ -69,7 +69,7 @@ class TestWorkedFigures:
 
 @pytest.fixture(scope="module")
 def trace():
-    return kl.run(kl.KLazyGD(kl.Simplex(3), 2.0, 4), gradients(0, 50, 3))
+    return kl.run(kl.KLazyGD(kl.Simplex(3), 2.0, 4), gradients(0, 50, 3), movement="l2")
 
 
 class TestTrace:
@@ -253,3 +253,34 @@ def test_costs_without_a_finite_value_stop_the_run_at_their_round():
             ValueError, match=r"run needs finite costs on the set, got f_2\(x_2\)=a value that is not finite"
         ):
             kl.run(kl.GD(kl.Box([-1, -1], [-0.5, 1]), 0.1, start=[-0.5, 1.0]), costs, engine=engine)
+
+
+def make_frames():
+    import pandas as pd
+    import polars as pl
+
+    data = {"eu": [1.0, 0.0, 2.0], "t": [0.0, 3.0, 1.0], "_us": [0.5, 0.5, 0.5]}
+    return {"pandas": pd.DataFrame(data), "polars": pl.DataFrame(data)}
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("domain", [kl.Simplex(3), kl.Box([0.0] * 3, [9.0] * 3)], ids=["areas", "lines"])
+def test_the_columns_of_a_frame_keep_their_names(kind, domain, tmp_path):
+    frame = make_frames()[kind]
+    costs = kl.QuadraticCosts(frame)
+    trace = kl.run(kl.GD(domain, 2.0), costs, engine="step")
+    trace.save(tmp_path / "trace.npz")
+    loaded = kl.Trace.load(tmp_path / "trace.npz")
+    best = kl.offline_optimum(costs.window(1, 2), domain)
+    for each in (trace, loaded, kl.run(kl.GD(domain, 2.0), frame, engine="step"), best):
+        assert each.columns == ("eu", "t", "_us")
+        _, labels = each.plot().axes[-1].get_legend_handles_labels()
+        assert labels == ["eu", "t", " _us"]
+    assert loaded.to_frame().columns == ["t", "hitting", "switching", "eu", "x_t", "_us"]
+    assert (loaded.to_frame()["x_t"].to_numpy() == trace.x[:, 1]).all()
+
+
+def test_costs_without_names_have_none():
+    trace = kl.run(kl.GD(kl.Simplex(3), 2.0), np.eye(3), engine="step")
+    assert trace.columns is None
+    assert trace.to_frame().columns[3:] == ["x_1", "x_2", "x_3"]

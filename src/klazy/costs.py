@@ -34,6 +34,7 @@ class Costs(ABC):
 
     T: int
     dim: int
+    columns: tuple[str, ...] | None = None  # the names of the coordinates, of data that came as a frame
     code: ClassVar[int | None] = None
 
     @abstractmethod
@@ -76,6 +77,7 @@ class _Rows(Costs):
         self.name = name
         self.data = rows(data, name, type(self).__name__, limit=limit)
         self.T, self.dim = self.data.shape
+        self.columns = read_columns(data)
         self.extra = np.zeros(1)
 
     @abstractmethod
@@ -336,6 +338,12 @@ def _number(value: Any, t: int, owner: str) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise refusal(owner, "one number", f"value({t})", repr(value), remedy) from None
+
+
+def read_columns(data: Any) -> tuple[str, ...] | None:
+    """The names of a data frame's columns, if they differ; None for other data."""
+    names = tuple(map(str, getattr(data, "columns", ())))
+    return names if names and len(set(names)) == len(names) else None
 
 
 def as_costs(costs: Costs | ArrayLike) -> Costs:

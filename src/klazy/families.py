@@ -44,6 +44,10 @@ class Family(Config, ABC):
     def gradient(self, row: Array, x: Array) -> Array:
         """An element of the subdifferential at x."""
 
+    def drift(self, row: Array, x: Array) -> Array:
+        """Where a point stands once the round is over: where it was, unless the row carries it away."""
+        return x
+
     def moments(self, row: Array) -> Array:
         """What is averaged: the row, unless the family says otherwise."""
         return row
@@ -190,6 +194,11 @@ class LogWealth(Family):
 
     def gradient(self, row: Array, x: Array) -> Array:
         return -row / np.vecdot(row, x)[..., None]
+
+    def drift(self, row: Array, x: Array) -> Array:
+        """The shares after prices have changed: what rose is a larger part of the wealth."""
+        worth = row * x
+        return worth * (x.sum(axis=-1) / worth.sum(axis=-1))[..., None]
 
     def moments(self, row: Array) -> Array:
         return -np.log(row)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, coordinates, non_negative, real_array, refusal
 from klazy.base.config import Config
 from klazy.kernels import codes
+from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
 
 __all__ = [
     "AsymmetricMovement",
@@ -82,7 +83,7 @@ class Movement(Config, ABC):
 
 
 class L2Movement(Movement):
-    r"""Euclidean distance, the default: :math:`\lambda \|\delta\|_2`."""
+    r"""Euclidean distance, the default but on simplices and boxes: :math:`\lambda \|\delta\|_2`."""
 
     code: ClassVar[int | None] = codes.MOVE_L2
     grouped: ClassVar[bool | None] = True
@@ -244,6 +245,34 @@ def as_movement(movement: object, owner: str = "as_movement", weight: ArrayLike 
         remedy = "write 'l2', or L2Movement(1.0)"
         raise refusal(owner, f"a movement cost, or one of {names}", "movement", repr(movement), remedy)
     raise refusal(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
+
+
+def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:
+    """What moving usually costs on such a set: shares change hands, stocks rise and fall, points travel.
+
+    It is what :func:`~klazy.run`, agents, optima and replays charge unless they are told otherwise.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    weight : array_like, optional
+        The price of a unit of movement. Default: 1.
+
+    Returns
+    -------
+    Movement
+        Total variation on simplices, the sum of changes on boxes, Euclidean distance on all other sets.
+
+    Examples
+    --------
+    >>> from klazy.movement import suit_movement
+    >>> suit_movement(Simplex(3)), suit_movement(Box(0, 1)), suit_movement(L2Ball(3), 5.0)
+    (TVMovement(), L1Movement(), L2Movement(weight=5.0))
+    """
+    if isinstance(domain, Simplex | CappedSimplex):
+        return TVMovement(weight)
+    return L1Movement(weight) if isinstance(domain, Box) else L2Movement(weight)
 
 
 def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:

@@ -88,7 +88,7 @@ def history(
     finally:
         opened.close()
     if plot is not None:
-        _draw(frame, plot)
+        _draw(frame, plot, names)
     if as_json:
         for row in frame.iter_rows(named=True):
             print(json.dumps(row | {"time": _spell_time(row["time"])}))
@@ -138,13 +138,13 @@ def _spread(frame: Any, columns: list[str] | None, names: list[str] | None) -> A
     return frame
 
 
-def _draw(frame: Any, file: Path) -> None:
+def _draw(frame: Any, file: Path, names: list[str] | None) -> None:
     from klazy.show.runs import draw_run
 
     if frame.height == 0:
         raise refusal("history", "rounds to draw", "rounds", 0, "wait for the first one")
     x = frame["decision"].list.to_array(len(frame["decision"][0])).to_numpy()
-    figure = draw_run(frame["hitting"].to_numpy(), frame["switching"].to_numpy(), x)
+    figure = draw_run(frame["hitting"].to_numpy(), frame["switching"].to_numpy(), x, names=names)
     try:
         figure.savefig(file)
     except ValueError as failed:

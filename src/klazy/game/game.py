@@ -8,7 +8,7 @@ from typing import Any, Self
 from klazy.base.checks import Array, refusal, vector, whole
 from klazy.costs import Costs, as_costs
 from klazy.learners import Learner
-from klazy.movement import L2Movement, Movement, as_movement
+from klazy.movement import Movement, as_movement, suit_movement
 from klazy.sets import ConvexSet
 
 
@@ -30,7 +30,7 @@ class Game:
     ) -> Self:
         """The game on this set, or a refusal in the name of ``owner``; data is not searched for NaN and inf here.
 
-        ``movement`` may be a short name, or None: then moving costs what it costs this ``learner`` by default.
+        ``movement`` may be a short name, or None: then moving costs what it costs this ``learner``, or suits the set.
         """
         known = as_costs(costs)
         if known.dim != domain.dim:
@@ -42,7 +42,7 @@ class Game:
                 "match the dimensions",
             )
         if movement is None:
-            movement = L2Movement() if learner is None else learner.own_movement
+            movement = suit_movement(domain) if learner is None else learner.own_movement
         movement = as_movement(movement, owner)
         movement.check(known.dim)
         start = None

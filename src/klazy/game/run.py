@@ -64,8 +64,9 @@ def run(
     Parameters
     ----------
     movement
-        what moving costs, or its short name: ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``; by default what a
-        :class:`SAder` charges its experts, else :class:`~klazy.L2Movement` with weight 1.
+        what moving costs, or its short name: ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``; by default the
+        learner's own, such as what a :class:`SAder` charges its experts, else what suits the set, at a price of 1: total
+        variation on simplices, the sum of changes on boxes, Euclidean distance on all others. ``trace.movement`` says which.
     engine
         ``"compiled"`` runs the whole sequence in one kernel and raises, naming the part that has none;
         ``"step"`` runs the NumPy specification; ``"auto"`` takes the kernel where there is one, and else ``"rows"``, many
@@ -401,6 +402,7 @@ def _make_trace(
         x0=game.x0,
         costs=game.costs,
         source=learner,
+        columns=game.costs.columns,
     )
 
 

@@ -60,6 +60,7 @@ class Trace(Generic[S]):
     costs: Costs | None = None
     source: Any = None  # the learner itself, unless the trace was loaded from a file
     text: str = ""  # what is known of the learner where the learner itself is not
+    columns: tuple[str, ...] | None = None  # the names of the coordinates, where costs came as a frame
 
     @property
     def learner(self) -> str:
@@ -184,7 +185,11 @@ class Trace(Generic[S]):
         return [f"moved in {moved} of {self.T - 1} rounds"]
 
     def to_frame(self) -> "polars.DataFrame":
-        """One row per round as a polars frame: t, hitting, switching and, if recorded, x_1 to x_d."""
+        """One row per round as a polars frame: t, hitting, switching and, if recorded, the point.
+
+        Its columns are x_1 to x_d, or those of the frame that the costs came as; one that is named like another has ``x_``
+        before its name.
+        """
         try:
             import polars
         except ImportError as missing:
@@ -193,8 +198,14 @@ class Trace(Generic[S]):
             ) from missing
         columns = {"t": np.arange(1, self.T + 1), "hitting": self.hitting, "switching": self.switching}
         if "x" in self.kept:
-            columns |= {f"x_{i + 1}": self.x[:, i] for i in range(self.dim)}
+            for i, name in enumerate(self._names):
+                columns[f"x_{name}" if name in columns else name] = self.x[:, i]
         return polars.DataFrame(columns)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The coordinates by name."""
+        return self.columns or tuple(f"x_{i + 1}" for i in range(self.dim))
 
     def plot(self) -> "Figure":
         """What it paid so far, what it played and how it weighed its experts, as far as recorded: a matplotlib figure.
@@ -204,7 +215,8 @@ class Trace(Generic[S]):
         >>> [ax.get_ylabel() for ax in run(GD(Box(-1, 1), 2.0), [[1.0], [-1.0]], engine="step").plot().axes]
         ['cost so far', 'decision']
         """
-        return draw_run(self.hitting, self.switching, self.kept.get("x"), self.kept.get("weights"))
+        points = self.kept.get("x")
+        return draw_run(self.hitting, self.switching, points, self.kept.get("weights"), self.columns)
 
     def gradients(self) -> Array:
         """g_t, the gradients at the points played, of shape (T, d)."""
@@ -252,6 +264,8 @@ class Trace(Generic[S]):
             "totals": list(self.totals),
             "movement": self.movement.to_dict(),
         }
+        if self.columns is not None:
+            about["columns"] = self.columns
         arrays: dict[str, Any] = dict(self.kept)
         if self.x0 is not None:
             arrays["x0"] = self.x0
@@ -276,8 +290,16 @@ class Trace(Generic[S]):
             movement = Movement.from_dict(about.pop("movement"))
             text = about.pop("learner")
             x0 = arrays.pop("x0", None)
+            columns = about.pop("columns", None)
             return Trace[Any](
-                **about, totals=totals, movement=movement, kept=arrays, state=None, x0=x0, text=text
+                **about,
+                totals=totals,
+                movement=movement,
+                kept=arrays,
+                state=None,
+                x0=x0,
+                text=text,
+                columns=None if columns is None else tuple(columns),
             )
         except Refused:
             raise

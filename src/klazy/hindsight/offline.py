@@ -59,7 +59,7 @@ def offline_optimum(
     found = exact_optimum(problem)
     if found is None:
         found, _ = iterate(problem, gap, budget, progress=progress)
-    found = replace(found, movement=problem.movement, x0=problem.x0)
+    found = replace(found, movement=problem.movement, x0=problem.x0, columns=problem.costs.columns)
     if found.gap > gap:
         raise GapNotReached(owner, gap, found)
     return found

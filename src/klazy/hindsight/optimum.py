@@ -36,6 +36,7 @@ class Optimum:
     iterations: int
     movement: Movement | None = None
     x0: Array | None = None
+    columns: tuple[str, ...] | None = None  # the names of the coordinates, where costs came as a frame
 
     @property
     def cost(self) -> float:
@@ -61,7 +62,7 @@ class Optimum:
         >>> offline_optimum([[1.0], [-1.0]], Box(-1, 1)).plot().axes[0].get_ylabel()
         'decision'
         """
-        return show.draw_points(self.u)
+        return show.draw_points(self.u, self.columns)
 
 
 class GapNotReached(ArithmeticError):

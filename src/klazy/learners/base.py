@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import FINITE, Array, refusal, vector, whole
 from klazy.base.config import Config
 from klazy.families import Family
-from klazy.movement import L2Movement, Movement
+from klazy.movement import Movement, suit_movement
 from klazy.schedules import Schedule, as_schedule
 from klazy.sets import ConvexSet
 
@@ -91,8 +91,8 @@ class Learner(Config, ABC, Generic[S]):
 
     @property
     def own_movement(self) -> Movement:
-        """What moving costs unless a run or an agent says otherwise."""
-        return L2Movement()
+        """What moving costs unless a run or an agent says otherwise: what suits the set."""
+        return suit_movement(self.domain)
 
     def check_state(self, state: Any, owner: str) -> S:
         """``state`` if this learner could have left it, else a refusal."""

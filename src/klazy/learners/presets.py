@@ -16,9 +16,9 @@ from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder
-from klazy.movement import L1Movement, L2Movement, Movement, SwitchFee, TVMovement, as_movement
+from klazy.movement import L2Movement, Movement, SwitchFee, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
-from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
+from klazy.sets import ConvexSet
 
 # The grid of auto: how far back experts look, for how many of these rounds a new point should serve, and the sums.
 WINDOWS = tuple(2.0**i for i in range(11))
@@ -238,17 +238,10 @@ def auto(
 def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: str) -> Movement:
     """The movement, or the one that suits the set."""
     if movement is None:
-        movement = _suit_movement(domain)
+        movement = suit_movement(domain)
     found = as_movement(movement, owner)
     found.check(domain.dim)
     return found
-
-
-def _suit_movement(domain: ConvexSet) -> Movement:
-    """What moving usually costs on such a set: shares change hands, stocks rise and fall, points travel."""
-    if isinstance(domain, Simplex | CappedSimplex):
-        return TVMovement()
-    return L1Movement() if isinstance(domain, Box) else L2Movement()
 
 
 def ensemble_auto(
@@ -257,7 +250,7 @@ def ensemble_auto(
     r"""The self-tuned ensemble of lazy and greedy descents: what ``auto`` was at first.
 
     Forty experts: :class:`ScaleFree` sigmas in eight scales, each with a memory of no, about 16, 128, 1024, and all rounds.
-    The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default the Euclidean distance.
+    The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default what suits the set.
 
     *Proved:* a bound on what it costs more than any of its experts, on the page Ensembles; and of the experts with a finite
     memory the regret of :class:`MemoryGD` with a scale-free sigma. *Measured:* how near it comes to learners tuned in
@@ -269,7 +262,7 @@ def ensemble_auto(
     [0.0, 0.0, 0.0, 0.0, 1.0]
     """
     _check_domain(domain, "ensemble_auto")
-    movement = _check_movement(domain, L2Movement() if movement is None else movement, "ensemble_auto")
+    movement = _check_movement(domain, movement, "ensemble_auto")
     D = domain.scale
     weight = np.max(movement.weight) * movement.lipschitz(domain.dim)
     paths = [D * (4.0**scale - 1.0) / 2.0 for scale in SCALES]

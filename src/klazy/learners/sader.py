@@ -12,7 +12,7 @@ from klazy.base.checks import Array, freeze, one_of, positive, refusal, vector
 from klazy.families import Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
-from klazy.movement import L2Movement, Movement, SwitchFee, as_movement
+from klazy.movement import Movement, SwitchFee, as_movement, suit_movement
 
 SELF_TUNED = "self-tuned"
 KEEP = "self-tuned-keep"
@@ -86,7 +86,9 @@ class SAder(Learner[SAderState]):
         movement: Movement | str | None = None,
     ) -> None:
         experts = check_experts(experts, "SAder")
-        movement = L2Movement() if movement is None else as_movement(movement, "SAder")
+        if movement is None:
+            movement = suit_movement(experts[0].domain)
+        movement = as_movement(movement, "SAder")
         remedy = "an average moves whenever an expert does: use L2Movement(...) here, and any movement in run"
         check_norm(movement, experts[0].domain.dim, "SAder", remedy)
         rate = (

@@ -204,20 +204,25 @@ class Live:
         hint = record.numbers[d:] if record.kind == HINTED else None
         costs = self.terms.costs
         hitting = float(g.dot(played)) + 0.0  # SQLite has no -0.0
+        stand = played
         if record.row and costs is not None:
             row = self.terms.parse(record.row)
+            stand = costs.drift(row, played)
             hitting = float(costs.value(row, played)) + 0.0
             if needs_rows(self.learner):
                 g = row
+        movement: Any = self.movement
         if self.guards is None or self.guarded is None:
             form = self._step(g, hint)
-            movement: Any = self.movement
-            switching = movement.weight * float(movement.distance(self.point(form) - played))
+            switching = movement.weight * float(movement.distance(self.point(form) - stand))
             return Outcome(form, None, hitting, switching)
         g, hint, clip = self.guards.clip(g, hint)
         form = self._step(g, hint)
         guarded = self.guards.step(self.guarded, self.learner.domain, self.point(form), self.t + 1, clip)
-        return Outcome(form, guarded, hitting, guarded.price)
+        switching = guarded.price
+        if stand is not played:
+            switching = movement.weight * float(movement.distance(guarded.x - stand))
+        return Outcome(form, guarded, hitting, switching)
 
     def _step(self, g: Array, hint: Array | None) -> Any:
         """The state after a round; the present one does not change."""

@@ -1,5 +1,6 @@
 """Figures of one run: its costs, points and weights, its certificate, its steps."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -7,7 +8,16 @@ from numpy.typing import NDArray
 
 from klazy.base.checks import Array
 from klazy.sets import Simplex
-from klazy.show.style import ABOVE, COLOURS, HEIGHT, OTHERS, choose_rounds, make_sheet, tidy_axes
+from klazy.show.style import (
+    ABOVE,
+    COLOURS,
+    HEIGHT,
+    OTHERS,
+    choose_rounds,
+    format_label,
+    make_sheet,
+    tidy_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,9 +29,13 @@ ROUNDING = 1e-12  # of the largest length drawn, where lengths end and rounding 
 
 
 def draw_run(
-    hitting: Array, switching: Array, x: Array | None = None, weights: Array | None = None
+    hitting: Array,
+    switching: Array,
+    x: Array | None = None,
+    weights: Array | None = None,
+    names: Sequence[str] | None = None,
 ) -> "Figure":
-    """Running totals of the costs; below them the points ``x`` and an ensemble's ``weights``, where given.
+    """Running totals of the costs; below them the points ``x``, by name, and an ensemble's ``weights``, where given.
 
     Of a long run at most 2000 rounds are drawn, the last always. Points of one simplex are stacked areas, others lines.
     """
@@ -35,9 +49,9 @@ def draw_run(
     t = choose_rounds(len(hitting))
     _draw_totals(axes[0], t, hitting, switching)
     if x is not None:
-        _draw_decisions(axes[1], t, x)
+        _draw_decisions(axes[1], t, x, names)
     if weights is not None:
-        _draw_areas(axes[-1], t, weights, "expert {}", 0)
+        _draw_areas(axes[-1], t, weights, [f"expert {i}" for i in range(weights.shape[1])])
         axes[-1].set_ylabel("weights of the experts", fontsize=8)
     for ax in axes:
         tidy_axes(ax)
@@ -45,11 +59,11 @@ def draw_run(
     return figure
 
 
-def draw_points(x: Array) -> "Figure":
+def draw_points(x: Array, names: Sequence[str] | None = None) -> "Figure":
     """The points of shape (T, d) alone, drawn as :func:`draw_run` draws them."""
     figure = make_sheet(0.3 + HEIGHT)
     ax = figure.subplots()
-    _draw_decisions(ax, choose_rounds(len(x)), x)
+    _draw_decisions(ax, choose_rounds(len(x)), x, names)
     tidy_axes(ax)
     ax.set_xlabel("round", fontsize=8)
     return figure
@@ -129,23 +143,26 @@ def _draw_totals(ax: "Axes", t: NDArray[np.int64], hitting: Array, switching: Ar
     ax.set_ylabel("cost so far", fontsize=8)
 
 
-def _draw_decisions(ax: "Axes", t: NDArray[np.int64], x: Array) -> None:
+def _draw_decisions(ax: "Axes", t: NDArray[np.int64], x: Array, names: Sequence[str] | None) -> None:
     d = x.shape[1]
+    labels = [f"$x_{{{i + 1}}}$" for i in range(d)]
+    if names is not None:
+        labels = [format_label(name) for name in names]
     total = float(x[0].sum())
     if total > 0.0 and Simplex(d, total).contains(x):
-        _draw_areas(ax, t, x, "$x_{{{}}}$", 1)
+        _draw_areas(ax, t, x, labels)
     else:
         for i in range(min(d, LINES)):
             again, colour = divmod(i, len(COLOURS))
             dash = "--" if again else "-"
             (line,) = ax.plot(t, x[t - 1, i], dash, color=COLOURS[colour], linewidth=0.8)
-            line.set(label=f"$x_{{{i + 1}}}$", drawstyle="steps-mid")
+            line.set(label=labels[i], drawstyle="steps-mid")
         if d > LINES:
             ax.set_title(f"the first {LINES} of {d} coordinates", fontsize=8)
     ax.set_ylabel("decision", fontsize=8)
 
 
-def _draw_areas(ax: "Axes", t: NDArray[np.int64], shares: Array, name: str, first: int) -> None:
+def _draw_areas(ax: "Axes", t: NDArray[np.int64], shares: Array, names: Sequence[str]) -> None:
     """Columns of ``shares``, stacked; those that lead oftenest and are largest on average have a name and a colour."""
     n = shares.shape[1]
     most = len(COLOURS)
@@ -154,7 +171,8 @@ def _draw_areas(ax: "Axes", t: NDArray[np.int64], shares: Array, name: str, firs
     prominence = size + leads
     shown = np.sort(np.argsort(-prominence, kind="stable")[:most])
     kept = shares[t - 1][:, shown]
-    labels = [name.format(first + i) for i in shown]
+    places: list[int] = shown.tolist()
+    labels = [names[i] for i in places]
     if n > most:
         kept = np.column_stack((kept, shares[t - 1].sum(axis=1) - kept.sum(axis=1)))
         labels = [*labels, "others"]

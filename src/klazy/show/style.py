@@ -26,6 +26,7 @@ WIDE = 7.0  # inches, both columns
 ROW: dict[str, Any] = {"fontsize": 7, "handlelength": 1.0, "columnspacing": 1.0, "frameon": False}
 ABOVE: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 5, "markerscale": 2.0}
 DPI = 200
+LETTERS = 20  # of a column's name
 VEIL: dict[str, Any] = {"facecolor": "white", "alpha": 0.5, "edgecolor": "none", "pad": 0.5}
 PALE: dict[str, Any] = {"facecolor": "#EEEEEE", "edgecolor": "#555555", "linewidth": 0.8}
 # The markers are those of the paper's figures, so that its and ours can be laid side by side.
@@ -175,3 +176,12 @@ def tidy_axes(ax: "Axes", place: dict[str, Any] | None = None) -> None:
         ax.grid(linewidth=0.4, alpha=0.5)
     beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.0}
     ax.legend(handles, labels, **ROW, **(place or beside))
+
+
+def format_label(name: str) -> str:
+    """A column's name as text, not too long; matplotlib would take dollars for formulas, and hide what begins with ``_``."""
+    if len(name) > LETTERS:
+        name = f"{name[: LETTERS - 1]}…"
+    if name.startswith("_"):
+        name = f" {name}"
+    return name.replace("$", r"\$")

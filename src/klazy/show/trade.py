@@ -15,6 +15,7 @@ from klazy.show.style import (
     choose_looks,
     count_columns,
     draw_frame,
+    format_label,
     make_sheet,
     make_tiles,
 )
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 FAR = 4.0  # times the median distance from the cheapest, beyond which a point is left out and said so
 TIE = 1e-9  # of the least cost: who pays no more than this above it is no distance away
 LINES = 7  # coordinates that are drawn
-LETTERS = 20  # of a name
 
 
 def draw_pareto(
@@ -83,7 +83,7 @@ def draw_decisions(
     d = next(iter(points.values())).shape[1]
     sizes = np.sum([np.abs(x).mean(axis=0) for x in points.values()], axis=0)
     shown: list[int] = np.sort(np.argsort(-sizes, kind="stable")[:LINES]).tolist()
-    labels = [_format_label(names[i]) for i in shown]
+    labels = [format_label(names[i]) for i in shown]
     handles: list[Any] = []
     for ax, (title, x) in zip(grid, points.items(), strict=True):
         if shares:
@@ -108,10 +108,3 @@ def draw_decisions(
     columns = max(1, min(8, count_columns(figure, labels)))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=7, frameon=False)
     return figure
-
-
-def _format_label(name: str) -> str:
-    """A column's name as text, not too long; matplotlib would take dollars for formulas."""
-    if len(name) > LETTERS:
-        name = f"{name[: LETTERS - 1]}…"
-    return name.replace("$", r"\$")

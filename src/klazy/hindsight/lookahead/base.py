@@ -105,5 +105,6 @@ def run_ahead(
         state=None,
         x0=game.x0,
         costs=game.costs,
+        columns=game.costs.columns,
         text=repr(player),
     )
