@@ -18,12 +18,12 @@ from klazy.serve.tokens import ROLES, add_token
 class Served:
     """A service, its store, and a token of each role."""
 
-    def __init__(self, settings, file):
+    def __init__(self, settings, file, tokens):
         self.file = file
         self.settings = settings
         self.clients = []
-        if settings.insecure:
-            self.tokens = {"admin": "none is needed"}
+        if tokens is not None or settings.insecure:
+            self.tokens = tokens or {"admin": "none is needed"}
             return
         store = Store(file)
         self.tokens = {role: add_token(store, role, role, None) for role in ROLES}
@@ -44,11 +44,11 @@ class Served:
 
 
 @contextmanager
-def run_service(folder, **options):
-    """A service of the store in this folder, until the block ends."""
-    file = folder / "decisions.db"
+def run_service(folder, store=None, tokens=None, **options):
+    """A service of the store in this folder, or of this one, until the block ends; it makes tokens unless it is given some."""
+    file = store or folder / "decisions.db"
     settings = Settings(str(file), port=0, **options)
-    served = Served(settings, file)
+    served = Served(settings, file, tokens)
     listening = listen(settings)
     served.address = listening.getsockname()[:2]
     served.url = "http://{}:{}".format(*served.address)

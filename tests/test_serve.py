@@ -9,6 +9,8 @@ import pytest
 
 import klazy as kl
 from command import call_klazy
+from klazy.live.checking import check_store
+from klazy.live.store import Store
 from klazy.serve.tokens import Buckets, Grant
 from served import run_service
 
@@ -119,6 +121,35 @@ def test_many_agents_are_told_in_one_request_all_or_none(served):
     assert {agent.t for agent in agents} == {2}
     client.update_many([{"agent": names[0], "g": G[0]}, {"agent": names[0], "g": G[1]}])  # two of one agent
     assert agents[0].t == 4
+
+
+@pytest.mark.xdist_group("postgres")
+def test_two_workers_share_the_agents_of_a_postgresql_database(server, tmp_path):
+    url = server.clear()
+    with run_service(tmp_path, url) as one, run_service(tmp_path, url, tokens=one.tokens) as other:
+        agents = [
+            service.client().agent("a", LEARNER, guards=GUARDS, engine="step") for service in (one, other)
+        ]
+        own = kl.Agent(LEARNER, engine="step", guards=GUARDS)
+        for i, g in enumerate(G[:10]):
+            np.testing.assert_array_equal(agents[i % 2].update(g, id=i), own.update(g))
+            np.testing.assert_array_equal(
+                agents[1 - i % 2].update(g, id=i), own.x
+            )  # sent again, to the other one
+        one.client().agent("b", LEARNER, engine="step")
+        rounds = [{"agent": name, "g": G[0], "id": "bulk"} for name in ("b", "a")]
+        np.testing.assert_array_equal(other.client().update_many(rounds)[1]["x"], own.update(G[0]))
+        rounds = [{"agent": "b", "g": G[0]}, {"agent": "a", "g": [np.nan] * 5}]
+        with pytest.raises(ValueError, match="finite numbers"):
+            one.client().update_many(rounds)
+        assert [found["rounds"] for found in other.client().agents()] == [11, 1]
+        agents[0].freeze("maintenance")
+        agents[1].delete("done")
+        assert agents[0].about["deleted"]
+        assert "klazy_agent_rounds" in one.ask("GET", "/metrics").text
+    store = Store(url, read_only=True)
+    assert [checked.fault for checked in check_store(store)] == [None, None, None]
+    store.close()
 
 
 # Making and deleting
