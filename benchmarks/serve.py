@@ -125,7 +125,9 @@ def make_bulk(client: int, run: str, names: list[str]):
     rng = np.random.default_rng(client)
     for i in range(10**9):
         g = rng.normal(size=(len(names), DIM)).round(6).tolist()
-        rounds = [{"agent": name, "g": one, "id": f"{run}-{client}-{i}"} for name, one in zip(names, g, strict=True)]
+        rounds = [
+            {"agent": name, "g": one, "id": f"{run}-{client}-{i}"} for name, one in zip(names, g, strict=True)
+        ]
         yield "/rounds", json.dumps({"rounds": rounds}).encode()
 
 
@@ -141,9 +143,22 @@ def measure(port: int, make, clients: int, seconds: float, run: str, names: list
     return asyncio.run(all_clients())
 
 
-def measure_service(store: str, workers: int, seconds: float, cores: set[int], sync: str, bulk: bool) -> dict[str, float]:
+def measure_service(
+    store: str, workers: int, seconds: float, cores: set[int], sync: str, bulk: bool
+) -> dict[str, float]:
     port = find_port()
-    command = ["-m", "klazy", "serve", "--insecure", "--store", store, "--port", str(port), "--workers", str(workers)]
+    command = [
+        "-m",
+        "klazy",
+        "serve",
+        "--insecure",
+        "--store",
+        store,
+        "--port",
+        str(port),
+        "--workers",
+        str(workers),
+    ]
     learner = {
         "class": "klazy.KLazyGD",
         "domain": {"class": "klazy.Simplex", "dim": DIM},
@@ -175,7 +190,9 @@ def measure_yardstick(folder: Path, seconds: float, cores: set[int], sync: str) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--postgres", help="the URL of an empty PostgreSQL database")
     options = parser.parse_args()

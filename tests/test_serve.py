@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -501,3 +502,13 @@ def test_logs_name_no_token_and_no_query(served, caplog):
 def test_after_all_of_this_the_store_is_whole(served):
     checked = call_klazy("check", served.file)
     assert checked.status == 0, checked.stdout
+
+
+@pytest.mark.parametrize("name", ["klazy.service", "compose.yaml"])
+def test_the_files_of_the_guide_use_options_that_there_are(name):
+    text = (Path(__file__).parents[1] / "docs" / "serve" / name).read_text(encoding="utf-8")
+    (line,) = re.findall(r"klazy serve (.*)", text)
+    used = re.findall(r"--[a-z]+", line)
+    known = call_klazy("serve", "--help").stdout
+    assert len(used) >= 3
+    assert [option for option in used if option not in known] == []
