@@ -1,8 +1,8 @@
-"""How fast the service is, as ratios of one run: beside a FastAPI endpoint that only writes one row, in bulk, and on PostgreSQL.
+"""How fast the service is, as ratios of one run: beside a FastAPI endpoint that writes one row, in bulk, and on PostgreSQL.
 
-    python benchmarks/serve.py [--seconds 5] [--postgres postgresql://...] [--write docs/...]
-
-Servers have one core and clients the other, so that clients are no part of what is measured; with two workers all share both.
+Run it as ``python benchmarks/serve.py [--seconds 5] [--postgres postgresql://...]``. Of two cores the server has one, and the
+clients the other. With two workers all share both. Beside each rate stands what the server's own processor time allows, which
+does not change when others use the machine.
 """
 
 import argparse
@@ -16,14 +16,17 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 CLIENTS = 32
 DIM = 5
 AGENTS = 1000
+WARM = 2.0  # seconds before a measurement
 YARDSTICK = """
 import json, sqlite3, sys
 import uvicorn
@@ -34,9 +37,9 @@ class Body(BaseModel):
     g: list[float]
     id: str
 
-rows = sqlite3.connect(sys.argv[2], isolation_level=None, check_same_thread=False)
+rows = sqlite3.connect(sys.argv[1], isolation_level=None, check_same_thread=False)
 rows.execute("PRAGMA journal_mode = WAL")
-rows.execute("PRAGMA synchronous = " + sys.argv[3])
+rows.execute("PRAGMA synchronous = " + sys.argv[2])
 rows.execute("CREATE TABLE IF NOT EXISTS rounds (id TEXT PRIMARY KEY, agent TEXT, g TEXT)")
 app = FastAPI()
 
@@ -49,7 +52,7 @@ async def write(name: str, body: Body):
     rows.execute("INSERT INTO rounds VALUES (?, ?, ?)", (body.id, name, json.dumps(body.g)))
     return {"written": True}
 
-uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", access_log=False)
+uvicorn.run(app, port=int(sys.argv[3]), log_level="warning", access_log=False)
 """
 
 
@@ -59,11 +62,19 @@ def find_port() -> int:
         return one.getsockname()[1]
 
 
+class Running(NamedTuple):
+    """A server that runs."""
+
+    port: int
+    pid: int
+
+
 @contextmanager
-def run_server(command: list[str], port: int, cores: set[int]):
-    """A server on these cores, until the block ends."""
+def run_server(command: list[str], cores: set[int]) -> Iterator[Running]:
+    """A server on these cores, whose last argument is its port, until the block ends."""
+    port = find_port()
     process = subprocess.Popen(
-        [sys.executable, *command],
+        [sys.executable, *command, str(port)],
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: os.sched_setaffinity(0, cores),
         start_new_session=True,
@@ -75,7 +86,7 @@ def run_server(command: list[str], port: int, cores: set[int]):
                 break
             except OSError:
                 time.sleep(0.1)
-        yield
+        yield Running(port, process.pid)
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
@@ -131,34 +142,46 @@ def make_bulk(client: int, run: str, names: list[str]):
         yield "/rounds", json.dumps({"rounds": rounds}).encode()
 
 
-def measure(port: int, make, clients: int, seconds: float, run: str, names: list[str]) -> float:
-    """Requests a second, by so many clients at once."""
+class Speed(NamedTuple):
+    """Requests a second, and requests per second of the server's processor time."""
 
-    async def all_clients() -> float:
-        start = time.monotonic()
-        until = start + seconds
-        counts = await asyncio.gather(*(send(port, make(c, run, names), until) for c in range(clients)))
-        return sum(counts) / (time.monotonic() - start)
+    rate: float
+    per_cpu: float
 
-    return asyncio.run(all_clients())
+    def times(self, factor: int) -> "Speed":
+        return Speed(factor * self.rate, factor * self.per_cpu)
+
+    def compare(self, other: "Speed") -> str:
+        return f"{self.rate / other.rate:.2f} (by processor time {self.per_cpu / other.per_cpu:.2f})"
+
+
+def read_cpu(pid: int) -> float:
+    """Seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(server: Running, make: Any, clients: int, seconds: float, names: list[str]) -> Speed:
+    """How many requests so many clients get answered at once."""
+    run = f"{time.time()}"
+
+    async def send_all() -> int:
+        until = time.monotonic() + seconds
+        counts = await asyncio.gather(
+            *(send(server.port, make(c, run, names), until) for c in range(clients))
+        )
+        return sum(counts)
+
+    start = time.monotonic()
+    cpu = read_cpu(server.pid)
+    count = asyncio.run(send_all())
+    return Speed(count / (time.monotonic() - start), count / max(0.01, read_cpu(server.pid) - cpu))
 
 
 def measure_service(
     store: str, workers: int, seconds: float, cores: set[int], sync: str, bulk: bool
-) -> dict[str, float]:
-    port = find_port()
-    command = [
-        "-m",
-        "klazy",
-        "serve",
-        "--insecure",
-        "--store",
-        store,
-        "--port",
-        str(port),
-        "--workers",
-        str(workers),
-    ]
+) -> dict[str, Speed]:
+    """The service's speed, one round a request and, if asked, a thousand."""
     learner = {
         "class": "klazy.KLazyGD",
         "domain": {"class": "klazy.Simplex", "dim": DIM},
@@ -166,27 +189,29 @@ def measure_service(
         "k": 60,
     }
     names = [f"agent-{i}" for i in range(AGENTS)]
+    options = ["--sync", sync, "--workers", str(workers), "--log-level", "warning", "--rate", "1e9"]
+    command = ["-m", "klazy", "serve", "--insecure", "--store", store, *options, "--port"]
     found = {}
-    with run_server([*command, "--sync", sync, "--log-level", "warning"], port, cores):
+    with run_server(command, cores) as server:
         few = names[: 2 * CLIENTS]
         for name in names if bulk else few:
-            ask(port, "PUT", f"/agents/{name}", {"learner": learner})
-        measure(port, make_updates, CLIENTS, 2.0, f"warm{time.time()}", few)
-        found["single"] = measure(port, make_updates, CLIENTS, seconds, f"run{time.time()}", few)
+            ask(server.port, "PUT", f"/agents/{name}", {"learner": learner})
+        measure(server, make_updates, CLIENTS, WARM, few)
+        found["single"] = measure(server, make_updates, CLIENTS, seconds, few)
         if bulk:
-            measure(port, make_bulk, 1, 2.0, f"warm{time.time()}", names)
-            found["bulk"] = AGENTS * measure(port, make_bulk, 2, seconds, f"bulk{time.time()}", names)
+            measure(server, make_bulk, 1, WARM, names)
+            found["bulk"] = measure(server, make_bulk, 2, seconds, names).times(AGENTS)
     return found
 
 
-def measure_yardstick(folder: Path, seconds: float, cores: set[int], sync: str) -> float:
-    port = find_port()
+def measure_yardstick(folder: Path, seconds: float, cores: set[int], sync: str) -> Speed:
+    """The speed of an endpoint that writes one row."""
     script = folder / "yardstick.py"
     script.write_text(YARDSTICK)
     level = {"always": "FULL", "batch": "NORMAL"}[sync]
-    with run_server([str(script), str(port), str(folder / f"rows-{sync}.db"), level], port, cores):
-        measure(port, make_updates, CLIENTS, 2.0, f"warm{time.time()}", ["a"])
-        return measure(port, make_updates, CLIENTS, seconds, f"run{time.time()}", ["a"])
+    with run_server([str(script), str(folder / f"rows-{sync}.db"), level], cores) as server:
+        measure(server, make_updates, CLIENTS, WARM, ["a"])
+        return measure(server, make_updates, CLIENTS, seconds, ["a"])
 
 
 def main() -> None:
@@ -203,19 +228,18 @@ def main() -> None:
         for sync in ("always", "batch"):
             rows = measure_yardstick(Path(folder), options.seconds, ours, sync)
             found = measure_service(f"{folder}/{sync}.db", 1, options.seconds, ours, sync, bulk=True)
-            again = measure_yardstick(Path(folder), options.seconds, ours, sync)
-            yardstick = max(rows, again)
-            print(rows, again, found, file=sys.stderr)
-            print(f"SQLite, sync={sync}: updates a second / those of an endpoint that writes one row: "
-                  f"{found['single'] / yardstick:.2f} (wanted: 0.5)")  # fmt: skip
-            print(f"SQLite, sync={sync}: agents a second in requests of {AGENTS} / single updates: "
-                  f"{found['bulk'] / found['single']:.1f} (wanted: 10)")  # fmt: skip
+            single = found["single"]
+            bulk = found["bulk"]
+            print(
+                f"SQLite, {sync}: rounds a second / rows of the plain endpoint: {single.compare(rows)}; wanted 0.5"
+            )
+            print(f"SQLite, {sync}: the same in requests of {AGENTS}: {bulk.compare(rows)}; wanted 5")
+            print(f"SQLite, {sync}: in requests of {AGENTS} / one by one: {bulk.compare(single)}")
+    if options.postgres:
         os.sched_setaffinity(0, set(every))
-        if options.postgres:
-            both = set(every)
-            one = measure_service(options.postgres, 1, options.seconds, both, "always", bulk=False)
-            two = measure_service(options.postgres, 2, options.seconds, both, "always", bulk=False)
-            print(f"PostgreSQL: two workers / one: {two['single'] / one['single']:.2f} (wanted: 1)")
+        one = measure_service(options.postgres, 1, options.seconds, set(every), "always", bulk=False)
+        two = measure_service(options.postgres, 2, options.seconds, set(every), "always", bulk=False)
+        print(f"PostgreSQL: two workers / one: {two['single'].rate / one['single'].rate:.2f}; wanted 1")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,11 @@ from klazy.serve.tokens import ROLES, add_token
 class Served:
     """A service, its store, and a token of each role."""
 
+    address: tuple[str, int]
+    url: str
+    server: uvicorn.Server
+    http: httpx.Client
+
     def __init__(self, settings, file, tokens):
         self.file = file
         self.settings = settings

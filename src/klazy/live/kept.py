@@ -95,8 +95,8 @@ class Kept:
         """End the round; the next point. A round whose id is there already is not taken, and answered as it was then."""
 
         def end() -> Array:
-            is_plain = not id and hint is None and type(g) is np.ndarray and g.dtype is _FLOAT64
-            if self._fast and is_plain and self._last is not None:
+            may_be_plain = self._fast and not id and hint is None and self._last is not None
+            if may_be_plain and type(g) is np.ndarray and g.dtype is _FLOAT64:
                 x = self._play_plain(g)
                 if x is not None:
                     return x

@@ -116,7 +116,7 @@ class KeptFleet:
 
     def _recall(self, which: np.ndarray, id: str) -> Array | None:
         """What all of these agents decided in the call of this id, if there was one; one of a few only is refused."""
-        found = [self.store.find_decision(self._ids[i], id) for i in which]
+        found = [self.store.find_round(self._ids[i], id) for i in which]
         if all(made is None for made in found):
             return None
         if any(made is None for made in found):
@@ -124,7 +124,7 @@ class KeptFleet:
             raise refusal(
                 "Fleet.update", "an id that all of these agents took, or none", "id", repr(id), remedy
             )
-        return np.array([np.frombuffer(made, "<f8") for made in found if made is not None])
+        return np.array([np.frombuffer(made.decision, "<f8") for made in found if made is not None])
 
     # What was kept
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -42,11 +43,11 @@ class _Chart:
         self.first = float(t[0])
         self.last = max(float(t[-1]), self.first + 1.0)
 
-    def across(self, at: Array) -> Array:
+    def across(self, at: Any) -> Any:
         """Where rounds lie, from the left."""
         return LEFT + (self.width - LEFT - RIGHT) * (at - self.first) / (self.last - self.first)
 
-    def down(self, value: Array) -> Array:
+    def down(self, value: Any) -> Any:
         """Where values lie, from the top."""
         return TOP + (self.height - TOP - BOTTOM) * (self.high - value) / (self.high - self.low)
 
@@ -65,14 +66,14 @@ class _Chart:
     def _draw_axes(self) -> list[str]:
         parts = []
         for tick in _choose_ticks(self.low, self.high):
-            y = float(self.down(np.float64(tick)))
+            y = float(self.down(tick))
             parts.append(
                 f'<line class="rule" x1="{LEFT}" x2="{self.width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
             )
             parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_spell(tick)}</text>')
         count = self.width // 110
         for tick in _choose_rounds(self.first, self.last, count):
-            x = float(self.across(np.float64(tick)))
+            x = float(self.across(tick))
             parts.append(f'<text x="{x:.1f}" y="{self.height - 6}" text-anchor="middle">{tick}</text>')
         return parts
 
