@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +152,32 @@ def test_two_workers_share_the_agents_of_a_postgresql_database(server, tmp_path)
     store = Store(url, read_only=True)
     assert [checked.fault for checked in check_store(store)] == [None, None, None]
     store.close()
+
+
+def test_rounds_of_many_compiled_agents_are_those_of_each_by_itself(served, tmp_path):
+    """They are worked out and written in one step, unless one of them has to go another way."""
+    client = served.client()
+    names = [f"compiled {i}" for i in range(6)]
+    for name in names:
+        client.agent(name, LEARNER)
+    with ExitStack() as stack:
+        own = [stack.enter_context(kl.Agent.open(tmp_path / "own.db", LEARNER, name=name)) for name in names]
+        for i in range(6):
+            some = names[i % 2 :]  # of which some have one round more than others
+            answers = client.update_many(
+                {"agent": name, "g": G[i + 6 * j], "id": i} for j, name in enumerate(some)
+            )
+            for j, answer in enumerate(answers):
+                agent = own[j + i % 2]
+                np.testing.assert_array_equal(answer["x"], agent.update(G[i + 6 * j], id=i))
+                assert answer["t"] == agent.t
+        ids = dict.fromkeys(names, 9) | {names[0]: 0}
+        again = client.update_many({"agent": name, "g": G[0], "id": id} for name, id in ids.items())
+        assert [answer["repeated"] for answer in again] == [True, False, False, False, False, False]
+        for agent in own[1:]:
+            agent.update(G[0], id=9)
+        for name, agent in zip(names, own, strict=True):
+            assert client.agent(name).history().drop("time").equals(agent.history().drop("time"))
 
 
 # Making and deleting

@@ -366,6 +366,16 @@ class PostgresDatabase(Database):
         sent = False
         agents = [row[0] >> 40 for row in rows]
 
+        def insert_all() -> None:
+            self.lock_agents(agents)
+            if not self.follow([row[0] for row in rows], lasts):
+                raise TakenError
+            self.insert("records", rows)
+
+        if self._within:
+            self._transact_within(insert_all)
+            return
+
         def insert() -> None:
             nonlocal sent
             repeated = sent
@@ -374,10 +384,7 @@ class PostgresDatabase(Database):
                 return
             self._run("BEGIN")
             try:
-                self.lock_agents(agents)
-                if not self.follow([row[0] for row in rows], lasts):
-                    raise TakenError
-                self.insert("records", rows)
+                insert_all()
                 self._run("COMMIT")
             except BaseException:
                 self._undo()

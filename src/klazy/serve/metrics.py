@@ -40,6 +40,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._own = CollectorRegistry()
+        self._children: dict[str, tuple[Any, Any]] = {}  # counters of agents, which take long to find
         kind: dict[str, Any] = {"registry": self._own}
         self._rounds = Counter("klazy_rounds", "Rounds ended by this service.", ["agent"], **kind)
         self._repeated = Counter("klazy_repeated", "Rounds delivered again and not taken.", ["agent"], **kind)
@@ -61,8 +62,14 @@ class Metrics:
         if played.repeated:
             self._repeated.labels(agent).inc()
             return
-        self._rounds.labels(agent).inc()
-        self._moved.labels(agent).inc(played.moved)
+        known = self._children.get(agent)
+        if known is None:
+            known = self._children[agent] = (self._rounds.labels(agent), self._moved.labels(agent))
+        rounds, moved = known
+        rounds.inc()
+        moved.inc(played.moved)
+        if not played.guards:
+            return
         for guard in played.guards.split(", "):
             if guard:
                 self._guards.labels(agent, guard).inc()
