@@ -27,7 +27,7 @@ CACHED = 20_000  # agents
 _log = logging.getLogger("klazy.serve")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Told:
     """A round as a request tells it."""
 
@@ -40,7 +40,7 @@ class Told:
     t: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Played:
     """What came of it: ``x`` is the decision of round ``t``, ``decision`` the same by name where there are names.
 
