@@ -40,19 +40,9 @@ class Server:
         if self.user:
             shutil.chown(self.folder, "postgres", "postgres")
             shutil.chown(self.data, "postgres", "postgres")
-        make = [
-            find_program("initdb"),
-            "-D",
-            self.data,
-            "-U",
-            "klazy",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--no-sync",
-        ]
-        make += ["--locale=C", "--no-instructions"]
+        assert find_program("initdb"), "stores are tested in PostgreSQL, too; `make database` installs it"
+        make = [find_program("initdb"), "-D", self.data, "-U", "klazy", "--auth=trust", "--encoding=UTF8"]
+        make += ["--locale=C", "--no-sync", "--no-instructions"]
         subprocess.run(make, check=True, capture_output=True, cwd="/", **self.user)
         access = "host all locked all scram-sha-256\nhost all all all trust\nlocal all all trust\n"
         (self.data / "pg_hba.conf").write_text(access)

@@ -83,6 +83,14 @@ class TestKills:
         what = f"SIGKILL at random moments, both modes ({name})"
         record(f"kills-{name.lower()}", what, lives, f"{found['rounds']} rounds, none lost")
 
+    def test_of_fleets(self, place):
+        name = name_database(place)
+        lives = amount(4, 1_000)
+        found = in_a_process_of_its_own(f"killed_fleets({str(place)!r}, {lives})")
+        assert found["calls"] >= 0.75 * lives
+        what = f"SIGKILL of processes that play a fleet, at random moments ({name})"
+        record(f"kills-fleets-{name.lower()}", what, lives, f"{found['calls']} calls, all whole")
+
     def test_at_calls_that_change_files(self, tmp_path, faults):
         rounds = amount(2, 30)
         step = amount(11, 1)

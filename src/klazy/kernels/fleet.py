@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numba import config, float64, int64, types
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 from klazy.base.checks import LARGEST, Array
-from klazy.kernels.binding import FLOAT, compile_kernel, once
+from klazy.kernels.binding import FLOAT, compile_kernel, once, pointer
 
 _ROW = float64[::1]
 _SIGNATURE = types.boolean(
@@ -20,17 +21,26 @@ _SIGNATURE = types.boolean(
 )  # fmt: skip
 
 
-def _call(context: Any, address: Any, memory: Any, g: Any):
-    """Typing and code of :func:`call`: the kernel at an address takes a row of each array."""
+def _view(context: Any, builder: Any, data: Any, size: Any) -> Any:
+    """An array of ``size`` numbers that nobody counts: counting up and down takes atomic instructions."""
+    view = context.make_array(_ROW)(context, builder)
+    item = context.get_constant(types.intp, 8)
+    populate_array(view, data=data, shape=[size], strides=[item], itemsize=item, meminfo=None)
+    return view._getvalue()
+
+
+def _call(context: Any, address: Any, row: Any, size: Any, g: Any, d: Any):
+    """Typing and code of :func:`call`: the kernel of one round at an address takes a learner's row and its gradient."""
 
     def code(context, builder, signature, arguments):
-        place, memory, g = arguments  # an array that may not be written to has the same form
+        place, row, size, g, d = arguments
         kind = context.call_conv.get_function_type(int64, [_ROW, _ROW])
         kernel = builder.inttoptr(place, kind.as_pointer())
-        _, answer = context.call_conv.call_function(builder, kernel, int64, [_ROW, _ROW], [memory, g])
+        views = [_view(context, builder, row, size), _view(context, builder, g, d)]
+        _, answer = context.call_conv.call_function(builder, kernel, int64, [_ROW, _ROW], views)
         return answer
 
-    return int64(address, memory, g), code
+    return int64(address, row, size, g, d), code
 
 
 call = intrinsic(_call)
@@ -48,10 +58,12 @@ def play_rows(address, memory, g, which, first, out):
             fits = fits and abs(g[i, j]) <= LARGEST
     if not fits:
         return False
+    size = memory.shape[1]
+    d = g.shape[1]
     for i in range(which.size):
-        row = memory[which[i]]
-        call(address, row, g[i])
-        for j in range(g.shape[1]):
+        row = pointer(memory, which[i] * size)
+        call(address, row, size, pointer(g, i * d), d)
+        for j in range(d):
             out[i, j] = row[first + j]
     return True
 

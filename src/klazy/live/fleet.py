@@ -169,7 +169,7 @@ class Fleet:
         """Open agents of a store as a fleet, and make those that are not there. A call of :meth:`update` is one transaction.
 
         Each of them is an agent of the store like any other: :meth:`Agent.open` opens it by its name, and ``klazy history``
-        tells its rounds.
+        tells its rounds. A fleet keeps all history; :meth:`Agent.open` with ``keep`` removes that of one agent.
 
         Parameters
         ----------

@@ -32,6 +32,7 @@ _INSERT_PLAIN = """INSERT INTO records (key, kind, t, at, numbers, decision, hit
 SELECT ?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE ?9 = (SELECT checksum FROM records WHERE key = ?1 - 1)"""
 # a complaint about a damaged file may hold letters that are none, and a damaged number may be too large
 _FAILURES = (sqlite3.Error, UnicodeDecodeError, OverflowError)
+_NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
 
 
@@ -89,7 +90,7 @@ class SqliteDatabase(Database):
         except sqlite3.OperationalError as failed:
             connection.close()
             log = Path(f"{self.path}-wal")
-            if failed.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or log.exists():
+            if failed.sqlite_errorcode & 0xFF not in _NO_ROOM or log.exists():
                 raise
             # a folder in which SQLite may not make its shared memory; nobody writes there
             connection = self._connect_as("mode=ro&immutable=1")
