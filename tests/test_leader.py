@@ -200,7 +200,7 @@ def test_kernel_and_step_agree_on_rows(name):
     agent = kl.Agent(learner)
     assert agent.engine == "compiled"
     for row in costs.data:
-        agent.update(row)
+        agent.observe(row)
     np.testing.assert_allclose(agent.x, step.state.x, atol=1e-12)
 
 

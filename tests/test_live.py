@@ -120,6 +120,17 @@ def test_a_bad_line_of_json_is_left_out(agent, line):
     assert ended.status == 1
 
 
+@pytest.mark.parametrize("cell", [b"\xff\xfe", b"\x00", b"1" * 200_000, b'"1', b"nan", b"1e999", b"x" * 9000])
+def test_a_hostile_cell_is_left_out(agent, cell):
+    text = HEADER.encode() + b"2024," + cell + b",1\n"
+    quoted = b'"' in cell  # which runs to the end of the input
+    ended = feed(io.TextIOWrapper(io.BytesIO(text + NOON.encode()), "ascii"), agent)
+    assert ended.stdout == ("" if quoted else "time,eu,us\n2024-03-01 12:00,60.0,22.0\n")
+    assert ended.stderr.startswith("line 3: " if quoted else "line 2: ")
+    assert len(ended.stderr) < 400
+    assert ended.status == 1
+
+
 REFUSED = {
     "live needs the agent's columns ['eu', 'us'], got missing=['us']; add them.": ("time,eu\n", ()),
     "live needs the agent's columns ['eu', 'us'] only, got unknown=['asia']; leave it out with --ignore \"asia\".":

@@ -290,3 +290,42 @@ def test_an_agent_goes_on_in_a_store_as_it_was_in_memory(file, guards):
         kl.Agent.open(file, agent, costs=kl.Linear())
     with pytest.raises(Refused, match=r"Agent\.open needs the costs of 'eu'"):
         kl.Agent.open(file, make_agent("k-lazyGD", "quadratic"), name="eu")
+
+
+def open_shared(file):
+    return kl.Agent.open(file, kl.GD(SIMPLEX, 2.0), costs=kl.Quadratic(), columns=COLUMNS, engine="step")
+
+
+def test_a_row_that_comes_too_late_is_costed_at_the_point_of_its_round(file):
+    first = open_shared(file)
+    second = open_shared(file)
+    first.observe(ROWS[0])
+    with pytest.raises(kl.Overtaken, match=r"Agent\.observe came too late: round t=1 of 'agent'"):
+        second.observe(ROWS[1])
+    first.observe(ROWS[1])
+    second.observe(ROWS[2], retry=True)
+    alone = kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Quadratic(), columns=COLUMNS, engine="step")
+    for row in ROWS[:3]:
+        alone.observe(row)
+    assert remember(second) == remember(alone)
+    first.close()
+    second.close()
+
+
+def test_an_interrupted_row_is_taken_once(file, monkeypatch):
+    from klazy.live.state import Live
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with open_shared(file) as agent:
+        agent.observe(ROWS[0], id="a")
+        with monkeypatch.context() as patched:
+            patched.setattr(Live, "show", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                agent.observe(ROWS[1], id="b")
+        agent.observe(ROWS[1], id="b")
+        alone = kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Quadratic(), columns=COLUMNS, engine="step")
+        for row in ROWS[:2]:
+            alone.observe(row)
+        assert remember(agent) == remember(alone)

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TextIO
 
@@ -18,6 +19,7 @@ from klazy.live.agent import Agent
 TIMES = ("time", "date", "datetime", "timestamp")  # names that are taken for a time column, as replay does
 DELIMITERS = ",;\t"
 WHY = "why"  # the name of an explanation
+SHOWN = 60  # letters of what is no number, in a message
 
 
 class Line(NamedTuple):
@@ -71,6 +73,10 @@ def live(
       tail -f rows.csv | klazy live agent.json --state decisions.db --id time
       echo '{"eu": 3.1, "us": 2.9}' | klazy live agent.json --explain
     """  # fmt: skip
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(
+            encoding="utf-8", errors="replace"
+        )  # a cell with other bytes is refused by its name
     if name is not None and state is None:
         raise refusal("live", "--state for --name", "name", repr(name), "write --state decisions.db")
     with _open(agent, state, name) as player, _stop_between_rows() as wait:
@@ -252,11 +258,13 @@ def _parse_json(number: int, text: str) -> Line:
         cells = json.loads(text)
     except (ValueError, RecursionError) as failed:
         return Line(
-            number, {}, refusal("live", "a JSON object in every line", "line", text.strip()[:60], str(failed))
+            number,
+            {},
+            refusal("live", "a JSON object in every line", "line", text.strip()[:SHOWN], str(failed)),
         )
     if not isinstance(cells, dict):
         wrong = refusal(
-            "live", "a JSON object in every line", "line", text.strip()[:60], 'write {"name": number}'
+            "live", "a JSON object in every line", "line", text.strip()[:SHOWN], 'write {"name": number}'
         )
         return Line(number, {}, wrong)
     return Line(number, cells)
@@ -295,7 +303,7 @@ def _read_cell(cell: str, delimiter: str) -> float | str:
     try:
         return float(text)
     except ValueError:
-        return cell
+        return cell if len(cell) <= SHOWN else f"{cell[:SHOWN]}..."
 
 
 # Writing

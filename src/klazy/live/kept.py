@@ -76,7 +76,7 @@ class Kept:
         self.deleted = False  # snapshots are taken of agents that are not
         self._due = snapshot.n + SNAPSHOT_ROUNDS
         self._spent = 0.0
-        movement: Any = live.terms.movement or live.learner.own_movement
+        movement: Any = live.movement
         self._weight = movement.weight
         self._distance = movement.distance
         self._shape = (live.learner.domain.dim,)
