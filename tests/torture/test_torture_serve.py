@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,6 +46,14 @@ class Process:
         words = [sys.executable, "-m", "klazy", *map(str, self.command)]
         self.process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
 
+    def kill_worker(self):
+        """Kill one of several workers; the supervisor starts another."""
+        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        for pid in found:
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(int(pid), signal.SIGKILL)
+                return
+
     def stop(self, number):
         os.killpg(self.process.pid, number)
         return self.process.wait()
@@ -71,7 +80,8 @@ def check_history(file, acknowledged):
 def test_a_killed_server_loses_and_doubles_nothing(tmp_path):
     kills = amount(1, 150)
     file = tmp_path / "decisions.db"
-    server = Process(file, 2 if FULL else 1)
+    workers = 2 if FULL else 1
+    server = Process(file, workers)
     acknowledged = {}
     ended = threading.Event()
     failures = []
@@ -104,8 +114,10 @@ def test_a_killed_server_loses_and_doubles_nothing(tmp_path):
             while len(acknowledged) < before + 50 and not failures:
                 time.sleep(0.01)
             time.sleep(chance.uniform(0.0, 0.3))
-            number = signal.SIGTERM if kill % 5 == 4 else signal.SIGKILL
-            server.stop(number)
+            if workers > 1 and kill % 3 == 1:
+                server.kill_worker()
+                continue
+            server.stop(signal.SIGTERM if kill % 5 == 4 else signal.SIGKILL)
             server.start()
         before = len(acknowledged)
         while len(acknowledged) < before + 50 and not failures:
