@@ -186,7 +186,7 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
             rounds.append(Told(**vars(entry)))
         names = sorted({told.agent for told in rounds})
         await service.prepare(names)
-        played = await service.desk.ask(lambda desk: desk.play_all(rounds), agents=names)
+        played = await service.desk.ask(lambda desk: desk.play_all(rounds), agents=names, alone=True)
         answers = []
         for told, one in zip(rounds, played, strict=True):
             service.metrics.count_round(told.agent, one)

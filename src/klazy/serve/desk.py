@@ -59,6 +59,7 @@ class Played:
 class _Job:
     do: Callable[["Desk"], Any]
     agents: list[str] | None
+    alone: bool
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     value: Any = None
@@ -73,16 +74,20 @@ class Desk:
         self._agents: OrderedDict[str, Kept] = OrderedDict()
         self._current: set[str] = set()  # agents that are known to be as the store has them
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._next: _Job | None = None  # one that was taken from the queue, and comes next
         self._thread = Thread(target=self._run, name="desk")
         self._thread.start()
 
-    async def ask(self, do: Callable[["Desk"], Any], *, agents: list[str] | None = None) -> Any:
+    async def ask(
+        self, do: Callable[["Desk"], Any], *, agents: list[str] | None = None, alone: bool = False
+    ) -> Any:
         """What ``do`` returns. What it writes is on disk by then; if it fails, nothing is.
 
-        ``agents`` are those that it writes to; None if it only reads.
+        ``agents`` are those that it writes to; None if it only reads. What is done ``alone`` is a transaction of its own, and
+        begins it itself.
         """
         loop = asyncio.get_running_loop()
-        job = _Job(do, agents, loop, loop.create_future())
+        job = _Job(do, agents, alone, loop, loop.create_future())
         self._jobs.put(job)
         return await job.future
 
@@ -111,9 +116,10 @@ class Desk:
 
     def _take_group(self) -> list[_Job]:
         """What has piled up; nothing at the end."""
-        first = self._jobs.get()
+        first = self._next or self._jobs.get()
+        self._next = None
         group = [] if first is None else [first]
-        while group and len(group) < AT_ONCE:
+        while group and not group[0].alone and len(group) < AT_ONCE:
             try:
                 job = self._jobs.get_nowait()
             except Empty:
@@ -121,14 +127,18 @@ class Desk:
             if job is None:
                 self._jobs.put(None)
                 break
+            if job.alone:
+                self._next = job
+                break
             group.append(job)
         return group
 
     def _work(self, group: list[_Job]) -> None:
         try:
-            if any(job.agents is not None for job in group):
+            writes = any(job.agents is not None for job in group)
+            if writes and not group[0].alone:
                 with self.store.together():
-                    self._lock(group)
+                    self._lock({name for job in group for name in job.agents or ()})
                     self._do_all(group)
             else:
                 self._do_all(group)
@@ -149,9 +159,8 @@ class Desk:
         for job in group:
             self._do(job)
 
-    def _lock(self, group: list[_Job]) -> None:
+    def _lock(self, names: set[str]) -> None:
         """Take the turn of all agents at once, so that two workers never wait for each other."""
-        names = {name for job in group for name in job.agents or ()}
         ids = []
         for name in names:
             kept = self._agents.get(name)
@@ -243,6 +252,9 @@ class Desk:
         played = []
         try:
             with self.store.together():
+                self._lock({told.agent for told in rounds})
+                if self.store.has_changed():
+                    self._current.clear()
                 for told in rounds:
                     played.append(self.play(told))
         except (Refused, Overtaken, Problem) as refused:
