@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 import klazy as kl
-from durable import opening, updates
+from durable import fleets, opening, updates
 from klazy.studies.sweep.store import Store
 from optimum import against_clarabel, against_loops
 
@@ -433,6 +433,7 @@ def table() -> str:
             "sqlite3, which is what SQLite and the disk allow.",
             "\n".join(updates()),
             opening(),
+            fleets(),
             "## Cores, start-up and memory",
             *in_parallel(),
             *cold_start(folder),
