@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, number, refusal, whole
 from klazy.costs import Costs, as_costs
+from klazy.game.device import Grid, choose_device, find_obstacle, play_grid
 from klazy.game.game import Game, check_family, check_learners, count_workers
 from klazy.game.run import follow_rows, knows_rows, run_many
 from klazy.kernels import codes
@@ -35,7 +36,8 @@ class Batch:
 
     ``hitting`` and ``switching`` are the totals, of shape (n,). ``curves`` holds their running sums over the first
     ``rounds[j]`` rounds, of shape (n, c, 2); both are empty unless asked for. ``engine`` is ``"lanes"`` if all runs were played
-    side by side, ``"runs"`` if each was played by :func:`~klazy.run`, ``"mixed"`` if some were.
+    side by side, ``"runs"`` if each was played by :func:`~klazy.run`, ``"mixed"`` if some were. ``device`` names what they were
+    played on.
     """
 
     hitting: Array
@@ -43,6 +45,7 @@ class Batch:
     rounds: np.ndarray
     curves: Array
     engine: str
+    device: str = "cpu"
 
     @property
     def cost(self) -> Array:
@@ -52,11 +55,12 @@ class Batch:
 
 def run_batch(
     learners: Sequence[Learner[Any]],
-    costs: Costs | ArrayLike,
+    costs: Costs | ArrayLike | Sequence[Costs | ArrayLike],
     *,
     movement: Movement | None = None,
     checkpoints: int = 0,
     jobs: int | None = None,
+    device: str = "cpu",
 ) -> Batch:
     """Play every learner against ``costs`` and keep only sums: to 1e-12 those of :func:`~klazy.run` with ``record="totals"``.
 
@@ -64,36 +68,125 @@ def run_batch(
     by every learner with a rule and for every movement cost. Runs whose schedules differ only in scale are fastest. Anything
     else is played by :func:`~klazy.run_many`, but for rules of thumb that average the same rounds: they are averaged once.
 
+    On a GPU every run has a thread of its own, in up to 64 dimensions.
+
     Parameters
     ----------
+    costs
+        one sequence for all learners; or a list of as many sequences as there are learners, or an array of shape (n, T, d), one
+        for each. These must be of one length.
     movement
         what moving costs, as in :func:`~klazy.run`.
     checkpoints
         how many points of each run's curve to keep, evenly spaced, the last after round T; T if there are fewer.
     jobs
         threads; all cores by default.
+    device
+        ``"cpu"``, ``"cuda"`` for a GPU, or ``"auto"`` for a GPU if there is one and it can play the runs. The sums agree to
+        1e-12.
 
     Examples
     --------
     >>> batch = run_batch([KLazyGD(L2Ball(3), 2.0, k) for k in (1, 5, 25)], np.ones((100, 3)), checkpoints=4)
     >>> batch.hitting.round(3).tolist(), batch.rounds.tolist(), batch.engine
     ([-171.241, -171.241, -171.241], [25, 50, 75, 100], 'lanes')
+
+    A sequence for each run:
+
+    >>> seeds = np.random.default_rng(0).normal(size=(3, 100, 3))
+    >>> run_batch([KLazyGD(L2Ball(3), 2.0, 5) for _ in seeds], seeds).cost.round(3).tolist()
+    [3.5, 29.1, 3.1]
     """
-    runs = _Runs(learners, costs, movement, checkpoints, jobs)
-    fits = np.array([runs.has_lanes(learner) for learner in learners])
-    follows = np.array([knows_rows(learner, runs.costs) for learner in learners]) & ~fits
-    beside = np.flatnonzero(fits)
-    others = np.flatnonzero(~fits & ~follows)
-    runs.play_lanes(beside)
-    runs.play_rows(np.flatnonzero(follows))
-    lost = beside[~np.isfinite(runs.sums[beside]).all(axis=(1, 2))]
-    if lost.size:
-        runs.costs.check_finite()  # before each of them is played once more
-    runs.play_runs(np.concatenate((others, lost)))  # which knows what to say of costs that are not finite
+    chosen = choose_device("run_batch", device)
+    sequences, which = _list_sequences(learners, costs)
+    groups = []
+    for s, sequence in enumerate(sequences):
+        members = np.flatnonzero(which == s)
+        played = learners if len(sequences) == 1 else [learners[i] for i in members]
+        groups.append((members, _Runs(played, sequence, movement, checkpoints, jobs)))
+    _check_lengths(sequences, groups)
+    fits = np.zeros(len(learners), dtype=bool)
+    on_gpu = np.zeros(len(learners), dtype=bool)
+    if chosen == "cuda":
+        for members, runs in groups:
+            on_gpu[members] = runs.find_gpu_runs(refuse=device == "cuda")
+        _play_on_gpu([(runs, np.flatnonzero(on_gpu[members])) for members, runs in groups])
+    first = groups[0][1]
+    sums = np.empty((len(learners), len(first.marks), 2))
+    for members, runs in groups:
+        fits[members] = runs.play(on_gpu[members])
+        sums[members] = runs.sums
     kept = slice(None) if checkpoints else slice(0)
-    hitting, switching = runs.sums[:, -1].T.copy()
-    engine = "lanes" if fits.all() else "mixed" if fits.any() else "runs"
-    return Batch(hitting, switching, runs.marks[kept], runs.sums[:, kept], engine)
+    hitting, switching = sums[:, -1].T.copy()
+    beside = fits | on_gpu
+    engine = "lanes" if beside.all() else "mixed" if beside.any() else "runs"
+    place = "cuda" if on_gpu.all() else "mixed" if on_gpu.any() else "cpu"
+    return Batch(hitting, switching, first.marks[kept], sums[:, kept], engine, place)
+
+
+def _list_sequences(learners: Any, costs: Any) -> tuple[list[Any], np.ndarray]:
+    """The distinct sequences, and which of them each learner plays."""
+    count = len(learners) if isinstance(learners, Sequence) else 0
+    if not _is_many(costs):
+        return [costs], np.zeros(count, dtype=int)
+    if len(costs) != count:
+        remedy = "give one sequence for all, or one for each"
+        raise refusal("run_batch", f"a sequence for each of {count} learners", "costs", f"{len(costs)} sequences", remedy)
+    if isinstance(costs, np.ndarray):
+        return list(costs), np.arange(count)
+    distinct: dict[int, int] = {}
+    which = [distinct.setdefault(id(sequence), len(distinct)) for sequence in costs]
+    sequences: list[Any] = [None for _ in distinct]
+    for sequence, s in zip(costs, which, strict=True):
+        sequences[s] = sequence
+    return sequences, np.array(which)
+
+
+def _is_many(costs: Any) -> bool:
+    """Whether these are several sequences."""
+    if isinstance(costs, np.ndarray):
+        return costs.ndim == 3
+    if not isinstance(costs, list | tuple) or not costs:
+        return False
+    return isinstance(costs[0], Costs) or np.ndim(costs[0]) == 2
+
+
+def _check_lengths(sequences: list[Any], groups: list[tuple[np.ndarray, "_Runs"]]) -> None:
+    lengths = {runs.costs.T for _, runs in groups}
+    if len(lengths) > 1:
+        found = f"lengths from {min(lengths)} to {max(lengths)}"
+        raise refusal("run_batch", "sequences of one length", "costs", found, "call it once for each length")
+
+
+def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
+    """These runs of each sequence; those on equal sets are played together."""
+    domains: dict[ConvexSet, list[tuple[_Runs, np.ndarray]]] = {}
+    for runs, places in groups:
+        of_set: dict[ConvexSet, list[int]] = {}
+        known: dict[int, list[int]] = {}
+        for i in places:
+            domain = runs.learners[i].domain
+            if id(domain) not in known:
+                known[id(domain)] = of_set.setdefault(domain, [])
+            known[id(domain)].append(i)
+        for domain, members in of_set.items():
+            domains.setdefault(domain, []).append((runs, np.array(members)))
+    for parts in domains.values():
+        learners: list[Any] = []
+        places: dict[int, int] = {}  # of learners, each of which is described once
+        who = []
+        for runs, members in parts:
+            mine = [runs.learners[i] for i in members]
+            for learner in mine:
+                if id(learner) not in places:
+                    places[id(learner)] = len(learners)
+                    learners.append(learner)
+            who.append(np.array([places[id(learner)] for learner in mine]))
+        first = parts[0][0]
+        sequences = [runs.costs.arrays()[0] for runs, _ in parts]
+        found = play_grid(Grid(learners, sequences, who, first.movement, first.marks))
+        for (runs, members), sums in zip(parts, found, strict=True):
+            runs.sums[members] = sums
 
 
 class _Runs:
@@ -112,14 +205,50 @@ class _Runs:
         self.marks = _marks(checkpoints, known.T)
         self.sums = np.empty((len(learners), len(self.marks), 2))
         self._lanes: dict[tuple[Any, ...], bool] = {}
+        self._obstacles: dict[tuple[Any, ...], str | None] = {}
+
+    def play(self, done: np.ndarray) -> np.ndarray:
+        """All runs but those that are ``done``; says which of them were played side by side."""
+        fits = np.array([self.has_lanes(learner) for learner in self.learners]) & ~done
+        follows = np.array([knows_rows(learner, self.costs) for learner in self.learners]) & ~fits & ~done
+        self.play_lanes(np.flatnonzero(fits))
+        self.play_rows(np.flatnonzero(follows))
+        beside = np.flatnonzero(fits | done)
+        lost = beside[~np.isfinite(self.sums[beside]).all(axis=(1, 2))]
+        if lost.size:
+            self.costs.check_finite()  # before each of them is played once more
+        others = np.flatnonzero(~fits & ~follows & ~done)
+        self.play_runs(np.concatenate((others, lost)))  # which knows what to say of costs that are not finite
+        return fits
+
+    def find_gpu_runs(self, *, refuse: bool) -> np.ndarray:
+        """Which runs a GPU plays; ``refuse`` if it is not all of them."""
+        able = np.empty(len(self.learners), dtype=bool)
+        for i, learner in enumerate(self.learners):
+            kind = self._kind_of(learner)
+            if kind not in self._obstacles:
+                self._obstacles[kind] = find_obstacle(learner, self.costs, self.movement)
+            obstacle = self._obstacles[kind]
+            if self.given is None and learner.own_movement != self.movement:
+                obstacle = "another movement cost for each learner"
+            able[i] = obstacle is None
+            if refuse and obstacle is not None:
+                condition = "runs that a GPU plays"
+                raise refusal("run_batch", condition, f"learners[{i}]", obstacle, "take device='auto' or 'cpu'")
+        return able
+
+    @staticmethod
+    def _kind_of(learner: Any) -> tuple[Any, ...]:
+        """What decides whether a learner can be played beside others: thousands of runs are of few kinds."""
+        parts = (getattr(learner, name, None) for name in ("sigma", "memory"))
+        return (type(learner), rule_of(learner), id(learner.domain), *(type(part) for part in parts))
 
     def has_lanes(self, learner: Any) -> bool:
         """Whether the batch kernels know this learner and its set, these costs and this movement."""
         if self.given is None and learner.own_movement != self.movement:
             return False  # by default it pays for moving what no other may pay
-        parts = (getattr(learner, name, None) for name in ("sigma", "memory"))
-        kind = (type(learner), rule_of(learner), id(learner.domain), *(type(part) for part in parts))
-        if kind not in self._lanes:  # thousands of runs are of few kinds
+        kind = self._kind_of(learner)
+        if kind not in self._lanes:
             self._lanes[kind] = self._find_lanes(learner)
         return self._lanes[kind]
 

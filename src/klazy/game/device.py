@@ -1,0 +1,277 @@
+"""Runs on a GPU: what it plays, piece by piece, while the next piece is on its way.
+
+A piece is bounded by :data:`PIECE_BYTES` and :data:`PIECE_ROUNDS`, and two are on the GPU at a time, so that its memory is
+bounded whatever is asked for, and Ctrl-C is heard between two pieces.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array, one_of, refusal
+from klazy.kernels import codes
+from klazy.kernels.layout import MANY, find_missing_part, rule_of, write_rows
+from klazy.movement import Movement
+
+DEVICES = ("cpu", "cuda", "auto")
+LARGEST_DIM = 64  # that GPU kernels are laid out for
+PIECE_BYTES = 1 << 30  # of sequences and sums on the GPU for one piece, of which there are two
+PIECE_ROUNDS = 4e10  # learner-rounds of a piece: a fraction of a second
+LEAST_PLACES = 1 << 17  # runs that fill a GPU
+Progress = Callable[[int], object]  # told how many runs have been played since it was called last
+
+
+class DeviceFailed(RuntimeError):
+    """The GPU could not finish: out of memory, lost, or a kernel that was ended."""
+
+
+def choose_device(owner: str, device: str) -> str:
+    """``"cpu"`` or ``"cuda"``; refused if a GPU is asked for and something for it is missing."""
+    one_of(device, "device", owner, DEVICES)
+    if device == "cpu":
+        return "cpu"
+    condition, remedy = _find_what_lacks()
+    if condition is None:
+        return "cuda"
+    if device == "auto":
+        return "cpu"
+    raise refusal(owner, condition, "device", device, f"{remedy}, or take device='cpu'")
+
+
+def _find_what_lacks() -> tuple[str | None, str]:
+    """What a GPU needs and is not there, and how to get it; for ``auto`` the simulator is no GPU."""
+    if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") == "1":
+        return None, ""
+    if find_spec("numba_cuda") is None:
+        return "the package numba-cuda", "`pip install 'klazy[gpu]'`"
+    from klazy.kernels.cuda import find_gpu
+
+    if not find_gpu():
+        return "an NVIDIA GPU with its driver", "run it where `nvidia-smi` shows one"
+    return None, ""
+
+
+def name_device(device: str) -> str:
+    """What runs are played on, in words."""
+    if device == "cpu":
+        return f"CPU, {os.cpu_count()} cores"
+    from klazy.kernels.cuda import name_gpu
+
+    return name_gpu()
+
+
+def find_obstacle(learner: Any, costs: Any, movement: Movement) -> str | None:
+    """Why a GPU does not play this learner, or None."""
+    if codes.code_of(costs) != codes.LINEAR:
+        return f"{type(costs).__name__}, which are not linear"
+    if learner.domain.dim > LARGEST_DIM:
+        return f"dimension {learner.domain.dim}, which is above {LARGEST_DIM}"
+    missing = find_missing_part(learner, movement)
+    if missing is not None:
+        return f"{missing}, which has no kernel"
+    if rule_of(learner) in MANY:
+        return f"{type(learner).__name__}, which is made of other learners"
+    return None
+
+
+class Grid(NamedTuple):
+    """Learners on one set, and sequences of one length: sequence ``s`` is played by the learners ``who[s]``."""
+
+    learners: Sequence[Any]
+    sequences: Sequence[Array]
+    who: Sequence[np.ndarray]
+    movement: Movement
+    marks: np.ndarray
+
+
+def play_grid(grid: Grid, progress: Progress | None = None) -> list[Array]:
+    """What the runs of every sequence paid, each of shape (runs, marks, 2)."""
+    found = [np.empty((len(members), len(grid.marks), 2)) for members in grid.who]
+    for piece in _play_pieces(_cut(grid)):
+        for s, members, sums in piece:
+            found[s][members] = sums
+            if progress is not None:
+                progress(len(members))
+    return found
+
+
+class _Kind(NamedTuple):
+    """What the runs of a launch share."""
+
+    rule: int
+    schedule: int
+    memory: int
+    shared: bool
+    offset: float
+
+
+def _group_learners(rows: Array) -> dict[_Kind, np.ndarray]:
+    """The learners of each kind; where all offsets of a schedule are equal, the runs share their sigmas."""
+    about = rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY]].astype(int)
+    distinct, place = np.unique(about, axis=0, return_inverse=True)
+    kinds = {}
+    for number, (rule, schedule, memory) in enumerate(distinct.tolist()):
+        members = np.flatnonzero(place.ravel() == number)
+        offsets = rows[members, codes.B]
+        shared = schedule != codes.SCALE_FREE and bool((offsets == offsets[0]).all())
+        kinds[_Kind(rule, schedule, memory, shared, float(offsets[0]))] = members
+    return kinds
+
+
+class _Piece(NamedTuple):
+    """One launch: its kernel, what is the same for all pieces, and the places of its runs.
+
+    ``spans`` says for each sequence of the piece which of its runs lie in which places.
+    """
+
+    kernel: Any
+    about: dict[str, Any]
+    sequences: list[Array]
+    who: np.ndarray
+    which: np.ndarray
+    spans: list[tuple[int, np.ndarray, slice]]
+
+
+def _cut(grid: Grid) -> Iterator[_Piece]:
+    """The pieces of a grid."""
+    from klazy.kernels.cuda_batch import THREADS, batch_kernel
+    from klazy.kernels.rules import RULES
+
+    domain = grid.learners[0].domain
+    d = domain.dim
+    T = int(grid.marks[-1])
+    weights = grid.movement.weights(T)
+    rows = write_rows(grid.learners, [learner.init() for learner in grid.learners])
+    prices = np.resize(grid.movement.prices(d), 2 * d)
+    program = np.concatenate((prices, domain.parameters(), np.zeros(d)))
+    most = _count_places(T, len(grid.marks))
+    room = PIECE_BYTES // (2 * T * d * 8) + 1  # sequences
+    for kind, members in _group_learners(rows).items():
+        width = list(RULES.values())[kind.rule].width
+        kernel = batch_kernel(
+            domain.code, kind.rule, kind.schedule, kind.memory, grid.movement.code, d, kind.shared, weights.size > 1
+        )  # fmt: skip
+        order = members[np.argsort(rows[members, codes.SLACK], kind="stable")]
+        rank = np.full(len(rows), -1)  # of a learner among these, by the length of its phases
+        rank[order] = np.arange(len(order))
+        about = {
+            "d": d,
+            "weights": weights,
+            "offset": kind.offset,
+            "program": program,
+            "rows": rows[order, : codes.FIELDS + (1 + width) * d].copy(),
+            "marks": grid.marks,
+        }
+        cutter = _Cutter(kernel, about, THREADS)
+        for s, learners in enumerate(grid.who):
+            ranks = rank[learners]
+            runs = np.flatnonzero(ranks >= 0)
+            runs = runs[np.argsort(ranks[runs], kind="stable")]
+            for first in range(0, len(runs), most):
+                some = runs[first : first + most]
+                if cutter.places + len(some) > most or len(cutter.sequences) >= room:
+                    yield cutter.finish()
+                cutter.add(s, grid.sequences[s], some, ranks[some])
+        if cutter.places:
+            yield cutter.finish()
+
+
+def _count_places(T: int, marks: int) -> int:
+    """How many runs a piece has at most."""
+    by_work = max(LEAST_PLACES, int(PIECE_ROUNDS / T))
+    by_memory = PIECE_BYTES // (2 * 16 * marks)
+    return max(1024, min(by_work, by_memory))
+
+
+class _Cutter:
+    """A piece in the making."""
+
+    def __init__(self, kernel: Any, about: dict[str, Any], threads: int) -> None:
+        self.kernel = kernel
+        self.about = about
+        self.threads = threads
+        self._clear()
+
+    def _clear(self) -> None:
+        self.places = 0
+        self.sequences: list[Array] = []
+        self.who: list[np.ndarray] = []
+        self.which: list[np.ndarray] = []
+        self.spans: list[tuple[int, np.ndarray, slice]] = []
+
+    def add(self, s: int, sequence: Array, runs: np.ndarray, ranks: np.ndarray) -> None:
+        """Some runs on sequence ``s``, in blocks of their own; threads left over repeat the last run."""
+        blocks = -(-len(runs) // self.threads)
+        padded = np.full(blocks * self.threads, ranks[-1])
+        padded[: len(ranks)] = ranks
+        self.spans.append((s, runs, slice(self.places, self.places + len(runs))))
+        self.which.append(np.full(blocks, len(self.sequences)))
+        self.who.append(padded)
+        self.sequences.append(sequence)
+        self.places += len(padded)
+
+    def finish(self) -> _Piece:
+        """The piece, after which another may begin."""
+        who = np.concatenate(self.who)
+        which = np.concatenate(self.which)
+        made = _Piece(self.kernel, self.about, self.sequences, who, which, self.spans)
+        self._clear()
+        return made
+
+
+Played = list[tuple[int, np.ndarray, Array]]  # for each sequence some runs and their sums
+
+
+def _play_pieces(pieces: Iterator[_Piece]) -> Iterator[Played]:
+    """Each piece in turn; while one is played, the next is made and copied."""
+    from klazy.kernels.cuda import Memory, name_failures
+
+    try:
+        waiting: _Launch | None = None
+        memory = Memory()
+        for number, piece in enumerate(pieces):
+            launched = _Launch(piece, memory, memory.stream(number))
+            if waiting is not None:
+                yield waiting.collect()
+            waiting = launched
+        if waiting is not None:
+            yield waiting.collect()
+    except name_failures() as failed:
+        lines = str(failed).strip().splitlines() or [type(failed).__name__]
+        raise DeviceFailed(
+            f"run_batch needs a GPU that finishes its work, got {lines[0]}; play fewer runs at a time, "
+            "or take device='cpu'."
+        ) from failed
+
+
+class _Launch:
+    """A piece that is being played."""
+
+    def __init__(self, piece: _Piece, memory: Any, stream: Any) -> None:
+        about = piece.about
+        self.piece = piece
+        self.stream = stream
+        if len(piece.sequences) == 1:
+            data = memory.keep("data", piece.sequences[0])
+        else:
+            data = memory.send(np.concatenate(piece.sequences), stream)
+        who = memory.send(piece.who, stream)
+        which = memory.send(piece.which, stream)
+        shared = {name: memory.keep(name, about[name]) for name in ("weights", "program", "rows", "marks")}
+        self.shape = (len(about["marks"]), 2, len(piece.who))
+        self.curves = memory.allocate(2 * len(about["marks"]) * len(piece.who), stream)
+        threads = len(piece.who) // len(piece.which)
+        piece.kernel[len(piece.which), threads, stream](
+            data, about["d"], shared["weights"], about["offset"], shared["program"], shared["rows"],
+            who, which, shared["marks"], self.curves,
+        )  # fmt: skip
+
+    def collect(self) -> Played:
+        """Its runs with their sums, once it has been played."""
+        curves = self.curves.copy_to_host(stream=self.stream)
+        self.stream.synchronize()
+        sums = curves.reshape(self.shape).transpose(2, 0, 1)
+        return [(s, runs, sums[places]) for s, runs, places in self.piece.spans]
