@@ -1,9 +1,9 @@
 """The lanes of a GPU, and how kernels are made for it from the same parts.
 
-``THREAD`` is a lane of one float64: each thread plays a run of its own. ``WARP`` is a lane as wide as a warp: each thread holds
-one of the numbers in its own memory, so that a vector of the lane is a plain array of every thread, and what folds a lane into
-one number goes from thread to thread. In Numba's simulator, where there are no warps, blocks are small and threads exchange
-numbers through Python.
+``THREAD`` is a lane of one float64: each thread plays a run of its own. ``BLOCK`` is a lane as wide as a block of threads: each
+thread has one of the lane's numbers, and plain numbers are the same in all of them. A vector of such a lane is a plain array of
+every thread. Only what folds a lane into one number goes from thread to thread, so threads may branch apart in between. In
+Numba's simulator, where there are no warps, threads exchange numbers through Python.
 """
 
 import math
@@ -15,6 +15,7 @@ import numpy as np
 from numba import config, cuda, float64, types
 
 from klazy.kernels.binding import FLOAT, Lane, bind
+from klazy.kernels.lane import exact
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
 REORDERED = {"reassoc", "contract", "nsz"}
@@ -50,7 +51,7 @@ def name_failures() -> tuple[type[Exception], ...]:
 
 
 if SIMULATED:
-    WARP_WIDTH = 4
+    WARP = 2  # threads
 
     def pointer(array, at):
         return array[at:]
@@ -62,13 +63,16 @@ if SIMULATED:
         return part
 
     def _exchange(x):
-        """The numbers of all threads of a block."""
+        """The numbers of all threads of a block; by a barrier of Python's own, for the simulator's takes milliseconds."""
         thread: Any = threading.current_thread()
-        box = thread._manager.__dict__.setdefault("box", {})
+        manager = vars(thread._manager)
+        count = math.prod(thread._manager._block_dim)
+        barrier = manager.setdefault("barrier", threading.Barrier(count, timeout=60.0))
+        box = manager.setdefault("box", [0.0] * count)
         box[thread.threadIdx.x] = x
-        thread.syncthreads()
-        numbers = [box[i] for i in range(len(box))]
-        thread.syncthreads()
+        barrier.wait()
+        numbers = list(box)
+        barrier.wait()
         return numbers
 
     def total(x):
@@ -80,25 +84,23 @@ if SIMULATED:
     def smallest(x):
         return min(_exchange(x))
 
-    def anywhere(mask):
-        return any(_exchange(mask))
+    def broadcast(x, place):
+        return _exchange(x)[place]
 
-    def everywhere(mask):
-        return all(_exchange(mask))
+    def own_place():
+        thread: Any = threading.current_thread()
+        return thread.threadIdx.x
 
-    def shuffle(x, lane):
-        return _exchange(x)[lane]
+    for _part in (total, largest, smallest, broadcast, own_place):
+        _part.is_bound = True  # pyright: ignore[reportFunctionMemberAccess]
 
 else:
     from numba.core import cgutils
+    from numba.cuda.core import errors
     from numba.cuda.extending import intrinsic
 
-    try:
-        from numba.cuda.core import errors
-    except ImportError:
-        from numba.core import errors
-
-    WARP_WIDTH = 32
+    WARP = 32
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a small batch is no mistake
     _ALL = 0xFFFFFFFF
 
     @intrinsic
@@ -128,57 +130,81 @@ else:
         """A part for kernels of the GPU. All are pasted: a pointer that is passed on keeps its numbers out of registers."""
         return cuda.jit(device=True, forceinline=True, fastmath=flags)(part)
 
-    def _device(part):
-        return paste(part, False, True)
+    # Folding: within a warp from thread to thread, beyond through shared memory. Every thread gets the same bits, for it adds
+    # the same numbers in the same order, or in one that a swap of two of them does not change.
 
-    @_device
+    @exact
     def total(x):
-        x = x + cuda.shfl_xor_sync(_ALL, x, 16)
-        x = x + cuda.shfl_xor_sync(_ALL, x, 8)
-        x = x + cuda.shfl_xor_sync(_ALL, x, 4)
-        x = x + cuda.shfl_xor_sync(_ALL, x, 2)
-        return x + cuda.shfl_xor_sync(_ALL, x, 1)
+        for bit in (16, 8, 4, 2, 1):
+            x = x + cuda.shfl_xor_sync(_ALL, x, bit)
+        if WARPS > 1:
+            box = cuda.shared.array(32, float64)
+            if cuda.threadIdx.x % 32 == 0:
+                box[cuda.threadIdx.x // 32] = x
+            cuda.syncthreads()
+            x = box[0]
+            for warp in range(1, WARPS):
+                x = x + box[warp]
+            cuda.syncthreads()
+        return x
 
-    @_device
+    @exact
     def largest(x):
-        x = max(x, cuda.shfl_xor_sync(_ALL, x, 16))
-        x = max(x, cuda.shfl_xor_sync(_ALL, x, 8))
-        x = max(x, cuda.shfl_xor_sync(_ALL, x, 4))
-        x = max(x, cuda.shfl_xor_sync(_ALL, x, 2))
-        return max(x, cuda.shfl_xor_sync(_ALL, x, 1))
+        for bit in (16, 8, 4, 2, 1):
+            other = cuda.shfl_xor_sync(_ALL, x, bit)
+            x = other if other > x else x
+        if WARPS > 1:
+            box = cuda.shared.array(32, float64)
+            if cuda.threadIdx.x % 32 == 0:
+                box[cuda.threadIdx.x // 32] = x
+            cuda.syncthreads()
+            x = box[0]
+            for warp in range(1, WARPS):
+                x = box[warp] if box[warp] > x else x
+            cuda.syncthreads()
+        return x
 
-    @_device
     def smallest(x):
-        x = min(x, cuda.shfl_xor_sync(_ALL, x, 16))
-        x = min(x, cuda.shfl_xor_sync(_ALL, x, 8))
-        x = min(x, cuda.shfl_xor_sync(_ALL, x, 4))
-        x = min(x, cuda.shfl_xor_sync(_ALL, x, 2))
-        return min(x, cuda.shfl_xor_sync(_ALL, x, 1))
+        return -largest(-x)
 
-    @_device
-    def anywhere(mask):
-        return cuda.any_sync(_ALL, mask)
+    def broadcast(x, place):
+        """The number of the thread in this place."""
+        box = cuda.shared.array(1, float64)
+        if cuda.threadIdx.x == place:
+            box[0] = x
+        cuda.syncthreads()
+        x = box[0]
+        cuda.syncthreads()
+        return x
 
-    @_device
-    def everywhere(mask):
-        return cuda.all_sync(_ALL, mask)
-
-    @_device
-    def shuffle(x, lane):
-        return cuda.shfl_sync(_ALL, x, lane)
+    def own_place():
+        return cuda.threadIdx.x
 
 
-_WORDS = FLOAT.words | {"skip": pointer, "beyond": pointer, "pointer": pointer, "local": local}
-_FOLDED = {
+WARPS = 1  # of a block; a kernel chooses
+
+
+def smaller(x, y):
+    """The smaller of two, by the comparison of :func:`~klazy.kernels.lane.larger`, so that a pair is sorted by one; no NaN."""
+    return y if x > y else x
+
+
+_WORDS = FLOAT.words | {
+    "smaller": smaller,
+    "skip": pointer,
+    "beyond": pointer,
+    "pointer": pointer,
+    "local": local,
+}
+_FOLDS = {
     "total": total,
     "largest": largest,
     "smallest": smallest,
-    "anywhere": anywhere,
-    "everywhere": everywhere,
-    "shuffle": shuffle,
+    "broadcast": broadcast,
+    "own_place": own_place,
 }
 THREAD = Lane(1, _WORDS, paste)
-WARP = Lane(WARP_WIDTH, _WORDS | _FOLDED, paste)
+BLOCK = Lane(0, _WORDS | _FOLDS, paste)
 
 
 def compile_cuda(template: FunctionType, lane: Lane, *, registers: int | None = None, **choices: Any) -> Any:
