@@ -159,19 +159,21 @@ def _check_lengths(sequences: list[Any], groups: list[tuple[np.ndarray, "_Runs"]
 
 
 def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
-    """These runs of each sequence; those on equal sets are played together."""
-    domains: dict[ConvexSet, list[tuple[_Runs, np.ndarray]]] = {}
+    """These runs of each sequence; those on equal sets under equal movement costs are played together."""
+    alike: dict[Any, list[tuple[_Runs, np.ndarray]]] = {}
     for runs, places in groups:
-        of_set: dict[ConvexSet, list[int]] = {}
-        known: dict[int, list[int]] = {}
+        equal: dict[Any, list[int]] = {}
+        known: dict[Any, list[int]] = {}  # the runs of a sweep share a set, and to compare sets takes time
         for i in places:
             domain = runs.learners[i].domain
-            if id(domain) not in known:
-                known[id(domain)] = of_set.setdefault(domain, [])
-            known[id(domain)].append(i)
-        for domain, members in of_set.items():
-            domains.setdefault(domain, []).append((runs, np.array(members)))
-    for parts in domains.values():
+            movement = runs.movement_of(runs.learners[i])
+            kind = (id(domain), id(movement))
+            if kind not in known:
+                known[kind] = equal.setdefault((domain, movement), [])
+            known[kind].append(i)
+        for kind, members in equal.items():
+            alike.setdefault(kind, []).append((runs, np.array(members)))
+    for (_, movement), parts in alike.items():
         learners: list[Any] = []
         places: dict[int, int] = {}  # of learners, each of which is described once
         who = []
@@ -182,9 +184,8 @@ def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
                     places[id(learner)] = len(learners)
                     learners.append(learner)
             who.append(np.array([places[id(learner)] for learner in mine]))
-        first = parts[0][0]
         sequences = [runs.costs.arrays()[0] for runs, _ in parts]
-        found = play_grid(Grid(learners, sequences, who, first.movement, first.marks))
+        found = play_grid(Grid(learners, sequences, who, movement, parts[0][0].marks))
         for (runs, members), sums in zip(parts, found, strict=True):
             runs.sums[members] = sums
 
@@ -227,10 +228,8 @@ class _Runs:
         for i, learner in enumerate(self.learners):
             kind = self._kind_of(learner)
             if kind not in self._obstacles:
-                self._obstacles[kind] = find_obstacle(learner, self.costs, self.movement)
+                self._obstacles[kind] = find_obstacle(learner, self.costs, self.movement_of(learner))
             obstacle = self._obstacles[kind]
-            if self.given is None and learner.own_movement != self.movement:
-                obstacle = "another movement cost for each learner"
             able[i] = obstacle is None
             if refuse and obstacle is not None:
                 condition = "runs that a GPU plays"
@@ -241,7 +240,8 @@ class _Runs:
     def _kind_of(learner: Any) -> tuple[Any, ...]:
         """What decides whether a learner can be played beside others: thousands of runs are of few kinds."""
         parts = (getattr(learner, name, None) for name in ("sigma", "memory"))
-        return (type(learner), rule_of(learner), id(learner.domain), *(type(part) for part in parts))
+        alone = id(learner) if learner.experts else 0
+        return (type(learner), rule_of(learner), id(learner.domain), alone, *(type(part) for part in parts))
 
     def has_lanes(self, learner: Any) -> bool:
         """Whether the batch kernels know this learner and its set, these costs and this movement."""
@@ -283,17 +283,17 @@ class _Runs:
         for i in runs:
             learner = self.learners[i]
             view = type(learner) if learner.look is None else learner.view
-            alike.setdefault((learner.domain, view, self._movement_of(learner)), []).append(int(i))
+            alike.setdefault((learner.domain, view, self.movement_of(learner)), []).append(int(i))
         with ThreadPoolExecutor(self.workers) as pool:
             list(pool.map(self._follow, alike.values()))
 
-    def _movement_of(self, learner: Any) -> Movement:
+    def movement_of(self, learner: Any) -> Movement:
         return learner.own_movement if self.given is None else self.movement
 
     def _follow(self, members: list[int]) -> None:
         """The sums of these runs, which share a view and a movement."""
         learners = [self.learners[i] for i in members]
-        movement = self._movement_of(learners[0])
+        movement = self.movement_of(learners[0])
         game = Game(self.costs, movement, movement.weights(self.costs.T), None)
         rounds = np.zeros(len(members), dtype=int)
         sums = np.zeros((len(members), 2))

@@ -13,11 +13,12 @@ import numpy as np
 
 from klazy.base.checks import Array, one_of, refusal
 from klazy.kernels import codes
-from klazy.kernels.layout import MANY, find_missing_part, rule_of, write_rows
+from klazy.kernels.layout import LEADER, MANY, EnsembleLayout, LeaderLayout, find_missing_part, rule_of, write_rows
 from klazy.movement import Movement
 
 DEVICES = ("cpu", "cuda", "auto")
 LARGEST_DIM = 64  # that GPU kernels are laid out for
+MOST_EXPERTS = 512  # of an ensemble: a thread each
 PIECE_BYTES = 1 << 30  # of sequences and sums on the GPU for one piece, of which there are two
 PIECE_ROUNDS = 4e10  # learner-rounds of a piece: a fraction of a second
 LEAST_PLACES = 1 << 17  # runs that fill a GPU
@@ -73,7 +74,19 @@ def find_obstacle(learner: Any, costs: Any, movement: Movement) -> str | None:
     if missing is not None:
         return f"{missing}, which has no kernel"
     if rule_of(learner) in MANY:
-        return f"{type(learner).__name__}, which is made of other learners"
+        return _find_obstacle_of_many(learner)
+    return None
+
+
+def _find_obstacle_of_many(learner: Any) -> str | None:
+    """Why a GPU does not play this learner that is made of others, or None."""
+    if len(learner.experts) > MOST_EXPERTS:
+        return f"{len(learner.experts)} experts, which are more than {MOST_EXPERTS}"
+    if getattr(learner, "season", None) is not None:
+        return "a season"
+    rows = getattr(learner, "rows", (codes.LINEAR,))
+    if rows[0] != codes.LINEAR:
+        return f"the family {type(learner.family).__name__}"
     return None
 
 
@@ -121,14 +134,27 @@ def _group_learners(rows: Array) -> dict[_Kind, np.ndarray]:
     return kinds
 
 
+class _Launch(NamedTuple):
+    """What one kernel plays: ``shared`` are the arrays of all its pieces, ``numbers`` the plain ones.
+
+    A block of ``threads`` plays one sequence. ``per_block`` of its places are runs, and ``box`` bytes are what they share.
+    """
+
+    kernel: Any
+    numbers: dict[str, Any]
+    shared: dict[str, Array]
+    threads: int
+    per_block: int
+    box: int = 0
+
+
 class _Piece(NamedTuple):
-    """One launch: its kernel, what is the same for all pieces, and the places of its runs.
+    """A part of the work of a launch: which learner plays in which place, and which sequence each block plays.
 
     ``spans`` says for each sequence of the piece which of its runs lie in which places.
     """
 
-    kernel: Any
-    about: dict[str, Any]
+    launch: _Launch
     sequences: list[Array]
     who: np.ndarray
     which: np.ndarray
@@ -137,50 +163,93 @@ class _Piece(NamedTuple):
 
 def _cut(grid: Grid) -> Iterator[_Piece]:
     """The pieces of a grid."""
+    many = np.array([rule_of(learner) in MANY for learner in grid.learners])
+    for launch, members in (*_list_runs(grid, np.flatnonzero(~many)), *_list_ensembles(grid, np.flatnonzero(many))):
+        yield from _cut_launch(grid, launch, members)
+
+
+def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:
+    """The launches of these learners, which play alone, and the learners of each in their order."""
     from klazy.kernels.cuda_batch import THREADS, batch_kernel
     from klazy.kernels.rules import RULES
 
-    domain = grid.learners[0].domain
+    if not some.size:
+        return
+    learners = [grid.learners[i] for i in some]
+    domain = learners[0].domain
     d = domain.dim
-    T = int(grid.marks[-1])
-    weights = grid.movement.weights(T)
-    rows = write_rows(grid.learners, [learner.init() for learner in grid.learners])
+    weights = grid.movement.weights(int(grid.marks[-1]))
+    rows = write_rows(learners, [learner.init() for learner in learners])
     prices = np.resize(grid.movement.prices(d), 2 * d)
     program = np.concatenate((prices, domain.parameters(), np.zeros(d)))
-    most = _count_places(T, len(grid.marks))
-    room = PIECE_BYTES // (2 * T * d * 8) + 1  # sequences
     for kind, members in _group_learners(rows).items():
         width = list(RULES.values())[kind.rule].width
+        order = members[np.argsort(rows[members, codes.SLACK], kind="stable")]  # phases of a warp end together
         kernel = batch_kernel(
             domain.code, kind.rule, kind.schedule, kind.memory, grid.movement.code, d, kind.shared, weights.size > 1
         )  # fmt: skip
-        order = members[np.argsort(rows[members, codes.SLACK], kind="stable")]
-        rank = np.full(len(rows), -1)  # of a learner among these, by the length of its phases
-        rank[order] = np.arange(len(order))
-        about = {
-            "d": d,
+        shared = {
             "weights": weights,
-            "offset": kind.offset,
             "program": program,
-            "rows": rows[order, : codes.FIELDS + (1 + width) * d].copy(),
+            "rows": rows[order, : codes.FIELDS + (1 + width) * d],
             "marks": grid.marks,
         }
-        cutter = _Cutter(kernel, about, THREADS)
-        for s, learners in enumerate(grid.who):
-            ranks = rank[learners]
-            runs = np.flatnonzero(ranks >= 0)
-            runs = runs[np.argsort(ranks[runs], kind="stable")]
-            for first in range(0, len(runs), most):
-                some = runs[first : first + most]
-                if cutter.places + len(some) > most or len(cutter.sequences) >= room:
-                    yield cutter.finish()
-                cutter.add(s, grid.sequences[s], some, ranks[some])
-        if cutter.places:
-            yield cutter.finish()
+        yield _Launch(kernel, {"d": d, "offset": kind.offset}, shared, THREADS, THREADS), some[order]
+
+
+def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:
+    """The same of learners that are made of others."""
+    from klazy.kernels.cuda import count_box_bytes
+    from klazy.kernels.cuda_ensemble import count_threads, ensemble_kernel
+
+    alike: dict[Any, list[tuple[int, Array]]] = {}
+    weights = grid.movement.weights(int(grid.marks[-1]))
+    for i in some:
+        learner = grid.learners[i]
+        leads = rule_of(learner) == LEADER
+        threads = count_threads(len(learner.experts))
+        layout = LeaderLayout(learner, threads) if leads else EnsembleLayout(learner, threads)
+        image = layout.pack(learner.init())
+        kind = (learner.domain.code, layout.rules, learner.domain.dim, threads, leads, image.size)
+        alike.setdefault(kind, []).append((int(i), image))
+    for (code, rules, d, threads, leads, size), members in alike.items():
+        kernel = ensemble_kernel(code, rules, d, threads, leads, weights.size > 1)
+        numbers = {"d": d, "move": grid.movement.code, "size": size}
+        shared = {
+            "weights": weights,
+            "prices": np.resize(grid.movement.prices(d), 2 * d),
+            "memory": np.stack([image for _, image in members]),
+            "marks": grid.marks,
+        }
+        launch = _Launch(kernel, numbers, shared, threads, 1, count_box_bytes(d, threads))
+        yield launch, np.array([i for i, _ in members])
+
+
+def _cut_launch(grid: Grid, launch: _Launch, members: np.ndarray) -> Iterator[_Piece]:
+    """The pieces of a launch, whose learners are these."""
+    T = int(grid.marks[-1])
+    d = launch.numbers["d"]
+    work = launch.threads // launch.per_block  # threads of a run
+    most = _count_places(T * work, len(grid.marks))
+    room = PIECE_BYTES // (2 * T * d * 8) + 1  # sequences
+    rank = np.full(len(grid.learners), -1)
+    rank[members] = np.arange(len(members))
+    cutter = _Cutter(launch)
+    for s, learners in enumerate(grid.who):
+        ranks = rank[learners]
+        runs = np.flatnonzero(ranks >= 0)
+        runs = runs[np.argsort(ranks[runs], kind="stable")]
+        for first in range(0, len(runs), most):
+            some = runs[first : first + most]
+            if cutter.places and (cutter.places + len(some) > most or len(cutter.sequences) >= room):
+                yield cutter.finish()
+            cutter.add(s, grid.sequences[s], some, ranks[some])
+    if cutter.places:
+        yield cutter.finish()
 
 
 def _count_places(T: int, marks: int) -> int:
-    """How many runs a piece has at most."""
+    """How many runs of T rounds a piece has at most."""
     by_work = max(LEAST_PLACES, int(PIECE_ROUNDS / T))
     by_memory = PIECE_BYTES // (2 * 16 * marks)
     return max(1024, min(by_work, by_memory))
@@ -189,10 +258,8 @@ def _count_places(T: int, marks: int) -> int:
 class _Cutter:
     """A piece in the making."""
 
-    def __init__(self, kernel: Any, about: dict[str, Any], threads: int) -> None:
-        self.kernel = kernel
-        self.about = about
-        self.threads = threads
+    def __init__(self, launch: _Launch) -> None:
+        self.launch = launch
         self._clear()
 
     def _clear(self) -> None:
@@ -203,9 +270,9 @@ class _Cutter:
         self.spans: list[tuple[int, np.ndarray, slice]] = []
 
     def add(self, s: int, sequence: Array, runs: np.ndarray, ranks: np.ndarray) -> None:
-        """Some runs on sequence ``s``, in blocks of their own; threads left over repeat the last run."""
-        blocks = -(-len(runs) // self.threads)
-        padded = np.full(blocks * self.threads, ranks[-1])
+        """Some runs on sequence ``s``, in blocks of their own; places left over repeat the last run."""
+        blocks = -(-len(runs) // self.launch.per_block)
+        padded = np.full(blocks * self.launch.per_block, ranks[-1])
         padded[: len(ranks)] = ranks
         self.spans.append((s, runs, slice(self.places, self.places + len(runs))))
         self.which.append(np.full(blocks, len(self.sequences)))
@@ -217,7 +284,7 @@ class _Cutter:
         """The piece, after which another may begin."""
         who = np.concatenate(self.who)
         which = np.concatenate(self.which)
-        made = _Piece(self.kernel, self.about, self.sequences, who, which, self.spans)
+        made = _Piece(self.launch, self.sequences, who, which, self.spans)
         self._clear()
         return made
 
@@ -230,13 +297,13 @@ def _play_pieces(pieces: Iterator[_Piece]) -> Iterator[Played]:
     from klazy.kernels.cuda import Memory, name_failures
 
     try:
-        waiting: _Launch | None = None
+        waiting: _Playing | None = None
         memory = Memory()
         for number, piece in enumerate(pieces):
-            launched = _Launch(piece, memory, memory.stream(number))
+            begun = _Playing(piece, memory, memory.stream(number))
             if waiting is not None:
                 yield waiting.collect()
-            waiting = launched
+            waiting = begun
         if waiting is not None:
             yield waiting.collect()
     except name_failures() as failed:
@@ -247,27 +314,26 @@ def _play_pieces(pieces: Iterator[_Piece]) -> Iterator[Played]:
         ) from failed
 
 
-class _Launch:
-    """A piece that is being played."""
+class _Playing:
+    """A piece that the GPU is at."""
 
     def __init__(self, piece: _Piece, memory: Any, stream: Any) -> None:
-        about = piece.about
+        launch = piece.launch
+        marks = len(launch.shared["marks"])
         self.piece = piece
         self.stream = stream
+        self.shape = (marks, 2, len(piece.who))
         if len(piece.sequences) == 1:
             data = memory.keep("data", piece.sequences[0])
         else:
             data = memory.send(np.concatenate(piece.sequences), stream)
-        who = memory.send(piece.who, stream)
-        which = memory.send(piece.which, stream)
-        shared = {name: memory.keep(name, about[name]) for name in ("weights", "program", "rows", "marks")}
-        self.shape = (len(about["marks"]), 2, len(piece.who))
-        self.curves = memory.allocate(2 * len(about["marks"]) * len(piece.who), stream)
-        threads = len(piece.who) // len(piece.which)
-        piece.kernel[len(piece.which), threads, stream](
-            data, about["d"], shared["weights"], about["offset"], shared["program"], shared["rows"],
-            who, which, shared["marks"], self.curves,
-        )  # fmt: skip
+        arrays = {name: memory.keep(name, array) for name, array in launch.shared.items()}
+        arrays["who"] = memory.send(piece.who, stream)
+        arrays["which"] = memory.send(piece.which, stream)
+        self.curves = memory.allocate(2 * marks * len(piece.who), stream)
+        launch.kernel[len(piece.which), launch.threads, stream, launch.box](
+            data, *launch.numbers.values(), *arrays.values(), self.curves
+        )
 
     def collect(self) -> Played:
         """Its runs with their sums, once it has been played."""

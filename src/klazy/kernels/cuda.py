@@ -87,20 +87,30 @@ if SIMULATED:
     def broadcast(x, place):
         return _exchange(x)[place]
 
+    def gather(sums, X, d):
+        for i in range(d):
+            X[i] = total(sums[i])
+
+    def broadcast_vector(v, place, out, d):
+        for i in range(d):
+            out[i] = broadcast(v[i], place)
+
     def own_place():
         thread: Any = threading.current_thread()
         return thread.threadIdx.x
 
-    for _part in (total, largest, smallest, broadcast, own_place):
+    for _part in (total, largest, smallest, broadcast, gather, broadcast_vector, own_place):
         _part.is_bound = True  # pyright: ignore[reportFunctionMemberAccess]
 
 else:
+    from llvmlite import ir
     from numba.core import cgutils
     from numba.cuda.core import errors
     from numba.cuda.extending import intrinsic
 
     WARP = 32
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a small batch is no mistake
+    SHARED_SPACE = 3  # in which the GPU addresses what threads share
     _ALL = 0xFFFFFFFF
 
     @intrinsic
@@ -126,6 +136,22 @@ else:
             raise errors.RequireLiteralValue("local needs a constant size")
         return types.CPointer(float64)(size), code
 
+    @intrinsic
+    def box(context):
+        """Memory that the threads of a block share, of the size that a launch asks for. Numba's own shared arrays cannot stand in
+        parts that several others use: each of these would define them."""
+
+        def code(context, builder, signature, arguments):
+            numbers = ir.ArrayType(ir.DoubleType(), 0)
+            shared = builder.module.globals.get("klazy_box")
+            if shared is None:
+                shared = cgutils.add_global_variable(builder.module, numbers, "klazy_box", SHARED_SPACE)
+                shared.linkage = "external"
+                shared.align = 8
+            return builder.addrspacecast(shared, ir.PointerType(ir.DoubleType()))
+
+        return types.CPointer(float64)(), code
+
     def paste(part: FunctionType, flags: Any, inline: bool) -> Any:
         """A part for kernels of the GPU. All are pasted: a pointer that is passed on keeps its numbers out of registers."""
         return cuda.jit(device=True, forceinline=True, fastmath=flags)(part)
@@ -138,13 +164,13 @@ else:
         for bit in (16, 8, 4, 2, 1):
             x = x + cuda.shfl_xor_sync(_ALL, x, bit)
         if WARPS > 1:
-            box = cuda.shared.array(32, float64)
+            shared = box()
             if cuda.threadIdx.x % 32 == 0:
-                box[cuda.threadIdx.x // 32] = x
+                shared[cuda.threadIdx.x // 32] = x
             cuda.syncthreads()
-            x = box[0]
+            x = shared[0]
             for warp in range(1, WARPS):
-                x = x + box[warp]
+                x = x + shared[warp]
             cuda.syncthreads()
         return x
 
@@ -154,13 +180,13 @@ else:
             other = cuda.shfl_xor_sync(_ALL, x, bit)
             x = other if other > x else x
         if WARPS > 1:
-            box = cuda.shared.array(32, float64)
+            shared = box()
             if cuda.threadIdx.x % 32 == 0:
-                box[cuda.threadIdx.x // 32] = x
+                shared[cuda.threadIdx.x // 32] = x
             cuda.syncthreads()
-            x = box[0]
+            x = shared[0]
             for warp in range(1, WARPS):
-                x = box[warp] if box[warp] > x else x
+                x = shared[warp] if shared[warp] > x else x
             cuda.syncthreads()
         return x
 
@@ -169,13 +195,45 @@ else:
 
     def broadcast(x, place):
         """The number of the thread in this place."""
-        box = cuda.shared.array(1, float64)
+        shared = box()
         if cuda.threadIdx.x == place:
-            box[0] = x
+            shared[0] = x
         cuda.syncthreads()
-        x = box[0]
+        x = shared[0]
         cuda.syncthreads()
         return x
+
+    @exact
+    def gather(sums, X, d):
+        """Several totals at once."""
+        for i in range(d):
+            x = sums[i]
+            for bit in (16, 8, 4, 2, 1):
+                x = x + cuda.shfl_xor_sync(_ALL, x, bit)
+            X[i] = x
+        if WARPS > 1:
+            shared = box()
+            if cuda.threadIdx.x % 32 == 0:
+                for i in range(d):
+                    shared[i * WARPS + cuda.threadIdx.x // 32] = X[i]
+            cuda.syncthreads()
+            for i in range(d):
+                x = shared[i * WARPS]
+                for warp in range(1, WARPS):
+                    x = x + shared[i * WARPS + warp]
+                X[i] = x
+            cuda.syncthreads()
+
+    def broadcast_vector(v, place, out, d):
+        """The vector of the thread in this place."""
+        shared = box()
+        if cuda.threadIdx.x == place:
+            for i in range(d):
+                shared[i] = v[i]
+        cuda.syncthreads()
+        for i in range(d):
+            out[i] = shared[i]
+        cuda.syncthreads()
 
     def own_place():
         return cuda.threadIdx.x
@@ -201,10 +259,17 @@ _FOLDS = {
     "largest": largest,
     "smallest": smallest,
     "broadcast": broadcast,
+    "gather": gather,
+    "broadcast_vector": broadcast_vector,
     "own_place": own_place,
 }
 THREAD = Lane(1, _WORDS, paste)
 BLOCK = Lane(0, _WORDS | _FOLDS, paste)
+
+
+def count_box_bytes(d: int, threads: int) -> int:
+    """What folds of vectors of this dimension share in a block of so many threads."""
+    return 8 * max(d, 1) * max(threads // WARP, 1)
 
 
 def compile_cuda(template: FunctionType, lane: Lane, *, registers: int | None = None, **choices: Any) -> Any:

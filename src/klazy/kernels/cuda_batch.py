@@ -59,7 +59,7 @@ IS_SHARED = False  # whether the runs share their sigmas, but for a factor
 IS_WEIGHTED = False  # whether the price of movement changes from round to round
 
 
-def play(data, dim, weights, offset, program, rows, who, which, marks, curves):
+def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
     """All rounds of the runs ``who[place]``, by their places in ``rows``; block b plays sequence ``which[b]`` of ``data``.
 
     ``curves`` gets the sums over the first ``marks[m]`` rounds, of shape (marks, 2, places). ``program`` is as in the batch of

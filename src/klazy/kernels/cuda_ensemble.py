@@ -19,7 +19,6 @@ from klazy.kernels.codes import (
     ORDER,
     PLACE,
     SCORE,
-    SQUARES,
     T,
     first_block,
     first_board,
@@ -29,6 +28,7 @@ from klazy.kernels.cuda import (
     THREAD,
     WARP,
     broadcast,
+    broadcast_vector,
     compile_cuda,
     largest,
     local,
@@ -48,7 +48,8 @@ from klazy.kernels.rules import RULES
 from klazy.kernels.sequence import squared_norm
 
 TILE = 64  # rounds in shared memory
-MOST_EXPERTS = 1024  # threads of a block
+MOST_EXPERTS = 512  # threads of a block
+REGISTERS = 128  # of a thread where a block has several warps: with fewer blocks at once all would wait for each other
 
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
@@ -65,14 +66,17 @@ LEADS = False  # whether these are leaders
 IS_WEIGHTED = False
 
 
-def play(data, dim, weights, move, prices, memory, size, images, which, marks, curves):
-    """All rounds of the ensembles ``images[b]`` of ``memory``, of ``size`` numbers each; block b plays sequence ``which[b]``."""
+def play(data, dim, move, size, weights, prices, memory, marks, who, which, curves):
+    """All rounds of ensembles; block b plays sequence ``which[b]`` with number ``who[b]`` in ``memory``, of ``size`` numbers each.
+
+    ``curves`` is as in a batch.
+    """
     d = D if D > 0 else dim
     thread = cuda.threadIdx.x
     threads = cuda.blockDim.x
     number = cuda.blockIdx.x
     tile = cuda.shared.array(TILE_ROOM, float64)
-    image = pointer(memory, images[number] * size)
+    image = pointer(memory, who[number] * size)
     length = FIELDS + (1 + OWN_WIDTH) * d
     head = local(HEAD)
     q = local(BLOCK_ROOM)
@@ -149,8 +153,7 @@ def take_from_thread(blocks, length, place, field):
 
 
 def read_point_of_thread(blocks, length, place, x, d):
-    for i in range(d):
-        x[i] = broadcast(blocks[FIELDS + i], place)
+    broadcast_vector(pointer(blocks, FIELDS), place, x, d)
 
 
 def change_thread(lead, count, d, most):
@@ -176,8 +179,9 @@ def diameter_of_threads(blocks, count, length, d, move, prices, delta):
     """How far apart two experts' points are."""
     widest = 0.0
     for other in range(THREADS):
+        broadcast_vector(pointer(blocks, FIELDS), other, delta, d)
         for i in range(d):
-            delta[i] = blocks[FIELDS + i] - broadcast(blocks[FIELDS + i], other)
+            delta[i] = blocks[FIELDS + i] - delta[i]
         widest = max(widest, distance(delta, d, move, prices))
     return largest(widest)
 
@@ -226,4 +230,7 @@ def _ensemble_kernel(
         "change": change_thread,
         "diameter": diameter_of_threads,
     }
-    return compile_cuda(play, BLOCK, **chosen)
+    registers = None
+    if warps > 1:
+        registers = REGISTERS
+    return compile_cuda(play, BLOCK, registers=registers, **chosen)
