@@ -163,14 +163,13 @@ def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
     alike: dict[Any, list[tuple[_Runs, np.ndarray]]] = {}
     for runs, places in groups:
         equal: dict[Any, list[int]] = {}
-        known: dict[Any, list[int]] = {}  # the runs of a sweep share a set, and to compare sets takes time
+        known: dict[Any, tuple[Any, list[int]]] = {}  # runs share sets and movements, and to compare them takes time
         for i in places:
-            domain = runs.learners[i].domain
-            movement = runs.movement_of(runs.learners[i])
-            kind = (id(domain), id(movement))
+            pair = (runs.learners[i].domain, runs.movement_of(runs.learners[i]))
+            kind = (id(pair[0]), id(pair[1]))
             if kind not in known:
-                known[kind] = equal.setdefault((domain, movement), [])
-            known[kind].append(i)
+                known[kind] = pair, equal.setdefault(pair, [])
+            known[kind][1].append(i)
         for kind, members in equal.items():
             alike.setdefault(kind, []).append((runs, np.array(members)))
     for (_, movement), parts in alike.items():
@@ -203,7 +202,7 @@ class _Runs:
         self.movement = game.movement
         self.weights = game.weights
         self.workers = count_workers("run_batch", jobs)
-        self.marks = _marks(checkpoints, known.T)
+        self.marks = make_marks(checkpoints, known.T)
         self.sums = np.empty((len(learners), len(self.marks), 2))
         self._lanes: dict[tuple[Any, ...], bool] = {}
         self._obstacles: dict[tuple[Any, ...], str | None] = {}
@@ -288,7 +287,11 @@ class _Runs:
             list(pool.map(self._follow, alike.values()))
 
     def movement_of(self, learner: Any) -> Movement:
-        return learner.own_movement if self.given is None else self.movement
+        """What moving costs this learner."""
+        if self.given is not None:
+            return self.movement
+        own = learner.own_movement
+        return self.movement if own == self.movement else own
 
     def _follow(self, members: list[int]) -> None:
         """The sums of these runs, which share a view and a movement."""
@@ -374,7 +377,7 @@ def _check_list(learners: Any, costs: Costs) -> None:
             )
 
 
-def _marks(checkpoints: Any, T: int) -> np.ndarray:
+def make_marks(checkpoints: Any, T: int) -> np.ndarray:
     """The rounds after which sums are kept."""
     if number(checkpoints, "checkpoints", "run_batch") == 0:
         return np.array([T])

@@ -30,10 +30,16 @@ class DeviceFailed(RuntimeError):
 
 
 def choose_device(owner: str, device: str) -> str:
-    """``"cpu"`` or ``"cuda"``; refused if a GPU is asked for and something for it is missing."""
+    """``"cpu"`` or ``"cuda"``; refused if a GPU is asked for and something for it is missing.
+
+    Numba's simulator stands in for a GPU if one is asked for, and not for ``"auto"``.
+    """
     one_of(device, "device", owner, DEVICES)
     if device == "cpu":
         return "cpu"
+    is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") == "1"
+    if is_simulated:
+        return "cuda" if device == "cuda" else "cpu"
     condition, remedy = _find_what_lacks()
     if condition is None:
         return "cuda"
@@ -43,9 +49,7 @@ def choose_device(owner: str, device: str) -> str:
 
 
 def _find_what_lacks() -> tuple[str | None, str]:
-    """What a GPU needs and is not there, and how to get it; for ``auto`` the simulator is no GPU."""
-    if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") == "1":
-        return None, ""
+    """What a GPU needs and is not there, and how to get it."""
     if find_spec("numba_cuda") is None:
         return "the package numba-cuda", "`pip install 'klazy[gpu]'`"
     from klazy.kernels.cuda import find_gpu
