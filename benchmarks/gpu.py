@@ -1,20 +1,25 @@
-"""What a GPU makes of batches, ensembles and sweeps: the table of docs/benchmarks.md, python benchmarks/gpu.py [--write FILE].
+"""What a GPU makes of batches, ensembles and sweeps: the table of docs/benchmarks.md, python benchmarks/gpu.py.
 
-It needs a GPU. Rates are learner-rounds a second of whole calls of the kernel, copies of sums included, the best of several.
+It needs a GPU. Rates are learner-rounds a second of one launch with its copies, the best of several.
 """
 
 import argparse
 import itertools
+import json
 import multiprocessing
 import os
+import platform
+import subprocess
 import sys
+import tempfile
 import time
-
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import klazy as kl
+from klazy.game.device import Grid, cut_grid, name_device, play_pieces
 
 T = 60_000
 D = 5
@@ -94,5 +99,141 @@ def compare_with_step(everything: bool) -> tuple[int, float, str]:
     return len(cells), found[worst], f"{name} on {SETS[s]} under {SCHEDULES[schedule]}"
 
 
+def unit_rows(T: int, d: int, seed: int = 0) -> np.ndarray:
+    g = np.random.default_rng(seed).normal(size=(T, d))
+    return g / np.linalg.norm(g, axis=1, keepdims=True)
+
+
+def measure_rate(learners: list[Any]) -> tuple[float, float]:
+    """Learner-rounds a second of one launch, its copies included, and the seconds that it took: the best of five."""
+    g = unit_rows(T, D)
+    who = np.resize(np.arange(len(learners)), RUNS)
+    grid = Grid(learners, [g], [who], kl.L2Movement(), np.array([T]))
+    pieces = list(cut_grid(grid))
+    best = np.inf
+    for _ in range(6):
+        start = time.perf_counter()
+        for _ in play_pieces(iter(pieces)):
+            pass
+        best = min(best, time.perf_counter() - start)
+    return RUNS * T / best, best
+
+
+def list_slacks() -> list[tuple[int, float]]:
+    """4096 pairs of a slack and a scale."""
+    slacks = np.unique(np.geomspace(1, 3000, 80).astype(int))[:64]
+    return [(int(k), float(c)) for k in slacks for c in np.geomspace(1.0, 1000.0, 64)]
+
+
+def print_rates() -> None:
+    cases: list[tuple[str, float, list[Any]]] = []
+    for domain, name, aim in (
+        (kl.L2Ball(D), "l2 ball", 1.3e11),
+        (kl.L1Ball(D), "l1 ball", 1e11),
+        (kl.Simplex(D), "simplex", 1e11),
+    ):
+        lazy = [kl.KLazyGD(domain, kl.Sqrt(c), k) for k, c in list_slacks()]
+        cases.append((f"k-lazyGD, sqrt sigma, {name}", aim, lazy))
+    ball = kl.L2Ball(D)
+    decays = [kl.MemoryGD(ball, kl.ScaleFree(c), kl.Decay(float(k))) for k, c in list_slacks()]
+    cases.append(("Decay, scale-free sigma, l2 ball", 5e10, decays))
+    print("| runs | learner-rounds a second | aim | ms |\n|---|--:|--:|--:|")
+    for name, aim, learners in cases:
+        rate, seconds = measure_rate(learners)
+        print(f"| {name} | {rate:.2e} | {aim:.1e} | {1e3 * seconds:.0f} |", flush=True)
+
+
+def measure_ensembles(make: Any, seeds: int, T: int, sample: int) -> tuple[float, float, float]:
+    """Rounds a second on the GPU and on two cores, and the largest relative difference of their costs."""
+    learner = make()
+    g = np.stack([unit_rows(T, D, seed) + 0.3 * np.sin(seed + np.arange(T) / 50.0)[:, None] for seed in range(seeds)])
+    learners = [learner for _ in range(seeds)]
+    kl.run_batch(learners[:2], g[:2], device="cuda")
+    kl.run_batch(learners[:2], g[:2], jobs=2)
+    start = time.perf_counter()
+    batch = kl.run_batch(learners, g, device="cuda")
+    on_gpu = seeds * T / (time.perf_counter() - start)
+    start = time.perf_counter()
+    few = kl.run_batch(learners[:sample], g[:sample], jobs=2)
+    on_cpu = sample * T / (time.perf_counter() - start)
+    apart = np.abs(batch.cost[:sample] - few.cost) / np.maximum(1.0, np.abs(few.hitting) + few.switching)
+    return on_gpu, on_cpu, float(apart.max())
+
+
+def print_ensembles(seeds: int = 4096, T: int = 10_000, sample: int = 64) -> None:
+    ball = kl.L2Ball(D)
+    cases = {
+        "auto, l2 ball": lambda: kl.auto(ball, kl.L2Movement(1.0)),
+        "auto, simplex": lambda: kl.auto(kl.Simplex(D), kl.TVMovement(1.0)),
+        "SAder, l2 ball": lambda: kl.ensemble_auto(ball),
+    }
+    print(f"| {seeds} seeds, T = {T} | experts | GPU, rounds/s | 2 cores, rounds/s | times | difference |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for name, make in cases.items():
+        on_gpu, on_cpu, apart = measure_ensembles(make, seeds, T, sample)
+        row = f"| {name} | {len(make().experts)} | {on_gpu:.2e} | {on_cpu:.2e} | {on_gpu / on_cpu:.0f} | {apart:.1e} |"
+        print(row, flush=True)
+
+
+STUDY = """
+name = "a million runs"
+seeds = {seeds}
+[[scenarios]]
+recipe = "stochastic"
+phases = 10
+length = 1000
+[[learners]]
+rule = "KLazyGD"
+c = {{ logspace = [1.0, 1000.0, 25] }}
+k = {slacks}
+"""
+
+
+def play_study(device: str, seeds: int, folder: str) -> dict[str, Any]:
+    """What `klazy sweep --json` prints of a study with a thousand runs for each seed."""
+    file = Path(folder, f"{device}.toml")
+    file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
+    command = [sys.executable, "-m", "klazy", "sweep", str(file), "--device", device, "--json"]
+    start = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout) | {"whole": time.perf_counter() - start}
+
+
+def print_sweeps(seeds: int) -> None:
+    print("| `klazy sweep` | runs | seconds | learner-rounds/s |\n|---|--:|--:|--:|")
+    times = {}
+    with tempfile.TemporaryDirectory() as folder:
+        play_study("cpu", 2, folder)  # so that its kernel is compiled
+        for device in ("cuda", "cpu"):
+            found = play_study(device, seeds, tempfile.mkdtemp(dir=folder))
+            times[device] = found["whole"]
+            rate = found["runs"] * 10_000 / found["whole"]
+            print(f"| {found['device']} | {found['runs']} | {found['whole']:.1f} | {rate:.2e} |", flush=True)
+    print(f"\nThe GPU is {times['cpu'] / times['cuda']:.1f} times as fast end to end; the aim is 20.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=("agree", "rates", "ensembles", "sweeps"), action="append")
+    parser.add_argument("--everything", action="store_true", help="compare every cell with step, not a choice")
+    parser.add_argument("--seeds", type=int, default=1000, help="of the sweep, a thousand runs each")
+    options = parser.parse_args()
+    parts = options.only or ["rates", "agree", "ensembles", "sweeps"]
+    cores = os.cpu_count()
+    print(f"Machine: one {name_device('cuda')}, {cores} CPU cores; Python {platform.python_version()}.\n", flush=True)
+    if "rates" in parts:
+        print_rates()
+    if "agree" in parts:
+        count, apart, where = compare_with_step(options.everything)
+        print(f"\nLargest difference to `step` over {count} cells: {apart:.1e}, {where}.\n", flush=True)
+    if "ensembles" in parts:
+        print_ensembles()
+    if "sweeps" in parts:
+        print()
+        print_sweeps(options.seeds)
+
+
 if __name__ == "__main__":
-    print(compare_with_step("--all" in sys.argv))
+    main()

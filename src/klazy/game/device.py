@@ -107,7 +107,7 @@ class Grid(NamedTuple):
 def play_grid(grid: Grid, progress: Progress | None = None) -> list[Array]:
     """What the runs of every sequence paid, each of shape (runs, marks, 2)."""
     found = [np.empty((len(members), len(grid.marks), 2)) for members in grid.who]
-    for piece in _play_pieces(_cut(grid)):
+    for piece in play_pieces(cut_grid(grid)):
         for s, members, sums in piece:
             found[s][members] = sums
             if progress is not None:
@@ -165,7 +165,7 @@ class _Piece(NamedTuple):
     spans: list[tuple[int, np.ndarray, slice]]
 
 
-def _cut(grid: Grid) -> Iterator[_Piece]:
+def cut_grid(grid: Grid) -> Iterator[_Piece]:
     """The pieces of a grid."""
     many = np.array([rule_of(learner) in MANY for learner in grid.learners])
     for launch, members in (*_list_runs(grid, np.flatnonzero(~many)), *_list_ensembles(grid, np.flatnonzero(many))):
@@ -296,7 +296,7 @@ class _Cutter:
 Played = list[tuple[int, np.ndarray, Array]]  # for each sequence some runs and their sums
 
 
-def _play_pieces(pieces: Iterator[_Piece]) -> Iterator[Played]:
+def play_pieces(pieces: Iterator[_Piece]) -> Iterator[Played]:
     """Each piece in turn; while one is played, the next is made and copied."""
     from klazy.kernels.cuda import Memory, name_failures
 

@@ -5,6 +5,7 @@ Learners that are told nothing of a sequence but its set are made once for all o
 
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,32 +45,33 @@ class GpuPlayer:
         self.used_cpu = False
         self._plans: dict[Any, list[_Plan]] = {}
         self._learners: dict[Any, Any] = {}
+        self._lists: dict[Any, list[Any]] = {}
         self._domains: dict[Any, Any] = {}
 
     def play(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskResult]]:
-        """What the tasks come to, in their order."""
-        group: list[Task] = []
-        runs = 0
-        for task in tasks:
-            if group and runs + len(task.runs) > TOGETHER:
-                yield from self._play_group(group)
-                group = []
-                runs = 0
-            group.append(task)
-            runs += len(task.runs)
-        if group:
-            yield from self._play_group(group)
+        """What the tasks come to, in their order; while some are played, the sequences of the next are made."""
+        from threadpoolctl import threadpool_limits
 
-    def _play_group(self, tasks: list[Task]) -> Iterator[tuple[Task, TaskResult]]:
+        with threadpool_limits(1), ThreadPoolExecutor() as pool:
+            waiting: list[tuple[list[Task], list[Any]]] = []
+            for group in _group_tasks(tasks):
+                waiting.append((group, [pool.submit(_make_place, task) for task in group]))
+                if len(waiting) > 1:
+                    ready, places = waiting.pop(0)
+                    yield from self._play_group(ready, [place.result() for place in places])
+            for ready, places in waiting:
+                yield from self._play_group(ready, [place.result() for place in places])
+
+    def _play_group(
+        self, tasks: list[Task], made: list["Place | TaskResult"]
+    ) -> Iterator[tuple[Task, TaskResult]]:
         """Tasks that are played together where sets, lengths and prices are the same."""
         outcomes: list[TaskResult] = []
         places: list[Place | None] = []
         alike: dict[Any, list[tuple[int, _Plan, list[Any]]]] = {}
-        for i, task in enumerate(tasks):
-            try:
-                place = Place(*json.loads(json.dumps(task.sequence)))
-            except (Exception, SystemExit) as failed:  # whatever somebody else's recipe does, the other tasks go on
-                outcomes.append(fail_task(task, failed))
+        for i, (task, place) in enumerate(zip(tasks, made, strict=True)):
+            if isinstance(place, TaskResult):
+                outcomes.append(place)
                 places.append(None)
                 continue
             place.domain = self._domains.setdefault(place.domain, place.domain)
@@ -79,7 +81,7 @@ class GpuPlayer:
             outcomes.append(outcome)
             places.append(place)
             for plan in self._plan(task):
-                learners = [self._make(rule, point, plan.movement, place) for rule, point in plan.cells]
+                learners = self._make_all(plan, place)
                 shared = (id(place.domain), place.costs.T, id(plan), task.checkpoints)
                 alike.setdefault(shared, []).append((i, plan, learners))
         for parts in alike.values():
@@ -95,6 +97,16 @@ class GpuPlayer:
         if key not in self._plans:
             self._plans[key] = _make_plans(task.movement, task.runs)
         return self._plans[key]
+
+    def _make_all(self, plan: _Plan, place: Place) -> list[Any]:
+        """The learners of a plan; if none is told of its own sequence, they are the same on all of a set."""
+        key = (id(plan), id(place.domain), place.costs.T, place.costs.family)
+        if key in self._lists:
+            return self._lists[key]
+        learners = [self._make(rule, point, plan.movement, place) for rule, point in plan.cells]
+        if not any("G" in catalogue.find_entry(rule, "rule").context for rule, _ in plan.cells):
+            self._lists[key] = learners
+        return learners
 
     def _make(self, rule: str, point: dict[str, Any], movement: Movement, place: Place) -> Learner[Any] | str:
         """The learner, or what went wrong."""
@@ -176,6 +188,29 @@ class GpuPlayer:
                 continue
             sums[cell] = batch.curves[0] if checkpoints else (batch.hitting[0], batch.switching[0])
         return errors
+
+
+def _group_tasks(tasks: Sequence[Task]) -> Iterator[list[Task]]:
+    """Tasks that are played together."""
+    group: list[Task] = []
+    runs = 0
+    for task in tasks:
+        if group and runs + len(task.runs) > TOGETHER:
+            yield group
+            group = []
+            runs = 0
+        group.append(task)
+        runs += len(task.runs)
+    if group:
+        yield group
+
+
+def _make_place(task: Task) -> Place | TaskResult:
+    """The sequence of a task, or that all its runs failed."""
+    try:
+        return Place(*json.loads(json.dumps(task.sequence)))
+    except (Exception, SystemExit) as failed:  # whatever somebody else's recipe does, the other tasks go on
+        return fail_task(task, failed)
 
 
 def _make_plans(kind: str, runs: Sequence[Run]) -> list[_Plan]:
