@@ -49,7 +49,7 @@ from klazy.kernels.sequence import squared_norm
 
 TILE = 64  # rounds in shared memory
 MOST_EXPERTS = 512  # threads of a block
-REGISTERS = 128  # of a thread where a block has several warps: with fewer blocks at once all would wait for each other
+REGISTERS = 96  # of a thread where a block has several warps: with fewer blocks at once all would wait for each other
 
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0

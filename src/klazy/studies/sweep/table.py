@@ -91,8 +91,8 @@ def _list_curves(played: Sequence[tuple[Task, TaskResult]], count: int) -> dict[
     for task, outcome in played:
         for i, curve in outcome.curves.items():
             columns["rounds"][first + i] = outcome.rounds
-            columns["hitting_curve"][first + i] = curve[:, 0]
-            columns["switching_curve"][first + i] = curve[:, 1]
+            columns["hitting_curve"][first + i] = curve[:, 0].tolist()
+            columns["switching_curve"][first + i] = curve[:, 1].tolist()
         first += len(task.runs)
     return columns
 
