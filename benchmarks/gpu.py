@@ -15,10 +15,12 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import klazy as kl
+from klazy.game import device
 from klazy.game.device import Grid, cut_grid, name_device, play_pieces
 
 T = 60_000
@@ -137,16 +139,26 @@ def print_rates() -> None:
     ball = kl.L2Ball(D)
     decays = [kl.MemoryGD(ball, kl.ScaleFree(c), kl.Decay(float(k))) for k, c in list_slacks()]
     cases.append(("Decay, scale-free sigma, l2 ball", 5e10, decays))
+    print(
+        f"{RUNS:,} runs of T = {T:,}, d = {D}, totals only, in one launch with its copies, the best of six. The runs are 4096"
+    )
+    print("learners, each 66 times.\n")
     print("| runs | learner-rounds a second | aim | ms |\n|---|--:|--:|--:|")
     for name, aim, learners in cases:
         rate, seconds = measure_rate(learners)
         print(f"| {name} | {rate:.2e} | {aim:.1e} | {1e3 * seconds:.0f} |", flush=True)
+    gib = device.PIECE_BYTES / 2**30
+    print(
+        f"\nWork is cut into pieces of at most {gib:g} GiB of sequences and sums, two of which are on the GPU at a time.\n"
+    )
 
 
 def measure_ensembles(make: Any, seeds: int, T: int, sample: int) -> tuple[float, float, float]:
     """Rounds a second on the GPU and on two cores, and the largest relative difference of their costs."""
     learner = make()
-    g = np.stack([unit_rows(T, D, seed) + 0.3 * np.sin(seed + np.arange(T) / 50.0)[:, None] for seed in range(seeds)])
+    g = np.stack(
+        [unit_rows(T, D, seed) + 0.3 * np.sin(seed + np.arange(T) / 50.0)[:, None] for seed in range(seeds)]
+    )
     learners = [learner for _ in range(seeds)]
     kl.run_batch(learners[:2], g[:2], device="cuda")
     kl.run_batch(learners[:2], g[:2], jobs=2)
@@ -165,9 +177,15 @@ def print_ensembles(seeds: int = 4096, T: int = 10_000, sample: int = 64) -> Non
     cases = {
         "auto, l2 ball": lambda: kl.auto(ball, kl.L2Movement(1.0)),
         "auto, simplex": lambda: kl.auto(kl.Simplex(D), kl.TVMovement(1.0)),
-        "SAder, l2 ball": lambda: kl.ensemble_auto(ball),
+        "SAder (ensemble_auto), l2 ball": lambda: kl.ensemble_auto(ball),
     }
-    print(f"| {seeds} seeds, T = {T} | experts | GPU, rounds/s | 2 cores, rounds/s | times | difference |")
+    print(
+        f"Ensembles on {seeds} sequences of T = {T:,}: `run_batch` from call to sums, beside `run_batch(jobs=2)` of {sample}"
+    )
+    print(
+        "of them on the same machine. The aim is 100 times for auto. The difference is relative to what is paid.\n"
+    )
+    print("| learner | experts | GPU, rounds/s | 2 cores, rounds/s | times | difference |")
     print("|---|--:|--:|--:|--:|--:|")
     for name, make in cases.items():
         on_gpu, on_cpu, apart = measure_ensembles(make, seeds, T, sample)
@@ -189,11 +207,11 @@ k = {slacks}
 """
 
 
-def play_study(device: str, seeds: int, folder: str) -> dict[str, Any]:
+def play_study(place: str, seeds: int, folder: str) -> dict[str, Any]:
     """What `klazy sweep --json` prints of a study with a thousand runs for each seed."""
-    file = Path(folder, f"{device}.toml")
+    file = Path(folder, f"{place}.toml")
     file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
-    command = [sys.executable, "-m", "klazy", "sweep", str(file), "--device", device, "--json"]
+    command = [sys.executable, "-m", "klazy", "sweep", str(file), "--device", place, "--json"]
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -201,33 +219,88 @@ def play_study(device: str, seeds: int, folder: str) -> dict[str, Any]:
     return json.loads(done.stdout) | {"whole": time.perf_counter() - start}
 
 
+def profile_study(seeds: int, folder: str) -> dict[str, float]:
+    """Where the seconds of such a study go on a GPU, once its kernel is compiled."""
+    from klazy.studies.sweep import execute, gpu
+    from klazy.studies.sweep.store import Store
+
+    file = Path(folder, "profile.toml")
+    file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
+    study = kl.Study.read(file)
+    few = kl.Study(**study.to_dict() | {"seeds": 1})
+    kl.sweep(few, device="cuda")
+    spent: dict[str, float] = {}
+
+    def time_calls(owner: Any, name: str, what: str) -> Any:
+        call = getattr(owner, name)
+
+        def timed(*args: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                found = call(*args, **options)
+                return list(found) if name == "list_tasks" else found
+            finally:
+                spent[what] = spent.get(what, 0.0) + time.perf_counter() - start
+
+        return mock.patch.object(owner, name, timed)
+
+    with (
+        time_calls(execute, "list_tasks", "keys of runs"),
+        time_calls(gpu, "play_grid", "the GPU, copies included"),
+        time_calls(execute, "make_frame", "rows"),
+        time_calls(Store, "add", "files"),
+    ):
+        start = time.perf_counter()
+        kl.sweep(study, tempfile.mkdtemp(dir=folder), device="cuda")
+        whole = time.perf_counter() - start
+    spent["all else"] = whole - sum(spent.values())
+    return spent
+
+
 def print_sweeps(seeds: int) -> None:
-    print("| `klazy sweep` | runs | seconds | learner-rounds/s |\n|---|--:|--:|--:|")
+    print(
+        "`klazy sweep` as a command, Python's start and compilation for the GPU included, rows written: a thousand values of"
+    )
+    print("c and k for each of the seeds, T = 10,000.\n")
+    print("| device | runs | seconds | learner-rounds/s |\n|---|--:|--:|--:|")
     times = {}
     with tempfile.TemporaryDirectory() as folder:
         play_study("cpu", 2, folder)  # so that its kernel is compiled
-        for device in ("cuda", "cpu"):
-            found = play_study(device, seeds, tempfile.mkdtemp(dir=folder))
-            times[device] = found["whole"]
+        for place in ("cuda", "cpu"):
+            found = play_study(place, seeds, tempfile.mkdtemp(dir=folder))
+            times[place] = found["whole"]
             rate = found["runs"] * 10_000 / found["whole"]
-            print(f"| {found['device']} | {found['runs']} | {found['whole']:.1f} | {rate:.2e} |", flush=True)
-    print(f"\nThe GPU is {times['cpu'] / times['cuda']:.1f} times as fast end to end; the aim is 20.")
+            print(
+                f"| {found['device']} | {found['runs']:,} | {found['whole']:.1f} | {rate:.2e} |", flush=True
+            )
+        spent = profile_study(seeds, folder)
+    print(f"\nThe GPU is {times['cpu'] / times['cuda']:.1f} times as fast from end to end; the aim was 20.")
+    words = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in spent.items())
+    print(f"Where the time goes on the GPU, in a process that has its kernel: {words}.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=("agree", "rates", "ensembles", "sweeps"), action="append")
-    parser.add_argument("--everything", action="store_true", help="compare every cell with step, not a choice")
+    parser.add_argument(
+        "--everything", action="store_true", help="compare every cell with step, not a choice"
+    )
     parser.add_argument("--seeds", type=int, default=1000, help="of the sweep, a thousand runs each")
     options = parser.parse_args()
     parts = options.only or ["rates", "agree", "ensembles", "sweeps"]
     cores = os.cpu_count()
-    print(f"Machine: one {name_device('cuda')}, {cores} CPU cores; Python {platform.python_version()}.\n", flush=True)
+    print(
+        f"Machine: one {name_device('cuda')}, {cores} CPU cores; Python {platform.python_version()}.\n",
+        flush=True,
+    )
     if "rates" in parts:
         print_rates()
     if "agree" in parts:
         count, apart, where = compare_with_step(options.everything)
-        print(f"\nLargest difference to `step` over {count} cells: {apart:.1e}, {where}.\n", flush=True)
+        print(
+            f"Largest difference to `step` over {count} cells of sets, learners, schedules and movements: {apart:.1e},"
+        )
+        print(f"relative to what is added up ({where}).\n", flush=True)
     if "ensembles" in parts:
         print_ensembles()
     if "sweeps" in parts:

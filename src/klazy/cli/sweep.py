@@ -77,7 +77,9 @@ def play_study(
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option(help="cpu, cuda for a GPU, or auto for a GPU if there is one.", show_default="the study's"),
+        typer.Option(
+            help="cpu, cuda for a GPU, or auto for a GPU if there is one.", show_default="the study's"
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="In place of the study's.", show_default=False)
@@ -92,7 +94,8 @@ def play_study(
 ) -> None:
     """Play a study: every learner at every value of its grid, on every sequence, at every price of moving.
 
-    Stop it at any moment, and start it again: it goes on where it was, on whatever device. `klazy sweep plot --help` says how it is drawn.
+    Stop it at any moment, and start it again: it goes on where it was, on whatever device.
+    `klazy sweep plot --help` says how it is drawn.
 
     \b
     Examples:

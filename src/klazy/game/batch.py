@@ -102,7 +102,7 @@ def run_batch(
     groups = []
     for s, sequence in enumerate(sequences):
         members = np.flatnonzero(which == s)
-        played = learners if len(sequences) == 1 else [learners[i] for i in members]
+        played = learners if len(sequences) == 1 else [learners[int(i)] for i in members]
         groups.append((members, _Runs(played, sequence, movement, checkpoints, jobs)))
     _check_lengths(sequences, groups)
     fits = np.zeros(len(learners), dtype=bool)
@@ -131,7 +131,13 @@ def _list_sequences(learners: Any, costs: Any) -> tuple[list[Any], np.ndarray]:
         return [costs], np.zeros(count, dtype=int)
     if len(costs) != count:
         remedy = "give one sequence for all, or one for each"
-        raise refusal("run_batch", f"a sequence for each of {count} learners", "costs", f"{len(costs)} sequences", remedy)
+        raise refusal(
+            "run_batch",
+            f"a sequence for each of {count} learners",
+            "costs",
+            f"{len(costs)} sequences",
+            remedy,
+        )
     if isinstance(costs, np.ndarray):
         return list(costs), np.arange(count)
     distinct: dict[int, int] = {}
@@ -163,7 +169,9 @@ def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
     alike: dict[Any, list[tuple[_Runs, np.ndarray]]] = {}
     for runs, places in groups:
         equal: dict[Any, list[int]] = {}
-        known: dict[Any, tuple[Any, list[int]]] = {}  # runs share sets and movements, and to compare them takes time
+        known: dict[
+            Any, tuple[Any, list[int]]
+        ] = {}  # runs share sets and movements, and to compare them takes time
         for i in places:
             pair = (runs.learners[i].domain, runs.movement_of(runs.learners[i]))
             kind = (id(pair[0]), id(pair[1]))
@@ -174,15 +182,15 @@ def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
             alike.setdefault(kind, []).append((runs, np.array(members)))
     for (_, movement), parts in alike.items():
         learners: list[Any] = []
-        places: dict[int, int] = {}  # of learners, each of which is described once
+        numbers: dict[int, int] = {}  # of learners, each of which is described once
         who = []
         for runs, members in parts:
             mine = [runs.learners[i] for i in members]
             for learner in mine:
-                if id(learner) not in places:
-                    places[id(learner)] = len(learners)
+                if id(learner) not in numbers:
+                    numbers[id(learner)] = len(learners)
                     learners.append(learner)
-            who.append(np.array([places[id(learner)] for learner in mine]))
+            who.append(np.array([numbers[id(learner)] for learner in mine]))
         sequences = [runs.costs.arrays()[0] for runs, _ in parts]
         found = play_grid(Grid(learners, sequences, who, movement, parts[0][0].marks))
         for (runs, members), sums in zip(parts, found, strict=True):
@@ -232,7 +240,9 @@ class _Runs:
             able[i] = obstacle is None
             if refuse and obstacle is not None:
                 condition = "runs that a GPU plays"
-                raise refusal("run_batch", condition, f"learners[{i}]", obstacle, "take device='auto' or 'cpu'")
+                raise refusal(
+                    "run_batch", condition, f"learners[{i}]", obstacle, "take device='auto' or 'cpu'"
+                )
         return able
 
     @staticmethod

@@ -11,9 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, one_of, refusal
+from klazy.base.checks import Array, Refused, one_of, refusal
 from klazy.kernels import codes
-from klazy.kernels.layout import LEADER, MANY, EnsembleLayout, LeaderLayout, find_missing_part, rule_of, write_rows
+from klazy.kernels.layout import (
+    LEADER,
+    MANY,
+    EnsembleLayout,
+    LeaderLayout,
+    find_missing_part,
+    rule_of,
+    write_rows,
+)
 from klazy.movement import Movement
 
 DEVICES = ("cpu", "cuda", "auto")
@@ -25,7 +33,7 @@ LEAST_PLACES = 1 << 17  # runs that fill a GPU
 Progress = Callable[[int], object]  # told how many runs have been played since it was called last
 
 
-class DeviceFailed(RuntimeError):
+class DeviceFailed(Refused):
     """The GPU could not finish: out of memory, lost, or a kernel that was ended."""
 
 
@@ -168,7 +176,10 @@ class _Piece(NamedTuple):
 def cut_grid(grid: Grid) -> Iterator[_Piece]:
     """The pieces of a grid."""
     many = np.array([rule_of(learner) in MANY for learner in grid.learners])
-    for launch, members in (*_list_runs(grid, np.flatnonzero(~many)), *_list_ensembles(grid, np.flatnonzero(many))):
+    for launch, members in (
+        *_list_runs(grid, np.flatnonzero(~many)),
+        *_list_ensembles(grid, np.flatnonzero(many)),
+    ):
         yield from _cut_launch(grid, launch, members)
 
 
@@ -188,7 +199,9 @@ def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarr
     program = np.concatenate((prices, domain.parameters(), np.zeros(d)))
     for kind, members in _group_learners(rows).items():
         width = list(RULES.values())[kind.rule].width
-        order = members[np.argsort(rows[members, codes.SLACK], kind="stable")]  # phases of a warp end together
+        order = members[
+            np.argsort(rows[members, codes.SLACK], kind="stable")
+        ]  # phases of a warp end together
         kernel = batch_kernel(
             domain.code, kind.rule, kind.schedule, kind.memory, grid.movement.code, d, kind.shared, weights.size > 1
         )  # fmt: skip
@@ -313,8 +326,7 @@ def play_pieces(pieces: Iterator[_Piece]) -> Iterator[Played]:
     except name_failures() as failed:
         lines = str(failed).strip().splitlines() or [type(failed).__name__]
         raise DeviceFailed(
-            f"run_batch needs a GPU that finishes its work, got {lines[0]}; play fewer runs at a time, "
-            "or take device='cpu'."
+            f"klazy needs a GPU that finishes its work, got error={lines[0]}; play fewer runs at a time, or take the CPU."
         ) from failed
 
 

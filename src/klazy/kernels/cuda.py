@@ -138,8 +138,10 @@ else:
 
     @intrinsic
     def box(context):
-        """Memory that the threads of a block share, of the size that a launch asks for. Numba's own shared arrays cannot stand in
-        parts that several others use: each of these would define them."""
+        """Memory that the threads of a block share, of the size that a launch asks for.
+
+        Numba's own shared arrays cannot stand in parts that several others use: each of these would define them.
+        """
 
         def code(context, builder, signature, arguments):
             numbers = ir.ArrayType(ir.DoubleType(), 0)

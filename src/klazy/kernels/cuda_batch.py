@@ -7,7 +7,6 @@ share of them: sigmas up to a factor, or the sizes of the gradients.
 import math
 from typing import Any
 
-import numpy as np
 from numba import cuda, float64
 
 from klazy.kernels.binding import once
@@ -155,7 +154,14 @@ def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
 
 @once
 def _batch_kernel(
-    set_code: int, rule: int, schedule: int, memory: int, move: int, constant_d: int, shared: bool, weighted: bool
+    set_code: int,
+    rule: int,
+    schedule: int,
+    memory: int,
+    move: int,
+    constant_d: int,
+    shared: bool,
+    weighted: bool,
 ) -> Any:
     width = list(RULES.values())[rule].width
     room = constant_d or LARGEST_DIM
@@ -180,7 +186,7 @@ def _batch_kernel(
 
 
 def batch_kernel(
-    set_code: int, rule: int, schedule: int, memory: int, move: int, d: int, shared: bool, weighted: bool
+    set_code: Any, rule: int, schedule: int, memory: int, move: Any, d: int, shared: bool, weighted: bool
 ) -> Any:
     """The kernel of runs of one kind on one set under one movement cost; see :func:`play` for its arguments."""
     return _batch_kernel(set_code, rule, schedule, memory, move, constant_dim(d), shared, weighted)

@@ -49,7 +49,9 @@ from klazy.kernels.sequence import squared_norm
 
 TILE = 64  # rounds in shared memory
 MOST_EXPERTS = 512  # threads of a block
-REGISTERS = 96  # of a thread where a block has several warps: with fewer blocks at once all would wait for each other
+REGISTERS = (
+    96  # of a thread where a block has several warps: with fewer blocks at once all would wait for each other
+)
 
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
@@ -67,9 +69,9 @@ IS_WEIGHTED = False
 
 
 def play(data, dim, move, size, weights, prices, memory, marks, who, which, curves):
-    """All rounds of ensembles; block b plays sequence ``which[b]`` with number ``who[b]`` in ``memory``, of ``size`` numbers each.
+    """All rounds of ensembles: block b plays sequence ``which[b]`` with number ``who[b]`` in ``memory``.
 
-    ``curves`` is as in a batch.
+    Each has ``size`` numbers there (:mod:`klazy.kernels.layout`). ``curves`` is as in a batch.
     """
     d = D if D > 0 else dim
     thread = cuda.threadIdx.x

@@ -1,9 +1,10 @@
 """Playing a study: on this machine or a cluster through joblib, kept as it goes, never the same run twice."""
 
+import gc
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Timer
@@ -72,6 +73,29 @@ class Sweep:
         return f"Sweep({self.study.name!r}, {self.runs} runs: {done}, {self.seconds:.1f} s)"
 
 
+@contextmanager
+def _keep_garbage() -> Iterator[None]:
+    """Collect no garbage while millions of small objects are made, and leave them alone later: they stay to the end."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def _forget_kept() -> Iterator[None]:
+    """Undo :func:`_keep_garbage` in the end."""
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@_forget_kept()
 def sweep(
     study: Study,
     out: Path | str | None = None,
@@ -88,8 +112,8 @@ def sweep(
     Rows are on the disk half a second after they are computed (later in a long sweep, by a hundredth of its time), so that a
     sweep can be killed at any moment and started again. Runs that failed are kept with their error, and played again only
     with ``retry_failed``. With ``jobs=1`` runs are played in this process. ``backend`` may be ``"dask"``, ``"ray"`` or
-    ``"spark"``, at ``address``, where klazy is installed. ``device`` stands in for the study's; on a GPU all is played from this
-    process.
+    ``"spark"``, at ``address``, where klazy is installed. ``device`` stands in for the study's; a GPU is driven from
+    this process.
 
     >>> found = sweep(Study(scenarios=[{"recipe": "phases_of_length", "length": 5, "T": 100}],
     ...                     learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}]), jobs=1)
@@ -102,10 +126,13 @@ def sweep(
     asked = study.device if device is None else device
     chosen = choose_device("sweep", asked)
     if chosen == "cuda" and backend != "local":
-        raise refusal("sweep", "backend='local' for a GPU", "backend", backend, "take device='cpu' on a cluster")
+        raise refusal(
+            "sweep", "backend='local' for a GPU", "backend", backend, "take device='cpu' on a cluster"
+        )
     started = time.perf_counter()
-    tasks = list(list_tasks(study))
-    keys = _list_keys(tasks)
+    with _keep_garbage():
+        tasks = list(list_tasks(study))
+        keys = _list_keys(tasks)
     store = None if out is None else Store(Path(out))
     if store is not None:
         store.write(STUDY, study.model_dump_json(exclude_none=True, indent=1))

@@ -112,7 +112,13 @@ class GpuPlayer:
         """The learner, or what went wrong."""
         told = catalogue.find_entry(rule, "rule").context
         about = {"T": place.costs.T, "G": id(place), "family": place.costs.family}
-        key = (rule, id(point), id(place.domain), id(movement), *(about[name] for name in told if name in about))
+        key = (
+            rule,
+            id(point),
+            id(place.domain),
+            id(movement),
+            *(about[name] for name in told if name in about),
+        )
         if key not in self._learners:
             try:
                 made = catalogue.make_learner(rule, point, place.domain, movement, place.costs)
@@ -124,7 +130,11 @@ class GpuPlayer:
         return self._learners[key]
 
     def _play_alike(
-        self, parts: list[tuple[int, _Plan, list[Any]]], tasks: list[Task], outcomes: list[TaskResult], places: list[Any]
+        self,
+        parts: list[tuple[int, _Plan, list[Any]]],
+        tasks: list[Task],
+        outcomes: list[TaskResult],
+        places: list[Any],
     ) -> None:
         """The same plan on several sequences of one set and length."""
         plan = parts[0][1]
@@ -157,7 +167,9 @@ class GpuPlayer:
             for members, found, mine in zip(who, play_grid(grid), sums, strict=True):
                 mine[ready[members]] = found
         for (i, _, _), members, mine in zip(parts, who, sums, strict=True):
-            errors = self._play_rest(learners, members, ready, mine, places[i], plan.movement, tasks[i].checkpoints)
+            errors = self._play_rest(
+                learners, members, ready, mine, places[i], plan.movement, tasks[i].checkpoints
+            )
             _record(outcomes[i], plan, mine, marks, errors, tasks[i].checkpoints)
 
     def _is_able(self, learner: Any, place: Place, movement: Movement) -> bool:
@@ -239,7 +251,9 @@ def _record(
     outcome.learner_rounds += outcome.T * (len(plan.cells) - len(errors))
     outcome.sums[plan.runs, 0] = sums[plan.learners, -1, 0]
     outcome.sums[plan.runs, 1] = plan.weights * sums[plan.learners, -1, 1]
-    for i, cell, weight in zip(plan.runs, plan.learners, plan.weights, strict=True) if checkpoints or errors else ():
+    for i, cell, weight in (
+        zip(plan.runs, plan.learners, plan.weights, strict=True) if checkpoints or errors else ()
+    ):
         if cell in errors:
             outcome.errors[i] = errors[cell]
         elif checkpoints:

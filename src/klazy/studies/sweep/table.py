@@ -44,7 +44,7 @@ CURVES = ("hitting_curve", "switching_curve")
 def make_frame(played: Sequence[tuple[Task, TaskResult]]) -> "polars.DataFrame":
     """One row per run: its key, what it is, what it paid, its regrets, its curve if there is one, its error if it failed.
 
-    Sequences and learners are described once each, and their descriptions put side by side by number: a million runs are of few.
+    Sequences and learners are described once each, and repeated by number: a million runs are of few.
     """
     import polars as pl
 
@@ -67,13 +67,23 @@ def make_frame(played: Sequence[tuple[Task, TaskResult]]) -> "polars.DataFrame":
     sums = np.concatenate([np.empty((0, len(SUMS))), *(outcome.sums for _, outcome in played)])
     columns |= dict(zip(SUMS, np.ascontiguousarray(sums.T), strict=True))
     columns["cost"] = sums[:, 0] + sums[:, 1]
-    columns["error"] = [error or None for _, outcome in played for error in outcome.errors]
-    columns |= _list_curves(played, len(runs))
-    ordered = [pl.Series(name, columns[name], dtype=kind) for name, kind in schema.items()]
+    if any(any(outcome.errors) for _, outcome in played):
+        columns["error"] = [error or None for _, outcome in played for error in outcome.errors]
+    if any(outcome.curves for _, outcome in played):
+        columns |= _list_curves(played, len(runs))
+    nowhere = np.zeros(len(runs), dtype=int)
+    ordered = []
+    for name, kind in schema.items():
+        if name in columns:
+            ordered.append(pl.Series(name, columns[name], dtype=kind))
+        else:
+            ordered.append(pl.Series(name, [None], dtype=kind).gather(nowhere))
     return pl.DataFrame(ordered).with_columns(pl.col(METRICS).fill_nan(None))
 
 
-def _spread(rows: list[Row], names: Sequence[str], place: np.ndarray, schema: dict[str, Any]) -> dict[str, Any]:
+def _spread(
+    rows: list[Row], names: Sequence[str], place: np.ndarray, schema: dict[str, Any]
+) -> dict[str, Any]:
     """The columns of rows that are repeated: run ``i`` has row ``place[i]``."""
     import polars as pl
 
