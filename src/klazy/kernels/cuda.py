@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float64, types
 
-from klazy.kernels.binding import FLOAT, Lane, bind
+from klazy.kernels.binding import _SOURCES, FLOAT, Lane, bind, cache_folder
 from klazy.kernels.lane import exact
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -274,12 +274,35 @@ def count_box_bytes(d: int, threads: int) -> int:
     return 8 * max(d, 1) * max(threads // WARP, 1)
 
 
-def compile_cuda(template: FunctionType, lane: Lane, *, registers: int | None = None, **choices: Any) -> Any:
-    """``template`` linked for the GPU; Numba compiles it when it is first launched."""
+def compile_cuda(
+    template: FunctionType, lane: Lane, key: tuple[int, ...], *, registers: int | None = None, **choices: Any
+) -> Any:
+    """``template`` linked for the GPU; Numba compiles it when it is first launched, and keeps it on disk.
+
+    As with the kernels of a processor, its name carries ``key`` and a fingerprint of the sources, for Numba looks at neither.
+    """
     function = bind(template, lane, choices)
     if SIMULATED:
         return cuda.jit(function)
-    return cuda.jit(fastmath=REORDERED, max_registers=registers)(function)
+    name = "_".join(map(str, (template.__name__, *key)))
+    function.__qualname__ = f"{name}_{_SOURCES:08x}"
+    kernel = cuda.jit(fastmath=REORDERED, max_registers=registers)(function)
+    _keep_on_disk(kernel)
+    return kernel
+
+
+def _keep_on_disk(kernel: Any) -> None:
+    """Let Numba keep a kernel in klazy's folder; where nothing can be written it lives as long as its process."""
+    from numba.cuda.core import config as settings
+
+    before = settings.CACHE_DIR
+    try:
+        settings.CACHE_DIR = str(cache_folder())
+        kernel.enable_caching()
+    except RuntimeError:  # of Numba, which finds no place, or of pathlib, where there is no home
+        return
+    finally:
+        settings.CACHE_DIR = before
 
 
 class Memory:

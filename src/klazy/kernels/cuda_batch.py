@@ -182,7 +182,8 @@ def _batch_kernel(
         "IS_SHARED": shared,
         "IS_WEIGHTED": weighted,
     }
-    return compile_cuda(play, THREAD, **chosen)
+    key = (set_code, rule, schedule, memory, move, constant_d, int(shared), int(weighted))
+    return compile_cuda(play, THREAD, key, **chosen)
 
 
 def batch_kernel(

@@ -235,4 +235,5 @@ def _ensemble_kernel(
     registers = None
     if warps > 1:
         registers = REGISTERS
-    return compile_cuda(play, BLOCK, registers=registers, **chosen)
+    key = (set_code, constant_d, warps, int(leads), int(weighted), *rules)
+    return compile_cuda(play, BLOCK, key, registers=registers, **chosen)
