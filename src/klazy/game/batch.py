@@ -95,7 +95,7 @@ def run_batch(
 
     >>> seeds = np.random.default_rng(0).normal(size=(3, 100, 3))
     >>> run_batch([KLazyGD(L2Ball(3), 2.0, 5) for _ in seeds], seeds).cost.round(3).tolist()
-    [3.5, 29.1, 3.1]
+    [44.623, 64.083, 42.643]
     """
     chosen = choose_device("run_batch", device)
     sequences, which = _list_sequences(learners, costs)
