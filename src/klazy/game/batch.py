@@ -1,6 +1,7 @@
 """Many runs over one sequence at once: what a sweep needs of each is two sums, or their curve."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -99,29 +100,49 @@ def run_batch(
     """
     chosen = choose_device("run_batch", device)
     sequences, which = _list_sequences(learners, costs)
-    groups = []
-    for s, sequence in enumerate(sequences):
-        members = np.flatnonzero(which == s)
-        played = learners if len(sequences) == 1 else [learners[int(i)] for i in members]
-        groups.append((members, _Runs(played, sequence, movement, checkpoints, jobs)))
-    _check_lengths(sequences, groups)
-    fits = np.zeros(len(learners), dtype=bool)
+    groups = _group_by_sequence(learners, sequences, which, movement, checkpoints, jobs)
     on_gpu = np.zeros(len(learners), dtype=bool)
     if chosen == "cuda":
+        obstacles: dict[Any, str | None] = {}
         for members, runs in groups:
-            on_gpu[members] = runs.find_gpu_runs(refuse=device == "cuda")
+            on_gpu[members] = runs.find_gpu_runs(obstacles, refuse=device == "cuda")
         _play_on_gpu([(runs, np.flatnonzero(on_gpu[members])) for members, runs in groups])
     first = groups[0][1]
     sums = np.empty((len(learners), len(first.marks), 2))
-    for members, runs in groups:
+    fits = np.zeros(len(learners), dtype=bool)
+
+    def play_rest(group: tuple[np.ndarray, _Runs]) -> None:
+        members, runs = group
         fits[members] = runs.play(on_gpu[members])
         sums[members] = runs.sums
+
+    with ThreadPoolExecutor(
+        count_workers("run_batch", jobs)
+    ) as pool:  # one sequence to a thread, if there are several
+        list(pool.map(play_rest, groups))
     kept = slice(None) if checkpoints else slice(0)
     hitting, switching = sums[:, -1].T.copy()
     beside = fits | on_gpu
     engine = "lanes" if beside.all() else "mixed" if beside.any() else "runs"
     place = "cuda" if on_gpu.all() else "mixed" if on_gpu.any() else "cpu"
     return Batch(hitting, switching, first.marks[kept], sums[:, kept], engine, place)
+
+
+def _group_by_sequence(
+    learners: Any, sequences: list[Any], which: np.ndarray, movement: Any, checkpoints: Any, jobs: Any
+) -> "list[tuple[np.ndarray, _Runs]]":
+    """The learners of each sequence, by number, and their runs; where there are several sequences, a thread plays each."""
+    if len(sequences) == 1:
+        return [(np.arange(len(which)), _Runs(learners, sequences[0], movement, checkpoints, jobs))]
+    count_workers("run_batch", jobs)
+    order = np.argsort(which, kind="stable")
+    ends = np.cumsum(np.bincount(which))
+    groups = []
+    for members, sequence in zip(np.split(order, ends[:-1]), sequences, strict=True):
+        played = [learners[int(i)] for i in members]
+        groups.append((members, _Runs(played, sequence, movement, checkpoints, 1)))
+    _check_lengths(groups)
+    return groups
 
 
 def _list_sequences(learners: Any, costs: Any) -> tuple[list[Any], np.ndarray]:
@@ -157,7 +178,7 @@ def _is_many(costs: Any) -> bool:
     return isinstance(costs[0], Costs) or np.ndim(costs[0]) == 2
 
 
-def _check_lengths(sequences: list[Any], groups: list[tuple[np.ndarray, "_Runs"]]) -> None:
+def _check_lengths(groups: "list[tuple[np.ndarray, _Runs]]") -> None:
     lengths = {runs.costs.T for _, runs in groups}
     if len(lengths) > 1:
         found = f"lengths from {min(lengths)} to {max(lengths)}"
@@ -213,7 +234,6 @@ class _Runs:
         self.marks = make_marks(checkpoints, known.T)
         self.sums = np.empty((len(learners), len(self.marks), 2))
         self._lanes: dict[tuple[Any, ...], bool] = {}
-        self._obstacles: dict[tuple[Any, ...], str | None] = {}
 
     def play(self, done: np.ndarray) -> np.ndarray:
         """All runs but those that are ``done``; says which of them were played side by side."""
@@ -229,14 +249,14 @@ class _Runs:
         self.play_runs(np.concatenate((others, lost)))  # which knows what to say of costs that are not finite
         return fits
 
-    def find_gpu_runs(self, *, refuse: bool) -> np.ndarray:
-        """Which runs a GPU plays; ``refuse`` if it is not all of them."""
+    def find_gpu_runs(self, obstacles: dict[Any, str | None], *, refuse: bool) -> np.ndarray:
+        """Which runs a GPU plays; ``refuse`` if it is not all of them. ``obstacles`` are those that are known by kind."""
         able = np.empty(len(self.learners), dtype=bool)
         for i, learner in enumerate(self.learners):
-            kind = self._kind_of(learner)
-            if kind not in self._obstacles:
-                self._obstacles[kind] = find_obstacle(learner, self.costs, self.movement_of(learner))
-            obstacle = self._obstacles[kind]
+            kind = (type(self.costs), *self._kind_of(learner))
+            if kind not in obstacles:
+                obstacles[kind] = find_obstacle(learner, self.costs, self.movement_of(learner))
+            obstacle = obstacles[kind]
             able[i] = obstacle is None
             if refuse and obstacle is not None:
                 condition = "runs that a GPU plays"
@@ -286,8 +306,6 @@ class _Runs:
 
     def play_rows(self, runs: np.ndarray) -> None:
         """The sums of these runs, whose learners follow rows; those with one view share what they see."""
-        from concurrent.futures import ThreadPoolExecutor
-
         alike: dict[Any, list[int]] = {}
         for i in runs:
             learner = self.learners[i]
@@ -323,8 +341,6 @@ class _Runs:
 
     def play_lanes(self, runs: np.ndarray) -> None:
         """The sums of these runs, many at a time."""
-        from concurrent.futures import ThreadPoolExecutor
-
         equal: dict[ConvexSet, list[int]] = {}
         known: dict[int, list[int]] = {}  # the runs of a sweep share a set, and to compare sets takes time
         for i in runs:
