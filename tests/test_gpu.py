@@ -108,6 +108,18 @@ def test_every_movement_is_charged_as_by_step(movement):
     assert_agrees(run_batch(TWO, g, movement=movement, device="cuda"), TWO, g, movement=movement)
 
 
+@pytest.mark.parametrize(
+    "domain",
+    [kl.Simplex(3), kl.CappedSimplex(3, 1.5, 1.0), kl.Box([-1.0, 0.5], [1.0, 2.0]), kl.L2Ball(3)],
+    ids=repr,
+)
+def test_a_rule_that_knows_its_set_pays_what_step_pays(domain):
+    movement = kl.auto(domain).movement
+    learners = [kl.Reluctant(domain, movement, window, 2.0) for window in (1.0, 4.0, None)]
+    g = 3.0 * gradients(6, T, domain.dim)
+    assert_agrees(run_batch(learners, g, device="cuda"), learners, g)
+
+
 EXPERTS = [
     kl.GD(BALL, 2.0),
     kl.MemoryGD(BALL, kl.ScaleFree(1.0), kl.Decay(4.0)),
