@@ -225,14 +225,17 @@ class RunLayout:
 class EnsembleLayout:
     """An ensemble: a head, its point, the blocks of its experts, and its program.
 
-    The experts of a block share rule, schedule and memory.
+    The experts of a block share rule, schedule and memory, unless ``width`` says that all lie in one of so many lanes.
     """
 
-    def __init__(self, learner: Any) -> None:
+    def __init__(self, learner: Any, width: int | None = None) -> None:
         self.learner = learner
         self.d = learner.domain.dim
         self.x = slice(HEAD, HEAD + self.d)
-        self.lanes = _group_experts(learner.experts, width_of(self.d))
+        if width is None:
+            self.lanes = _group_experts(learner.experts, width_of(self.d))
+        else:
+            self.lanes = fill_lanes(range(len(learner.experts)), width)
         self.first = codes.first_block(self.d)
         self.rules = tuple(sorted({RULE_CODES[expert.rule] for expert in learner.experts}))
 
@@ -344,8 +347,8 @@ class EnsembleLayout:
 class LeaderLayout(EnsembleLayout):
     """A leader: what an ensemble has, with what it knows of its experts between the head and the blocks."""
 
-    def __init__(self, learner: Any) -> None:
-        super().__init__(learner)
+    def __init__(self, learner: Any, width: int | None = None) -> None:
+        super().__init__(learner, width)
         self.at = self.first  # where what it knows begins
         self.room = -(-self.lanes.size // LINE) * LINE
         self.first = self.at + codes.first_board(self.d) + codes.BOARDS * self.room

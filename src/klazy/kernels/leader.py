@@ -136,6 +136,18 @@ def read_place(blocks, length, place, field):
     return pointer(blocks, place // WIDTH * length + field * WIDTH + place % WIDTH)
 
 
+def take(blocks, length, place, field):
+    """A field of the expert in this place."""
+    return read_place(blocks, length, place, field)[0]
+
+
+def read_point(blocks, length, place, x, d):
+    """The point of the expert in this place, into ``x``."""
+    point = read_place(blocks, length, place, FIELDS)
+    for i in range(d):
+        x[i] = point[i * WIDTH]
+
+
 def compare(q, g, at, d, move, weight, prices):
     """What every expert of a block costs more than the point ``at``, without its movement, and the price of going there."""
     x = skip(q, FIELDS)
@@ -164,7 +176,7 @@ def follow(blocks, count, length, lead, g, d, program, noise, at, t):
     squares = board(lead, SQUARES, count, d)
     scores = board(lead, SCORE, count, d)
     place = int(lead[PLACE])
-    moved = read_place(blocks, length, place, MOVED)[0]
+    moved = take(blocks, length, place, MOVED)
     low = spread(np.inf)
     high = spread(-np.inf)
     best = spread(np.inf)
@@ -243,10 +255,9 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
         sums = local(ROOM)
         y = local(ROOM)
         u = local(ROOM)
-    point = read_place(blocks, length, int(lead[PLACE]), FIELDS)
+    read_point(blocks, length, int(lead[PLACE]), step, d)
     steep = 0.0
     for i in range(d):
-        step[i] = point[i * WIDTH]
         steepness = slope(step[i], g, i, d)
         steep += steepness * steepness
     noise = noise_of(program, steep)
@@ -263,7 +274,6 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
         advance(q, g, zero, y, u, p, d, square, norm, move, weight, prices)
         if guarded:
             mix(q, W, sums, d)
-    point = read_place(blocks, length, int(lead[PLACE]), FIELDS)
     own = 0.0
     other = 0.0
     if guarded:
@@ -275,8 +285,9 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
             step[i] = mixed[i] - step[i]
         other = distance(step, d, move, prices)
     is_guarding = lead[GUARDING] > 0.0
+    read_point(blocks, length, int(lead[PLACE]), step, d)
     for i in range(d):
-        following = point[i * WIDTH]
+        following = step[i]
         if is_guarding:
             following = mixed[i]
         step[i] = following - X[i]
