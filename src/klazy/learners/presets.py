@@ -15,6 +15,7 @@ from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.reluctant import Reluctant
+from klazy.learners.seasonal import Seasonal
 from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder
 from klazy.movement import L1Movement, L2Movement, Movement, SwitchFee, TVMovement
 from klazy.schedules import ScaleFree, Schedule
@@ -24,6 +25,10 @@ from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
 WINDOWS = tuple(2.0**i for i in range(11))
 RATIOS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0, 22.6)
 SUMS = (1.0, 4.0)
+# Its seasonal experts: for how many rounds a new point should serve, None for a plan, and over how many periods they average.
+HORIZONS = (1, 2, 4, 8, 16)
+PERIODS = (4, 32)
+MOST_SEASONAL = 64  # dimensions: beyond, what is known of a season would fill more memory than all else
 
 SCALES = (
     0,
@@ -231,8 +236,16 @@ def auto(
         for window in WINDOWS
         for ratio in RATIOS
     ]
-    guard = not isinstance(movement, SwitchFee)
-    return Leader([*sums, *smoothed], movement, guard=guard, family=family)
+    has_fee = isinstance(movement, SwitchFee)
+    seasonal = []
+    if not has_fee and domain.dim <= MOST_SEASONAL:
+        horizons = HORIZONS if sums[0].is_curved else (None, *HORIZONS)
+        seasonal = [
+            Seasonal(domain, movement, horizon, periods, family=family, start=start)
+            for horizon in horizons
+            for periods in PERIODS
+        ]
+    return Leader([*sums, *smoothed, *seasonal], movement, guard=not has_fee, family=family)
 
 
 def _check_movement(domain: ConvexSet, movement: Movement | None, owner: str) -> Movement:
