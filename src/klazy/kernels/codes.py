@@ -140,7 +140,7 @@ SEASON_PROMINENT = 0.1  # how far a correlation must rise at the least
 SEASON_ERRORS = 4.0  # and in standard errors
 SEASON_KEEPS = 0.8  # of the highest rise: a shorter or present period with as much is preferred
 SEASON_EQUAL = 1e-9  # correlations that differ by less are equal
-SEASON_PARTS = 8  # of a period: the far end of a plan is made anew after each
+SEASON_PARTS = 4  # of a period: the far end of a plan is made anew after each
 
 
 def first_block(d):

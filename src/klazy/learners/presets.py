@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, non_negative, one_of, positive, refusal, size
-from klazy.families import Family, Linear
+from klazy.families import Family, Linear, Pinball
 from klazy.learners.base import Descent, Learner
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
@@ -24,10 +24,10 @@ from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
 # The grid of auto: how far back experts look, for how many of these rounds a new point should serve, and the sums.
 WINDOWS = tuple(2.0**i for i in range(11))
 RATIOS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0, 22.6)
-SUMS = (1.0, 4.0)
+SUMS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # Its seasonal experts: for how many rounds a new point should serve, None for a plan, and over how many periods they average.
 HORIZONS = (1, 2, 4, 8, 16)
-PERIODS = (4, 32)
+PERIODS = (4, 16)
 MOST_SEASONAL = 64  # dimensions: beyond, what is known of a season would fill more memory than all else
 
 SCALES = (
@@ -230,7 +230,9 @@ def auto(
         )
     if family == Linear():
         family = None
-    sums = [Reluctant(domain, movement, None, horizon, family=family, start=start) for horizon in SUMS]
+    sums = []
+    if not isinstance(family, Pinball):  # whose sums have no kernel: the band of a stock would change in every round
+        sums = [Reluctant(domain, movement, None, horizon, family=family, start=start) for horizon in SUMS]
     smoothed = [
         Reluctant(domain, movement, window, ratio * window, family=family, start=start)
         for window in WINDOWS
@@ -239,7 +241,7 @@ def auto(
     has_fee = isinstance(movement, SwitchFee)
     seasonal = []
     if not has_fee and domain.dim <= MOST_SEASONAL:
-        horizons = HORIZONS if sums[0].is_curved else (None, *HORIZONS)
+        horizons = HORIZONS if smoothed[0].is_curved else (None, *HORIZONS)
         seasonal = [
             Seasonal(domain, movement, horizon, periods, family=family, start=start)
             for horizon in horizons

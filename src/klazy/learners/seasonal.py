@@ -43,7 +43,7 @@ class Seasonal(Learner[SeasonalState]):
     where C makes a vector one of those with :math:`\langle v, \delta \rangle \le \lambda m(\delta)` for every move:
     each coordinate is clipped to what rising and falling cost; on simplices none exceeds the least by more than moving there costs;
     where distance is Euclidean, v is shortened to :math:`\lambda`. For a box with prices by coordinate and for a simplex this is the exact
-    dynamic programme of the forecast, elsewhere a rule. The far end of a plan is made anew eight times a period.
+    dynamic programme of the forecast, elsewhere a rule. The far end of a plan is made anew four times a period.
 
     As long as no period is known, it stays where it is.
 
