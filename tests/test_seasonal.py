@@ -1,9 +1,9 @@
 """Seasons: the period that is found, the plan, and a leader that keeps one season for all of its experts."""
 
-from itertools import product
+import os
+from itertools import pairwise, product
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
@@ -11,6 +11,7 @@ import klazy as kl
 from klazy.kernels.codes import SEASON_PERIOD
 from klazy.learners.season import Season
 
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 COMPILED = {
     "simplex": (kl.Simplex(5), kl.TVMovement(1.0), kl.LinearCosts, None),
     "ball": (kl.L2Ball(5), kl.L2Movement(1.0), kl.LinearCosts, None),
@@ -18,12 +19,17 @@ COMPILED = {
 OTHERS = {
     "box": (kl.Box(np.zeros(5), np.ones(5)), kl.L1Movement(1.0), kl.LinearCosts, None),
     "capped": (kl.CappedSimplex(5, 1.0, 0.4), kl.TVMovement(1.0), kl.LinearCosts, None),
-    "demand": (kl.Box(-2.0 * np.ones(5), 2.0 * np.ones(5)), kl.L1Movement(0.5), kl.PinballCosts, kl.Pinball()),
+    "demand": (
+        kl.Box(-2.0 * np.ones(5), 2.0 * np.ones(5)),
+        kl.L1Movement(0.5),
+        kl.PinballCosts,
+        kl.Pinball(),
+    ),
     "targets": (kl.Box(np.zeros(5), np.ones(5)), kl.L1Movement(0.3), kl.QuadraticCosts, kl.Quadratic()),
     "targets in a ball": (kl.L2Ball(5), kl.L2Movement(0.3), kl.QuadraticCosts, kl.Quadratic()),
 }
 # A kernel takes seconds to compile: those that auto has anyway are compared compiled, the others where they are Python.
-TWINS: dict[str, Any] = COMPILED | OTHERS if numba.config.DISABLE_JIT else COMPILED
+TWINS: dict[str, Any] = COMPILED | OTHERS if JIT_OFF else COMPILED
 
 
 def draw_waves(seed: int, T: int, period: int, noise: float = 0.3, d: int = 5) -> np.ndarray:
@@ -73,7 +79,12 @@ def test_it_finds_the_period(seed, period):
 def test_it_finds_none_in_noise_and_walks(seed):
     rng = np.random.default_rng(seed)
     noise = rng.normal(size=(600, 5))
-    for rows in (noise, 0.05 * noise.cumsum(axis=0) + rng.normal(size=(600, 5)), np.zeros((600, 5)), np.ones((600, 5))):
+    for rows in (
+        noise,
+        0.05 * noise.cumsum(axis=0) + rng.normal(size=(600, 5)),
+        np.zeros((600, 5)),
+        np.ones((600, 5)),
+    ):
         season = Season(5, 5, None)
         known = season.init()
         for row in rows:
@@ -110,13 +121,16 @@ def test_a_plan_on_a_simplex_is_the_best_of_all_paths_through_its_corners(seed):
         for rest in product(range(3), repeat=5):
             path = (corner, *rest)
             cost = sum(row[at] for row, at in zip(ahead, path, strict=True))
-            best = min(best, cost + 0.8 * sum(a != b for a, b in zip(path, path[1:], strict=False)))
+            best = min(best, cost + 0.8 * sum(a != b for a, b in pairwise(path)))
         assert forecast[corner] == pytest.approx(best, abs=1e-12)
 
 
 def test_what_comes_again_is_met_in_time():
     waves = draw_waves(1, 400, 20, noise=0.0)
-    for domain, movement in ((kl.Simplex(5), kl.TVMovement(1.0)), (kl.Box(-np.ones(5), np.ones(5)), kl.L1Movement(1.0))):
+    for domain, movement in (
+        (kl.Simplex(5), kl.TVMovement(1.0)),
+        (kl.Box(-np.ones(5), np.ones(5)), kl.L1Movement(1.0)),
+    ):
         costs = kl.LinearCosts(waves)
         trace = kl.run(kl.Seasonal(domain, movement, period=20), costs, engine="step")
         late = slice(200, 400)
@@ -130,6 +144,7 @@ def test_a_leader_keeps_one_season_and_its_experts_play_as_alone():
     learner = make_leader(domain, movement, None)
     rows = draw_waves(3, 120, 12)
     trace = kl.run(learner, costs(rows), engine="step", record="experts")
+    assert learner.season is not None
     assert trace.state.season.size == learner.season.size
     assert all(getattr(state, "season", np.zeros(0)).size == 0 for state in trace.state.experts)
     for place, expert in enumerate(learner.experts):
@@ -154,18 +169,24 @@ def test_a_season_that_no_learner_left_is_refused():
     for period in (-3.0, 2.5, 1e6):
         season = state.season.copy()
         season[SEASON_PERIOD] = period
-        with pytest.raises(ValueError, match="run needs a season that this learner left, got state.season="):
+        with pytest.raises(ValueError, match=r"run needs a season that this learner left, got state.season="):
             kl.run(learner, np.ones((3, 5)), state=state._replace(season=season))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"movement": kl.SwitchFee()}, "Seasonal needs a movement that grows with its length, got movement=SwitchFee"),
+        (
+            {"movement": kl.SwitchFee()},
+            "Seasonal needs a movement that grows with its length, got movement=SwitchFee",
+        ),
         ({"horizon": 0}, "Seasonal needs horizon >= 1, got horizon=0; give rounds, or None for a plan"),
         ({"periods": 0}, "Seasonal needs periods >= 1, got periods=0; give a number of periods"),
         ({"period": 1}, "Seasonal needs 2 <= period < 1024, got period=1; leave it out to look for one"),
-        ({"period": 5000}, "Seasonal needs 2 <= period < 1024, got period=5000; leave it out to look for one"),
+        (
+            {"period": 5000},
+            "Seasonal needs 2 <= period < 1024, got period=5000; leave it out to look for one",
+        ),
         ({"family": kl.Quadratic()}, r"Seasonal needs linear costs for a plan, got family='?Quadratic"),
     ],
 )

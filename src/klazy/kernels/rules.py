@@ -599,9 +599,7 @@ RULES = {
     "reluctant_target_ball": Rule(
         reluctant, place=reluctant_to_target_in_ball, rows=True, **RELUCTANT_FIELDS
     ),
-    "seasonal_target_ball": Rule(
-        seasonal, place=reluctant_to_target_in_ball, rows=True, **SEASONAL_FIELDS
-    ),
+    "seasonal_target_ball": Rule(seasonal, place=reluctant_to_target_in_ball, rows=True, **SEASONAL_FIELDS),
     "seasonal_target": Rule(seasonal, place=reluctant_to_target, rows=True, **SEASONAL_FIELDS),
     "seasonal_demand": Rule(seasonal_of_demand, place=reluctant_in_box, rows=True, **SEASONAL_DEMAND),
     "seasonal_box": Rule(seasonal, place=reluctant_on_box, **SEASONAL_FIELDS),

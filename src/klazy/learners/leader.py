@@ -199,7 +199,18 @@ class Leader(Learner[LeaderState]):
         mixed = points.mean(axis=0)
         season = NOTHING if self.season is None else self.season.init()
         return LeaderState(
-            1, points[0].copy(), experts, 0, 1, nothing, nothing, nothing, mixed, uniform, nothing, season=season
+            1,
+            points[0].copy(),
+            experts,
+            0,
+            1,
+            nothing,
+            nothing,
+            nothing,
+            mixed,
+            uniform,
+            nothing,
+            season=season,
         )
 
     def _init_expert(self, expert: Learner[Any], x: Array | None) -> Any:
@@ -366,7 +377,11 @@ class Leader(Learner[LeaderState]):
 
     def _lend_season(self, expert: Learner[Any], state: Any, season: Array | None = None) -> Any:
         """The state of an expert with the season that is kept for it; by default with that before the first round."""
-        if not isinstance(expert, Seasonal) or not self._shares(expert) or np.size(getattr(state, "season", 1)):
+        if (
+            not isinstance(expert, Seasonal)
+            or not self._shares(expert)
+            or np.size(getattr(state, "season", 1))
+        ):
             return state
         return state._replace(season=expert.season.init() if season is None else season)
 

@@ -15,8 +15,8 @@ from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.reluctant import Reluctant
-from klazy.learners.seasonal import Seasonal
 from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder
+from klazy.learners.seasonal import Seasonal
 from klazy.movement import L1Movement, L2Movement, Movement, SwitchFee, TVMovement
 from klazy.schedules import ScaleFree, Schedule
 from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
@@ -189,9 +189,11 @@ def auto(
 ) -> Leader:
     r"""Build a learner that tunes itself.
 
-    It follows one of 145 experts and changes over reluctantly (:class:`Leader`). The experts are :class:`Reluctant`: they
+    It follows one of 160 experts and changes over reluctantly (:class:`Leader`). Most are :class:`Reluctant`: they
     look back over 1, 2, 4, ..., 1024 rounds, and expect a new point to serve between a third of that time and 23 times as long;
-    two more look back over all rounds. Neither horizon, nor size of the costs, nor how fast they change need be known.
+    five more look back over all rounds (not for pinball costs). Twelve are :class:`Seasonal`: they look for a period, and stay
+    where they are as long as there is none (on sets of up to 64 dimensions; told demands or targets, ten). Neither horizon,
+    nor size of the costs, nor how fast they change need be known.
 
     *Proved:* what it costs more than any of its experts, on the page Ensembles. *Measured:* how near it comes to rules that
     were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee` has no such proof: the guard is off.
@@ -231,7 +233,9 @@ def auto(
     if family == Linear():
         family = None
     sums = []
-    if not isinstance(family, Pinball):  # whose sums have no kernel: the band of a stock would change in every round
+    if not isinstance(
+        family, Pinball
+    ):  # whose sums have no kernel: the band of a stock would change in every round
         sums = [Reluctant(domain, movement, None, horizon, family=family, start=start) for horizon in SUMS]
     smoothed = [
         Reluctant(domain, movement, window, ratio * window, family=family, start=start)
