@@ -1,7 +1,7 @@
 # make test: everything that must hold, in an environment made from nothing.  make docs: the site, as build/site/index.html.
 # make reproduce: the paper, as reproduction/report.html.
-# make bench: the speed table.  make ensembles, make reproduction-page, make studies: the tables of docs/ensembles.md,
-# docs/reproduction.md and docs/sweeps.md.
+# make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page: the tables of
+# docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,polytope,docs,dev]'
 	touch $@
 
-.PHONY: test lint types layers browser tests uncompiled docs torture reproduce reproduction-page bench ensembles studies clean
+.PHONY: test lint types layers browser tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean
 
 # The checks run beside each other. The tests print as they go, every other check when it ends.
 CHECKS := tests types lint layers uncompiled
@@ -82,6 +82,9 @@ bench: .venv/ready
 
 ensembles: .venv/ready
 	$(BIN)/python benchmarks/ensembles.py --write docs/ensembles.md
+
+arena-page: .venv/ready
+	$(BIN)/python benchmarks/arena.py --write docs/arena.md
 
 studies: .venv/ready
 	$(BIN)/python benchmarks/studies.py --write docs/sweeps.md
