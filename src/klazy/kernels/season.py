@@ -35,6 +35,7 @@ D = 0  # the dimension where it is a constant of the kernel, else 0
 WIDTH = 1  # numbers in a lane
 MOMENTS = 1  # of each coordinate: itself, and its square for demands
 SET_CODE = 0
+AHEAD = 0  # room for the moments of every lane
 
 
 def find_ring(season, d):
@@ -169,15 +170,27 @@ def forecast_mean(ring, n, period, count, ahead, out, d):
     rest = ahead % period
     last = find_sums(ring, n, d)
     first = find_sums(ring, n - count * period, d)
-    for i in range(MOMENTS * d):
-        out[i * WIDTH] = whole * (last[i] - first[i])
-    for back in range(1, count + 1):
-        end = find_sums(ring, n - back * period + rest, d)
-        begin = find_sums(ring, n - back * period, d)
+    if D > 0:
+        total = local(AHEAD)  # in registers
         for i in range(MOMENTS * d):
-            out[i * WIDTH] += end[i] - begin[i]
-    for i in range(MOMENTS * d):
-        out[i * WIDTH] /= count * ahead
+            total[i] = whole * (last[i] - first[i])
+        for back in range(1, count + 1):
+            end = find_sums(ring, n - back * period + rest, d)
+            begin = find_sums(ring, n - back * period, d)
+            for i in range(MOMENTS * d):
+                total[i] += end[i] - begin[i]
+        for i in range(MOMENTS * d):
+            out[i * WIDTH] = total[i] / (count * ahead)
+    else:
+        for i in range(MOMENTS * d):
+            out[i * WIDTH] = whole * (last[i] - first[i])
+        for back in range(1, count + 1):
+            end = find_sums(ring, n - back * period + rest, d)
+            begin = find_sums(ring, n - back * period, d)
+            for i in range(MOMENTS * d):
+                out[i * WIDTH] += end[i] - begin[i]
+        for i in range(MOMENTS * d):
+            out[i * WIDTH] /= count * ahead
 
 
 def plan(ring, n, period, count, is_new, value, rise, fall, out, v, d):
@@ -208,11 +221,23 @@ def foresee(ring, n, period, count, ahead, v, dim):
     d = D if D > 0 else dim
     t = n + 1 + (ahead - 1) % period
     share = 1.0 / count
-    for back in range(1, count + 1):
-        end = find_sums(ring, t - back * period, d)
-        begin = find_sums(ring, t - back * period - 1, d)
+    if D > 0:
+        total = local(D)  # in registers
         for i in range(d):
-            v[i] += share * (end[i] - begin[i])
+            total[i] = 0.0
+        for back in range(1, count + 1):
+            end = find_sums(ring, t - back * period, d)
+            begin = find_sums(ring, t - back * period - 1, d)
+            for i in range(d):
+                total[i] += end[i] - begin[i]
+        for i in range(d):
+            v[i] += share * total[i]
+    else:
+        for back in range(1, count + 1):
+            end = find_sums(ring, t - back * period, d)
+            begin = find_sums(ring, t - back * period - 1, d)
+            for i in range(d):
+                v[i] += share * (end[i] - begin[i])
 
 
 def limit(v, rise, fall, d):
