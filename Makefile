@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,polytope,postgres,serve,docs,dev]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,excel,polytope,postgres,serve,docs,dev]'
 	touch $@
 
 .PHONY: test lint types layers browser database tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean

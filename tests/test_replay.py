@@ -410,6 +410,8 @@ class TestAReplay:
             assert (one.name, one.parameters) == (other.name, other.parameters)
             assert one.cost == pytest.approx(other.cost, rel=1e-9)
             np.testing.assert_allclose(one.points, other.points, atol=1e-9)
+        assert report.optimum is not None
+        assert again.optimum is not None
         assert again.optimum.pieces == 3
         assert again.optimum.lower_bound <= report.optimum.lower_bound * (1.0 + 1e-12)
         assert (
@@ -503,6 +505,7 @@ def reproduce(report, score, rows, folder):
     """Tell the agent of a contender the rows of the second part, and compare what it paid."""
     report.agent(score.name).save(folder / "agent.json")
     agent = kl.Agent.load(folder / "agent.json")
+    decision = agent.decision
     for row in rows[report.rounds[0] :]:
         decision = agent.observe(dict(zip(report.source.columns, row.tolist(), strict=True)))
     assert (agent.hitting, agent.switching) == (score.hitting, score.switching)
@@ -552,6 +555,8 @@ class TestTheAnswer:
         sign = np.resize(np.repeat([1.0, -1.0], 18), 6000)[:, None]  # phases as long as a slack that is tried
         report = replay(sign + rng.normal(size=(6000, 5)), "ball", move_cost=1.0, unit="EUR")
         assert (judge(report), judge_laziness(report)) == ("saves", "helps")
+        assert report.best.name == "auto"
+        report = replace(report, scores=[score for score in report.scores if score.name != "auto"])
         lazy = report.best_of("lazy")
         assert lazy.parameters["k"] == 18
         saving = report.savings["fixed"]

@@ -163,9 +163,10 @@ class ConvexSet(Config, ABC):
         facts = f"In R^{self.dim}, diameter {self.diameter:.4g}"
         try:
             start = np.array2string(self.start, precision=4, threshold=8)
+            picture = self._picture()
         except ImportError:  # the projection's, which comes with an extra
             return arguments + make_paragraph(f"{facts}.")
-        return line_up(arguments, self._picture()) + make_paragraph(f"{facts}, start {start}.", "faint")
+        return line_up(arguments, picture) + make_paragraph(f"{facts}, start {start}.", "faint")
 
     def _picture(self) -> str:
         """The set in the plane, with its start."""

@@ -1,6 +1,7 @@
 """``replay`` and its report: what would have been saved, by whom, how surely, and the agent that does it from now on."""
 
 import json
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 SHOWN = 5  # contenders in the short table
+WIDTH = 120  # of printed sentences
 TOLERANCE = 1e-9  # by which a baseline's decision may leave the set, relative to it
 
 
@@ -375,8 +377,9 @@ class Report:
         return f"Report({self.source.title}, {second} of {first + second} rounds scored, best: {words.describe(self.best)})"
 
     def __str__(self) -> str:
+        answer = "\n".join(textwrap.fill(line, WIDTH) for line in self.answer.splitlines())
         rows = words.write_table(self, SHOWN)
-        return f"{self.answer}\n\n{words.write_plainly(rows)}"
+        return f"{answer}\n\n{words.write_plainly(rows)}"
 
     def _repr_html_(self) -> str:
         from klazy.studies.replay.page import make_summary
