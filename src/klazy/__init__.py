@@ -30,7 +30,7 @@ if _TYPE_CHECKING:
     from klazy.studies.sweep import load_sweep as load_sweep
     from klazy.studies.sweep import sweep as sweep
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # What a module exports, this package exports too: a new learner is named in learners/__init__.py alone.
 __all__ = [
