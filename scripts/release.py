@@ -1,7 +1,7 @@
 """Prepare a release: where the repository is, the tag, and the recipe for conda-forge.
 
-``fill OWNER/NAME`` puts the repository's address in every place; ``check`` compares versions and addresses, and with ``--tag`` and
-``--repository`` holds them to those; ``recipe`` writes version and digest of the sdist in dist/ into recipe/recipe.yaml.
+``fill OWNER/NAME`` puts the repository's address in every place. ``check`` compares versions and addresses; ``--tag`` and
+``--repository`` hold them to those. ``recipe`` writes version and digest of the sdist in dist/ into recipe/recipe.yaml.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Try an installed klazy as a user would: its version, a replay of a shipped trace, ``klazy doctor``, ``klazy warm``, an agent in a store.
+"""Try an installed klazy as a user would: version, replay of a shipped trace, doctor, warm kernels, an agent in a store.
 
-Run it with the Python of the environment in which klazy is installed. It needs the extra ``cli`` and nothing of this checkout, works in a
-folder of its own, and keeps kernels there. Exit status 0 means that all of it worked.
+Run it with the Python of the environment in which klazy is installed. It needs the extra ``cli`` and nothing of this checkout,
+works in a folder of its own, and keeps kernels there. Exit status 0 means that all of it worked.
 """
 
 import json

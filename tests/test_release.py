@@ -1,10 +1,13 @@
 """What a release is made of: metadata, addresses, workflows and the recipe, as far as they can be checked without a network."""
 
 import importlib
+import json
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from check_jsonschema.cli import main as check_schema
 from ruamel.yaml import YAML
 
 import klazy as kl
+from klazy.base import install
 from klazy.datasets import SOURCES
 
 ROOT = Path(__file__).parents[1]
@@ -122,3 +126,50 @@ def test_the_release_script_runs():
     assert (
         done.stderr == f"The tag is v9, and the package's version {kl.__version__}; tag v{kl.__version__}.\n"
     )
+
+
+class Installed(PathDistribution):
+    """A distribution with nothing but what its installer noted."""
+
+    def __init__(self, origin):
+        self.origin = origin
+
+    def read_text(self, filename):
+        return self.origin and json.dumps(self.origin)
+
+
+ORIGINS = [
+    (None, "pip install 'klazy[cli]'"),
+    (
+        {"url": "file:///home/me/my%20klazy", "dir_info": {"editable": True}},
+        "pip install --editable '/home/me/my klazy[cli]'",
+    ),
+    ({"url": "file:///home/me/klazy", "dir_info": {}}, "pip install '/home/me/klazy[cli]'"),
+    (
+        {"url": "https://example.org/it", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+        "pip install 'klazy[cli] @ git+https://example.org/it@abc'",
+    ),
+    (
+        {"url": "file:///tmp/klazy-0.2.0-py3-none-any.whl", "archive_info": {}},
+        "pip install 'klazy[cli] @ file:///tmp/klazy-0.2.0-py3-none-any.whl'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("origin", "command"), ORIGINS)
+def test_the_advice_names_where_this_klazy_came_from(origin, command, monkeypatch):
+    found = install.read_origin(Installed(origin))
+    monkeypatch.setattr(install, "find_origin", lambda: found)
+    assert install.advise_install("cli") == command
+    assert shlex.split(command)[-1].partition("[")[2].startswith("cli]")
+
+
+def test_every_message_that_advises_an_install_asks_the_one_function():
+    """What is not klazy's own extra, such as ray, is named as it is."""
+    found = []
+    for file in (ROOT / "src").rglob("*.py"):
+        if file.name != "install.py" and re.search(
+            r"pip install[^\n]*klazy", file.read_text(encoding="utf-8")
+        ):
+            found.append(file.name)
+    assert found == []

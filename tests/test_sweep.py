@@ -695,7 +695,7 @@ class TestElsewhere:
             ),
             (
                 {"backend": "ray"},
-                "sweep needs ray installed for this backend, got backend=ray; pip install 'ray'.",
+                "sweep needs ray installed for this backend, got backend=ray; pip install ray.",
             ),
             ({"jobs": 0}, "sweep needs jobs >= 1, got jobs=0; leave it out for all cores."),
         ],

@@ -74,9 +74,9 @@ def __getattr__(name: str) -> _Any:
             return import_module("klazy.studies.arena")
         return getattr(import_module("klazy.studies.sweep"), name)
     except ModuleNotFoundError as missing:
-        raise ImportError(
-            f"{name} needs {missing.name}, which is not installed; pip install 'klazy[cli]'."
-        ) from missing
+        from klazy.base.install import make_missing
+
+        raise make_missing(name, missing.name, "cli") from missing
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,7 @@ from threading import Thread
 from typing import Any, cast
 
 from klazy.base.checks import refusal
+from klazy.base.install import advise_install
 
 BACKENDS = ("local", "dask", "ray", "spark")
 LOST = "the process that played it ended, was killed or ran out of memory"
@@ -127,7 +128,7 @@ def _connect_dask(address: str | None) -> Iterator[dict[str, Any]]:
     try:
         from dask.distributed import Client
     except ImportError as missing:
-        raise _missing_package("dask", "klazy[cluster]") from missing
+        raise _missing_package("dask", advise_install("cluster")) from missing
     if address is None:
         raise refusal(
             "sweep", "the scheduler's address for dask", "address", address, "write --address tcp://host:8786"
@@ -173,7 +174,7 @@ def _connect_ray(address: str | None) -> Iterator[dict[str, Any]]:
         ray = import_module("ray")
         joining = import_module("ray.util.joblib")
     except ImportError as missing:
-        raise _missing_package("ray", "ray") from missing
+        raise _missing_package("ray", "pip install ray") from missing
     joining.register_ray()
     with ray.init(address=address, ignore_reinit_error=True, log_to_driver=False):
         yield {"backend": "ray"}
@@ -185,7 +186,7 @@ def _connect_spark(address: str | None) -> Iterator[dict[str, Any]]:
         joining = import_module("joblibspark")
         sql = import_module("pyspark.sql")
     except ImportError as missing:
-        raise _missing_package("spark", "joblibspark pyspark") from missing
+        raise _missing_package("spark", "pip install joblibspark pyspark") from missing
     joining.register_spark()
     session = sql.SparkSession.builder.appName("klazy")
     if address is not None:
@@ -194,7 +195,5 @@ def _connect_spark(address: str | None) -> Iterator[dict[str, Any]]:
         yield {"backend": "spark"}
 
 
-def _missing_package(backend: str, package: str) -> Exception:
-    return refusal(
-        "sweep", f"{backend} installed for this backend", "backend", backend, f"pip install '{package}'"
-    )
+def _missing_package(backend: str, command: str) -> Exception:
+    return refusal("sweep", f"{backend} installed for this backend", "backend", backend, command)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from klazy.base.install import make_missing
 from klazy.live.records import HINTED, ROUND
 from klazy.live.store import Listed, Store
 
@@ -16,9 +17,7 @@ def read_history(store: Store, agent: Listed, last: int | None = None) -> "polar
     try:
         import polars as pl
     except ImportError as missing:
-        raise ImportError(
-            "history needs polars, which is not installed; pip install 'klazy[cli]'."
-        ) from missing
+        raise make_missing("history", "polars", "cli") from missing
     numbers = pl.List(pl.Float64)
     schema: dict[str, Any] = {
         "t": pl.Int64,
