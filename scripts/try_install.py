@@ -45,7 +45,9 @@ def main() -> None:
             call(*klazy, "replay", "delays.csv", "--domain", "simplex", "--move-cost", "10", "--json")
         )
         print("replay:", ", ".join(list(replayed)[:6]))
-        warmed = json.loads(call(*klazy, "warm", "--json"))
+        warmed = json.loads(
+            call(*klazy, "warm", "--learner", "KLazyGD", "--domain", "simplex", "--dim", "3", "--json")
+        )
         print("warm:", len(warmed["warmed"]), "kinds,", warmed["kernels"], "kernels")
         found = json.loads(call(*klazy, "doctor", "--json"))
         assert found["cache"]["kernels"] >= warmed["kernels"] > 0

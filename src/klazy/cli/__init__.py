@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import klazy
-from klazy.cli import agents, arena, live, replay, reproduce, sweep
+from klazy.cli import agents, arena, doctor, live, replay, reproduce, sweep, warm
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,6 +26,8 @@ app.command("backup", short_help="Copy a store while its agents go on.")(agents.
 app.command("migrate", short_help="Bring an agent of an older klazy into a store.")(agents.migrate)
 app.add_typer(sweep.app, name="sweep", short_help="Play a study of many runs, here or on a cluster.")
 app.command("arena", short_help="Rank all learners, and yours, over a suite of games.")(arena.arena)
+app.command("doctor", short_help="Say what is installed, missing, and where kernels are kept.")(doctor.doctor)
+app.command("warm", short_help="Compile kernels before somebody waits for them.")(warm.warm)
 
 
 def _print_version(wanted: bool) -> None:
