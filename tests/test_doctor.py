@@ -10,7 +10,8 @@ import pytest
 
 import klazy as kl
 from command import call_klazy
-from klazy.cli import doctor
+from klazy.cli import doctor, warm
+from klazy.kernels.layout import find_missing_part
 
 WARM = ["warm", "--learner", "KLazyGD", "--domain", "simplex", "--dim", "5", "--json"]
 
@@ -107,7 +108,7 @@ def test_the_doctor_tells_what_is_missing_from_what_is_of_another_version(tmp_pa
     [
         (["none.json"], "warm needs the file of an agent, got agent=none.json; name a file that"),
         (["--learner", "Best"], "warm needs learner to be one of 'KLazyGD', 'GD', 'LazyGD', 'auto'"),
-        (["--domain", "torus"], "warm needs domain to be one of 'simplex', 'box', 'ball', 'l1-ball'"),
+        (["--domain", "torus"], "warm needs domain to be one of 'simplex', 'box', 'ball'"),
     ],
 )
 def test_warm_refuses_what_it_does_not_know(arguments, message, tmp_path):
@@ -135,3 +136,11 @@ def test_a_gpu_is_named_as_its_driver_names_it(tmp_path, monkeypatch):
     assert doctor._list_gpus() == [{"name": "Some GPU, with a comma", "memory_mib": "4096"}]
     driver.write_text("#!/bin/sh\nexit 9\n")
     assert doctor._list_gpus() == []
+
+
+@pytest.mark.parametrize("kind", warm.DOMAINS)
+@pytest.mark.parametrize("learner", warm.LEARNERS)
+def test_all_that_warm_offers_has_kernels(learner, kind):
+    made = warm.LEARNERS[learner](warm.DOMAINS[kind](5))
+    assert made.domain.dim == 5
+    assert find_missing_part(made) is None

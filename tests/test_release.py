@@ -1,7 +1,9 @@
 """What a release is made of: metadata, addresses, workflows and the recipe, as far as they can be checked without a network."""
 
+import errno
 import importlib
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -9,13 +11,14 @@ import sys
 import tomllib
 from importlib.metadata import PathDistribution
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from check_jsonschema.cli import main as check_schema
 from ruamel.yaml import YAML
 
 import klazy as kl
-from klazy.base import install
+from klazy.base import files, install
 from klazy.datasets import SOURCES
 
 ROOT = Path(__file__).parents[1]
@@ -173,3 +176,35 @@ def test_every_message_that_advises_an_install_asks_the_one_function():
         ):
             found.append(file.name)
     assert found == []
+
+
+class RangeLocks:
+    """Windows' locks of ranges of bytes, for one process: whoever has the byte has it until the file is closed."""
+
+    LK_NBLCK = 2
+
+    def __init__(self):
+        self.held = {}
+
+    def locking(self, descriptor, how, size):
+        key = (os.fstat(descriptor).st_ino, os.lseek(descriptor, 0, os.SEEK_CUR), size, how)
+        owner = self.held.setdefault(key, descriptor)
+        if owner != descriptor:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def test_locks_of_windows_keep_others_out_and_the_content_readable(tmp_path, monkeypatch):
+    locks = RangeLocks()
+    monkeypatch.setitem(sys.modules, "msvcrt", locks)
+    monkeypatch.setattr(files, "_lock_by_file", files._lock_by_range)
+    path = tmp_path / "journal"
+    path.write_bytes(b"content")
+    with files.lock_file(path, wait=False) as first:
+        with pytest.raises(BlockingIOError):
+            files.lock_file(path, wait=False)
+        assert first.read() == b"content"
+        freed = Timer(0.15, locks.held.clear)
+        freed.start()
+        files.lock_file(path, wait=True).close()
+        assert freed.finished.is_set()
+    assert path.read_bytes() == b"content"

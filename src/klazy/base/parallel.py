@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ LOST = "the process that played it ended, was killed or ran out of memory"
 _WAVE = 4  # calls per worker at a time, for a cluster that gives its answers back all at once
 _SECONDS = 30  # to wait for a cluster
 _GLANCE = 0.2  # seconds between two looks of a worker whether its driver is still there
+_KILL = getattr(
+    signal, "SIGKILL", signal.SIGTERM
+)  # the latter is the same where there is no SIGKILL: on Windows
 _LEAST = 8  # workers that a cluster is taken to have: others may come, and a single one joblib would not use
 
 
@@ -75,11 +79,11 @@ def map_unordered(function: Callable[[Any], Any], items: Sequence[Any]) -> Itera
 def end_at_signals() -> None:
     """From now on end this process and its workers at once at Ctrl-C or SIGTERM, even in the middle of compiled code.
 
-    Python runs handlers of signals between two lines of Python only. It writes their numbers to a pipe at once, though.
+    Python runs handlers of signals between two lines of Python only. It writes their numbers to a socket at once, though.
     """
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    signal.set_wakeup_fd(tell)
+    told, tell = socket.socketpair()  # Windows takes these, too
+    tell.setblocking(False)
+    signal.set_wakeup_fd(tell.detach())
     signal.signal(signal.SIGTERM, _leave_to_thread)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored, as after nohup
         signal.signal(signal.SIGINT, _leave_to_thread)
@@ -90,11 +94,11 @@ def _leave_to_thread(*_: object) -> None:
     """What is to be done at a signal, :func:`_end_when_told` does."""
 
 
-def _end_when_told(told: int) -> None:
-    (number,) = os.read(told, 1)
+def _end_when_told(told: socket.socket) -> None:
+    (number,) = told.recv(1)
     for child in multiprocessing.active_children():
         if child.pid is not None:
-            os.kill(child.pid, signal.SIGKILL)  # joblib's have no method for it
+            os.kill(child.pid, _KILL)  # joblib's have no method for it
     os._exit(128 + number)
 
 

@@ -21,9 +21,8 @@ LEARNERS: dict[str, Callable[[Any], Any]] = {
 }
 DOMAINS: dict[str, Callable[[int], Any]] = {
     "simplex": kl.Simplex,
-    "box": lambda dim: kl.Box(0.0, 1.0, dim=dim),
+    "box": lambda dim: kl.Box(np.zeros(dim), np.ones(dim)),
     "ball": kl.L2Ball,
-    "l1-ball": kl.L1Ball,
 }
 COMMON = (["KLazyGD", "auto"], ["simplex", "box"])
 MANY = 9  # from nine coordinates on, one kernel serves all dimensions
