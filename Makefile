@@ -1,7 +1,7 @@
 # make test: everything that must hold, in an environment made from nothing.  make docs: the site, as build/site/index.html.
 # make reproduce: the paper, as reproduction/report.html.
-# make bench: the speed table.  make ensembles, make reproduction-page, make studies: the tables of docs/ensembles.md,
-# docs/reproduction.md and docs/sweeps.md.
+# make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page: the tables of
+# docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
@@ -11,10 +11,10 @@ export PYTHONDONTWRITEBYTECODE :=
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,polytope,docs,dev]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,polytope,postgres,serve,docs,dev]'
 	touch $@
 
-.PHONY: test lint types layers browser tests uncompiled docs torture reproduce reproduction-page bench ensembles studies clean
+.PHONY: test lint types layers browser database tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean
 
 # The checks run beside each other. The tests print as they go, every other check when it ends.
 CHECKS := tests types lint layers uncompiled
@@ -45,19 +45,24 @@ browser:
 	@command -v chromium >/dev/null || \
 	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 
+# Stores are tested in a real PostgreSQL, too; tests start their own, in a temporary folder.
+database: browser  # one after the other: apt lets one in at a time
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || \
+	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
+
 # The whole suite with compiled kernels, in one process more than CI has cores, for some tests wait. The + lets its output through at once.
-tests: .venv/ready browser docs/node_modules
+tests: .venv/ready browser database docs/node_modules
 	+$(BIN)/pytest -q -n 3 --dist loadgroup --durations=12
 
 # What exercises kernels once more, as plain Python: compilation is off.
-KERNELS := tests/test_kernels.py tests/test_agent.py tests/test_ensembles.py tests/test_batch.py tests/torture/test_torture_limits.py
+KERNELS := tests/test_kernels.py tests/test_seasonal.py tests/test_agent.py tests/test_ensembles.py tests/test_batch.py tests/test_fleet.py::TestInMemory tests/torture/test_torture_limits.py
 uncompiled: .venv/ready
 	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(KERNELS)
 
 # Hours of hostile input, kills and damage to files, and the table of docs/reliability.md; `make test` runs a sample of each.
 # SHARE=0.1 runs a tenth.
 SHARE := 1
-torture: .venv/ready
+torture: .venv/ready database
 	KLAZY_TORTURE=$(SHARE) $(BIN)/pytest -q -n auto --dist worksteal tests/torture
 	$(BIN)/python benchmarks/reliability.py --write docs/reliability.md
 
@@ -82,6 +87,9 @@ bench: .venv/ready
 
 ensembles: .venv/ready
 	$(BIN)/python benchmarks/ensembles.py --write docs/ensembles.md
+
+arena-page: .venv/ready
+	$(BIN)/python benchmarks/arena.py --write docs/arena.md
 
 studies: .venv/ready
 	$(BIN)/python benchmarks/studies.py --write docs/sweeps.md

@@ -10,6 +10,10 @@ from hypothesis import HealthCheck, settings
 import klazy
 from klazy.kernels.layout import constant_dim
 
+os.environ.setdefault(
+    "NUMBA_ENABLE_CUDASIM", "1"
+)  # before Numba is loaded: runs on a GPU are tested without one
+
 slow_ok = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, max_examples=25, suppress_health_check=slow_ok

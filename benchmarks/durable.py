@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ BURST = {"memory": 20_000, "batch": 20_000, "always": 100}  # rounds: tens to hu
 GUARDS = kl.Guards(per_round=0.05, movement=kl.L1Movement())
 LEARNER = kl.KLazyGD(kl.L2Ball(D), kl.Sqrt(60), 65)
 HISTORY = 1_000_000  # rounds before an agent is opened
+FLEET = 100_000  # agents in memory
+CALLS = 20  # of a fleet, while the loop over its agents goes round once
+STORED = 300  # and in a store, where each agent of the loop has its file open
 
 Contender = Callable[[int], float]
 
@@ -177,8 +181,52 @@ def opening(rounds: int = HISTORY, repeats: int = 9) -> str:
     return f"Opening an agent after {rounds:,} rounds takes {1e3 * more:.1f} ms more than after none; {size:.0f} bytes a round."
 
 
+def fleets(count: int = FLEET, repeats: int = 9) -> str:
+    """How much faster a fleet plays than a loop over its agents, in memory and in a store."""
+    rng = np.random.default_rng(0)
+    g = rng.normal(size=(count, D))
+    fleet = kl.Fleet(LEARNER, count)
+    agents = [kl.Agent(LEARNER) for _ in range(count)]
+    ratios: list[float] = []
+    rates: list[float] = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            fleet.update(g)
+        middle = time.perf_counter()
+        for agent, row in zip(agents, g, strict=True):
+            agent.update(row)
+        end = time.perf_counter()
+        ratios.append((end - middle) * CALLS / (middle - start))
+        rates.append(count * CALLS / (middle - start))
+    factor = statistics.median(ratios)
+    rate = statistics.median(rates)
+    words = f"A fleet of {count:,} agents in memory plays {rate:,.0f} rounds a second, {factor:.0f} times as many as a loop"
+    return f"{words}; in a store {_stored_fleet(g[:STORED]):.1f} times as many, with {STORED:,} agents and sync='batch'."
+
+
+def _stored_fleet(g: np.ndarray, calls: int = 5) -> float:
+    """The same in one SQLite file, the agents of the loop one after the other."""
+    names = [str(i) for i in range(len(g))]
+    ratios = []
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name, ExitStack() as opened:
+        fleet = opened.enter_context(kl.Fleet.open(Path(name) / "fleet.db", LEARNER, names, sync="batch"))
+        agents = []
+        for each in names:
+            agent = kl.Agent.open(Path(name) / "loop.db", LEARNER, name=each, sync="batch")
+            agents.append(opened.enter_context(agent))
+        for _ in range(calls):
+            start = time.perf_counter()
+            fleet.update(g)
+            middle = time.perf_counter()
+            for agent, row in zip(agents, g, strict=True):
+                agent.update(row)
+            ratios.append((time.perf_counter() - middle) / (middle - start))
+    return statistics.median(ratios)
+
+
 def main() -> None:
-    """Print the table and how long opening takes."""
+    """Print the table, how long opening takes, and what a fleet gains."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -192,6 +240,8 @@ def main() -> None:
     print("\n".join(updates(against=given.against)))
     print()
     print(opening(given.rounds))
+    print()
+    print(fleets())
 
 
 if __name__ == "__main__":

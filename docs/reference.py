@@ -20,6 +20,7 @@ PARTS = {  # a page each: its title, and the module whose names it has
     "movement": ("What moving costs", "movement"),
     "schedules": ("Schedules of sigma", "schedules"),
     "live": ("Live agents", "live"),
+    "serve": ("Talking to a service", "serve"),
     "hindsight": ("Hindsight", "hindsight"),
     "lookahead": ("Baselines that look ahead", "hindsight.lookahead"),
     "theory": ("Theory", "theory"),

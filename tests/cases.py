@@ -212,6 +212,9 @@ THUMBS: dict[str, Maker] = {
 }
 UNCOMPILED: dict[str, Maker] = {
     **RELUCTANT,
+    "Seasonal": lambda domain, sigma, **options: kl.Seasonal(
+        domain, movement_for(domain), None, 2, period=3, **options
+    ),
     **THUMBS,
     "nested SAder": _nested,
     "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
@@ -284,6 +287,7 @@ FAMILIES = examples_of(
     kl.Family,
     [
         kl.Linear(),
+        kl.Rewards(),
         kl.Quadratic(),
         kl.Quadratic(2.5),
         kl.Pinball(),

@@ -19,7 +19,7 @@ import numpy as np
 
 import klazy as kl
 from cases import flattened, gradients
-from klazy.live import kept
+from klazy.live import kept, keptfleet
 
 LEARNER = kl.KLazyGD(kl.Simplex(2), 2.0, 4)
 GUARDS = kl.Guards(G=2.0, above="clip", per_round=0.2, total=400.0, hold=2, movement=kl.L1Movement(0.7))
@@ -106,7 +106,7 @@ class Nursery:
     def __init__(self, file, snapshots=5):
         kept.SNAPSHOT_ROUNDS = snapshots
         warnings.simplefilter("ignore")
-        self.file = Path(file)
+        self.file = file
         self.twin = kl.Agent(LEARNER, engine="step", guards=GUARDS)
 
     def child(self, prepare, rounds=10**9, sync="always"):
@@ -157,6 +157,48 @@ def killed_at_random(file, lives=200, seed=0):
         os.kill(process, signal.SIGKILL)
         assert os.WTERMSIG(nursery.bury(process, reader, first)) == signal.SIGKILL
     print(json.dumps({"lives": lives, "rounds": nursery.twin.t - 1}))
+
+
+def killed_fleets(place, lives=50, seed=0):
+    """Kill processes that play a fleet: what it was told is there, of all agents or of none."""
+    warnings.simplefilter("ignore")
+    keptfleet.SNAPSHOT_CALLS = 3
+    learner = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
+    g = gradients(1, 40, 5)
+    twin = kl.Fleet(learner, 4)
+    rng = random.Random(seed)
+    for life in range(lives):
+        reader, writer = os.pipe()
+        if (process := os.fork()) == 0:
+            try:
+                fleet = kl.Fleet.open(place, learner, 4, sync="batch" if life % 2 else "always")
+                while True:
+                    t = int(fleet.t[0])
+                    fleet.update(g[t % 10 : t % 10 + 4], id=t)
+                    os.write(writer, b"x")
+            finally:
+                os._exit(1)
+        os.close(writer)
+        if life % 4:
+            select.select([reader], [], [])
+        time.sleep(rng.uniform(0.0, 0.02))
+        os.kill(process, signal.SIGKILL)
+        _, status = os.waitpid(process, 0)
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        taken = 0
+        while data := os.read(reader, 2**16):
+            taken += len(data)
+        os.close(reader)
+        first = int(twin.t[0])
+        with kl.Fleet.open(place, learner, 4) as fleet:
+            now = set(fleet.t.tolist())
+            assert now <= {first + taken, first + taken + 1}
+            assert len(now) == 1
+            while twin.t[0] < fleet.t[0]:
+                t = int(twin.t[0])
+                twin.update(g[t % 10 : t % 10 + 4])
+            assert fleet.x.tobytes() == twin.x.tobytes()
+    print(json.dumps({"lives": lives, "calls": int(twin.t[0]) - 1}))
 
 
 def killed_at_calls(folder, rounds=6, step=1):

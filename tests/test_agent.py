@@ -227,7 +227,14 @@ def test_tasks_share_an_agent():
 
 # Their steps use BLAS or NumPy's exp, whose last bits depend on the CPU.
 ROUNDED_BY_THE_CPU = {"Patient", "MemoryGD-Clip(kappa=0.8)", "MemoryGD-Event(kappa=1.5)", "nested SAder"}
-ROUNDED_BY_THE_CPU |= {"StronglyAdaptive", "Leader of ensembles", "Reluctant", "Reluctant sum", *ENSEMBLES}
+ROUNDED_BY_THE_CPU |= {
+    "StronglyAdaptive",
+    "Leader of ensembles",
+    "Reluctant",
+    "Reluctant sum",
+    "Seasonal",
+    *ENSEMBLES,
+}
 
 
 def hash_steps():

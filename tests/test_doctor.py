@@ -81,6 +81,8 @@ REQUIRED = [
     'no-such-either>=1; extra == "cluster"',
     'scipy<1; extra == "polytope"',
     'no-such-tool; extra == "dev"',
+    'no-such-system; sys_platform == "plan9" and extra == "cli"',
+    'rich>=1; python_version >= "3.11" and extra == "cli"',
 ]
 
 

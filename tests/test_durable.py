@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pickle
+import pwd
 import re
 import shutil
 import sqlite3
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,9 +30,11 @@ from klazy.base.checks import Refused
 from klazy.kernels.layout import find_missing_part
 from klazy.live import kept, state
 from klazy.live.checking import check_store
+from klazy.live.opening import revive_agent
 from klazy.live.records import KNOWN, seal_row
 from klazy.live.schema import AGENT_SHIFT, VERSION
-from klazy.live.store import PAGE_BYTES, Store
+from klazy.live.sqlite import PAGE_BYTES
+from klazy.live.store import Store
 from nursery import (
     GRADIENTS,
     GUARDS,
@@ -50,15 +54,10 @@ OLD_FOLDER = (
 )  # seven rounds of an older klazy, killed after the seventh
 
 
-@pytest.fixture
-def file(tmp_path):
-    return tmp_path / "decisions.db"
-
-
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch):
     """Only a loss of power can tell whether a commit was forced to disk; tests/torture counts the calls that do it."""
-    monkeypatch.setattr("klazy.live.store.SYNCS", {"always": "OFF", "batch": "OFF"})
+    monkeypatch.setattr("klazy.live.sqlite.SYNCS", {"always": "OFF", "batch": "OFF"})
 
 
 def store_of(agent):
@@ -154,8 +153,8 @@ class TestIds:
                 assert np.array_equal(agent.update([np.nan, 0.0], id=t), first[t])  # whatever comes with it
             assert seen(agent) == now
 
-    def test_agents_do_not_share_ids(self, file):
-        with open_step(file, name="a") as a, open_step(file, name="b") as b:
+    def test_agents_do_not_share_ids(self, place):
+        with open_step(place, name="a") as a, open_step(place, name="b") as b:
             for agent in (a, b, a, b):
                 agent.update(GRADIENTS[0], id="monday")
             assert (a.t, b.t) == (2, 2)
@@ -172,8 +171,8 @@ class TestIds:
 class TestSeveralProcesses:
     """Two connections stand for two processes: SQLite treats them alike, and tests/torture has real ones."""
 
-    def test_the_loser_of_a_race_takes_over_what_happened_and_is_told(self, file):
-        with open_step(file) as one, open_step(file) as other:
+    def test_the_loser_of_a_race_takes_over_what_happened_and_is_told(self, place):
+        with open_step(place) as one, open_step(place) as other:
             one.update(GRADIENTS[0])
             now = seen(one)
             with pytest.raises(kl.Overtaken, match="round t=1 of 'agent' was ended by another process; play"):
@@ -184,23 +183,23 @@ class TestSeveralProcesses:
             assert seen(one) == seen(other)
             assert one.t == 3
 
-    def test_or_tries_again(self, file):
+    def test_or_tries_again(self, place):
         straight = kl.Agent(LEARNER, engine="step")
-        with open_step(file) as one, open_step(file) as other:
+        with open_step(place) as one, open_step(place) as other:
             for t in range(9):
                 (one, other)[t % 2].update(GRADIENTS[t], retry=True)
                 straight.update(GRADIENTS[t])
             one.refresh()
             assert seen(one) == seen(straight)
 
-    def test_an_id_that_another_process_took_is_answered(self, file):
-        with open_step(file) as one, open_step(file) as other:
+    def test_an_id_that_another_process_took_is_answered(self, place):
+        with open_step(place) as one, open_step(place) as other:
             x = one.update(GRADIENTS[0], id="monday")
             assert np.array_equal(other.update(GRADIENTS[1], id="monday"), x)
             assert seen(one) == seen(other)
 
-    def test_freezes_and_guards_of_another_process_count(self, file):
-        with open_step(file, guards=kl.Guards()) as one, open_step(file) as other:
+    def test_freezes_and_guards_of_another_process_count(self, place):
+        with open_step(place, guards=kl.Guards()) as one, open_step(place) as other:
             one.freeze("storm")
             x = one.x
             with pytest.raises(kl.Overtaken):
@@ -209,18 +208,32 @@ class TestSeveralProcesses:
             other.freeze()  # as it is
             one.resume()
             tighter = kl.Guards(per_round=0.01)
-            with open_step(file, guards=tighter) as third:
+            with open_step(place, guards=tighter) as third:
                 assert third.guards == tighter.fit(LEARNER)
             other.refresh()
             assert other.guards == tighter.fit(LEARNER)
 
-    def test_what_was_pruned_meanwhile_is_taken_from_a_snapshot(self, file, monkeypatch):
+    def test_what_was_pruned_meanwhile_is_taken_from_a_snapshot(self, place, monkeypatch):
         monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 5)
-        with open_step(file) as late, open_step(file, keep=3) as agent:
+        with open_step(place) as late, open_step(place, keep=3) as agent:
             for t in range(30):
                 agent.update(GRADIENTS[t])
             late.refresh()
             assert seen(late) == seen(agent)
+
+    def test_one_that_is_late_by_a_whole_pruning_is_told(self, place, monkeypatch):
+        """The key of its round is free again, and must not be taken."""
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 5)
+        with open_step(place) as late, open_step(place, keep=3) as agent:
+            late.update(GRADIENTS[0])
+            agent.refresh()
+            for t in range(1, 30):
+                agent.update(GRADIENTS[t])
+            with pytest.raises(kl.Overtaken):
+                late.update(GRADIENTS[0])
+            assert seen(late) == seen(agent)
+            assert late.t == 31
+        assert find_faults(place) == []
 
     def test_processes_take_turns(self, file):
         script = f"""
@@ -240,7 +253,7 @@ with nursery.open_step({str(file)!r}, sync="batch") as agent:
         assert find_faults(file) == []
 
     def test_one_for_itself_lets_nobody_else_in(self, file, monkeypatch):
-        monkeypatch.setattr("klazy.live.store.PATIENCE", 0.01)
+        monkeypatch.setattr("klazy.live.database.PATIENCE", 0.01)
         with open_step(file, shared=False) as agent:
             agent.update(GRADIENTS[0])
             with pytest.raises(
@@ -267,8 +280,8 @@ with nursery.open_step({str(file)!r}, sync="batch") as agent:
 
 
 class TestOneProcess:
-    def test_a_closed_agent_takes_no_rounds(self, file):
-        with open_step(file, guards=kl.Guards()) as agent:
+    def test_a_closed_agent_takes_no_rounds(self, place):
+        with open_step(place, guards=kl.Guards()) as agent:
             agent.update(np.ones(2))
         agent.close()
         before = seen(agent)
@@ -391,11 +404,11 @@ os.kill(os.getpid(), 9)
         with kl.Agent.open(file) as agent:
             assert agent.t == 2
 
-    def test_an_interrupted_round_is_found_in_the_store(self, file, monkeypatch):
+    def test_an_interrupted_round_is_found_in_the_store(self, place, monkeypatch):
         def interrupt(*_):
             raise KeyboardInterrupt
 
-        with open_step(file) as agent:
+        with open_step(place) as agent:
             play(agent, 1, GRADIENTS[0])
             with monkeypatch.context() as patched:
                 patched.setattr(state.Live, "show", interrupt)
@@ -407,7 +420,7 @@ os.kill(os.getpid(), 9)
 
     @pytest.mark.parametrize("guards", [None, GUARDS], ids=["free", "guarded"])
     def test_a_round_that_is_interrupted_while_it_is_shown_is_not_taken_twice(
-        self, file, monkeypatch, guards
+        self, place, monkeypatch, guards
     ):
         real = state.Live.show
 
@@ -415,7 +428,7 @@ os.kill(os.getpid(), 9)
             real(live, outcome)
             raise KeyboardInterrupt
 
-        with open_step(file, guards=guards) as agent:
+        with open_step(place, guards=guards) as agent:
             play(agent, 1, GRADIENTS[0])
             with monkeypatch.context() as patched:
                 patched.setattr(state.Live, "show", interrupt)
@@ -447,9 +460,9 @@ class TestFaults:
         with open_step(file) as agent:
             for t in range(1, 6):
                 play(agent, t, GRADIENTS[t - 1])
-            connection = store_of(agent)._connection
-            (pages,) = connection.execute("PRAGMA page_count").fetchone()
-            connection.execute(f"PRAGMA max_page_count = {pages}")
+            ask = store_of(agent).database.ask
+            ((pages,),) = ask("PRAGMA page_count")
+            ask(f"PRAGMA max_page_count = {pages}")
             taken = 5
             refused = None
             while refused is None:
@@ -461,24 +474,46 @@ class TestFaults:
             assert "Agent.open needs a database that it can read and write, got" in refused
             assert refused.endswith("database or disk is full.")
             assert agent.t == taken + 1
-            connection.execute("PRAGMA max_page_count = 1000000")
+            ask("PRAGMA max_page_count = 1000000")
             play(agent, taken + 1, GRADIENTS[taken % 40])
         assert find_faults(file) == []
 
-    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-    def test_a_file_that_cannot_be_written(self, file):
-        in_store(file, 3)
-        file.chmod(0o444)
-        with pytest.raises(ValueError, match=r"Agent.open needs a database that it can read and write"):
-            open_step(file).update(GRADIENTS[0])
+    def test_a_file_that_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:  # not pytest's, where only its own user may go
+            file = in_store(Path(folder) / "decisions.db", 3)
+            data = file.read_bytes()
+            file.chmod(0o444)
+            Path(folder).chmod(0o555)
+            user = os.geteuid() or pwd.getpwnam("nobody").pw_uid  # root may write everywhere
+            process = os.fork()
+            if process == 0:
+                try:
+                    os.setuid(user)
+                    os._exit(self.count_refusals(file))
+                finally:
+                    os._exit(1)
+            _, status = os.waitpid(process, 0)
+            assert os.waitstatus_to_exitcode(status) == 2
+            assert file.read_bytes() == data
 
-    def test_a_clock_that_jumps_changes_nothing_but_times(self, file, monkeypatch):
+    def count_refusals(self, file):
+        """How often a file was refused that may only be read."""
+        refused = 0
+        for use in (lambda: open_step(file), lambda: open_step(file).update(GRADIENTS[0])):
+            try:
+                use()
+            except Refused as told:
+                refused += "Agent.open needs a database that it can read and write, got path=" in str(told)
+        with kl.Agent.open(file, read_only=True) as agent:
+            return refused if seen(agent) == seen(in_memory(3)) else 0
+
+    def test_a_clock_that_jumps_changes_nothing_but_times(self, place, monkeypatch):
         times = iter([1e9, 2e9, 5e8, 0.0, 1e9, *[3e9] * 20])
         monkeypatch.setattr(kept, "time", lambda: next(times))
-        with open_step(file) as agent:
+        with open_step(place) as agent:
             for t in range(1, 6):
                 play(agent, t, GRADIENTS[t - 1])
-        with open_step(file) as agent:
+        with open_step(place) as agent:
             assert seen(agent) == seen(in_memory(5))
             assert agent.history()["t"].to_list() == [1, 2, 3, 4, 5]
 
@@ -553,8 +588,8 @@ class TestDamage:
         in_store(file, self.ROUNDS)
         store = Store(file)
         row = next(store.read_records(1, 3))
-        store._connection.execute("DELETE FROM records WHERE key = ?", (row.key,))
-        store.append(seal_row(*row._replace(decision=np.zeros(2).tobytes())[:-1]))
+        store.database.ask("DELETE FROM records WHERE key = ?", row.key)
+        store.append(seal_row(*row._replace(decision=np.zeros(2).tobytes())[:-1]), store.find_checksum(1, 2))
         store.close()
         assert find_faults(file) == ["round 4 gives another decision than the one that was kept"]
 
@@ -680,24 +715,24 @@ class TestOpening:
             assert agent.guards == tighter
         assert find_faults(killed) == []
 
-    def test_guards_may_come_later(self, file):
-        in_store(file, 5)
-        with open_step(file, guards=kl.Guards()) as agent:
+    def test_guards_may_come_later(self, place):
+        in_store(place, 5)
+        with open_step(place, guards=kl.Guards()) as agent:
             assert np.array_equal(agent.x, in_memory(5).x)
             assert agent.switching == 0.0
 
-    def test_a_state_begins_a_new_agent_and_no_other(self, file):
+    def test_a_state_begins_a_new_agent_and_no_other(self, place):
         learner, g = kl.KLazyGD(kl.Simplex(3), 2.0, 4), np.random.default_rng(0).normal(size=(9, 3))
         trained = kl.Agent(learner)
         for row in g[:5]:
             trained.update(row)
-        with kl.Agent.open(file, learner, state=trained.state) as agent:
+        with kl.Agent.open(place, learner, state=trained.state) as agent:
             assert agent.t == 6
             for row in g[5:]:
                 assert np.array_equal(agent.update(row), trained.update(row))
         message = r"Agent.open needs a state for a new agent only, got name='agent'; it is there already"
         with pytest.raises(ValueError, match=message):
-            kl.Agent.open(file, learner, state=trained.state)
+            kl.Agent.open(place, learner, state=trained.state)
 
     def test_read_only_it_can_be_looked_at(self, file):
         in_store(file, 3)
@@ -732,9 +767,9 @@ class TestOpening:
 
 
 class TestHistory:
-    def test_it_tells_every_round(self, file):
+    def test_it_tells_every_round(self, place):
         before = datetime.now(UTC)
-        with open_step(file, guards=GUARDS) as agent:
+        with open_step(place, guards=GUARDS) as agent:
             points = [play(agent, t, GRADIENTS[t - 1]) for t in range(1, 9)]
             frame = agent.history()
             assert agent.history(last=3).equals(frame.tail(3))
@@ -788,24 +823,24 @@ class TestHistory:
         assert changes[1] == ("freeze", "storm")
 
     @pytest.mark.parametrize("keep", [10, timedelta(seconds=10)])
-    def test_old_rounds_are_forgotten_if_one_wants(self, file, monkeypatch, keep):
+    def test_old_rounds_are_forgotten_if_one_wants(self, place, monkeypatch, keep):
         clock = iter(range(10**6))
         monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
         for module in ("kept", "store"):
             monkeypatch.setattr(f"klazy.live.{module}.time", lambda: float(next(clock)))
-        with open_step(file, keep=keep) as agent:
+        with open_step(place, keep=keep) as agent:
             for t in range(1, 41):
                 agent.update(GRADIENTS[t - 1], id=t)
             rounds = agent.history()["t"].to_list()
         assert rounds == list(range(rounds[0], 41))
         assert 4 <= len(rounds) <= 20
-        with open_step(file) as agent:
+        with open_step(place) as agent:
             straight = kl.Agent(LEARNER, engine="step")
             for row in GRADIENTS:
                 straight.update(row)
             assert seen(agent) == seen(straight)
-        assert find_faults(file) == []
-        (listed,) = json.loads(call_klazy("agents", file, "--json").stdout)
+        assert find_faults(place) == []
+        (listed,) = json.loads(call_klazy("agents", place, "--json").stdout)
         assert listed["rounds"] == 40
 
     def test_a_pruning_that_ends_half_way_does_no_harm(self, file, monkeypatch):
@@ -814,27 +849,27 @@ class TestHistory:
             for row in GRADIENTS:
                 agent.update(row)
             store = store_of(agent)
-            execute = store._execute
+            write = store.database.write
 
             def fail(sql, *values):
                 if sql.startswith("DELETE FROM records"):
                     raise sqlite3.OperationalError("disk I/O error")
-                return execute(sql, *values)
+                write(sql, *values)
 
-            store._execute = fail
-            with pytest.raises(ValueError, match="disk I/O error"):
-                store.prune(1, 20, None)
-            store._execute = execute
+            with monkeypatch.context() as patched:
+                patched.setattr(store.database, "write", fail)
+                with pytest.raises(ValueError, match="disk I/O error"):
+                    store.prune(1, 20, None)
             now = seen(agent)
         assert find_faults(file) == []
         with open_step(file) as agent:
             assert seen(agent) == now
             assert agent.history().height == 40
 
-    def test_a_check_sees_one_moment_while_agents_go_on(self, file, monkeypatch):
+    def test_a_check_sees_one_moment_while_agents_go_on(self, place, monkeypatch):
         monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
         real = Store.read_snapshots
-        with open_step(file, keep=4) as agent:
+        with open_step(place, keep=4) as agent:
             for row in GRADIENTS:
                 agent.update(row)
 
@@ -845,7 +880,7 @@ class TestHistory:
                 return found
 
             monkeypatch.setattr(Store, "read_snapshots", read_and_go_on)
-            assert find_faults(file) == []
+            assert find_faults(place) == []
             assert agent.t == 81
 
     def test_a_backup_is_a_store(self, file, tmp_path):
@@ -908,7 +943,7 @@ class TestCommands:
     def test_check_and_backup(self, store, tmp_path):
         ended = call_klazy("check", store)
         assert ended.stdout.splitlines() == [
-            "The file is whole.",
+            "The store is whole.",
             "eu-west: 4 rounds, the same bit for bit.",
             "us-east: 0 rounds, the same bit for bit.",
         ]
@@ -1004,3 +1039,57 @@ class TestAnOldFolder:
         with lock_file(folder / "journal", wait=False):
             ended = call_klazy("migrate", folder, file, "eu-west")
         assert ended.stderr.startswith("migrate needs an agent that nobody has open, got folder=")
+
+
+# Deleted agents, tokens and transactions of several agents
+
+
+def test_a_deleted_agent_takes_no_round_in_any_process_until_it_is_restored(tmp_path):
+    file = tmp_path / "decisions.db"
+    learner = kl.GD(kl.Simplex(5), sigma=1.0)
+    with kl.Agent.open(file, learner, engine="step") as agent, kl.Agent.open(file) as other:
+        first = agent.update(np.ones(5), id="a")
+        agent.delete("moved to eu-north")
+        agent.delete("again")
+        for each in (agent, other):
+            with pytest.raises(ValueError, match=r"one that was not deleted, got name='agent'; restore it"):
+                each.update(np.ones(5), retry=True)
+            np.testing.assert_array_equal(each.update(np.ones(5), id="a"), first)  # an answer, no round
+    with kl.Agent.open(file) as agent:
+        with pytest.raises(ValueError, match="not deleted"):
+            agent.update(np.ones(5))
+        agent.restore("back")
+        agent.update(np.ones(5))
+        assert agent.t == 3
+    listed = json.loads(call_klazy("agents", file, "--json").stdout)
+    assert [found["deleted"] for found in listed] == [False]
+    with closing(sqlite3.connect(file)) as rows:
+        changes = rows.execute(
+            "SELECT change, note FROM changes WHERE change IN ('delete', 'restore')"
+        ).fetchall()
+    assert changes == [("delete", "moved to eu-north"), ("restore", "back")]
+    assert call_klazy("check", file).status == 0
+
+
+def test_what_is_written_together_is_there_whole_or_not_at_all(tmp_path):
+    file = tmp_path / "decisions.db"
+    with kl.Agent.open(file, kl.GD(kl.Simplex(5), sigma=1.0), engine="step"):
+        pass
+    store = Store(file)
+
+    def fail_after(id):
+        with store.together():
+            revived.play(np.ones(5), None, id, False)
+            raise ZeroDivisionError
+
+    revived = revive_agent(store, store.list_agents()[0])
+    with store.together():
+        revived.play(np.ones(5), None, "outer", False)
+        with pytest.raises(ZeroDivisionError):
+            fail_after("inner")
+    assert [row.id for row in store.read_records(1, 0)] == ["outer"]
+    revived = revive_agent(store, store.list_agents()[0])
+    with pytest.raises(ZeroDivisionError):
+        fail_after("never")
+    assert [row.id for row in store.read_records(1, 0)] == ["outer"]
+    store.close()

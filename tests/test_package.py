@@ -115,7 +115,9 @@ def test_the_version_is_one():
 def test_no_copyleft_package_is_needed_at_run_time():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    needed = " ".join(project["dependencies"] + extras["cli"] + extras["cluster"] + extras["polytope"])
+    needed = " ".join(
+        project["dependencies"] + extras["cli"] + extras["cluster"] + extras["polytope"] + extras["serve"]
+    )
     assert not {"quadprog", "ecos", "cvxportfolio", "cvxopt"} & set(needed.replace(">", " ").split())
 
 

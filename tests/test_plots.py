@@ -132,6 +132,7 @@ class TestPlot:
 
 SHORT = lazy(kl.L2Ball(2), noise(0, 9, 2))
 LINE, CORNERS = np.arange(1.0, 6.0), np.array([[-5.0, -5.0], [5.0, 5.0]])
+LOOKS = show.choose_looks(["GD"])
 FIGURES = {
     "Trace.plot": lambda: EXPERTS.plot(),
     "Regret.plot": lambda: kl.regret(SHORT, [0.0, 0.0]).plot(),
@@ -139,11 +140,15 @@ FIGURES = {
     "Diagnosis.plot": lambda: SHORT.diagnose().plot(),
     "Optimum.plot": lambda: kl.offline_optimum([[1.0], [-1.0]], kl.Box(-1, 1)).plot(),
     "Frontier.plot": lambda: kl.Frontier(LINE, -LINE, LINE, -LINE).plot({"GD": (2.0, 3.0)}),
+    "Report.plot": lambda: kl.replay(noise(0, 40, 5)).plot(),
     "Resonance.plot": lambda: Resonance(np.array([10, 30, 20]), LINE[:3], LINE[:3]).plot(),
     "step_picture": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
     "draw_bars": lambda: show.draw_bars({"one": {"GD": 1.0}}, "cost"),
     "draw_certificate": lambda: show.draw_certificate(LINE, LINE, LINE, dict.fromkeys("abc", LINE)),
     "draw_curves": lambda: show.draw_curves({"GD": LINE}, "cost"),
+    "draw_cumulative": lambda: show.draw_cumulative(LINE, {"GD": LINE}, LOOKS, "row", "paid"),
+    "draw_periods": lambda: show.draw_periods(["a", "b"], {"GD": LINE[:2]}, LOOKS, "month", "cost"),
+    "draw_prices": lambda: show.draw_prices(LINE, {"cost": {"GD": LINE}}, ["GD"] * 5, LOOKS),
     "draw_decisions": lambda: show.draw_decisions(LINE, {"GD": noise(0, 5, 2)}, ["a", "b"], shares=False),
     "draw_run": lambda: show.draw_run(LINE, LINE),
     "draw_greedy_and_lazy": lambda: two_steps(),

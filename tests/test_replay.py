@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import date, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,10 +20,14 @@ import klazy as kl
 from command import call_klazy
 from klazy.base.checks import Refused
 from klazy.studies.replay import Source, make_setup, replay
-from klazy.studies.replay.contenders import CANDIDATES, list_contenders, measure_learners
-from klazy.studies.replay.page import draw_figures, make_report
+from klazy.studies.replay.contenders import CANDIDATES, NAMES, list_contenders, measure_learners
+from klazy.studies.replay.numbers import tell_column, tell_number
+from klazy.studies.replay.page import make_report
+from klazy.studies.replay.pictures import LOOKS
+from klazy.studies.replay.prices import read_prices
 from klazy.studies.replay.score import STRETCHES
-from klazy.studies.replay.words import _explain, answer, judge, tabulate, to_dict
+from klazy.studies.replay.times import Steps
+from klazy.studies.replay.words import _explain, judge, judge_laziness
 from klazy.studies.tuning import Candidate
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
@@ -32,12 +38,8 @@ def written(folder: Path, text: str, name: str = "trace.csv") -> Path:
     return folder / name
 
 
-def trace(folder: Path, values: np.ndarray, name: str = "trace.parquet") -> Source:
-    frame = pl.DataFrame(
-        {"time": np.arange(len(values))} | {f"c{i}": column for i, column in enumerate(values.T)}
-    )
-    (frame.write_parquet if name.endswith("parquet") else frame.write_csv)(folder / name)
-    return Source(folder / name)
+def name_columns(values: np.ndarray) -> pl.DataFrame:
+    return pl.DataFrame({f"c{i}": column for i, column in enumerate(values.T)})
 
 
 class TestATrace:
@@ -52,7 +54,8 @@ class TestATrace:
             ("a,b\n1,2\n3,4,5\n", "2 cells in every row, got row 2 with=3 cells"),
             ("a,b\n1,-inf\n", "numbers within +-1e+60, got row 1, column b='-inf'"),
             ("a,b\n1,1e300\n", "numbers within +-1e+60, got row 1, column b='1e300'"),
-            ("a;b\n1;2\n", "a number in every cell, got row 1, column a;b='1;2'; separate cells by commas."),
+            ("a;b\n1;2,5x\n", "a number in every cell, got row 1, column b='2,5x'; correct the file."),
+            ("a,b\n1,\n2,\n", "no missing cell, got row 1, column b=None"),
             ("time,a\n5,1\n2020-01-02,1\n", "time stamps of one kind, numbers, got row 2, column time='2020-01-02' after '5'"),
             ("time,a\n2020-01-01,1\n2020-01-02T00:00+01:00,1\n", "time stamps of one kind, dates without a zone, got row 2"),
             ("time,a\n5,1\nnan,1\n", "a number or an ISO date as time, got row 2, column time='nan'"),
@@ -111,7 +114,8 @@ class TestATrace:
 
     @pytest.mark.parametrize("name", ["trace.csv", "trace.parquet"])
     def test_longer_than_a_piece_is_read_and_filled_across_pieces(self, tmp_path, name, monkeypatch):
-        monkeypatch.setattr("klazy.studies.replay.source.ROWS", 7)
+        for module in ("source", "tables"):
+            monkeypatch.setattr(f"klazy.studies.replay.{module}.ROWS", 7)
         values = np.random.default_rng(0).normal(size=(100, 2)).round(3)
         frame = pl.DataFrame({"a": values[:, 0], "b": values[:, 1]})
         frame = frame.with_columns(
@@ -147,17 +151,67 @@ class TestATrace:
         with pytest.raises(Refused, match=r"numbers above zero, got row 2, column b='-1'; correct the file"):
             Source(written(tmp_path, "a,b\n1,2\n3,-1\n"), positive=True)
 
-    def test_of_dates_and_with_a_column_named(self, tmp_path):
-        path = written(tmp_path, "when,a,b\n2013-01-01 05:00:00,1,2\n2013-01-01 06:00:00,3,4\n")
-        with pytest.raises(Refused, match="a number in every cell, got row 1, column when"):
-            Source(path)
-        assert Source(path, time="when").columns == ["a", "b"]
-        with pytest.raises(Refused, match=r"a column of the file \(when, a, b\), got time=nope"):
+    def test_finds_its_time_column_by_its_dates_or_is_told(self, tmp_path):
+        path = written(tmp_path, "a,when,b\n1,2013-01-01 05:00:00,2\n3,2013-01-01 06:00:00,4\n")
+        for source in (Source(path), Source(path, time="when")):
+            assert (source.time, source.columns, source.has_dates) == ("when", ["a", "b"], True)
+            assert np.diff(source.read_times(0, 2)) == [3600.0]
+        with pytest.raises(Refused, match=r"a column of the file \(a, when, b\), got time=nope"):
             Source(path, time="nope")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "a;b\n1,5;-2\n1.003,25;4e1\n",
+            "a\tb\n1.5\t-2\n1003.25\t40\n",
+            ",a,b\n0,1.5,-2\n1,1003.25,40\n",
+            'a,b\n"1.5",-2\n1003.25,40\n',
+        ],
+        ids=["semicolons and decimal commas", "tabs", "an index of pandas", "quotes"],
+    )
+    def test_is_read_in_the_forms_in_which_programs_write_it(self, tmp_path, text):
+        source = Source(written(tmp_path, text))
+        assert source.columns == ["a", "b"]
+        assert source.read(0, 2).tolist() == [[1.5, -2.0], [1003.25, 40.0]]
+
+    def test_is_the_same_from_a_file_a_frame_and_an_array(self, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        values = np.random.default_rng(0).normal(size=(30, 2))
+        days = [date(2024, 1, 1) + timedelta(days=i) for i in range(30)]
+        frame = pl.DataFrame({"time": days, "a": values[:, 0], "b": values[:, 1]})
+        frame.write_excel(tmp_path / "t.xlsx")
+        frame.write_csv(tmp_path / "t.csv")
+        indexed = pandas.DataFrame({"a": values[:, 0], "b": values[:, 1]}, index=pandas.DatetimeIndex(days))
+        for data in (frame, indexed, tmp_path / "t.csv", tmp_path / "t.xlsx"):
+            source = Source(data)
+            assert source.columns == ["a", "b"]
+            np.testing.assert_allclose(source.read(0, 30), values, rtol=1e-12)
+            assert source.read_times(0, 30).tolist() == [1704067200.0 + 86400.0 * i for i in range(30)]
+        assert Source(values).columns == ["x1", "x2"]
+        assert Source(values).read(0, 30).tolist() == values.tolist()
+
+    @pytest.mark.parametrize("fill", ["forward", "zero", "drop"])
+    def test_with_a_column_in_which_everything_is_missing_is_refused(self, tmp_path, fill):
+        path = written(tmp_path, "a,b\n1,\n2,NA\n")
+        with pytest.raises(
+            Refused, match=r"numbers in every column, got column b=missing|a first row to fill"
+        ):
+            Source(path, fill=fill)
+
+    def test_says_where_clocks_changed_and_steps_are_missing(self):
+        spring = np.datetime64("2024-03-31T00:00") + np.arange(6) * np.timedelta64(1, "h")
+        hours = np.delete(spring.astype("datetime64[s]").astype(float), 2)
+        assert (Steps(hours).gaps, Steps(hours).springs) == (1, 1)
+        assert (Steps(hours + 86400.0).gaps, Steps(hours + 86400.0).springs) == (1, 0)
+        summer = [f"2024-10-27T0{hour}:00+02:00" for hour in range(3)]
+        winter = [f"2024-10-27T0{hour}:00+01:00" for hour in range(2, 5)]
+        source = Source(pl.DataFrame({"time": [*summer, *winter], "a": np.arange(6.0)}))
+        assert source.list_notes() == ["The offset from UTC changes once, as for daylight saving."]
 
 
 FAMILIES = [
     ("linear", {"domain": "simplex"}),
+    ("rewards", {"domain": "simplex"}),
     ("quadratic", {"domain": "ball", "radius": 2.0}),
     ("pinball", {"domain": "box", "upper": 3.0, "short": 4.0}),
     ("log-wealth", {"domain": "simplex"}),
@@ -211,8 +265,11 @@ class TestAContender:
         candidates = everyone(of, rows)
         measured = measure_learners([candidate.player for candidate in candidates], of, rows)
         for candidate, cost in zip(candidates, measured, strict=True):
-            candidate.play(rows, of.charge)
-            assert candidate.cost == pytest.approx(cost, rel=1e-12, abs=1e-12)
+            hitting, _, points = candidate.play(rows, of.charge)
+            moving = of.movement.paid(
+                points
+            ).sum()  # without the last move, and before prices carry shares away
+            assert hitting.sum() + moving == pytest.approx(cost, rel=1e-12, abs=1e-12)
 
 
 def everyone(of, rows) -> list[Candidate]:
@@ -224,7 +281,9 @@ def everyone(of, rows) -> list[Candidate]:
 
 @pytest.fixture
 def by_step(monkeypatch):
-    """Learners as plain NumPy: a few hundred rounds are played sooner than kernels are compiled for them."""
+    """Learners as plain NumPy, and few candidates: kernels would take longer to compile than they save."""
+    for name, few in (("MANY", 4), ("SOME", 2), ("FEW", 2)):
+        monkeypatch.setattr(f"klazy.studies.replay.contenders.{name}", few)
 
     def run(learner, costs, **options):
         engine = "step" if learner.follow is None else "auto"
@@ -238,67 +297,101 @@ def by_step(monkeypatch):
     monkeypatch.setattr("klazy.studies.replay.contenders.run", run)
     monkeypatch.setattr("klazy.studies.replay.contenders.run_batch", run_batch)
     monkeypatch.setattr("klazy.studies.replay.score.run", run)
+    for module in ("contenders", "report"):
+        monkeypatch.setattr(f"klazy.studies.replay.{module}.Agent", partial(kl.Agent, engine="step"))
 
 
 @pytest.fixture(scope="module")
-def phased(tmp_path_factory):
+def phased():
     """Shares whose costs change every two hundred rounds, under noise."""
     rng = np.random.default_rng(3)
     g = 2.0 + np.repeat(rng.normal(size=(8, 5)), 100, axis=0) + rng.normal(scale=1.5, size=(800, 5))
-    source = trace(tmp_path_factory.mktemp("phased"), g)
-    return replay(source, make_setup(5, move_cost=8.0)), g
+    return replay(name_columns(g), move_cost=8.0), g
 
 
 class TestAReplay:
     @pytest.mark.parametrize(("costs", "shape"), FAMILIES)
-    def test_has_no_contender_that_beats_the_optimum(self, tmp_path, by_step, costs, shape):
-        found = replay(
-            trace(tmp_path, rows_for(costs, 120)), make_setup(3, costs=costs, move_cost=0.2, **shape)
-        )
-        assert found.optimum is not None
-        for score in found.scores:
-            assert score.cost >= found.optimum.lower_bound - 1e-9 * abs(found.optimum.lower_bound)
-        for one, other in pairwise(found.scores):
+    def test_is_paid_again_by_the_agents_it_emits_and_none_beats_the_optimum(
+        self, tmp_path, by_step, costs, shape
+    ):
+        """To the last digit, for every contender: the agent is saved, loaded, and told the rows of the second part."""
+        rows = rows_for(costs, 50)
+        report = replay(name_columns(rows), costs=costs, move_cost=0.2, **shape)
+        assert report.optimum is not None
+        for score in report.scores:
+            assert score.cost >= report.optimum.lower_bound - 1e-9 * abs(report.optimum.lower_bound)
+            reproduce(report, score, rows, tmp_path)
+        for one, other in pairwise(report.scores):
             assert one.cost <= other.cost or one.ties_with(other)
 
+    def test_is_paid_again_by_compiled_agents(self, phased, tmp_path):
+        report, g = phased
+        for score in report.scores:
+            reproduce(report, score, g, tmp_path)
+
+    @pytest.mark.parametrize("options", [{"whole": True}, {"guards": kl.Guards(hold=3, per_round=1.0)}])
+    def test_is_paid_again_within_guards(self, tmp_path, by_step, options):
+        rows = 5.0 + 4.0 * rows_for("linear", 50)
+        report = replay(name_columns(rows), "box", "quadratic", upper=20.0, move_cost=0.5, **options)
+        for score in report.scores:
+            agent = reproduce(report, score, rows, tmp_path)
+            if "whole" in options:
+                assert (score.points[1:] == score.points[1:].round()).all()
+                assert agent.guards.integers
+
+    def test_emits_agents_that_know_where_they_come_from(self, phased):
+        report, _ = phased
+        agent = report.agent("GD", at="end")
+        assert (agent.t, list(agent.columns), agent.movement) == (
+            801,
+            report.source.columns,
+            kl.TVMovement(8.0),
+        )
+        assert agent.origin["next_row"] == 801
+        assert report.agent("GD").origin["next_row"] == 401
+        assert agent.origin["paid"]["cost"] == report.score("GD").cost
+        assert agent.origin["best"] == report.best.name
+        with pytest.raises(Refused, match="Report needs name to be one of"):
+            report.agent("nobody")
+
     def test_adds_up_what_a_slow_reference_adds_up(self, phased):
-        found, g = phased
-        first = found.rounds[0]
-        for score in found.scores:
-            x = kl.run(score.player.learner, g, movement=found.setup.movement, engine="step").x
+        report, g = phased
+        first = report.rounds[0]
+        for score in report.scores:
+            trace = kl.run(score.player.learner, g, movement=report.setup.movement, engine="step")
+            x = np.vstack((trace.x, trace.state.x))
             hitting = sum(float(g[t] @ x[t]) for t in range(first, len(g)))
-            switching = sum(8.0 * 0.5 * float(np.abs(x[t] - x[t - 1]).sum()) for t in range(first, len(g)))
+            switching = sum(8.0 * 0.5 * float(np.abs(x[t + 1] - x[t]).sum()) for t in range(first, len(g)))
             assert score.hitting == pytest.approx(hitting, rel=1e-9)
             assert score.switching == pytest.approx(switching, rel=1e-7, abs=1e-6)
             assert score.stretches.sum() == pytest.approx(score.cost, rel=1e-12)
+            assert score.curve[-1] == pytest.approx(score.cost, rel=1e-12)
 
-    def test_tunes_on_the_first_part_alone_each_on_as_many_candidates(self, phased, tmp_path):
-        found, g = phased
+    def test_tunes_on_the_first_part_alone_each_on_as_many_candidates(self, phased):
+        report, g = phased
         other = np.concatenate((g[:400], -3.0 * g[400:] + 1.0))
-        again = replay(trace(tmp_path, other), make_setup(5, move_cost=8.0))
+        again = replay(other, move_cost=8.0)
         assert {score.name: score.parameters for score in again.scores} == {
-            s.name: s.parameters for s in found.scores
+            score.name: score.parameters for score in report.scores
         }
-        for score in found.scores:
-            assert (
-                score.candidates == 1
-                if not score.parameters
-                else CANDIDATES // 3 < score.candidates <= CANDIDATES
-            )
+        for score in report.scores:
+            if score.parameters:
+                assert CANDIDATES // 3 < score.candidates <= CANDIDATES
+            else:
+                assert score.candidates == 1
 
     def test_chooses_what_paid_least_of_what_it_tried_at_first_and_round_that(self, phased):
-        found, g = phased
-        (score,) = (score for score in found.scores if score.name == "GD")
+        report, g = phased
+        score = report.score("GD")
         (greedy,) = (
             each
-            for each in list_contenders(found.setup, g[:400], lambda: iter([g[:400]]), 800)
+            for each in list_contenders(report.setup, g[:400], lambda: iter([g[:400]]), 800)
             if each.name == "GD"
         )
 
         def cost(sigma):
-            return kl.run(
-                kl.GD(found.setup.domain, sigma), g[:400], movement=found.setup.movement
-            ).totals.cost
+            learner = kl.GD(report.setup.domain, sigma)
+            return kl.run(learner, g[:400], movement=report.setup.movement).totals.cost
 
         first = min(greedy.axes["sigma"], key=cost)
         at = greedy.axes["sigma"].index(first)
@@ -308,57 +401,180 @@ class TestAReplay:
         assert score.parameters["sigma"] == min([*greedy.axes["sigma"], *finer], key=cost)
         assert score.edges == []
 
-    def test_is_the_same_in_pieces(self, phased, tmp_path, monkeypatch):
-        found, g = phased
+    def test_is_the_same_in_pieces(self, phased, monkeypatch):
+        report, g = phased
         monkeypatch.setattr("klazy.studies.replay.source.ROWS", 13)
-        again = replay(trace(tmp_path, g), make_setup(5, move_cost=8.0))
-        for one, other in zip(found.scores, again.scores, strict=True):
+        monkeypatch.setattr("klazy.studies.replay.score.PIECE", 5 * 150)
+        again = replay(g, move_cost=8.0)
+        for one, other in zip(report.scores, again.scores, strict=True):
             assert (one.name, one.parameters) == (other.name, other.parameters)
             assert one.cost == pytest.approx(other.cost, rel=1e-9)
             np.testing.assert_allclose(one.points, other.points, atol=1e-9)
+        assert again.optimum.pieces == 3
+        assert again.optimum.lower_bound <= report.optimum.lower_bound * (1.0 + 1e-12)
+        assert (
+            again.optimum.lower_bound >= report.optimum.lower_bound - 2 * 8.0
+        )  # two cuts, a move at most each
+        assert report.optimum.cost <= again.optimum.cost * (1.0 + 1e-12)
 
-    def test_needs_rows_on_both_sides(self, tmp_path):
+    def test_needs_rows_on_both_sides(self):
         with pytest.raises(
             Refused, match=f"a share with {STRETCHES} rows on both sides, got train=0.5 of 30 rows"
         ):
-            replay(trace(tmp_path, np.ones((30, 2))), make_setup(2))
+            replay(rows_for("linear", 30))
+
+    def test_charges_a_baseline_the_same_prices(self, by_step):
+        rows = rows_for("linear", 60)
+        made = np.eye(3)[np.arange(60) // 7 % 3]
+        frame = name_columns(rows).with_columns(pl.Series(f"now{i}", made[:, i]) for i in range(3))
+        report = replay(frame, move_cost=0.5, baseline=["now0", "now1", "now2"])
+        score = report.score("baseline")
+        assert report.source.columns == ["c0", "c1", "c2"]
+        assert score.hitting == pytest.approx((rows * made)[30:].sum())
+        assert score.switching == pytest.approx(0.5 * (made[31:] != made[30:-1]).any(axis=1).sum())
+        again = replay(rows, move_cost=0.5, baseline=made)
+        assert again.score("baseline").cost == score.cost
+        saving = report.savings["baseline"]
+        assert saving.cost == pytest.approx(score.cost - report.best.cost)
+        assert saving.share == pytest.approx(saving.cost / score.cost)
+        with pytest.raises(Refused, match="60 rows with 3 decisions each, got baseline=59 rows with 3"):
+            replay(rows, baseline=made[1:])
+        with pytest.raises(Refused, match="a contender that can decide, got name=baseline"):
+            report.agent("baseline")
+
+    def test_charges_trades_from_where_prices_have_carried_the_shares(self, by_step):
+        """Holding half and half means to sell what rose, every day."""
+        relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.02, (60, 2)))
+        halves = kl.Fixed(kl.Simplex(2))
+        report = replay(
+            relatives, costs="log-wealth", movement="l1", move_cost=0.01, baseline=np.full((60, 2), 0.5)
+        )
+        worth = 0.5 * relatives[30:]
+        drifted = worth / worth.sum(axis=1, keepdims=True)
+        traded = np.abs(0.5 - drifted).sum(axis=1)
+        assert report.score("baseline").switching == pytest.approx(0.01 * traded.sum())
+        agent = kl.Agent(halves, costs=kl.LogWealth(), movement=kl.L1Movement(0.01))
+        for row in relatives[30:]:
+            agent.observe(row)
+        assert agent.switching == report.score("baseline").switching > 0.0
+
+    def test_of_rewards_is_one_of_their_negatives(self, by_step):
+        rows = rows_for("linear", 50)
+        report = replay(rows, costs="rewards")
+        negative = replay(-rows)
+        assert [(one.name, one.cost) for one in report.scores] == [
+            (one.name, one.cost) for one in negative.scores
+        ]
+        assert report.optimum == negative.optimum
+
+    def test_walks_forward_and_replays_several_prices(self):
+        rows = np.random.default_rng(0).normal(1.0, 0.5, (80, 5))
+        report = replay(rows, move_cost=[0.1, 1.0], folds=2)
+        assert [(fold.first, fold.last) for fold in report.folds] == [(40, 60), (60, 80)]
+        alone = replay(rows[:60], move_cost=1.0, train=40 / 60)
+        assert {score.name: score.cost for score in report.folds[0].scores if score.name != "SAder-k"} == {
+            score.name: score.cost
+            for score in alone.scores
+            if score.name != "SAder-k"  # is told how long it is
+        }
+        prices = json.loads(report.to_json())["prices"]
+        assert [row["move_cost"] for row in prices] == [0.1, 1.0]
+        assert "Over the prices of moving" in report.answer
+        assert report.plot("prices").axes
+        with pytest.raises(Refused, match="2 folds or more of 20 rows each, got folds=3"):
+            replay(rows, folds=3)
+
+    def test_takes_prices_and_limits_by_column(self, by_step):
+        rows = rows_for("linear", 50)
+        report = replay(rows, up=[1.0, 2.0, 3.0], down=0.5, move_cost=2.0)
+        best = report.score("last value")
+        steps = np.diff(np.vstack((best.points, best.player.x)), axis=0)
+        paid = 2.0 * (np.maximum(steps, 0.0) @ [1.0, 2.0, 3.0] + 0.5 * np.maximum(-steps, 0.0).sum(axis=1))
+        assert best.switching == pytest.approx(paid.sum())
+        capped = replay(rows, "capped-simplex", cap=[0.5, 0.6, 0.7], floor=[0.1, 0.0, 0.0])
+        assert (capped.score("last value").points <= np.array([0.5, 0.6, 0.7]) + 1e-12).all()
+        assert (capped.score("last value").points[:, 0] >= 0.1).all()
+        fee = replay(rows, movement="fee", move_cost=0.3)
+        assert fee.optimum is None
+        assert fee.score("last value").switching == pytest.approx(0.3 * fee.score("last value").moves)
+
+
+def reproduce(report, score, rows, folder):
+    """Tell the agent of a contender the rows of the second part, and compare what it paid."""
+    report.agent(score.name).save(folder / "agent.json")
+    agent = kl.Agent.load(folder / "agent.json")
+    for row in rows[report.rounds[0] :]:
+        decision = agent.observe(dict(zip(report.source.columns, row.tolist(), strict=True)))
+    assert (agent.hitting, agent.switching) == (score.hitting, score.switching)
+    assert list(decision.values()) == score.player.x.tolist()
+    return agent
+
+
+class TestAGameWithoutContent:
+    @pytest.mark.parametrize(
+        ("rows", "options", "complaint"),
+        [
+            (np.ones((50, 1)), {}, "two columns or more to share a total, got columns=['x1']"),
+            (
+                np.ones((50, 2)),
+                {"domain": "box"},
+                "linear costs on a box that change sign, got costs=all positive",
+            ),
+            (
+                np.full((50, 1), 57.0),
+                {"domain": "box", "costs": "pinball"},
+                "rows within the box, got column x1=100% above --upper 1, half of them beyond 57; write --upper 60.",
+            ),
+            (
+                np.full((50, 2), 57.0),
+                {"costs": "quadratic"},
+                "rows near a total of 1, got trace=rows that add up to 114; write --total 150",
+            ),
+        ],
+    )
+    def test_is_refused_with_what_was_meant(self, rows, options, complaint):
+        with pytest.raises(Refused, match=re.escape(f"replay needs {complaint}")):
+            replay(rows, **options)
+
+    def test_is_flagged_where_it_may_be_meant(self, by_step):
+        report = replay(np.tile([0.92, 0.76, 0.5], (60, 1)))
+        assert judge(report) == "keep"
+        assert report.notes == ["All rows are the same: there is nothing to follow."]
+        assert "neither less nor more than fixed" in report.answer
+        assert "One fixed decision is as good as any" in report.answer
+        free = replay(rows_for("linear", 50), move_cost=0.0)
+        assert "Moving costs nothing here: laziness has nothing to save." in free.notes
 
 
 class TestTheAnswer:
-    def test_names_who_saves_what_and_at_what_movement_where_laziness_helps(self, tmp_path):
+    def test_begins_with_what_is_saved_and_names_what_laziness_did(self):
         rng = np.random.default_rng(0)
-        sign = np.resize(np.repeat([1.0, -1.0], 55), 6000)[:, None]  # phases as long as a slack that is tried
-        found = replay(
-            trace(tmp_path, sign + rng.normal(size=(6000, 5))), make_setup(5, "ball", move_cost=1.0)
+        sign = np.resize(np.repeat([1.0, -1.0], 18), 6000)[:, None]  # phases as long as a slack that is tried
+        report = replay(sign + rng.normal(size=(6000, 5)), "ball", move_cost=1.0, unit="EUR")
+        assert (judge(report), judge_laziness(report)) == ("saves", "helps")
+        lazy = report.best_of("lazy")
+        assert lazy.parameters["k"] == 18
+        saving = report.savings["fixed"]
+        said = report.answer.splitlines()
+        assert said[0].startswith(f"You would have saved {tell_number(saving.cost)} EUR +- ")
+        assert f"{tell_number(saving.per_round)} EUR a round" in said[0]
+        assert said[0].endswith(
+            "against holding still, with k-lazyGD (sigma=" + f"{lazy.parameters['sigma']:.4g}, k=18)."
         )
-        assert judge(found) == "helps"
-        assert found.best("lazy").parameters["k"] == 55
-        lazy, simple, greedy = found.best("lazy"), found.best("simple"), found.best("greedy")
-        said = answer(found)
-        assert said[1].startswith(f"Use {lazy.name}")
-        assert f"{simple.cost - lazy.cost:.6g}" in said[1]
-        assert f"{greedy.cost - lazy.cost:.6g}" in said[1]
-        (decay,) = (score for score in found.scores if score.name == "Decay")
-        assert said[3].endswith(f"luck that need not last; Decay, which has no clock, paid {decay.cost:.6g}.")
-        assert (
-            said[2]
-            == f"It paid {lazy.switching:.6g} for moving; {simple.name} {simple.switching:.6g}, GD {greedy.switching:.6g}."
-        )
+        assert said[1].startswith("Laziness helps: k-lazyGD")
+        assert f"Decay, which has no clock, paid {tell_number(report.score('Decay').cost)} EUR" in said[1]
 
-    def test_says_that_it_does_not_help_and_why(self, tmp_path, by_step):
+    def test_says_that_laziness_does_not_help_and_why(self, by_step):
         t = np.arange(400)
         load = 50.0 + 20.0 * np.sin(t / 30.0) + np.random.default_rng(0).normal(size=400)
-        found = replay(
-            trace(tmp_path, load[:, None]), make_setup(1, "box", "pinball", upper=200.0, move_cost=0.5)
-        )
-        assert judge(found) == "does not help"
-        said = answer(found)
+        report = replay(load[:, None], "box", "pinball", upper=200.0, move_cost=0.5)
+        assert judge_laziness(report) == "does not help"
+        said = report.answer.splitlines()
         assert said[1].startswith("Laziness does not help here: the best that is lazy, ")
-        assert (
-            said[2]
-            == f"The projection binds in {found.binds:.1%} of rounds; where it does not, every k plays what GD plays."
+        assert said[1].endswith(
+            f"The projection binds in {report.binds:.1%} of rounds; where it does not, every k plays what GD plays."
         )
-        assert found.binds < 0.02
+        assert report.binds < 0.02
 
     @pytest.mark.parametrize(
         ("name", "parameters", "drifts"),
@@ -367,46 +583,74 @@ class TestTheAnswer:
         ids=repr,
     )  # fmt: skip
     def test_blames_drift_only_where_a_short_memory_won(self, phased, name, parameters, drifts):
-        found = replace(phased[0], repeats=0.9, binds=1.0)
-        score = replace(found.scores[0], name=name, parameters=parameters)
-        assert ("drift faster than they repeat" in _explain(found, score)) == drifts
+        report = replace(phased[0], repeats=0.9, binds=1.0)
+        score = replace(report.scores[0], name=name, parameters=parameters)
+        assert ("drift faster than they repeat" in _explain(report, score)) == drifts
 
-    def test_takes_rounding_for_a_tie(self, tmp_path, by_step):
-        found = replay(trace(tmp_path, np.tile([0.92, 0.76, 0.5], (60, 1))), make_setup(3, move_cost=1.0))
-        assert judge(found) == "does not help"
-        assert "neither less nor more than fixed" in answer(found)[1]
-        assert "One fixed decision is as good as any" in answer(found)[2]
-
-    def test_does_not_count_what_all_shares_have_in_common_as_binding(self, tmp_path, by_step):
+    def test_does_not_count_what_all_shares_have_in_common_as_binding(self, by_step):
         g = 5.0 + np.random.default_rng(1).normal(scale=0.01, size=(80, 3))
-        found = replay(trace(tmp_path, g), make_setup(3, move_cost=100.0))
-        (lazy,) = (score.player.learner for score in found.scores if score.name == "k-lazyGD")
-        x = kl.run(lazy, g[40:], engine="step").x
+        report = replay(g, move_cost=100.0)
+        x = kl.run(report.score("k-lazyGD").player.learner, g[40:], engine="step").x
         inside = (x[1:] > 1e-9).all(axis=1)
-        assert found.binds <= 1.0 - inside.mean() + 1.0 / len(x)
+        assert report.binds <= 1.0 - inside.mean() + 1.0 / len(x)
 
     def test_saved_is_the_sum_of_differences_with_students_interval(self, phased):
-        found, _ = phased
-        one, other = found.scores[0], found.scores[-1]
+        report, _ = phased
+        one, other = report.scores[0], report.scores[-1]
         gain, half = one.compare(other)
         gaps = other.stretches - one.stretches
         assert gain == pytest.approx(other.cost - one.cost)
         assert half == pytest.approx(STRETCHES * 2.093024 * gaps.std(ddof=1) / np.sqrt(STRETCHES), rel=1e-5)
 
-    def test_is_a_table_an_object_figures_and_a_page(self, phased):
-        found, _ = phased
-        rows = tabulate(found)
-        assert [row["contender"] for row in rows] == [
-            *(score.name for score in found.scores),
-            "optimum in hindsight",
-        ]
-        plain = json.loads(json.dumps(to_dict(found)))
-        assert plain["table"][0]["cost"] == found.scores[0].cost
-        assert [name for name, _, _ in draw_figures(found)] == ["pareto", "decisions"]
-        page = make_report(found, "klazy replay trace.parquet")
-        assert page.count("<img") == 2
-        assert answer(found)[1].split(":")[0] in page
+    def test_is_a_table_an_object_figures_a_card_and_a_page(self, phased):
+        report, _ = phased
+        names = [*(score.name for score in report.scores), "optimum in hindsight"]
+        assert report.table["contender"].to_list() == names
+        plain = json.loads(report.to_json())
+        assert plain["table"][0]["cost"] == report.scores[0].cost
+        assert plain["savings"]["fixed"]["cost"] == report.savings["fixed"].cost
+        assert set(NAMES) == {score.name for score in report.scores} < set(LOOKS)
+        assert len({look["color"] for look in LOOKS.values()}) == len(LOOKS)
+        assert report.decisions.columns == ["row", "c0", "c1", "c2", "c3", "c4"]
+        assert report.decisions["row"].to_list() == list(range(401, 801))
+        page = make_report(report, "klazy replay trace.parquet")
+        assert page.count("<img") == 3
+        for shown in (page, report._repr_html_(), str(report)):
+            assert report.answer.split(" (")[0].split("+-")[0] in shown
         assert "http" not in re.sub(r"data:image/svg\+xml;base64,[^\"]*", "", page)
+
+    def test_with_dates_counts_by_the_day_and_draws_periods(self, by_step):
+        days = [date(2024, 1, 1) + timedelta(days=i) for i in range(60)]
+        rows = rows_for("linear", 60)
+        report = replay(name_columns(rows).with_columns(pl.Series("day", days)))
+        saving = report.savings["fixed"]
+        assert saving.per_day == pytest.approx(saving.cost / 30)
+        assert report.decisions["day"][0].date() == days[30]
+        assert len(report.plot("periods").axes[0].patches) == 30 * len(
+            {*map(id, report.plot("periods").axes[0].containers)}
+        )
+        with pytest.raises(Refused, match="several prices of moving"):
+            report.plot("prices")
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([1306930.0, 1306931.0], ["1.30693 M", "1.30693 M"]),
+        ([663.648, 663.648, 95.0], ["663.6", "663.6", "95.0"]),
+        ([0.0039, 0.041], ["0.00390", "0.04100"]),
+        ([1.0, None], ["1.000", ""]),
+    ],
+)
+def test_numbers_of_a_column_have_one_unit_and_as_many_decimals(values, texts):
+    assert tell_column(values) == texts
+
+
+@pytest.mark.parametrize(
+    ("text", "prices"), [("5", [5.0]), ("0.1,1,5", [0.1, 1.0, 5.0]), ("0.1:10:3", [0.1, 1.0, 10.0])]
+)
+def test_prices_are_a_number_a_list_or_a_range(text, prices):
+    assert read_prices(text) == prices
 
 
 class TestTheCommand:
@@ -416,21 +660,32 @@ class TestTheCommand:
         assert done.status == status, done.stderr
         return done.stdout if status == 0 else done.stderr
 
-    def test_answers_first_then_shows_and_emits_an_agent_that_goes_on(self, phased, tmp_path):
-        found, g = phased
-        pl.DataFrame({f"c{i}": g[:, i] for i in range(5)}).write_csv(tmp_path / "t.csv")
+    def test_answers_first_then_shows_and_emits_an_agent_that_pays_the_same(self, phased, tmp_path):
+        report, g = phased
+        name_columns(g).write_csv(tmp_path / "t.csv")
         text = self.klazy(
             "t.csv", "--move-cost", 8, "--html", "report.html", "--emit", "agent.json", folder=tmp_path
         )
-        assert text.splitlines()[: len(answer(found))] == answer(found)
+        assert text.startswith(report.answer)
         assert (tmp_path / "report.html").stat().st_size > 20_000
+        best = report.scores[0]
+        assert text.splitlines()[-1].endswith(f"Told the rows after it, it pays the same {best.cost!r}.")
         agent = kl.Agent.load(tmp_path / "agent.json")
-        best = found.scores[0]
-        assert agent.t == 801
-        assert repr(agent.learner) == repr(best.player.learner)
-        np.testing.assert_allclose(agent.x, best.player.state.x, atol=1e-12)
-        plain = json.loads(self.klazy("t.csv", "--move-cost", 8, "--json", folder=tmp_path))
-        assert plain["best"] == found.scores[0].name
+        for row in g[400:]:
+            agent.observe(row)
+        assert agent.hitting + agent.switching == best.cost
+
+    def test_says_first_that_what_it_emits_is_not_the_best(self, phased, tmp_path):
+        report, g = phased
+        name_columns(g).write_csv(tmp_path / "t.csv")
+        other = report.scores[-1].name
+        options = ("--move-cost", 8, "--emit", "agent.json", "--contender", other, "--emit-at", "end")
+        text = self.klazy("t.csv", *options, folder=tmp_path)
+        best = report.best.name
+        assert text.startswith(f"agent.json is {other}, which is not the best: {best} paid less.\n")
+        assert kl.Agent.load(tmp_path / "agent.json").t == 801
+        plain = json.loads(self.klazy("t.csv", *options, "--json", folder=tmp_path))
+        assert (plain["best"], plain["emitted"]) == (best, other)
 
     def test_refuses_in_one_line(self, tmp_path):
         """Here, and for docs/replay.md in tests/test_docs.py, the command is a process of its own."""
@@ -461,7 +716,7 @@ class TestTheCommand:
         ids=repr,
     )
     def test_refuses_what_does_not_fit_together(self, tmp_path, options, complaint):
-        pl.DataFrame({"a": np.arange(40.0), "b": np.ones(40)}).write_csv(tmp_path / "t.csv")
+        pl.DataFrame({"a": np.arange(40.0), "b": np.ones(40) / 2}).write_csv(tmp_path / "t.csv")
         assert self.klazy("t.csv", *options, folder=tmp_path, status=2).startswith(
             f"replay needs {complaint}"
         )

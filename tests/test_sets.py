@@ -330,3 +330,18 @@ def test_a_point_among_many_is_projected_as_it_is_alone(domain, seed):
     y = rng.normal(size=(200, domain.dim)) * rng.choice([0.1, 1.0, 5.0], size=(200, 1))
     assert np.array_equal(domain.nearest(y), [domain.nearest(point) for point in y])
     assert np.array_equal(domain.lowest(y), [domain.lowest(point) for point in y])
+
+
+def test_a_small_polytope_keeps_its_vertices_and_finds_the_lowest_as_a_linear_programme_does():
+    rng = np.random.default_rng(0)
+    A = np.vstack((rng.normal(size=(6, 3)), np.eye(3), -np.eye(3)))
+    polytope = kl.Polytope(A, np.ones(len(A)))
+    vertices = polytope._vertices
+    assert (polytope.violation(vertices) < 1e-9).all()
+    tight = np.abs(vertices @ A.T - 1.0) < 1e-9
+    assert (tight.sum(axis=1) >= 3).all()
+    for g in rng.normal(size=(20, 3)):
+        assert g @ polytope.lowest(g) == pytest.approx(g @ polytope._vertex_of_one(g), abs=1e-9)
+    assert len(kl.Polytope(np.vstack((np.eye(3), -np.eye(3))), np.ones(6))._vertices) == 8
+    flat = kl.Polytope([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], [0.0, 0.0, 1.0, 1.0])
+    assert flat._vertices is None

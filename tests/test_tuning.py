@@ -10,23 +10,26 @@ from klazy.studies.tuning import Contender, rank, score, tune
 
 
 class Shift:
-    """Plays a constant, and from its second call on a little more, so that it matters where it goes on from."""
+    """Plays a level that drifts, so that it matters where it goes on from."""
 
     def __init__(self, level: float, drift: float = 0.0) -> None:
-        self.x = level
+        self.level = level
         self.drift = drift
 
+    @property
+    def x(self):
+        return np.array([self.level])
+
     def play(self, rows):
-        points = self.x + self.drift * np.arange(1.0, len(rows) + 1.0)
-        self.x = points[-1]
-        return points[:, None]
+        points = self.level + self.drift * np.arange(len(rows) + 1.0)
+        self.level = points[-1]
+        return points[:-1, None]
 
 
-def charge(rows, points, before):
+def charge(rows, path):
     """The squared distance from each row, and half the way from point to point."""
-    start = points[:1] if before is None else before[None]
-    moved = np.abs(np.diff(points, axis=0, prepend=start)).sum()
-    return float(((points - rows) ** 2).sum()), float(moved / 2.0)
+    moved = np.abs(np.diff(path, axis=0)).sum(axis=1)
+    return ((path[:-1] - rows) ** 2).sum(axis=1), moved / 2.0
 
 
 LEVELS = np.linspace(0.5, 8.0, 16).tolist()
@@ -40,7 +43,8 @@ def test_the_best_is_the_cheapest_of_all_that_were_tried(rows):
     first = min(LEVELS, key=lambda level: ((level - rows) ** 2).sum())
     assert found.best.cost <= ((first - rows) ** 2).sum()
     assert found.candidates == 2 * len(LEVELS)
-    assert found.best.hitting == charge(rows, np.full(rows.shape, found.best.parameters["level"]), None)[0]
+    level = found.best.parameters["level"]
+    assert found.best.hitting == sum(((level - row.item()) ** 2) for row in rows)
 
 
 def test_whole_numbers_stay_whole_when_they_are_refined():
@@ -69,26 +73,28 @@ def test_scores_are_the_same_in_pieces_and_go_on_from_the_tuning(rows, later, ev
         Contender("constant", "simple", Shift, {"level": LEVELS}),
         Contender("drifting", "lazy", partial(Shift, drift=0.1), {"level": LEVELS}),
     ]
-    stretches = np.split(later, [3])
-    whole = score(
-        [tune(each, rows, charge) for each in contenders], [[part] for part in stretches], charge, every
-    )
-    pieces = [[piece for piece in np.split(part, [cut]) if len(piece)] for part in stretches]
-    parts = score([tune(each, rows, charge) for each in contenders], pieces, charge, every)
+    edges = [0, 3, len(later)]
+    whole = score([tune(each, rows, charge) for each in contenders], [later], edges, charge, every)
+    pieces = [piece for piece in np.split(later, [cut, cut + 2]) if len(piece)]
+    parts = score([tune(each, rows, charge) for each in contenders], pieces, edges, charge, every)
     for one, other in zip(whole, parts, strict=True):
         assert one.name == other.name
         np.testing.assert_allclose(one.stretches, other.stretches, rtol=1e-12)
         np.testing.assert_allclose(one.points, other.points, rtol=1e-12)
+        np.testing.assert_allclose(one.stretches.sum(), one.cost)
         assert len(one.points) == -(-len(later) // every)
     (drifting,) = (each for each in whole if each.name == "drifting")
     last = drifting.parameters["level"] + 0.1 * len(rows)
-    np.testing.assert_allclose(drifting.points[0], last + 0.1)
+    np.testing.assert_allclose(drifting.points[0], last)
+    np.testing.assert_allclose(drifting.began.x, last)
+    np.testing.assert_allclose(drifting.curve[-1], drifting.cost if every == 1 else drifting.curve[-1])
+    assert drifting.moves == len(later)
 
 
 def test_who_differs_by_rounding_alone_stays_where_it_was():
     contender = Contender("constant", "simple", Shift, {"level": [1.0]})
     rows = np.zeros((4, 1))
-    one, other = score([tune(contender, rows, charge) for _ in range(2)], [[rows]], charge)
+    one, other = score([tune(contender, rows, charge) for _ in range(2)], [rows], [0, 4], charge)
     other.hitting -= 1e-13
     assert one.ties_with(other)
     assert rank([one, other]) == [one, other]

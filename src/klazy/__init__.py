@@ -18,13 +18,18 @@ from klazy.hindsight.lookahead import *
 from klazy.learners import *
 from klazy.live import *
 from klazy.live.agent import Agent
+from klazy.live.fleet import Fleet
 from klazy.movement import *
 from klazy.schedules import *
 from klazy.sets import *
 from klazy.theory import certify, certify_experts
 
 if _TYPE_CHECKING:
+    from klazy.serve.client import Client as Client
+    from klazy.serve.client import RemoteAgent as RemoteAgent
     from klazy.studies import arena as arena
+    from klazy.studies.replay import Report as Report
+    from klazy.studies.replay import replay as replay
     from klazy.studies.sweep import Study as Study
     from klazy.studies.sweep import Sweep as Sweep
     from klazy.studies.sweep import load_sweep as load_sweep
@@ -36,6 +41,7 @@ __version__ = "0.2.0"
 __all__ = [
     "Agent",
     "Batch",
+    "Fleet",
     "Game",
     "Regret",
     "Totals",
@@ -59,9 +65,11 @@ __all__ += movement.__all__
 __all__ += schedules.__all__
 __all__ += sets.__all__
 
-# They are imported when they are asked for, since they are large or need pydantic; ``from klazy import *`` leaves them out.
+# They are imported when they are asked for, as they are large or need more packages; ``from klazy import *`` leaves them out.
 _OF_SWEEPS = ("Study", "Sweep", "load_sweep", "sweep")
-_LATER = ("arena", *_OF_SWEEPS)
+_OF_REPLAYS = ("Report", "replay")
+_OF_SERVICES = ("Client", "RemoteAgent")
+_LATER = ("arena", *_OF_REPLAYS, *_OF_SERVICES, *_OF_SWEEPS)
 
 
 def __getattr__(name: str) -> _Any:
@@ -69,14 +77,19 @@ def __getattr__(name: str) -> _Any:
         raise AttributeError(f"module 'klazy' has no attribute {name!r}")
     from importlib import import_module
 
+    extra = "serve" if name in _OF_SERVICES else "cli"
     try:
         if name == "arena":
             return import_module("klazy.studies.arena")
+        if name in _OF_REPLAYS:
+            return getattr(import_module("klazy.studies.replay"), name)
+        if name in _OF_SERVICES:
+            return getattr(import_module("klazy.serve.client"), name)
         return getattr(import_module("klazy.studies.sweep"), name)
     except ModuleNotFoundError as missing:
         from klazy.base.install import make_missing
 
-        raise make_missing(name, missing.name, "cli") from missing
+        raise make_missing(name, missing.name, extra) from missing
 
 
 def __dir__() -> list[str]:

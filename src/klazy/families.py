@@ -16,6 +16,7 @@ __all__ = [
     "LogWealth",
     "Pinball",
     "Quadratic",
+    "Rewards",
 ]
 
 ROUNDING = 1e-10  # of a mean square, below which a variance is nothing but the rounding of sums
@@ -80,6 +81,32 @@ class Linear(Family):
 
     def gradient(self, row: Array, x: Array) -> Array:
         return row
+
+    def lowest(self, domain: ConvexSet, means: Array) -> Array:
+        return domain.lowest(means)
+
+    def expected(self, means: Array, x: Array) -> Array:
+        return np.vecdot(means, x)
+
+
+class Rewards(Family):
+    r""":math:`f(x) = -\langle r, x \rangle`; the row is what a unit of each coordinate earns.
+
+    >>> float(Rewards().value(np.array([1.0, 2.0]), np.array([0.5, 0.5])))
+    -1.5
+    """
+
+    def __init__(self) -> None:
+        self._keep()
+
+    def value(self, row: Array, x: Array) -> Array:
+        return -np.vecdot(row, x)
+
+    def gradient(self, row: Array, x: Array) -> Array:
+        return -row
+
+    def moments(self, row: Array) -> Array:
+        return -row
 
     def lowest(self, domain: ConvexSet, means: Array) -> Array:
         return domain.lowest(means)

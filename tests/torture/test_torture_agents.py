@@ -4,10 +4,13 @@ import asyncio
 import errno
 import json
 import os
+import random
 import resource
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +25,7 @@ from klazy.live.store import Store
 from nursery import (
     GRADIENTS,
     GUARDS,
+    LEARNER,
     SHORT,
     flipped,
     in_memory,
@@ -35,15 +39,14 @@ from nursery import (
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def file(tmp_path):
-    return tmp_path / "decisions.db"
+def name_database(place):
+    return "PostgreSQL" if isinstance(place, str) else "SQLite"
 
 
 @pytest.fixture
 def quick_disk(monkeypatch):
     """Nothing is forced to disk: where power does not fail, nothing can tell."""
-    monkeypatch.setattr("klazy.live.store.SYNCS", {"always": "OFF", "batch": "OFF"})
+    monkeypatch.setattr("klazy.live.sqlite.SYNCS", {"always": "OFF", "batch": "OFF"})
 
 
 def in_a_process_of_its_own(call, **environment):
@@ -71,14 +74,22 @@ def faults(tmp_path_factory):
 
 
 class TestKills:
-    def test_at_random_moments(self, file):
-        lives = amount(16, 10_000)
-        found = in_a_process_of_its_own(f"killed_at_random({str(file)!r}, {lives})")
+    def test_at_random_moments(self, place):
+        name = name_database(place)
+        lives = amount(16, 10_000) if name == "SQLite" else amount(8, 3_000)
+        found = in_a_process_of_its_own(f"killed_at_random({str(place)!r}, {lives})")
         assert found["lives"] == lives
         assert found["rounds"] >= 0.75 * lives  # three of four are let live until they have taken one
-        record(
-            "kills", "SIGKILL at random moments, both modes", lives, f"{found['rounds']} rounds, none lost"
-        )
+        what = f"SIGKILL at random moments, both modes ({name})"
+        record(f"kills-{name.lower()}", what, lives, f"{found['rounds']} rounds, none lost")
+
+    def test_of_fleets(self, place):
+        name = name_database(place)
+        lives = amount(4, 1_000)
+        found = in_a_process_of_its_own(f"killed_fleets({str(place)!r}, {lives})")
+        assert found["calls"] >= 0.75 * lives
+        what = f"SIGKILL of processes that play a fleet, at random moments ({name})"
+        record(f"kills-fleets-{name.lower()}", what, lives, f"{found['calls']} calls, all whole")
 
     def test_at_calls_that_change_files(self, tmp_path, faults):
         rounds = amount(2, 30)
@@ -107,10 +118,10 @@ class TestForcedToDisk:
     @pytest.mark.parametrize(("sync", "level"), [("always", 2), ("batch", 1)])
     def test_the_modes_are_sqlites(self, file, sync, level):
         store = Store(file, sync)
-        ask = store._connection.execute
-        assert ask("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert ask("PRAGMA synchronous").fetchone() == (level,)
-        assert ask("PRAGMA fullfsync").fetchone() == (1,)
+        ask = store.database.ask
+        assert ask("PRAGMA journal_mode") == [("wal",)]
+        assert ask("PRAGMA synchronous") == [(level,)]
+        assert ask("PRAGMA fullfsync") == [(1,)]
         store.close()
 
 
@@ -128,14 +139,95 @@ def test_the_system_fails_at_calls(kind, tmp_path, faults):
     record(f"faults-{kind.split()[0]}", what, found["tried"], "no round lost or taken twice")
 
 
-def test_processes_race(file):
+class Load(threading.Thread):
+    """An agent that plays on, whatever happens to its server, and remembers what it was told."""
+
+    def __init__(self, url, name, with_ids, sync):
+        super().__init__()
+        self.url = url
+        self.agent_name = name
+        self.with_ids = with_ids
+        self.sync = sync
+        self.answers = []
+        self.taken = 0
+        self.gone_back = 0
+        self.failed = None
+        self.stopped = threading.Event()
+        self.start()
+
+    def run(self):
+        try:
+            with open_step(self.url, name=self.agent_name, sync=self.sync) as agent:
+                while not self.stopped.is_set():
+                    self.play(agent)
+        except BaseException as error:
+            self.failed = error
+
+    def play(self, agent):
+        t = agent.t
+        try:
+            x = agent.update(GRADIENTS[t % 40], id=f"round {t}" if self.with_ids else None)
+        except kl.Overtaken as told:
+            if "the store has gone back" not in str(told):
+                raise
+            self.gone_back += 1
+            return
+        self.answers[t - 1 :] = [x.tolist()]
+        self.taken += 1
+
+
+def wait_for_rounds(loads):
+    """Until each has taken two more."""
+    until = [load.taken + 2 for load in loads]
+    while any(load.failed is None and load.taken < most for load, most in zip(loads, until, strict=True)):
+        time.sleep(0.005)
+
+
+@pytest.mark.xdist_group("postgres")
+def test_the_server_crashes_under_load(server):
+    """An immediate shutdown, as a loss of power would be: what ``sync="always"`` acknowledged is there, once."""
+    url = server.clear()
+    crashes = amount(1, 300)
+    rng = random.Random(0)
+    kinds = {"ids": (True, "always"), "no ids": (False, "always"), "batch": (True, "batch")}
+    loads = [Load(url, name, *kind) for name, kind in kinds.items()]
+    for _ in range(crashes):
+        wait_for_rounds(loads)
+        time.sleep(rng.uniform(0.0, 0.1))
+        server.crash()
+        server.start()
+    wait_for_rounds(loads)
+    for load in loads:
+        load.stopped.set()
+        load.join()
+        assert load.failed is None
+        straight = kl.Agent(LEARNER, engine="step")
+        with open_step(url, name=load.agent_name) as agent:
+            made = agent.history()["decision"].to_list()
+            assert made == load.answers
+            for t in range(1, agent.t):
+                straight.update(GRADIENTS[t % 40])
+            assert seen(agent) == seen(straight)
+            if load.sync == "always":
+                assert load.gone_back == 0
+                assert len(made) == load.taken > crashes
+    store = Store(url, read_only=True)
+    assert [checked.fault for checked in check_store(store)] == [None] * 4
+    store.close()
+    rounds = sum(load.taken for load in loads)
+    what = "immediate shutdowns of PostgreSQL under three agents"
+    record("crashes", what, crashes, f"{rounds} rounds, none of sync=always lost or doubled")
+
+
+def test_processes_race(place):
     """Each delivers every round, twice: all are taken once, and every answer is the decision that was made."""
+    name = name_database(place)
     processes = amount(2, 8)
-    rounds = amount(40, 2_000)
+    rounds = amount(40, 2_000) if name == "SQLite" else amount(10, 500)
     script = f"""
 import json, nursery
 answers = {{}}
-with nursery.open_step({str(file)!r}, sync="batch") as agent:
+with nursery.open_step({str(place)!r}, sync="batch") as agent:
     for t in range({rounds}):
         for _ in range(2):
             x = agent.update(nursery.GRADIENTS[t % 40], id=t, retry=True)
@@ -146,10 +238,11 @@ print(json.dumps(list(answers.values())))
     started = [subprocess.Popen(run, cwd=TESTS, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
     answers = [json.loads(process.communicate()[0]) for process in started]
     assert all(each == answers[0] for each in answers)
-    with open_step(file) as agent:
+    with open_step(place) as agent:
         assert agent.t == rounds + 1
         assert agent.history()["decision"].to_list() == answers[0]
-    record("races", "rounds that processes deliver at once, twice each", rounds * processes * 2, "taken once")
+    what = f"rounds that processes deliver at once, twice each ({name})"
+    record(f"races-{name.lower()}", what, rounds * processes * 2, "taken once")
 
 
 @pytest.mark.usefixtures("quick_disk")

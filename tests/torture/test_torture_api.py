@@ -140,6 +140,9 @@ def list_methods():
     yield FRONTIER.best, {"P": np.ones(3)}
     yield FRONTIER.regret, {"cost": 1.0, "P": np.ones(3)}
     yield FRONTIER.plot, {"places": {"here": (1.0, 1.0)}}
+    fleet = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
+    yield kl.Fleet, {"learner": fleet, "names": ["a", "b"]}
+    yield kl.Fleet(fleet, 2).update, {"g": np.ones((2, 5)), "id": None, "retry": False}
     yield kl.Agent(MEMORY, engine="step").update, {"g": G[0], "hint": G[1], "id": 3}
     yield kl.Agent, {"learner": KLAZY, "engine": "step", "state": KLAZY.init(), "guards": kl.Guards(G=1.0)}
     yield Config.from_dict, {"data": KLAZY.to_dict()}

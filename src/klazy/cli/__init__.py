@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import klazy
-from klazy.cli import agents, arena, doctor, live, replay, reproduce, sweep, warm
+from klazy.cli import agents, arena, doctor, live, replay, reproduce, serve, sweep, warm
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,6 +24,8 @@ app.command("history", short_help="Print or draw the rounds of an agent.")(agent
 app.command("check", short_help="Play every agent of a store again, and compare.")(agents.check)
 app.command("backup", short_help="Copy a store while its agents go on.")(agents.backup)
 app.command("migrate", short_help="Bring an agent of an older klazy into a store.")(agents.migrate)
+app.command("serve", short_help="Serve agents over HTTP, with a page.")(serve.serve)
+app.add_typer(serve.tokens_app, name="tokens", short_help="Say who may use the service.")
 app.add_typer(sweep.app, name="sweep", short_help="Play a study of many runs, here or on a cluster.")
 app.command("arena", short_help="Rank all learners, and yours, over a suite of games.")(arena.arena)
 app.command("doctor", short_help="Say what is installed, missing, and where kernels are kept.")(doctor.doctor)

@@ -14,11 +14,11 @@ from klazy.cli.terminal import Json, print_table, say, show_progress
 if TYPE_CHECKING:
     from klazy.live.store import Store
 
-File = Annotated[Path, typer.Argument(help="A database that klazy.Agent.open made.")]
+File = Annotated[str, typer.Argument(help="The file of a store, or a postgresql:// URL.", metavar="STORE")]
 Name = Annotated[str, typer.Argument(help="The name of an agent: klazy agents lists them.")]
 
 
-def _open(file: Path, owner: str) -> "Store":
+def _open(file: str, owner: str) -> "Store":
     from klazy.live.store import Store
 
     return Store(file, read_only=True, owner=owner)
@@ -31,6 +31,7 @@ def agents(store: File, as_json: Json = False) -> None:
     Examples:
       klazy agents decisions.db
       klazy agents decisions.db --json
+      klazy agents postgresql://klazy@db.example.com/decisions
     """  # fmt: skip
     from klazy.live.overview import summarize
 
@@ -80,7 +81,7 @@ def history(
     try:
         agent = opened.find_agent(name)
         if agent is None:
-            remedy = f"klazy agents {store} lists them"
+            remedy = f"klazy agents {opened.path} lists them"
             raise refusal("history", "an agent that is there", "name", repr(name), remedy)
         frame = read_history(opened, agent, last)
         columns, names = _read_names(agent.configuration)
@@ -153,7 +154,7 @@ def _draw(frame: Any, file: Path, names: list[str] | None) -> None:
 
 
 def check(store: File, as_json: Json = False) -> None:
-    """Check a store: SQLite's own test of the file, then every round played again and compared bit for bit.
+    """Check a store: the database's own test, then every round played again and compared bit for bit.
 
     The exit status is 1 if anything is wrong. The store is only read.
 
@@ -186,7 +187,7 @@ def check(store: File, as_json: Json = False) -> None:
 
 def _describe(checked: Any) -> str:
     if not checked.name:
-        return "The file is whole." if checked.fault is None else f"The file is damaged: {checked.fault}."
+        return "The store is whole." if checked.fault is None else f"The store is damaged: {checked.fault}."
     if checked.fault is not None:
         return f"{checked.name}: {checked.fault.rstrip('.')}."
     words = f"{checked.name}: {checked.rounds} rounds, the same bit for bit"
@@ -198,7 +199,7 @@ def _describe(checked: Any) -> str:
 
 
 def backup(store: File, to: Annotated[Path, typer.Argument(help="Where nothing is yet.")]) -> None:
-    """Copy a store as it is at one moment, while agents go on writing to it.
+    """Copy a store, as it is at one moment, into a new SQLite file, while agents go on writing to it.
 
     \b
     Example:
@@ -214,7 +215,7 @@ def backup(store: File, to: Annotated[Path, typer.Argument(help="Where nothing i
 
 def migrate(
     folder: Annotated[Path, typer.Argument(help="A folder that Agent.open of an older klazy made.")],
-    store: Annotated[Path, typer.Argument(help="The database to bring it into; it is made if need be.")],
+    store: Annotated[str, typer.Argument(help="The store to bring it into; it is made if need be.")],
     name: Annotated[str, typer.Argument(help="What the agent is called there.")],
 ) -> None:
     """Bring an agent of an older klazy, which was a folder, into a store. The folder stays as it is.

@@ -105,7 +105,7 @@ def _examine_packages() -> tuple[list[str], dict[str, dict[str, Any]]]:
     extras: dict[str, dict[str, Any]] = {}
     for requirement in _list_requirements():
         extra = _find_extra(requirement)
-        if extra in NOT_FOR_USERS:
+        if extra in NOT_FOR_USERS or not _is_for_here(requirement, extra):
             continue
         installed = _find_version(requirement.name)
         fits = installed is not None and requirement.specifier.contains(installed, prereleases=True)
@@ -136,6 +136,11 @@ def _find_extra(requirement: Requirement) -> str | None:
         return None
     _, found, name = str(requirement.marker).partition('extra == "')
     return name.partition('"')[0] if found else None
+
+
+def _is_for_here(requirement: Requirement, extra: str | None) -> bool:
+    """Whether this system and this Python need it."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra or ""})
 
 
 def _examine_machine() -> dict[str, Any]:

@@ -1,113 +1,232 @@
-"""``klazy replay``: what laziness would have saved on one's own trace."""
+"""``klazy replay``: what would have been saved on one's own trace."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from klazy.base.checks import refusal
-from klazy.base.files import write_durably
-from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
-from klazy.live.agent import Agent
+from klazy.cli.terminal import Json, read_command_line, say, show_progress
+from klazy.live import Guards
 
 if TYPE_CHECKING:
-    from klazy.studies.replay import Replay
+    from klazy.studies.replay import Report
 
 
 def replay(
     trace: Annotated[
-        Path, typer.Argument(help="A .csv or .parquet file: a row per round, a column per coordinate.")
+        Path,
+        typer.Argument(help="A CSV, TSV, Excel or Parquet file: a row per round, a column per coordinate."),
     ],
     domain: Annotated[str, typer.Option(help="simplex, capped-simplex, box, ball or polytope.")] = "simplex",
-    move_cost: Annotated[float, typer.Option(min=0.0, help="What moving costs per unit of distance.")] = 1.0,
+    move_cost: Annotated[
+        str, typer.Option(help="What moving costs per unit of distance: 5, or several: 0.1,1,5 or 0.1:10:7.")
+    ] = "1",
     costs: Annotated[
-        str, typer.Option(help="What a row means: linear, quadratic, pinball or log-wealth.")
+        str, typer.Option(help="What a row means: linear, rewards, quadratic, pinball or log-wealth.")
     ] = "linear",
     movement: Annotated[
-        str | None, typer.Option(help="tv, l1 or l2.", show_default="as suits the domain")
+        str | None,
+        typer.Option(help="tv, l1, l2, or fee for a fee per change.", show_default="as suits the domain"),
     ] = None,
+    up: Annotated[
+        str | None,
+        typer.Option(
+            help="The price of raising, times the move cost; one, or one per column.", show_default="1"
+        ),
+    ] = None,
+    down: Annotated[str | None, typer.Option(help="The price of lowering.", show_default="1")] = None,
     train: Annotated[float, typer.Option(help="The share of the rows to tune on.")] = 0.5,
+    folds: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Score so many later parts too, each tuned on what came before it.",
+            show_default=False,
+        ),
+    ] = 0,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            help="The decisions made until now: a file, or columns of the trace: a,b.", show_default=False
+        ),
+    ] = None,
     time: Annotated[
-        str | None, typer.Option(help="The column of time stamps.", show_default="one called time or date")
+        str | None,
+        typer.Option(help="The column of time stamps.", show_default="found by its name or its dates"),
     ] = None,
     fill: Annotated[
         str | None, typer.Option(help="Missing cells: forward, zero or drop.", show_default="refuse them")
     ] = None,
+    unit: Annotated[str, typer.Option(help="What costs are counted in: EUR, say.", show_default=False)] = "",
+    start: Annotated[
+        str | None,
+        typer.Option(help="The decision before the first round, one number per column.", show_default=False),
+    ] = None,
     total: Annotated[float | None, typer.Option(help="What a simplex adds up to.", show_default="1")] = None,
     cap: Annotated[
-        float | None, typer.Option(help="The most of each coordinate of a capped simplex.", show_default="1")
+        str | None,
+        typer.Option(
+            help="The most of each column of a capped simplex: 0.4, or 0.4,0.6,1.", show_default="1"
+        ),
     ] = None,
-    lower: Annotated[float | None, typer.Option(help="Of a box.", show_default="0")] = None,
-    upper: Annotated[float | None, typer.Option(help="Of a box.", show_default="1")] = None,
+    floor: Annotated[
+        str | None, typer.Option(help="The least of each column of a capped simplex.", show_default="0")
+    ] = None,
+    lower: Annotated[
+        str | None, typer.Option(help="Of a box; one, or one per column.", show_default="0")
+    ] = None,
+    upper: Annotated[
+        str | None, typer.Option(help="Of a box; one, or one per column.", show_default="1")
+    ] = None,
     radius: Annotated[float | None, typer.Option(help="Of a ball.", show_default="1")] = None,
     polytope: Annotated[
         Path | None, typer.Option(help="A JSON file with A and b, for A x <= b.", show_default=False)
     ] = None,
     short: Annotated[
-        float | None, typer.Option(help="What pinball costs charge for a unit too little.", show_default="1")
+        str | None, typer.Option(help="What pinball costs charge for a unit too little.", show_default="1")
     ] = None,
     excess: Annotated[
-        float | None, typer.Option(help="What they charge for a unit too much.", show_default="1")
+        str | None, typer.Option(help="What they charge for a unit too much.", show_default="1")
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Play whole numbers only.")] = False,
+    hold: Annotated[
+        int, typer.Option(min=1, help="Hold each decision for at least so many rounds.", show_default=False)
+    ] = 1,
+    per_round: Annotated[
+        float | None, typer.Option(help="The most that the move of a round may cost.", show_default=False)
     ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write a report with figures here.", show_default=False)
     ] = None,
     emit: Annotated[
         Path | None,
-        typer.Option(help="Write the best learner here, ready for klazy.Agent.load.", show_default=False),
+        typer.Option(help="Write the best contender here, as an agent for klazy live.", show_default=False),
     ] = None,
+    contender: Annotated[
+        str | None, typer.Option(help="Emit this one instead.", show_default="the best")
+    ] = None,
+    emit_at: Annotated[
+        str, typer.Option(help="Emit it as it stood before the scored rows (split), or after them (end).")
+    ] = "split",
     as_json: Json = False,
 ) -> None:
-    """Tell what laziness would have saved on a trace of past costs, and who would have done best.
+    """Tell what would have been saved on a trace of past costs, and who would have done best.
 
     Learners and rules of thumb are tuned on the first part of the trace, each on as many candidates as the others, and
-    scored on the second, beside the optimum in hindsight.
+    scored on the second, beside what is done now and the optimum in hindsight.
 
     \b
     Examples:
       klazy replay delays.csv --domain simplex --move-cost 5
       klazy replay load.parquet --domain box --upper 40 --costs pinball --short 10 --html report.html
-      klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.001 --emit agent.json
+      klazy replay load.csv --domain box --upper 40 --costs pinball --baseline now.csv --folds 5 --unit EUR
+      klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.0001:0.01:5
+      klazy replay delays.csv --move-cost 5 --emit agent.json && klazy live agent.json < today.csv
     """  # fmt: skip
-    from klazy.studies.replay import Source, make_setup, words
     from klazy.studies.replay import replay as replay_trace
+    from klazy.studies.replay import words
+    from klazy.studies.replay.prices import read_prices
 
     for file in (html, emit):
         if file is not None:
             _refuse_unwritable(file)
-    source = Source(trace, time, fill, positive=costs == "log-wealth")
-    shape = {
+    options: dict[str, Any] = {
         "total": total,
-        "cap": cap,
-        "lower": lower,
-        "upper": upper,
         "radius": radius,
         "polytope": polytope,
+        "up": _read_numbers(up, "up"),
+        "down": _read_numbers(down, "down"),
+        "start": _read_numbers(start, "start"),
+        "cap": _read_numbers(cap, "cap"),
+        "floor": _read_numbers(floor, "floor"),
+        "lower": _read_numbers(lower, "lower"),
+        "upper": _read_numbers(upper, "upper"),
+        "short": _read_numbers(short, "short"),
+        "excess": _read_numbers(excess, "excess"),
+        "whole": whole,
+        "guards": _make_guards(hold, per_round),
     }
-    setup = make_setup(source.dim, domain, costs, movement, move_cost, **shape, short=short, excess=excess)
     with show_progress() as bar:
         task = bar.add_task("replaying", total=1.0)
-        found = replay_trace(source, setup, train, lambda share: bar.update(task, completed=share))
-    if not as_json:
-        say("\n".join(words.answer(found)))
-        if source.filled:
-            what = "rows were dropped" if fill == "drop" else f"missing cells were filled: {fill}"
-            print(f"{source.filled} {what}.")
-        print()
-        print_table(words.tabulate(found))
+        found = replay_trace(
+            trace,
+            domain,
+            costs,
+            movement=movement,
+            move_cost=read_prices(move_cost),
+            train=train,
+            folds=folds,
+            baseline=_read_baseline(baseline),
+            time=time,
+            fill=fill,
+            unit=unit,
+            progress=lambda share: bar.update(task, completed=share),
+            **options,
+        )
+    emitted = None
+    if emit is not None:
+        emitted = _emit(found, emit, contender, emit_at)
     if html is not None:
-        page = _make_page(found).encode()
-        _write_or_refuse(html, lambda: write_durably(html, page))
-    emitted = None if emit is None else _emit(found, emit)
+        _write_or_refuse(html, lambda: found.to_html(html, read_command_line()))
     if as_json:
-        print(json.dumps(words.to_dict(found) | {"emitted": emitted}))
+        print(json.dumps(found.to_dict() | {"emitted": emitted}))
         return
+    if emitted is not None and emitted != found.best.name:
+        say(f"{emit} is {emitted}, which is not the best: {found.best.name} paid less.")
+    say(found.answer)
+    print()
+    say(words.write_plainly(words.write_table(found)))
     if html is not None:
         say(str(html))
     if emitted is not None:
-        say(f"{emit}: {emitted}")
+        say(_tell_emitted(found, emit, emitted, emit_at))
+
+
+def _emit(found: "Report", file: Path, contender: str | None, at: str) -> str:
+    """Write an agent; its contender's name."""
+    agent = found.agent(contender, at)
+    _write_or_refuse(file, lambda: agent.save(file))
+    return contender or found.best.name
+
+
+def _tell_emitted(found: "Report", file: Path | None, name: str, at: str) -> str:
+    first, last = found.span
+    if at == "end":
+        return f"{file}: {name}, as it stands after row {last}."
+    cost = found.score(name).cost
+    return (
+        f"{file}: {name}, as it stood after row {first}. Told the rows after it, it pays the same {cost!r}."
+    )
+
+
+def _make_guards(hold: int, per_round: float | None) -> Guards | None:
+    if hold == 1 and per_round is None:
+        return None
+    return Guards(hold=hold, per_round=per_round)
+
+
+def _read_numbers(text: str | None, name: str) -> float | list[float] | None:
+    """A number, or several with commas between them."""
+    if text is None:
+        return None
+    try:
+        numbers = [float(each) for each in text.split(",")]
+    except ValueError:
+        remedy = f"write --{name} 40, or --{name} 40,20"
+        raise refusal("replay", "a number, or one per column", name, text, remedy) from None
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _read_baseline(text: str | None) -> Path | list[str] | None:
+    """A file, if there is one of that name; else columns of the trace."""
+    if text is None:
+        return None
+    if Path(text).suffix and Path(text).exists():
+        return Path(text)
+    return text.split(",")
 
 
 def _refuse_unwritable(file: Path) -> None:
@@ -118,12 +237,6 @@ def _refuse_unwritable(file: Path) -> None:
         raise refusal("replay", "a plain file to write to", "file", file, "choose another")
 
 
-def _make_page(found: "Replay") -> str:
-    from klazy.studies.replay.page import make_report
-
-    return make_report(found, read_command_line())
-
-
 def _write_or_refuse(file: Path, write: Callable[[], None]) -> None:
     try:
         write()
@@ -131,14 +244,3 @@ def _write_or_refuse(file: Path, write: Callable[[], None]) -> None:
         raise refusal(
             "replay", "a file to write to", "file", file, failed.strerror or "choose another"
         ) from failed
-
-
-def _emit(found: "Replay", file: Path) -> str:
-    """Write the best of those that are told gradients, as an agent is, as it stands after the last row; its name."""
-    from klazy.families import Linear
-    from klazy.studies.replay.words import describe
-
-    told = (None, Linear())  # a row of linear costs is their gradient
-    score = next(score for score in found.scores if score.player.learner.family in told)
-    _write_or_refuse(file, lambda: Agent(score.player.learner, state=score.player.state).save(file))
-    return describe(score)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,17 +11,10 @@ from klazy.base.checks import refusal
 from klazy.base.files import lock_file
 from klazy.base.parallel import WorkerLost
 from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
-from klazy.studies.paper import report
-from klazy.studies.paper.definitions import PRESETS, Settings
-from klazy.studies.paper.reproduce import (
-    PARTS,
-    Job,
-    check_experiments,
-    compute_results,
-    group_results,
-    list_jobs,
-    run_jobs,
-)
+
+if TYPE_CHECKING:  # other commands start sooner without the paper
+    from klazy.studies.paper.definitions import Settings
+    from klazy.studies.paper.reproduce import Job
 
 OUT = Path("reproduction")
 
@@ -33,6 +26,8 @@ def list_parts(as_json: Json = False) -> None:
     Example:
       klazy list
     """
+    from klazy.studies.paper.reproduce import PARTS
+
     rows = [{"name": name, "kind": part.kind, "about": part.about} for name, part in PARTS.items()]
     if as_json:
         print(json.dumps({"parts": rows}, indent=1))
@@ -84,6 +79,9 @@ def reproduce(
       klazy reproduce stochastic seeds --seeds 50 --out here
       klazy reproduce worst-case --preset authors --json
     """  # fmt: skip
+    from klazy.studies.paper.definitions import PRESETS, Settings
+    from klazy.studies.paper.reproduce import check_experiments, compute_results, group_results
+
     if seeds is None:
         seeds = 5 if quick else 20
     settings = Settings(preset or PRESETS[0], seed, seeds, quick)
@@ -102,9 +100,13 @@ def reproduce(
 
 
 def _make_report(
-    names: list[str], presets: Sequence[str], settings: Settings, out: Path, workers: int | None
+    names: list[str], presets: Sequence[str], settings: "Settings", out: Path, workers: int | None
 ) -> tuple[list[dict[str, Any]], Path]:
     """Make what is wanted, and a report on all that is there under these settings; the rows of what is wanted, its path."""
+    from klazy.studies.paper import report
+    from klazy.studies.paper.definitions import PRESETS
+    from klazy.studies.paper.reproduce import list_jobs
+
     made = list_jobs(names, presets, settings, out)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -127,8 +129,10 @@ def _lock(out: Path) -> Any:
         raise refusal("reproduce", "a folder in which no other one is at work", "out", out, remedy) from None
 
 
-def _run_with_bar(made: Sequence[Job], workers: int | None) -> None:
+def _run_with_bar(made: "Sequence[Job]", workers: int | None) -> None:
     """Make the jobs, with a bar on a terminal."""
+    from klazy.studies.paper.reproduce import PARTS, run_jobs
+
     with show_progress() as bar:
         task = bar.add_task("reproducing", total=sum(PARTS[job.name].seconds for job in made))
         try:
@@ -141,6 +145,8 @@ def _run_with_bar(made: Sequence[Job], workers: int | None) -> None:
 
 def _print_results(rows: Sequence[dict[str, Any]], page: Path, some: bool, quick: bool) -> None:
     """The claims; for parts asked for by name their totals before; at last the report's path."""
+    from klazy.studies.paper import report
+
     if quick:
         print(report.QUICK)
     if some and rows:

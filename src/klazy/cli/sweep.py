@@ -75,6 +75,12 @@ def play_study(
         int | None,
         typer.Option(min=1, help="Processes; 1 plays in this one.", show_default="as many as cores"),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="cpu, cuda for a GPU, or auto for a GPU if there is one.", show_default="the study's"
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="In place of the study's.", show_default=False)
     ] = None,
@@ -88,12 +94,14 @@ def play_study(
 ) -> None:
     """Play a study: every learner at every value of its grid, on every sequence, at every price of moving.
 
-    Stop it at any moment, and start it again: it goes on where it was. `klazy sweep plot --help` says how it is drawn.
+    Stop it at any moment, and start it again: it goes on where it was, on whatever device.
+    `klazy sweep plot --help` says how it is drawn.
 
     \b
     Examples:
       klazy sweep --init > study.toml
       klazy sweep study.toml --out results
+      klazy sweep study.toml --out results --device auto
       klazy sweep study.toml --out results --backend dask --address tcp://scheduler:8786
       klazy sweep plot results
     """  # fmt: skip
@@ -117,7 +125,7 @@ def play_study(
         chosen = Study(**chosen.to_dict() | {"seed": seed})
     folder = out or study.with_suffix("")
     found = _play_with_bar(
-        chosen, folder, backend=backend, address=address, jobs=jobs, retry_failed=retry_failed
+        chosen, folder, backend=backend, address=address, jobs=jobs, retry_failed=retry_failed, device=device
     )
     if as_json:
         print(json.dumps(found.counts()))
@@ -177,7 +185,7 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
         f"{found.runs} runs: {found.computed} computed, {found.reused} reused, {found.failed} failed, {found.seconds:.1f} s"
     )
     if found.computed:
-        print(f"{rate / 1e6:.1f} million learner-rounds per second")
+        print(f"{rate / 1e6:.1f} million learner-rounds per second, on {found.device}")
     say(f"{folder}; `klazy sweep plot {folder}` draws it, klazy.load_sweep({str(folder)!r}) reads it")
 
 

@@ -1,6 +1,7 @@
 """Many runs over one sequence at once: what a sweep needs of each is two sums, or their curve."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, number, refusal, whole
 from klazy.costs import Costs, as_costs
+from klazy.game.device import Grid, choose_device, find_obstacle, play_grid
 from klazy.game.game import Game, check_family, check_learners, count_workers
 from klazy.game.run import follow_rows, knows_rows, run_many
 from klazy.kernels import codes
@@ -35,7 +37,8 @@ class Batch:
 
     ``hitting`` and ``switching`` are the totals, of shape (n,). ``curves`` holds their running sums over the first
     ``rounds[j]`` rounds, of shape (n, c, 2); both are empty unless asked for. ``engine`` is ``"lanes"`` if all runs were played
-    side by side, ``"runs"`` if each was played by :func:`~klazy.run`, ``"mixed"`` if some were.
+    side by side, ``"runs"`` if each was played by :func:`~klazy.run`, ``"mixed"`` if some were. ``device`` names what they were
+    played on.
     """
 
     hitting: Array
@@ -43,6 +46,7 @@ class Batch:
     rounds: np.ndarray
     curves: Array
     engine: str
+    device: str = "cpu"
 
     @property
     def cost(self) -> Array:
@@ -52,11 +56,12 @@ class Batch:
 
 def run_batch(
     learners: Sequence[Learner[Any]],
-    costs: Costs | ArrayLike,
+    costs: Costs | ArrayLike | Sequence[Costs | ArrayLike],
     *,
     movement: Movement | str | None = None,
     checkpoints: int = 0,
     jobs: int | None = None,
+    device: str = "cpu",
 ) -> Batch:
     """Play every learner against ``costs`` and keep only sums: to 1e-12 those of :func:`~klazy.run` with ``record="totals"``.
 
@@ -64,36 +69,153 @@ def run_batch(
     by every learner with a rule and for every movement cost. Runs whose schedules differ only in scale are fastest. Anything
     else is played by :func:`~klazy.run_many`, but for rules of thumb that average the same rounds: they are averaged once.
 
+    On a GPU every run has a thread of its own, in up to 64 dimensions.
+
     Parameters
     ----------
+    costs
+        one sequence for all learners; or a list of as many sequences as there are learners, or an array of shape (n, T, d), one
+        for each. These must be of one length.
     movement
         what moving costs, as in :func:`~klazy.run`.
     checkpoints
         how many points of each run's curve to keep, evenly spaced, the last after round T; T if there are fewer.
     jobs
         threads; all cores by default.
+    device
+        ``"cpu"``, ``"cuda"`` for a GPU, or ``"auto"`` for a GPU if there is one and it can play the runs. The sums agree to
+        1e-12.
 
     Examples
     --------
     >>> batch = run_batch([KLazyGD(L2Ball(3), 2.0, k) for k in (1, 5, 25)], np.ones((100, 3)), checkpoints=4)
     >>> batch.hitting.round(3).tolist(), batch.rounds.tolist(), batch.engine
     ([-171.241, -171.241, -171.241], [25, 50, 75, 100], 'lanes')
+
+    A sequence for each run:
+
+    >>> seeds = np.random.default_rng(0).normal(size=(3, 100, 3))
+    >>> run_batch([KLazyGD(L2Ball(3), 2.0, 5) for _ in seeds], seeds).cost.round(3).tolist()
+    [44.623, 64.083, 42.643]
     """
-    runs = _Runs(learners, costs, movement, checkpoints, jobs)
-    fits = np.array([runs.has_lanes(learner) for learner in learners])
-    follows = np.array([knows_rows(learner, runs.costs) for learner in learners]) & ~fits
-    beside = np.flatnonzero(fits)
-    others = np.flatnonzero(~fits & ~follows)
-    runs.play_lanes(beside)
-    runs.play_rows(np.flatnonzero(follows))
-    lost = beside[~np.isfinite(runs.sums[beside]).all(axis=(1, 2))]
-    if lost.size:
-        runs.costs.check_finite()  # before each of them is played once more
-    runs.play_runs(np.concatenate((others, lost)))  # which knows what to say of costs that are not finite
+    chosen = choose_device("run_batch", device)
+    sequences, which = _list_sequences(learners, costs)
+    groups = _group_by_sequence(learners, sequences, which, movement, checkpoints, jobs)
+    on_gpu = np.zeros(len(learners), dtype=bool)
+    if chosen == "cuda":
+        obstacles: dict[Any, str | None] = {}
+        for members, runs in groups:
+            on_gpu[members] = runs.find_gpu_runs(obstacles, refuse=device == "cuda")
+        _play_on_gpu([(runs, np.flatnonzero(on_gpu[members])) for members, runs in groups])
+    first = groups[0][1]
+    sums = np.empty((len(learners), len(first.marks), 2))
+    fits = np.zeros(len(learners), dtype=bool)
+
+    def play_rest(group: tuple[np.ndarray, _Runs]) -> None:
+        members, runs = group
+        fits[members] = runs.play(on_gpu[members])
+        sums[members] = runs.sums
+
+    with ThreadPoolExecutor(
+        count_workers("run_batch", jobs)
+    ) as pool:  # one sequence to a thread, if there are several
+        list(pool.map(play_rest, groups))
     kept = slice(None) if checkpoints else slice(0)
-    hitting, switching = runs.sums[:, -1].T.copy()
-    engine = "lanes" if fits.all() else "mixed" if fits.any() else "runs"
-    return Batch(hitting, switching, runs.marks[kept], runs.sums[:, kept], engine)
+    hitting, switching = sums[:, -1].T.copy()
+    beside = fits | on_gpu
+    engine = "lanes" if beside.all() else "mixed" if beside.any() else "runs"
+    place = "cuda" if on_gpu.all() else "mixed" if on_gpu.any() else "cpu"
+    return Batch(hitting, switching, first.marks[kept], sums[:, kept], engine, place)
+
+
+def _group_by_sequence(
+    learners: Any, sequences: list[Any], which: np.ndarray, movement: Any, checkpoints: Any, jobs: Any
+) -> "list[tuple[np.ndarray, _Runs]]":
+    """The learners of each sequence, by number, and their runs; where there are several sequences, a thread plays each."""
+    if len(sequences) == 1:
+        return [(np.arange(len(which)), _Runs(learners, sequences[0], movement, checkpoints, jobs))]
+    count_workers("run_batch", jobs)
+    order = np.argsort(which, kind="stable")
+    ends = np.cumsum(np.bincount(which))
+    groups = []
+    for members, sequence in zip(np.split(order, ends[:-1]), sequences, strict=True):
+        played = [learners[int(i)] for i in members]
+        groups.append((members, _Runs(played, sequence, movement, checkpoints, 1)))
+    _check_lengths(groups)
+    return groups
+
+
+def _list_sequences(learners: Any, costs: Any) -> tuple[list[Any], np.ndarray]:
+    """The distinct sequences, and which of them each learner plays."""
+    count = len(learners) if isinstance(learners, Sequence) else 0
+    if not _is_many(costs):
+        return [costs], np.zeros(count, dtype=int)
+    if len(costs) != count:
+        remedy = "give one sequence for all, or one for each"
+        raise refusal(
+            "run_batch",
+            f"a sequence for each of {count} learners",
+            "costs",
+            f"{len(costs)} sequences",
+            remedy,
+        )
+    if isinstance(costs, np.ndarray):
+        return list(costs), np.arange(count)
+    distinct: dict[int, int] = {}
+    which = [distinct.setdefault(id(sequence), len(distinct)) for sequence in costs]
+    sequences: list[Any] = [None for _ in distinct]
+    for sequence, s in zip(costs, which, strict=True):
+        sequences[s] = sequence
+    return sequences, np.array(which)
+
+
+def _is_many(costs: Any) -> bool:
+    """Whether these are several sequences."""
+    if isinstance(costs, np.ndarray):
+        return costs.ndim == 3
+    if not isinstance(costs, list | tuple) or not costs:
+        return False
+    return isinstance(costs[0], Costs) or np.ndim(costs[0]) == 2
+
+
+def _check_lengths(groups: "list[tuple[np.ndarray, _Runs]]") -> None:
+    lengths = {runs.costs.T for _, runs in groups}
+    if len(lengths) > 1:
+        found = f"lengths from {min(lengths)} to {max(lengths)}"
+        raise refusal("run_batch", "sequences of one length", "costs", found, "call it once for each length")
+
+
+def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
+    """These runs of each sequence; those on equal sets under equal movement costs are played together."""
+    alike: dict[Any, list[tuple[_Runs, np.ndarray]]] = {}
+    for runs, places in groups:
+        equal: dict[Any, list[int]] = {}
+        known: dict[
+            Any, tuple[Any, list[int]]
+        ] = {}  # runs share sets and movements, and to compare them takes time
+        for i in places:
+            pair = (runs.learners[i].domain, runs.movement_of(runs.learners[i]))
+            kind = (id(pair[0]), id(pair[1]))
+            if kind not in known:
+                known[kind] = pair, equal.setdefault(pair, [])
+            known[kind][1].append(i)
+        for kind, members in equal.items():
+            alike.setdefault(kind, []).append((runs, np.array(members)))
+    for (_, movement), parts in alike.items():
+        learners: list[Any] = []
+        numbers: dict[int, int] = {}  # of learners, each of which is described once
+        who = []
+        for runs, members in parts:
+            mine = [runs.learners[i] for i in members]
+            for learner in mine:
+                if id(learner) not in numbers:
+                    numbers[id(learner)] = len(learners)
+                    learners.append(learner)
+            who.append(np.array([numbers[id(learner)] for learner in mine]))
+        sequences = [runs.costs.arrays()[0] for runs, _ in parts]
+        found = play_grid(Grid(learners, sequences, who, movement, parts[0][0].marks))
+        for (runs, members), sums in zip(parts, found, strict=True):
+            runs.sums[members] = sums
 
 
 class _Runs:
@@ -109,17 +231,53 @@ class _Runs:
         self.movement = game.movement
         self.weights = game.weights
         self.workers = count_workers("run_batch", jobs)
-        self.marks = _marks(checkpoints, known.T)
+        self.marks = make_marks(checkpoints, known.T)
         self.sums = np.empty((len(learners), len(self.marks), 2))
         self._lanes: dict[tuple[Any, ...], bool] = {}
+
+    def play(self, done: np.ndarray) -> np.ndarray:
+        """All runs but those that are ``done``; says which of them were played side by side."""
+        fits = np.array([self.has_lanes(learner) for learner in self.learners]) & ~done
+        follows = np.array([knows_rows(learner, self.costs) for learner in self.learners]) & ~fits & ~done
+        self.play_lanes(np.flatnonzero(fits))
+        self.play_rows(np.flatnonzero(follows))
+        beside = np.flatnonzero(fits | done)
+        lost = beside[~np.isfinite(self.sums[beside]).all(axis=(1, 2))]
+        if lost.size:
+            self.costs.check_finite()  # before each of them is played once more
+        others = np.flatnonzero(~fits & ~follows & ~done)
+        self.play_runs(np.concatenate((others, lost)))  # which knows what to say of costs that are not finite
+        return fits
+
+    def find_gpu_runs(self, obstacles: dict[Any, str | None], *, refuse: bool) -> np.ndarray:
+        """Which runs a GPU plays; ``refuse`` if it is not all of them. ``obstacles`` are those that are known by kind."""
+        able = np.empty(len(self.learners), dtype=bool)
+        for i, learner in enumerate(self.learners):
+            kind = (type(self.costs), *self._kind_of(learner))
+            if kind not in obstacles:
+                obstacles[kind] = find_obstacle(learner, self.costs, self.movement_of(learner))
+            obstacle = obstacles[kind]
+            able[i] = obstacle is None
+            if refuse and obstacle is not None:
+                condition = "runs that a GPU plays"
+                raise refusal(
+                    "run_batch", condition, f"learners[{i}]", obstacle, "take device='auto' or 'cpu'"
+                )
+        return able
+
+    @staticmethod
+    def _kind_of(learner: Any) -> tuple[Any, ...]:
+        """What decides whether a learner can be played beside others: thousands of runs are of few kinds."""
+        parts = (getattr(learner, name, None) for name in ("sigma", "memory"))
+        alone = id(learner) if learner.experts else 0
+        return (type(learner), rule_of(learner), id(learner.domain), alone, *(type(part) for part in parts))
 
     def has_lanes(self, learner: Any) -> bool:
         """Whether the batch kernels know this learner and its set, these costs and this movement."""
         if self.given is None and learner.own_movement != self.movement:
             return False  # by default it pays for moving what no other may pay
-        parts = (getattr(learner, name, None) for name in ("sigma", "memory"))
-        kind = (type(learner), rule_of(learner), id(learner.domain), *(type(part) for part in parts))
-        if kind not in self._lanes:  # thousands of runs are of few kinds
+        kind = self._kind_of(learner)
+        if kind not in self._lanes:
             self._lanes[kind] = self._find_lanes(learner)
         return self._lanes[kind]
 
@@ -148,23 +306,25 @@ class _Runs:
 
     def play_rows(self, runs: np.ndarray) -> None:
         """The sums of these runs, whose learners follow rows; those with one view share what they see."""
-        from concurrent.futures import ThreadPoolExecutor
-
         alike: dict[Any, list[int]] = {}
         for i in runs:
             learner = self.learners[i]
             view = type(learner) if learner.look is None else learner.view
-            alike.setdefault((learner.domain, view, self._movement_of(learner)), []).append(int(i))
+            alike.setdefault((learner.domain, view, self.movement_of(learner)), []).append(int(i))
         with ThreadPoolExecutor(self.workers) as pool:
             list(pool.map(self._follow, alike.values()))
 
-    def _movement_of(self, learner: Any) -> Movement:
-        return learner.own_movement if self.given is None else self.movement
+    def movement_of(self, learner: Any) -> Movement:
+        """What moving costs this learner."""
+        if self.given is not None:
+            return self.movement
+        own = learner.own_movement
+        return self.movement if own == self.movement else own
 
     def _follow(self, members: list[int]) -> None:
         """The sums of these runs, which share a view and a movement."""
         learners = [self.learners[i] for i in members]
-        movement = self._movement_of(learners[0])
+        movement = self.movement_of(learners[0])
         game = Game(self.costs, movement, movement.weights(self.costs.T), None)
         rounds = np.zeros(len(members), dtype=int)
         sums = np.zeros((len(members), 2))
@@ -181,8 +341,6 @@ class _Runs:
 
     def play_lanes(self, runs: np.ndarray) -> None:
         """The sums of these runs, many at a time."""
-        from concurrent.futures import ThreadPoolExecutor
-
         equal: dict[ConvexSet, list[int]] = {}
         known: dict[int, list[int]] = {}  # the runs of a sweep share a set, and to compare sets takes time
         for i in runs:
@@ -245,7 +403,7 @@ def _check_list(learners: Any, costs: Costs) -> None:
             )
 
 
-def _marks(checkpoints: Any, T: int) -> np.ndarray:
+def make_marks(checkpoints: Any, T: int) -> np.ndarray:
     """The rounds after which sums are kept."""
     if number(checkpoints, "checkpoints", "run_batch") == 0:
         return np.array([T])

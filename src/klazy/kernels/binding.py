@@ -135,11 +135,18 @@ class _PartCompiler(Compiler):
 _PARTS = count()
 
 
+def _paste(part: FunctionType, flags: Any, inline: bool) -> Any:
+    """A part for kernels of the processor."""
+    # A flag that is not set is inherited from the caller; False sets it.
+    return njit(**_INNER, forceinline=inline, fastmath=flags, pipeline_class=_PartCompiler)(part)
+
+
 class Lane(NamedTuple):
-    """What parts are linked for: its width, and its words by name."""
+    """What parts are linked for: its width, its words by name, and how a part is compiled."""
 
     width: int
     words: dict[str, Any]
+    paste: Callable[[FunctionType, Any, bool], Any] = _paste
 
 
 def _is_word(value: object) -> bool:
@@ -155,7 +162,7 @@ def link(part: Callable[..., Any], lane: Lane, **choices: Any) -> Any:
 
     ``choices`` stand in for global names, in this part and in all that it uses.
     """
-    bound = _bind(part, lane, choices)
+    bound = bind(part, lane, choices)
     key = (
         part,
         id(lane.words),
@@ -164,15 +171,14 @@ def link(part: Callable[..., Any], lane: Lane, **choices: Any) -> Any:
     if key not in _LINKED:
         flags = getattr(part, "flags", _REORDERED)
         inline = getattr(part, "inline", True)
-        # A flag that is not set is inherited from the caller; False sets it.
-        _LINKED[key] = njit(**_INNER, forceinline=inline, fastmath=flags, pipeline_class=_PartCompiler)(bound)
+        _LINKED[key] = lane.paste(bound, flags, inline)
     return _LINKED[key]
 
 
 _LINKED: dict[Any, Any] = {}  # kept for good, so that the ids in its keys stay theirs
 
 
-def _bind(part: Any, lane: Lane, choices: dict[str, Any]) -> FunctionType:
+def bind(part: Any, lane: Lane, choices: dict[str, Any]) -> FunctionType:
     """A copy of ``part`` whose global names are words, choices and linked parts."""
     scope = {"__builtins__": part.__globals__["__builtins__"], "__name__": part.__module__}
     for name in _names_used(part):
@@ -233,7 +239,7 @@ def compile_kernel(
 
     Other threads run beside it, unless ``nogil`` is False: then a call is one step for them.
     """
-    function = _bind(template, lane, choices)
+    function = bind(template, lane, choices)
     name = "_".join(map(str, (template.__module__.rpartition(".")[2], template.__name__, *key)))
     function.__qualname__ = f"{name}_{_SOURCES:08x}"
     kernel = njit(nogil=nogil, no_cfunc_wrapper=True, error_model="numpy", fastmath=_REORDERED)(function)

@@ -115,7 +115,8 @@ MARK = 4
 CAUTION = 5
 REACH = 6  # what crossing the set costs
 GUARDED = 7  # whether there is a guard
-MIXED = 8
+SEASON = 8  # where the season lies, counted from here
+MIXED = 9
 
 # the boards
 BEHIND = 0
@@ -123,6 +124,23 @@ SQUARES = 1
 ORDER = 2  # the expert's place in the list; infinite in a lane that is empty
 SCORE = 3  # scratch
 BOARDS = 4
+
+# what is known of a season: these numbers, the mean row, autocovariances by lag, and a ring of sums of moments
+SEASON_SEEN = 0  # rounds
+SEASON_PERIOD = 1  # 0 while none is known
+SEASON_CHANGED = 2  # the round in which the period changed
+SEASON_GIVEN = 3  # the period if it was given, else 0
+SEASON_HEAD = 4
+SEASON_LAGS = 512  # the longest lag that is looked at
+SEASON_PLACES = SEASON_LAGS + 1
+SEASON_ROWS = 1024  # rounds in the ring
+SEASON_MEMORY = 2048  # rounds over which autocovariances are averaged
+SEASON_EVERY = 32  # rounds between two searches for a period
+SEASON_PROMINENT = 0.1  # how far a correlation must rise at the least
+SEASON_ERRORS = 4.0  # and in standard errors
+SEASON_KEEPS = 0.8  # of the highest rise: a shorter or present period with as much is preferred
+SEASON_EQUAL = 1e-9  # correlations that differ by less are equal
+SEASON_PARTS = 4  # of a period: the far end of a plan is made anew after each
 
 
 def first_block(d):

@@ -41,9 +41,14 @@ def rule_of(learner: Any) -> str | None:
 def find_missing_part(learner: Any, *parts: Any) -> str | None:
     """The name of the first part that cannot be compiled, or None; ``parts`` are the costs and movement of a run."""
     rule = rule_of(learner)
-    needed = [learner.domain, *parts]
-    if rule is None:
+    if rule is None or (rule not in MANY and RULES[rule].seasonal):  # a season is kept by a leader
         return type(learner).__name__
+    return _find_missing(learner, rule, parts)
+
+
+def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None:
+    """The same for a learner whose rule there is, perhaps within a leader."""
+    needed = [learner.domain, *parts]
     if rule in MANY:
         needed.append(learner.movement)
         if getattr(learner, "rows", ()) is None:
@@ -53,7 +58,9 @@ def find_missing_part(learner: Any, *parts: Any) -> str | None:
                 return f"the gradients of {type(expert).__name__}"
             if expert.experts:
                 return f"the nested {type(expert).__name__}"
-            missing = find_missing_part(expert)
+            own = rule_of(expert)
+            is_led = own is not None and RULES[own].seasonal and getattr(learner, "season", None) is not None
+            missing = _find_missing(expert, own, ()) if is_led else find_missing_part(expert)
             if missing is not None:
                 return missing
     else:
@@ -151,6 +158,8 @@ def read_state(learner: Any, row: Array) -> Any:
     for name in rule.vectors:
         values[name] = row[at : at + rule.depth * d].copy()
         at += rule.depth * d
+    if rule.seasonal:
+        values["season"] = np.zeros(0)  # a leader keeps it
     return state._replace(**values)
 
 
@@ -225,14 +234,17 @@ class RunLayout:
 class EnsembleLayout:
     """An ensemble: a head, its point, the blocks of its experts, and its program.
 
-    The experts of a block share rule, schedule and memory.
+    The experts of a block share rule, schedule and memory, unless ``width`` says that all lie in one of so many lanes.
     """
 
-    def __init__(self, learner: Any) -> None:
+    def __init__(self, learner: Any, width: int | None = None) -> None:
         self.learner = learner
         self.d = learner.domain.dim
         self.x = slice(HEAD, HEAD + self.d)
-        self.lanes = _group_experts(learner.experts, width_of(self.d))
+        if width is None:
+            self.lanes = _group_experts(learner.experts, width_of(self.d))
+        else:
+            self.lanes = fill_lanes(range(len(learner.experts)), width)
         self.first = codes.first_block(self.d)
         self.rules = tuple(sorted({RULE_CODES[expert.rule] for expert in learner.experts}))
 
@@ -243,15 +255,16 @@ class EnsembleLayout:
         memory[codes.BUDGET] = state.budget
         return memory
 
-    def _lay_out(self, state: Any) -> Array:
-        """Head, blocks and program, of an ensemble that has lost nothing."""
+    def _lay_out(self, state: Any, more: int = 0) -> Array:
+        """Head, blocks and program, of an ensemble that has lost nothing, and room for more numbers."""
         blocks = self._write_blocks(state)
         program = self._write_program()
-        memory = allocate_aligned(self.first + blocks.size + program.size)
+        memory = allocate_aligned(self.first + blocks.size + program.size + more)
         memory[:HEAD] = state.t, 0.0, 0.0, len(blocks), blocks.shape[1], self.d
         memory[self.x] = state.x
         memory[self.first : self.first + blocks.size] = blocks.ravel()
-        memory[self.first + blocks.size :] = program
+        end = memory.size - more
+        memory[end - program.size : end] = program
         return memory
 
     def _write_blocks(self, state: Any) -> Array:
@@ -344,8 +357,8 @@ class EnsembleLayout:
 class LeaderLayout(EnsembleLayout):
     """A leader: what an ensemble has, with what it knows of its experts between the head and the blocks."""
 
-    def __init__(self, learner: Any) -> None:
-        super().__init__(learner)
+    def __init__(self, learner: Any, width: int | None = None) -> None:
+        super().__init__(learner, width)
         self.at = self.first  # where what it knows begins
         self.room = -(-self.lanes.size // LINE) * LINE
         self.first = self.at + codes.first_board(self.d) + codes.BOARDS * self.room
@@ -366,11 +379,14 @@ class LeaderLayout(EnsembleLayout):
 
     def pack(self, state: Any) -> Array:
         learner = self.learner
-        memory = self._lay_out(state)
+        memory = self._lay_out(state, state.season.size)
         memory[codes.V] = state.Delta
         place = self._find_places()[state.leader]
+        end = memory.size - state.season.size
+        memory[end:] = state.season
         about = (
-            place, state.since, state.excess, state.guarding, state.mark, learner.caution, learner.reach, learner.guard
+            place, state.since, state.excess, state.guarding, state.mark, learner.caution, learner.reach, learner.guard,
+            end - self.at,
         )  # fmt: skip
         memory[self.at : self.at + codes.MIXED] = about
         memory[self.mixed] = state.mixed
@@ -402,6 +418,7 @@ class LeaderLayout(EnsembleLayout):
             excess=float(about[codes.EXCESS]),
             guarding=int(about[codes.GUARDING]),
             mark=float(about[codes.MARK]),
+            season=memory[self.at + int(about[codes.SEASON]) :].copy(),
         )
 
     def order_record(self, record: Array) -> Array:

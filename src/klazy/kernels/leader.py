@@ -39,7 +39,10 @@ from klazy.kernels.codes import (
     RATE_RULE,
     REACH,
     RESOLUTION,
+    RULE,
     SCORE,
+    SEASON,
+    SEASON_PERIOD,
     SINCE,
     SQUARES,
     T,
@@ -54,6 +57,7 @@ from klazy.kernels.lane import (
     larger,
     largest,
     load,
+    peek,
     root,
     size,
     skip,
@@ -67,6 +71,8 @@ from klazy.kernels.layout import constant_dim
 from klazy.kernels.meta import apart, clear, diameter, distance, gather, hit, learn, mix, noise_of, rate_of
 from klazy.kernels.prices import add_price, take_price
 from klazy.kernels.round import advance
+from klazy.kernels.rules import RULES
+from klazy.kernels.season import look_ahead, observe_season
 from klazy.kernels.sequence import reveal, squared_norm
 from klazy.kernels.update import SIGNATURE as UPDATE
 from klazy.kernels.update import gradient_fits
@@ -117,6 +123,9 @@ D = 0  # the dimension where it is a constant of the kernel, else 0
 ROOM = 0  # what a vector of every lane then takes
 WIDTH = 1  # numbers in a lane
 IS_LINEAR = False
+SEASONAL = -1  # the rule of experts that are told what the season brings, if there are any
+AHEAD = 0  # room for the moments that they are told, of every lane
+LEADER_WORK = WORK + 3  # vectors of scratch: those of an ensemble, what the season brings, and one for plans
 
 
 def board(lead, which, count, d):
@@ -134,6 +143,18 @@ def first_after_boards(count, d):
 def read_place(blocks, length, place, field):
     """From a field or the vectors on, the numbers of the expert in this place; they lie WIDTH apart."""
     return pointer(blocks, place // WIDTH * length + field * WIDTH + place % WIDTH)
+
+
+def take(blocks, length, place, field):
+    """A field of the expert in this place."""
+    return read_place(blocks, length, place, field)[0]
+
+
+def read_point(blocks, length, place, x, d):
+    """The point of the expert in this place, into ``x``."""
+    point = read_place(blocks, length, place, FIELDS)
+    for i in range(d):
+        x[i] = point[i * WIDTH]
 
 
 def compare(q, g, at, d, move, weight, prices):
@@ -164,7 +185,7 @@ def follow(blocks, count, length, lead, g, d, program, noise, at, t):
     squares = board(lead, SQUARES, count, d)
     scores = board(lead, SCORE, count, d)
     place = int(lead[PLACE])
-    moved = read_place(blocks, length, place, MOVED)[0]
+    moved = take(blocks, length, place, MOVED)
     low = spread(np.inf)
     high = spread(-np.inf)
     best = spread(np.inf)
@@ -223,6 +244,12 @@ def watch(lead, X, g, d, delta, noise):
         lead[GUARDING] = 0.0
 
 
+def stay(q):
+    """A round of a block that stays where it is."""
+    store(q, MOVED, spread(0.0))
+    store(q, T, spread(peek(q, T) + 1.0))
+
+
 def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
     """All that follows from a round: who is followed, what the guard thinks, every expert's step, and the next point."""
     move = int(program[MOVE])
@@ -243,10 +270,9 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
         sums = local(ROOM)
         y = local(ROOM)
         u = local(ROOM)
-    point = read_place(blocks, length, int(lead[PLACE]), FIELDS)
+    read_point(blocks, length, int(lead[PLACE]), step, d)
     steep = 0.0
     for i in range(d):
-        step[i] = point[i * WIDTH]
         steepness = slope(step[i], g, i, d)
         steep += steepness * steepness
     noise = noise_of(program, steep)
@@ -257,13 +283,28 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
     if guarded:
         r, factor = learn(blocks, count, length, mixed, g, d, head, program, work, noise, noted)
         watch(lead, X, g, d, head[V], noise)
+    season = lead
+    outlook = pointer(work, WORK * d)
+    v = pointer(work, (WORK + 2) * d)
+    if SEASONAL >= 0:
+        season = pointer(lead, int(lead[SEASON]))
+        observe_season(season, g, d)
+        if D > 0:
+            outlook = local(AHEAD)
+            v = local(D)
     clear(sums, d)
     for block in range(count):
         q = pointer(blocks, block * length)
-        advance(q, g, zero, y, u, p, d, square, norm, move, weight, prices)
+        if SEASONAL >= 0 and int(peek(q, RULE)) == SEASONAL:
+            if season[SEASON_PERIOD] > 0.0:
+                look_ahead(q, season, outlook, v, d)
+                advance(q, g, outlook, y, u, p, d, square, norm, move, weight, prices)
+            else:
+                stay(q)
+        else:
+            advance(q, g, zero, y, u, p, d, square, norm, move, weight, prices)
         if guarded:
             mix(q, W, sums, d)
-    point = read_place(blocks, length, int(lead[PLACE]), FIELDS)
     own = 0.0
     other = 0.0
     if guarded:
@@ -275,8 +316,9 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
             step[i] = mixed[i] - step[i]
         other = distance(step, d, move, prices)
     is_guarding = lead[GUARDING] > 0.0
+    read_point(blocks, length, int(lead[PLACE]), step, d)
     for i in range(d):
-        following = point[i * WIDTH]
+        following = step[i]
         if is_guarding:
             following = mixed[i]
         step[i] = following - X[i]
@@ -299,7 +341,7 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
     program = pointer(blocks, count * length)
     price_p = pointer(prices, 0)
     costs = pointer(cost_p, 0)
-    scratch = np.zeros((3 + WORK) * d)
+    scratch = np.zeros((3 + LEADER_WORK) * d)
     X = pointer(scratch, 0)
     previous = pointer(scratch, d)
     gradient = pointer(scratch, 2 * d)
@@ -409,7 +451,7 @@ def update(memory, g):
         told = pointer(lead, MIXED + d)
         for i in range(d):
             told[i] = g[i]
-    scratch = np.zeros(WORK * d)
+    scratch = np.zeros(LEADER_WORK * d)
     work = pointer(scratch, 0)
     for block in range(count):
         q = pointer(blocks, block * length)
@@ -451,4 +493,10 @@ def _choose_family(
     difference, steepness = FAMILIES[told]
     chosen |= {"TELLS_ROWS": told != LINEAR, "apart": difference, "slope": link(steepness, FLOAT)}
     chosen["apart_plain"] = link(difference, FLOAT)
+    for code, rule in enumerate(RULES.values()):
+        if rule.seasonal and code in rules:
+            chosen["SEASONAL"] = code
+    chosen["MOMENTS"] = 2 if told == PINBALL else 1
+    chosen["AHEAD"] = chosen["MOMENTS"] * chosen["ROOM"]
+    chosen["SET_CODE"] = set_code
     return lane, chosen

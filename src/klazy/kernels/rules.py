@@ -45,7 +45,8 @@ class Rule(NamedTuple):
 
     ``keeps_sigma``: the last sigma, as the field ``sigma`` of the learner's state. ``vectors`` and ``scalars`` are further
     fields beside ``t``, ``x`` and ``energy``; ``parameters`` are numbers among the learner's attributes. A vector has ``depth``
-    times d numbers. A rule of ``rows`` is told the rows of the costs in place of their gradients.
+    times d numbers. A rule of ``rows`` is told the rows of the costs in place of their gradients. A ``seasonal`` one plays only
+    with a leader, which keeps what is known of the season.
     """
 
     propose: Callable[..., Any]
@@ -58,6 +59,7 @@ class Rule(NamedTuple):
     place: Callable[..., Any] | None = None
     depth: int = 1
     rows: bool = False
+    seasonal: bool = False
 
     @property
     def width(self) -> int:
@@ -269,8 +271,6 @@ def reluctant_of_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
     m2 = skip(own, 2 * d)
     kept = load(s, 0)
     pace = load(s, 1)
-    low = load(s, RELUCTANT_RISE)
-    high = load(s, RELUCTANT_FALL)
     n2 = reluctant_count(s, kept, pace)
     dot = spread(0.0)
     for i in range(d):
@@ -284,14 +284,17 @@ def reluctant_of_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
         square = square + pace * (once - square)
         store(m1, d + i, once)
         store(m2, d + i, square)
-        mean = mean / n2
-        square = square / n2
-        variance = square - mean * mean
-        wide = variance > RELUCTANT_VARIANCE * square
-        deviation = larger(root(where(wide, variance, spread(0.0))), spread(RELUCTANT_THINNEST))
-        z = larger(load(x, i), mean + low * deviation)
-        store(y, i, smaller(z, mean + high * deviation))
+        store(y, i, stay_in_band(load(x, i), mean / n2, square / n2, s))
     return dot
+
+
+def stay_in_band(point, mean, square, s):
+    """The point, clipped to a number of standard deviations around the mean."""
+    variance = square - mean * mean
+    wide = variance > RELUCTANT_VARIANCE * square
+    deviation = larger(root(where(wide, variance, spread(0.0))), spread(RELUCTANT_THINNEST))
+    z = larger(point, mean + load(s, RELUCTANT_RISE) * deviation)
+    return smaller(z, mean + load(s, RELUCTANT_FALL) * deviation)
 
 
 def reluctant_in_box(x, s, y, u, d, p):
@@ -382,6 +385,38 @@ def reluctant_on_ball(x, s, y, u, d, p):
     moves = n > price
     if anywhere(moves):
         moves = reluctant_turn(x, y, u, d, p, n, price)
+    return moves
+
+
+def reluctant_to_target_in_ball(x, s, y, u, d, p):
+    """Straight on until the price is left; if that is outside, the best point of the boundary: see klazy.learners.prox."""
+    n2 = load(s, RELUCTANT_N2)
+    price = load(s, RELUCTANT_RISE) * reluctant_scale(s) / n2
+    square = spread(0.0)
+    for i in range(d):
+        target = load(y, i) / n2
+        store(y, i, target)
+        square = square + (target - load(x, i)) * (target - load(x, i))
+    far = root(square)
+    moves = far > price
+    if anywhere(moves):
+        share = where(moves, 1.0 - price / larger(far, spread(RELUCTANT_TINY)), spread(0.0))
+        square = spread(0.0)
+        for i in range(d):
+            z = load(x, i) + share * (load(y, i) - load(x, i))
+            store(u, i, z)
+            square = square + (z - p[1 + i]) * (z - p[1 + i])
+        outside = moves & (square > p[0] * p[0])
+        if anywhere(outside):
+            square = spread(0.0)
+            for i in range(d):
+                slope = p[1 + i] - load(y, i)
+                store(y, i, slope)
+                square = square + slope * slope
+            turns = outside & reluctant_turn(x, y, u, d, p, root(square), price)
+            for i in range(d):
+                z = load(x, i) + share * ((p[1 + i] - load(y, i)) - load(x, i))
+                store(u, i, where(outside, where(turns, load(u, i), load(x, i)), z))
     return moves
 
 
@@ -510,6 +545,32 @@ def reluctant_search(cz, sz, n, price, r, rho, gap, inside):
     return tau
 
 
+# ---- Seasonal: the same moves for forecasts that a leader makes for it, see klazy.kernels.season; they come as the hint h
+
+SEASONAL_PERIODS = 6  # places among the rule's own numbers, in the order of SEASONAL below
+SEASONAL_AHEAD = 7
+
+
+def seasonal(x, own, s, g, h, y, d, sigma, step, old, starts):
+    for i in range(d):
+        store(y, i, load(h, i))
+    return spread(0.0)
+
+
+def seasonal_of_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
+    for i in range(d):
+        store(y, i, stay_in_band(load(x, i), load(h, i), load(h, d + i), s))
+    return spread(0.0)
+
+
+SEASONAL_FIELDS: dict[str, Any] = {
+    "vectors": ("value",),
+    "parameters": ("kept", "pace", "rise", "fall", "n1", "n2", "periods", "ahead"),
+    "seasonal": True,
+}
+SEASONAL_DEMAND = SEASONAL_FIELDS | {
+    "parameters": ("kept", "pace", "low", "high", "n1", "n2", "periods", "ahead")
+}
 RELUCTANT_FIELDS: dict[str, Any] = {
     "vectors": ("m1", "m2"),
     "scalars": ("n1", "n2"),
@@ -535,6 +596,16 @@ RULES = {
     "reluctant_simplex": Rule(reluctant, place=reluctant_on_simplex, **RELUCTANT_FIELDS),
     "reluctant_capped": Rule(reluctant, place=reluctant_on_capped, **RELUCTANT_FIELDS),
     "reluctant_ball": Rule(reluctant, place=reluctant_on_ball, **RELUCTANT_FIELDS),
+    "reluctant_target_ball": Rule(
+        reluctant, place=reluctant_to_target_in_ball, rows=True, **RELUCTANT_FIELDS
+    ),
+    "seasonal_target_ball": Rule(seasonal, place=reluctant_to_target_in_ball, rows=True, **SEASONAL_FIELDS),
+    "seasonal_target": Rule(seasonal, place=reluctant_to_target, rows=True, **SEASONAL_FIELDS),
+    "seasonal_demand": Rule(seasonal_of_demand, place=reluctant_in_box, rows=True, **SEASONAL_DEMAND),
+    "seasonal_box": Rule(seasonal, place=reluctant_on_box, **SEASONAL_FIELDS),
+    "seasonal_simplex": Rule(seasonal, place=reluctant_on_simplex, **SEASONAL_FIELDS),
+    "seasonal_capped": Rule(seasonal, place=reluctant_on_capped, **SEASONAL_FIELDS),
+    "seasonal_ball": Rule(seasonal, place=reluctant_on_ball, **SEASONAL_FIELDS),
 }
 
 for _name, _rule in RULES.items():

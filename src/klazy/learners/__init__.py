@@ -22,6 +22,7 @@ from klazy.learners.presets import (
 )
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SAder
+from klazy.learners.seasonal import Seasonal
 from klazy.learners.thumb import (
     DeadBand,
     Fixed,
@@ -59,6 +60,7 @@ __all__ = [
     "Periodic",
     "Reluctant",
     "SAder",
+    "Seasonal",
     "State",
     "StronglyAdaptive",
     "ader",

@@ -11,7 +11,11 @@ from klazy.families import Family, Linear, Pinball, Quadratic
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.sader import SAder, check_expert_states, check_experts, check_norm, points_of
+from klazy.learners.season import Season
+from klazy.learners.seasonal import Seasonal
 from klazy.movement import Movement, as_movement
+
+NOTHING = np.zeros(0)
 
 
 class LeaderState(NamedTuple):
@@ -21,7 +25,7 @@ class LeaderState(NamedTuple):
     rounds' differences, ``moved`` is what each pays for its move to the present point. The rest is the guard's:
     ``mixed``, ``log_w``, ``losses`` and ``Delta`` are the ensemble's point, log weights, losses and what its weights have
     lost; ``excess`` is what was paid more than the ensemble would have, ``guarding`` is 1 while the ensemble is
-    played, and ``mark`` the Delta at which that began.
+    played, and ``mark`` the Delta at which that began. ``season`` is what its seasonal experts know, kept once for all of them.
     """
 
     t: int
@@ -39,6 +43,7 @@ class LeaderState(NamedTuple):
     excess: float = 0.0
     guarding: int = 0
     mark: float = 0.0
+    season: Array = NOTHING
 
 
 class Leader(Learner[LeaderState]):
@@ -141,6 +146,22 @@ class Leader(Learner[LeaderState]):
         return float(self.movement.weight) * self.movement.lipschitz(self.domain.dim) * self.domain.diameter
 
     @cached_property
+    def season(self) -> Season | None:
+        """What its seasonal experts look for, if all look for the same in the same rows: then it is kept once."""
+        found = set()
+        for expert in self.experts:
+            if isinstance(expert, Seasonal):
+                found.add((expert.season, expert.family in (None, Linear())))
+        if len(found) != 1:
+            return None
+        season, is_linear = found.pop()
+        return season if is_linear == (self.curved is None) else None
+
+    def _shares(self, expert: Learner[Any]) -> bool:
+        """Whether an expert's season is kept with the leader."""
+        return self.season is not None and isinstance(expert, Seasonal)
+
+    @cached_property
     def curved(self) -> Family | None:
         """The family, unless its rows are gradients."""
         return None if self.family == Linear() else self.family
@@ -171,15 +192,31 @@ class Leader(Learner[LeaderState]):
         return np.eye(len(self.experts))[state.leader]
 
     def init(self, x: Array | None = None) -> LeaderState:
-        experts = tuple(expert.init(x) for expert in self.experts)
+        experts = tuple(self._init_expert(expert, x) for expert in self.experts)
         points = points_of(experts)
         N = len(experts)
         nothing = np.zeros(N)
         uniform = np.full(N, -np.log(N))
         mixed = points.mean(axis=0)
+        season = NOTHING if self.season is None else self.season.init()
         return LeaderState(
-            1, points[0].copy(), experts, 0, 1, nothing, nothing, nothing, mixed, uniform, nothing
+            1,
+            points[0].copy(),
+            experts,
+            0,
+            1,
+            nothing,
+            nothing,
+            nothing,
+            mixed,
+            uniform,
+            nothing,
+            season=season,
         )
+
+    def _init_expert(self, expert: Learner[Any], x: Array | None) -> Any:
+        state = expert.init(x)
+        return state._replace(season=NOTHING) if self._shares(expert) else state
 
     def step(self, state: LeaderState, g: Array) -> LeaderState:
         points = points_of(state.experts)
@@ -197,11 +234,12 @@ class Leader(Learner[LeaderState]):
             since = state.t + 1
             behind = behind - behind[c]
 
-        experts = self._step_experts(state.experts, points, g)
+        season = self._observe_season(state.season, g)
+        experts = self._step_experts(state.experts, points, g, season)
         following = points_of(experts)
         moved = self._price(following - points)
         state = state._replace(leader=c, since=since, behind=behind, squares=squares)
-        state = state._replace(t=state.t + 1, experts=experts)
+        state = state._replace(t=state.t + 1, experts=experts, season=season)
         if not self.guard:
             return state._replace(x=following[c].copy(), moved=moved)
 
@@ -252,10 +290,21 @@ class Leader(Learner[LeaderState]):
         """By how much each expert is too dear to change over to; below zero, it is not."""
         return behind + self._price(points - points[c]) + self.caution * np.sqrt(squares)
 
-    def _step_experts(self, states: tuple[Any, ...], points: Array, g: Array) -> tuple[Any, ...]:
+    def _observe_season(self, season: Array, g: Array) -> Array:
+        if self.season is None:
+            return season
+        seen = g if self.curved is None else self.curved.moments(g)
+        return self.season.observe(season, seen)
+
+    def _step_experts(
+        self, states: tuple[Any, ...], points: Array, g: Array, season: Array
+    ) -> tuple[Any, ...]:
         told = np.broadcast_to(self._slope(points, g), points.shape)
         following = []
         for expert, state, own in zip(self.experts, states, told, strict=True):
+            if isinstance(expert, Seasonal) and self._shares(expert):
+                following.append(expert.play(state, season))
+                continue
             knows_rows = expert.family is not None and expert.family == self.family
             following.append(expert.step(state, g if knows_rows else own))
         return tuple(following)
@@ -273,6 +322,9 @@ class Leader(Learner[LeaderState]):
         c = state.leader
         N = len(self.experts)
         words = f"It follows expert {c + 1} of {N}, {self.experts[c]}, since round {state.since}."
+        own = self._lend_season(self.experts[c], state.experts[c], state.season)
+        if state.t > 1:
+            words += f" {self.experts[c].describe_memory(own)}"
         if N > 1:
             needed = self.evidence(state)
             n = int(needed.argmin())
@@ -319,9 +371,26 @@ class Leader(Learner[LeaderState]):
             named |= dict(zip(guard, log[:, 3 * N + 1 :].T, strict=True))
         return {name: np.ascontiguousarray(values) for name, values in named.items()}
 
+    def _check_experts(self, states: Any, owner: str) -> None:
+        if self.season is not None and isinstance(states, tuple) and len(states) == len(self.experts):
+            states = tuple(map(self._lend_season, self.experts, states))
+        super()._check_experts(states, owner)
+
+    def _lend_season(self, expert: Learner[Any], state: Any, season: Array | None = None) -> Any:
+        """The state of an expert with the season that is kept for it; by default with that before the first round."""
+        if (
+            not isinstance(expert, Seasonal)
+            or not self._shares(expert)
+            or np.size(getattr(state, "season", 1))
+        ):
+            return state
+        return state._replace(season=expert.season.init() if season is None else season)
+
     def check_state(self, state: Any, owner: str) -> LeaderState:
         super().check_state(state, owner)
         check_expert_states(state, owner)
+        if self.season is not None:
+            self.season.check(state.season, owner)
         if state.leader not in range(len(self.experts)):
             condition = f"a leader among {len(self.experts)} experts"
             raise refusal(owner, condition, "state.leader", state.leader, "go on from a trace or agent")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, non_negative, one_of, positive, refusal, size
-from klazy.families import Family, Linear
+from klazy.families import Family, Linear, Pinball
 from klazy.learners.base import Descent, Learner
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
@@ -16,6 +16,7 @@ from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder
+from klazy.learners.seasonal import Seasonal
 from klazy.movement import L2Movement, Movement, SwitchFee, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
 from klazy.sets import ConvexSet
@@ -23,7 +24,11 @@ from klazy.sets import ConvexSet
 # The grid of auto: how far back experts look, for how many of these rounds a new point should serve, and the sums.
 WINDOWS = tuple(2.0**i for i in range(11))
 RATIOS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0, 22.6)
-SUMS = (1.0, 4.0)
+SUMS = (0.25, 0.5, 1.0, 2.0, 4.0)
+# Its seasonal experts: for how many rounds a new point should serve, None for a plan, and over how many periods they average.
+HORIZONS = (1, 2, 4, 8, 16)
+PERIODS = (4, 16)
+MOST_SEASONAL = 64  # dimensions: beyond, what is known of a season would fill more memory than all else
 
 SCALES = (
     0,
@@ -184,9 +189,11 @@ def auto(
 ) -> Leader:
     r"""Build a learner that tunes itself.
 
-    It follows one of 145 experts and changes over reluctantly (:class:`Leader`). The experts are :class:`Reluctant`: they
+    It follows one of 160 experts and changes over reluctantly (:class:`Leader`). Most are :class:`Reluctant`: they
     look back over 1, 2, 4, ..., 1024 rounds, and expect a new point to serve between a third of that time and 23 times as long;
-    two more look back over all rounds. Neither horizon, nor size of the costs, nor how fast they change need be known.
+    five more look back over all rounds (not for pinball costs). Twelve are :class:`Seasonal`: they look for a period, and stay
+    where they are as long as there is none (on sets of up to 64 dimensions; told demands or targets, ten). Neither horizon,
+    nor size of the costs, nor how fast they change need be known.
 
     *Proved:* what it costs more than any of its experts, on the page Ensembles. *Measured:* how near it comes to rules that
     were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee` has no such proof: the guard is off.
@@ -225,14 +232,26 @@ def auto(
         )
     if family == Linear():
         family = None
-    sums = [Reluctant(domain, movement, None, horizon, family=family, start=start) for horizon in SUMS]
+    sums = []
+    if not isinstance(
+        family, Pinball
+    ):  # whose sums have no kernel: the band of a stock would change in every round
+        sums = [Reluctant(domain, movement, None, horizon, family=family, start=start) for horizon in SUMS]
     smoothed = [
         Reluctant(domain, movement, window, ratio * window, family=family, start=start)
         for window in WINDOWS
         for ratio in RATIOS
     ]
-    guard = not isinstance(movement, SwitchFee)
-    return Leader([*sums, *smoothed], movement, guard=guard, family=family)
+    has_fee = isinstance(movement, SwitchFee)
+    seasonal = []
+    if not has_fee and domain.dim <= MOST_SEASONAL:
+        horizons = HORIZONS if smoothed[0].is_curved else (None, *HORIZONS)
+        seasonal = [
+            Seasonal(domain, movement, horizon, periods, family=family, start=start)
+            for horizon in horizons
+            for periods in PERIODS
+        ]
+    return Leader([*sums, *smoothed, *seasonal], movement, guard=not has_fee, family=family)
 
 
 def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: str) -> Movement:

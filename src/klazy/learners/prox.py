@@ -342,7 +342,7 @@ def approach_if_it_pays(
     .. math:: \arg\min_{u \in X}\; \tfrac12 \|u - c\|^2 + \mathrm{price} \cdot m(u - x)
 
     It is closed on a box for movements that charge each coordinate by itself, a search over one number for the Euclidean
-    distance, and a splitting elsewhere. If no move pays, the answer is x itself.
+    distance (over one angle on an l2 ball), and a splitting elsewhere. If no move pays, the answer is x itself.
 
     Parameters
     ----------
@@ -395,6 +395,8 @@ def _approach_by_coordinates(domain: ConvexSet, x: Array, target: Array, rise: A
 
 def _approach_straight(domain: ConvexSet, x: Array, target: Array, price: float) -> Array:
     """u(s) = P(x + s (c - x)) with s <= 1 such that the move is ``price`` s / (1 - s) long."""
+    if type(domain) is L2Ball:
+        return _approach_in_ball(domain, x, target, price)
 
     def follow(s: float) -> Array:
         return domain.nearest(x + s * (target - x))
@@ -405,6 +407,19 @@ def _approach_straight(domain: ConvexSet, x: Array, target: Array, price: float)
     if excess(SHORTEST) >= 0.0:
         return x
     return follow(_bisect(excess, SHORTEST, 1.0))
+
+
+def _approach_in_ball(domain: L2Ball, x: Array, target: Array, price: float) -> Array:
+    """Straight on until ``price`` is left; if that is outside, the best point of the boundary, where the target is a slope."""
+    away = target - x
+    far = float(np.linalg.norm(away))
+    if far <= price:
+        return x
+    u = x + (1.0 - price / far) * away
+    center = np.zeros(domain.dim) if domain.center is None else domain.center
+    if float(np.linalg.norm(u - center)) <= domain.radius:
+        return u
+    return turn_if_it_pays(domain, x, center - target, price)
 
 
 def stock_if_it_pays(

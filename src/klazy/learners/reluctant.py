@@ -21,6 +21,7 @@ RULES = {
     (Linear, codes.CAPPED_SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_capped",
     (Linear, codes.L2_BALL, codes.MOVE_L2): "reluctant_ball",
     (Quadratic, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_target",
+    (Quadratic, codes.L2_BALL, codes.MOVE_L2): "reluctant_target_ball",
     (Pinball, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_demand",
 }
 
@@ -134,6 +135,11 @@ class Reluctant(Learner[ReluctantState]):
         """Which share of the first smoothing stays: all of it, if all rounds count alike."""
         return 1.0 if self.window is None else 1.0 - self.pace
 
+    @property
+    def is_curved(self) -> bool:
+        """Whether it is told rows of costs that are no gradients."""
+        return isinstance(self.family, Quadratic | Pinball)
+
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         family = Linear if self.family is None else type(self.family)
@@ -142,12 +148,12 @@ class Reluctant(Learner[ReluctantState]):
             return None
         if family is Pinball and (self.price == 0.0 or self.window is None):
             return None  # without a band, or with one that changes in every round
-        bands = self._band if family is Pinball else self._prices
+        bands = self._band if family is Pinball else self.prices
         is_shared = all((band == band[0]).all() for band in bands)
         return rule if is_shared else None
 
     @cached_property
-    def _prices(self) -> tuple[Array, Array]:
+    def prices(self) -> tuple[Array, Array]:
         """What a unit of rising and of falling costs each coordinate, for each round that the new point should serve."""
         d = self.domain.dim
         price = self.price / self.family.weight if isinstance(self.family, Quadratic) else self.price
@@ -159,12 +165,12 @@ class Reluctant(Learner[ReluctantState]):
     @property
     def rise(self) -> float:
         """What a unit of rising costs, where all coordinates pay the same."""
-        return float(self._prices[0][0])
+        return float(self.prices[0][0])
 
     @property
     def fall(self) -> float:
         """What a unit of falling costs, where all coordinates pay the same."""
-        return float(self._prices[1][0])
+        return float(self.prices[1][0])
 
     @cached_property
     def _band(self) -> tuple[Array, Array]:
@@ -226,16 +232,17 @@ class Reluctant(Learner[ReluctantState]):
         forecast, _ = self.forecast(state)
         if isinstance(self.family, Pinball):
             mean, spread = self.family.fit_normal(forecast)
-            words = f"a demand of {_write(mean)} with a deviation of {_write(spread)}"
+            words = f"a demand of {write_vector(mean)} with a deviation of {write_vector(spread)}"
         else:
-            words = _write(forecast)
+            words = write_vector(forecast)
         if self.window is None:
             return f"All rounds so far were {words} on average; it moves when that would have paid."
         looks = f"the last {self.window:g} rounds or so"
         return f"It forecasts {words} from {looks}, and moves when that pays within {self.horizon:g} rounds."
 
 
-def _write(values: Array) -> str:
+def write_vector(values: Array) -> str:
+    """A vector in a sentence."""
     return np.array2string(values, precision=4, threshold=8)
 
 

@@ -325,6 +325,34 @@ class Agent:
 
         self._change(lambda live: resume(live, reason))
 
+    def delete(self, reason: str = "") -> None:
+        """Take no more rounds until :meth:`restore`; the store keeps the history and the name.
+
+        Parameters
+        ----------
+        reason : str, optional
+            What the store keeps as the reason.
+        """
+        from klazy.live.kept import delete
+
+        with self._lock:
+            kept = self._require_store("delete")
+            kept.change(lambda live: None if kept.deleted else delete(reason))
+
+    def restore(self, reason: str = "") -> None:
+        """Take rounds again, after :meth:`delete`, from where the agent was.
+
+        Parameters
+        ----------
+        reason : str, optional
+            What the store keeps as the reason.
+        """
+        from klazy.live.kept import restore
+
+        with self._lock:
+            kept = self._require_store("restore")
+            kept.change(lambda live: restore(reason) if kept.deleted else None)
+
     def _change(self, make: Callable[[Live], Record | None]) -> None:
         with self._lock:
             if self._kept is not None:
@@ -371,7 +399,7 @@ class Agent:
         A damaged file is refused, and so is one of another format. One that was written by another version, or on another kind
         of CPU, is read, with an :class:`~klazy.OtherMachine` warning.
         """
-        about = _unseal(file_path(path, "path", "Agent.load"))
+        about = unseal(file_path(path, "path", "Agent.load").read_bytes(), "Agent.load", path)
         warn_of_another_machine(about, path, stacklevel=2)
         return cls.__new__(cls)._serve(Live.rebuild(about), None)
 
@@ -394,15 +422,16 @@ class Agent:
         read_only: bool = False,
         shared: bool = True,
     ) -> Self:
-        """Open the agent ``name`` of a database file, which goes on bit for bit; or make it, and the file.
+        """Open the agent ``name`` of a store, which goes on bit for bit; or make it, and the store.
 
         When :meth:`update` returns, the round is committed, and survives SIGKILL; with ``sync="always"`` also a loss of
-        power. A file holds many agents, and several processes may use one agent at a time.
+        power. A store holds many agents, and several processes may use one agent at a time.
 
         Parameters
         ----------
         path : str or Path
-            An SQLite file on a disk of this machine, by custom ``decisions.db``.
+            An SQLite file on a disk of this machine, by custom ``decisions.db``; or the URL of a PostgreSQL database,
+            ``"postgresql://user@host:5432/database"``, with the password in it or in the variable ``PGPASSWORD``.
         learner : Learner or Agent, optional
             For a new agent; of an agent, from :meth:`load`, say, all that it is now goes on. Where there is one of this name,
             it may be left out, and must not differ.
@@ -418,15 +447,16 @@ class Agent:
         guards : Guards, optional
             They hold from now on. Default: those that it has.
         sync : str, optional
-            ``"always"``, or the faster ``"batch"``: then a loss of power takes the latest rounds, since SQLite last forced
-            its log to disk.
+            ``"always"``, or the faster ``"batch"``: then a loss of power takes the latest rounds, since the database last
+            forced its log to disk.
         keep : int or datetime.timedelta, optional
             How much history stays: so many rounds, or those of so long, and up to a thousand more. Default: all. The ids of
             rounds that are not kept are forgotten.
         read_only : bool, optional
             Open it to look at it only.
         shared : bool, optional
-            Whether other processes may use the file, too. For one alone, rounds are a quarter faster.
+            Whether other processes may use the file, too. For one alone, rounds are a quarter faster. In PostgreSQL
+            they always may.
 
         Returns
         -------
@@ -436,7 +466,7 @@ class Agent:
         Raises
         ------
         ValueError
-            If the file is damaged, or its agent has another learner.
+            If the store is damaged or does not answer, or its agent has another learner.
 
         Warns
         -----
@@ -575,20 +605,19 @@ def seal(about: dict[str, Any]) -> bytes:
     return f'{{"format": {FORMAT}, "checksum": "{checksum}", "agent": {text}}}'.encode()
 
 
-def _unseal(path: Path) -> dict[str, Any]:
+def unseal(data: bytes, owner: str, path: object) -> dict[str, Any]:
     """What :func:`seal` has sealed; a file that differs from it in a single byte is refused."""
-    data = path.read_bytes()
     try:
         file = json.loads(data)
     except (ValueError, RecursionError):
         file = None
     if not isinstance(file, dict) or "format" not in file or not isinstance(file.get("agent", {}), dict):
-        raise refusal("Agent.load", "a file that Agent.save wrote", "path", path, "check the path")
+        raise refusal(owner, "a file that Agent.save wrote", "path", path, "check the path")
     if file["format"] != FORMAT:
         remedy = "load it with the klazy that wrote it"
-        raise refusal("Agent.load", f"a file of format {FORMAT}", "format", repr(file["format"]), remedy)
+        raise refusal(owner, f"a file of format {FORMAT}", "format", repr(file["format"]), remedy)
     about = file.get("agent", {})
     if data != seal(about) or about.keys() - _OPTIONAL != _NEEDED:
         remedy = "it is damaged; restore it from a backup"
-        raise refusal("Agent.load", "a file as Agent.save wrote it", "path", path, remedy)
+        raise refusal(owner, "a file as Agent.save wrote it", "path", path, remedy)
     return about

@@ -1,4 +1,4 @@
-"""Check a store: SQLite's own test of the file, then every agent played again from its first snapshot, bit for bit."""
+"""Check a store: the database's own test, then every agent played again from its first snapshot, bit for bit."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ class Checked(NamedTuple):
 
 
 def check_store(store: Store) -> Iterator[Checked]:
-    """Check one agent after the other; the file as a whole comes first, under an empty name."""
+    """Check one agent after the other; the database as a whole comes first, under an empty name."""
     with store.one_moment():
         faults = store.find_faults()
         yield Checked("", 0, 0, "; ".join(faults[:3]) or None)

@@ -1,11 +1,12 @@
 """The rounds of a stored agent as a frame."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from klazy.base.install import make_missing
-from klazy.live.records import HINTED, ROUND
+from klazy.live.records import HINTED, ROUND, Row
 from klazy.live.store import Listed, Store
 
 if TYPE_CHECKING:
@@ -14,6 +15,35 @@ if TYPE_CHECKING:
 
 def read_history(store: Store, agent: Listed, last: int | None = None) -> "polars.DataFrame":
     """One row per round that the store keeps, or the ``last`` rounds."""
+    rounds = []
+    for row in store.read_records(agent.id, store.find_first_record(agent.id) or 0):
+        if row.kind in (ROUND, HINTED):
+            rounds.append(describe_round(row))
+    frame = make_frame(rounds)
+    return frame if last is None else frame.tail(last)
+
+
+def describe_round(row: Row) -> dict[str, Any]:
+    """A round as plain values; its time in microseconds since 1970."""
+    told = np.frombuffer(row.numbers, "<f8").tolist()
+    made = np.frombuffer(row.decision, "<f8").tolist()
+    d = len(made)
+    return {
+        "t": row.t,
+        "time": None if row.at is None else round(row.at * 1e6),
+        "id": row.id,
+        "row": row.row,
+        "gradient": told[:d],
+        "hint": told[d:] or None,
+        "hitting": row.hitting,
+        "decision": made,
+        "switching": row.switching,
+        "guards": row.guards,
+    }
+
+
+def make_frame(rounds: Sequence[dict[str, Any]]) -> "polars.DataFrame":
+    """Rounds as :func:`describe_round` gives them, a row each."""
     try:
         import polars as pl
     except ImportError as missing:
@@ -21,7 +51,7 @@ def read_history(store: Store, agent: Listed, last: int | None = None) -> "polar
     numbers = pl.List(pl.Float64)
     schema: dict[str, Any] = {
         "t": pl.Int64,
-        "time": pl.Datetime("us", "UTC"),
+        "time": pl.Int64,
         "id": pl.String,
         "row": pl.String,
         "gradient": numbers,
@@ -31,28 +61,5 @@ def read_history(store: Store, agent: Listed, last: int | None = None) -> "polar
         "switching": pl.Float64,
         "guards": pl.String,
     }
-    columns: dict[str, list[Any]] = {name: [] for name in schema}
-    for row in store.read_records(agent.id, store.find_first_record(agent.id) or 0):
-        if row.kind not in (ROUND, HINTED):
-            continue
-        told = np.frombuffer(row.numbers, "<f8").tolist()
-        made = np.frombuffer(row.decision, "<f8").tolist()
-        d = len(made)
-        entry = (
-            row.t,
-            None if row.at is None else round(row.at * 1e6),
-            row.id,
-            row.row,
-            told[:d],
-            told[d:] or None,
-            row.hitting,
-            made,
-            row.switching,
-            row.guards,
-        )
-        for column, value in zip(columns.values(), entry, strict=True):
-            column.append(value)
-    stamps = pl.Series("time", columns.pop("time"), pl.Int64).cast(schema["time"])
-    del schema["time"]
-    frame = pl.DataFrame(columns, schema=schema).insert_column(1, stamps)
-    return frame if last is None else frame.tail(last)
+    columns = {name: [one[name] for one in rounds] for name in schema}
+    return pl.DataFrame(columns, schema=schema).with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))

@@ -2,10 +2,11 @@
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from time import perf_counter, time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,16 +17,19 @@ from klazy.live.guards import Guards
 from klazy.live.machine import OtherMachine
 from klazy.live.overtaken import Overtaken
 from klazy.live.records import (
+    DELETE,
     FREEZE,
     GUARDS,
     HINTED,
     KNOWN,
+    RESTORE,
     RESUME,
     ROUND,
     Record,
     Row,
     checksum_plain,
     make_row,
+    seal_row,
 )
 from klazy.live.rows import OBSERVE
 from klazy.live.schema import AGENT_SHIFT
@@ -64,8 +68,12 @@ class Kept:
         self._torn = True  # whether a round is being shown, or was when it was interrupted
         self.live = live
         self.n = snapshot.n
+        self._last = self.store.find_checksum(
+            self.agent.id, snapshot.n - 1
+        )  # what the next record must follow
         self.hitting = snapshot.hitting
         self.switching = snapshot.switching
+        self.deleted = False  # snapshots are taken of agents that are not
         self._due = snapshot.n + SNAPSHOT_ROUNDS
         self._spent = 0.0
         movement: Any = live.movement
@@ -88,7 +96,8 @@ class Kept:
         """End the round; the next point. A round whose id is there already is not taken, and answered as it was then."""
 
         def end() -> Array:
-            if self._fast and not id and type(g) is np.ndarray and g.dtype is _FLOAT64 and hint is None:
+            may_be_plain = self._fast and not id and hint is None and self._last is not None
+            if may_be_plain and type(g) is np.ndarray and g.dtype is _FLOAT64:
                 x = self._play_plain(g)
                 if x is not None:
                     return x
@@ -105,12 +114,16 @@ class Kept:
             try:
                 if self._torn:
                     self.reload()
+                if self.deleted:
+                    raise self.refuse_deleted()
                 if self.n >= self._due or self._spent > SNAPSHOT_SECONDS:
                     self.take_snapshot()
                     self.prune()
                 return end()
             except Refused:
-                made = self._recall(id)
+                made = None
+                with suppress(Refused):  # of the two, the first says what was wrong
+                    made = self._recall(id)
                 if made is None:
                     raise
                 return made
@@ -122,14 +135,57 @@ class Kept:
                     return made
                 if not retry:
                     words = f"round t={now} of {self.agent.name!r} was ended by another process"
+                    if self.live.t <= now:
+                        words = f"the store has gone back, and {self.agent.name!r} with it"
                     remedy = f"play agent.x of round t={self.live.t}, or use retry=True"
                     raise Overtaken(f"{owner} came too late: {words}; {remedy}.") from None
 
     def _recall(self, id: str) -> Array | None:
         if not id:
             return None
-        made = self.store.find_decision(self.agent.id, id)
-        return None if made is None else np.frombuffer(made, "<f8").astype(np.float64)
+        row = self.store.find_round(self.agent.id, id)
+        return None if row is None else np.frombuffer(row.decision, "<f8").astype(np.float64)
+
+    def prepare(self, g: Array, id: str) -> "Prepared | None":
+        """A round worked out beside the present state, for :func:`play_many`; None if it has to go the long way."""
+        live = self.live
+        is_ready = self._fast and not self._torn and not self.deleted and self.n < self._due
+        if not is_ready or self._last is None or g.shape != self._shape:
+            return None
+        now = live.flat
+        form = now.copy()
+        if live.kernel(form, g) != 0:
+            return None
+        played = now[self._place]
+        x = form[self._place]
+        hitting = float(g.dot(played)) + 0.0
+        switching = self._measure(x - played)
+        key = self._base | self.n
+        numbers = g.tobytes()
+        row = (
+            key,
+            ROUND,
+            int(now[codes.T]),
+            time(),
+            id or None,
+            None,
+            numbers,
+            x.tobytes(),
+            hitting,
+            switching,
+        )
+        return Prepared(self, form, x, seal_row(*row, None, None))
+
+    def show(self, prepared: "Prepared") -> None:
+        """Take a round that was worked out, and that the store has taken."""
+        row = prepared.row
+        self._torn = True
+        self.live.flat = prepared.form
+        self._last = row[-1]
+        self.n += 1
+        self.hitting += row[8]
+        self.switching += row[9]
+        self._torn = False
 
     def _play_plain(self, g: Array) -> Array | None:
         """A round with neither guards, hint nor id, in half the time of :meth:`_play`; None if the gradient does not fit."""
@@ -151,9 +207,10 @@ class Kept:
         numbers = g.tobytes()
         decision = x.tobytes()
         checksum = checksum_plain(key, ROUND, t, at, numbers, decision, hitting, switching)
-        self._append_plain((key, t, at, numbers, decision, hitting, switching, checksum))
+        self._append_plain((key, t, at, numbers, decision, hitting, switching, checksum, self._last))
         self._torn = True
         live.flat = form
+        self._last = checksum
         self.n += 1
         self.hitting += hitting
         self.switching += switching
@@ -179,9 +236,10 @@ class Kept:
         key = self._base | self.n
         decision = x.tobytes()
         row = make_row(key, record, live.t, time(), decision, outcome.hitting, outcome.switching, acted)
-        self.store.append(row)
+        self.store.append(row, self._last)
         self._torn = True
         live.show(outcome)
+        self._last = row[-1]
         self.n += 1
         self.hitting += outcome.hitting
         self.switching += outcome.switching
@@ -196,30 +254,54 @@ class Kept:
             record = make(self.live)
             if record is None:
                 return
+            if self.deleted and record.kind != RESTORE:
+                raise self.refuse_deleted()
             decision = self.live.played
             after = self.live.guards_after(record)
             key = self._base | self.n
             row = make_row(key, record, self.live.t, time(), decision.tobytes(), 0.0, 0.0, "")
             try:
-                self.store.append(row)
+                self.store.append(row, self._last)
             except TakenError:
                 self.reload()
                 continue
             self._torn = True
+            self._last = row[-1]
             self.live.guards, self.live.guarded = after
             self.n += 1
+            self._note_deletion(record.kind)
             self._torn = False
             self._choose_way()
             return
+
+    def _note_deletion(self, kind: int) -> None:
+        if kind in (DELETE, RESTORE):
+            self.deleted = kind == DELETE
+
+    def refuse_deleted(self) -> Refused:
+        """The refusal of what a deleted agent is asked to do."""
+        return refusal(
+            "Agent",
+            "one that was not deleted",
+            "name",
+            repr(self.agent.name),
+            "restore it with agent.restore()",
+        )
 
     # What was kept
 
     def reload(self) -> None:
         """Take over what other processes have written since."""
         snapshot = self.store.read_last_snapshot(self.agent.id)
-        if snapshot.n > self.n or self._torn:
+        if snapshot.n > self.n or self._torn or not self._is_there(snapshot):
             self._begin(rebuild(self.agent, snapshot), snapshot)
         self.replay()
+
+    def _is_there(self, snapshot: Snapshot) -> bool:
+        """Whether the store still has what this agent has seen; a database may be restored under it."""
+        if self._last is None:
+            return snapshot.n == self.n
+        return self.store.find_checksum(self.agent.id, self.n - 1) == self._last
 
     def replay(self) -> None:
         """Take the records that follow. Each must give the decision that was made then, up to rounding on another machine."""
@@ -227,12 +309,14 @@ class Kept:
         for row in self.store.read_records(self.agent.id, self.n):
             self._torn = True
             replay_row(self.live, row)
+            self._note_deletion(row.kind)
             if self.live.played.tobytes() != row.decision:
                 if not self._is_near(row.decision):
                     wanted = f"record {self.n} of {self.agent.name!r} to follow from those before"
                     raise self.store.damage(wanted)
                 differs = True
             self.n += 1
+            self._last = row.checksum
             self.hitting += row.hitting
             self.switching += row.switching
             self._torn = False
@@ -248,10 +332,18 @@ class Kept:
             return False
         return bool(np.abs(made - here).max() <= ROUNDING * self.live.learner.domain.scale)
 
+    def catch_up(self) -> None:
+        """Take over what other processes have written since, if they have written anything."""
+        seen = None if self._last is None else (self.n - 1, self._last)
+        if self._torn or self.store.find_last_record(self.agent.id) != seen:
+            self.reload()
+
     def take_snapshot(self) -> None:
         """Keep the present state, so that what came before is not replayed again."""
         about = json.dumps(self.live.about_state())
-        self.store.put_snapshot(self.agent.id, self.n, self.live.t, self.hitting, self.switching, about)
+        state = (self.live.t, self.hitting, self.switching, about)
+        with suppress(TakenError):  # another process has gone on, and takes its own
+            self.store.put_snapshot(self.agent.id, self.n, self._last, *state)
         self._due = self.n + SNAPSHOT_ROUNDS
         self._spent = 0.0
 
@@ -268,12 +360,51 @@ class Kept:
         if store.closed or store.inherited:
             return
         try:
-            if not store.read_only and not self._torn and self.n > self._due - SNAPSHOT_ROUNDS:
+            if (
+                not store.read_only
+                and not self._torn
+                and not self.deleted
+                and self.n > self._due - SNAPSHOT_ROUNDS
+            ):
                 self.take_snapshot()
         except Refused:
             pass  # the file was moved or is full; every round is in it
         finally:
             store.close()
+
+
+class Prepared(NamedTuple):
+    """A round of an agent before it is in the store: the state and the point after it, and its row."""
+
+    kept: Kept
+    form: Array
+    x: Array
+    row: tuple[Any, ...]
+
+    @property
+    def last(self) -> int | None:
+        """The checksum of the record that it must follow."""
+        return self.kept._last
+
+
+def play_many(store: Store, rounds: Sequence[tuple[Kept, Array, str]]) -> list[Array] | None:
+    """End a round of each of these agents of a store, all different ones, with its gradient and id, in one step.
+
+    None, and nothing has happened, if one of them has to go the long way, or if an id is there already.
+    """
+    prepared = []
+    for kept, g, id in rounds:
+        made = kept.prepare(g, id)
+        if made is None:
+            return None
+        prepared.append(made)
+    try:
+        store.append_many([made.row for made in prepared], [made.last for made in prepared])
+    except TakenError:
+        return None
+    for made in prepared:
+        made.kept.show(made)
+    return [made.x.copy() for made in prepared]
 
 
 def rebuild(agent: Listed, snapshot: Snapshot) -> Live:
@@ -305,6 +436,16 @@ def resume(live: Live, reason: str) -> Record | None:
     if not live.require_guards("resume").frozen:
         return None
     return Record(RESUME, np.empty(0), note=reason)
+
+
+def delete(reason: str) -> Record:
+    """The record of a delete."""
+    return Record(DELETE, np.empty(0), note=reason)
+
+
+def restore(reason: str) -> Record:
+    """The record of a restore."""
+    return Record(RESTORE, np.empty(0), note=reason)
 
 
 def guard(live: Live, guards: Guards) -> Record | None:

@@ -54,8 +54,8 @@ def open_agent(
                 "Agent.open", wanted, "name", repr(name), "it is there already; leave the state out"
             )
         if found is None:
-            found = _create(store, name, live)
-        kept = _revive(store, found, learner, given, engine, keep)
+            found = create_agent(store, name, live)
+        kept = revive_agent(store, found, learner, given, engine, keep)
         if guards is not None and not read_only:
             kept.change(lambda live: guard(live, guards))
     except BaseException:
@@ -73,7 +73,8 @@ def check_name(name: Any) -> str:
     return name
 
 
-def _create(store: Store, name: str, live: Live | None) -> Listed:
+def create_agent(store: Store, name: str, live: Live | None) -> Listed:
+    """Make an agent, or find the one that another process has made meanwhile."""
     if live is None or store.read_only:
         remedy = "give one, or the name of an agent that is there: klazy agents lists them"
         raise refusal("Agent.open", "a learner for a new agent", "name", repr(name), remedy)
@@ -88,22 +89,25 @@ def _create(store: Store, name: str, live: Live | None) -> Listed:
     return found
 
 
-def _revive(
+def revive_agent(
     store: Store,
     agent: Listed,
-    learner: Learner[Any] | None,
-    given: dict[str, Any],
-    engine: str,
-    keep: int | timedelta | None,
+    learner: Learner[Any] | None = None,
+    given: dict[str, Any] | None = None,
+    engine: str = "auto",
+    keep: int | timedelta | None = None,
 ) -> Kept:
+    """An agent that is there, as it was after its last record; what is given must not differ from it."""
     snapshot = store.read_last_snapshot(agent.id)
     live = rebuild(agent, snapshot)
     where = f"{agent.name!r} in {store.path}"
     if learner is not None and learner != live.learner:
         wanted = f"the learner of {where}, {live.learner!r}"
         raise refusal("Agent.open", wanted, "learner", repr(learner), "leave it out, or choose another name")
-    differs = live.terms.find_difference(given, live.learner)
-    if differs is not None:
+    differs = None
+    if given is not None:
+        differs = live.terms.find_difference(given, live.learner)
+    if given is not None and differs is not None:
         term, here = differs
         remedy = "leave it out, or choose another name"
         raise refusal("Agent.open", f"the {term} of {where}, {here!r}", term, repr(given[term]), remedy)
@@ -114,10 +118,10 @@ def _revive(
     is_of_here = about["machine"] == describe_machine(live.engine)
     warn_of_another_machine(about, where, stacklevel=4)
     first = store.find_first_record(agent.id)
-    if first is not None and first < snapshot.n and not store.has_record(agent.id, snapshot.n - 1):
+    if first is not None and first < snapshot.n and store.find_checksum(agent.id, snapshot.n - 1) is None:
         raise store.damage(f"record {snapshot.n - 1} of {where}")
     kept = Kept(store, agent, live, snapshot, keep)
     kept.replay()
-    if not store.read_only and not is_of_here:
+    if not store.read_only and not is_of_here and not kept.deleted:
         kept.take_snapshot()
     return kept

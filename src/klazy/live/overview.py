@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from klazy.learners import Learner
-from klazy.live.records import FREEZE, RESUME
+from klazy.live.records import DELETE, FREEZE, GUARDS, RESTORE, RESUME
 from klazy.live.store import Listed, Store
 
 
@@ -22,6 +22,8 @@ def summarize(store: Store, agent: Listed) -> dict[str, Any]:
     switching = snapshot.switching
     t = snapshot.t
     last = None
+    deleted = False
+    is_guarded = guarded is not None
     before = max(snapshot.n - 1, store.find_first_record(agent.id) or 0)
     for row in store.read_records(agent.id, before):
         last = row.at
@@ -33,6 +35,9 @@ def summarize(store: Store, agent: Listed) -> dict[str, Any]:
         t = row.t + (row.kind < FREEZE)
         if row.kind in (FREEZE, RESUME):
             frozen = row.kind == FREEZE
+        is_guarded = is_guarded or row.kind == GUARDS
+        if row.kind in (DELETE, RESTORE):
+            deleted = row.kind == DELETE
     configuration = json.loads(agent.configuration)
     return {
         "name": agent.name,
@@ -44,7 +49,9 @@ def summarize(store: Store, agent: Listed) -> dict[str, Any]:
         "decision": decision,
         "hitting": hitting,
         "switching": switching,
+        "guarded": is_guarded,
         "frozen": frozen,
+        "deleted": deleted,
     }
 
 

@@ -11,15 +11,19 @@ import numpy as np
 from klazy.base.checks import Array, refusal
 
 ID_BYTES = 64
-ROUND, HINTED, FREEZE, RESUME, GUARDS, KNOWN = range(6)  # kinds of records; the numbers stand in stores
+# kinds of records; the numbers stand in stores
+ROUND, HINTED, FREEZE, RESUME, GUARDS, KNOWN = range(6)
+DELETE = 8
+RESTORE = 9
 _NO_TIME = -1.0  # of a record whose moment nobody has written down
 _PLAIN = struct.Struct("<qqqdddqq")
 
 
 class Record(NamedTuple):
-    """One event: a round with its gradient, or gradient and hint, as numbers; a freeze; a resume; new guards.
+    """One event: a round with its gradient, or gradient and hint, as numbers; a freeze; a resume; new guards;
+    a delete, after which there are no rounds; a restore, after which there are.
 
-    ``note`` holds the new guards as JSON, or the reason of a freeze or a resume. ``row`` is what the round was told by
+    ``note`` holds the new guards as JSON, or the reason of any other change. ``row`` is what the round was told by
     column name, as JSON, where it was. A ``KNOWN`` record is an id that was taken before the history begins.
     """
 

@@ -45,6 +45,16 @@ SNAPSHOTS = """CREATE TABLE snapshots (
   checksum INTEGER NOT NULL
 )"""
 
+# Who may use the service: of a token only its hash is kept. ``agent`` is the one agent that it is for.
+TOKENS = """CREATE TABLE tokens (
+  name TEXT PRIMARY KEY NOT NULL,
+  role TEXT NOT NULL,
+  agent TEXT,
+  hash TEXT NOT NULL UNIQUE,
+  at REAL NOT NULL,
+  checksum INTEGER NOT NULL
+)"""
+
 
 def _sum_bytes() -> str:
     """A float64's eight bytes, whose hexadecimal digits are in ``h``, as one integer."""
@@ -112,11 +122,123 @@ SELECT
   agents.name AS agent,
   records.t AS t,
   {_TIME.format("records.at")} AS time,
-  CASE records.kind WHEN 2 THEN 'freeze' WHEN 3 THEN 'resume' WHEN 4 THEN 'guards' ELSE 'known id' END AS change,
+  CASE records.kind WHEN 2 THEN 'freeze' WHEN 3 THEN 'resume' WHEN 4 THEN 'guards'
+    WHEN 5 THEN 'known id' WHEN 8 THEN 'delete' ELSE 'restore' END AS change,
   coalesce(records.note, records.id) AS note
 FROM records JOIN agents ON agents.id = records.key >> 40
 WHERE records.kind > 1
 UNION ALL
 SELECT name, 1, {_TIME.format("at")}, 'created', configuration FROM agents"""
 
-STATEMENTS = (AGENTS, RECORDS, IDS, SNAPSHOTS, ROUNDS, CHANGES)
+STATEMENTS = (AGENTS, RECORDS, IDS, SNAPSHOTS, TOKENS, ROUNDS, CHANGES)
+
+
+# ---- PostgreSQL
+
+SCHEMA = "klazy"  # in which the tables and views lie, apart from other people's
+
+_POSTGRES_TYPES = {
+    "INTEGER PRIMARY KEY": "bigint PRIMARY KEY",
+    "INTEGER": "bigint",
+    "REAL": "double precision",
+    "BLOB": "bytea",
+}
+
+
+def _translate(table: str) -> str:
+    """The same table in PostgreSQL's words."""
+    table = table.replace(" AUTOINCREMENT", "").replace("\n  row TEXT", '\n  "row" TEXT')
+    for ours, theirs in _POSTGRES_TYPES.items():
+        table = table.replace(f" {ours}", f" {theirs}")
+    return table
+
+
+# How many agents were ever made: a lost one is never taken for a new one.
+_ABOUT = "CREATE TABLE about (version bigint NOT NULL, agents bigint NOT NULL)"
+
+_APPEND = """CREATE FUNCTION append_record(
+  a_key bigint, kind bigint, t bigint, at double precision, id text, a_row text, numbers bytea, decision bytea,
+  hitting double precision, switching double precision, guards text, note text, a_checksum bigint, last bigint
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM 1 FROM klazy.agents WHERE agents.id = a_key >> 40 FOR NO KEY UPDATE;
+  IF last IS NULL THEN
+    PERFORM 1 FROM klazy.snapshots WHERE key = a_key;
+  ELSE
+    PERFORM 1 FROM klazy.records WHERE key = a_key - 1 AND checksum = last;
+  END IF;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  INSERT INTO klazy.records VALUES (
+    a_key, kind, t, at, id, a_row, numbers, decision, hitting, switching, guards, note, a_checksum
+  ) ON CONFLICT DO NOTHING;
+  RETURN FOUND;
+END $$"""
+
+_READ_NUMBERS = """CREATE FUNCTION read_numbers(bytes bytea) RETURNS double precision[] LANGUAGE sql IMMUTABLE AS $$
+  WITH
+    word AS (
+      SELECT k, ('x' || encode(
+        substring(bytes FROM 8 * k + 8 FOR 1) || substring(bytes FROM 8 * k + 7 FOR 1)
+        || substring(bytes FROM 8 * k + 6 FOR 1) || substring(bytes FROM 8 * k + 5 FOR 1)
+        || substring(bytes FROM 8 * k + 4 FOR 1) || substring(bytes FROM 8 * k + 3 FOR 1)
+        || substring(bytes FROM 8 * k + 2 FOR 1) || substring(bytes FROM 8 * k + 1 FOR 1), 'hex'))::bit(64)::bigint AS w
+      FROM generate_series(0, length(bytes) / 8 - 1) AS place(k)
+    ),
+    part AS (
+      SELECT k, w, (w >> 52) & 2047 AS e, w & 4503599627370495 AS m FROM word
+    )
+  SELECT coalesce(array_agg(
+    CASE WHEN w < 0 THEN -1.0::double precision ELSE 1.0::double precision END
+    * CASE
+        WHEN e = 0 THEN m * power(2.0::double precision, -1074)
+        ELSE (m + 4503599627370496) * power(2.0::double precision, e - 1075)
+      END
+    ORDER BY k), '{}')
+  FROM part
+$$"""
+
+_POSTGRES_ROUNDS = """CREATE VIEW rounds AS
+SELECT
+  agents.name AS agent,
+  records.t AS t,
+  to_timestamp(records.at) AS time,
+  records.id AS id,
+  records."row" AS "row",
+  klazy.read_numbers(substring(records.numbers FROM 1 FOR length(records.decision))) AS gradient,
+  klazy.read_numbers(substring(records.numbers FROM length(records.decision) + 1)) AS hint,
+  klazy.read_numbers(records.decision) AS decision,
+  records.hitting AS hitting,
+  records.switching AS switching,
+  records.guards AS guards
+FROM records JOIN agents ON agents.id = records.key >> 40
+WHERE records.kind IN (0, 1)"""
+
+_POSTGRES_CHANGES = """CREATE VIEW changes AS
+SELECT
+  agents.name AS agent,
+  records.t AS t,
+  to_timestamp(records.at) AS time,
+  CASE records.kind WHEN 2 THEN 'freeze' WHEN 3 THEN 'resume' WHEN 4 THEN 'guards'
+    WHEN 5 THEN 'known id' WHEN 8 THEN 'delete' ELSE 'restore' END AS change,
+  coalesce(records.note, records.id) AS note
+FROM records JOIN agents ON agents.id = records.key >> 40
+WHERE records.kind > 1
+UNION ALL
+SELECT name, 1, to_timestamp(at), 'created', configuration FROM agents"""
+
+POSTGRES_STATEMENTS = (
+    f"CREATE SCHEMA {SCHEMA}",
+    _translate(AGENTS),
+    _translate(RECORDS),
+    "CREATE UNIQUE INDEX records_by_id ON records ((key >> 40), id) WHERE id IS NOT NULL",
+    _translate(SNAPSHOTS),
+    _translate(TOKENS),
+    _APPEND,
+    _READ_NUMBERS,
+    _POSTGRES_ROUNDS,
+    _POSTGRES_CHANGES,
+    _ABOUT,
+    f"INSERT INTO about VALUES ({VERSION}, 0)",
+)

@@ -14,7 +14,7 @@ from klazy.learners import Learner
 from klazy.learners.base import describe_state, rebuild_state
 from klazy.live.guards import Guards, GuardState
 from klazy.live.machine import describe_machine
-from klazy.live.records import FREEZE, GUARDS, HINTED, ROUND, Record
+from klazy.live.records import DELETE, FREEZE, GUARDS, HINTED, RESTORE, ROUND, Record
 from klazy.live.rows import OBSERVE, Account, Terms, needs_rows
 from klazy.movement import Movement
 
@@ -251,10 +251,12 @@ class Live:
             self.account = Account(paid.hitting + outcome.hitting, paid.switching + outcome.switching)
 
     def guards_after(self, record: Record) -> tuple[Guards | None, GuardState | None]:
-        """The guards and their state after a freeze, a resume or new guards; the learner goes on as it is."""
+        """The guards and their state after a change that is no round; the learner goes on as it is."""
         if record.kind == GUARDS:
             guards = Guards.from_dict(json.loads(record.note))
             return guards, self.guarded or guards.init(self.learner.domain, self.own, self.t)
+        if record.kind in (DELETE, RESTORE):
+            return self.guards, self.guarded
         return self.guards, self.require_guards("freeze")._replace(frozen=record.kind == FREEZE)
 
     def remember(self, id: str) -> None:

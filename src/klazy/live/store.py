@@ -1,42 +1,29 @@
-"""A database file with many agents: the only module that speaks SQL.
+"""Many agents in a database: their rows, and the statements that read and write them.
 
-Each record is one transaction of one statement, and its key can be taken once. So a round is there or not, two processes never
-write the same round, and nothing has to be locked between rounds. Rows carry checksums, because SQLite's pages do not.
+Statements here are the same for every database; what differs is in sqlite.py and postgres.py. Rows carry checksums, because
+SQLite's pages do not, and a record is taken only after the very record that its agent has seen last.
 """
 
-import os
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import time
 from typing import Any, NamedTuple
-from weakref import WeakSet
 
-from klazy.base.checks import Refused, file_path, one_of, refusal
+from klazy.base.checks import file_path, one_of, refusal
+from klazy.live.database import Database, StoreFailed, TakenError
 from klazy.live.records import Row, checksum_row, checksum_text, is_whole, seal_row
-from klazy.live.schema import AGENT_SHIFT, APPLICATION, STATEMENTS, VERSION
+from klazy.live.schema import AGENT_SHIFT
+from klazy.live.sqlite import SYNCS, SqliteDatabase
 
-SYNCS = {"always": "FULL", "batch": "NORMAL"}  # by SQLite's names
-# A commit writes whole pages. Of a few numbers a small page is written faster; one of many takes several.
-PAGE_BYTES = 2048
-WAL_PAGES = 8192  # 16 MB; then SQLite takes the write-ahead log into the file
+__all__ = ["Listed", "Snapshot", "Store", "StoreFailed", "TakenError", "Token", "is_url"]
+
 READ_AT_ONCE = 1000  # records
-PATIENCE = 10.0  # seconds for which one waits while another process writes
+ASKED_AT_ONCE = 500  # agents
+COPIED_AT_ONCE = 10_000  # rows
 
-_COLUMNS = ", ".join(Row._fields)
-_INSERT = f"INSERT INTO records ({_COLUMNS}) VALUES ({', '.join('?' * len(Row._fields))})"
-_INSERT_PLAIN = """INSERT INTO records (key, kind, t, at, numbers, decision, hitting, switching, checksum)
-VALUES (?, 0, ?, ?, ?, ?, ?, ?, ?)"""
-_INSERT_SNAPSHOT = """INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (key) DO UPDATE SET at = excluded.at, about = excluded.about, checksum = excluded.checksum"""
-# a complaint about a damaged file may hold letters that are none, and a damaged number may be too large
-_FAILURES = (sqlite3.Error, UnicodeDecodeError, OverflowError)
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
-
-
-class TakenError(Exception):
-    """The key or the id of a record is in the store already."""
+_COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)  # PostgreSQL takes a bare row for a word of its own
+_SCHEMES = ("postgresql://", "postgres://")
 
 
 class Listed(NamedTuple):
@@ -46,6 +33,17 @@ class Listed(NamedTuple):
     name: str
     at: float
     configuration: str
+    checksum: int
+
+
+class Token(NamedTuple):
+    """Who may use the service, and how: ``agent`` is None for all of them, ``hash`` that of the secret."""
+
+    name: str
+    role: str
+    agent: str | None
+    hash: str
+    at: float
     checksum: int
 
 
@@ -66,11 +64,27 @@ class Snapshot(NamedTuple):
         return self.key & ((1 << AGENT_SHIFT) - 1)
 
 
-class Store:
-    """An open database file; ``owner`` is what refusals call the one who asked.
+def is_url(path: object) -> bool:
+    """Whether this is the URL of a PostgreSQL database, and no path."""
+    return isinstance(path, str) and path.startswith(_SCHEMES)
 
-    A file that is not there is made unless the store is ``read_only`` or must be there (``new=False``). One that is not
-    ``shared`` is for this store alone as long as it is open.
+
+def _open_database(
+    path: str | Path, sync: str, read_only: bool, shared: bool, new: bool, owner: str
+) -> Database:
+    if not is_url(path):
+        return SqliteDatabase(path, sync, read_only, shared, new, owner)
+    from klazy.live.postgres import PostgresDatabase
+
+    return PostgresDatabase(str(path), sync, read_only, shared, new, owner)
+
+
+class Store:
+    """An open database with agents; ``owner`` is what refusals call the one who asked.
+
+    ``path`` is that of an SQLite file, or the URL of a PostgreSQL database. What is not there is made unless the store is
+    ``read_only`` or must be there (``new=False``). A file that is not ``shared`` is for this store alone as long as it is open.
+    One thread uses it at a time.
     """
 
     def __init__(
@@ -83,160 +97,28 @@ class Store:
         new: bool = True,
         owner: str = "Agent.open",
     ) -> None:
-        level = SYNCS[one_of(sync, "sync", owner, tuple(SYNCS))]
-        self.path = file_path(path, "path", owner).absolute()  # the same one wherever the process goes
+        one_of(sync, "sync", owner, tuple(SYNCS))
+        self.database = _open_database(path, sync, read_only, shared, new, owner)
+        self.path = self.database.path  # without a password
         self.read_only = read_only
-        self.closed = False
-        self.inherited = False
-        self._idle = read_only  # whether it takes no rounds
-        self._owner = owner
-        self._check_place(new and not read_only)
-        try:
-            self._connection = self._connect()
-        except _FAILURES as failed:
-            raise self.explain(failed) from failed
-        try:
-            self._set_up(level, shared)
-            self._check_tables()
-        except _FAILURES as failed:
-            self._connection.close()
-            raise self.explain(failed) from failed
-        except BaseException:
-            self._connection.close()
-            raise
-        self._place = os.fspath(self.path)
-        there = os.stat(self._place)
-        self._inode = there.st_ino
-        self._device = there.st_dev
-        self._execute = self._connection.cursor().execute
-        _OPEN.add(self)
+        self.append = self.database.append
+        self.append_plain = self.database.append_plain
+        self.append_many = self.database.append_many
+        self._ask = self.database.ask
 
-    def _check_place(self, may_make: bool) -> None:
-        if self.path.is_dir():
-            remedy = "klazy migrate reads a folder of an older klazy into a file"
-            raise refusal(self._owner, "the path of a database file", "path", self.path, remedy)
-        if not may_make and not self.path.is_file():
-            remedy = "check the path"
-            raise refusal(self._owner, "a database that is there", "path", self.path, remedy)
-        if not self.path.parent.is_dir():
-            remedy = "make the folder first"
-            raise refusal(self._owner, "a folder for the database", "path", self.path, remedy)
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self.database.closed
 
-    def _connect(self) -> sqlite3.Connection:
-        mode = "ro" if self.read_only else "rwc"
-        connection = self._connect_as(f"mode={mode}")
-        if not self.read_only:
-            return connection
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError as failed:
-            connection.close()
-            log = Path(f"{self.path}-wal")
-            if failed.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or log.exists():
-                raise
-            # a folder in which SQLite may not make its shared memory; nobody writes there
-            connection = self._connect_as("mode=ro&immutable=1")
-        return connection
+    @property
+    def inherited(self) -> bool:
+        """Whether this process was forked from the one that opened it."""
+        return self.database.inherited
 
-    def _connect_as(self, options: str) -> sqlite3.Connection:
-        return sqlite3.connect(
-            f"{self.path.as_uri()}?{options}",
-            uri=True,
-            timeout=PATIENCE,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-
-    def _set_up(self, level: str, shared: bool) -> None:
-        ask = self._connection.execute
-        ask("PRAGMA trusted_schema = OFF")
-        if self.read_only:
-            return
-        if not shared:
-            ask("PRAGMA locking_mode = EXCLUSIVE")
-        ask(f"PRAGMA page_size = {PAGE_BYTES}")
-        (mode,) = ask("PRAGMA journal_mode = WAL").fetchone()
-        if mode != "wal":
-            remedy = "choose a disk of this machine"
-            raise refusal(self._owner, "a file system with shared memory", "path", self.path, remedy)
-        ask(f"PRAGMA synchronous = {level}")
-        ask("PRAGMA fullfsync = ON")
-        ask(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
-
-    def _check_tables(self) -> None:
-        """Make the tables of a new file; refuse a file whose tables are not, to the letter, those of this klazy."""
-        ask = self._connection.execute
-        if not self.read_only and self._is_empty():
-            ask("BEGIN IMMEDIATE")
-            if self._is_empty():  # and not made by another process meanwhile
-                for statement in STATEMENTS:
-                    ask(statement)
-                ask(f"PRAGMA application_id = {APPLICATION}")
-                ask(f"PRAGMA user_version = {VERSION}")
-            ask("COMMIT")
-        (application,) = ask("PRAGMA application_id").fetchone()
-        (version,) = ask("PRAGMA user_version").fetchone()
-        made = [text for (text,) in ask("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")]
-        ours = [text for text in made if not text.startswith("CREATE TABLE sqlite_sequence")]
-        if application != APPLICATION:
-            remedy = "choose another file; if this was one of klazy's, it is damaged"
-            raise refusal(self._owner, "a database of klazy", "path", self.path, remedy)
-        if version > VERSION and ours != list(STATEMENTS):
-            raise refusal(
-                self._owner, f"tables of version {VERSION}", "version", version, "install a newer klazy"
-            )
-        if version != VERSION or ours != list(STATEMENTS):
-            raise self.damage("the tables that klazy made")
-
-    def _is_empty(self) -> bool:
-        ask = self._connection.execute
-        (pages,) = ask("SELECT count(*) FROM sqlite_master").fetchone()
-        (application,) = ask("PRAGMA application_id").fetchone()
-        (version,) = ask("PRAGMA user_version").fetchone()
-        return pages == 0 and application == 0 and version == 0
-
-    # What is wrong with the file
-
-    def damage(self, condition: str) -> Refused:
+    def damage(self, condition: str) -> StoreFailed:
         """The refusal of rows that cannot be trusted; they are left as they are."""
-        remedy = "it is damaged; restore it from a backup"
-        return refusal(self._owner, condition, "path", self.path, remedy)
-
-    def explain(self, failed: Exception) -> Refused:
-        """What SQLite complains about, in one sentence."""
-        code = getattr(failed, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        if code == sqlite3.SQLITE_NOTADB:
-            remedy = "Agent.load reads a file of Agent.save; if it was a database, restore it from a backup"
-            return refusal(self._owner, "a database", "path", self.path, remedy)
-        if code in _DAMAGED:
-            return self.damage(f"a database that SQLite can read ({failed})")
-        if code == sqlite3.SQLITE_BUSY:
-            remedy = f"another process has had it for {PATIENCE:g} seconds"
-            return refusal(self._owner, "its turn", "path", self.path, remedy)
-        return refusal(self._owner, "a database that it can read and write", "path", self.path, str(failed))
-
-    def _require_writer(self) -> None:
-        if self.read_only:
-            raise refusal("Agent", "a store that it may write to", "path", self.path, "it is read-only")
-        self._require_reader()
-
-    def _require_reader(self) -> None:
-        if self.closed:
-            remedy = "it was closed; open the agent again"
-            raise refusal("Agent", "an open store", "path", self.path, remedy)
-        if self.inherited:
-            remedy = "this one was forked from that; open the agent here"
-            raise refusal("Agent", "the process that opened it", "path", self.path, remedy)
-
-    def require_place(self) -> None:
-        """Refuse to write to a file that was moved, or that another one has replaced."""
-        try:
-            there = os.stat(self._place)
-        except (FileNotFoundError, NotADirectoryError):
-            there = None
-        if there is None or there.st_ino != self._inode or there.st_dev != self._device:
-            remedy = "it was moved, removed or replaced; open the agent again"
-            raise refusal("Agent", "the file that it was opened from", "path", self.path, remedy)
+        return self.database.damage(condition)
 
     # Agents
 
@@ -247,6 +129,11 @@ class Store:
             self._check_agent(agent)
         return found
 
+    def count_agents(self) -> int:
+        """How many there are."""
+        ((count,),) = self._ask("SELECT count(*) FROM agents")
+        return count
+
     def find_agent(self, name: str) -> Listed | None:
         """The agent of this name, if there is one."""
         found = self._ask("SELECT * FROM agents WHERE name = ?", name)
@@ -255,6 +142,18 @@ class Store:
             self._check_agent(agent)
             return agent
         return None
+
+    def find_agents(self, names: Sequence[str]) -> dict[str, Listed]:
+        """The agents of these names that are there, by name."""
+        found = {}
+        for first in range(0, len(names), ASKED_AT_ONCE):
+            some = names[first : first + ASKED_AT_ONCE]
+            places = ", ".join("?" * len(some))
+            for row in self._ask(f"SELECT * FROM agents WHERE name IN ({places})", *some):
+                agent = Listed(*row)
+                self._check_agent(agent)
+                found[agent.name] = agent
+        return found
 
     def _check_agent(self, agent: Listed) -> None:
         if not is_whole(checksum_text, agent):
@@ -274,64 +173,69 @@ class Store:
         One that comes from elsewhere may have records ``before`` and ``after`` that snapshot, without key and checksum, and a
         ``last`` snapshot.
         """
-        self._require_writer()
-        self.require_place()
-        ask = self._execute
+
+        def create() -> int:
+            agent = self.database.number_agents([name])
+            base = agent << AGENT_SHIFT
+            at = time()
+            records = [seal_row(base | n, *row) for n, row in enumerate((*before, *after))]
+            snapshots = [_seal(base | len(before), snapshot[0], at, *snapshot[1:])]
+            if last is not None and after:
+                snapshots.append(_seal(base | len(records), last[0], at, *last[1:]))
+            self.database.insert("agents", [_seal(agent, name, at, configuration)])
+            self.database.insert("records", records)
+            self.database.insert("snapshots", snapshots)
+            return agent
+
         try:
-            ask("BEGIN IMMEDIATE")
-            try:
-                # a damaged page may hide an agent: then fewer rows are left than ids were given, or an index has lost a name
-                sql = "SELECT count(*), total(name = ?) FROM agents NOT INDEXED"
-                count, named = ask(sql, (name,)).fetchone()
-                given = ask("SELECT seq FROM sqlite_sequence WHERE name = 'agents'").fetchone() or (0,)
-                if count != given[0]:
-                    raise self.damage(f"all of its {given[0]} agents ({count} are left)")
-                if named and not ask("SELECT 1 FROM agents WHERE name = ?", (name,)).fetchone():
-                    raise self.damage("an index of all names")
-                at = time()
-                agent = given[0] + 1
-                checksum = checksum_text(agent, name, at, configuration)
-                ask("INSERT INTO agents VALUES (?, ?, ?, ?, ?)", (agent, name, at, configuration, checksum))
-                for n, row in enumerate((*before, *after)):
-                    ask(_INSERT, seal_row(agent << AGENT_SHIFT | n, *row))
-                self._put_snapshot(agent, len(before), at, *snapshot)
-                if last is not None:
-                    self._put_snapshot(agent, len(before) + len(after), at, *last)
-            except BaseException:
-                ask("ROLLBACK")
-                raise
-            ask("COMMIT")
-        except sqlite3.IntegrityError:
+            return self.database.transact(create)
+        except TakenError:
             return None
-        except _FAILURES as failed:
-            raise self.explain(failed) from failed
-        return agent
+
+    def create_agents(
+        self, names: Sequence[str], configuration: str, snapshot: tuple[int, float, float, str]
+    ) -> None:
+        """Make agents that begin alike, in one transaction; :class:`TakenError` if one of the names was taken meanwhile."""
+
+        def create() -> None:
+            first = self.database.number_agents(names)
+            at = time()
+            agents = []
+            snapshots = []
+            for agent, name in enumerate(names, first):
+                agents.append(_seal(agent, name, at, configuration))
+                snapshots.append(_seal(agent << AGENT_SHIFT, snapshot[0], at, *snapshot[1:]))
+            self.database.insert("agents", agents)
+            self.database.insert("snapshots", snapshots)
+
+        self.database.transact(create)
+
+    # Tokens
+
+    def add_token(self, name: str, role: str, agent: str | None, hash: str) -> None:
+        """Keep a token; :class:`TakenError` if its name is not new."""
+        row = _seal(name, role, agent, hash, time())
+        self.database.transact(lambda: self.database.insert("tokens", [row]))
+
+    def list_tokens(self) -> list[Token]:
+        """All of them, by name."""
+        found = [Token(*row) for row in self._ask("SELECT * FROM tokens ORDER BY name")]
+        for token in found:
+            if not is_whole(checksum_text, token):
+                raise self.damage(f"the row of token {token.name!r} as it was written")
+        return found
+
+    def remove_token(self, name: str) -> bool:
+        """Forget a token; whether there was one."""
+
+        def remove() -> bool:
+            there = bool(self._ask("SELECT 1 FROM tokens WHERE name = ?", name))
+            self.database.write("DELETE FROM tokens WHERE name = ?", name)
+            return there
+
+        return self.database.transact(remove)
 
     # Records
-
-    def append(self, row: tuple[Any, ...]) -> None:
-        """Commit a record, the values of a :class:`Row`; with ``sync="always"`` it is on disk when this returns."""
-        self._append(_INSERT, row)
-
-    def append_plain(self, row: tuple[Any, ...]) -> None:
-        """Commit a round without texts: key, t, time, numbers, decision, hitting, switching, checksum."""
-        self._append(_INSERT_PLAIN, row)
-
-    def _append(self, sql: str, row: tuple[Any, ...]) -> None:
-        try:
-            there = os.stat(self._place)
-            if there.st_ino != self._inode or there.st_dev != self._device or self._idle:
-                self._require_writer()
-                self.require_place()
-            self._execute(sql, row)
-        except sqlite3.IntegrityError:
-            raise TakenError from None
-        except _FAILURES as failed:
-            raise self.explain(failed) from failed
-        except OSError:
-            self._require_writer()
-            self.require_place()
-            raise
 
     def read_records(self, agent: int, first: int) -> Iterator[Row]:
         """The records from number ``first`` on, each checked: the first and all after it must be there."""
@@ -347,14 +251,14 @@ class Store:
                 yield row
                 key += 1
 
-    def find_decision(self, agent: int, id: str) -> bytes | None:
-        """What was decided in the round of this id, if there was one."""
+    def find_round(self, agent: int, id: str) -> Row | None:
+        """The round of this id, if there was one."""
         sql = f"SELECT {_COLUMNS} FROM records WHERE key >> 40 = ? AND id = ?"
         for found in self._ask(sql, agent, id):
             row = Row(*found)
             if not is_whole(checksum_row, row) or row.key >> AGENT_SHIFT != agent or row.id != id:
                 raise self.damage(f"the record of id {id!r} as it was written")
-            return row.decision
+            return row
         return None
 
     def read_ids(self, agent: int, most: int) -> list[str]:
@@ -363,10 +267,12 @@ class Store:
         found = self._ask(sql, agent << AGENT_SHIFT, (agent + 1) << AGENT_SHIFT, most)
         return [id for (id,) in found][::-1]
 
-    def has_record(self, agent: int, n: int) -> bool:
-        """Whether the record of this number is there."""
+    def find_checksum(self, agent: int, n: int) -> int | None:
+        """The checksum of the record of this number, if it is there."""
         key = agent << AGENT_SHIFT | n
-        return bool(self._ask("SELECT 1 FROM records WHERE key = ?", key))
+        for (checksum,) in self._ask("SELECT checksum FROM records WHERE key = ?", key):
+            return checksum
+        return None
 
     def find_first_record(self, agent: int) -> int | None:
         """The number of the first record that was not pruned."""
@@ -376,23 +282,51 @@ class Store:
                 return key & ((1 << AGENT_SHIFT) - 1)
         return None
 
+    def find_last_record(self, agent: int) -> tuple[int, int] | None:
+        """The number and the checksum of the last record."""
+        sql = "SELECT key, checksum FROM records WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
+        for key, checksum in self._ask(sql, agent << AGENT_SHIFT, (agent + 1) << AGENT_SHIFT):
+            return key & ((1 << AGENT_SHIFT) - 1), checksum
+        return None
+
+    def find_changes(self, agent: int, most: int) -> list[Row]:
+        """The latest records that are no rounds, the latest first."""
+        sql = f"""SELECT {_COLUMNS} FROM records WHERE key >= ? AND key < ? AND kind > 1 AND kind <> 5
+        ORDER BY key DESC LIMIT {int(most)}"""
+        rows = [Row(*row) for row in self._ask(sql, agent << AGENT_SHIFT, (agent + 1) << AGENT_SHIFT)]
+        for row in rows:
+            if not is_whole(checksum_row, row):
+                raise self.damage(f"a change of agent {agent} as it was written")
+        return rows
+
+    def list_latest(self) -> list[tuple[str, int, float | None]]:
+        """Of each agent its name, the rounds it has ended, and when it ended the last one."""
+        latest = f"""SELECT {{}} FROM records WHERE kind < 2
+          AND key >= agents.id << {AGENT_SHIFT} AND key < (agents.id + 1) << {AGENT_SHIFT} ORDER BY key DESC LIMIT 1"""
+        t = latest.format("t")
+        at = latest.format("at")
+        return self._ask(f"SELECT name, coalesce(({t}), 0), ({at}) FROM agents")
+
     # Snapshots
 
-    def _put_snapshot(
-        self, agent: int, n: int, at: float, t: int, hitting: float, switching: float, about: str
+    def put_snapshot(
+        self, agent: int, n: int, last: int | None, t: int, hitting: float, switching: float, about: str
     ) -> None:
-        key = agent << AGENT_SHIFT | n
-        values = (key, t, at, hitting, switching, about)
-        self._execute(_INSERT_SNAPSHOT, (*values, checksum_text(*values)))
+        """Keep the state before record ``n``, and the machine that goes on from it; ``last`` is as for records."""
+        snapshot = Snapshot(agent << AGENT_SHIFT | n, t, time(), hitting, switching, about, 0)
+        self.put_snapshots([snapshot], [last])
 
-    def put_snapshot(self, agent: int, n: int, t: int, hitting: float, switching: float, about: str) -> None:
-        """Keep the state before record ``n``, and the machine that goes on from it."""
-        self._require_writer()
-        self.require_place()
-        try:
-            self._put_snapshot(agent, n, time(), t, hitting, switching, about)
-        except _FAILURES as failed:
-            raise self.explain(failed) from failed
+    def put_snapshots(self, snapshots: Sequence[Snapshot], lasts: Sequence[int | None]) -> None:
+        """Keep the states of several agents, all or none; their checksums are computed here."""
+        keys = [snapshot.key for snapshot in snapshots]
+
+        def put() -> None:
+            self.database.lock_agents([key >> AGENT_SHIFT for key in keys])
+            if not self.database.follow(keys, lasts):
+                raise TakenError
+            self.database.put_snapshots([_seal(*snapshot[:-1]) for snapshot in snapshots])
+
+        self.database.transact(put)
 
     def read_snapshots(self, agent: int) -> list[Snapshot]:
         """All of an agent, the first one first."""
@@ -407,6 +341,29 @@ class Store:
             return self._check_snapshot(Snapshot(*row))
         raise self.damage(f"a snapshot of agent {agent}")
 
+    def read_latest(self, agents: Sequence[int]) -> Iterator[tuple[Snapshot, list[Row]]]:
+        """The latest snapshot of each of these agents, by id, with the record before it, if it is there, and all after it."""
+        for first, end in _find_runs(sorted(agents)):
+            low = first << AGENT_SHIFT
+            high = end << AGENT_SHIFT
+            latest = "SELECT max(key) FROM snapshots WHERE key >= ? AND key < ? GROUP BY key >> 40"
+            rows = self._ask(f"SELECT * FROM snapshots WHERE key IN ({latest}) ORDER BY key", low, high)
+            snapshots = {row[0] >> AGENT_SHIFT: self._check_snapshot(Snapshot(*row)) for row in rows}
+            records: dict[int, list[Row]] = {}
+            columns = ", ".join(f'records."{name}"' for name in Row._fields)
+            sql = f"""SELECT {columns} FROM snapshots JOIN records
+            ON records.key >= snapshots.key - 1 AND records.key < ((snapshots.key >> 40) + 1) << 40
+            WHERE snapshots.key IN ({latest}) ORDER BY records.key"""
+            for found in self._ask(sql, low, high):
+                row = Row(*found)
+                if not is_whole(checksum_row, row):
+                    raise self.damage(f"a record of agent {row.key >> AGENT_SHIFT} as it was written")
+                records.setdefault(row.key >> AGENT_SHIFT, []).append(row)
+            for agent in range(first, end):
+                if agent not in snapshots:
+                    raise self.damage(f"a snapshot of agent {agent}")
+                yield snapshots[agent], records.get(agent, [])
+
     def _check_snapshot(self, snapshot: Snapshot) -> Snapshot:
         if not is_whole(checksum_text, snapshot):
             raise self.damage("a snapshot as it was written")
@@ -417,42 +374,43 @@ class Store:
 
         That snapshot becomes the first one.
         """
-        self._require_writer()
         low = agent << AGENT_SHIFT
-        sql = "SELECT max(key) FROM snapshots WHERE key >= ? AND key <= ? AND at <= ?"
         latest = float("inf") if oldest is None else oldest
-        try:
-            (first,) = self._execute(sql, (low, low | n, latest)).fetchone()
-            if (
-                first is not None
-            ):  # in this order: records before the first snapshot do no harm if this ends half way
-                self._execute("DELETE FROM snapshots WHERE key >= ? AND key < ?", (low, first))
-                self._execute("DELETE FROM records WHERE key >= ? AND key < ?", (low, first))
-        except _FAILURES as failed:
-            raise self.explain(failed) from failed
 
-    # The file
+        def forget() -> None:
+            self.database.lock_agents([agent])
+            sql = "SELECT max(key) FROM snapshots WHERE key >= ? AND key <= ? AND at <= ?"
+            ((first,),) = self._ask(sql, low, low | n, latest)
+            if first is not None:
+                for table in ("snapshots", "records"):
+                    self.database.write(f"DELETE FROM {table} WHERE key >= ? AND key < ?", low, first)
 
-    def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """All rows at once, so that no reader is left half way: it would keep SQLite from emptying its log."""
-        self._require_reader()
-        try:
-            return self._connection.execute(sql, values).fetchall()
-        except _FAILURES as failed:
-            raise self.explain(failed) from failed
+        self.database.transact(forget)
 
-    @contextmanager
-    def one_moment(self) -> Iterator[None]:
+    # The whole
+
+    def together(self) -> AbstractContextManager[None]:
+        """All that is written while this lasts is one transaction, committed at the end; or, if it raises, none of it is.
+
+        One within another is undone alone if it fails.
+        """
+        return self.database.together()
+
+    def has_changed(self) -> bool:
+        """Whether others may have written since this was asked last."""
+        return self.database.has_changed()
+
+    def lock_agents(self, agents: Sequence[int]) -> None:
+        """Within :meth:`together`: nobody else writes records of these agents until it ends."""
+        self.database.lock_agents(agents)
+
+    def one_moment(self) -> AbstractContextManager[None]:
         """While this lasts, all that is read is as it was at one moment, whatever others write."""
-        self._execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._execute("COMMIT")
+        return self.database.one_moment()
 
     def find_faults(self) -> list[str]:
-        """What SQLite's own check of the whole file finds, and rows that belong to no agent."""
-        found = [text for (text,) in self._ask("PRAGMA integrity_check") if text != "ok"]
+        """What the database's own check finds, and rows that belong to no agent."""
+        found = self.database.find_faults()
         for table in ("records", "snapshots"):
             sql = f"SELECT count(*) FROM {table} WHERE key >> 40 NOT IN (SELECT id FROM agents)"
             for (count,) in self._ask(sql):
@@ -461,47 +419,50 @@ class Store:
         return found
 
     def back_up(self, path: str | Path) -> None:
-        """Copy the file, as it is at one moment, while others go on writing to it."""
-        self._require_reader()
+        """Copy all agents, as they are at one moment, into a new SQLite file, while others go on writing."""
+        self.database.require_reader()
         target = file_path(path, "path", "Agent.backup").absolute()
         if target.exists():
             raise refusal("Agent.backup", "a path where nothing is", "path", target, "choose another")
+        if not self.database.back_up(target):
+            self._copy_rows(target)
+
+    def _copy_rows(self, target: Path) -> None:
+        copy = Store(target, owner="Agent.backup")
         try:
-            copy = sqlite3.connect(target)
-            try:
-                self._connection.backup(copy)
-            finally:
-                copy.close()
-        except _FAILURES as failed:
+            with self.one_moment():
+                copy.database.transact(lambda: self._copy_tables(copy.database))
+        except BaseException:
+            copy.close()
             target.unlink(missing_ok=True)
-            raise self.explain(failed) from failed
+            raise
+        copy.close()
+
+    def _copy_tables(self, to: Database) -> None:
+        tables = {"agents": ("id", Listed), "records": ("key", Row), "snapshots": ("key", Snapshot)}
+        for table, (key, form) in tables.items():
+            columns = ", ".join(f'"{name}"' for name in form._fields)
+            sql = f"SELECT {columns} FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT {COPIED_AT_ONCE}"
+            last = -1
+            while rows := self._ask(sql, last):
+                to.insert(table, rows)
+                last = rows[-1][0]
+        to.insert("tokens", self._ask("SELECT * FROM tokens"))
 
     def close(self) -> None:
-        """Let go of the file; the last one to do so takes the log into it. A forked process leaves it alone."""
-        if not self.closed and not self.inherited:
-            self.closed = True
-            self._idle = True
-            try:
-                self.require_place()
-            except Refused:
-                self._empty_log()
-            self._connection.close()
-
-    def _empty_log(self) -> None:
-        """Take the log into a file that was moved: SQLite would leave it behind."""
-        with suppress(sqlite3.Error):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Let go of the database. A forked process leaves it alone."""
+        self.database.close()
 
 
-_OPEN: WeakSet[Store] = WeakSet()
+def _find_runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Stretches of ids that follow each other, none too long, as the first and the one after the last."""
+    start = 0
+    for i in range(1, len(ids) + 1):
+        if i == len(ids) or ids[i] != ids[i - 1] + 1 or i - start == ASKED_AT_ONCE:
+            yield ids[start], ids[i - 1] + 1
+            start = i
 
 
-def _disown_inherited() -> None:
-    """In a forked process: connections are the parent's, and SQLite forbids to use them here."""
-    for store in list(_OPEN):
-        store.inherited = True
-        store._idle = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_disown_inherited)
+def _seal(*values: Any) -> tuple[Any, ...]:
+    """A row of agents or snapshots with its checksum."""
+    return *values, checksum_text(*values)

@@ -9,13 +9,15 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import SMALLEST, Array, refusal, rows, vector
 from klazy.sets.base import ConvexSet
 from klazy.sets.programme import HalfSpaces, project_onto
+from klazy.sets.vertices import list_vertices
 
 
 class Polytope(ConvexSet):
     r"""The polytope :math:`\{x : A x \le b\}`, which must be bounded and not empty.
 
     Projections need the extra ``klazy[polytope]``. ``reach`` and ``diameter`` are upper bounds, those of the smallest
-    box around the polytope: the exact values are NP-hard. It has no kernel, so learners on it run through ``step``.
+    box around the polytope: the exact values are NP-hard. It has no kernel, so learners on it run through ``step``. The
+    vertices of a small polytope are found once, and kept.
 
     >>> Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], [1.0, 0.0, 0.0]).project([1.0, 1.0])
     array([0.5, 0.5])
@@ -101,6 +103,8 @@ class Polytope(ConvexSet):
         return float(np.linalg.norm(sides))
 
     def nearest(self, y: Array) -> Array:
+        if y.ndim == 1:
+            return self._nearest_one(y)
         return np.apply_along_axis(self._nearest_one, -1, y)
 
     def _nearest_one(self, y: Array) -> Array:
@@ -119,12 +123,26 @@ class Polytope(ConvexSet):
         return HalfSpaces(A, b, np.zeros(len(b), dtype=bool))
 
     def lowest(self, g: Array) -> Array:
-        return self.nearest(
-            self._vertex(g)
-        )  # a vertex is as exact as a linear programme, which is less than a projection
+        if self._exact_vertices is None:
+            return self.nearest(self._vertex(g))
+        return self._exact_vertices[(g @ self._exact_vertices.T).argmin(axis=-1)]
+
+    @cached_property
+    def _vertices(self) -> Array | None:
+        """The vertices as exact as their solver finds them; None where there may be too many."""
+        A, b = self._unit_rows
+        found = list_vertices(A, b / self._size)
+        return None if found is None else self._size * found
+
+    @cached_property
+    def _exact_vertices(self) -> Array | None:
+        """The vertices as exact as projections are."""
+        return None if self._vertices is None else self.nearest(self._vertices)
 
     def _vertex(self, g: Array) -> Array:
-        return np.apply_along_axis(self._vertex_of_one, -1, g)
+        if self._vertices is None:
+            return np.apply_along_axis(self._vertex_of_one, -1, g)
+        return self._vertices[(g @ self._vertices.T).argmin(axis=-1)]
 
     def _vertex_of_one(self, g: Array) -> Array:
         size = np.abs(g).max()

@@ -8,6 +8,7 @@ from klazy.show.heat import Heat, draw_heat
 from klazy.show.lines import Lines, draw_curves, draw_lines, draw_panels
 from klazy.show.plane import draw_greedy_and_lazy, draw_snapshots
 from klazy.show.ranks import draw_matrix, draw_ranks, draw_ratios
+from klazy.show.replays import draw_cumulative, draw_periods, draw_prices
 from klazy.show.runs import draw_certificate, draw_movement, draw_points, draw_run
 from klazy.show.steps import draw_step
 from klazy.show.style import choose_looks
@@ -24,6 +25,7 @@ __all__ = [
     "choose_looks",
     "draw_bars",
     "draw_certificate",
+    "draw_cumulative",
     "draw_curves",
     "draw_decisions",
     "draw_greedy_and_lazy",
@@ -33,8 +35,10 @@ __all__ = [
     "draw_movement",
     "draw_panels",
     "draw_pareto",
+    "draw_periods",
     "draw_phases",
     "draw_points",
+    "draw_prices",
     "draw_ranks",
     "draw_ratios",
     "draw_run",

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_figure(figure: "Figure", stem: Path) -> None:
-    """The figure as ``stem.svg`` and ``stem.png``; the same figure gives the same bytes on any day."""
+def write_figure(figure: "Figure", stem: Path, *, png: bool = True) -> None:
+    """The figure as ``stem.svg`` and, unless told otherwise, ``stem.png``; the same figure gives the same bytes on any day."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -20,4 +20,6 @@ def write_figure(figure: "Figure", stem: Path) -> None:
     with matplotlib.rc_context({"svg.hashsalt": stem.name}):
         FigureCanvasSVG(figure).print_svg(stem.with_name(f"{stem.name}.svg"), metadata={"Date": None})
     figure.dpi = dpi  # print_svg has its own
+    if not png:
+        return
     FigureCanvasAgg(figure).print_png(stem.with_name(f"{stem.name}.png"))

@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
+from klazy.show.replays import mark_dates, name_points
 from klazy.show.style import (
     COLOURS,
     GREY,
     OTHERS,
     WIDE,
+    Looks,
     choose_looks,
     count_columns,
     draw_frame,
@@ -27,33 +29,45 @@ if TYPE_CHECKING:
 FAR = 4.0  # times the median distance from the cheapest, beyond which a point is left out and said so
 TIE = 1e-9  # of the least cost: who pays no more than this above it is no distance away
 LINES = 7  # coordinates that are drawn
+OPTIMUM = "optimum in hindsight"
 
 
 def draw_pareto(
-    switching: dict[str, float], hitting: dict[str, float], optimum: tuple[float, float] | None = None
+    switching: dict[str, float],
+    hitting: dict[str, float],
+    optimum: tuple[float, float] | None = None,
+    looks: Looks | None = None,
+    always: Sequence[str] = (),
 ) -> "Figure":
-    """Hitting over switching cost of every contender, lines of equal cost, and those on the lower edge joined."""
+    """Hitting over switching cost of every contender, lines of equal cost, and those on the lower edge joined.
+
+    Who is far from all others is left out, unless it is one of ``always``.
+    """
     figure = make_sheet(3.2, 0.75 * WIDE)
     ax = figure.subplots()
-    looks = choose_looks(switching)
+    looks = dict(looks or choose_looks(switching))
     cost = {name: switching[name] + hitting[name] for name in switching}
     least = min(cost.values())
     apart = [gap for gap in (each - least for each in cost.values()) if gap > TIE * abs(least)]
-    near = [name for name in cost if not apart or cost[name] - least <= FAR * np.median(apart)]
+    far = FAR * np.median(apart) if apart else np.inf
+    near = [name for name in cost if cost[name] - least <= far or name in always]
     for name in near:
-        ax.plot(switching[name], hitting[name], linestyle="none", label=name, markersize=6.0, **looks[name])
+        ax.plot(switching[name], hitting[name], linestyle="none", markersize=6.0, **looks[name])
     edge = [name for name in near if not any(_beats(switching, hitting, other, name) for other in near)]
     edge.sort(key=lambda name: switching[name])
     ax.plot([switching[n] for n in edge], [hitting[n] for n in edge], color=GREY, linewidth=0.8, zorder=0.0)
+    named = {name: (switching[name], hitting[name]) for name in near}
     if optimum is not None:
-        ax.plot(*np.transpose([optimum]), "*", color="black", markersize=9.0, label="optimum in hindsight")
+        ax.plot(*np.transpose([optimum]), "*", color="black", markersize=9.0)
+        named[OPTIMUM] = optimum
+        looks[OPTIMUM] = {"color": "black"}
     _draw_level(ax, min(near, key=cost.__getitem__), cost)
     ax.set_xlabel("paid for moving", fontsize=8)
     ax.set_ylabel("paid for the decisions", fontsize=8)
     if len(near) < len(cost):
         ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
     draw_frame(ax)
-    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    name_points(ax, named, looks)
     return figure
 
 
@@ -70,15 +84,23 @@ def _draw_level(ax: "Axes", best: str, cost: dict[str, float]) -> None:
     left, right = ax.get_xlim()
     height = ax.get_ylim()
     hitting = [cost[best] - left, cost[best] - right]
-    ax.plot([left, right], hitting, ":", color=GREY, linewidth=0.8, label="as cheap as the best")
+    ax.plot([left, right], hitting, ":", color=GREY, linewidth=0.8)
     ax.set_xlim(left, right)
     ax.set_ylim(height)
 
 
 def draw_decisions(
-    rounds: NDArray[Any], points: dict[str, Array], names: Sequence[str], shares: bool
+    rounds: NDArray[Any],
+    points: dict[str, Array],
+    names: Sequence[str],
+    shares: bool,
+    demand: Array | None = None,
+    xlabel: str = "round",
 ) -> "Figure":
-    """What some contenders decided over the rounds, a panel each: areas where decisions are ``shares``, else lines."""
+    """What some contenders decided over the rounds, a panel each: areas where decisions are ``shares``, else lines.
+
+    ``demand``, what the decisions were to meet, is drawn behind the lines in paler ones of their colours.
+    """
     figure, grid = make_tiles(len(points), 2.2)
     d = next(iter(points.values())).shape[1]
     sizes = np.sum([np.abs(x).mean(axis=0) for x in points.values()], axis=0)
@@ -95,6 +117,9 @@ def draw_decisions(
             ax.margins(0.0)
         else:
             style: dict[str, Any] = {"linewidth": 0.8, "drawstyle": "steps-post"}
+            if demand is not None:
+                for i, colour in zip(shown, COLOURS, strict=False):
+                    ax.plot(rounds, demand[:, i], color=colour, alpha=0.35, linewidth=0.5)
             handles = [
                 ax.plot(rounds, x[:, i], color=colour, **style)[0]
                 for i, colour in zip(shown, COLOURS, strict=False)
@@ -102,7 +127,8 @@ def draw_decisions(
             if ax is not grid[0]:
                 ax.sharey(grid[0])
         ax.set_title(title, fontsize=8)
-        ax.set_xlabel("round", fontsize=8)
+        ax.set_xlabel(xlabel, fontsize=8)
+        mark_dates(ax, rounds, few=True)
         draw_frame(ax)
     labels = [*labels, "others"][: len(handles)]
     columns = max(1, min(8, count_columns(figure, labels)))

@@ -7,6 +7,7 @@ rounds, ``score`` what it pays on later ones, going on from where it stands. All
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple, Protocol
@@ -22,6 +23,7 @@ __all__ = [
     "Player",
     "Score",
     "Tuned",
+    "add_up",
     "choose_lags",
     "choose_sigmas",
     "rank",
@@ -33,14 +35,19 @@ __all__ = [
 TIE = 1e-10  # of what was paid, below which a difference is rounding
 THREADS = 8
 SPAN = (1e-2, 1e2)  # of sigma, about the scale of theory
-Charge = Callable[[Array, Array, Array | None], tuple[float, float]]
-"""``charge(rows, points, before)``: hitting and switching of points played while these rows come, from the one before."""
+Charge = Callable[[Array, Array], tuple[Array, Array]]
+"""``charge(rows, path)``: what each round hits, and what the move after it costs; the path has one point more than rows."""
 Measure = Callable[[Sequence[Any]], Iterable[float]]
 """``measure(players)``: what each of these players, as it was made, would pay on the rows of the tuning."""
 
 
 class Player(Protocol):
     """Who plays a game round after round and keeps where it stands."""
+
+    @property
+    def x(self) -> Array:
+        """The point of the next round."""
+        ...
 
     def play(self, rows: Array) -> Array:
         """The points of the next rounds, in which these rows come."""
@@ -49,26 +56,36 @@ class Player(Protocol):
 
 @dataclass(eq=False)
 class Candidate:
-    """A player with the parameters it was made from, and what it has paid so far; ``x`` is the last point."""
+    """A player with the parameters it was made from, and what it has paid so far.
+
+    A round pays for its point, and for the move that follows it. Sums add one round after the other, as a live account does,
+    so that both have the same digits.
+    """
 
     player: Player
     parameters: dict[str, float]
     hitting: float = 0.0
     switching: float = 0.0
-    x: Array | None = None
+    rounds: int = 0
 
     @property
     def cost(self) -> float:
         return self.hitting + self.switching
 
-    def play(self, rows: Array, charge: Charge) -> tuple[float, float, Array]:
-        """Hitting and switching of the next rounds, and the points; the first round of all moves for nothing."""
+    def play(self, rows: Array, charge: Charge) -> tuple[Array, Array, Array]:
+        """Play the next rounds: what each of them hits and switches, and the points."""
         points = self.player.play(rows)
-        hitting, switching = charge(rows, points, self.x)
-        self.hitting += hitting
-        self.switching += switching
-        self.x = points[-1].copy()
+        path = np.vstack((points, self.player.x))
+        hitting, switching = charge(rows, path)
+        self.hitting = add_up(self.hitting, hitting)
+        self.switching = add_up(self.switching, switching)
+        self.rounds += len(rows)
         return hitting, switching, points
+
+
+def add_up(total: float, values: Array) -> float:
+    """Add one value after the other."""
+    return float(np.cumsum(np.concatenate(([total], values)))[-1])
 
 
 class Contender(NamedTuple):
@@ -142,7 +159,7 @@ def tune(contender: Contender, rows: Array, charge: Charge, measure: Measure | N
         tried += finer
         paid += _pay(finer, rows, charge, measure)
         best = tried[int(np.argmin(paid))]
-    if best.x is None:
+    if best.rounds == 0:
         best.play(rows, charge)
     edges = []
     for name, value in best.parameters.items():
@@ -165,9 +182,11 @@ def _pay(candidates: list[Candidate], rows: Array, charge: Charge, measure: Meas
 
 @dataclass(eq=False)
 class Score:
-    """What a contender paid where it was scored, with the parameters it was tuned to; ``stretches`` are parts of the cost.
+    """What a contender paid where it was scored, with the parameters it was tuned to.
 
-    ``edges`` names the parameters that are the least or the largest tried among the ``candidates``.
+    ``stretches`` are parts of the cost, ``curve`` is its running sum after each of the rounds whose ``points`` are kept.
+    ``edges`` names the parameters that are the least or the largest tried among the ``candidates``. ``began`` is the player as
+    it stood before the first of these rounds, ``player`` after the last. ``moves`` counts the rounds after which it moved.
     """
 
     name: str
@@ -179,6 +198,9 @@ class Score:
     switching: float
     stretches: Array
     points: Array
+    curve: Array
+    moves: int
+    began: Any
     player: Any
 
     @property
@@ -204,46 +226,73 @@ class Score:
         return float(gaps.sum()), float(half)
 
 
+class _Sheet:
+    """What is written down of a contender while it is scored."""
+
+    def __init__(self, tuned: Tuned, edges: Sequence[int]) -> None:
+        self.tuned = tuned
+        self.began = copy(tuned.best.player)
+        self.candidate = Candidate(tuned.best.player, tuned.best.parameters)
+        self.edges = np.asarray(edges)
+        self.stretches = np.zeros(len(edges) - 1)
+        self.points: list[Array] = []
+        self.curve: list[Array] = []
+        self.paid = 0.0
+        self.moves = 0
+
+    def play(self, rows: Array, charge: Charge, every: int) -> None:
+        done = self.candidate.rounds
+        hitting, switching, points = self.candidate.play(rows, charge)
+        cost = hitting + switching
+        running = self.paid + np.cumsum(cost)
+        self.paid = float(running[-1])
+        places = np.searchsorted(self.edges, done + np.arange(len(rows)), side="right") - 1
+        self.stretches += np.bincount(places, cost, minlength=len(self.stretches))
+        kept = slice(-done % every, None, every)
+        self.points.append(points[kept].copy())
+        self.curve.append(running[kept].copy())
+        self.moves += int((switching != 0.0).sum())
+
+    def finish(self) -> Score:
+        contender = self.tuned.contender
+        return Score(
+            contender.name,
+            contender.kind,
+            self.tuned.best.parameters,
+            self.tuned.edges,
+            self.tuned.candidates,
+            self.candidate.hitting,
+            self.candidate.switching,
+            stretches=self.stretches,
+            points=np.vstack(self.points),
+            curve=np.concatenate(self.curve),
+            moves=self.moves,
+            began=self.began,
+            player=self.candidate.player,
+        )
+
+
 def score(
     tuned: Sequence[Tuned],
-    stretches: Sequence[Iterable[Array]],
+    pieces: Iterable[Array],
+    edges: Sequence[int],
     charge: Charge,
     every: int = 1,
     tell: Callable[[float], object] = lambda share: None,
 ) -> list[Score]:
     """What each pays from where it stands, the least first; who ties with another is where it was.
 
-    A stretch is a number of rounds, in pieces. Of the points one in ``every`` is kept.
+    The rounds come in pieces. ``edges`` are the rounds at which stretches begin, counted from 0, and at last the number of all.
+    Of the points one in ``every`` is kept.
     """
-    paid = np.zeros((len(tuned), len(stretches), 2))
-    points: list[list[Array]] = [[] for _ in tuned]
+    sheets = [_Sheet(each, edges) for each in tuned]
     done = 0
-    for at, pieces in enumerate(stretches):
-        for rows in pieces:
-            for i, contender in enumerate(tuned):
-                hitting, switching, played = contender.best.play(rows, charge)
-                paid[i, at] += hitting, switching
-                points[i].append(played[-done % every :: every].copy())
-            done += len(rows)
-        tell((at + 1) / len(stretches))
-    scores = []
-    for contender, spent, kept in zip(tuned, paid, points, strict=True):
-        hitting, switching = spent.sum(axis=0).tolist()
-        scores.append(
-            Score(
-                contender.contender.name,
-                contender.contender.kind,
-                contender.best.parameters,
-                contender.edges,
-                contender.candidates,
-                hitting,
-                switching,
-                stretches=spent.sum(axis=1),
-                points=np.vstack(kept),
-                player=contender.best.player,
-            )
-        )
-    return rank(scores)
+    for rows in pieces:
+        for sheet in sheets:
+            sheet.play(rows, charge, every)
+        done += len(rows)
+        tell(done / edges[-1])
+    return rank([sheet.finish() for sheet in sheets])
 
 
 def rank(scores: list[Score]) -> list[Score]:

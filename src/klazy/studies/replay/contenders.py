@@ -1,7 +1,7 @@
 """Who is compared: learners and rules of thumb, each with as many candidates as any other to choose from."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from klazy.base.checks import Array
 from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import GapNotReached, best_fixed
+from klazy.kernels.layout import find_missing_part
 from klazy.learners import (
     GD,
     DeadBand,
@@ -27,15 +28,21 @@ from klazy.learners import (
     auto,
     sader_k,
 )
+from klazy.live.agent import Agent
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.setup import Setup
 from klazy.studies.tuning import Contender, Player, choose_lags, choose_sigmas
 
-CANDIDATES = 120  # of each contender that has parameters, or so many as differ: half of them round the best of the others
+CANDIDATES = 64  # of each contender that has parameters, or so many as differ: half of them round the best of the others
 MANY = CANDIDATES // 2  # values of a single parameter, in each half
-SOME = 12  # values of the first of two parameters, in each half
-FEW = 5  # values of the second
+SOME = 8  # values of the first of two parameters, in each half
+FEW = 4  # values of the second
 SAMPLE = 2000  # rows from which that scale is found
+NAMES = (
+    "fixed", "follow the leader", "last value", "moving average", "dead band", "minimum hold", "periodic",
+    "GD", "LazyGD", "k-lazyGD", "Decay", "SAder-k", "auto",
+)  # fmt: skip
+SEARCH = 1000  # iterations for the best fixed point
 LARGE = 10**6  # numbers of a trace, beyond which the best fixed point is that for the average row
 
 
@@ -47,10 +54,72 @@ class Learning:
         self.setup = setup
         self.state = None
 
+    @property
+    def x(self) -> Array:
+        state = self.learner.init() if self.state is None else self.state
+        return state.x
+
     def play(self, rows: Array) -> Array:
         trace = run(self.learner, self.setup.costs(rows), movement=self.setup.movement, state=self.state)
         self.state = trace.state
         return trace.x
+
+
+class Guarded:
+    """A learner at work within guards, as an agent that is told the rows."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+
+    @property
+    def learner(self) -> Learner[Any]:
+        return self.agent.learner
+
+    @property
+    def state(self) -> Any:
+        return self.agent.state
+
+    @property
+    def x(self) -> Array:
+        return self.agent.x
+
+    def play(self, rows: Array) -> Array:
+        points = np.empty_like(rows)
+        for at, row in enumerate(rows):
+            points[at] = self.agent.x
+            self.agent.observe(row)
+        return points
+
+    def __copy__(self) -> "Guarded":
+        return Guarded(copy(self.agent))
+
+
+def guard(player: Any, setup: Setup) -> Guarded:
+    """The same learner at work, from where it stands, within the guards of the setup."""
+    learner = setup.name_family(player.learner)
+    agent = Agent(
+        learner, costs=setup.family, movement=setup.movement, state=player.state, guards=setup.guards
+    )
+    return Guarded(agent)
+
+
+class Given:
+    """Plays decisions that were made before, one per row of the trace; after the last it stays."""
+
+    def __init__(self, read: Callable[[int, int], Array], at: int, last: int) -> None:
+        self._read = read
+        self._at = at
+        self._last = last
+
+    @property
+    def x(self) -> Array:
+        at = min(self._at, self._last - 1)
+        return self._read(at, at + 1)[0]
+
+    def play(self, rows: Array) -> Array:
+        points = self._read(self._at, self._at + len(rows))
+        self._at += len(rows)
+        return points
 
 
 def list_contenders(
@@ -59,56 +128,63 @@ def list_contenders(
     """All of them. ``tuned`` are the rows they are tuned on, ``before()`` all rows of the first part, T the whole length."""
     n = len(tuned)
     domain = setup.domain
+    family = setup.told
     sample = tuned[:: max(1, n // SAMPLE)]
     g = setup.gradients(sample, domain.start)
     if isinstance(domain, Simplex | CappedSimplex):
         g = g - g.mean(axis=1, keepdims=True)  # what all coordinates have in common decides nothing there
     sizes = np.linalg.norm(g, axis=1)
     size = float(np.sqrt((sizes**2).mean())) or 1.0
+    largest = float(sizes.max()) or 1.0
     sigmas = choose_sigmas(size, n, domain, MANY)
     few_sigmas = choose_sigmas(size, n, domain, SOME)
     lags = choose_lags(n, MANY)
     many_lags = choose_lags(n, SOME)
     few_lags = choose_lags(n, FEW)
 
-    def make_player(make: Callable[..., Learner[Any]]) -> Callable[..., Player]:
-        return lambda **point: Learning(make(domain, **point), setup)
+    def make_player(make: Callable[..., Learner[Any]], **fixed: Any) -> Callable[..., Player]:
+        return lambda **point: Learning(make(domain, start=setup.start, **fixed, **point), setup)
 
-    def make_decay(domain: Any, sigma: float, m: float) -> Learner[Any]:
-        return MemoryGD(domain, sigma, Decay(m))
+    def make_decay(domain: Any, sigma: float, m: float, start: Any) -> Learner[Any]:
+        return MemoryGD(domain, sigma, Decay(m), start=start)
 
-    largest = float(sizes.max()) or 1.0
-    theory = partial(sader_k, T=T, G=largest, movement_weight=float(np.max(setup.movement.weight)))
+    def make_theory(domain: Any, start: Any) -> Learner[Any]:
+        return sader_k(
+            domain, T=T, G=largest, movement_weight=float(np.max(setup.movement.weight)), start=start
+        )
 
     def make_rule(kind: Callable[..., Learner[Any]], **fixed: Any) -> Callable[..., Player]:
-        return make_player(partial(kind, family=setup.make_family(), **fixed))
+        return make_player(kind, family=family, **fixed)
 
-    still = partial(Fixed, start=_find_fixed(setup, before))
+    def make_auto(domain: Any, start: Any) -> Learner[Any]:
+        """Told the rows where it is compiled for them, else gradients."""
+        knowing = auto(domain, setup.movement, costs=family, start=start)
+        if find_missing_part(knowing) is None:
+            return knowing
+        return auto(domain, setup.movement, start=start)
+
+    still = Fixed(domain, start=_find_fixed(setup, before))
+    band = make_rule(DeadBand, movement=setup.movement)
     return [
-        Contender("fixed", "simple", make_player(still), {}),
+        Contender("fixed", "simple", lambda: Learning(still, setup), {}),
         Contender("follow the leader", "simple", make_rule(FollowTheLeader), {}),
         Contender("last value", "simple", make_rule(LastValue), {}),
         Contender("moving average", "simple", make_rule(MovingAverage), {"window": lags}),
-        Contender(
-            "dead band",
-            "simple",
-            make_rule(DeadBand, movement=setup.movement),
-            {"window": many_lags, "horizon": few_lags},
-        ),
+        Contender("dead band", "simple", band, {"window": many_lags, "horizon": few_lags}),
         Contender("minimum hold", "simple", make_rule(MinimumHold), {"window": many_lags, "hold": few_lags}),
         Contender("periodic", "simple", make_rule(Periodic), {"window": many_lags, "every": few_lags}),
         Contender("GD", "greedy", make_player(GD), {"sigma": sigmas}),
         Contender("LazyGD", "lazy", make_player(LazyGD), {"sigma": sigmas}),
         Contender("k-lazyGD", "lazy", make_player(KLazyGD), {"sigma": few_sigmas, "k": few_lags}),
         Contender("Decay", "lazy", make_player(make_decay), {"sigma": few_sigmas, "m": few_lags}),
-        Contender("SAder-k", "lazy", make_player(theory), {}),
-        Contender("auto", "lazy", make_player(partial(auto, movement=setup.movement)), {}),
+        Contender("SAder-k", "lazy", make_player(make_theory), {}),
+        Contender("auto", "lazy", make_player(make_auto), {}),
     ]
 
 
 def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:
-    """The best fixed point of the first part; of its average row, where that is long or the search does not end."""
-    family = setup.make_family()
+    """The best fixed point of the first part, as near as a short search comes; of its average row, where that is long."""
+    family = setup.family
     total = 0.0
     count = 0
     first: list[Array] = []
@@ -119,9 +195,9 @@ def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:
             first.append(rows)
     if sum(map(len, first)) == count:
         try:
-            return best_fixed(setup.costs(np.vstack(first)), setup.domain, gap=1e-3).x
-        except GapNotReached:
-            pass
+            return best_fixed(setup.costs(np.vstack(first)), setup.domain, gap=1e-3, iterations=SEARCH).x
+        except GapNotReached as short:
+            return short.best.x
     return family.lowest(setup.domain, np.asarray(total) / count)
 
 

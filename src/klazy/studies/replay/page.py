@@ -1,68 +1,74 @@
-"""A replay as figures and as one HTML page."""
+"""A replay as one HTML page, and as the card that a notebook shows."""
 
 import tempfile
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from klazy import show
-from klazy.base.html import embed_figure, make_page, make_paragraph, make_table
-from klazy.sets import CappedSimplex, Simplex
+from klazy.base.html import embed_figure, make_card, make_page, make_paragraph, make_table
+from klazy.studies.replay import words
 from klazy.studies.replay.contenders import CANDIDATES
-from klazy.studies.replay.score import Replay
-from klazy.studies.replay.words import answer, tabulate
-
-SHOWN = 120  # letters of a set's description
+from klazy.studies.replay.pictures import draw_all
 
 if TYPE_CHECKING:
-    from klazy.show import Figure
+    from klazy.studies.replay.report import Report
+
+SHOWN = 120  # letters of a set's description
+FEW = 5  # contenders on a card
 
 
-def draw_figures(found: Replay) -> "Iterator[tuple[str, Figure, str]]":
-    """Each with a name and a caption."""
-    switching = {score.name: score.switching for score in found.scores}
-    hitting = {score.name: score.hitting for score in found.scores}
-    caption = "What each contender paid on the second part, for its decisions and for moving. Left and below is better."
-    best = found.optimum
-    optimum = None if best is None else (best.cost - best.hitting, best.hitting)
-    yield "pareto", show.draw_pareto(switching, hitting, optimum), caption
-    first, second = found.rounds
-    shown = (found.scores[0], found.best("lazy"), found.best("greedy"))
-    points = {score.name: score.points for score in shown}
-    count = len(found.scores[0].points)
-    every = -(-second // count)
-    rounds = first + 1 + np.arange(count) * every
-    shares = isinstance(found.setup.domain, Simplex | CappedSimplex)
-    figure = show.draw_decisions(rounds, points, found.source.columns, shares)
-    yield "decisions", figure, "What was decided in the second part."
-
-
-def make_report(found: Replay, command: str) -> str:
+def make_report(found: "Report", command: str) -> str:
     """The whole report."""
-    parts = [f"<h1>What laziness would have saved on {escape(found.source.path.name)}</h1>"]
-    said, *others = answer(found)[1:]
+    parts = [f"<h1>What would have been saved on {escape(found.source.title)}</h1>"]
+    said, *others = words.answer(found)
     parts += [make_paragraph(said, "answer"), *map(make_paragraph, others), "<h2>Contenders</h2>"]
-    about = (
-        f"{answer(found)[0]} Each contender that has parameters chose among {CANDIDATES} candidates, or as many as differ; "
-        "edge names those of its parameters that are the least or the largest tried. SAder-k is told the number of rounds and "
-        f"the largest gradient, auto the price of moving. The set is {_shorten(found.setup.domain)}, a row costs "
-        f"{found.setup.family}, moving {_shorten(found.setup.movement)}."
-    )
-    if found.source.filled:
-        what = f"missing cells were filled ({found.source.fill})"
-        if found.source.fill == "drop":
-            what = "rows were dropped"
-        about += f" {found.source.filled} {what}."
-    parts += [make_table(tabulate(found)), make_paragraph(about, "small"), "<h2>Pictures</h2>"]
+    parts += [make_table(words.write_table(found)), make_paragraph(_tell_setting(found), "small")]
+    if found.folds:
+        parts += ["<h2>Folds</h2>", make_table(_tabulate_folds(found))]
+    parts.append("<h2>Pictures</h2>")
     with tempfile.TemporaryDirectory() as folder:
-        for name, figure, caption in draw_figures(found):
-            show.write_figure(figure, Path(folder) / name)
+        for name, figure, caption in draw_all(found):
+            show.write_figure(figure, Path(folder) / name, png=False)
             parts.append(embed_figure(Path(folder) / f"{name}.svg", caption, broad=True))
     parts.append(make_paragraph(f"Made by {command}.", "small"))
-    return make_page(f"klazy: {found.source.path.name}", "\n".join(parts))
+    return make_page(f"klazy: {found.source.title}", "\n".join(parts))
+
+
+def make_summary(found: "Report") -> str:
+    """A card: the answer and a short table."""
+    said = words.answer(found)
+    table = make_table(words.write_table(found, FEW))
+    return make_card("Report", escape(found.source.title), *map(make_paragraph, said), table)
+
+
+def _tell_setting(found: "Report") -> str:
+    first, second = found.rounds
+    return (
+        f"Scored on the last {second} of {first + second} rows, everyone tuned on {found.tuned} rows before them. "
+        f"Each contender that has parameters chose among {CANDIDATES} candidates, or as many as differ; "
+        "edge names those of its parameters that are the least or the largest tried. SAder-k is told the number of rounds and "
+        f"the largest gradient, auto the price of moving. The set is {_shorten(found.setup.domain)}, a row costs "
+        f"{_shorten(found.setup.family)}, moving {_shorten(found.setup.movement)}. A round pays for its decision and for the "
+        "move after it. Intervals are 95 %, from twenty blocks of the scored rows."
+    )
+
+
+def _tabulate_folds(found: "Report") -> list[dict[str, object]]:
+    """A row per fold: who won, and what it, the winner of the single split and holding still paid."""
+    rows = []
+    for at, fold in enumerate(found.folds, 1):
+        rows.append(
+            {
+                "fold": str(at),
+                "rows": f"{fold.first + 1} to {fold.last}",
+                "best": fold.best.name,
+                "its cost": fold.best.cost,
+                found.best.name: fold.find(found.best.name).cost,
+                "holding still": fold.find("fixed").cost,
+            }
+        )
+    return rows
 
 
 def _shorten(thing: object) -> str:

@@ -1,151 +1,235 @@
 """What is replayed: the set, what a row of the trace costs, and what moving costs."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, one_of, positive, refusal
+from klazy.base.checks import Array, coordinates, one_of, positive, refusal
 from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
-from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
-from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
+from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
+from klazy.learners import Learner
+from klazy.live import Guards
+from klazy.movement import AsymmetricMovement, Movement, as_movement, suit_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
 
-COSTS = ("linear", "quadratic", "pinball", "log-wealth")
+COSTS = ("linear", "rewards", "quadratic", "pinball", "log-wealth")
 DOMAINS = ("simplex", "capped-simplex", "box", "ball", "polytope")
-MOVEMENTS: dict[str, type[Movement]] = {"tv": TVMovement, "l1": L1Movement, "l2": L2Movement}
-# The movement that suits a set.
-USUAL = {"simplex": "tv", "capped-simplex": "tv", "box": "l1", "ball": "l2", "polytope": "l2"}
-
-
-@dataclass(frozen=True)
-class Setup:
-    """A set, a cost family by name, a movement cost; ``short`` and ``excess`` are the prices of pinball costs."""
-
-    domain: ConvexSet
-    family: str
-    movement: Movement
-    short: float = 1.0
-    excess: float = 1.0
-
-    def costs(self, rows: Array) -> Costs:
-        """What these rows cost."""
-        if self.family == "linear":
-            return LinearCosts(rows, check=False)
-        if self.family == "quadratic":
-            return QuadraticCosts(rows)
-        if self.family == "log-wealth":
-            return LogWealthCosts(rows)
-        return PinballCosts(rows, self.short, self.excess)
-
-    def make_family(self) -> Family:
-        """What a row costs, once it is known."""
-        if self.family == "linear":
-            return Linear()
-        if self.family == "quadratic":
-            return Quadratic()
-        if self.family == "log-wealth":
-            return LogWealth()
-        return Pinball(self.short, self.excess)
-
-    def gradients(self, rows: Array, x: Array) -> Array:
-        """Gradients of these rows' costs, all at x."""
-        if self.family == "linear":
-            return rows
-        costs = self.costs(rows)
-        return np.array([costs.subgradient(t, x) for t in range(1, costs.T + 1)])
-
-    def charge(self, rows: Array, points: Array, before: Array | None) -> tuple[float, float]:
-        """Hitting and switching of points played while these rows come, from the one before; the first of all is free."""
-        hitting = self.costs(rows).values(points).sum()
-        switching = self.movement.paid(points, before).sum()
-        return float(hitting), float(switching)
-
-
 # Between these, products with the largest rows of a trace and their squares are finite numbers.
 SMALLEST = 1e-15
 LARGEST = 1e15
 # What each set takes, and what it is by default.
-SHAPES: dict[str, dict[str, float | None]] = {
+SHAPES: dict[str, dict[str, Any]] = {
     "simplex": {"total": 1.0},
-    "capped-simplex": {"total": 1.0, "cap": 1.0},
+    "capped-simplex": {"total": 1.0, "cap": 1.0, "floor": 0.0},
     "box": {"lower": 0.0, "upper": 1.0},
     "ball": {"radius": 1.0},
     "polytope": {"polytope": None},
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """A game without its rows: a set, what a row costs, what moving costs, and where one stands before the first round.
+
+    Without a ``start`` everybody begins at the set's point nearest to the origin. ``guards`` limit what is played in the second
+    part, as they would limit an agent; contenders are tuned without them.
+    """
+
+    domain: ConvexSet
+    family: Family
+    movement: Movement
+    start: Array | None = None
+    guards: Guards | None = None
+
+    def costs(self, rows: Array) -> Costs:
+        """What these rows cost."""
+        if isinstance(self.family, Quadratic):
+            return QuadraticCosts(rows, self.family.weight)
+        if isinstance(self.family, Pinball):
+            short = np.broadcast_to(self.family.short, rows.shape[1])
+            excess = np.broadcast_to(self.family.excess, rows.shape[1])
+            return PinballCosts(rows, short, excess)
+        if isinstance(self.family, LogWealth):
+            return LogWealthCosts(rows)
+        if isinstance(self.family, Rewards):
+            return LinearCosts(-rows, check=False)
+        return LinearCosts(rows, check=False)
+
+    @property
+    def told(self) -> Family:
+        """What the rows of :meth:`costs` mean to a rule of thumb: rewards become linear costs there."""
+        return Linear() if isinstance(self.family, Rewards) else self.family
+
+    def name_family(self, learner: Learner[Any]) -> Learner[Any]:
+        """The learner as an agent takes it, which is told the rows as they are in the trace."""
+        if isinstance(self.family, Rewards) and learner.family is not None:
+            return learner.replace(family=self.family)
+        return learner
+
+    def gradients(self, rows: Array, x: Array) -> Array:
+        """Gradients of these rows' costs, all at x."""
+        return self.family.gradient(rows, np.broadcast_to(x, rows.shape))
+
+    def charge(self, rows: Array, path: Array) -> tuple[Array, Array]:
+        """What each round costs at its point, and what the move to the next point of the path costs.
+
+        Shares of wealth are bought and sold from where prices have carried them.
+        """
+        hitting = self.family.value(rows, path[:-1])
+        stand = self.family.drift(rows, path[:-1])
+        switching = self.movement.weight * self.movement.distance(path[1:] - stand)
+        return hitting, switching
+
+
 def make_setup(
-    dim: int, domain: str = "simplex", costs: str = "linear", movement: str | None = None, move_cost: float = 1.0, *,
-    short: float | None = None, excess: float | None = None, **shape: Any,
-) -> Setup:  # fmt: skip
-    """The setup that the command's words describe, for a trace with ``dim`` columns; ``shape`` is what the set takes."""
-    one_of(costs, "costs", "replay", COSTS)
-    takes = SHAPES[one_of(domain, "domain", "replay", DOMAINS)]
-    for name, value in shape.items():
-        if value is not None and name not in takes:
-            owners = [owner for owner, names in SHAPES.items() if name in names]
-            raise refusal(
-                "replay",
-                f"--domain {' or '.join(owners)} for --{name}",
-                "domain",
-                domain,
-                "leave one of them out",
-            )
+    dim: int,
+    domain: str | ConvexSet = "simplex",
+    costs: str | Family = "linear",
+    movement: str | Movement | None = None,
+    move_cost: float = 1.0,
+    *,
+    short: Any = None,
+    excess: Any = None,
+    up: Any = None,
+    down: Any = None,
+    start: Any = None,
+    guards: Guards | None = None,
+    whole: bool = False,
+    **shape: Any,
+) -> Setup:
+    """Make the setup for a trace with ``dim`` columns; ``shape`` is what the set takes."""
     given = {name: value for name, value in shape.items() if value is not None}
-    for name, value in {"move_cost": move_cost, "short": short, "excess": excess, **given}.items():
-        if isinstance(value, float) and value != 0.0 and not SMALLEST <= abs(value) <= LARGEST:
-            condition = f"sizes and prices within {SMALLEST:g} and {LARGEST:g}"
-            raise refusal("replay", condition, name, value, "measure in other units")
-    place = _make_domain(domain, dim, takes | given)
-    kind = one_of(movement or USUAL[domain], "movement", "replay", tuple(MOVEMENTS))
-    if costs == "log-wealth" and domain not in ("simplex", "capped-simplex"):
+    prices = {"move_cost": move_cost, "short": short, "excess": excess, "up": up, "down": down}
+    for name, value in (prices | given).items():
+        _check_size(name, value)
+    place = _choose_domain(domain, dim, given)
+    family = _choose_family(costs, short, excess)
+    if isinstance(family, LogWealth) and not isinstance(place, Simplex | CappedSimplex):
         raise refusal("replay", "a simplex for log-wealth", "domain", domain, "leave it out")
-    if costs != "pinball" and (short is not None or excess is not None):
-        raise refusal(
-            "replay", "--costs pinball for --short and --excess", "costs", costs, "leave one of them out"
-        )
-    short = 1.0 if short is None else positive(short, "short", "replay")
-    excess = 1.0 if excess is None else positive(excess, "excess", "replay")
-    if not SMALLEST <= short / excess <= LARGEST:
-        condition = f"--short and --excess within a factor of {LARGEST:g}"
-        raise refusal("replay", condition, "short", short, "bring them nearer to each other")
-    return Setup(place, costs, MOVEMENTS[kind](move_cost), short, excess)
+    moving = _choose_movement(movement, place, move_cost, up, down)
+    moving.check(dim)
+    first = None if start is None else _check_start(place, start)
+    if whole:
+        guards = (guards or Guards()).replace(integers=True)
+    return Setup(place, family, moving, first, guards)
+
+
+def _check_size(name: str, value: Any) -> None:
+    if value is None or isinstance(value, str | Path):
+        return
+    try:
+        sizes = np.abs(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise refusal("replay", "numbers", name, repr(value), "give a number, or one per column") from None
+    wrong = (sizes != 0.0) & ~((sizes >= SMALLEST) & (sizes <= LARGEST))
+    if wrong.any():
+        condition = f"sizes and prices within {SMALLEST:g} and {LARGEST:g}"
+        raise refusal("replay", condition, name, value, "measure in other units")
+
+
+def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> ConvexSet:
+    if isinstance(domain, ConvexSet):
+        if given:
+            name = next(iter(given))
+            raise refusal("replay", f"a domain by name for {name}", "domain", domain, "leave one of them out")
+        return _check_dimension(domain, dim, "domain")
+    takes = SHAPES[one_of(domain, "domain", "replay", DOMAINS)]
+    for name in given:
+        if name not in takes:
+            owners = [owner for owner, names in SHAPES.items() if name in names]
+            wanted = f"--domain {' or '.join(owners)} for --{name}"
+            raise refusal("replay", wanted, "domain", domain, "leave one of them out")
+    return _make_domain(domain, dim, takes | given)
 
 
 def _make_domain(kind: str, dim: int, shape: dict[str, Any]) -> ConvexSet:
     if kind == "simplex":
         return Simplex(dim, shape["total"])
     if kind == "capped-simplex":
-        return CappedSimplex(dim, shape["total"], shape["cap"])
+        return CappedSimplex(dim, shape["total"], shape["cap"], shape["floor"])
     if kind == "box":
-        return Box(np.full(dim, shape["lower"]), np.full(dim, shape["upper"]))
+        lower = coordinates(shape["lower"], "lower", "replay", dim)
+        upper = coordinates(shape["upper"], "upper", "replay", dim)
+        return Box(lower, upper)
     if kind == "ball":
         return L2Ball(dim, shape["radius"])
     return _read_polytope(shape["polytope"], dim)
 
 
-def _read_polytope(file: Path | None, dim: int) -> Polytope:
+def _check_dimension(domain: ConvexSet, dim: int, name: str) -> Any:
+    if domain.dim != dim:
+        wanted = f"a set in R^{dim}, one coordinate per column"
+        raise refusal("replay", wanted, name, domain, "match the dimensions")
+    return domain
+
+
+def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
+    if costs != "pinball" and (short is not None or excess is not None):
+        wanted = "--costs pinball for --short and --excess"
+        raise refusal("replay", wanted, "costs", costs, "leave one of them out")
+    if isinstance(costs, Family):
+        return costs
+    one_of(costs, "costs", "replay", COSTS)
+    if costs == "linear":
+        return Linear()
+    if costs == "rewards":
+        return Rewards()
+    if costs == "quadratic":
+        return Quadratic()
+    if costs == "log-wealth":
+        return LogWealth()
+    shortage = _check_price(short, "short")
+    surplus = _check_price(excess, "excess")
+    if (
+        not np.min(shortage) / np.max(surplus) >= SMALLEST
+        or not np.max(shortage) / np.min(surplus) <= LARGEST
+    ):
+        condition = f"--short and --excess within a factor of {LARGEST:g}"
+        raise refusal("replay", condition, "short", short, "bring them nearer to each other")
+    return Pinball(shortage, surplus)
+
+
+def _check_price(price: Any, name: str) -> Any:
+    if price is None:
+        return 1.0
+    if isinstance(price, Sequence):
+        return [positive(each, name, "replay") for each in price]
+    return positive(price, name, "replay")
+
+
+def _choose_movement(
+    movement: str | Movement | None, domain: ConvexSet, move_cost: float, up: Any, down: Any
+) -> Movement:
+    if isinstance(movement, Movement):
+        return movement.replace(weight=move_cost * np.asarray(movement.weight))
+    if up is not None or down is not None:
+        if movement not in (None, "l1"):
+            wanted = "--movement l1 for --up and --down"
+            raise refusal("replay", wanted, "movement", movement, "leave it out")
+        return AsymmetricMovement(move_cost, up=1.0 if up is None else up, down=1.0 if down is None else down)
+    if movement is None:
+        return suit_movement(domain, move_cost)
+    return as_movement(movement, "replay", move_cost)
+
+
+def _check_start(domain: ConvexSet, start: Any) -> Array:
+    return domain.start_at(coordinates(start, "start", "replay", domain.dim), "replay")
+
+
+def _read_polytope(file: Path | str | None, dim: int) -> Polytope:
     """{x : A x <= b} from a JSON file with A and b."""
     if file is None:
         raise refusal("replay", "a file with A and b", "polytope", None, "write --polytope set.json")
     try:
-        about = json.loads(file.read_text(encoding="utf-8"))
+        about = json.loads(Path(file).read_text(encoding="utf-8"))
         A = about["A"]
         b = about["b"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as failed:
         raise refusal(
             "replay", "a JSON file with A and b", "polytope", file, f"{type(failed).__name__}: {failed}"
         ) from failed
-    found = Polytope(A, b)
-    if found.dim != dim:
-        raise refusal(
-            "replay",
-            f"a polytope in R^{dim}, one coordinate per column",
-            "polytope",
-            found,
-            "match the dimensions",
-        )
-    return found
+    return _check_dimension(Polytope(A, b), dim, "polytope")

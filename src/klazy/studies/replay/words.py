@@ -1,72 +1,133 @@
 """What a replay says: the answer in words, with its reason, and the table behind it."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from klazy.studies.replay.score import Replay
+from klazy.families import Rewards
+from klazy.studies.replay.numbers import tell_column, tell_number
+from klazy.studies.replay.score import BASELINE
 from klazy.studies.tuning import Score
+
+if TYPE_CHECKING:
+    from klazy.studies.replay.report import Report, Saving
 
 SELDOM = 0.02  # of the rounds in which the projection binds, below which laziness has nothing to act on
 SHORT = 50  # rounds that a rule averages, up to which it has a short memory
 ALIKE = 0.5  # the correlation of a row with the next from which on costs drift
 STEADY = 0.01  # relative to its cost, how near the fixed point is to the best where nothing lasting changes
+NUMBERS = ("hitting", "switching", "cost", "above_the_bound")
+WORDS = {
+    "saves": "You would have saved",
+    "perhaps": "Keep doing what you do for now",
+    "keep": "Keep doing what you do",
+}
 
 
-def judge(found: Replay) -> str:
+def judge(found: "Report") -> str:
+    """``"saves"`` if the best paid less than what is done now by more than chance; ``"perhaps"`` if within chance; else
+    ``"keep"``."""
+    gain, half = found.best.compare(found.reference)
+    if gain <= 0.0 or found.best.ties_with(found.reference):
+        return "keep"
+    return "saves" if gain > half else "perhaps"
+
+
+def judge_laziness(found: "Report") -> str:
     """``"helps"`` if something lazy paid less than every simple rule and GD, by more than chance; ``"perhaps"`` if it paid
     less, but within chance; else ``"does not help"``."""
-    lazy = found.best("lazy")
-    other = found.best("simple", "greedy")
+    lazy = found.best_of("lazy")
+    other = found.best_of("simple", "greedy")
     gain, half = lazy.compare(other)
     if gain <= 0.0 or lazy.ties_with(other):
         return "does not help"
     return "helps" if gain > half else "perhaps"
 
 
-def answer(found: Replay) -> list[str]:
-    """Which contender, what it saves and at what movement; or that laziness does not help here, and why."""
-    lazy = found.best("lazy")
-    simple = found.best("simple")
-    greedy = found.best("greedy")
-    other = found.best("simple", "greedy")
-    first, second = found.rounds
-    said = [
-        f"Scored on the last {second} of {first + second} rounds, everyone tuned on {found.tuned} rounds before them."
+def answer(found: "Report") -> list[str]:
+    """What would have been saved and by whom; what laziness did; what the best possible was."""
+    said = [_tell_savings(found), _tell_laziness(found), _tell_optimum(found)]
+    return [*said, *found.notes]
+
+
+def _tell_savings(found: "Report") -> str:
+    best = found.best
+    saved = [found.savings[name] for name in (BASELINE, "fixed") if name in found.savings]
+    now = _name_reference(found)
+    verdict = judge(found)
+    if verdict == "keep":
+        paid = (
+            f"{WORDS[verdict]}: {now} paid {_tell(found, found.reference.cost)}, and nothing tried paid less."
+        )
+        others = [f"Holding still paid {_tell(found, found.score('fixed').cost)}." for _ in saved[1:]]
+        return " ".join([paid, *others])
+    if verdict == "perhaps":
+        return (
+            f"{WORDS[verdict]}: {describe(best)} paid {_tell_saving(found, saved[0])} less than {now}, "
+            "which may be chance."
+        )
+    parts = [
+        f"{_tell_saving(found, saving)} against {_name(saving)}" for saving in saved if saving.cost != 0.0
     ]
-    if judge(found) == "does not help":
-        said += [
-            f"Laziness does not help here: the best that is lazy, {describe(lazy)}, paid {lazy.cost:.6g}, "
-            f"{_compare(found, lazy, other)} than {describe(other)} with {other.cost:.6g}.",
-            _explain(found, other),
-        ]
-    else:
-        use = f"Use {describe(lazy)}:"
-        if judge(found) == "perhaps":
-            use = f"Perhaps {describe(lazy)}, but within chance:"
-        said += [
-            f"{use} it paid {lazy.cost:.6g}, {_compare(found, lazy, simple)} than the best simple rule, "
-            f"{describe(simple)}, and {_compare(found, lazy, greedy)} than {describe(greedy)}.",
-            f"It paid {lazy.switching:.6g} for moving; {simple.name} {simple.switching:.6g}, GD {greedy.switching:.6g}.",
-        ]
-        if lazy.name == "k-lazyGD":
-            decay = next(score for score in found.scores if score.name == "Decay")
-            said.append(
-                "It forgets by a clock: where costs change in step with it, that is luck that need not last; "
-                f"Decay, which has no clock, paid {decay.cost:.6g}."
-            )
+    said = "You would have gained" if isinstance(found.setup.family, Rewards) else WORDS[verdict]
+    return f"{said} {' and '.join(parts)}, with {describe(best)}."
+
+
+def _name_reference(found: "Report") -> str:
+    return "what you did until now" if found.reference.name == BASELINE else "holding still"
+
+
+def _name(saving: "Saving") -> str:
+    return "what you did until now" if saving.against == BASELINE else "holding still"
+
+
+def _tell(found: "Report", value: float) -> str:
+    return f"{tell_number(value)} {found.unit}".strip()
+
+
+def _tell_saving(found: "Report", saving: "Saving") -> str:
+    """An amount with its interval, in per cent where that means something, and by the round or the day."""
+    share = "" if saving.share is None else f"{saving.share:.1%}, "
+    rate = f"{_tell(found, saving.per_round)} a round"
+    if saving.per_day is not None:
+        rate = f"{_tell(found, saving.per_day)} a day"
+    return f"{_tell(found, saving.cost)} +- {tell_number(saving.half, 2)} ({share}{rate})"
+
+
+def _tell_laziness(found: "Report") -> str:
+    lazy = found.best_of("lazy")
+    other = found.best_of("simple", "greedy")
+    verdict = judge_laziness(found)
+    paid = f"{describe(lazy)} paid {_tell(found, lazy.cost)}, {_compare(found, lazy, other)} than {describe(other)}"
+    if verdict == "does not help":
+        return f"Laziness does not help here: the best that is lazy, {paid}. {_explain(found, other)}"
+    moved = (
+        f"It paid {_tell(found, lazy.switching)} for moving, {other.name} {_tell(found, other.switching)}."
+    )
+    if verdict == "perhaps":
+        return f"Laziness may help, but within chance: {paid}. {moved}"
+    said = f"Laziness helps: {paid}. {moved}"
+    if lazy.name == "k-lazyGD":
+        decay = _tell(found, found.score("Decay").cost)
+        luck = "where costs change in step with it, that is luck"
+        said += f" It forgets by a clock: {luck}; Decay, which has no clock, paid {decay}."
+    return said
+
+
+def _tell_optimum(found: "Report") -> str:
     if found.optimum is None:
-        return [*said, "The trace is too long to search for the optimum in hindsight."]
-    least = min(found.optimum.cost, found.scores[0].cost)
-    return [
-        *said,
-        f"In hindsight {least:.6g} would have done; nothing less than {found.optimum.lower_bound:.6g} could.",
-    ]
+        return "The best possible total is not known for this movement."
+    least = min(found.optimum.cost, found.best.cost)
+    proved = f"The best possible total was {_tell(found, least)}"
+    bound = _tell(found, found.optimum.lower_bound)
+    if bound == _tell(found, least):
+        return f"{proved} (proved)."
+    return f"{proved} or less, and at least {bound} (proved)."
 
 
-def _explain(found: Replay, other: Score) -> str:
+def _explain(found: "Report", other: Score) -> str:
     """Why not: what beat the lazy says what they lack."""
-    fixed = next(score for score in found.scores if score.name == "fixed")
+    fixed = found.score("fixed")
     if fixed.cost - other.cost <= STEADY * abs(other.cost):
-        return "One fixed decision is as good as any: nothing that lasts has changed, so there is nothing to follow."
+        return "One fixed decision is as good as any: nothing that lasts has changed."
     binds = f"The projection binds in {found.binds:.1%} of rounds"
     if found.binds < SELDOM:
         return f"{binds}; where it does not, every k plays what GD plays."
@@ -77,38 +138,39 @@ def _explain(found: Replay, other: Score) -> str:
     return f"{binds}, and a row is like the one before it with correlation {found.repeats:.2f}: laziness acts, but misses more."
 
 
-def _compare(found: Replay, score: Score, than: Score) -> str:
+def _compare(found: "Report", score: Score, than: Score) -> str:
     """How much less, with its interval, and in per cent where that means something."""
     gain, half = score.compare(than)
     if score.ties_with(than):
         return "neither less nor more"
     share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
     word = "less" if gain > 0.0 else "more"
-    return f"{abs(gain):.6g}{share} +- {half:.3g} {word}"
+    return f"{_tell(found, abs(gain))} +- {tell_number(half, 2)}{share} {word}"
 
 
 def describe(score: Score) -> str:
     """A contender with its parameters."""
-    values = _list_parameters(score)
+    values = list_parameters(score)
     return f"{score.name} ({values})" if values else score.name
 
 
-def _list_parameters(score: Score) -> str:
+def list_parameters(score: Score) -> str:
+    """Parameters with their values."""
     return ", ".join(f"{name}={value:.4g}" for name, value in score.parameters.items())
 
 
-def tabulate(found: Replay) -> list[dict[str, Any]]:
-    """One row per contender, the best first, and the optimum at the end."""
+def tabulate(found: "Report") -> list[dict[str, Any]]:
+    """One row per contender, the best first, and the optimum at the end; numbers in full."""
     bound = None if found.optimum is None else found.optimum.lower_bound
     rows = []
     for score in found.scores:
-        row = _make_row(score.name, _list_parameters(score), score.hitting, score.switching, bound)
-        tried = {"candidates": score.candidates, "edge": ", ".join(score.edges)}
+        row = _make_row(score.name, list_parameters(score), score.hitting, score.switching, bound)
+        tried = {"moves": score.moves, "candidates": score.candidates, "edge": ", ".join(score.edges)}
         rows.append(row | tried)
     best = found.optimum
     if best is not None:
-        row = _make_row("optimum in hindsight", "", best.hitting, best.cost - best.hitting, bound)
-        rows.append(row | {"candidates": None, "edge": ""})
+        row = _make_row("optimum in hindsight", "", best.hitting, best.switching, bound)
+        rows.append(row | {"moves": None, "candidates": None, "edge": ""})
     return rows
 
 
@@ -127,29 +189,36 @@ def _make_row(
     }
 
 
-def to_dict(found: Replay) -> dict[str, Any]:
-    """All of it as plain values."""
-    lazy = found.best("lazy")
-    simple = found.best("simple")
-    greedy = found.best("greedy")
-    gains = {"simple": lazy.compare(simple), "GD": lazy.compare(greedy)}
-    optimum = None
-    lower_bound = None
-    if found.optimum is not None:
-        optimum = found.optimum.cost
-        lower_bound = found.optimum.lower_bound
-    return {
-        "verdict": judge(found),
-        "best": found.scores[0].name,
-        "best_lazy": lazy.name,
-        "best_simple": simple.name,
-        "saved": {than: {"cost": gain, "half": half} for than, (gain, half) in gains.items()},
-        "rounds": {"first": found.rounds[0], "tuned": found.tuned, "second": found.rounds[1]},
-        "filled": found.source.filled,
-        "optimum": optimum,
-        "lower_bound": lower_bound,
-        "binds": found.binds,
-        "repeats": found.repeats,
-        "answer": answer(found),
-        "table": tabulate(found),
-    }
+def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any]]:
+    """The table with numbers as people read them; ``shown`` are the first rows, with the baseline, fixed and the optimum."""
+    rows = tabulate(found)
+    if shown is not None:
+        always = (BASELINE, "fixed", "optimum in hindsight")
+        rows = [row for at, row in enumerate(rows) if at < shown or row["contender"] in always]
+    unit = f" ({found.unit})" if found.unit else ""
+    columns = {name: tell_column([row[name] for row in rows]) for name in NUMBERS}
+    written = []
+    for at, row in enumerate(rows):
+        line: dict[str, Any] = {"contender": row["contender"], "chosen": row["chosen"]}
+        for name in NUMBERS:
+            line[name + unit] = columns[name][at]
+        moves = row["moves"]
+        written.append(line | {"moves": moves, "edge": row["edge"]})
+    return written
+
+
+def write_plainly(rows: list[dict[str, Any]]) -> str:
+    """A table as text: words to the left, numbers to the right."""
+    names = list(rows[0])
+    cells = [[name.replace("_", " ") for name in names]]
+    for row in rows:
+        cells.append(["" if row[name] is None else str(row[name]) for name in names])
+    widths = [max(len(line[at]) for line in cells) for at in range(len(names))]
+    left = [name in ("contender", "chosen", "edge") for name in names]
+    lines = []
+    for line in cells:
+        parts = []
+        for text, width, to_the_left in zip(line, widths, left, strict=True):
+            parts.append(text.ljust(width) if to_the_left else text.rjust(width))
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join(lines)

@@ -1,16 +1,19 @@
 """Playing a study: on this machine or a cluster through joblib, kept as it goes, never the same run twice."""
 
+import gc
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Timer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from klazy.base.checks import one_of, refusal, whole
 from klazy.base.parallel import BACKENDS, WorkerLost, map_unordered, open_workers
+from klazy.game.device import choose_device, name_device
+from klazy.studies.sweep.gpu import GpuPlayer
 from klazy.studies.sweep.runs import Task, deal, halve, list_tasks
 from klazy.studies.sweep.store import Store, load_sweep
 from klazy.studies.sweep.study import Study
@@ -28,7 +31,10 @@ Progress = Callable[[int, int, int], object]  # runs played, runs to play, learn
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A study that was played: ``rows`` has its runs; ``computed`` of them were played now, ``reused`` found in the folder."""
+    """A study that was played: ``rows`` has its runs; ``computed`` of them were played now, ``reused`` found in the folder.
+
+    ``device`` names what they were played on, in words.
+    """
 
     study: Study
     rows: "polars.DataFrame"
@@ -36,6 +42,7 @@ class Sweep:
     reused: int
     learner_rounds: int
     seconds: float
+    device: str = "cpu"
 
     @property
     def runs(self) -> int:
@@ -55,9 +62,10 @@ class Sweep:
         """
         return average_cells(self.rows, metric or self.study.metrics[0], relative_to, held_out)
 
-    def counts(self) -> dict[str, float]:
+    def counts(self) -> dict[str, Any]:
         """What the command prints as JSON."""
-        counts = {name: getattr(self, name) for name in ("runs", "computed", "reused", "failed", "seconds")}
+        names = ("runs", "computed", "reused", "failed", "seconds", "device")
+        counts = {name: getattr(self, name) for name in names}
         return counts | {"learner_rounds_per_second": self.learner_rounds / self.seconds}
 
     def __repr__(self) -> str:
@@ -65,6 +73,29 @@ class Sweep:
         return f"Sweep({self.study.name!r}, {self.runs} runs: {done}, {self.seconds:.1f} s)"
 
 
+@contextmanager
+def _keep_garbage() -> Iterator[None]:
+    """Collect no garbage while millions of small objects are made, and leave them alone later: they stay to the end."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def _forget_kept() -> Iterator[None]:
+    """Undo :func:`_keep_garbage` in the end."""
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@_forget_kept()
 def sweep(
     study: Study,
     out: Path | str | None = None,
@@ -74,13 +105,15 @@ def sweep(
     jobs: int | None = None,
     retry_failed: bool = False,
     progress: Progress | None = None,
+    device: str | None = None,
 ) -> Sweep:
     """Play all runs of a study that are not in the folder ``out`` yet, and keep them there; without it, in memory.
 
     Rows are on the disk half a second after they are computed (later in a long sweep, by a hundredth of its time), so that a
     sweep can be killed at any moment and started again. Runs that failed are kept with their error, and played again only
     with ``retry_failed``. With ``jobs=1`` runs are played in this process. ``backend`` may be ``"dask"``, ``"ray"`` or
-    ``"spark"``, at ``address``, where klazy is installed.
+    ``"spark"``, at ``address``, where klazy is installed. ``device`` stands in for the study's; a GPU is driven from
+    this process.
 
     >>> found = sweep(Study(scenarios=[{"recipe": "phases_of_length", "length": 5, "T": 100}],
     ...                     learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}]), jobs=1)
@@ -90,9 +123,16 @@ def sweep(
     if jobs is not None:
         jobs = whole(jobs, "jobs", "sweep", "jobs >= 1", "leave it out for all cores")
     one_of(backend, "backend", "sweep", BACKENDS)
+    asked = study.device if device is None else device
+    chosen = choose_device("sweep", asked)
+    if chosen == "cuda" and backend != "local":
+        raise refusal(
+            "sweep", "backend='local' for a GPU", "backend", backend, "take device='cpu' on a cluster"
+        )
     started = time.perf_counter()
-    tasks = list(list_tasks(study))
-    keys = _list_keys(tasks)
+    with _keep_garbage():
+        tasks = list(list_tasks(study))
+        keys = _list_keys(tasks)
     store = None if out is None else Store(Path(out))
     if store is not None:
         store.write(STUDY, study.model_dump_json(exclude_none=True, indent=1))
@@ -103,7 +143,16 @@ def sweep(
         todo = [task._replace(runs=[run for run in task.runs if run.key not in store.keys]) for task in tasks]
     pending = sum(len(task.runs) for task in todo)
     keeper = _Keeper(store, pending, progress)
-    if pending:
+    player = None
+    if chosen == "cuda":
+        player = GpuPlayer(strict=asked == "cuda")
+    if pending and player is not None:
+        try:
+            for task, outcome in player.play([task for task in todo if task.runs]):
+                keeper.take(task, outcome)
+        finally:
+            keeper.close()
+    elif pending:
         with open_workers(backend, address, jobs) as count:
             try:
                 for task, outcome in _play_tasks(deal(todo, count)):
@@ -113,7 +162,17 @@ def sweep(
     reused = len(keys) - pending
     rows = load_sweep(store.folder) if store is not None and reused else keeper.collect()
     seconds = time.perf_counter() - started
-    return Sweep(study, order_rows(rows, keys), pending, reused, keeper.learner_rounds, seconds)
+    played_on = _name_devices(player)
+    return Sweep(study, order_rows(rows, keys), pending, reused, keeper.learner_rounds, seconds, played_on)
+
+
+def _name_devices(player: GpuPlayer | None) -> str:
+    """What runs were played on, in words."""
+    if player is None or not player.used_gpu:
+        return name_device("cpu")
+    if player.used_cpu:
+        return f"{name_device('cuda')}, and {name_device('cpu')} for what it does not play"
+    return name_device("cuda")
 
 
 def _list_keys(tasks: Iterable[Task]) -> list[str]:

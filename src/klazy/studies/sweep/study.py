@@ -26,7 +26,8 @@ class Study(StrictModel):
     ``scenarios`` name recipes and ``learners`` rules, both with grids for their keys; ``seeds`` is how many sequences are
     drawn of each scenario that is random, from ``seed``. ``metrics`` says what is shown, the first in tables and figures;
     static_regret and optimum_regret are found only if they are named. ``record = "curves"`` keeps 200 points of each run's
-    running sums.
+    running sums. ``device`` says what plays: the CPU, a GPU (``"cuda"``), or a GPU where there is one (``"auto"``). The rows
+    and their keys are the same.
 
     >>> study = Study(scenarios=[{"recipe": "phases_of_length", "length": [5, 10], "T": 100}],
     ...               learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": {"powers": [2, 0, 3]}}])
@@ -43,6 +44,7 @@ class Study(StrictModel):
     seed: Annotated[Whole, Field(ge=0, le=LARGEST)] = 0
     metrics: Annotated[tuple[Metric, ...], BeforeValidator(refuse_empty)] = ("total_regret",)
     record: Literal["totals", "curves"] = "totals"
+    device: Literal["cpu", "cuda", "auto"] = "cpu"
 
     def __init__(self, **data: Any) -> None:
         try:

@@ -33,6 +33,7 @@ SCENARIO = (
 )
 LEARNER = ("learner", "sigma", "c", "k", "m", "kappa", "learner_options")
 PRICE = ("movement", "movement_weight")
+SHARED = ("version", *SCENARIO, "movement", "root", "seed")  # what the runs of a task have in common
 SETTING = (*SCENARIO, *PRICE)  # what a learner cannot choose
 CELL = (*SCENARIO, *LEARNER, *PRICE)
 METRICS = (*SUMS[:2], "cost", *SUMS[2:])
@@ -41,43 +42,68 @@ CURVES = ("hitting_curve", "switching_curve")
 
 
 def make_frame(played: Sequence[tuple[Task, TaskResult]]) -> "polars.DataFrame":
-    """One row per run: its key, what it is, what it paid, its regrets, its curve if there is one, its error if it failed."""
+    """One row per run: its key, what it is, what it paid, its regrets, its curve if there is one, its error if it failed.
+
+    Sequences and learners are described once each, and repeated by number: a million runs are of few.
+    """
     import polars as pl
 
     schema = make_schema()
-    columns: dict[str, Any] = {name: [] for name in schema}
-    read: dict[int, Row] = {}  # the points of learners, which tasks share
-    for task, outcome in played:
-        for name, values in _list_columns(task, outcome, read).items():
-            columns[name] += values
-    return pl.DataFrame(columns, schema=schema).with_columns(pl.col(METRICS).fill_nan(None))
-
-
-def _list_columns(task: Task, outcome: TaskResult, read: dict[int, Row]) -> dict[str, list[Any]]:
-    """The rows of a task, by column."""
-    runs = task.runs
-    columns: dict[str, list[Any]] = {}
-    shared = _describe_sequence(task, outcome)
-    for name in ("version", *SCENARIO, "movement", "root", "seed"):
-        columns[name] = [shared.get(name) for _ in runs]
-    for run in runs:
-        if id(run.point) not in read:
-            read[id(run.point)] = _split_options(run.point, LEARNER)
-    points = [read[id(run.point)] for run in runs]
-    for name in LEARNER[1:]:
-        columns[name] = [point.get(name) for point in points]
+    runs = [run for task, _ in played for run in task.runs]
+    which = np.repeat(np.arange(len(played)), [len(task.runs) for task, _ in played])
+    described: dict[tuple[str, int], int] = {}  # rules with their points, which tasks share
+    rows: list[Row] = []
+    whose = np.empty(len(runs), dtype=int)
+    for i, run in enumerate(runs):
+        number = described.setdefault((run.rule, id(run.point)), len(rows))
+        if number == len(rows):
+            rows.append(_split_options(run.point, LEARNER) | {"learner": run.rule})
+        whose[i] = number
+    columns: dict[str, Any] = {}
+    columns |= _spread([_describe_sequence(*pair) for pair in played], SHARED, which, schema)
+    columns |= _spread(rows, LEARNER, whose, schema)
     columns["key"] = [run.key for run in runs]
-    columns["learner"] = [run.rule for run in runs]
-    columns["movement_weight"] = [run.weight for run in runs]
-    columns |= dict(zip(SUMS, outcome.sums.T.tolist(), strict=True))
-    columns["cost"] = (outcome.sums[:, 0] + outcome.sums[:, 1]).tolist()
-    for name in ("rounds", *CURVES):
-        columns[name] = [None for _ in runs]
-    for i, curve in outcome.curves.items():
-        columns["rounds"][i] = outcome.rounds
-        columns["hitting_curve"][i] = curve[:, 0]
-        columns["switching_curve"][i] = curve[:, 1]
-    columns["error"] = [error or None for error in outcome.errors]
+    columns["movement_weight"] = np.array([run.weight for run in runs], dtype=float)
+    sums = np.concatenate([np.empty((0, len(SUMS))), *(outcome.sums for _, outcome in played)])
+    columns |= dict(zip(SUMS, np.ascontiguousarray(sums.T), strict=True))
+    columns["cost"] = sums[:, 0] + sums[:, 1]
+    if any(any(outcome.errors) for _, outcome in played):
+        columns["error"] = [error or None for _, outcome in played for error in outcome.errors]
+    if any(outcome.curves for _, outcome in played):
+        columns |= _list_curves(played, len(runs))
+    nowhere = np.zeros(len(runs), dtype=int)
+    ordered = []
+    for name, kind in schema.items():
+        if name in columns:
+            ordered.append(pl.Series(name, columns[name], dtype=kind))
+        else:
+            ordered.append(pl.Series(name, [None], dtype=kind).gather(nowhere))
+    return pl.DataFrame(ordered).with_columns(pl.col(METRICS).fill_nan(None))
+
+
+def _spread(
+    rows: list[Row], names: Sequence[str], place: np.ndarray, schema: dict[str, Any]
+) -> dict[str, Any]:
+    """The columns of rows that are repeated: run ``i`` has row ``place[i]``."""
+    import polars as pl
+
+    columns = {}
+    for name in names:
+        values = pl.Series(name, [row.get(name) for row in rows], dtype=schema[name])
+        columns[name] = values.gather(place)
+    return columns
+
+
+def _list_curves(played: Sequence[tuple[Task, TaskResult]], count: int) -> dict[str, list[Any]]:
+    """The points of every run's running sums, None where there are none."""
+    columns: dict[str, list[Any]] = {name: [None for _ in range(count)] for name in ("rounds", *CURVES)}
+    first = 0
+    for task, outcome in played:
+        for i, curve in outcome.curves.items():
+            columns["rounds"][first + i] = outcome.rounds
+            columns["hitting_curve"][first + i] = curve[:, 0].tolist()
+            columns["switching_curve"][first + i] = curve[:, 1].tolist()
+        first += len(task.runs)
     return columns
 
 

@@ -50,7 +50,7 @@ def play_task(task: Task) -> TaskResult:
         return fail_task(task, failed)
 
 
-def _play_runs(task: Task, place: "_Place") -> TaskResult:
+def _play_runs(task: Task, place: "Place") -> TaskResult:
     outcome = TaskResult(task)
     outcome.T = place.costs.T
     outcome.dim = place.costs.dim
@@ -65,18 +65,18 @@ def _play_runs(task: Task, place: "_Place") -> TaskResult:
             for i in members:
                 weight = 1.0 if heeded else task.runs[i].weight
                 _record(outcome, i, result, weight)
-    _compare(outcome, task, place)
+    compare(outcome, task, place)
     return outcome
 
 
 def fail_task(task: Task, why: BaseException) -> TaskResult:
     """All runs failed."""
     outcome = TaskResult(task)
-    outcome.errors = [_describe_error(why) for _ in task.runs]
+    outcome.errors = [describe_error(why) for _ in task.runs]
     return outcome
 
 
-class _Place:
+class Place:
     """A sequence on its set, and what others than learners pay there, found once."""
 
     def __init__(self, recipe: str, point: dict[str, Any], seed: list[int] | None) -> None:
@@ -112,8 +112,8 @@ class _Place:
 
 
 @lru_cache(maxsize=1)
-def _make_place(sequence: str) -> _Place:
-    return _Place(*json.loads(sequence))
+def _make_place(sequence: str) -> Place:
+    return Place(*json.loads(sequence))
 
 
 def _group_runs(runs: Sequence[Run]) -> dict[float | None, dict[Any, list[int]]]:
@@ -126,7 +126,7 @@ def _group_runs(runs: Sequence[Run]) -> dict[float | None, dict[Any, list[int]]]
 
 
 def _play_cells(
-    place: _Place, cells: list[list[int]], task: Task, movement: Movement
+    place: Place, cells: list[list[int]], task: Task, movement: Movement
 ) -> Iterator[tuple[list[int], tuple[Batch, int] | str]]:
     """For every learner its runs, with its place in a batch, or with what went wrong."""
     ready: list[tuple[list[int], Learner[Any]]] = []
@@ -135,7 +135,7 @@ def _play_cells(
         try:
             ready.append((members, catalogue.make_learner(rule, point, place.domain, movement, place.costs)))
         except Exception as failed:
-            yield members, _describe_error(failed)
+            yield members, describe_error(failed)
     results = _play_batch([learner for _, learner in ready], place.costs, movement, task.checkpoints)
     yield from zip((members for members, _ in ready), results, strict=True)
 
@@ -150,7 +150,7 @@ def _play_batch(
         batch = run_batch(learners, costs, movement=movement, checkpoints=checkpoints, jobs=1)
     except Exception as failed:
         if len(learners) == 1:
-            return [_describe_error(failed)]
+            return [describe_error(failed)]
         results = []
         for learner in learners:
             results += _play_batch([learner], costs, movement, checkpoints)
@@ -171,7 +171,7 @@ def _record(outcome: TaskResult, i: int, result: tuple[Batch, int] | str, weight
         outcome.curves[i] = batch.curves[at] * (1.0, weight)
 
 
-def _compare(outcome: TaskResult, task: Task, place: _Place) -> None:
+def compare(outcome: TaskResult, task: Task, place: Place) -> None:
     """The regrets, against the scenario's comparator and what else was asked for."""
     hitting, switching, dynamic, total, static, excess = outcome.sums.T
     weights = np.array([run.weight for run in task.runs])
@@ -190,8 +190,8 @@ def _compare(outcome: TaskResult, task: Task, place: _Place) -> None:
                 )
         except Exception as failed:
             for i in np.flatnonzero(some):
-                outcome.errors[i] = outcome.errors[i] or _describe_error(failed)
+                outcome.errors[i] = outcome.errors[i] or describe_error(failed)
 
 
-def _describe_error(failed: BaseException) -> str:
+def describe_error(failed: BaseException) -> str:
     return f"{type(failed).__name__}: {failed}"

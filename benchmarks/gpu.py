@@ -1,0 +1,312 @@
+"""What a GPU makes of batches, ensembles and sweeps: the table of docs/benchmarks.md, python benchmarks/gpu.py.
+
+It needs a GPU. Rates are learner-rounds a second of one launch with its copies, the best of several.
+"""
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import klazy as kl
+from klazy.game import device
+from klazy.game.device import Grid, cut_grid, name_device, play_pieces
+
+T = 60_000
+D = 5
+RUNS = 270_336
+AGREE_ROUNDS = 90
+
+SETS: list[kl.ConvexSet] = [
+    kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
+    kl.L1Ball(5, 2.0, [1.0, 0.0, -3.0, 0.2, 0.0]),
+    kl.Simplex(3, 2.0),
+    kl.Box([-1.0, 0.5], [1.0, 2.0]),
+    kl.CappedSimplex(4, -0.5, [0.3, 1.0, 2.0, 0.0], [-1.0, -0.2, 0.0, -0.4]),
+    kl.Product([kl.L1Ball(2), kl.CappedSimplex(3, 1.5, 1.0), kl.Simplex(2), kl.L2Ball(1)]),
+    kl.L2Ball(20),
+    kl.L1Ball(64, 3.0),
+    kl.Simplex(33),
+]
+SCHEDULES = [kl.Constant(1.7), kl.Sqrt(9.0), kl.Sqrt(0.3, 4.5), kl.Doubling(2.0), kl.ScaleFree(2.0)]
+MEMORIES = [kl.Forget(), kl.Full(), kl.Clock(7), kl.Decay(12.5), kl.Clip(3.0), kl.Event(4.0)]
+
+
+def list_makers() -> dict[str, Any]:
+    """Every learner that batches play, by name."""
+    makers: dict[str, Any] = {
+        "GD": kl.GD,
+        "LazyGD": kl.LazyGD,
+        "KLazyGD": lambda domain, sigma: kl.KLazyGD(domain, sigma, 7),
+        "KLazyFTRL": lambda domain, sigma: kl.KLazyFTRL(domain, sigma, 5),
+        "CentredOMD": kl.CentredOMD,
+        "Patient": lambda domain, sigma: kl.Patient(domain, sigma, 0.4),
+    }
+    for memory in MEMORIES:
+        makers[repr(memory)] = lambda domain, sigma, memory=memory: kl.MemoryGD(domain, sigma, memory)
+    return makers
+
+
+def list_movements(d: int) -> list[kl.Movement]:
+    """A movement of every kind, one of them with a price for every round."""
+    prices = np.linspace(0.5, 2.0, AGREE_ROUNDS)
+    return [kl.L2Movement(), kl.L1Movement(0.3), kl.L2Movement(prices), kl.TVMovement(2.0)]
+
+
+def list_cells(everything: bool) -> list[tuple[int, str, int, int]]:
+    """Sets, learners, schedules and movements by number: all, or of schedules and movements some in turn."""
+    cells = []
+    for s, name in itertools.product(range(len(SETS)), list_makers()):
+        turn = len(cells)
+        schedules = range(len(SCHEDULES)) if everything else [turn % len(SCHEDULES)]
+        for schedule in schedules:
+            cells.append((s, name, schedule, (turn + schedule) % 4))
+    return cells
+
+
+def measure_difference(cell: tuple[int, str, int, int]) -> float:
+    """The largest difference between a GPU and ``step``, relative to what is added up."""
+    s, name, schedule, move = cell
+    domain = SETS[s]
+    g = np.random.default_rng(s).normal(size=(AGREE_ROUNDS, domain.dim))
+    g[:3] = 0.0  # a scale-free schedule has nothing to go by at first
+    movement = list_movements(domain.dim)[move]
+    learner = list_makers()[name](domain, SCHEDULES[schedule])
+    batch = kl.run_batch([learner], g, movement=movement, device="cuda")
+    trace = kl.run(learner, g, movement=movement, engine="step", record="costs")
+    hit = abs(batch.hitting[0] - trace.totals.hitting) / max(1.0, np.abs(trace.hitting).sum())
+    paid = abs(batch.switching[0] - trace.totals.switching) / max(1.0, trace.totals.switching)
+    return float(max(hit, paid))
+
+
+def compare_with_step(everything: bool) -> tuple[int, float, str]:
+    """How many cells were tried, the largest difference, and where it was."""
+    cells = list_cells(everything)
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(12, os.cpu_count() or 1)) as pool:
+        found = pool.map(measure_difference, cells, chunksize=2)
+    worst = int(np.argmax(found))
+    s, name, schedule, _ = cells[worst]
+    return len(cells), found[worst], f"{name} on {SETS[s]} under {SCHEDULES[schedule]}"
+
+
+def unit_rows(T: int, d: int, seed: int = 0) -> np.ndarray:
+    g = np.random.default_rng(seed).normal(size=(T, d))
+    return g / np.linalg.norm(g, axis=1, keepdims=True)
+
+
+def measure_rate(learners: list[Any]) -> tuple[float, float]:
+    """Learner-rounds a second of one launch, its copies included, and the seconds that it took: the best of five."""
+    g = unit_rows(T, D)
+    who = np.resize(np.arange(len(learners)), RUNS)
+    grid = Grid(learners, [g], [who], kl.L2Movement(), np.array([T]))
+    pieces = list(cut_grid(grid))
+    best = np.inf
+    for _ in range(6):
+        start = time.perf_counter()
+        for _ in play_pieces(iter(pieces)):
+            pass
+        best = min(best, time.perf_counter() - start)
+    return RUNS * T / best, best
+
+
+def list_slacks() -> list[tuple[int, float]]:
+    """4096 pairs of a slack and a scale."""
+    slacks = np.unique(np.geomspace(1, 3000, 80).astype(int))[:64]
+    return [(int(k), float(c)) for k in slacks for c in np.geomspace(1.0, 1000.0, 64)]
+
+
+def print_rates() -> None:
+    cases: list[tuple[str, float, list[Any]]] = []
+    for domain, name, aim in (
+        (kl.L2Ball(D), "l2 ball", 1.3e11),
+        (kl.L1Ball(D), "l1 ball", 1e11),
+        (kl.Simplex(D), "simplex", 1e11),
+    ):
+        lazy = [kl.KLazyGD(domain, kl.Sqrt(c), k) for k, c in list_slacks()]
+        cases.append((f"k-lazyGD, sqrt sigma, {name}", aim, lazy))
+    ball = kl.L2Ball(D)
+    decays = [kl.MemoryGD(ball, kl.ScaleFree(c), kl.Decay(float(k))) for k, c in list_slacks()]
+    cases.append(("Decay, scale-free sigma, l2 ball", 5e10, decays))
+    print(
+        f"{RUNS:,} runs of T = {T:,}, d = {D}, totals only, in one launch with its copies, the best of six. The runs are 4096"
+    )
+    print("learners, each 66 times.\n")
+    print("| runs | learner-rounds a second | aim | ms |\n|---|--:|--:|--:|")
+    for name, aim, learners in cases:
+        rate, seconds = measure_rate(learners)
+        print(f"| {name} | {rate:.2e} | {aim:.1e} | {1e3 * seconds:.0f} |", flush=True)
+    gib = device.PIECE_BYTES / 2**30
+    print(
+        f"\nWork is cut into pieces of at most {gib:g} GiB of sequences and sums, two of which are on the GPU at a time.\n"
+    )
+
+
+def measure_ensembles(make: Any, seeds: int, T: int, sample: int) -> tuple[float, float, float]:
+    """Rounds a second on the GPU and on two cores, and the largest relative difference of their costs."""
+    learner = make()
+    g = np.stack(
+        [unit_rows(T, D, seed) + 0.3 * np.sin(seed + np.arange(T) / 50.0)[:, None] for seed in range(seeds)]
+    )
+    learners = [learner for _ in range(seeds)]
+    kl.run_batch(learners[:2], g[:2], device="cuda")
+    kl.run_batch(learners[:2], g[:2], jobs=2)
+    start = time.perf_counter()
+    batch = kl.run_batch(learners, g, device="cuda")
+    on_gpu = seeds * T / (time.perf_counter() - start)
+    start = time.perf_counter()
+    few = kl.run_batch(learners[:sample], g[:sample], jobs=2)
+    on_cpu = sample * T / (time.perf_counter() - start)
+    apart = np.abs(batch.cost[:sample] - few.cost) / np.maximum(1.0, np.abs(few.hitting) + few.switching)
+    return on_gpu, on_cpu, float(apart.max())
+
+
+def print_ensembles(seeds: int = 4096, T: int = 10_000, sample: int = 64) -> None:
+    ball = kl.L2Ball(D)
+    cases = {
+        "auto, l2 ball": lambda: kl.auto(ball, kl.L2Movement(1.0)),
+        "auto, simplex": lambda: kl.auto(kl.Simplex(D), kl.TVMovement(1.0)),
+        "SAder (ensemble_auto), l2 ball": lambda: kl.ensemble_auto(ball),
+    }
+    print(
+        f"Ensembles on {seeds} sequences of T = {T:,}: `run_batch` from call to sums, beside `run_batch(jobs=2)` of {sample}"
+    )
+    print(
+        "of them on the same machine. The aim is 100 times for auto. The difference is relative to what is paid.\n"
+    )
+    print("| learner | experts | GPU, rounds/s | 2 cores, rounds/s | times | difference |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for name, make in cases.items():
+        on_gpu, on_cpu, apart = measure_ensembles(make, seeds, T, sample)
+        row = f"| {name} | {len(make().experts)} | {on_gpu:.2e} | {on_cpu:.2e} | {on_gpu / on_cpu:.0f} | {apart:.1e} |"
+        print(row, flush=True)
+
+
+STUDY = """
+name = "a million runs"
+seeds = {seeds}
+[[scenarios]]
+recipe = "stochastic"
+phases = 10
+length = 1000
+[[learners]]
+rule = "KLazyGD"
+c = {{ logspace = [1.0, 1000.0, 25] }}
+k = {slacks}
+"""
+
+
+def play_study(place: str, seeds: int, folder: str) -> dict[str, Any]:
+    """What `klazy sweep --json` prints of a study with a thousand runs for each seed."""
+    file = Path(folder, f"{place}.toml")
+    file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
+    command = [sys.executable, "-m", "klazy", "sweep", str(file), "--device", place, "--json"]
+    start = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout) | {"whole": time.perf_counter() - start}
+
+
+def profile_study(seeds: int, folder: str) -> dict[str, float]:
+    """Where the seconds of such a study go on a GPU, once its kernel is compiled."""
+    from klazy.studies.sweep import execute, gpu
+    from klazy.studies.sweep.store import Store
+
+    file = Path(folder, "profile.toml")
+    file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
+    study = kl.Study.read(file)
+    few = kl.Study(**study.to_dict() | {"seeds": 1})
+    kl.sweep(few, device="cuda")
+    spent: dict[str, float] = {}
+
+    def time_calls(owner: Any, name: str, what: str) -> Any:
+        call = getattr(owner, name)
+
+        def timed(*args: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                found = call(*args, **options)
+                return list(found) if name == "list_tasks" else found
+            finally:
+                spent[what] = spent.get(what, 0.0) + time.perf_counter() - start
+
+        return mock.patch.object(owner, name, timed)
+
+    with (
+        time_calls(execute, "list_tasks", "keys of runs"),
+        time_calls(gpu, "play_grid", "the GPU, copies included"),
+        time_calls(execute, "make_frame", "rows"),
+        time_calls(Store, "add", "files"),
+    ):
+        start = time.perf_counter()
+        kl.sweep(study, tempfile.mkdtemp(dir=folder), device="cuda")
+        whole = time.perf_counter() - start
+    spent["all else"] = whole - sum(spent.values())
+    return spent
+
+
+def print_sweeps(seeds: int) -> None:
+    print(
+        "`klazy sweep` as a command, Python's start and compilation for the GPU included, rows written: a thousand values of"
+    )
+    print("c and k for each of the seeds, T = 10,000.\n")
+    print("| device | runs | seconds | learner-rounds/s |\n|---|--:|--:|--:|")
+    times = {}
+    with tempfile.TemporaryDirectory() as folder:
+        play_study("cpu", 2, folder)  # so that its kernel is compiled
+        for place in ("cuda", "cpu"):
+            found = play_study(place, seeds, tempfile.mkdtemp(dir=folder))
+            times[place] = found["whole"]
+            rate = found["runs"] * 10_000 / found["whole"]
+            print(
+                f"| {found['device']} | {found['runs']:,} | {found['whole']:.1f} | {rate:.2e} |", flush=True
+            )
+        spent = profile_study(seeds, folder)
+    print(f"\nThe GPU is {times['cpu'] / times['cuda']:.1f} times as fast from end to end; the aim was 20.")
+    words = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in spent.items())
+    print(f"Where the time goes on the GPU, in a process that has its kernel: {words}.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=("agree", "rates", "ensembles", "sweeps"), action="append")
+    parser.add_argument(
+        "--everything", action="store_true", help="compare every cell with step, not a choice"
+    )
+    parser.add_argument("--seeds", type=int, default=1000, help="of the sweep, a thousand runs each")
+    options = parser.parse_args()
+    parts = options.only or ["rates", "agree", "ensembles", "sweeps"]
+    cores = os.cpu_count()
+    print(
+        f"Machine: one {name_device('cuda')}, {cores} CPU cores; Python {platform.python_version()}.\n",
+        flush=True,
+    )
+    if "rates" in parts:
+        print_rates()
+    if "agree" in parts:
+        count, apart, where = compare_with_step(options.everything)
+        print(
+            f"Largest difference to `step` over {count} cells of sets, learners, schedules and movements: {apart:.1e},"
+        )
+        print(f"relative to what is added up ({where}).\n", flush=True)
+    if "ensembles" in parts:
+        print_ensembles()
+    if "sweeps" in parts:
+        print()
+        print_sweeps(options.seeds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""``klazy serve`` and ``klazy tokens``: decisions over HTTP, and who may ask for them."""
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from klazy.base.checks import refusal
+from klazy.base.install import advise_install
+from klazy.cli.terminal import Json, print_table, say
+
+if TYPE_CHECKING:
+    from klazy.live.store import Store
+
+StoreOption = Annotated[str, typer.Option("--store", help="An SQLite file, or a postgresql:// URL.")]
+tokens_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+def serve(
+    store: StoreOption = "decisions.db",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any.")] = 8321,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that serve side by side.")] = 1,
+    sync: Annotated[
+        str, typer.Option(help="always: a round survives a loss of power. batch: a kill, and is faster.")
+    ] = "always",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Ask for no tokens; on a loopback address only.")
+    ] = False,
+    rate: Annotated[
+        float, typer.Option(min=1.0, help="Requests a second of each token to each worker.")
+    ] = 5000.0,
+    body: Annotated[int, typer.Option(min=1000, help="Bytes of a request at most.")] = 4 << 20,
+    dim: Annotated[int, typer.Option(min=1, help="Coordinates of an agent at most.")] = 10_000,
+    agents: Annotated[int, typer.Option(min=1, help="Agents in the store at most.")] = 10_000,
+    patience: Annotated[
+        float, typer.Option(min=0.1, help="Seconds in which a request must have come whole.")
+    ] = 10.0,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Serve the agents of a store over HTTP, with a page to look at, until Ctrl-C or SIGTERM.
+
+    \b
+    Examples:
+      klazy tokens add operator --role admin --store decisions.db
+      klazy serve --store decisions.db --host 0.0.0.0 --workers 2
+      klazy serve --insecure
+    """  # fmt: skip
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise refusal("serve", "a log level", "log_level", log_level, "use debug, info, warning or error")
+    try:
+        from klazy.serve.server import serve as run
+        from klazy.serve.settings import Settings
+    except ModuleNotFoundError as missing:
+        raise refusal(
+            "serve", f"{missing.name} installed", "package", missing.name, advise_install("cli,serve")
+        ) from missing
+    settings = Settings(
+        store=store,
+        host=host,
+        port=port,
+        workers=workers,
+        sync=sync,
+        insecure=insecure,
+        rate=rate,
+        body=body,
+        body_seconds=patience,
+        header_seconds=patience,
+        dim=dim,
+        agents=agents,
+        log_level=log_level,
+    )
+    run(settings)
+
+
+def _open(store: str, *, read_only: bool = False) -> "Store":
+    from klazy.live.store import Store
+
+    return Store(store, read_only=read_only, owner="tokens")
+
+
+@tokens_app.command("add", short_help="Make a token, and print it once.")
+def add(
+    name: Annotated[str, typer.Argument(help="What the token is called in lists and logs.")],
+    store: StoreOption = "decisions.db",
+    role: Annotated[str, typer.Option(help="reader, writer or admin.")] = "writer",
+    agent: Annotated[
+        str | None, typer.Option(help="The only agent that it is for.", show_default="all")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token, and print it. The store keeps its hash only, so it cannot be shown again.
+
+    \b
+    Examples:
+      klazy tokens add operator --role admin --store decisions.db
+      klazy tokens add eu-west-feed --role writer --agent eu-west
+    """  # fmt: skip
+    from klazy.serve.tokens import add_token
+
+    opened = _open(store)
+    try:
+        token = add_token(opened, name, role, agent)
+    finally:
+        opened.close()
+    print(json.dumps({"name": name, "role": role, "agent": agent, "token": token}) if as_json else token)
+
+
+@tokens_app.command("list", short_help="List tokens, without their secrets.")
+def list_tokens(store: StoreOption = "decisions.db", as_json: Json = False) -> None:
+    """List the tokens of a store: names, roles and agents.
+
+    \b
+    Example:
+      klazy tokens list --store decisions.db
+    """  # fmt: skip
+    opened = _open(store, read_only=True)
+    try:
+        tokens = opened.list_tokens()
+    finally:
+        opened.close()
+    found = []
+    for token in tokens:
+        created = datetime.fromtimestamp(token.at, UTC).isoformat(timespec="seconds")
+        found.append({"name": token.name, "role": token.role, "agent": token.agent, "created": created})
+    if as_json:
+        print(json.dumps(found))
+    elif found:
+        print_table(found)
+    else:
+        print("There is no token yet.")
+
+
+@tokens_app.command("revoke", short_help="Forget a token.")
+def revoke(
+    name: Annotated[str, typer.Argument(help="The name of a token: klazy tokens list has them.")],
+    store: StoreOption = "decisions.db",
+) -> None:
+    """Forget a token; within two seconds no worker takes it any more.
+
+    \b
+    Example:
+      klazy tokens revoke eu-west-feed --store decisions.db
+    """  # fmt: skip
+    opened = _open(store)
+    try:
+        there = opened.remove_token(name)
+    finally:
+        opened.close()
+    if not there:
+        remedy = f"klazy tokens list --store {store} has them"
+        raise refusal("tokens", "a token that is there", "name", repr(name), remedy)
+    say(f"{name}: revoked.")

@@ -1,0 +1,331 @@
+"""The lanes of a GPU, and how kernels are made for it from the same parts.
+
+``THREAD`` is a lane of one float64: each thread plays a run of its own. ``BLOCK`` is a lane as wide as a block of threads: each
+thread has one of the lane's numbers, and plain numbers are the same in all of them. A vector of such a lane is a plain array of
+every thread. Only what folds a lane into one number goes from thread to thread, so threads may branch apart in between. In
+Numba's simulator, where there are no warps, threads exchange numbers through Python.
+"""
+
+import math
+import threading
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numba import config, cuda, float64, types
+
+from klazy.kernels.binding import _SOURCES, FLOAT, Lane, bind, cache_folder
+from klazy.kernels.lane import exact
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+REORDERED = {"reassoc", "contract", "nsz"}
+
+
+def find_gpu() -> bool:
+    """Whether there is a GPU that CUDA can use; the simulator counts as one."""
+    return bool(cuda.is_available())
+
+
+def name_gpu() -> str:
+    """What the GPU in use is called."""
+    if SIMULATED:
+        return "Numba's CUDA simulator"
+    name = cuda.get_current_device().name
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def free_memory() -> int:
+    """Bytes that are free on the GPU."""
+    if SIMULATED:
+        return 1 << 30
+    return int(cuda.current_context().get_memory_info().free)
+
+
+def name_failures() -> tuple[type[Exception], ...]:
+    """What Numba raises if the GPU fails: out of memory, lost, or a kernel that was ended."""
+    from numba.cuda.cudadrv import driver
+
+    if SIMULATED:
+        return (MemoryError,)
+    return (MemoryError, driver.CudaAPIError, driver.LinkerError)
+
+
+if SIMULATED:
+    WARP = 2  # threads
+
+    def pointer(array, at):
+        return array[at:]
+
+    def local(size):
+        return np.zeros(size)
+
+    def paste(part: FunctionType, flags: Any, inline: bool) -> Any:
+        return part
+
+    def _exchange(x):
+        """The numbers of all threads of a block; by a barrier of Python's own, for the simulator's takes milliseconds."""
+        thread: Any = threading.current_thread()
+        manager = vars(thread._manager)
+        count = math.prod(thread._manager._block_dim)
+        barrier = manager.setdefault("barrier", threading.Barrier(count, timeout=60.0))
+        box = manager.setdefault("box", [0.0] * count)
+        box[thread.threadIdx.x] = x
+        barrier.wait()
+        numbers = list(box)
+        barrier.wait()
+        return numbers
+
+    def total(x):
+        return math.fsum(_exchange(x))
+
+    def largest(x):
+        return max(_exchange(x))
+
+    def smallest(x):
+        return min(_exchange(x))
+
+    def broadcast(x, place):
+        return _exchange(x)[place]
+
+    def gather(sums, X, d):
+        for i in range(d):
+            X[i] = total(sums[i])
+
+    def broadcast_vector(v, place, out, d):
+        for i in range(d):
+            out[i] = broadcast(v[i], place)
+
+    def own_place():
+        thread: Any = threading.current_thread()
+        return thread.threadIdx.x
+
+    for _part in (total, largest, smallest, broadcast, gather, broadcast_vector, own_place):
+        _part.is_bound = True  # pyright: ignore[reportFunctionMemberAccess]
+
+else:
+    from llvmlite import ir
+    from numba.core import cgutils
+    from numba.cuda.core import errors
+    from numba.cuda.extending import intrinsic
+
+    WARP = 32
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a small batch is no mistake
+    SHARED_SPACE = 3  # in which the GPU addresses what threads share
+    _ALL = 0xFFFFFFFF
+
+    @intrinsic
+    def pointer(context, array, at):
+        """As in :mod:`klazy.kernels.binding`."""
+
+        def code(context, builder, signature, arguments):
+            base, first = arguments
+            if isinstance(array, types.Array):
+                base = context.make_array(array)(context, builder, base).data
+            return builder.gep(base, [first])
+
+        return types.CPointer(float64)(array, types.intp), code
+
+    @intrinsic
+    def local(context, size):
+        """A few numbers of this thread alone, which become registers where all their places are constants."""
+
+        def code(context, builder, signature, arguments):
+            return cgutils.alloca_once(builder, context.get_value_type(float64), size=size.literal_value)
+
+        if not isinstance(size, types.IntegerLiteral):
+            raise errors.RequireLiteralValue("local needs a constant size")
+        return types.CPointer(float64)(size), code
+
+    @intrinsic
+    def box(context):
+        """Memory that the threads of a block share, of the size that a launch asks for.
+
+        Numba's own shared arrays cannot stand in parts that several others use: each of these would define them.
+        """
+
+        def code(context, builder, signature, arguments):
+            numbers = ir.ArrayType(ir.DoubleType(), 0)
+            shared = builder.module.globals.get("klazy_box")
+            if shared is None:
+                shared = cgutils.add_global_variable(builder.module, numbers, "klazy_box", SHARED_SPACE)
+                shared.linkage = "external"
+                shared.align = 8
+            return builder.addrspacecast(shared, ir.PointerType(ir.DoubleType()))
+
+        return types.CPointer(float64)(), code
+
+    def paste(part: FunctionType, flags: Any, inline: bool) -> Any:
+        """A part for kernels of the GPU. All are pasted: a pointer that is passed on keeps its numbers out of registers."""
+        return cuda.jit(device=True, forceinline=True, fastmath=flags)(part)
+
+    # Folding: within a warp from thread to thread, beyond through shared memory. Every thread gets the same bits, for it adds
+    # the same numbers in the same order, or in one that a swap of two of them does not change.
+
+    @exact
+    def total(x):
+        for bit in (16, 8, 4, 2, 1):
+            x = x + cuda.shfl_xor_sync(_ALL, x, bit)
+        if WARPS > 1:
+            shared = box()
+            if cuda.threadIdx.x % 32 == 0:
+                shared[cuda.threadIdx.x // 32] = x
+            cuda.syncthreads()
+            x = shared[0]
+            for warp in range(1, WARPS):
+                x = x + shared[warp]
+            cuda.syncthreads()
+        return x
+
+    @exact
+    def largest(x):
+        for bit in (16, 8, 4, 2, 1):
+            other = cuda.shfl_xor_sync(_ALL, x, bit)
+            x = other if other > x else x
+        if WARPS > 1:
+            shared = box()
+            if cuda.threadIdx.x % 32 == 0:
+                shared[cuda.threadIdx.x // 32] = x
+            cuda.syncthreads()
+            x = shared[0]
+            for warp in range(1, WARPS):
+                x = shared[warp] if shared[warp] > x else x
+            cuda.syncthreads()
+        return x
+
+    def smallest(x):
+        return -largest(-x)
+
+    def broadcast(x, place):
+        """The number of the thread in this place."""
+        shared = box()
+        if cuda.threadIdx.x == place:
+            shared[0] = x
+        cuda.syncthreads()
+        x = shared[0]
+        cuda.syncthreads()
+        return x
+
+    @exact
+    def gather(sums, X, d):
+        """Several totals at once."""
+        for i in range(d):
+            x = sums[i]
+            for bit in (16, 8, 4, 2, 1):
+                x = x + cuda.shfl_xor_sync(_ALL, x, bit)
+            X[i] = x
+        if WARPS > 1:
+            shared = box()
+            if cuda.threadIdx.x % 32 == 0:
+                for i in range(d):
+                    shared[i * WARPS + cuda.threadIdx.x // 32] = X[i]
+            cuda.syncthreads()
+            for i in range(d):
+                x = shared[i * WARPS]
+                for warp in range(1, WARPS):
+                    x = x + shared[i * WARPS + warp]
+                X[i] = x
+            cuda.syncthreads()
+
+    def broadcast_vector(v, place, out, d):
+        """The vector of the thread in this place."""
+        shared = box()
+        if cuda.threadIdx.x == place:
+            for i in range(d):
+                shared[i] = v[i]
+        cuda.syncthreads()
+        for i in range(d):
+            out[i] = shared[i]
+        cuda.syncthreads()
+
+    def own_place():
+        return cuda.threadIdx.x
+
+
+WARPS = 1  # of a block; a kernel chooses
+
+
+def smaller(x, y):
+    """The smaller of two, by the comparison of :func:`~klazy.kernels.lane.larger`, so that a pair is sorted by one; no NaN."""
+    return y if x > y else x
+
+
+_WORDS = FLOAT.words | {
+    "smaller": smaller,
+    "skip": pointer,
+    "beyond": pointer,
+    "pointer": pointer,
+    "local": local,
+}
+_FOLDS = {
+    "total": total,
+    "largest": largest,
+    "smallest": smallest,
+    "broadcast": broadcast,
+    "gather": gather,
+    "broadcast_vector": broadcast_vector,
+    "own_place": own_place,
+}
+THREAD = Lane(1, _WORDS, paste)
+BLOCK = Lane(0, _WORDS | _FOLDS, paste)
+
+
+def count_box_bytes(d: int, threads: int) -> int:
+    """What folds of vectors of this dimension share in a block of so many threads."""
+    return 8 * max(d, 1) * max(threads // WARP, 1)
+
+
+def compile_cuda(
+    template: FunctionType, lane: Lane, key: tuple[int, ...], *, registers: int | None = None, **choices: Any
+) -> Any:
+    """``template`` linked for the GPU; Numba compiles it when it is first launched, and keeps it on disk.
+
+    As with the kernels of a processor, its name carries ``key`` and a fingerprint of the sources, for Numba looks at neither.
+    """
+    function = bind(template, lane, choices)
+    if SIMULATED:
+        return cuda.jit(function)
+    name = "_".join(map(str, (template.__name__, *key)))
+    function.__qualname__ = f"{name}_{_SOURCES:08x}"
+    kernel = cuda.jit(fastmath=REORDERED, max_registers=registers)(function)
+    _keep_on_disk(kernel)
+    return kernel
+
+
+def _keep_on_disk(kernel: Any) -> None:
+    """Let Numba keep a kernel in klazy's folder; where nothing can be written it lives as long as its process."""
+    from numba.cuda.core import config as settings
+
+    before = settings.CACHE_DIR
+    try:
+        settings.CACHE_DIR = str(cache_folder())
+        kernel.enable_caching()
+    except RuntimeError:  # of Numba, which finds no place, or of pathlib, where there is no home
+        return
+    finally:
+        settings.CACHE_DIR = before
+
+
+class Memory:
+    """What is on the GPU, and two streams: while one has work, arrays travel on the other."""
+
+    def __init__(self) -> None:
+        self._streams = (cuda.stream(), cuda.stream())
+        self._kept: dict[str, tuple[Any, Any]] = {}
+
+    def stream(self, turn: int) -> Any:
+        """The streams in turn."""
+        return self._streams[turn % 2]
+
+    def keep(self, name: str, array: Any) -> Any:
+        """An array that several launches read, copied once."""
+        if name not in self._kept or self._kept[name][0] is not array:
+            self._kept[name] = array, cuda.to_device(np.ascontiguousarray(array).reshape(-1))
+        return self._kept[name][1]
+
+    def send(self, array: Any, stream: Any) -> Any:
+        """An array for one launch."""
+        return cuda.to_device(np.ascontiguousarray(array).reshape(-1), stream=stream)
+
+    def allocate(self, n: int, stream: Any) -> Any:
+        """Room for what a launch writes."""
+        return cuda.device_array(n, stream=stream)

@@ -1,0 +1,193 @@
+"""The driver of a batch on a GPU: a thread for each run, many sequences of linear costs at once; only sums are kept.
+
+A block of threads plays one sequence, whose rounds it brings into its own fast memory a tile at a time, with what all its runs
+share of them: sigmas up to a factor, or the sizes of the gradients.
+"""
+
+import math
+from typing import Any
+
+from numba import cuda, float64
+
+from klazy.kernels.binding import once
+from klazy.kernels.codes import (
+    ENERGY,
+    FIELDS,
+    GUESS,
+    KAPPA,
+    MEMORY,
+    MOVED,
+    OLD_SIGMA,
+    OWN,
+    OWN_ROOM,
+    RULE,
+    SCALE_FREE,
+    SCHEDULE,
+    SIGMA,
+    SLACK,
+    START,
+    STEP,
+    A,
+    B,
+    T,
+)
+from klazy.kernels.cuda import SIMULATED, THREAD, compile_cuda, local, pointer
+from klazy.kernels.layout import constant_dim
+from klazy.kernels.round import count_phases, link_round, play_block
+from klazy.kernels.rules import RULES
+from klazy.kernels.schedules import next_sigma, sigma_at
+from klazy.kernels.sequence import squared_norm
+
+THREADS = 4 if SIMULATED else 128  # of a block
+LARGEST_DIM = 64  # that the memory of a thread is laid out for
+ROUNDS = 8 if SIMULATED else 512  # of a tile, up to UNROLLED_DIM
+NUMBERS = 4096  # of a tile, beyond
+
+# What a kernel chooses.
+D = 0  # the dimension where it is a constant of the kernel, else 0
+ROOM = 0  # numbers of a run
+VECTOR = 0  # numbers of a vector of scratch
+WIDTH = 0  # numbers of the rule's own, for each coordinate
+TILE = 0  # rounds of a tile
+TILE_ROOM = 0  # numbers of these
+MOVE_CODE = 0
+RULE_CODE = 0
+SCHEDULE_CODE = 0
+MEMORY_CODE = 0
+IS_SHARED = False  # whether the runs share their sigmas, but for a factor
+IS_WEIGHTED = False  # whether the price of movement changes from round to round
+
+
+def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
+    """All rounds of the runs ``who[place]``, by their places in ``rows``; block b plays sequence ``which[b]`` of ``data``.
+
+    ``curves`` gets the sums over the first ``marks[m]`` rounds, of shape (marks, 2, places). ``program`` is as in the batch of
+    the processor.
+    """
+    d = D if D > 0 else dim
+    thread = cuda.threadIdx.x
+    place = cuda.grid(1)
+    places = who.size
+    length = FIELDS + (1 + WIDTH) * d
+    tile = cuda.shared.array(TILE_ROOM, float64)
+    first = cuda.shared.array(TILE, float64)
+    second = cuda.shared.array(TILE, float64)
+    prices = pointer(program, 0)
+    p = pointer(program, 2 * d)
+    zero = pointer(program, program.size - d)
+    start = pointer(rows, who[place] * length)
+    q = local(ROOM)
+    y = local(VECTOR)
+    u = local(VECTOR)
+    q[ENERGY] = start[ENERGY]
+    q[OLD_SIGMA] = start[OLD_SIGMA]
+    q[SIGMA] = start[SIGMA]
+    q[STEP] = start[STEP]
+    q[START] = start[START]
+    q[GUESS] = start[GUESS]
+    q[A] = start[A]
+    q[B] = start[B]
+    q[SLACK] = start[SLACK]
+    q[KAPPA] = start[KAPPA]
+    q[RULE] = RULE_CODE
+    q[SCHEDULE] = SCHEDULE_CODE
+    q[MEMORY] = MEMORY_CODE
+    q[MOVED] = 0.0
+    for i in range(OWN_ROOM):
+        q[OWN + i] = start[OWN + i]
+    for i in range((1 + WIDTH) * d):
+        q[FIELDS + i] = start[FIELDS + i]
+    rounds = marks[marks.size - 1]
+    sequence = pointer(data, which[cuda.blockIdx.x] * rounds * d)
+    hits = 0.0
+    paids = 0.0
+    row = 0
+    t = q[START]
+    for point in range(marks.size):
+        while row < marks[point]:
+            n = min(TILE, marks[point] - row)
+            cuda.syncthreads()
+            for at in range(thread, n * d, cuda.blockDim.x):
+                tile[at] = sequence[row * d + at]
+            cuda.syncthreads()
+            for j in range(thread, n, cuda.blockDim.x):
+                if SCHEDULE_CODE == SCALE_FREE:
+                    square = squared_norm(pointer(tile, j * d), d)
+                    first[j] = square
+                    second[j] = math.sqrt(square)
+                elif IS_SHARED:
+                    sigma = sigma_at(SCHEDULE_CODE, 1.0, offset, row + j + 1.0)
+                    first[j] = sigma
+                    second[j] = 1.0 / sigma
+            cuda.syncthreads()
+            hit = 0.0
+            paid = 0.0
+            for j in range(n):
+                starts, ends = count_phases(q, t)
+                if IS_SHARED:
+                    sigma = q[SIGMA] * first[j]
+                    step = q[STEP] * second[j]
+                else:
+                    q[T] = t
+                    sigma, step = next_sigma(q, first[j], second[j])
+                if IS_WEIGHTED:
+                    paid += q[MOVED] * weights[row + j]
+                else:
+                    paid += q[MOVED]
+                if IS_SHARED or step > 0.0:
+                    g = pointer(tile, j * d)
+                    dot, moved = play_block(
+                        q, g, zero, y, u, p, d, sigma, step, starts, ends, MOVE_CODE, prices
+                    )
+                    hit += dot
+                    q[MOVED] = moved
+                t += 1.0
+            row += n
+            hits += hit
+            paids += paid
+        curves[2 * point * places + place] = hits
+        if IS_WEIGHTED:
+            curves[(2 * point + 1) * places + place] = paids
+        else:
+            curves[(2 * point + 1) * places + place] = paids * weights[0]
+
+
+@once
+def _batch_kernel(
+    set_code: int,
+    rule: int,
+    schedule: int,
+    memory: int,
+    move: int,
+    constant_d: int,
+    shared: bool,
+    weighted: bool,
+) -> Any:
+    width = list(RULES.values())[rule].width
+    room = constant_d or LARGEST_DIM
+    tile = ROUNDS
+    if not constant_d:
+        tile = min(ROUNDS, NUMBERS // LARGEST_DIM)
+    chosen = link_round(THREAD, set_code, (rule,), constant_d)
+    chosen |= {
+        "ROOM": FIELDS + (1 + width) * room,
+        "VECTOR": room,
+        "WIDTH": width,
+        "TILE": tile,
+        "TILE_ROOM": tile * room,
+        "MOVE_CODE": move,
+        "RULE_CODE": float(rule),
+        "SCHEDULE_CODE": schedule,
+        "MEMORY_CODE": float(memory),
+        "IS_SHARED": shared,
+        "IS_WEIGHTED": weighted,
+    }
+    key = (set_code, rule, schedule, memory, move, constant_d, int(shared), int(weighted))
+    return compile_cuda(play, THREAD, key, **chosen)
+
+
+def batch_kernel(
+    set_code: Any, rule: int, schedule: int, memory: int, move: Any, d: int, shared: bool, weighted: bool
+) -> Any:
+    """The kernel of runs of one kind on one set under one movement cost; see :func:`play` for its arguments."""
+    return _batch_kernel(set_code, rule, schedule, memory, move, constant_dim(d), shared, weighted)

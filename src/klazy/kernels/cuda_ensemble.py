@@ -1,0 +1,239 @@
+"""The driver of ensembles and leaders on a GPU: a block of threads for each, one expert to a thread; only sums are kept.
+
+All that is not an expert's, such as the ensemble's point and its rate, every thread knows for itself, and finds the same.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import cuda, float64
+
+from klazy.kernels.binding import link, once
+from klazy.kernels.codes import (
+    BEHIND,
+    BOARDS,
+    FIELDS,
+    HEAD,
+    LINE,
+    MIXED,
+    ORDER,
+    PLACE,
+    SCORE,
+    T,
+    first_block,
+    first_board,
+)
+from klazy.kernels.cuda import (
+    BLOCK,
+    THREAD,
+    WARP,
+    broadcast,
+    broadcast_vector,
+    compile_cuda,
+    largest,
+    local,
+    own_place,
+    pointer,
+    smallest,
+    total,
+)
+from klazy.kernels.cuda_batch import LARGEST_DIM
+from klazy.kernels.ensemble import WORK, move_on
+from klazy.kernels.layout import constant_dim
+from klazy.kernels.leader import board, linear_slope, play_on
+from klazy.kernels.meta import apart, distance, learn, noise_of
+from klazy.kernels.prices import price_of
+from klazy.kernels.round import link_round
+from klazy.kernels.rules import RULES
+from klazy.kernels.sequence import squared_norm
+
+TILE = 64  # rounds in shared memory
+MOST_EXPERTS = 512  # threads of a block
+REGISTERS = (
+    96  # of a thread where a block has several warps: with fewer blocks at once all would wait for each other
+)
+
+# What a kernel chooses.
+D = 0  # the dimension where it is a constant of the kernel, else 0
+ROOM = 0  # numbers of a vector of every lane
+WIDTH = 1  # numbers of a lane in the memory of a thread
+OWN_WIDTH = 0  # numbers of an expert beside its point, for each coordinate
+VECTOR = 0  # numbers of a vector
+BLOCK_ROOM = 0  # numbers of an expert
+LEAD_ROOM = 0  # numbers of what a leader knows
+WORK_ROOM = 0
+TILE_ROOM = 0
+THREADS = 1  # of a block
+LEADS = False  # whether these are leaders
+IS_WEIGHTED = False
+
+
+def play(data, dim, move, size, weights, prices, memory, marks, who, which, curves):
+    """All rounds of ensembles: block b plays sequence ``which[b]`` with number ``who[b]`` in ``memory``.
+
+    Each has ``size`` numbers there (:mod:`klazy.kernels.layout`). ``curves`` is as in a batch.
+    """
+    d = D if D > 0 else dim
+    thread = cuda.threadIdx.x
+    threads = cuda.blockDim.x
+    number = cuda.blockIdx.x
+    tile = cuda.shared.array(TILE_ROOM, float64)
+    image = pointer(memory, who[number] * size)
+    length = FIELDS + (1 + OWN_WIDTH) * d
+    head = local(HEAD)
+    q = local(BLOCK_ROOM)
+    lead = local(LEAD_ROOM)
+    work = local(WORK_ROOM)
+    X = local(VECTOR)
+    step = local(VECTOR)
+    for i in range(HEAD):
+        head[i] = image[i]
+    for i in range(d):
+        X[i] = image[HEAD + i]
+    for i in range(WORK * d):
+        work[i] = 0.0
+    first = first_block(d)
+    if LEADS:
+        boards = first_board(d)
+        room = -(-threads // LINE) * LINE
+        for i in range(MIXED + 4 * d):
+            lead[i] = image[first + i]
+        for which_board in range(BOARDS):
+            lead[boards + which_board * LINE] = image[first + boards + which_board * room + thread]
+        first += boards + BOARDS * room
+    for i in range(length):
+        q[i] = image[first + i * threads + thread]
+    program = pointer(image, first + length * threads)
+    price_p = pointer(prices, 0)
+    rounds = marks[marks.size - 1]
+    sequence = pointer(data, which[number] * rounds * d)
+    hits = 0.0
+    paids = 0.0
+    pending = 0.0
+    row = 0
+    for point in range(marks.size):
+        while row < marks[point]:
+            n = min(TILE, marks[point] - row)
+            cuda.syncthreads()
+            for at in range(thread, n * d, threads):
+                tile[at] = sequence[row * d + at]
+            cuda.syncthreads()
+            hit = 0.0
+            paid = 0.0
+            for j in range(n):
+                g = pointer(tile, j * d)
+                for i in range(d):
+                    hit += g[i] * X[i]
+                    step[i] = X[i]
+                weight = weights[0]
+                if IS_WEIGHTED:
+                    weight = weights[row + j]
+                paid += weight * pending
+                if LEADS:
+                    play_on(q, 1, length, lead, X, g, d, head, program, work, False)
+                else:
+                    noise = noise_of(program, squared_norm(g, d))
+                    _, factor = learn(q, 1, length, X, g, d, head, program, work, noise, False)
+                    move_on(q, 1, length, factor, X, g, d, program, work)
+                for i in range(d):
+                    step[i] = X[i] - step[i]
+                pending = distance(step, d, move, price_p)
+                head[T] += 1.0
+            row += n
+            hits += hit
+            paids += paid
+        if thread == 0:
+            curves[2 * point * cuda.gridDim.x + number] = hits
+            curves[(2 * point + 1) * cuda.gridDim.x + number] = paids
+
+
+# ---- what goes from thread to thread otherwise than by a fold
+
+
+def take_from_thread(blocks, length, place, field):
+    return broadcast(blocks[field], place)
+
+
+def read_point_of_thread(blocks, length, place, x, d):
+    broadcast_vector(pointer(blocks, FIELDS), place, x, d)
+
+
+def change_thread(lead, count, d, most):
+    """As ``change`` of a leader: the first expert in the list whose score is at most this."""
+    behind = board(lead, BEHIND, count, d)
+    order = board(lead, ORDER, count, d)
+    scores = board(lead, SCORE, count, d)
+    mine = np.inf
+    if scores[0] <= most:
+        mine = order[0]
+    first = smallest(mine)
+    base = 0.0
+    place = 0.0
+    if mine == first and first < np.inf:
+        base = behind[0]
+        place = 1.0 * own_place()
+    base = total(base)
+    behind[0] -= base
+    lead[PLACE] = total(place)
+
+
+def diameter_of_threads(blocks, count, length, d, move, prices, delta):
+    """How far apart two experts' points are."""
+    widest = 0.0
+    for other in range(THREADS):
+        broadcast_vector(pointer(blocks, FIELDS), other, delta, d)
+        for i in range(d):
+            delta[i] = blocks[FIELDS + i] - delta[i]
+        widest = max(widest, distance(delta, d, move, prices))
+    return largest(widest)
+
+
+def count_threads(experts: int) -> int:
+    """The threads of a block for so many experts: whole warps."""
+    return -(-experts // WARP) * WARP
+
+
+def ensemble_kernel(
+    set_code: int, rules: tuple[int, ...], d: int, threads: int, leads: bool, weighted: bool
+) -> Any:
+    """The kernel of ensembles with experts of these rules on one set; see :func:`play` for its arguments."""
+    return _ensemble_kernel(set_code, rules, constant_dim(d), threads // WARP, leads, weighted)
+
+
+@once
+def _ensemble_kernel(
+    set_code: int, rules: tuple[int, ...], constant_d: int, warps: int, leads: bool, weighted: bool
+) -> Any:
+    known = list(RULES.values())
+    width = max(known[rule].width for rule in rules)
+    room = constant_d or LARGEST_DIM
+    chosen = link_round(BLOCK, set_code, rules, constant_d)
+    chosen |= {
+        "WARPS": warps,
+        "THREADS": warps * WARP,
+        "ROOM": room,
+        "WIDTH": 1,
+        "OWN_WIDTH": width,
+        "VECTOR": room,
+        "BLOCK_ROOM": FIELDS + (1 + width) * room,
+        "LEAD_ROOM": first_board(room) + BOARDS * LINE,
+        "WORK_ROOM": WORK * room,
+        "TILE_ROOM": TILE * room,
+        "LEADS": leads,
+        "IS_WEIGHTED": weighted,
+        "IS_LINEAR": True,
+        "TELLS_ROWS": False,
+        "distance": link(price_of, THREAD),
+        "apart": apart,
+        "apart_plain": link(apart, THREAD),
+        "slope": link(linear_slope, THREAD),
+        "take": take_from_thread,
+        "read_point": read_point_of_thread,
+        "change": change_thread,
+        "diameter": diameter_of_threads,
+    }
+    registers = None
+    if warps > 1:
+        registers = REGISTERS
+    key = (set_code, constant_d, warps, int(leads), int(weighted), *rules)
+    return compile_cuda(play, BLOCK, key, registers=registers, **chosen)

@@ -1,0 +1,261 @@
+"""What a leader knows of a season, and the forecasts that it makes of it for its experts: the twin of klazy.learners.season.
+
+Here all numbers are plain, but those that lie in the lanes of a block: they are WIDTH apart.
+"""
+
+import math
+
+from klazy.kernels.binding import local, pointer
+from klazy.kernels.codes import (
+    BOX,
+    FIELDS,
+    L2_BALL,
+    OWN,
+    SEASON_CHANGED,
+    SEASON_EQUAL,
+    SEASON_ERRORS,
+    SEASON_EVERY,
+    SEASON_GIVEN,
+    SEASON_HEAD,
+    SEASON_KEEPS,
+    SEASON_LAGS,
+    SEASON_MEMORY,
+    SEASON_PARTS,
+    SEASON_PERIOD,
+    SEASON_PLACES,
+    SEASON_PROMINENT,
+    SEASON_ROWS,
+    SEASON_SEEN,
+)
+from klazy.kernels.lane import called
+from klazy.kernels.rules import RELUCTANT_FALL, RELUCTANT_RISE, SEASONAL_AHEAD, SEASONAL_PERIODS
+
+# What a kernel chooses.
+D = 0  # the dimension where it is a constant of the kernel, else 0
+WIDTH = 1  # numbers in a lane
+MOMENTS = 1  # of each coordinate: itself, and its square for demands
+SET_CODE = 0
+AHEAD = 0  # room for the moments of every lane
+
+
+def find_ring(season, d):
+    """The sums up to each of the last rounds."""
+    return pointer(season, SEASON_HEAD + d + SEASON_PLACES)
+
+
+def find_sums(ring, t, d):
+    """The sums up to round t."""
+    return pointer(ring, t % SEASON_ROWS * (MOMENTS * d))
+
+
+@called
+def observe_season(season, g, dim):
+    """What is known after another round."""
+    d = D if D > 0 else dim
+    n = int(season[SEASON_SEEN]) + 1
+    season[SEASON_SEEN] = n
+    ring = find_ring(season, d)
+    now = find_sums(ring, n, d)
+    before = find_sums(ring, n - 1, d)
+    for i in range(d):
+        now[i] = before[i] + g[i]
+        if MOMENTS == 2:
+            now[d + i] = before[d + i] + g[i] * g[i]
+    given = int(season[SEASON_GIVEN])
+    found = int(season[SEASON_PERIOD])
+    if given > 0:
+        if n == given:
+            found = given
+    else:
+        correlate(season, ring, now, before, n, d)
+        if n % SEASON_EVERY == 0:
+            found = find_period(pointer(season, SEASON_HEAD + d), n, found)
+    if found != season[SEASON_PERIOD]:
+        season[SEASON_PERIOD] = found
+        season[SEASON_CHANGED] = n
+
+
+def correlate(season, ring, now, before, n, d):
+    """Mean and autocovariances, of the last rounds above all."""
+    pace = 1.0 / min(n, SEASON_MEMORY)
+    mean = pointer(season, SEASON_HEAD)
+    covariances = pointer(mean, d)
+    offset = 0.0
+    product = 0.0
+    for i in range(d):
+        mean[i] += pace * ((now[i] - before[i]) - mean[i])
+    apart = mean
+    if D > 0:
+        apart = local(D)
+        for i in range(d):
+            apart[i] = (now[i] - before[i]) - mean[i]
+    for i in range(d):
+        difference = apart[i] if D > 0 else (now[i] - before[i]) - mean[i]
+        offset += difference * mean[i]
+        product += difference * now[i]
+    lags = min(SEASON_LAGS, n - 1)
+    for lag in range(lags + 1):
+        sums = find_sums(ring, n - lag - 1, d)
+        earlier = 0.0
+        for i in range(d):
+            difference = apart[i] if D > 0 else (now[i] - before[i]) - mean[i]
+            earlier += difference * sums[i]
+        covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (product - earlier - offset)
+        product = earlier
+
+
+@called
+def find_period(covariances, n, current):
+    """The lag at which autocorrelations come back highest, 0 if they do not."""
+    if covariances[0] <= 0.0:
+        return 0
+    lags = min(SEASON_LAGS, n // 3)
+    r = local(SEASON_PLACES)
+    rises = local(SEASON_PLACES)
+    for lag in range(lags + 1):
+        r[lag] = covariances[lag] / covariances[0]
+        if n <= SEASON_MEMORY:
+            r[lag] *= n / (n - lag)
+        rises[lag] = 0.0
+    lowest = 1.0
+    best = 0.0
+    for lag in range(1, lags):
+        rises[lag] = r[lag] - lowest
+        lowest = min(lowest, r[lag])
+        if lag > 1 and rises[lag] > best:
+            after = r[lag + 1]
+            for later in range(lag + 2, min(lag + lag // 2, lags) + 1):
+                after = min(after, r[later])
+            if r[lag] - after > 0.5 * rises[lag]:
+                best = rises[lag]
+    if best < max(SEASON_PROMINENT, SEASON_ERRORS / math.sqrt(min(n, SEASON_MEMORY))):
+        return 0
+    near = current
+    if not (0 < current < lags and rises[current] >= SEASON_KEEPS * best):
+        near = 2
+        while rises[near] < SEASON_KEEPS * best:
+            near += 1
+    found = near
+    for lag in range(max(2, near - near // 4), min(near + near // 4, lags - 1) + 1):
+        if r[lag] > r[found] + SEASON_EQUAL:
+            found = lag
+    return found
+
+
+@called
+def look_ahead(q, season, outlook, v, dim):
+    """Forecasts for the experts of a block, into ``outlook``; ``v`` is scratch. A period is known."""
+    d = D if D > 0 else dim
+    n = int(season[SEASON_SEEN])
+    period = int(season[SEASON_PERIOD])
+    ring = find_ring(season, d)
+    for lane in range(WIDTH):
+        s = pointer(q, OWN * WIDTH + lane)
+        ahead = int(s[SEASONAL_AHEAD * WIDTH])
+        count = min(int(s[SEASONAL_PERIODS * WIDTH]), n // period, (SEASON_ROWS - 1) // period)
+        out = pointer(outlook, lane)
+        if ahead > 0:
+            forecast_mean(ring, n, period, count, ahead, out, d)
+        else:
+            value = pointer(q, (FIELDS + d) * WIDTH + lane)
+            is_new = season[SEASON_CHANGED] == n
+            rise = s[RELUCTANT_RISE * WIDTH]
+            fall = s[RELUCTANT_FALL * WIDTH]
+            plan(ring, n, period, count, is_new, value, rise, fall, out, v, d)
+
+
+def forecast_mean(ring, n, period, count, ahead, out, d):
+    """The mean of the next rounds, each the mean of its phase over the last periods."""
+    whole = ahead // period
+    rest = ahead % period
+    last = find_sums(ring, n, d)
+    first = find_sums(ring, n - count * period, d)
+    if D > 0:
+        total = local(AHEAD)  # in registers
+        for i in range(MOMENTS * d):
+            total[i] = whole * (last[i] - first[i])
+        for back in range(1, count + 1):
+            end = find_sums(ring, n - back * period + rest, d)
+            begin = find_sums(ring, n - back * period, d)
+            for i in range(MOMENTS * d):
+                total[i] += end[i] - begin[i]
+        for i in range(MOMENTS * d):
+            out[i * WIDTH] = total[i] / (count * ahead)
+    else:
+        for i in range(MOMENTS * d):
+            out[i * WIDTH] = whole * (last[i] - first[i])
+        for back in range(1, count + 1):
+            end = find_sums(ring, n - back * period + rest, d)
+            begin = find_sums(ring, n - back * period, d)
+            for i in range(MOMENTS * d):
+                out[i * WIDTH] += end[i] - begin[i]
+        for i in range(MOMENTS * d):
+            out[i * WIDTH] /= count * ahead
+
+
+def plan(ring, n, period, count, is_new, value, rise, fall, out, v, d):
+    """The next round with all that follows until the same phase of the next period, or a part of a period later."""
+    part = max(1, period // SEASON_PARTS)
+    left = part - n % part
+    if left == part or is_new:
+        for i in range(d):
+            v[i] = 0.0
+        for ahead in range(left + period, left, -1):
+            foresee(ring, n, period, count, ahead, v, d)
+            limit(v, rise, fall, d)
+        for i in range(d):
+            value[i * WIDTH] = v[i]
+    for i in range(d):
+        v[i] = value[i * WIDTH]
+    for ahead in range(left, 1, -1):
+        foresee(ring, n, period, count, ahead, v, d)
+        limit(v, rise, fall, d)
+    foresee(ring, n, period, count, 1, v, d)
+    for i in range(d):
+        out[i * WIDTH] = v[i]
+
+
+@called
+def foresee(ring, n, period, count, ahead, v, dim):
+    """Add the forecast of a round to ``v``."""
+    d = D if D > 0 else dim
+    t = n + 1 + (ahead - 1) % period
+    share = 1.0 / count
+    if D > 0:
+        total = local(D)  # in registers
+        for i in range(d):
+            total[i] = 0.0
+        for back in range(1, count + 1):
+            end = find_sums(ring, t - back * period, d)
+            begin = find_sums(ring, t - back * period - 1, d)
+            for i in range(d):
+                total[i] += end[i] - begin[i]
+        for i in range(d):
+            v[i] += share * total[i]
+    else:
+        for back in range(1, count + 1):
+            end = find_sums(ring, t - back * period, d)
+            begin = find_sums(ring, t - back * period - 1, d)
+            for i in range(d):
+                v[i] += share * (end[i] - begin[i])
+
+
+def limit(v, rise, fall, d):
+    """Make no point cost more later than leaving it would."""
+    if SET_CODE == BOX:
+        for i in range(d):
+            v[i] = min(max(v[i], -rise), fall)
+    elif SET_CODE == L2_BALL:
+        square = 0.0
+        for i in range(d):
+            square += v[i] * v[i]
+        size = math.sqrt(square)
+        if size > rise:
+            for i in range(d):
+                v[i] *= rise / size
+    else:
+        least = v[0]
+        for i in range(1, d):
+            least = min(least, v[i])
+        for i in range(d):
+            v[i] = min(v[i], (least + rise) + fall)

@@ -1,0 +1,169 @@
+"""Seasons: a period that is given or found while rounds come, and forecasts of the rounds ahead.
+
+What is known of a season is one vector, so that a leader and its kernel can keep it once for all experts that look for the same
+season. The numbers of :mod:`klazy.kernels.codes` say what lies where; :mod:`klazy.kernels.season` is the twin.
+"""
+
+import math
+
+import numpy as np
+
+from klazy.base.checks import Array, refusal
+from klazy.kernels.codes import (
+    SEASON_CHANGED,
+    SEASON_EQUAL,
+    SEASON_ERRORS,
+    SEASON_EVERY,
+    SEASON_GIVEN,
+    SEASON_HEAD,
+    SEASON_KEEPS,
+    SEASON_LAGS,
+    SEASON_MEMORY,
+    SEASON_PERIOD,
+    SEASON_PLACES,
+    SEASON_PROMINENT,
+    SEASON_ROWS,
+    SEASON_SEEN,
+)
+
+
+class Season:
+    """Looks for a period in rows of ``dim`` numbers, and forecasts ``width`` moments of them, the first of which are the rows.
+
+    The vector of what it knows: how many rows it saw, the period (0 if none is known), the round in which that changed, the
+    period that was given (0 if none was); then the mean of the rows, their autocovariances by lag, and the sums of all moments
+    up to each of the last rounds, in a ring.
+    """
+
+    def __init__(self, dim: int, width: int, period: int | None) -> None:
+        self.dim = dim
+        self.width = width
+        self.given = period or 0
+        self.means = slice(SEASON_HEAD, SEASON_HEAD + dim)
+        self.covariances = slice(self.means.stop, self.means.stop + SEASON_PLACES)
+        self.ring = slice(self.covariances.stop, self.covariances.stop + SEASON_ROWS * width)
+        self.size = self.ring.stop
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Season) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.dim, self.width, self.given))
+
+    def init(self) -> Array:
+        """What is known before the first round."""
+        known = np.zeros(self.size)
+        known[SEASON_GIVEN] = self.given
+        return known
+
+    def observe(self, known: Array, seen: Array) -> Array:
+        """What is known after another round with these moments."""
+        known = known.copy()
+        n = int(known[SEASON_SEEN]) + 1
+        known[SEASON_SEEN] = n
+        sums = known[self.ring].reshape(SEASON_ROWS, self.width)
+        sums[n % SEASON_ROWS] = sums[(n - 1) % SEASON_ROWS] + seen
+        if self.given:
+            if n == self.given:
+                known[SEASON_PERIOD] = self.given
+                known[SEASON_CHANGED] = n
+            return known
+        self._correlate(known, sums, n)
+        if n % SEASON_EVERY == 0:
+            found = find_period(known[self.covariances], n, int(known[SEASON_PERIOD]))
+            if found != known[SEASON_PERIOD]:
+                known[SEASON_PERIOD] = found
+                known[SEASON_CHANGED] = n
+        return known
+
+    def _correlate(self, known: Array, sums: Array, n: int) -> None:
+        """Mean and autocovariances, of the last rounds above all; lags that were not there yet count as zero."""
+        pace = 1.0 / min(n, SEASON_MEMORY)
+        row = (sums[n % SEASON_ROWS] - sums[(n - 1) % SEASON_ROWS])[: self.dim]
+        mean = known[self.means]
+        mean += pace * (row - mean)
+        apart = row - mean
+        lags = min(SEASON_LAGS, n - 1)
+        products = sums[(n - np.arange(lags + 2)) % SEASON_ROWS, : self.dim] @ apart
+        covariances = known[self.covariances]
+        covariances *= 1.0 - pace
+        covariances[: lags + 1] += pace * (products[:-1] - products[1:] - apart @ mean)
+
+    def check(self, known: Array, owner: str) -> None:
+        """Refuse what this season could not have left: kernels trust these numbers."""
+        n, period, changed, given = known[:SEASON_HEAD].tolist()
+        longest = self.given or SEASON_LAGS
+        fits = n >= 0 and 0 <= period <= min(longest, n) and 0 <= changed <= n and given == self.given
+        if not fits or any(number % 1 for number in (n, period, changed)):
+            remedy = "go on from a trace or agent of the same learner"
+            raise refusal(
+                owner, "a season that this learner left", "state.season", known[:SEASON_HEAD], remedy
+            )
+
+    def count_periods(self, known: Array, most: int) -> int:
+        """How many of the last periods a forecast can look back on."""
+        period = int(known[SEASON_PERIOD])
+        return min(most, int(known[SEASON_SEEN]) // period, (SEASON_ROWS - 1) // period)
+
+    def forecast(self, known: Array, periods: int, ahead: int) -> Array:
+        """The rows of moments of the next rounds, each the mean of its phase over the last periods, of shape (ahead, width)."""
+        n = int(known[SEASON_SEEN])
+        period = int(known[SEASON_PERIOD])
+        count = self.count_periods(known, periods)
+        sums = known[self.ring].reshape(SEASON_ROWS, self.width)
+        rounds = n + 1 + np.arange(ahead) % period
+        rows = np.zeros((ahead, self.width))
+        for back in range(1, count + 1):
+            at = rounds - back * period
+            rows += sums[at % SEASON_ROWS] - sums[(at - 1) % SEASON_ROWS]
+        return rows / count
+
+    def forecast_mean(self, known: Array, periods: int, ahead: int) -> Array:
+        """The mean of the next rounds."""
+        n = int(known[SEASON_SEEN])
+        period = int(known[SEASON_PERIOD])
+        count = self.count_periods(known, periods)
+        sums = known[self.ring].reshape(SEASON_ROWS, self.width)
+        whole, rest = divmod(ahead, period)
+        total = whole * (sums[n % SEASON_ROWS] - sums[(n - count * period) % SEASON_ROWS])
+        for back in range(1, count + 1):
+            at = n - back * period
+            total += sums[(at + rest) % SEASON_ROWS] - sums[at % SEASON_ROWS]
+        return total / (count * ahead)
+
+
+def find_period(covariances: Array, n: int, current: int) -> int:
+    """The lag at which autocorrelations come back highest, 0 if they do not.
+
+    A lag counts by how far its correlation has risen above the lowest of shorter lags, if it falls by half of that again within
+    half a period more. The rise must be prominent, and several standard errors. The current period stays as long as it rises
+    nearly as far as any; else it is the first lag that does. Of its neighbours the highest is taken.
+    """
+    if covariances[0] <= 0.0:
+        return 0
+    lags = min(SEASON_LAGS, n // 3)
+    r = covariances[: lags + 1] / covariances[0]
+    if n <= SEASON_MEMORY:
+        r *= n / (n - np.arange(lags + 1))  # as many products are missing in the sums
+    rises = np.zeros(lags + 1)
+    lowest = 1.0
+    best = 0.0
+    for lag in range(1, lags):
+        rises[lag] = r[lag] - lowest
+        lowest = min(lowest, r[lag])
+        if lag > 1 and rises[lag] > best:
+            after = r[lag + 1 : min(lag + lag // 2, lags) + 1].min()
+            if r[lag] - after > 0.5 * rises[lag]:
+                best = rises[lag]
+    if best < max(SEASON_PROMINENT, SEASON_ERRORS / math.sqrt(min(n, SEASON_MEMORY))):
+        return 0
+    near = current
+    if not (0 < current < lags and rises[current] >= SEASON_KEEPS * best):
+        near = 2
+        while rises[near] < SEASON_KEEPS * best:
+            near += 1
+    found = near
+    for lag in range(max(2, near - near // 4), min(near + near // 4, lags - 1) + 1):
+        if r[lag] > r[found] + SEASON_EQUAL:
+            found = lag
+    return found

@@ -1,0 +1,240 @@
+"""A learner that moves ahead of what comes again."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, refusal, whole
+from klazy.families import Family, Pinball
+from klazy.kernels.codes import SEASON_CHANGED, SEASON_PARTS, SEASON_PERIOD, SEASON_ROWS, SEASON_SEEN
+from klazy.learners.base import Learner
+from klazy.learners.reluctant import Reluctant, write_vector
+from klazy.learners.season import Season
+from klazy.movement import Movement, SwitchFee
+from klazy.sets import CappedSimplex, ConvexSet, Simplex
+
+
+class SeasonalState(NamedTuple):
+    """Where it stands, what rounds beyond the present part of its plan are worth, and what it knows of the season."""
+
+    t: int
+    x: Array
+    value: Array
+    season: Array
+
+
+class Seasonal(Learner[SeasonalState]):
+    r"""Moves ahead of what comes again, as far as that pays.
+
+    It looks for a period P in the autocorrelations of the rounds so far, unless it is given one. The forecast of a
+    coming round is the mean of its phase over the last M periods, :math:`\hat g_{t+h} = \frac1M \sum_j g_{t+h-jP}`.
+    With a horizon of H rounds it moves as :class:`Reluctant` does, for the mean of the rounds to come,
+
+    .. math:: x_{t+1} = \arg\min_{u \in X}\; \langle \hat g_{t+1} + \dots + \hat g_{t+H}, u \rangle + \lambda\, m(u - x_t).
+
+    Without a horizon it plans a whole period ahead. What a point costs later never counts more than leaving it would cost:
+    backwards from the end of the plan, with :math:`v` the worth of the rounds after h,
+
+    .. math:: v \leftarrow C(\hat g_{t+h} + v), \qquad
+              x_{t+1} = \arg\min_{u \in X}\; \langle \hat g_{t+1} + v, u \rangle + \lambda\, m(u - x_t),
+
+    where C makes a vector one of those with :math:`\langle v, \delta \rangle \le \lambda m(\delta)` for every move:
+    each coordinate is clipped to what rising and falling cost; on simplices none exceeds the least by more than moving there
+    costs; where distance is Euclidean, v is shortened to :math:`\lambda`. For a box with prices by coordinate and for a simplex
+    this is the exact dynamic programme of the forecast, elsewhere a rule. The far end of a plan is made anew four times a
+    period.
+
+    As long as no period is known, it stays where it is.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    movement : Movement
+        What moving costs, with one weight; not a :class:`SwitchFee`.
+    horizon : int or None
+        H >= 1, for how many rounds a new point should serve. None: plan a period ahead, for costs told by gradients.
+    periods : int
+        M >= 1, over how many periods the forecast averages, as far as 1023 rounds reach.
+    period : int, optional
+        P >= 2, at most 1023, if it is known. Default: it is looked for, up to 512 rounds.
+    family : Family, optional
+        Of the costs whose rows it is told, as for :class:`Reluctant`. Default: it is told gradients.
+    start : array_like, optional
+        First decision. Default: the set's point nearest to the origin.
+
+    Examples
+    --------
+    >>> waves = np.sin(2.0 * np.pi * (np.arange(200)[:, None] / 20.0 + np.array([0.0, 0.25, 0.5])))
+    >>> trace = run(Seasonal(Simplex(3), TVMovement(1.0), None, period=20), waves)
+    >>> round(trace.totals.hitting, 2), round(trace.totals.switching, 2)
+    (-138.19, 26.67)
+    """
+
+    movement: Movement
+    horizon: int | None
+    periods: int
+    period: int | None
+    start: Array | None
+    mover: Reluctant  # makes its moves from its forecasts
+
+    # numbers that its rules in kernels share with those of Reluctant: its forecasts need no correction
+    kept = 1.0
+    pace = 1.0
+    n1 = 1.0
+    n2 = 1.0
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        movement: Movement,
+        horizon: int | None = None,
+        periods: int = 8,
+        *,
+        period: int | None = None,
+        family: Family | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        owner = "Seasonal"
+        if isinstance(movement, SwitchFee):
+            remedy = "use Reluctant, or another movement"
+            raise refusal(owner, "a movement that grows with its length", "movement", repr(movement), remedy)
+        if horizon is not None:
+            horizon = whole(horizon, "horizon", owner, "horizon >= 1", "give rounds, or None for a plan")
+        periods = whole(periods, "periods", owner, "periods >= 1", "give a number of periods")
+        if period is not None:
+            period = whole(period, "period", owner, "a period >= 2", "leave it out to look for one")
+            if not 2 <= period < SEASON_ROWS:
+                condition = f"2 <= period < {SEASON_ROWS}"
+                raise refusal(owner, condition, "period", period, "leave it out to look for one")
+        mover = Reluctant(domain, movement, 1.0, horizon or 1.0, family=family, start=start)
+        if horizon is None and mover.is_curved:
+            remedy = "give a horizon in rounds"
+            raise refusal(owner, "linear costs for a plan", "family", repr(family), remedy)
+        self._keep(domain=domain, movement=movement, horizon=horizon, periods=periods, period=period)
+        self._keep(family=family, start=mover.start, mover=mover)
+
+    @cached_property
+    def season(self) -> Season:
+        """What it looks for."""
+        d = self.domain.dim
+        width = d if self.family is None else self.family.width(d)
+        return Season(d, width, self.period)
+
+    @cached_property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        rule = self.mover.rule
+        return None if rule is None else rule.replace("reluctant", "seasonal")
+
+    @property
+    def rise(self) -> float:
+        """What a unit of rising costs, for each round that the new point should serve."""
+        return self.mover.rise
+
+    @property
+    def fall(self) -> float:
+        """What a unit of falling costs, for each round that the new point should serve."""
+        return self.mover.fall
+
+    @property
+    def low(self) -> float:
+        """The lower end of the band in which a stock is left, in standard deviations."""
+        return self.mover.low
+
+    @property
+    def high(self) -> float:
+        """The upper end of that band."""
+        return self.mover.high
+
+    @property
+    def ahead(self) -> int:
+        """The horizon, 0 for a plan."""
+        return self.horizon or 0
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.movement
+
+    def init(self, x: Array | None = None) -> SeasonalState:
+        if x is None:
+            x = self.domain.start if self.start is None else self.start
+        return SeasonalState(1, x, np.zeros(self.domain.dim), self.season.init())
+
+    def step(self, state: SeasonalState, g: Array) -> SeasonalState:
+        season = self.observe(state.season, g)
+        return self.play(state, season)._replace(season=season)
+
+    def observe(self, season: Array, g: Array) -> Array:
+        """What is known of the season after another round."""
+        seen = g if self.family is None else self.family.moments(g)
+        return self.season.observe(season, seen)
+
+    def play(self, state: SeasonalState, season: Array) -> SeasonalState:
+        """The state after a round, given what is known of the season then."""
+        if season[SEASON_PERIOD] == 0.0:
+            return state._replace(t=state.t + 1)
+        value = state.value
+        if self.horizon is None:
+            value, forecast = self._plan(value, season)
+        else:
+            forecast = self.season.forecast_mean(season, self.periods, self.horizon)
+        x = self.mover.move(state.x, forecast, self.mover.price)
+        return state._replace(t=state.t + 1, x=x, value=value)
+
+    def _plan(self, value: Array, season: Array) -> tuple[Array, Array]:
+        """What rounds beyond the present part are worth, and the next round with all that follows."""
+        n = int(season[SEASON_SEEN])
+        period = int(season[SEASON_PERIOD])
+        part = max(1, period // SEASON_PARTS)
+        left = part - n % part  # rounds of the present part
+        if left == part or season[SEASON_CHANGED] == n:
+            value = np.zeros(self.domain.dim)
+            for row in self.season.forecast(season, self.periods, left + period)[: left - 1 : -1]:
+                value = self._limit(row + value)
+        v = value
+        rows = self.season.forecast(season, self.periods, left)
+        for row in rows[:0:-1]:
+            v = self._limit(row + v)
+        return value, rows[0] + v
+
+    def _limit(self, v: Array) -> Array:
+        """C of the definition."""
+        rise, fall = self.mover.prices
+        if isinstance(self.domain, Simplex | CappedSimplex) and not self.movement.grouped:
+            return np.minimum(v, (v + rise).min() + fall)
+        if self.movement.grouped:
+            stretch = self.movement.stretch(self.domain.dim)
+            with np.errstate(divide="ignore"):
+                size = float(np.linalg.norm(np.where(v == 0.0, 0.0, v / stretch)))
+            return v if size <= self.mover.price else v * (self.mover.price / size)
+        return np.clip(v, -rise, fall)
+
+    def describe_memory(self, state: SeasonalState) -> str:
+        period = int(state.season[SEASON_PERIOD])
+        if period == 0:
+            looks = (
+                f"a period of {self.period} rounds has not passed"
+                if self.period
+                else "it has found no season"
+            )
+            return f"It stays where it is, for {looks} yet."
+        count = self.season.count_periods(state.season, self.periods)
+        since = "" if self.period else f", found in round {int(state.season[SEASON_CHANGED])}"
+        forecast = self.season.forecast_mean(state.season, self.periods, self.horizon or 1)
+        if isinstance(self.family, Pinball):
+            mean, spread = self.family.fit_normal(forecast)
+            words = f"a demand of {write_vector(mean)} with a deviation of {write_vector(spread)}"
+        else:
+            words = write_vector(forecast)
+        rounds = "the next round" if self.ahead < 2 else f"the next {self.horizon} rounds"
+        text = f"It knows a season of {period} rounds{since}, and forecasts {words} for {rounds} from the last {count} of them"
+        if self.horizon is None:
+            return f"{text}; it plans a season ahead."
+        return f"{text}; it moves when that pays within {self.horizon} rounds."
+
+    def check_state(self, state: Any, owner: str) -> SeasonalState:
+        super().check_state(state, owner)
+        self.season.check(state.season, owner)
+        return state

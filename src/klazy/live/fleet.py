@@ -1,0 +1,338 @@
+"""Many agents with one learner, played side by side in one compiled call."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, real_array, refusal
+from klazy.kernels import codes
+from klazy.kernels.layout import find_missing_part, layout_of
+from klazy.learners import Learner
+
+if TYPE_CHECKING:  # stores and explanations are imported when they are asked for
+    from klazy.live.explain import Explanation
+    from klazy.live.keptfleet import KeptFleet
+
+MOST = 10_000_000  # agents
+_FIRST_NAMES = 3  # of a fleet's repr
+
+
+class Fleet:
+    """Many agents with one learner: each has a name and a state of its own, and all play in one compiled call.
+
+    Every agent comes out, to the last bit, as an :class:`~klazy.Agent` would that is told the same gradients. Threads may share
+    a fleet: they take turns.
+
+    Parameters
+    ----------
+    learner : Learner
+        What all of them do; every part of it needs a kernel.
+    names : int or sequence of str
+        The agents' names, or how many there are: then they are called ``"0"``, ``"1"`` and so on.
+
+    Raises
+    ------
+    ValueError
+        If the learner has no kernel, or a name is missing or there twice.
+
+    Examples
+    --------
+    >>> fleet = Fleet(GD(L2Ball(5, radius=9), sigma=1.0), ["eu-west", "us-east"])
+    >>> fleet.update([[-1, 0, 0, 0, 0], [-3, 0.5, 0, 0, 0]])
+    array([[ 1. ,  0. ,  0. ,  0. ,  0. ],
+           [ 3. , -0.5,  0. ,  0. ,  0. ]])
+    >>> fleet.update({"us-east": [1, 0, 0, 0, 0]})
+    {'us-east': array([ 2. , -0.5,  0. ,  0. ,  0. ])}
+    >>> fleet["us-east"].t, fleet["eu-west"].t
+    (3, 2)
+    """
+
+    def __init__(self, learner: Learner[Any], names: int | Sequence[str]) -> None:
+        self._serve(check_learner(learner, "Fleet"), check_names(names, "Fleet"), None)
+
+    def _serve(self, learner: Learner[Any], names: tuple[str, ...], kept: "KeptFleet | None") -> Self:
+        self.learner = learner
+        self.names = names
+        self._kept = kept
+        self._lock = RLock()
+        self._layout = layout_of(learner)
+        self._kernel = self._layout.update_kernel()
+        self._places = {name: i for i, name in enumerate(names)}
+        self._all = np.arange(len(names))
+        if kept is None:
+            self._memory = np.tile(self._layout.pack(learner.init()), (len(names), 1))
+        return self
+
+    @property
+    def _rows(self) -> Array:
+        """The agents' numbers, a row each."""
+        return self._memory if self._kept is None else self._kept.memory
+
+    @property
+    def x(self) -> Array:
+        """The points to play now, a row for each agent, a copy."""
+        with self._lock:
+            return self._rows[:, self._layout.x].copy()
+
+    @property
+    def t(self) -> np.ndarray:
+        """The round that each agent is about to play; 1 at the start."""
+        with self._lock:
+            return self._rows[:, codes.T].astype(np.int64)
+
+    @overload
+    def update(
+        self, g: Mapping[str, ArrayLike], *, id: str | int | None = None, retry: bool = False
+    ) -> dict[str, Array]: ...
+
+    @overload
+    def update(self, g: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Array: ...
+
+    def update(self, g: Any, *, id: str | int | None = None, retry: bool = False) -> Any:
+        """End a round of all agents, or of some. Refused input changes nothing, of no agent.
+
+        Parameters
+        ----------
+        g : array_like or mapping
+            A gradient for each agent, of shape (n, d), in the order of ``names``; or those of some agents by name.
+        id : str or int, optional
+            For a fleet in a store: if a call of this id was taken before, nothing changes, and it is answered by the decisions
+            made then.
+        retry : bool, optional
+            If another process has ended a round of one of them, apply ``g`` to the rounds that are under way now.
+
+        Returns
+        -------
+        ndarray or dict
+            The next points: of all agents, or of those that were named.
+
+        Raises
+        ------
+        ValueError
+            If a gradient does not fit, a name is not there, or the store cannot take the rounds.
+        Overtaken
+            If another process has ended a round of one of them, without ``retry``. The fleet has taken over what happened.
+        """
+        if isinstance(g, Mapping):
+            which = np.array([self._find(name) for name in g], dtype=np.int64)
+            if len(which) == 0:
+                return {}
+            given = self._check(list(g.values()), len(g))
+            return dict(zip(g, self._play(given, which, id, retry), strict=True))
+        return self._play(self._check(g, len(self.names)), self._all, id, retry)
+
+    def _check(self, g: Any, count: int) -> Array:
+        given = real_array(
+            g, "g", "Fleet.update", limit=math.inf
+        )  # the kernel searches for numbers that do not fit
+        shape = (count, self.learner.domain.dim)
+        if given.shape != shape:
+            remedy = "give a row for each agent, or a dict by name"
+            raise refusal("Fleet.update", f"gradients of shape {shape}", "g.shape", given.shape, remedy)
+        return given
+
+    def _find(self, name: Any) -> int:
+        place = self._places.get(name)
+        if place is None:
+            remedy = "fleet.names has those that are there"
+            raise refusal("Fleet", "the name of one of its agents", "name", repr(name), remedy)
+        return place
+
+    def _play(self, g: Array, which: np.ndarray, id: str | int | None, retry: bool) -> Array:
+        from klazy.kernels.fleet import play_fleet
+
+        with self._lock:
+            if self._kept is not None:
+                return self._kept.play(g, which, id, retry)
+            if id is not None:
+                remedy = 'open the fleet with Fleet.open("decisions.db", learner, names)'
+                raise refusal("Fleet.update", "a store for ids", "id", repr(id), remedy)
+            x = play_fleet(self._kernel, self._memory, g, which, self._layout.x)
+        return real_array(g, "g", "Fleet.update") if x is None else x  # the former says what does not fit
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        learner: Learner[Any] | None = None,
+        names: int | Sequence[str] | None = None,
+        *,
+        sync: str = "always",
+        shared: bool = True,
+    ) -> Self:
+        """Open agents of a store as a fleet, and make those that are not there. A call of :meth:`update` is one transaction.
+
+        Each of them is an agent of the store like any other: :meth:`Agent.open` opens it by its name, and ``klazy history``
+        tells its rounds. A fleet keeps all history; :meth:`Agent.open` with ``keep`` removes that of one agent.
+
+        Parameters
+        ----------
+        path : str or Path
+            An SQLite file, or the URL of a PostgreSQL database.
+        learner : Learner, optional
+            For new agents. Where there are some, it may be left out, and must not differ.
+        names : int or sequence of str, optional
+            Which agents. Default: all of the store that have this learner, and neither guards nor the engine ``"step"``.
+        sync : str, optional
+            As for :meth:`Agent.open`.
+        shared : bool, optional
+            As for :meth:`Agent.open`.
+
+        Returns
+        -------
+        Fleet
+            Close it, or use it in a ``with`` block.
+
+        Raises
+        ------
+        ValueError
+            If an agent has guards, another learner, or the engine ``"step"``.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> file = os.path.join(tempfile.mkdtemp(), "decisions.db")
+        >>> with Fleet.open(file, GD(L2Ball(5), sigma=2.0), ["eu-west", "us-east"]) as fleet:
+        ...     x = fleet.update(np.ones((2, 5)), id="monday")
+        >>> with Agent.open(file, name="us-east") as agent:
+        ...     agent.t, bool((agent.x == x[1]).all())
+        (2, True)
+        """
+        from klazy.live.keptfleet import open_fleet
+
+        wanted = None if names is None else check_names(names, "Fleet.open")
+        if learner is not None:
+            check_learner(learner, "Fleet.open")
+        kept = open_fleet(path, learner, wanted, sync, shared)
+        return cls.__new__(cls)._serve(kept.learner, kept.names, kept)
+
+    def refresh(self) -> Array:
+        """Take over the rounds that other processes have ended.
+
+        Returns
+        -------
+        ndarray
+            The points to play now.
+        """
+        with self._lock:
+            if self._kept is None:
+                remedy = 'open the fleet with Fleet.open("decisions.db", learner, names)'
+                raise refusal("Fleet", "a store for refresh", "path", None, remedy)
+            self._kept.reload()
+            return self.x
+
+    def close(self) -> None:
+        """Let go of the store, with a snapshot of every agent; the fleet takes no more rounds."""
+        with self._lock:
+            if self._kept is not None:
+                self._kept.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __getitem__(self, name: str) -> "Member":
+        """One of its agents, by name: ``x``, ``t``, ``state``, ``explain()`` and ``update(g)``."""
+        return Member(self, name, self._find(name))
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        if self._kept is not None:
+            remedy = "open it where it is needed"
+            raise refusal("Fleet", "to live in memory to be copied", "path", self._kept.store.path, remedy)
+        with self._lock:
+            return self.learner, self.names, self._memory.copy()
+
+    def __setstate__(self, saved: tuple[Any, ...]) -> None:
+        learner, names, memory = saved
+        self._serve(learner, names, None)
+        self._memory = memory
+
+    def __repr__(self) -> str:
+        named = ", ".join(repr(name) for name in self.names[:_FIRST_NAMES])
+        more = ", ..." if len(self.names) > _FIRST_NAMES else ""
+        return f"Fleet({self.learner!r}, {len(self.names)} agents: {named}{more})"
+
+
+class Member:
+    """One agent of a fleet, as it is whenever it is asked."""
+
+    def __init__(self, fleet: Fleet, name: str, place: int) -> None:
+        self._fleet = fleet
+        self._place = place
+        self.name = name
+
+    @property
+    def x(self) -> Array:
+        """The point to play now, a copy."""
+        with self._fleet._lock:
+            return self._fleet._rows[self._place, self._fleet._layout.x].copy()
+
+    @property
+    def t(self) -> int:
+        """The round about to be played."""
+        with self._fleet._lock:
+            return int(self._fleet._rows[self._place, codes.T])
+
+    @property
+    def state(self) -> Any:
+        """The learner's state, which ``learner.step`` would take."""
+        with self._fleet._lock:
+            return self._fleet._layout.unpack(self._fleet._rows[self._place].copy())
+
+    def update(self, g: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Array:
+        """End its round, as :meth:`Fleet.update` does."""
+        return self._fleet.update({self.name: g}, id=id, retry=retry)[self.name]
+
+    def explain(self) -> "Explanation":
+        """Why it plays ``x``, as :meth:`Agent.explain` does."""
+        from klazy.live.explain import explain
+
+        return explain(self._fleet.learner, self.state, None, None)
+
+    def __repr__(self) -> str:
+        return f"Member({self.name!r}, t={self.t})"
+
+
+def check_learner(learner: Any, owner: str) -> Learner[Any]:
+    """A learner that has a kernel."""
+    if not isinstance(learner, Learner):
+        raise refusal(owner, "a learner", "learner", repr(learner), "write Fleet(GD(L2Ball(5), 1.0), 1000)")
+    missing = find_missing_part(learner)
+    if missing is not None:
+        remedy = "play each as an Agent, which runs through step"
+        raise refusal(owner, "a kernel for every part", "learner", f"one with {missing}", remedy)
+    return learner
+
+
+def check_names(names: Any, owner: str) -> tuple[str, ...]:
+    """The names of a fleet's agents, all different."""
+    from klazy.live.opening import check_name
+
+    if isinstance(names, int | np.integer) and not isinstance(names, bool) and 1 <= names <= MOST:
+        return tuple(str(i) for i in range(names))
+    if not isinstance(names, list | tuple) or len(names) == 0:
+        remedy = f"give a list of names, or how many agents there are, up to {MOST:,}"
+        raise refusal(owner, "names of agents", "names", f"a {type(names).__name__}", remedy)
+    for name in names:
+        check_name(name)
+    if len(set(names)) < len(names):
+        ((twice, _),) = Counter(names).most_common(1)
+        raise refusal(owner, "names that differ", "names", repr(twice), "it is there twice")
+    return tuple(names)

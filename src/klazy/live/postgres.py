@@ -1,0 +1,509 @@
+"""A store's database as a schema of a PostgreSQL database.
+
+A record is one call of a function in the database, which locks the agent's row, looks whether the record follows the last one,
+and inserts it. A lost connection is made again: whatever was under way is repeated, and a record that turns out to be there
+already, to the last bit and the moment of its making, is the one that was sent.
+"""
+
+import getpass
+import io
+import os
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import RLock
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from klazy.base.checks import refusal
+from klazy.base.install import make_missing
+from klazy.live import database
+from klazy.live.database import Database, Result, StoreFailed, TakenError, Values, fail
+from klazy.live.records import Row
+from klazy.live.schema import POSTGRES_STATEMENTS, SCHEMA, VERSION
+
+try:
+    from pg8000.exceptions import DatabaseError, InterfaceError
+    from pg8000.native import Connection, PreparedStatement
+except ImportError as missing:
+    raise make_missing("A postgresql:// store", "pg8000", "postgres") from missing
+
+SYNCS = {"always": "on", "batch": "off"}  # by PostgreSQL's name, synchronous_commit
+ANSWER = 300.0  # seconds for which one waits for the answer to a statement
+PAUSE = 0.05  # seconds between attempts to connect again
+_COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
+_PLACES = ", ".join("?" * len(Row._fields))
+_APPEND = f"SELECT append_record({_PLACES}, ?)"
+_DOUBT = "; whether the round was taken is not known, so repeat it with the same id"
+_LOST = (InterfaceError, OSError, struct.error)  # what pg8000 raises when nobody answers
+# By SQLSTATE: the server stops, crashes, starts, or has no room for one more connection.
+_GONE = ("57P01", "57P02", "57P03", "53300", "08000", "08003", "08006")
+_TAKEN = ("23505",)  # unique_violation
+_WAITED = ("55P03", "40P01")  # lock_not_available, deadlock_detected
+_UNTRUSTED = ("3D000", "28000", "28P01")  # no such database, no such user, wrong password
+
+
+class _LostError(Exception):
+    """The connection is gone, and with it the answer."""
+
+
+class PostgresDatabase(Database):
+    """The schema ``klazy`` of a PostgreSQL database, which is made unless it is ``read_only`` or must be there."""
+
+    def __init__(self, url: str, sync: str, read_only: bool, shared: bool, new: bool, owner: str) -> None:
+        super().__init__(owner, read_only)
+        self._options, self._place, self.path = _read_url(url, owner)
+        self._sync = SYNCS[sync]
+        self._lock = RLock()
+        self._prepared: dict[str, PreparedStatement] = {}
+        self._connection: Connection | None = None
+        self._within = False  # whether a transaction is under way, which ends with its connection
+        if not shared:
+            remedy = "leave shared=False out: a server takes nobody's turn away"
+            raise refusal(owner, "a file for itself alone", "path", self.path, remedy)
+        try:
+            self._repeat(lambda: self._check_tables(new and not read_only))
+        except BaseException:
+            self._drop()
+            raise
+
+    # The connection
+
+    def _connect(self) -> Connection:
+        connection = self._connection
+        if connection is None:
+            try:
+                connection = Connection(
+                    **self._options, sock=_dial(**self._place), timeout=ANSWER, application_name="klazy"
+                )
+            except DatabaseError as failed:
+                if _code_of(failed) in _GONE:
+                    raise _LostError(_message_of(failed)) from None
+                raise self._explain(failed) from None
+            except _LOST as failed:
+                raise _LostError(str(failed)) from None  # the cause may show the options
+            self._connection = connection
+            self._prepared = {}
+            try:
+                for name, value in self._list_settings():
+                    self._run(f"SET {name} = {value}")
+            except DatabaseError:
+                self._drop()
+                raise
+        return connection
+
+    def _list_settings(self) -> Iterator[tuple[str, str]]:
+        yield "search_path", SCHEMA
+        yield "synchronous_commit", self._sync
+        yield (
+            "default_transaction_isolation",
+            "'read committed'",
+        )  # append_record must see what others committed
+        yield "lock_timeout", f"'{round(1e3 * database.PATIENCE)}ms'"
+        yield "client_min_messages", "warning"
+        if self.read_only:
+            yield "default_transaction_read_only", "on"
+
+    def _drop(self) -> None:
+        """Let go of a connection, whatever state it is in."""
+        connection = self._connection
+        self._connection = None
+        self._prepared = {}
+        if connection is not None:
+            with suppress(InterfaceError, OSError, AttributeError):
+                connection.close()
+
+    def _run(self, sql: str, values: Values = (), stream: Any = None) -> list[Any]:
+        """One statement on the present connection; without values it is sent as it is."""
+        connection = self._connection
+        if connection is None:
+            raise _LostError("the connection is gone")
+        try:
+            if stream is not None:
+                return connection.run(sql, stream=stream) or []
+            if not values:
+                return connection.run(sql) or []
+            statement = self._prepared.get(sql)
+            if statement is None:
+                statement = self._prepared[sql] = connection.prepare(_number_places(sql))
+            return statement.run(**{f"p{i}": value for i, value in enumerate(values)}) or []
+        except DatabaseError as failed:
+            if _code_of(failed) in _GONE:
+                self._drop()
+                raise _LostError(_message_of(failed)) from failed
+            raise
+        except _LOST as failed:
+            self._drop()
+            raise _LostError(str(failed)) from failed
+        except BaseException:  # an interrupt amid an answer: the rest of it would be taken for the next one
+            self._drop()
+            raise
+
+    def _repeat(self, work: Callable[[], Result], doubt: str = "") -> Result:
+        """Do it; after a lost connection again, as long as patience lasts. ``doubt`` is what is not known after that."""
+        until = time.monotonic() + database.PATIENCE
+        while True:
+            try:
+                self._connect()
+                return work()
+            except _LostError as lost:
+                if time.monotonic() > until:
+                    remedy = f"it has not answered for {database.PATIENCE:g} seconds ({lost}){doubt}"
+                    raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
+            except DatabaseError as failed:
+                if _code_of(failed) in _TAKEN:
+                    raise TakenError from None
+                raise self._explain(failed) from failed
+            time.sleep(PAUSE)
+
+    def _explain(self, failed: DatabaseError) -> StoreFailed:
+        """What PostgreSQL complains about, in one sentence."""
+        code = _code_of(failed)
+        message = _message_of(failed)
+        if code in _WAITED:
+            remedy = f"another process has had the agent for {database.PATIENCE:g} seconds"
+            return fail(self.owner, "its turn", "path", self.path, remedy)
+        if code in _UNTRUSTED:
+            remedy = f"{message}; check the URL, and PGPASSWORD"
+            return fail(self.owner, "a database that lets it in", "path", self.path, remedy)
+        return fail(self.owner, "a database that it can read and write", "path", self.path, message)
+
+    # Tables
+
+    def _check_tables(self, may_make: bool) -> None:
+        sql = "SELECT count(*) FROM pg_namespace WHERE nspname = ?"
+        if may_make and not self._run(sql, [SCHEMA])[0][0]:
+            self._run("BEGIN")
+            try:
+                self._run("SELECT pg_advisory_xact_lock(?)", [0x6B6C617A])  # one process makes them
+                if not self._run(sql, [SCHEMA])[0][0]:
+                    for statement in POSTGRES_STATEMENTS:
+                        self._run(statement)
+            except BaseException:
+                self._undo()
+                raise
+            self._run("COMMIT")
+        found = self._run("SELECT table_name FROM information_schema.tables WHERE table_schema = ?", [SCHEMA])
+        names = {name for (name,) in found}
+        if not names:
+            raise refusal(self.owner, "a database that is there", "path", self.path, "it has no agents yet")
+        if not {"about", "agents", "records", "snapshots"} <= names:
+            raise self.damage("the tables that klazy made")
+        versions = [version for (version,) in self._run("SELECT version FROM about")]
+        if len(versions) != 1:
+            raise self.damage("the tables that klazy made")
+        if versions[0] > VERSION:
+            remedy = "install a newer klazy"
+            raise refusal(self.owner, f"tables of version {VERSION}", "version", versions[0], remedy)
+
+    # Statements
+
+    def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        self.require_reader()
+        with self._lock:
+            if self._within:
+                return [tuple(row) for row in self._run(sql, values)]
+            return [tuple(row) for row in self._repeat(lambda: self._run(sql, values))]
+
+    def transact(self, work: Callable[[], Result]) -> Result:
+        self.require_writer()
+        if self._within:
+            return self._transact_within(work)
+
+        def attempt() -> Result:
+            self._run("BEGIN")
+            self._within = True
+            try:
+                done = work()
+                self._within = False
+                self._run("COMMIT")
+            except BaseException:
+                self._within = False
+                self._undo()
+                raise
+            return done
+
+        with self._lock:
+            return self._repeat(attempt)
+
+    def _transact_within(self, work: Callable[[], Result]) -> Result:
+        """A part of a transaction, undone alone if it fails; a lost connection ends all of it."""
+        try:
+            with self._begin_within():
+                return work()
+        except DatabaseError as failed:
+            if _code_of(failed) in _TAKEN:
+                raise TakenError from None
+            raise self._explain(failed) from failed
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        self.require_writer()
+        with self._lock:
+            try:
+                with self._begin_within() if self._within else self._begin():
+                    yield
+            except _LostError as lost:
+                remedy = (
+                    f"the connection was lost ({lost}); whether this was taken is not known, so repeat it"
+                )
+                raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
+            except DatabaseError as failed:
+                raise self._explain(failed) from failed
+
+    @contextmanager
+    def _begin(self) -> Iterator[None]:
+        self.ask("SELECT 1")  # connects again if need be
+        self._run("BEGIN")
+        self._within = True
+        try:
+            yield
+            self._within = False
+            self._run("COMMIT")
+        except BaseException:
+            self._within = False
+            self._undo()
+            raise
+
+    @contextmanager
+    def _begin_within(self) -> Iterator[None]:
+        self._run("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            if self._connection is not None:
+                self._run("ROLLBACK TO part")
+            raise
+        self._run("RELEASE part")
+
+    def has_changed(self) -> bool:
+        return True
+
+    def _undo(self) -> None:
+        """Leave a transaction that failed; a connection that cannot is dropped, which does the same."""
+        try:
+            if self._connection is not None:
+                self._run("ROLLBACK")
+        except (_LostError, DatabaseError):
+            self._drop()
+
+    def write(self, sql: str, *values: Any) -> None:
+        self._run(sql, values)
+
+    def insert(self, table: str, rows: Sequence[Values]) -> None:
+        if rows:
+            self._run(f"COPY {table} FROM STDIN", stream=_spell_rows(rows))
+
+    def lock_agents(self, agents: Sequence[int]) -> None:
+        sql = "SELECT count(*) FROM (SELECT 1 FROM agents WHERE id = ANY(?::bigint[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
+        self._run(sql, [list(agents)])
+
+    def number_agents(self, names: Sequence[str]) -> int:
+        sql = "UPDATE about SET agents = agents + ? RETURNING agents"  # others wait here until this one ends
+        ((given,),) = self._run(sql, [len(names)])
+        before = given - len(names)
+        ((count,),) = self._run("SELECT count(*) FROM agents")
+        if count != before:
+            raise self.damage(f"all of its {before} agents ({count} are left)")
+        return before + 1
+
+    def put_snapshots(self, rows: Sequence[Values]) -> None:
+        self._run("DELETE FROM snapshots WHERE key = ANY(?::bigint[])", [[row[0] for row in rows]])
+        self.insert("snapshots", rows)
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        with self._lock:
+            self.ask("SELECT 1")  # connects again if need be
+            self._run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            self._within = True
+            try:
+                yield
+            except _LostError as lost:
+                remedy = f"the connection was lost ({lost}); try again"
+                raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
+            except DatabaseError as failed:
+                raise self._explain(failed) from failed
+            finally:
+                self._within = False
+                self._undo()
+
+    # Records
+
+    def append(self, row: Values, last: int | None) -> None:
+        if self.idle:
+            self.require_writer()
+        sent = False
+
+        def insert() -> None:
+            nonlocal sent
+            repeated = sent
+            sent = True
+            ((taken,),) = self._run(_APPEND, [*row, last])
+            if not taken and not (repeated and self._is_there(row)):
+                raise TakenError
+
+        with self._lock:
+            self._repeat(insert, _DOUBT)
+
+    def _is_there(self, row: Values) -> bool:
+        """Whether this very record was committed before its answer was lost."""
+        found = self._run(f"SELECT {_COLUMNS} FROM records WHERE key = ?", [row[0]])
+        return [tuple(each) for each in found] == [tuple(row)]
+
+    def append_plain(self, row: Values) -> None:
+        key, t, at, numbers, decision, hitting, switching, checksum, last = row
+        whole = (key, 0, t, at, None, None, numbers, decision, hitting, switching, None, None, checksum)
+        self.append(whole, last)
+
+    def append_many(self, rows: Sequence[Values], lasts: Sequence[int | None]) -> None:
+        self.require_writer()
+        sent = False
+        agents = [row[0] >> 40 for row in rows]
+
+        def insert_all() -> None:
+            self.lock_agents(agents)
+            if not self.follow([row[0] for row in rows], lasts):
+                raise TakenError
+            self.insert("records", rows)
+
+        if self._within:
+            self._transact_within(insert_all)
+            return
+
+        def insert() -> None:
+            nonlocal sent
+            repeated = sent
+            sent = True
+            if repeated and self._is_there(rows[0]):  # and all others, for they were one transaction
+                return
+            self._run("BEGIN")
+            try:
+                insert_all()
+                self._run("COMMIT")
+            except BaseException:
+                self._undo()
+                raise
+
+        with self._lock:
+            self._repeat(insert, _DOUBT)
+
+    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
+        first = [key for key, last in zip(keys, lasts, strict=True) if last is None]
+        later = [(key - 1, last) for key, last in zip(keys, lasts, strict=True) if last is not None]
+        ((count,),) = self._run("SELECT count(*) FROM snapshots WHERE key = ANY(?::bigint[])", [first])
+        sql = """SELECT count(*) FROM unnest(?::bigint[], ?::bigint[]) AS seen(key, checksum)
+        JOIN records ON records.key = seen.key AND records.checksum = seen.checksum"""
+        ((more,),) = self._run(sql, [[key for key, _ in later], [last for _, last in later]])
+        return count + more == len(keys)
+
+    # The whole
+
+    def find_faults(self) -> list[str]:
+        ((given,),) = self.ask("SELECT agents FROM about")
+        ((count,),) = self.ask("SELECT count(*) FROM agents")
+        return [] if given == count else [f"of {given} agents {count} are left"]
+
+    def back_up(self, target: Path) -> bool:
+        return False
+
+    def close(self) -> None:
+        if not self.closed and not self.inherited:
+            self.closed = True
+            self.idle = True
+            self._drop()
+
+
+def _code_of(failed: DatabaseError) -> str:
+    about = failed.args[0] if failed.args else None
+    return about.get("C", "") if isinstance(about, dict) else ""
+
+
+def _message_of(failed: DatabaseError) -> str:
+    about = failed.args[0] if failed.args else None
+    return str(about.get("M", "")) if isinstance(about, dict) else str(failed)
+
+
+def _number_places(sql: str) -> str:
+    """The statement with ``:p0``, ``:p1`` and so on in the place of question marks."""
+    first, *rest = sql.split("?")
+    return first + "".join(f":p{i}{part}" for i, part in enumerate(rest))
+
+
+def _spell_rows(rows: Sequence[Values]) -> io.BytesIO:
+    """Rows in the text format of COPY."""
+    lines = ["\t".join([_spell(value) for value in row]) for row in rows]
+    return io.BytesIO(("\n".join(lines) + "\n").encode())
+
+
+def _spell(value: Any) -> str:
+    if value is None:
+        return "\\N"
+    if isinstance(value, bytes):
+        return f"\\\\x{value.hex()}"
+    if isinstance(value, str):
+        for letter, escape in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
+            value = value.replace(letter, escape)
+        return value
+    return repr(value)
+
+
+def _dial(host: str, port: int) -> socket.socket:
+    """A socket to the server, by a name or in a folder of this machine; an answer may take longer than to get through."""
+    if host.startswith("/"):
+        line = socket.socket(socket.AF_UNIX)
+        line.settimeout(database.PATIENCE)
+        try:
+            line.connect(f"{host}/.s.PGSQL.{port}")
+        except BaseException:
+            line.close()
+            raise
+    else:
+        line = socket.create_connection((host, port), database.PATIENCE)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    line.settimeout(ANSWER)
+    return line
+
+
+def _read_url(url: str, owner: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """The options of a connection, where it goes, and the URL as it may be shown: without password and options."""
+    remedy = "write postgresql://user@host:5432/database, with %-escapes for other letters in a password"
+    try:
+        parts = urlsplit(url)
+        given = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        port = parts.port or int(given.pop("port", 5432))
+        user = unquote(parts.username or given.pop("user", "")) or getpass.getuser()
+        password = unquote(parts.password or given.pop("password", "")) or os.environ.get("PGPASSWORD")
+    except ValueError:  # its message may show a part of the password
+        raise refusal(owner, "the URL of a database", "path", "postgresql://...", remedy) from None
+    name = unquote(parts.path.strip("/")) or user
+    host = parts.hostname or given.pop("host", "localhost")
+    tls = _choose_ssl(given, owner)
+    if host.startswith("/"):
+        tls = False
+    options: dict[str, Any] = {"user": user, "password": password, "database": name, "ssl_context": tls}
+    place = {"host": host, "port": port}
+    if given:
+        known = "host, port, user, password, sslmode and sslrootcert are known"
+        raise refusal(owner, "options that it knows", "option", sorted(given)[0], known)
+    return options | {"host": host}, place, f"postgresql://{user}@{host}:{port}/{name}"
+
+
+def _choose_ssl(given: dict[str, str], owner: str) -> Any:
+    """The TLS of a connection: by default if the server has it; sslmode and sslrootcert are as those of libpq."""
+    mode = given.pop("sslmode", "prefer")
+    certificate = given.pop("sslrootcert", None)
+    if mode == "disable":
+        return False
+    if mode == "prefer":
+        return None
+    if mode == "require":
+        return True
+    if mode == "verify-full":
+        return ssl.create_default_context(cafile=certificate)
+    remedy = "use disable, prefer, require or verify-full"
+    raise refusal(owner, "an sslmode that it knows", "sslmode", mode, remedy)

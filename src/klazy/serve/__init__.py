@@ -1,0 +1,1 @@
+"""Decisions over HTTP: the service (`klazy serve`), and the client that talks to it."""

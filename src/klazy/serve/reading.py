@@ -1,0 +1,179 @@
+"""What is read of agents without playing: lists, histories, and how they did beside what would have been best."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
+from klazy.families import LogWealth, Pinball, Quadratic
+from klazy.hindsight import best_fixed, offline_optimum
+from klazy.hindsight.optimum import GapNotReached
+from klazy.learners import Learner
+from klazy.live.history import describe_round
+from klazy.live.overview import summarize
+from klazy.live.records import DELETE, FREEZE, GUARDS, HINTED, RESTORE, RESUME, ROUND, Row
+from klazy.live.rows import Terms
+from klazy.live.store import Listed, Store
+from klazy.serve.problems import Problem, refuse_unknown
+
+_CLOSED = (LinearCosts, QuadraticCosts)  # of which the best fixed point is found at once
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Result = TypeVar("Result")
+CHANGES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
+
+
+class Reader:
+    """A second way into the store, for what may take longer than a round; one reads at a time."""
+
+    def __init__(self, open_store: Callable[[], Store]) -> None:
+        self._store = open_store()
+        self._lock = Lock()
+        self._busy = Lock()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        with self._lock:
+            self._store.close()
+
+    def read(self, ask: Callable[[Store], Result]) -> Result:
+        """What ``ask`` finds in the store."""
+        with self._lock:
+            return ask(self._store)
+
+    def find(self, name: str) -> Listed:
+        """The agent of this name."""
+        found = self.read(lambda store: store.find_agent(name))
+        if found is None:
+            raise refuse_unknown(name)
+        return found
+
+    def summarize(self, name: str) -> dict[str, Any]:
+        """An agent in a few plain values."""
+        agent = self.find(name)
+        return self.read(lambda store: summarize(store, agent))
+
+    def read_terms(self, agent: Listed) -> Terms:
+        """What the agent's rounds cost, and how they are named."""
+        about = json.loads(agent.configuration)
+        return Terms.rebuild(Learner.from_dict(about["learner"]), about)
+
+    def list_names(self) -> list[str]:
+        """All agents by name."""
+        return sorted(agent.name for agent in self.read(lambda store: store.list_agents()))
+
+    def read_rounds(self, name: str, last: int, before: int | None = None) -> list[Row]:
+        """The last rounds before round ``before``, the oldest first; freezes and other changes are left out."""
+        agent = self.find(name)
+
+        def collect(store: Store) -> list[Row]:
+            found = store.find_last_record(agent.id)
+            first = store.find_first_record(agent.id)
+            if found is None or first is None:
+                return []
+            rounds: list[Row] = []
+            end = found[0] + 1
+            while end > first and len(rounds) < last:
+                start = max(first, end - max(last, 100))
+                part = []
+                for row in store.read_records(agent.id, start):
+                    if row.key & ((1 << 40) - 1) >= end:
+                        break
+                    if row.kind in (ROUND, HINTED) and (before is None or row.t < before):
+                        part.append(row)
+                rounds = part + rounds
+                end = start
+            return rounds[-last:]
+
+        return self.read(collect)
+
+    def read_changes(self, name: str, last: int) -> list[dict[str, Any]]:
+        """The latest changes that were no rounds, the latest first."""
+        agent = self.find(name)
+        rows = self.read(lambda store: store.find_changes(agent.id, last))
+        return [
+            {
+                "t": row.t,
+                "time": spell_time(row.at),
+                "change": CHANGES.get(row.kind, ""),
+                "note": row.note or "",
+            }
+            for row in rows
+        ]
+
+    def compare(self, name: str, last: int, with_optimum: bool) -> dict[str, Any]:
+        """What the last rounds cost beside the best fixed point of each moment, and beside the certified optimum on request."""
+        agent = self.find(name)
+        rounds = self.read_rounds(name, last)
+        if with_optimum and not self._busy.acquire(blocking=False):
+            said = "The service works out one optimum at a time, got another one under way; try again in a moment."
+            raise Problem(503, said, headers={"Retry-After": "2"})
+        try:
+            return _compare(json.loads(agent.configuration), rounds, with_optimum)
+        finally:
+            if with_optimum:
+                self._busy.release()
+
+
+def _compare(configuration: dict[str, Any], rounds: list[Row], with_optimum: bool) -> dict[str, Any]:
+    cost = np.cumsum([row.hitting + row.switching for row in rounds])
+    found: dict[str, Any] = {
+        "t": [row.t for row in rounds],
+        "cost": cost.tolist(),
+        "fixed": None,
+        "optimum": None,
+    }
+    if not rounds:
+        return found
+    learner: Any = Learner.from_dict(configuration["learner"])
+    terms = Terms.rebuild(learner, configuration)
+    costs = _gather_costs(terms, rounds, learner.domain.dim)
+    try:
+        if with_optimum or isinstance(costs, _CLOSED):
+            best = best_fixed(costs, learner.domain, gap=1e-3)
+            paid = np.cumsum(costs.values(np.tile(best.x, (len(rounds), 1))))
+            found["fixed"] = {"x": best.x.tolist(), "cost": paid.tolist()}
+        if with_optimum:
+            movement = terms.movement or learner.own_movement
+            optimum = offline_optimum(costs, learner.domain, movement, gap=1e-3)
+            found["optimum"] = {
+                "cost": optimum.cost,
+                "lower_bound": optimum.lower_bound,
+                "gap": optimum.gap,
+            }
+    except GapNotReached as failed:
+        raise Problem(503, str(failed)) from None
+    return found
+
+
+def _gather_costs(terms: Terms, rounds: list[Row], dim: int) -> Costs:
+    """What the rounds would have cost elsewhere: by their rows, or else by their gradients."""
+    if terms.costs is None or any(row.row is None for row in rounds):
+        return LinearCosts(np.array([np.frombuffer(row.numbers, "<f8")[:dim] for row in rounds]))
+    told = np.array([terms.parse(row.row or "") for row in rounds])
+    family = terms.costs
+    if isinstance(family, Quadratic):
+        return QuadraticCosts(told, family.weight)
+    if isinstance(family, Pinball):
+        return PinballCosts(told, family.short, family.excess)
+    if isinstance(family, LogWealth):
+        return LogWealthCosts(told)
+    return LinearCosts(told)
+
+
+def describe(row: Row) -> dict[str, Any]:
+    """A round as JSON values."""
+    about = describe_round(row)
+    about["time"] = None if row.at is None else spell_time(row.at)
+    about["row"] = None if row.row is None else json.loads(row.row)
+    return about
+
+
+def spell_time(at: float | None) -> str | None:
+    """Seconds since 1970 as a time, to the microsecond."""
+    if at is None:
+        return None
+    return (EPOCH + timedelta(microseconds=round(at * 1e6))).isoformat(timespec="microseconds")

@@ -1,0 +1,201 @@
+"""Figures of a replay: costs over time, by period and over prices, each contender in its own colour with its name beside it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from klazy.base.checks import Array
+from klazy.show.style import GREY, HEIGHT, WIDE, Looks, choose_rounds, draw_frame, make_sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LETTER = 8.5  # points that a line of labels takes up
+BARS = 40  # periods at most
+TICKS = 8  # names of periods on the axis
+
+
+def draw_cumulative(
+    x: NDArray[Any], curves: dict[str, Array], looks: Looks, xlabel: str, ylabel: str
+) -> "Figure":
+    """Running sums over time, each with its name at its right end.
+
+    Parameters
+    ----------
+    x : ndarray
+        Rounds or dates.
+    curves : dict of str to ndarray
+        A value for each of them, by name.
+    looks : dict
+        The colour of each name.
+    xlabel, ylabel : str
+        What the axes show.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+    """
+    figure = make_sheet(2.0 * HEIGHT, WIDE)
+    ax = figure.subplots()
+    shown = choose_rounds(len(x)) - 1
+    for name, curve in curves.items():
+        ax.plot(x[shown], curve[shown], color=looks[name]["color"], linewidth=1.2)
+    ax.axhline(0.0, color=GREY, linewidth=0.6)
+    ax.margins(x=0.0)
+    mark_dates(ax, x)
+    name_points(ax, {name: (x[shown[-1]], float(curve[-1])) for name, curve in curves.items()}, looks)
+    _label(ax, xlabel, ylabel)
+    return figure
+
+
+def draw_periods(
+    periods: Sequence[str], costs: dict[str, Array], looks: Looks, xlabel: str, ylabel: str
+) -> "Figure":
+    """What each paid per period, side by side.
+
+    Parameters
+    ----------
+    periods : sequence of str
+        Their names; the last forty are drawn.
+    costs : dict of str to ndarray
+        What each contender paid in each.
+    looks : dict
+        The colour of each name.
+    xlabel, ylabel : str
+        What the axes show.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+    """
+    figure = make_sheet(2.0 * HEIGHT, WIDE)
+    ax = figure.subplots()
+    kept = periods[-BARS:]
+    places = np.arange(len(kept))
+    width = 0.84 / len(costs)
+    for i, (name, values) in enumerate(costs.items()):
+        at = places + (i - (len(costs) - 1) / 2.0) * width
+        ax.bar(at, values[-BARS:], width, color=looks[name]["color"], label=name)
+    every = -(-len(kept) // TICKS)
+    ax.set_xticks(places[::every], kept[::every])
+    ax.axhline(0.0, color=GREY, linewidth=0.6)
+    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    _label(ax, xlabel, ylabel)
+    return figure
+
+
+def draw_prices(
+    prices: Array, panels: dict[str, dict[str, Array]], winners: Sequence[str], looks: Looks
+) -> "Figure":
+    """Lines over the price of moving, a panel each, with the winner of each price named below.
+
+    Parameters
+    ----------
+    prices : ndarray
+        They ascend.
+    panels : dict of str to dict
+        By title, what each contender has at each price.
+    winners : sequence of str
+        Who paid least at each price.
+    looks : dict
+        The colour of each name.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+    """
+    figure = make_sheet(2.2 * HEIGHT, WIDE)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for ax, (title, lines) in zip(axes, panels.items(), strict=True):
+        for name, values in lines.items():
+            look = looks[name]
+            ax.plot(prices, values, color=look["color"], marker=look["marker"], markersize=4.0, linewidth=1.0)
+        if (prices > 0.0).all():
+            ax.set_xscale("log")
+            ax.minorticks_off()
+            ax.set_xticks(prices, [f"{price:g}" for price in prices])
+        name_points(
+            ax, {name: (float(prices[-1]), float(values[-1])) for name, values in lines.items()}, looks
+        )
+        _label(ax, "price of a unit of movement", title)
+    low = axes[0]
+    for price, winner in zip(prices, winners, strict=True):
+        low.axvline(price, color=looks[winner]["color"], linewidth=5.0, alpha=0.15)
+    return figure
+
+
+def _label(ax: "Axes", xlabel: str, ylabel: str) -> None:
+    ax.set_xlabel(xlabel, fontsize=8)
+    ax.set_ylabel(ylabel, fontsize=8)
+    draw_frame(ax)
+
+
+def mark_dates(ax: "Axes", x: NDArray[Any], few: bool = False) -> None:
+    """Short dates below the axis, where it shows dates."""
+    if np.asarray(x).dtype.kind not in "MO":
+        return
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(minticks=2, maxticks=4 if few else 9)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) -> None:
+    """Names to the right of the axes, each joined to its point, moved apart where they would overlap."""
+    ax.autoscale_view()
+    figure: Any = ax.figure
+    low, high = ax.get_ylim()
+    height = 72.0 * figure.get_figheight() * 0.75  # of the axes, about, in points
+    names = sorted(points, key=lambda name: points[name][1])
+    places = spread([(points[name][1] - low) / (high - low) for name in names], LETTER / height)
+    for name, place in zip(names, places, strict=True):
+        colour = looks[name]["color"]
+        ax.annotate(
+            name,
+            points[name],
+            (1.03, place),
+            textcoords="axes fraction",
+            fontsize=7,
+            va="center",
+            color=colour,
+            arrowprops={
+                "arrowstyle": "-",
+                "linewidth": 0.4,
+                "color": colour,
+                "shrinkA": 0.0,
+                "relpos": (0, 0.5),
+            },
+            annotation_clip=False,
+        )
+    ax.set_ylim(low, high)
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """Places that ascend, moved apart to at least this gap and as little as that takes, about where they were.
+
+    >>> [round(each, 2) for each in spread([0.0, 0.5, 0.52, 0.9], 0.1)]
+    [0.0, 0.46, 0.56, 0.9]
+    """
+    groups: list[list[float]] = []
+    for place in places:
+        groups.append([place])
+        while len(groups) > 1 and _start(groups[-1], gap) < _start(groups[-2], gap) + gap * len(groups[-2]):
+            last = groups.pop()
+            groups[-1] += last
+    apart: list[float] = []
+    for group in groups:
+        first = _start(group, gap)
+        apart += [first + gap * at for at in range(len(group))]
+    return apart
+
+
+def _start(group: list[float], gap: float) -> float:
+    """Where a group begins whose members stand one gap apart, with its middle where theirs is."""
+    return float(np.mean(group)) - gap * (len(group) - 1) / 2.0

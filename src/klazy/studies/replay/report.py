@@ -1,0 +1,533 @@
+"""``replay`` and its report: what would have been saved, by whom, how surely, and the agent that does it from now on."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import one_of, refusal, whole
+from klazy.base.files import write_durably
+from klazy.families import Family, LogWealth
+from klazy.live.agent import Agent
+from klazy.movement import Movement
+from klazy.sets import ConvexSet
+from klazy.studies.replay import words
+from klazy.studies.replay.prices import tabulate_prices, tell_prices
+from klazy.studies.replay.score import (
+    BASELINE,
+    DIAGNOSED,
+    TUNED,
+    Best,
+    Progress,
+    Read,
+    choose_every,
+    count_first,
+    find_optimum,
+    measure_binding,
+    measure_repeats,
+    score_split,
+)
+from klazy.studies.replay.sense import list_doubts, refuse_nonsense
+from klazy.studies.replay.setup import Setup, make_setup
+from klazy.studies.replay.source import Source
+from klazy.studies.replay.times import DAY, tell_time
+from klazy.studies.replay.walk import Fold, tabulate_folds, tell_folds, walk_forward
+from klazy.studies.tuning import Score
+
+if TYPE_CHECKING:
+    import polars
+
+    from klazy.show import Figure
+
+SHOWN = 5  # contenders in the short table
+TOLERANCE = 1e-9  # by which a baseline's decision may leave the set, relative to it
+
+
+class Saving(NamedTuple):
+    """What the best contender saved in the second part: ``cost``, with ``half`` the width of its 95 % interval.
+
+    ``share`` is relative to what the other paid, None where that is not positive; ``per_day`` is None without dates.
+    """
+
+    against: str
+    cost: float
+    half: float
+    share: float | None
+    per_round: float
+    per_day: float | None
+
+
+@dataclass(eq=False, repr=False)
+class Report:
+    """A trace replayed: what each contender paid on its second part, tuned on the first. :func:`replay` makes it.
+
+    ``print`` it for the answer and a short table; a notebook shows the same as a card.
+
+    Attributes
+    ----------
+    scores : list of Score
+        What each contender paid, the best first.
+    optimum : Best or None
+        The optimum in hindsight of the second part, with its lower bound; None where the movement allows none.
+    rounds : tuple of int
+        How many rounds the first and the second part have.
+    notes : list of str
+        What a reader should know of the data and of the game.
+    source, setup
+        The trace as it was read, and the game that was played.
+    unit : str
+        What costs are counted in.
+    binds, repeats : float
+        The share of rounds in which k-lazyGD's projection binds, and the correlation of a row with the next.
+    prices : list of Report
+        The same replay for other prices of moving, if several were asked for.
+    folds : list of Fold
+        The same replay for other splits, if they were asked for.
+    """
+
+    source: Source
+    setup: Setup
+    rounds: tuple[int, int]
+    scores: list[Score]
+    optimum: Best | None
+    binds: float
+    repeats: float
+    unit: str = ""
+    notes: list[str] = field(default_factory=list)
+    prices: "list[Report]" = field(default_factory=list)
+    folds: list[Fold] = field(default_factory=list)
+
+    @property
+    def tuned(self) -> int:
+        """The number of rows that everyone was tuned on."""
+        return min(self.rounds[0], TUNED)
+
+    @property
+    def best(self) -> Score:
+        """Who paid least; the baseline does not count."""
+        return next(score for score in self.scores if score.kind != BASELINE)
+
+    @property
+    def reference(self) -> Score:
+        """What is done now: the baseline, or holding still."""
+        return self.score(BASELINE if self._has_baseline else "fixed")
+
+    @property
+    def _has_baseline(self) -> bool:
+        return any(score.kind == BASELINE for score in self.scores)
+
+    def score(self, name: str) -> Score:
+        """The score of one contender.
+
+        Parameters
+        ----------
+        name : str
+            Its name, as in the table.
+
+        Returns
+        -------
+        Score
+            What it paid, and how.
+        """
+        names = tuple(score.name for score in self.scores)
+        one_of(name, "name", "Report", names)
+        return self.scores[names.index(name)]
+
+    def best_of(self, *kinds: str) -> Score:
+        """The best of these kinds: ``"simple"``, ``"greedy"``, ``"lazy"``.
+
+        Parameters
+        ----------
+        *kinds : str
+            Which contenders.
+
+        Returns
+        -------
+        Score
+            The one that paid least.
+        """
+        return next(score for score in self.scores if score.kind in kinds)
+
+    @property
+    def answer(self) -> str:
+        """What would have been saved and by whom, in a few sentences."""
+        return "\n".join(words.answer(self))
+
+    @cached_property
+    def table(self) -> "polars.DataFrame":
+        """One row per contender, the best first, and the optimum at the end, with all digits."""
+        import polars as pl
+
+        return pl.DataFrame(words.tabulate(self), infer_schema_length=None)
+
+    @cached_property
+    def savings(self) -> dict[str, Saving]:
+        """What the best contender saved against holding still (``"fixed"``) and against the ``"baseline"``, if there is one."""
+        names = ["fixed", BASELINE] if self._has_baseline else ["fixed"]
+        return {name: self._measure_saving(self.score(name)) for name in names}
+
+    def _measure_saving(self, other: Score) -> Saving:
+        gain, half = self.best.compare(other)
+        share = gain / other.cost if other.cost > 0.0 and self.best.cost > 0.0 else None
+        days = self._count_days()
+        per_day = None if days is None else gain / days
+        return Saving(other.name, gain, half, share, gain / self.rounds[1], per_day)
+
+    def _count_days(self) -> float | None:
+        """How long the second part lasted, if dates say so."""
+        steps = self.source.find_steps() if self.source.has_dates else None
+        if steps is None:
+            return None
+        seconds = self.source.read_times(*self.span)
+        assert seconds is not None
+        return float(seconds[-1] - seconds[0] + steps.usual) / DAY
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The rows of the second part: the first, counted from 0, and the one after the last."""
+        first, second = self.rounds
+        return first, first + second
+
+    @cached_property
+    def kept_rows(self) -> np.ndarray:
+        """The rows, counted from 0, whose decisions are kept: all of them, or one in so many of a long trace."""
+        first, last = self.span
+        return np.arange(first, last, choose_every(last - first, self.source.dim))
+
+    def list_times(self) -> list[Any] | None:
+        """The time stamps of the kept rows: dates, or numbers; None without a time column."""
+        seconds = self.source.read_times(0, self.source.T)
+        if seconds is None:
+            return None
+        kept = seconds[self.kept_rows]
+        return [tell_time(each) for each in kept] if self.source.has_dates else kept.tolist()
+
+    @cached_property
+    def decisions(self) -> "polars.DataFrame":
+        """What the best contender decided in the second part, by time and column name."""
+        return self.decisions_of(self.best.name)
+
+    def decisions_of(self, name: str) -> "polars.DataFrame":
+        """What one contender decided in the second part.
+
+        Parameters
+        ----------
+        name : str
+            Its name, as in the table.
+
+        Returns
+        -------
+        polars.DataFrame
+            The row of the trace, counted from 1, its time stamp if there is one, and a column per coordinate.
+        """
+        import polars as pl
+
+        columns: dict[str, Any] = {"row": self.kept_rows + 1}
+        times = self.list_times()
+        if times is not None:
+            columns[self.source.time or "time"] = times
+        points = self.score(name).points
+        for at, column in enumerate(self.source.columns):
+            columns[column] = points[:, at]
+        return pl.DataFrame(columns)
+
+    def plot(self, kind: str = "cumulative") -> "Figure":
+        """Draw the replay.
+
+        Parameters
+        ----------
+        kind : str, optional
+            ``"cumulative"``: what each has paid more than holding still, or than the baseline, so far. ``"decisions"``: what
+            was decided over time. ``"pareto"``: hitting over switching. ``"periods"``: cost by month, day or hour.
+            ``"prices"``: cost and movement over the price of moving, if several were replayed.
+
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+        """
+        from klazy.studies.replay.pictures import MAKERS
+
+        return MAKERS[one_of(kind, "kind", "Report.plot", tuple(MAKERS))](self)
+
+    def to_html(self, path: str | Path, command: str = "klazy.replay") -> None:
+        """Write the report as one HTML page, with its figures inside.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        command : str, optional
+            What made it, as the page says.
+        """
+        from klazy.studies.replay.page import make_report
+
+        write_durably(Path(path), make_report(self, command).encode())
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        lazy = self.best_of("lazy")
+        simple = self.best_of("simple")
+        greedy = self.best_of("greedy")
+        optimum = None if self.optimum is None else self.optimum.cost
+        lower_bound = None if self.optimum is None else self.optimum.lower_bound
+        return {
+            "verdict": words.judge(self),
+            "laziness": words.judge_laziness(self),
+            "best": self.best.name,
+            "best_lazy": lazy.name,
+            "best_simple": simple.name,
+            "best_greedy": greedy.name,
+            "savings": {name: saving._asdict() for name, saving in self.savings.items()},
+            "rounds": {"first": self.rounds[0], "tuned": self.tuned, "second": self.rounds[1]},
+            "move_cost": np.asarray(self.setup.movement.weight).tolist(),
+            "columns": self.source.columns,
+            "unit": self.unit,
+            "filled": self.source.filled,
+            "optimum": optimum,
+            "lower_bound": lower_bound,
+            "binds": self.binds,
+            "repeats": self.repeats,
+            "notes": self.notes,
+            "answer": words.answer(self),
+            "table": words.tabulate(self),
+            "prices": tabulate_prices(self.prices),
+            "folds": tabulate_folds(self.folds),
+        }
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Write the report as JSON, with all digits.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A file to write it to as well.
+
+        Returns
+        -------
+        str
+            The JSON text.
+        """
+        text = json.dumps(self.to_dict())
+        if path is not None:
+            write_durably(Path(path), text.encode())
+        return text
+
+    def agent(self, name: str | None = None, at: str = "split") -> Agent:
+        """The agent that decides as a contender did, from rows by column name, at the same prices.
+
+        Parameters
+        ----------
+        name : str, optional
+            Which contender. Default: the one that paid least.
+        at : str, optional
+            Where it stands. ``"split"``: before the scored rows; told these by :meth:`~klazy.Agent.observe`, it pays what the
+            report says, to the last digit, and goes on from there. ``"end"``: after the last row of the trace.
+
+        Returns
+        -------
+        Agent
+            It knows its costs, movement, columns, guards, and by ``origin`` where it was tuned and what it paid there.
+        """
+        score = self.best if name is None else self.score(name)
+        if score.kind == BASELINE:
+            remedy = "choose another contender"
+            raise refusal("Report.agent", "a contender that can decide", "name", name, remedy)
+        one_of(at, "at", "Report.agent", ("split", "end"))
+        player = score.began if at == "split" else score.player
+        return Agent(
+            self.setup.name_family(player.learner),
+            costs=self.setup.family,
+            columns=self.source.columns,
+            movement=self.setup.movement,
+            state=player.state,
+            guards=self.setup.guards,
+            origin=self._tell_origin(score, at),
+        )
+
+    def _tell_origin(self, score: Score, at: str) -> dict[str, Any]:
+        """Where an agent comes from, as plain values."""
+        first, last = self.span
+        origin: dict[str, Any] = {
+            "trace": self.source.title,
+            "contender": score.name,
+            "parameters": score.parameters,
+            "best": self.best.name,
+            "tuned_rows": [first - self.tuned + 1, first],
+            "scored_rows": [first + 1, last],
+            "next_row": (first if at == "split" else last) + 1,
+            "paid": {"hitting": score.hitting, "switching": score.switching, "cost": score.cost},
+            "fixed": self.score("fixed").cost,
+            "unit": self.unit,
+        }
+        if self.source.time is not None:
+            steps = self.source.find_steps()
+            origin["time"] = self.source.time
+            origin["step"] = None if steps is None else steps.usual
+        return origin
+
+    def __repr__(self) -> str:
+        first, second = self.rounds
+        return f"Report({self.source.title}, {second} of {first + second} rounds scored, best: {words.describe(self.best)})"
+
+    def __str__(self) -> str:
+        rows = words.write_table(self, SHOWN)
+        return f"{self.answer}\n\n{words.write_plainly(rows)}"
+
+    def _repr_html_(self) -> str:
+        from klazy.studies.replay.page import make_summary
+
+        return make_summary(self)
+
+
+def replay(
+    data: Any,
+    domain: str | ConvexSet = "simplex",
+    costs: str | Family = "linear",
+    *,
+    movement: str | Movement | None = None,
+    move_cost: float | Sequence[float] = 1.0,
+    train: float = 0.5,
+    folds: int = 0,
+    baseline: Any = None,
+    time: str | None = None,
+    fill: str | None = None,
+    unit: str = "",
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Tell what would have been saved on a trace, and by whom.
+
+    Learners and rules of thumb are tuned on the first part of the trace, each on as many candidates as the others, and scored
+    on the second, beside what is done now and the optimum in hindsight. A round pays for its decision and for the move after
+    it.
+
+    Parameters
+    ----------
+    data : path, frame or array_like
+        A CSV, TSV, Excel or Parquet file, a pandas or polars frame, or an array: a row per round, a column per coordinate.
+    domain : str or ConvexSet, optional
+        Where decisions live: ``"simplex"``, ``"capped-simplex"``, ``"box"``, ``"ball"``, ``"polytope"``, or a set.
+    costs : str or Family, optional
+        What a row means: ``"linear"``, ``"rewards"``, ``"quadratic"``, ``"pinball"``, ``"log-wealth"``, or a family such as
+        ``Pinball(4.0)``.
+    movement : str or Movement, optional
+        How moving is measured: ``"tv"``, ``"l1"``, ``"l2"``, or ``"fee"`` for a fee per change. Default: as suits the set.
+    move_cost : float or sequence of float, optional
+        The price of a unit of movement. Several are replayed one by one; the answer is that of the middle one.
+    train : float, optional
+        The share of the rows to tune on.
+    folds : int, optional
+        Into how many parts to cut the second part, each scored by contenders tuned on all that came before it.
+    baseline : path, frame, array_like or list of str, optional
+        The decisions made until now, a row per row of the data; or the columns of ``data`` that hold them.
+    time : str, optional
+        The column of time stamps. Default: one called time or date, or the first with dates.
+    fill : str, optional
+        What to do with missing cells: ``"forward"``, ``"zero"`` or ``"drop"``. Default: refuse them.
+    unit : str, optional
+        What costs are counted in, such as ``"EUR"``.
+    progress : callable, optional
+        Called with the share of the work that is done.
+    **options
+        What the set takes (``total``, ``cap``, ``floor``, ``lower``, ``upper``, ``radius``, ``polytope``), the prices of
+        pinball costs (``short``, ``excess``), prices of raising and lowering (``up``, ``down``), each a number or one per
+        column; ``start``, the decision before the first round; and ``guards`` or ``whole=True`` (whole numbers), which limit
+        what is played in the second part.
+
+    Returns
+    -------
+    Report
+        Print it, or ask it for ``answer``, ``savings``, ``table``, ``plot()``, ``decisions`` and ``agent()``.
+
+    Raises
+    ------
+    ValueError
+        If a cell is no number, options do not fit together, or the game has no content.
+
+    Examples
+    --------
+    >>> rows = 2.0 + np.sin(np.arange(120)[:, None] / 20.0 + np.arange(3.0))
+    >>> report = replay(rows, move_cost=0.5)
+    >>> report.best.name, report.savings["fixed"].cost > 0.0
+    ('last value', True)
+    """
+    tell = progress or (lambda share: None)
+    count = 0
+    if folds:
+        count = whole(folds, "folds", "replay", "folds >= 2", "leave it out for a single split")
+    source, read = _open(data, time, fill, costs, baseline)
+    choices = [float(each) for each in np.atleast_1d(move_cost).tolist()]
+    setups = [make_setup(source.dim, domain, costs, movement, each, **options) for each in choices]
+    first = count_first(source, train)
+    refuse_nonsense(source, setups[0])
+    parts = len(setups) + (1 if count else 0)
+    reports = []
+    for at, setup in enumerate(setups):
+        reports.append(_replay_once(source, setup, first, read, unit, _scale(tell, at, parts)))
+    found = reports[len(reports) // 2]
+    if len(reports) > 1:
+        found.prices = reports
+        found.notes.append(tell_prices(reports))
+    if count:
+        found.folds = walk_forward(source, found.setup, first, count, read, _scale(tell, parts - 1, parts))
+        found.notes.append(tell_folds(found.folds, found.best.name))
+    tell(1.0)
+    return found
+
+
+def _open(
+    data: Any, time: str | None, fill: str | None, costs: Any, baseline: Any
+) -> tuple[Source, Read | None]:
+    """The trace, and how to read the baseline's decisions."""
+    positive = costs == "log-wealth" or isinstance(costs, LogWealth)
+    names = None
+    if isinstance(baseline, list | tuple) and all(isinstance(name, str) for name in baseline):
+        names = list(baseline)
+    source = Source(data, time, fill, positive=positive, without=names or ())
+    if baseline is None:
+        return source, None
+    decisions = Source(baseline, time, fill) if names is None else Source(data, time, fill, only=names)
+    if (decisions.T, decisions.dim) != (source.T, source.dim):
+        wanted = f"{source.T} rows with {source.dim} decisions each"
+        found = f"{decisions.T} rows with {decisions.dim}"
+        raise refusal("replay", wanted, "baseline", found, "give a row for each row of the trace")
+    order = list(range(source.dim))
+    if set(decisions.columns) == set(source.columns):
+        order = [decisions.columns.index(name) for name in source.columns]
+    return source, lambda first, last: decisions.read(first, last)[:, order]
+
+
+def _replay_once(
+    source: Source, setup: Setup, first: int, read: Read | None, unit: str, tell: Progress
+) -> Report:
+    last = source.T
+    scores = score_split(source, setup, first, last, read, tell)
+    optimum = find_optimum(source, setup, first, last)
+    binds = measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED, last)))
+    repeats = measure_repeats(source.read(max(0, first - TUNED), first))
+    notes = [*_list_doubts(source, setup, scores, read), *source.list_notes()]
+    return Report(source, setup, (first, last - first), scores, optimum, binds, repeats, unit, notes)
+
+
+def _list_doubts(source: Source, setup: Setup, scores: list[Score], read: Read | None) -> list[str]:
+    doubts = list_doubts(source, setup)
+    if all(score.ties_with(scores[0]) for score in scores) and not doubts:
+        doubts.append(
+            "Everybody paid the same: this game does not tell contenders apart. Is the set the one you meant?"
+        )
+    if read is not None:
+        (made,) = (score for score in scores if score.kind == BASELINE)
+        outside = float((setup.domain.violation(made.points) > TOLERANCE).mean())
+        if outside > 0.0:
+            doubts.append(f"In {outside:.0%} of the rounds the baseline's decision is not in the set.")
+    return doubts
+
+
+def _scale(tell: Progress, at: int, parts: int) -> Progress:
+    """Progress in one of several parts."""
+    return lambda share: tell((at + share) / parts)

@@ -1,0 +1,349 @@
+"""Runs on a GPU against ``step``, in Numba's simulator: the same parts, driven by other threads."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from cases import gradients
+from command import call_klazy
+from klazy.base.checks import Refused
+from klazy.base.install import advise_install
+from klazy.game import device
+from klazy.game.batch import run_batch
+from klazy.kernels.rules import RULES
+from klazy.studies.sweep.table import CURVES
+
+AGREE = 1e-12  # of the sum of what is added up; the two engines add in another order
+T = 9  # more than one tile of the simulator's kernels, and not a multiple of it
+SETS = [
+    kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
+    kl.L1Ball(5, 2.0, [1.0, 0.0, -3.0, 0.2, 0.0]),
+    kl.Simplex(3, 2.0),
+    kl.Box([-1.0, 0.5], [1.0, 2.0]),
+    kl.CappedSimplex(4, -0.5, [0.3, 1.0, 2.0, 0.0], [-1.0, -0.2, 0.0, -0.4]),
+    kl.Product([kl.L1Ball(2), kl.CappedSimplex(3, 1.5, 1.0), kl.Simplex(2)]),
+    kl.L1Ball(12, 0.5),
+]
+SCHEDULES = [kl.Constant(1.7), kl.Sqrt(9.0), kl.Sqrt(0.3, 4.5), kl.Doubling(2.0), kl.ScaleFree(2.0)]
+MEMORIES = [kl.Forget(), kl.Full(), kl.Clock(4), kl.Decay(5.0), kl.Clip(0.8), kl.Event(1.5)]
+BALL = kl.L2Ball(5)  # for which other tests compile kernels, too
+TWO = [kl.KLazyGD(BALL, kl.Sqrt(5.0), 4), kl.GD(BALL, 2.0)]
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") != "1", reason="these tests are for Numba's CUDA simulator"
+)
+
+
+def family(domain, turn):
+    """A learner of every rule that batches play and of every memory; schedules take turns."""
+
+    def sigma(i):
+        return SCHEDULES[(i + turn) % len(SCHEDULES)]
+
+    plain = [
+        kl.GD(domain, sigma(0)),
+        kl.KLazyGD(domain, sigma(1), 4),
+        kl.LazyGD(domain, sigma(1)),
+        kl.KLazyFTRL(domain, sigma(2), 3),
+        kl.CentredOMD(domain, sigma(3)),
+        kl.Patient(domain, sigma(4), 0.4),
+    ]
+    return plain + [kl.MemoryGD(domain, sigma(i), memory) for i, memory in enumerate(MEMORIES)]
+
+
+def assert_agrees(batch, learners, costs, **options):
+    assert batch.device == "cuda"
+    assert batch.engine == "lanes"
+    for i, learner in enumerate(learners):
+        g = costs[i] if np.ndim(costs) == 3 else costs
+        trace = kl.run(learner, g, record="costs", engine="step", **options)
+        scale = np.abs(trace.hitting).sum()
+        assert batch.hitting[i] == pytest.approx(trace.totals.hitting, rel=0, abs=AGREE * scale)
+        assert batch.switching[i] == pytest.approx(trace.totals.switching, rel=AGREE, abs=AGREE)
+
+
+def test_every_rule_of_batches_is_among_the_family():
+    played = {learner.rule for learner in family(BALL, 0)}
+    assert played == {rule for rule in RULES if RULES[rule].place is None}
+
+
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+def test_every_rule_pays_on_every_set_what_step_pays(domain):
+    learners = family(domain, SETS.index(domain))
+    g = gradients(1, T, domain.dim)
+    g[:2] = 0.0  # a scale-free schedule has nothing to go by at first
+    assert_agrees(run_batch(learners, g, device="cuda"), learners, g)
+
+
+@pytest.mark.parametrize("sigma", SCHEDULES, ids=repr)
+def test_every_schedule_in_any_company(sigma):
+    """Alone, runs share their sigmas; beside another offset, each finds its own."""
+    g = gradients(2, T, 5)
+    alone = [kl.KLazyGD(BALL, sigma, 2)]
+    together = [*alone, kl.KLazyGD(BALL, kl.Sqrt(3.0, 1.0), 3), kl.KLazyGD(BALL, kl.Sqrt(3.0, 2.0), 5)]
+    assert_agrees(run_batch(alone, g, device="cuda"), alone, g)
+    assert_agrees(run_batch(together, g, device="cuda"), together, g)
+
+
+MOVEMENTS = [
+    kl.L1Movement(0.3),
+    kl.TVMovement(2.0),
+    kl.L2Movement(np.linspace(0.5, 2.0, T)),
+    kl.WeightedL2Movement(0.5, scale=[1.0, 2.0, 0.5, 0.1, 3.0]),
+    kl.AsymmetricMovement(2.0, up=[1.0, 2.0, 0.5, 1.0, 1.0], down=[0.0, 1.0, 3.0, 1.0, 2.0]),
+    kl.SwitchFee(2.0, tol=1e-3),
+]
+
+
+@pytest.mark.parametrize("movement", MOVEMENTS, ids=repr)
+def test_every_movement_is_charged_as_by_step(movement):
+    g = gradients(3, T, 5)
+    assert_agrees(run_batch(TWO, g, movement=movement, device="cuda"), TWO, g, movement=movement)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [kl.Simplex(3), kl.CappedSimplex(3, 1.5, 1.0), kl.Box([-1.0, 0.5], [1.0, 2.0]), kl.L2Ball(3)],
+    ids=repr,
+)
+def test_a_rule_that_knows_its_set_pays_what_step_pays(domain):
+    movement = kl.auto(domain).movement
+    learners = [kl.Reluctant(domain, movement, window, 2.0) for window in (1.0, 4.0, None)]
+    g = 3.0 * gradients(6, T, domain.dim)
+    assert_agrees(run_batch(learners, g, device="cuda"), learners, g)
+
+
+EXPERTS = [
+    kl.GD(BALL, 2.0),
+    kl.MemoryGD(BALL, kl.ScaleFree(1.0), kl.Decay(4.0)),
+    kl.KLazyFTRL(BALL, kl.Sqrt(2.0), 3),
+]
+
+
+@pytest.mark.parametrize("rate", [0.3, "self-tuned", "self-tuned-keep", "self-tuned-restart"])
+def test_an_ensemble_of_unlike_experts_pays_what_step_pays(rate):
+    learners = [kl.SAder(EXPERTS, rate)]
+    g = gradients(4, 7, 5)
+    assert_agrees(run_batch(learners, g, device="cuda"), learners, g)
+
+
+@pytest.mark.parametrize(
+    "domain", [kl.L2Ball(3), kl.Simplex(3), kl.Box([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])], ids=repr
+)
+def test_a_leader_pays_what_step_pays_through_its_changes(domain):
+    movement = kl.auto(domain).movement
+    experts = [kl.Reluctant(domain, movement, window, 2.0) for window in (1.0, 4.0, None)]
+    learner = kl.Leader(experts, movement)
+    g = gradients(5, 12, 3) * np.linspace(4.0, 0.1, 12)[:, None]
+    trace = kl.run(learner, g, engine="step", record="experts")
+    assert len(np.unique(trace.weights, axis=0)) > 1, "nothing to test: it never changed over"
+    assert_agrees(run_batch([learner], g, device="cuda"), [learner], g)
+
+
+def test_a_sequence_for_each_run_and_curves():
+    g = np.stack([gradients(seed, T, 5) for seed in range(3)])
+    learners = [*TWO, TWO[0]]
+    on_gpu = run_batch(learners, g, device="cuda", checkpoints=3)
+    on_cpu = run_batch(learners, g, checkpoints=3)
+    assert on_cpu.device == "cpu"
+    assert_agrees(on_gpu, learners, g)
+    np.testing.assert_array_equal(on_gpu.rounds, on_cpu.rounds)
+    np.testing.assert_allclose(on_gpu.curves, on_cpu.curves, rtol=AGREE, atol=AGREE)
+    for i, learner in enumerate(learners):
+        alone = run_batch([learner], g[i], checkpoints=3)
+        np.testing.assert_array_equal(on_cpu.curves[i], alone.curves[0])
+
+
+def test_sequences_that_are_the_same_object_are_sent_once():
+    one = kl.LinearCosts(gradients(0, T, 5))
+    other = kl.LinearCosts(gradients(1, T, 5))
+    costs = [one, other, one]
+    batch = run_batch([*TWO, TWO[0]], costs, device="cuda")
+    assert batch.cost[0] == batch.cost[2]
+    assert_agrees(batch, [*TWO, TWO[0]], np.stack([c.arrays()[0] for c in costs]))
+
+
+def test_pieces_change_nothing(monkeypatch):
+    """More runs than fit: they are played a few at a time."""
+    g = np.stack([gradients(seed, T, 5) for seed in range(4)])
+    learners = [TWO[0] for _ in g]
+    whole = run_batch(learners, g, device="cuda")
+    monkeypatch.setattr(device, "PIECE_BYTES", 1)
+    monkeypatch.setattr(device, "_count_places", lambda *_: 4)
+    played = []
+    play = device.play_pieces
+    monkeypatch.setattr(device, "play_pieces", lambda pieces: play(played.append(p) or p for p in pieces))
+    cut = run_batch(learners, g, device="cuda")
+    assert len(played) == 4
+    np.testing.assert_array_equal(whole.cost, cut.cost)
+
+
+def test_memory_of_a_piece_is_bounded():
+    for T_, marks in ((10, 1), (10_000, 200), (10**7, 1)):
+        assert 2 * 16 * marks * device._count_places(T_, marks) <= max(
+            device.PIECE_BYTES, 2 * 16 * marks * 1024
+        )
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of NumPy, which the simulator runs on
+def test_what_is_not_finite_is_said_as_on_a_cpu():
+    g = gradients(0, T, 5)
+    g[4, 1] = np.inf
+    with pytest.raises(ValueError, match="finite"):
+        run_batch(TWO, g, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("learner", "costs", "said"),
+    [
+        (kl.GD(kl.L2Ball(65), 1.0), np.ones((2, 65)), "got learners[0]=dimension 65, which is above 64"),
+        (TWO[0], kl.QuadraticCosts(np.ones((2, 5))), "got learners[0]=QuadraticCosts, which are not linear"),
+        (kl.FollowTheLeader(BALL), np.ones((2, 5)), "got learners[0]=FollowTheLeader, which has no kernel"),
+    ],
+    ids=["dimension", "costs", "kernel"],
+)
+def test_what_a_gpu_does_not_play_is_refused_by_name(learner, costs, said):
+    with pytest.raises(Refused, match=re.escape(f"run_batch needs runs that a GPU plays, {said}")):
+        run_batch([learner], costs, device="cuda")
+    batch = run_batch([learner], costs, device="auto")
+    assert batch.device == "cpu"
+
+
+def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch):
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "0")
+    monkeypatch.setattr(device, "find_spec", lambda name: None)
+    how = advise_install("gpu")
+    said = f"run_batch needs the package numba-cuda, got device=cuda; `{how}`, or take device='cpu'."
+    with pytest.raises(Refused, match=re.escape(said)):
+        run_batch(TWO, np.ones((3, 5)), device="cuda")
+    assert run_batch(TWO, np.ones((3, 5)), device="auto").device == "cpu"
+    monkeypatch.setattr(device, "find_spec", lambda name: name)
+    monkeypatch.setattr("klazy.kernels.cuda.find_gpu", lambda: False)
+    said = (
+        "run_batch needs an NVIDIA GPU with its driver, got device=cuda; run it where `nvidia-smi` shows one"
+    )
+    with pytest.raises(Refused, match=re.escape(said)):
+        run_batch(TWO, np.ones((3, 5)), device="cuda")
+
+
+def test_a_device_is_one_of_three():
+    with pytest.raises(Refused, match="run_batch needs device to be one of 'cpu', 'cuda', 'auto'"):
+        run_batch(TWO, np.ones((3, 5)), device="tpu")
+
+
+def test_a_gpu_that_fails_ends_in_one_sentence(monkeypatch):
+    def fail(*_):
+        raise MemoryError("out of memory\nand more")
+
+    monkeypatch.setattr("klazy.kernels.cuda.Memory.allocate", fail)
+    said = "klazy needs a GPU that finishes its work, got error=out of memory; play fewer runs at a time, or take the CPU."
+    with pytest.raises(device.DeviceFailed, match=f"^{re.escape(said)}$"):
+        run_batch(TWO, np.ones((3, 5)), device="cuda")
+
+
+# ---- sweeps
+
+
+def test_a_sweep_whose_gpu_fails_keeps_what_was_played(tmp_path, monkeypatch):
+    from klazy.studies.sweep import gpu
+
+    played = []
+
+    def fail_later(grid):
+        if played:
+            raise device.DeviceFailed(
+                "klazy needs a GPU that finishes its work, got error=lost; take the CPU."
+            )
+        played.append(grid)
+        return device.play_grid(grid)
+
+    monkeypatch.setattr(gpu, "TOGETHER", 1)
+    monkeypatch.setattr(gpu, "play_grid", fail_later)
+    study = kl.Study(**STUDY | {"seeds": 1, "record": "totals"})
+    with pytest.raises(device.DeviceFailed, match="lost"):
+        kl.sweep(study, tmp_path, device="cuda")
+    kept = len(kl.load_sweep(tmp_path))
+    assert kept == 10  # all of the first sequence
+    assert kl.sweep(study, tmp_path, jobs=1).reused == kept
+
+
+STUDY = {
+    "scenarios": [
+        {"recipe": "stochastic", "phases": 2, "length": 5},
+        {"recipe": "phases_of_length", "length": [3, 5], "T": 10, "dim": 5},
+    ],
+    "learners": [
+        {"rule": "KLazyGD", "sigma": [1.0, 2.0], "k": [1, 3]},
+        {"rule": "Decay", "c": 4.0, "m": 5.0},
+    ],
+    "seeds": 2,
+    "movement_weight": [0.5, 2.0],
+    "record": "curves",
+}
+
+
+def test_a_sweep_begun_on_a_cpu_goes_on_on_a_gpu_with_the_same_rows(tmp_path):
+    study = kl.Study(**STUDY)
+    on_cpu = kl.sweep(study, jobs=1)
+    fewer = kl.Study(**STUDY | {"learners": STUDY["learners"][:1]})
+    begun = kl.sweep(fewer, tmp_path, jobs=1)
+    on_gpu = kl.sweep(study, tmp_path, device="cuda")
+    assert on_gpu.reused == begun.runs
+    assert on_gpu.computed == on_cpu.runs - begun.runs
+    assert on_gpu.device == "Numba's CUDA simulator"
+    whole = kl.sweep(kl.Study(**STUDY, device="cuda"))
+    assert whole.learner_rounds == on_cpu.learner_rounds
+    for other in (on_gpu, whole):
+        assert other.rows.schema == on_cpu.rows.schema
+        for name in on_cpu.rows.columns:
+            ours = other.rows[name].to_list()
+            theirs = on_cpu.rows[name].to_list()
+            if name in ("hitting", "switching", "cost", "dynamic_regret", "total_regret", *CURVES):
+                np.testing.assert_allclose(ours, theirs, rtol=AGREE, atol=10 * AGREE, err_msg=name)
+            else:
+                assert ours == theirs, name
+
+
+def test_a_sweep_with_what_a_gpu_does_not_play():
+    mixed = STUDY | {
+        "scenarios": STUDY["scenarios"][:1],
+        "learners": [STUDY["learners"][1], {"rule": "LastValue"}],
+    }
+    said = "sweep needs runs that a GPU plays, got learner=LastValue, which has no kernel; take --device auto or cpu."
+    with pytest.raises(Refused, match=re.escape(said)):
+        kl.sweep(kl.Study(**mixed), device="cuda")
+    assert kl.sweep(kl.Study(**mixed), jobs=1, device="auto").failed == 0
+
+
+def test_the_command_says_on_what_it_ran(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text(
+        '[[scenarios]]\nrecipe = "phases_of_length"\nlength = 3\nT = 9\n'
+        '[[learners]]\nrule = "KLazyGD"\nsigma = 2.0\nk = [1, 3]\n'
+    )
+    done = call_klazy("sweep", str(file), "--device", "cuda")
+    assert "learner-rounds per second, on Numba's CUDA simulator" in done.stdout
+    assert "--device" in call_klazy("sweep", "play", "--help").stdout
+    wrong = call_klazy("sweep", str(file), "--device", "tpu")
+    assert wrong.status
+    assert "cpu" in wrong.stderr
+
+
+def test_a_real_gpu_agrees_with_step():
+    if find_spec("numba_cuda") is None or shutil.which("nvidia-smi") is None:
+        pytest.skip("there is no NVIDIA GPU here, or no numba-cuda: the same kernels ran in the simulator")
+    script = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "0"}
+    command = [sys.executable, str(script), "--only", "agree"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found = re.search(r"movements: (\S+),", done.stdout)
+    assert found is not None
+    assert float(found[1]) < AGREE

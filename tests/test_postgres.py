@@ -1,0 +1,370 @@
+"""A store in PostgreSQL: what tests/test_durable.py does not try on both databases. The server is a real one."""
+
+import json
+import os
+import sys
+import threading
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from command import call_klazy
+from klazy.live import database, kept, postgres
+from klazy.live.checking import check_store
+from klazy.live.schema import AGENT_SHIFT
+from klazy.live.store import Store
+from nursery import GRADIENTS, GUARDS, LEARNER, in_memory, in_store, open_step, play, seen
+
+pytestmark = pytest.mark.xdist_group("postgres")
+
+
+@pytest.fixture
+def url(server):
+    return server.clear()
+
+
+def find_faults(place):
+    store = Store(place, read_only=True)
+    try:
+        return [checked.fault for checked in check_store(store) if checked.fault is not None]
+    finally:
+        store.close()
+
+
+def store_of(agent):
+    assert agent._kept is not None
+    return agent._kept.store
+
+
+class TestAnAgent:
+    def test_it_goes_on_bit_for_bit(self, url, monkeypatch):
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 5)
+        for first in (1, 8, 15):
+            with open_step(url, guards=GUARDS if first == 1 else None, sync="batch") as agent:
+                for t in range(first, first + 7):
+                    play(agent, t, GRADIENTS[t - 1])
+                assert seen(agent) == seen(in_memory(first + 6, guards=GUARDS))
+        assert find_faults(url) == []
+
+    def test_a_read_only_one_is_looked_at(self, url):
+        with pytest.raises(
+            ValueError, match=r"Agent.open needs a database that is there, got path=.*; it has no"
+        ):
+            kl.Agent.open(url, LEARNER, read_only=True)
+        in_store(url, 3)
+        with kl.Agent.open(url, read_only=True) as agent:
+            assert seen(agent) == seen(in_memory(3))
+            with pytest.raises(ValueError, match=r"Agent needs a store that it may write to, got path="):
+                agent.update(GRADIENTS[0])
+
+    def test_the_views_can_be_read_by_anyone(self, url, server):
+        learner = kl.MemoryGD(kl.L2Ball(4, radius=1e9), 1e-6, kl.Decay(4.0))
+        g = np.array([[1.0, -0.0, 1e-310, -3e-7], [2.5e5, 0.1, -1e-12, 7.0]])
+        with kl.Agent.open(url, learner, name="eu-west", engine="step", guards=kl.Guards()) as agent:
+            for row in g:
+                agent.update(row, hint=row)
+            agent.freeze("storm")
+            frame = agent.history()
+        columns = "agent, t, time, gradient, hint, decision"
+        rows = server.run("SET TIME ZONE 'UTC'", f"SELECT {columns} FROM klazy.rounds ORDER BY t")
+        for (name, t, at, *lists), own in zip(rows, frame.iter_rows(named=True), strict=True):
+            assert (name, t) == ("eu-west", own["t"])
+            assert abs(at - own["time"]) < timedelta(milliseconds=1)
+            assert lists == [own["gradient"], own["hint"], own["decision"]]  # to the last bit
+        assert server.run("SELECT change, note FROM klazy.changes WHERE t > 1") == [["freeze", "storm"]]
+
+    def test_a_backup_is_an_sqlite_file(self, url, tmp_path):
+        in_store(url, 5, guards=GUARDS)
+        in_store(url, 3, name="other")
+        with open_step(url) as agent:
+            agent.backup(tmp_path / "backup.db")
+        assert find_faults(tmp_path / "backup.db") == []
+        with open_step(tmp_path / "backup.db") as agent:
+            assert seen(agent) == seen(in_memory(5, guards=GUARDS))
+        in_store(tmp_path / "backup.db", 1, name="one more")
+
+    def test_a_lost_agent_is_never_a_new_one(self, url, server):
+        in_store(url, 3)
+        server.run("DELETE FROM klazy.agents")
+        with pytest.raises(ValueError, match=r"needs all of its 1 agents \(0 are left\), got path="):
+            open_step(url)
+        assert "of 1 agents 0 are left; 3 rows of records belong to no agent" in find_faults(url)[0]
+
+    def test_rows_that_were_changed_are_found(self, url, server):
+        in_store(url, 8)
+        server.run("UPDATE klazy.records SET hitting = hitting + 1 WHERE t = 3")
+        assert "record 2 of agent 1 as it was written" in find_faults(url)[0]
+
+    def test_commands(self, url, tmp_path):
+        in_store(url, 4, name="eu-west", guards=GUARDS)
+        (listed,) = json.loads(call_klazy("agents", url, "--json").stdout)
+        assert (listed["name"], listed["rounds"], listed["frozen"]) == ("eu-west", 4, True)
+        rounds = call_klazy("history", url, "eu-west", "--json").stdout.splitlines()
+        assert [json.loads(line)["t"] for line in rounds] == [1, 2, 3, 4]
+        ended = call_klazy("check", url)
+        assert ended.stdout.splitlines() == [
+            "The store is whole.",
+            "eu-west: 4 rounds, the same bit for bit.",
+        ]
+        assert call_klazy("backup", url, tmp_path / "copy.db").status == 0
+        assert call_klazy("check", tmp_path / "copy.db").stdout == ended.stdout
+
+
+class TestTheUrl:
+    def test_a_password_is_shown_nowhere(self, url, server, monkeypatch):
+        secret = "geh/eim#1"
+        server.run("DROP ROLE IF EXISTS locked", f"CREATE ROLE locked SUPERUSER LOGIN PASSWORD '{secret}'")
+        there = f"127.0.0.1:{server.port}/postgres"
+        escaped = "geh%2Feim%231"
+        with open_step(f"postgresql://locked:{escaped}@{there}") as agent:
+            agent.update(GRADIENTS[0])
+            store = store_of(agent)
+            assert store.path == f"postgresql://locked@{there}"
+            assert not any(secret in repr(each) for each in (agent, store, store.database, agent._kept))
+        monkeypatch.setenv("PGPASSWORD", secret)
+        open_step(f"postgresql://locked@{there}").close()
+        monkeypatch.delenv("PGPASSWORD")
+        for bad in (
+            f"locked:{secret}@{there}",
+            f"locked:no{escaped}@{there}",
+            f"locked:{escaped}@127.0.0.1:1/x",
+        ):
+            monkeypatch.setattr(database, "PATIENCE", 0.01)
+            with pytest.raises(ValueError, match=r"^Agent.open needs ") as refused:
+                open_step(f"postgresql://{bad}")
+            shown = ""
+            chained: BaseException | None = refused.value
+            while chained is not None:
+                shown += repr(chained)
+                chained = chained.__cause__
+            assert "eim" not in shown
+        ended = call_klazy("agents", f"postgresql://locked:no{escaped}@{there}")
+        assert ended.status == 2
+        assert ended.stderr.startswith(
+            f"agents needs a database that lets it in, got path=postgresql://locked@{there}"
+        )
+        assert "eim" not in ended.stderr
+
+    @pytest.mark.parametrize(
+        ("url", "message"),
+        [
+            ("postgresql://x@h:port/d", "the URL of a database, got path=postgresql://...; write postgresql://user@host"),
+            ("postgresql://x@h/d?sslmode=maybe", "an sslmode that it knows, got sslmode=maybe; use disable, prefer"),
+            ("postgresql://x@h/d?color=red", "options that it knows, got option=color; host, port, user"),
+        ],
+    )  # fmt: skip
+    def test_one_that_does_not_fit(self, url, message):
+        with pytest.raises(ValueError, match=f"Agent.open needs {message}"):
+            open_step(url)
+
+    def test_it_is_nobodys_alone(self, url):
+        with pytest.raises(
+            ValueError, match=r"Agent.open needs a file for itself alone, got path=.*; leave shared"
+        ):
+            open_step(url, shared=False)
+
+    def test_a_socket_in_a_folder(self, url, server):
+        with open_step(f"postgresql://klazy@:{server.port}/postgres?host={server.folder}") as agent:
+            assert agent.t == 1
+
+    def test_without_a_driver_it_says_what_to_install(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "pg8000.native", None)
+        monkeypatch.delitem(sys.modules, "klazy.live.postgres")
+        with pytest.raises(
+            ImportError, match=r"needs pg8000, which is not installed; pip install .*\[postgres\]"
+        ):
+            open_step("postgresql://x@h/d")
+
+
+class TestALostConnection:
+    """Nothing is lost, and nothing is taken twice, whether the answer was lost or the question; with and without ids."""
+
+    @pytest.fixture(params=["question", "answer"])
+    def lose(self, request, monkeypatch):
+        """Drop the connection before a record is sent, or after it was committed and before the answer is read."""
+        real = postgres.PostgresDatabase._run
+        drops = []
+
+        def run(self, sql, values=(), stream=None):
+            if not drops or not ("append_record" in sql or sql == drops[0]):
+                return real(self, sql, values, stream)
+            drops.clear()
+            if request.param == "answer":
+                real(self, sql, values, stream)
+            self._drop()
+            raise postgres._LostError("network error")
+
+        monkeypatch.setattr(postgres.PostgresDatabase, "_run", run)
+        return drops.append
+
+    @pytest.mark.parametrize("id", [None, "tuesday"])
+    def test_a_round_is_taken_once(self, url, lose, id):
+        straight = kl.Agent(LEARNER, engine="step")
+        with open_step(url) as agent:
+            for t in range(6):
+                if t in (0, 3):
+                    lose("COMMIT")
+                x = agent.update(GRADIENTS[t], id=None if id is None else f"{id} {t}")
+                assert x.tobytes() == straight.update(GRADIENTS[t]).tobytes()
+            assert seen(agent) == seen(straight)
+            assert agent.history().height == 6
+        assert find_faults(url) == []
+
+    def test_agents_fleets_and_changes_too(self, url, lose):
+        learner = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
+        g = np.linspace(-1.0, 0.5, 10).reshape(2, 5)
+        lose("COMMIT")
+        with kl.Fleet.open(url, learner, ["a", "b"]) as fleet:
+            lose("COMMIT")
+            fleet.update(g)
+            fleet.update(g)
+            assert fleet.t.tolist() == [3, 3]
+        with open_step(url, name="c", guards=kl.Guards()) as agent:
+            lose("COMMIT")
+            agent.freeze()
+            agent.update(GRADIENTS[0])
+            assert agent.t == 2
+        assert find_faults(url) == []
+
+    def test_another_ones_round_is_not_taken_for_ones_own(self, url, monkeypatch):
+        with open_step(url) as one, open_step(url) as other:
+            real = postgres.PostgresDatabase._run
+            lost = []
+
+            def run(self, sql, values=(), stream=None):
+                if "append_record" in sql and self is store_of(one).database and not lost:
+                    lost.append(True)
+                    self._drop()
+                    other.update(GRADIENTS[1])
+                    raise postgres._LostError("network error")
+                return real(self, sql, values, stream)
+
+            monkeypatch.setattr(postgres.PostgresDatabase, "_run", run)
+            with pytest.raises(kl.Overtaken):
+                one.update(GRADIENTS[0])
+            assert seen(one) == seen(other)
+
+
+class TestTheServer:
+    def test_one_that_stays_away_is_told_and_the_round_may_be_repeated(self, url, server, monkeypatch):
+        with open_step(url) as agent:
+            play(agent, 1, GRADIENTS[0])
+            server.crash()
+            try:
+                monkeypatch.setattr(database, "PATIENCE", 0.2)
+                message = r"Agent.open needs a server that answers, got path=.*repeat it with the same id"
+                with pytest.raises(ValueError, match=message):
+                    play(agent, 2, GRADIENTS[1])
+                with pytest.raises(
+                    ValueError, match=r"needs a server that answers, got path=.*refused.*\)\.$"
+                ):
+                    agent.history()
+            finally:
+                server.start()
+            monkeypatch.setattr(database, "PATIENCE", 10.0)
+            for t in (2, 3):
+                play(agent, t, GRADIENTS[t - 1])
+            assert seen(agent) == seen(in_memory(3))
+
+    def test_one_with_a_full_disk_changes_nothing(self, url, server):
+        with open_step(url) as agent:
+            play(agent, 1, GRADIENTS[0])
+            server.run(
+                """CREATE FUNCTION klazy.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$""",
+                "CREATE TRIGGER full_disk BEFORE INSERT ON klazy.records EXECUTE FUNCTION klazy.fail()",
+            )
+            with pytest.raises(
+                ValueError, match=r"needs a database that it can read and write, got .*No space left"
+            ):
+                play(agent, 2, GRADIENTS[1])
+            assert seen(agent) == seen(in_memory(1))
+            server.run("DROP TRIGGER full_disk ON klazy.records")
+            play(agent, 2, GRADIENTS[1])
+        assert find_faults(url) == []
+
+    def test_a_user_who_may_only_read(self, url, server):
+        in_store(url, 2)
+        server.run(
+            "DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN", "GRANT USAGE ON SCHEMA klazy TO guest",
+            "GRANT SELECT ON ALL TABLES IN SCHEMA klazy TO guest",
+        )  # fmt: skip
+        try:
+            guest = url.replace("klazy@", "guest@")
+            with kl.Agent.open(guest, read_only=True) as agent:
+                assert seen(agent) == seen(in_memory(2))
+            with kl.Agent.open(guest) as agent:
+                with pytest.raises(
+                    ValueError, match=r"needs a database that it can read and write.*permission denied"
+                ):
+                    agent.update(GRADIENTS[2])
+                assert seen(agent) == seen(in_memory(2))
+        finally:
+            server.run("DROP OWNED BY guest", "DROP ROLE guest")
+
+    def test_an_agent_that_another_has_for_too_long(self, url, server, monkeypatch):
+        monkeypatch.setattr(database, "PATIENCE", 0.1)
+        with open_step(url) as one, open_step(url) as other:
+
+            def hold():
+                store_of(one).database.lock_agents([1])
+                with pytest.raises(
+                    ValueError, match=r"needs its turn, got path=.*; another process has had the agent"
+                ):
+                    other.update(GRADIENTS[0])
+
+            store_of(one).database.transact(hold)
+            other.update(GRADIENTS[0])
+            assert other.t == 2
+
+    def test_threads_make_a_store_at_once(self, url):
+        failed = []
+
+        def make(name):
+            try:
+                in_store(url, 2, name=name)
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=make, args=(f"{i % 3}",)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+        assert find_faults(url) == []
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+    def test_a_forked_process_takes_no_rounds(self, url):
+        with open_step(url) as agent:
+            agent.update(GRADIENTS[0])
+            store_of(agent).database.inherited = True  # as in a forked process
+            store_of(agent).database.idle = True
+            with pytest.raises(ValueError, match=r"Agent needs the process that opened it, got path="):
+                agent.update(GRADIENTS[1])
+            store_of(agent).database.inherited = False
+            store_of(agent).database.idle = False
+            agent.update(GRADIENTS[1])
+
+
+@pytest.mark.parametrize("how", ["back", "back and on"])
+def test_a_store_that_was_restored_under_an_agent_is_noticed(place, how):
+    """Rounds 4 and 5 are gone; then, perhaps, another process plays others in their place."""
+    with open_step(place) as agent:
+        for t in range(1, 6):
+            play(agent, t, GRADIENTS[t - 1])
+        data = store_of(agent).database
+        cut = 1 << AGENT_SHIFT | 3
+        data.transact(lambda: data.write("DELETE FROM records WHERE key >= ?", cut))
+        with open_step(place) as other:
+            if how == "back and on":
+                for t in (4, 5):
+                    other.update(-GRADIENTS[t - 1])
+            words = "the store has gone back, and 'agent' with it; play agent.x of round t="
+            with pytest.raises(kl.Overtaken, match=words):
+                agent.update(GRADIENTS[5])
+            assert seen(agent) == seen(other)
+            agent.update(GRADIENTS[5])
+    assert find_faults(place) == []

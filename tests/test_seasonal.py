@@ -1,0 +1,213 @@
+"""Seasons: the period that is found, the plan, and a leader that keeps one season for all of its experts."""
+
+import os
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from klazy.kernels.codes import SEASON_PERIOD
+from klazy.learners.season import Season
+
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+COMPILED = {
+    "simplex": (kl.Simplex(5), kl.TVMovement(1.0), kl.LinearCosts, None),
+    "ball": (kl.L2Ball(5), kl.L2Movement(1.0), kl.LinearCosts, None),
+}
+OTHERS = {
+    "box": (kl.Box(np.zeros(5), np.ones(5)), kl.L1Movement(1.0), kl.LinearCosts, None),
+    "capped": (kl.CappedSimplex(5, 1.0, 0.4), kl.TVMovement(1.0), kl.LinearCosts, None),
+    "demand": (
+        kl.Box(-2.0 * np.ones(5), 2.0 * np.ones(5)),
+        kl.L1Movement(0.5),
+        kl.PinballCosts,
+        kl.Pinball(),
+    ),
+    "targets": (kl.Box(np.zeros(5), np.ones(5)), kl.L1Movement(0.3), kl.QuadraticCosts, kl.Quadratic()),
+    "targets in a ball": (kl.L2Ball(5), kl.L2Movement(0.3), kl.QuadraticCosts, kl.Quadratic()),
+}
+# A kernel takes seconds to compile: those that auto has anyway are compared compiled, the others where they are Python.
+TWINS: dict[str, Any] = COMPILED | OTHERS if JIT_OFF else COMPILED
+
+
+def draw_waves(seed: int, T: int, period: int, noise: float = 0.3, d: int = 5) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    phases = np.arange(T)[:, None] / period + rng.random(d)
+    return np.sin(2.0 * np.pi * phases) + noise * rng.normal(size=(T, d))
+
+
+def make_leader(domain: Any, movement: Any, family: Any) -> kl.Leader:
+    lookers = [kl.Reluctant(domain, movement, w, 2.0 * w, family=family) for w in (1.0, 8.0)]
+    horizons = (1, 3, 25) if lookers[0].is_curved else (None, 1, 3, 25)
+    seasonal = [
+        kl.Seasonal(domain, movement, horizon, periods, family=family)
+        for horizon in horizons
+        for periods in (2, 8)
+    ]
+    return kl.Leader([*lookers, *seasonal], movement, family=family)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_kernel_and_step_agree(name):
+    domain, movement, costs, family = TWINS[name]
+    learner = make_leader(domain, movement, family)
+    rows = draw_waves(0, 150, 20)
+    compiled = kl.run(learner, costs(rows), engine="compiled", record="experts")
+    stepped = kl.run(learner, costs(rows), engine="step", record="experts")
+    assert stepped.state.season[SEASON_PERIOD] == 20
+    np.testing.assert_allclose(compiled.x, stepped.x, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(compiled.expert_hitting, stepped.expert_hitting, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(compiled.state.season, stepped.state.season, rtol=1e-12, atol=1e-12)
+    again = kl.run(learner, costs(rows), engine="compiled", state=stepped.state)
+    assert again.state.t == 301
+
+
+@pytest.mark.parametrize("period", [7, 24, 48, 168])
+@pytest.mark.parametrize("seed", range(3))
+def test_it_finds_the_period(seed, period):
+    season = Season(5, 5, None)
+    known = season.init()
+    for row in draw_waves(seed, 8 * period + 64, period, noise=0.5):
+        known = season.observe(known, row)
+    # after eight periods, a correlation's standard error is about how much a wave's falls a round away from its peak
+    assert abs(known[SEASON_PERIOD] - period) <= max(1.0, 0.03 * period)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_finds_none_in_noise_and_walks(seed):
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=(600, 5))
+    for rows in (
+        noise,
+        0.05 * noise.cumsum(axis=0) + rng.normal(size=(600, 5)),
+        np.zeros((600, 5)),
+        np.ones((600, 5)),
+    ):
+        season = Season(5, 5, None)
+        known = season.init()
+        for row in rows:
+            known = season.observe(known, row)
+            assert known[SEASON_PERIOD] == 0.0
+
+
+def test_a_forecast_is_the_mean_of_its_phase():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(50, 2))
+    season = Season(2, 2, 7)
+    known = season.init()
+    for row in rows:
+        known = season.observe(known, row)
+    wanted = [np.mean([rows[50 + ahead - 7 * back] for back in (1, 2, 3)], axis=0) for ahead in range(7)]
+    forecast = season.forecast(known, 3, 16)
+    np.testing.assert_allclose(forecast[:7], wanted, atol=1e-13)
+    np.testing.assert_array_equal(forecast[7:14], forecast[:7])
+    np.testing.assert_allclose(season.forecast_mean(known, 3, 16), forecast.mean(axis=0), atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_plan_on_a_simplex_is_the_best_of_all_paths_through_its_corners(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(5, 3))
+    learner = kl.Seasonal(kl.Simplex(3), kl.TVMovement(0.8), period=5)
+    known = learner.init().season
+    for row in np.vstack((rows, rows)):
+        known = learner.observe(known, row)
+    _, forecast = learner._plan(np.zeros(3), known)
+    ahead = [*rows, rows[0]]  # a part of the plan is one round here, and a period follows it
+    for corner in range(3):
+        best = np.inf
+        for rest in product(range(3), repeat=5):
+            path = (corner, *rest)
+            cost = sum(row[at] for row, at in zip(ahead, path, strict=True))
+            best = min(best, cost + 0.8 * sum(a != b for a, b in pairwise(path)))
+        assert forecast[corner] == pytest.approx(best, abs=1e-12)
+
+
+def test_what_comes_again_is_met_in_time():
+    waves = draw_waves(1, 400, 20, noise=0.0)
+    for domain, movement in (
+        (kl.Simplex(5), kl.TVMovement(1.0)),
+        (kl.Box(-np.ones(5), np.ones(5)), kl.L1Movement(1.0)),
+    ):
+        costs = kl.LinearCosts(waves)
+        trace = kl.run(kl.Seasonal(domain, movement, period=20), costs, engine="step")
+        late = slice(200, 400)
+        best = kl.offline_optimum(costs.window(201, 400), domain, movement)
+        paid = float((trace.hitting + trace.switching)[late].sum())
+        assert paid <= best.cost + 0.01 * abs(best.cost) + 2.0 * movement.lipschitz(5) * domain.diameter
+
+
+def test_a_leader_keeps_one_season_and_its_experts_play_as_alone():
+    domain, movement, costs, _ = COMPILED["simplex"]
+    learner = make_leader(domain, movement, None)
+    rows = draw_waves(3, 120, 12)
+    trace = kl.run(learner, costs(rows), engine="step", record="experts")
+    assert learner.season is not None
+    assert trace.state.season.size == learner.season.size
+    assert all(getattr(state, "season", np.zeros(0)).size == 0 for state in trace.state.experts)
+    for place, expert in enumerate(learner.experts):
+        alone = kl.run(expert, costs(rows), engine="step")
+        np.testing.assert_allclose(trace.expert_hitting[:, place], alone.hitting, atol=1e-13)
+    assert learner.check_state(trace.state, "run") is trace.state
+
+
+def test_experts_that_look_for_different_seasons_keep_their_own():
+    domain, movement, costs, _ = COMPILED["simplex"]
+    experts = [kl.Seasonal(domain, movement, period=period) for period in (12, 13)]
+    learner = kl.Leader(experts, movement)
+    assert learner.season is None
+    trace = kl.run(learner, costs(draw_waves(3, 60, 12)), record="experts")
+    assert trace.engine == "step"
+    assert [state.season[SEASON_PERIOD] for state in trace.state.experts] == [12, 13]
+
+
+def test_a_season_that_no_learner_left_is_refused():
+    learner = kl.Seasonal(kl.Simplex(5), kl.TVMovement())
+    state = learner.init()
+    for period in (-3.0, 2.5, 1e6):
+        season = state.season.copy()
+        season[SEASON_PERIOD] = period
+        with pytest.raises(ValueError, match=r"run needs a season that this learner left, got state.season="):
+            kl.run(learner, np.ones((3, 5)), state=state._replace(season=season))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"movement": kl.SwitchFee()},
+            "Seasonal needs a movement that grows with its length, got movement=SwitchFee",
+        ),
+        ({"horizon": 0}, "Seasonal needs horizon >= 1, got horizon=0; give rounds, or None for a plan"),
+        ({"periods": 0}, "Seasonal needs periods >= 1, got periods=0; give a number of periods"),
+        ({"period": 1}, "Seasonal needs 2 <= period < 1024, got period=1; leave it out to look for one"),
+        (
+            {"period": 5000},
+            "Seasonal needs 2 <= period < 1024, got period=5000; leave it out to look for one",
+        ),
+        ({"family": kl.Quadratic()}, r"Seasonal needs linear costs for a plan, got family='?Quadratic"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments, message):
+    good = {"domain": kl.Simplex(3), "movement": kl.TVMovement()}
+    with pytest.raises(ValueError, match=message):
+        kl.Seasonal(**good | arguments)
+
+
+def test_it_says_what_it_forecasts():
+    domain, movement, _, _ = COMPILED["simplex"]
+    agent = kl.Agent(kl.Seasonal(domain, movement, period=20), engine="step")
+    rows = draw_waves(0, 41, 20)
+    agent.update(rows[0])
+    assert "a period of 20 rounds has not passed yet" in str(agent.explain())
+    for row in rows[1:]:
+        agent.update(row)
+    assert "It knows a season of 20 rounds, and forecasts [" in str(agent.explain())
+    assert "from the last 2 of them; it plans a season ahead." in str(agent.explain())
+    leader = kl.Agent(kl.Leader([kl.Seasonal(domain, movement, 3)], movement), engine="step")
+    leader.update(rows[0])
+    words = str(leader.explain())
+    assert "It follows expert 1 of 1, Seasonal(" in words
+    assert "it has found no season yet" in words

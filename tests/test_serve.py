@@ -1,0 +1,538 @@
+"""The service: what it answers, to whom, what it refuses, and that it agrees with an agent of one's own bit for bit."""
+
+import json
+import re
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from command import call_klazy
+from klazy.live.checking import check_store
+from klazy.live.store import Store
+from klazy.serve.tokens import Buckets, Grant
+from served import run_service
+
+LEARNER = kl.KLazyGD(kl.Simplex(5), sigma=4.0, k=6)
+GUARDS = kl.Guards(per_round=0.1)
+G = np.random.default_rng(0).normal(size=(40, 5))
+pytestmark = pytest.mark.xdist_group("serve")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with run_service(tmp_path_factory.mktemp("served")) as service:
+        yield service
+
+
+@pytest.fixture
+def agent(served, request):
+    name = re.sub(r"\W", "-", request.node.name)[:150]
+    return served.client().agent(name, LEARNER, guards=GUARDS, engine="step")
+
+
+# Decisions
+
+
+def test_a_served_agent_plays_as_one_of_ones_own(agent, served, tmp_path):
+    own = kl.Agent.open(tmp_path / "own.db", LEARNER, guards=GUARDS, engine="step")
+    for i, g in enumerate(G):
+        np.testing.assert_array_equal(agent.update(g, id=i), own.update(g, id=i))
+        if i == 10:
+            agent.freeze("the link is down")
+            own.freeze("the link is down")
+        if i == 15:
+            agent.resume("it is up")
+            own.resume("it is up")
+    np.testing.assert_array_equal(agent.x, own.x)
+    assert agent.t == own.t
+    assert agent.learner == own.learner
+    assert agent.guards == own.guards
+    assert agent.switching == own.switching
+    assert str(agent.explain()) == str(own.explain())
+    assert agent.history().drop("time").equals(own.history().drop("time"))
+    assert agent.history(7).equals(agent.history().tail(7))
+    own.close()
+
+
+def test_an_agent_that_takes_rows_is_told_and_answers_by_name(served, tmp_path):
+    rows = np.random.default_rng(1).uniform(10, 60, size=(12, 2))
+    options = {"costs": kl.Pinball(short=4.0), "columns": ["eu", "us"], "movement": "l1", "engine": "step"}
+    learner = kl.GD(kl.Box([0, 0], [90, 90]), sigma=0.1)
+    own = kl.Agent.open(tmp_path / "own.db", learner, **options)
+    remote = served.client().agent("by rows", learner, **options)
+    for i, row in enumerate(rows):
+        named = dict(zip(("eu", "us"), row.tolist(), strict=True))
+        assert remote.observe(named, id=i) == own.observe(named, id=i)
+    assert remote.decision == own.decision
+    assert remote.hitting == own.hitting
+    assert remote.history().drop("time").equals(own.history().drop("time"))
+    with pytest.raises(ValueError, match="missing='eu'"):
+        remote.observe({"us": 1.0})
+    with pytest.raises(ValueError, match="gradient"):
+        remote.update([1.0, 1.0])
+    assert remote.t == 13
+    own.close()
+
+
+def test_a_round_sent_again_is_answered_as_it_was_then(agent):
+    first = agent._client.ask("POST", f"{agent.place}/update", {"g": G[0].tolist(), "id": "a"})
+    agent.update(G[1])
+    again = agent._client.ask("POST", f"{agent.place}/update", {"g": G[2].tolist(), "id": "a"})
+    assert again == first | {"repeated": True}
+    assert agent.t == 3
+
+
+def test_a_round_that_is_not_under_way_is_refused(agent):
+    agent.update(G[0], t=1)
+    with pytest.raises(kl.Overtaken, match=r"round t=1 of .* play the decision of round t=2"):
+        agent.update(G[1], t=1)
+    agent.update(G[1], retry=False)
+    assert agent.t == 3
+
+
+def test_another_process_may_play_the_same_agent(agent, served):
+    agent.update(G[0])
+    with kl.Agent.open(served.file, name=agent.name) as other:
+        other.update(G[1])
+        np.testing.assert_array_equal(agent.x, other.x)
+        x = agent.update(G[2])
+        np.testing.assert_array_equal(other.refresh(), x)
+
+
+def test_many_agents_are_told_in_one_request_all_or_none(served):
+    client = served.client()
+    names = [f"many {i}" for i in range(20)]
+    agents = [client.agent(name, LEARNER, engine="step") for name in names]
+    answers = client.update_many({"agent": name, "g": G[i], "id": "r1"} for i, name in enumerate(names))
+    assert [answer["agent"] for answer in answers] == names
+    np.testing.assert_array_equal(answers[7]["x"], kl.Agent(LEARNER, engine="step").update(G[7]))
+    wrong = [{"agent": name, "g": G[i], "id": "r2"} for i, name in enumerate(names)]
+    wrong[13] = {"agent": names[13], "g": [np.nan] * 5}
+    with pytest.raises(ValueError, match="finite numbers"):
+        client.update_many(wrong)
+    answer = served.ask("POST", "/rounds", {"rounds": [{"agent": "many 1", "g": [0.0] * 5}, {"agent": "no"}]})
+    assert (answer.status_code, answer.json()["entry"]) == (422, 1)
+    answer = served.ask(
+        "POST", "/rounds", {"rounds": [{"agent": "many 1", "g": [0.0] * 5}, {"agent": "no", "g": [1]}]}
+    )
+    assert answer.status_code == 404
+    assert {agent.t for agent in agents} == {2}
+    client.update_many([{"agent": names[0], "g": G[0]}, {"agent": names[0], "g": G[1]}])  # two of one agent
+    assert agents[0].t == 4
+
+
+@pytest.mark.xdist_group("postgres")
+def test_two_workers_share_the_agents_of_a_postgresql_database(server, tmp_path):
+    url = server.clear()
+    with run_service(tmp_path, url) as one, run_service(tmp_path, url, tokens=one.tokens) as other:
+        agents = [
+            service.client().agent("a", LEARNER, guards=GUARDS, engine="step") for service in (one, other)
+        ]
+        own = kl.Agent(LEARNER, engine="step", guards=GUARDS)
+        for i, g in enumerate(G[:10]):
+            np.testing.assert_array_equal(agents[i % 2].update(g, id=i), own.update(g))
+            np.testing.assert_array_equal(
+                agents[1 - i % 2].update(g, id=i), own.x
+            )  # sent again, to the other one
+        one.client().agent("b", LEARNER, engine="step")
+        rounds = [{"agent": name, "g": G[0], "id": "bulk"} for name in ("b", "a")]
+        np.testing.assert_array_equal(other.client().update_many(rounds)[1]["x"], own.update(G[0]))
+        rounds = [{"agent": "b", "g": G[0]}, {"agent": "a", "g": [np.nan] * 5}]
+        with pytest.raises(ValueError, match="finite numbers"):
+            one.client().update_many(rounds)
+        assert [found["rounds"] for found in other.client().agents()] == [11, 1]
+        agents[0].freeze("maintenance")
+        agents[1].delete("done")
+        assert agents[0].about["deleted"]
+        assert "klazy_agent_rounds" in one.ask("GET", "/metrics").text
+    store = Store(url, read_only=True)
+    assert [checked.fault for checked in check_store(store)] == [None, None, None]
+    store.close()
+
+
+def test_rounds_of_many_compiled_agents_are_those_of_each_by_itself(served, tmp_path):
+    """They are worked out and written in one step, unless one of them has to go another way."""
+    client = served.client()
+    names = [f"compiled {i}" for i in range(6)]
+    for name in names:
+        client.agent(name, LEARNER)
+    with ExitStack() as stack:
+        own = [stack.enter_context(kl.Agent.open(tmp_path / "own.db", LEARNER, name=name)) for name in names]
+        for i in range(6):
+            some = names[i % 2 :]  # of which some have one round more than others
+            answers = client.update_many(
+                {"agent": name, "g": G[i + 6 * j], "id": i} for j, name in enumerate(some)
+            )
+            for j, answer in enumerate(answers):
+                agent = own[j + i % 2]
+                np.testing.assert_array_equal(answer["x"], agent.update(G[i + 6 * j], id=i))
+                assert answer["t"] == agent.t
+        ids = dict.fromkeys(names, 9) | {names[0]: 0}
+        again = client.update_many({"agent": name, "g": G[0], "id": id} for name, id in ids.items())
+        assert [answer["repeated"] for answer in again] == [True, False, False, False, False, False]
+        for agent in own[1:]:
+            agent.update(G[0], id=9)
+        for name, agent in zip(names, own, strict=True):
+            assert client.agent(name).history().drop("time").equals(agent.history().drop("time"))
+
+
+# Making and deleting
+
+
+def test_making_the_same_agent_again_changes_nothing_and_another_one_is_refused(agent, served):
+    agent.update(G[0])
+    again = served.client().agent(agent.name, LEARNER, guards=GUARDS.replace(hold=3), engine="step")
+    assert again.t == 2
+    assert again.guards.hold == 3
+    with pytest.raises(ValueError, match="or a new name"):
+        served.client().agent(agent.name, LEARNER.replace(k=7), engine="step")
+
+
+def test_a_saved_agent_goes_on_in_the_service(served, tmp_path):
+    own = kl.Agent(LEARNER, engine="step", guards=GUARDS)
+    for i, g in enumerate(G[:9]):
+        own.update(g, id=i)
+    own.save(tmp_path / "agent.json")
+    remote = served.client().agent("saved", tmp_path / "agent.json")
+    assert remote.t == 10
+    np.testing.assert_array_equal(remote.update(G[8], id=8), own.x)  # an id from before
+    np.testing.assert_array_equal(remote.update(G[9]), own.update(G[9]))
+    served.client().agent("saved", tmp_path / "agent.json")  # again: nothing changes
+    assert remote.t == 11
+    about = json.loads((tmp_path / "agent.json").read_text())
+    about["agent"]["state"]["x"][0] += 1e-9
+    answer = served.ask("PUT", "/agents/damaged", about)
+    assert answer.status_code == 422
+    assert "a file as Agent.save wrote it" in answer.json()["detail"]
+
+
+def test_a_deleted_agent_is_gone_until_it_is_restored(agent, served):
+    agent.update(G[0])
+    agent.delete("replaced")
+    assert served.ask("GET", f"{agent.place}/decision").status_code == 410
+    assert served.ask("POST", f"{agent.place}/update", {"g": [0.0] * 5}).status_code == 410
+    assert served.ask("POST", f"{agent.place}/freeze", {"reason": ""}).status_code == 410
+    assert served.ask("PUT", agent.place, {"learner": LEARNER.to_dict()}).status_code == 410
+    assert agent.about["deleted"]
+    agent.restore("not yet")
+    agent.update(G[1])
+    assert agent.t == 3
+    changes = served.ask("GET", f"{agent.place}/changes").json()["changes"]
+    assert [(change["change"], change["note"]) for change in changes] == [
+        ("restore", "not yet"),
+        ("delete", "replaced"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        ({"learner": {"class": "os.system"}}, "classes of klazy only, got class='os.system'"),
+        ({"learner": {"class": "klazy.nothing"}}, "a known class"),
+        ({"learner": {"class": "klazy.Simplex", "dim": 3}}, "a known class"),
+        (
+            {
+                "learner": {
+                    "class": "klazy.GD",
+                    "domain": {"class": "klazy.Simplex", "dim": 10**9},
+                    "sigma": 1,
+                }
+            },
+            "at most 10000",
+        ),
+        ({"learner": LEARNER.to_dict() | {"k": 0}}, "a slack k >= 1"),
+        ({"learner": {"class": "klazy.GD"}}, "a learner it can build"),
+        ({"learner": LEARNER.to_dict(), "guards": {"class": "klazy.Guards", "hold": 0}}, "hold >= 1"),
+        ({}, "a learner or a saved agent"),
+        ({"learner": LEARNER.to_dict(), "pickle": "gASV"}, "pickle as described"),
+    ],
+)
+def test_a_learner_that_klazy_would_not_build_is_refused(served, about, said):
+    answer = served.ask("PUT", "/agents/never", about)
+    assert answer.status_code == 422, answer.text
+    assert said in answer.json()["detail"]
+    assert served.ask("GET", "/agents/never").status_code == 404
+
+
+def test_the_number_of_agents_is_limited(tmp_path):
+    with run_service(tmp_path, agents=2, dim=5) as served:
+        for name in ("a", "b"):
+            served.client().agent(name, LEARNER, engine="step")
+        answer = served.ask("PUT", "/agents/c", {"learner": LEARNER.to_dict(), "engine": "step"})
+        assert (answer.status_code, "at most 2 agents" in answer.text) == (403, True)
+        wide = {"learner": kl.GD(kl.Box(np.zeros(6), np.ones(6)), 1.0).to_dict()}
+        assert "a dimension of at most 5" in served.ask("PUT", "/agents/b", wide).text
+
+
+# Who may do what
+
+
+CALLS = {
+    ("GET", "/agents"): "reader",
+    ("GET", "/agents/{}"): "reader",
+    ("GET", "/agents/{}/decision"): "reader",
+    ("GET", "/agents/{}/explain"): "reader",
+    ("GET", "/agents/{}/history"): "reader",
+    ("GET", "/agents/{}/changes"): "reader",
+    ("GET", "/agents/{}/comparison"): "reader",
+    ("GET", "/metrics"): "reader",
+    ("POST", "/agents/{}/update"): "writer",
+    ("POST", "/agents/{}/observe"): "writer",
+    ("POST", "/rounds"): "writer",
+    ("POST", "/agents/{}/freeze"): "writer",
+    ("POST", "/agents/{}/resume"): "writer",
+    ("PUT", "/agents/{}"): "admin",
+    ("DELETE", "/agents/{}"): "admin",
+    ("POST", "/agents/{}/restore"): "admin",
+}
+BODIES = {
+    "update": {"g": [0.0] * 5},
+    "observe": {"row": [0.0] * 5},
+    "freeze": {},
+    "resume": {},
+    "restore": {},
+    "/rounds": {"rounds": [{"agent": "AGENT", "g": [0.0] * 5}]},
+}
+
+
+def test_every_path_asks_for_its_role_and_its_agent(agent, served):
+    described = served.ask("GET", "/openapi.json").json()["paths"]
+    known = {
+        (method.upper(), path.replace("{name}", "{}")) for path, ways in described.items() for method in ways
+    }
+    assert known - CALLS.keys() == {("GET", "/healthz"), ("GET", "/readyz")}
+    served.client().agent("eu-west", LEARNER, guards=GUARDS, engine="step")
+    for (method, path), needed in CALLS.items():
+        body = BODIES.get(path.rpartition("/")[2], BODIES.get(path))
+        if method == "PUT":
+            body = {"learner": LEARNER.to_dict(), "engine": "step"}
+        text = None if body is None else json.dumps(body).replace("AGENT", agent.name)
+        place = path.format(agent.name)
+        for role in ("reader", "writer", "admin"):
+            status = served.ask(method, place, role=role, content=text).status_code
+            lower = ("reader", "writer", "admin").index(role) < ("reader", "writer", "admin").index(needed)
+            assert (status == 403) == lower, (method, path, role, status)
+        if "{}" in path or path == "/rounds":
+            assert served.ask(method, place, role="eu", content=text).status_code == 403
+        for token in ("klazy_wrong", served.tokens["admin"] + "x"):
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = served.ask(method, place, content=text, headers=headers)
+            assert answer.status_code in (401, 429)
+    assert served.ask("GET", "/agents/eu-west", role="eu").status_code == 200
+    listed = served.ask("GET", "/agents", role="eu").json()["agents"]
+    assert [found["name"] for found in listed] == ["eu-west"]
+
+
+def test_tokens_are_made_listed_and_revoked_by_the_command_and_their_secrets_kept_nowhere(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("klazy.serve.tokens.KNOWN_SECONDS", 0.1)
+    with run_service(tmp_path) as served:
+        made = call_klazy(
+            "tokens", "add", "feed", "--role", "writer", "--agent", "eu", "--store", served.file
+        )
+        token = made.stdout.strip()
+        assert (made.status, token.startswith("klazy_")) == (0, True)
+        assert "free" in call_klazy("tokens", "add", "feed", "--store", served.file).stderr
+        listed = json.loads(call_klazy("tokens", "list", "--json", "--store", served.file).stdout)
+        assert {"name": "feed", "role": "writer", "agent": "eu"}.items() <= listed[-2].items() or len(
+            listed
+        ) == 5
+        for file in tmp_path.iterdir():
+            assert token.encode() not in file.read_bytes()
+        served.tokens["feed"] = token
+        assert served.ask("GET", "/agents", role="feed").status_code == 200
+        assert call_klazy("tokens", "revoke", "feed", "--store", served.file).status == 0
+        assert "is there" in call_klazy("tokens", "revoke", "feed", "--store", served.file).stderr
+        until = time.monotonic() + 10.0
+        while served.ask("GET", "/agents", role="feed").status_code != 401:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+
+def test_without_tokens_only_this_machine_may_ask(tmp_path):
+    refused = call_klazy("serve", "--insecure", "--host", "0.0.0.0", "--store", tmp_path / "d.db")
+    assert (refused.status, "a loopback host without tokens" in refused.stderr) == (2, True)
+    with run_service(tmp_path, insecure=True) as served:
+        http = served.http
+        assert http.get("/agents").status_code == 200
+        assert http.get("/agents", headers={"Host": "evil.example"}).status_code == 403
+        headers = {"Origin": "http://evil.example", "Content-Type": "application/json"}
+        assert http.post("/agents/a/freeze", headers=headers, content="{}").status_code == 403
+
+
+def test_a_holder_may_ask_so_often(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("klazy.serve.tokens.monotonic", lambda: now)
+    buckets = Buckets(3.0)
+    assert [buckets.take("a") for _ in range(4)] == [True, True, True, False]
+    assert buckets.take("b")
+    now = 1.0
+    assert [buckets.take("a") for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_role_may_do_what_lower_roles_may_on_its_agent_only():
+    assert Grant("", "admin", None).allows("reader", "a")
+    assert not Grant("", "writer", None).allows("admin", "a")
+    assert Grant("", "writer", "a").allows("writer", "a")
+    assert not Grant("", "writer", "a").allows("reader", "b")
+    assert not Grant("", "admin", "a").allows("reader", None)
+
+
+# What is refused
+
+
+REFUSED = {
+    "empty": ("", 400, "a body that is JSON"),
+    "no g": ("{}", 422, "field required"),
+    "cut": ("{", 400, "a body that is JSON"),
+    "deep": ("[" * 100_000, 400, ""),
+    "deep in g": ('{"g": ' + "[" * 20_000 + "]" * 20_000 + "}", None, ""),
+    "nan": ('{"g": [NaN, 0, 0, 0, 0]}', 422, "finite numbers, got g[0]=nan"),
+    "inf": ('{"g": [1e999, 0, 0, 0, 0]}', 422, "finite numbers, got g[0]=inf"),
+    "large": ('{"g": [1e300, 0, 0, 0, 0]}', 422, "numbers within"),
+    "text": ('{"g": ["1", 0, 0, 0, 0]}', 422, "g.0 as described"),
+    "bool": ('{"g": [true, 0, 0, 0, 0]}', 422, "g.0 as described"),
+    "short": ('{"g": [1, 2, 3]}', 422, "shape (5,)"),
+    "no id": ('{"g": [1, 2, 3, 4, 5], "id": ""}', 422, "an id, text of 1 to 64 bytes"),
+    "long id": ('{"g": [1, 2, 3, 4, 5], "id": "' + "x" * 65 + '"}', 422, "an id, text of 1 to 64 bytes"),
+    "extra": ('{"g": [1, 2, 3, 4, 5], "extra": 1}', 422, "extra as described"),
+    "hint": ('{"g": [1, 2, 3, 4, 5], "hint": [1, 2, 3, 4, 5]}', 422, "a learner that accepts hints"),
+    "late": ('{"g": [1, 2, 3, 4, 5], "t": 99}', 409, "not the one under way"),
+    "null": ("null", 422, ""),
+    "bytes": (b"\x00\xff", 400, ""),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refused_round_is_a_problem_and_changes_nothing(agent, served, case):
+    content, status, said = REFUSED[case]
+    answer = served.ask("POST", f"{agent.place}/update", content=content)
+    assert 400 <= answer.status_code < 500
+    assert status in (None, answer.status_code), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    about = answer.json()
+    assert about["status"] == answer.status_code
+    assert said in about["detail"]
+    assert len(answer.content) < 1000
+    assert agent.t == 1
+
+
+def test_problems_are_answered_as_problems_everywhere(served):
+    calls = {("GET", "/nowhere"): 404, ("PATCH", "/agents"): 405, ("GET", "/agents/none/explain"): 404}
+    calls |= {
+        ("GET", "/agents/none/history"): 404,
+        ("GET", "/agents?limit=0"): 422,
+        ("PUT", "/agents/a%0ab"): 422,
+    }
+    for (method, path), status in calls.items():
+        body = {"learner": LEARNER.to_dict()} if method == "PUT" else None
+        answer = served.ask(method, path, body)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), (
+            path
+        )
+    kind = {"Content-Type": "text/plain"}
+    assert served.ask("POST", "/agents/a/update", content="{}", headers=kind).status_code == 415
+
+
+def test_large_bodies_are_refused_whether_or_not_they_say_so(tmp_path):
+    with run_service(tmp_path, body=5000) as served:
+        assert served.ask("POST", "/rounds", content="x" * 5001).status_code == 413
+        pieces = iter([b"x" * 1000] * 10)
+        answer = served.http.post(
+            "/rounds",
+            content=pieces,
+            headers={"Authorization": f"Bearer {served.tokens['admin']}", "Content-Type": "application/json"},
+        )
+        assert answer.status_code == 413
+        assert "at most 5000 bytes" in answer.json()["detail"]
+
+
+def test_a_store_that_fails_is_no_fault_of_the_request(tmp_path):
+    with run_service(tmp_path) as served:
+        agent = served.client().agent("a", LEARNER, engine="step")
+        agent.update(G[0])
+        served.file.rename(tmp_path / "moved.db")
+        answer = served.ask("POST", "/agents/a/update", {"g": [0.0] * 5})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert "moved, removed or replaced" in answer.json()["detail"]
+        assert served.http.get("/readyz").status_code == 503
+        assert served.http.get("/healthz").status_code == 200
+        (tmp_path / "moved.db").rename(served.file)
+        assert agent.t == 2
+        assert served.http.get("/readyz").status_code == 200
+
+
+# How it does
+
+
+def test_metrics_count_what_happened(tmp_path):
+    with run_service(tmp_path) as served:
+        agent = served.client().agent("a b", LEARNER, guards=GUARDS, engine="step")
+        for i in range(5):
+            agent.update(G[i], id=i)
+        agent.update(G[0], id=0)
+        served.ask("POST", f"{agent.place}/update", {"g": [1.0]})
+        text = served.ask("GET", "/metrics", role="reader").text
+        found = dict(re.findall(r"^(\w+(?:{[^}]*})?) ([\d.e+-]+)$", text, re.MULTILINE))
+        assert found['klazy_rounds_total{agent="a b"}'] == "5.0"
+        assert found['klazy_repeated_total{agent="a b"}'] == "1.0"
+        assert found['klazy_agent_rounds{agent="a b"}'] == "5.0"
+        assert float(found['klazy_movement_paid_total{agent="a b"}']) == agent.switching
+        assert 0 <= float(found['klazy_agent_idle_seconds{agent="a b"}']) < 60
+        refused = 'klazy_refusals_total{route="/agents/{name}/update",status="422"}'
+        assert re.search(rf"^{re.escape(refused)} 1.0$", text, re.MULTILINE)
+        bound = sum("per_round" in (acted or "") for acted in agent.history()["guards"])
+        assert found['klazy_guards_binding_total{agent="a b",guard="per_round"}'] == f"{bound}.0"
+
+
+def test_the_comparison_is_what_klazy_says_of_the_same_costs(agent, served):
+    for g in G:
+        agent.update(g)
+    found = served.ask("GET", f"{agent.place}/comparison?optimum=true").json()
+    assert found["cost"][-1] == pytest.approx(agent.hitting + agent.switching, rel=1e-12)
+    assert found["fixed"]["cost"][-1] == pytest.approx(kl.best_fixed(G, LEARNER.domain).cost, rel=1e-9)
+    best = kl.offline_optimum(G, LEARNER.domain, LEARNER.own_movement, gap=1e-3)
+    assert found["optimum"]["cost"] == pytest.approx(best.cost, rel=1e-3)
+    assert found["optimum"]["lower_bound"] <= found["optimum"]["cost"] <= found["cost"][-1]
+
+
+def test_openapi_has_an_example_of_every_body_that_works(served):
+    about = served.ask("GET", "/openapi.json").json()
+    assert about["security"] == [{"token": []}]
+    schemas = about["components"]["schemas"]
+    create = schemas["Create"]["examples"][0]
+    assert served.ask("PUT", "/agents/example", create).status_code == 201
+    assert served.ask("POST", "/agents/example/update", schemas["Update"]["examples"][0]).status_code == 200
+    assert served.ask("POST", "/agents/example/freeze", schemas["Reason"]["examples"][0]).status_code == 200
+
+
+def test_logs_name_no_token_and_no_query(served, caplog):
+    caplog.set_level("DEBUG")
+    served.ask("DELETE", "/agents/none?reason=secret")
+    served.ask("GET", "/agents", headers={"Authorization": "Bearer klazy_guess"})
+    lines = [
+        json.dumps(vars(record), default=str) for record in caplog.records if record.name.startswith("klazy")
+    ]
+    assert any("/agents/none" in line and '"token": "admin"' in line for line in lines)
+    for secret in (*served.tokens.values(), "klazy_guess", "secret"):
+        assert not any(secret in line for line in lines)
+
+
+def test_after_all_of_this_the_store_is_whole(served):
+    checked = call_klazy("check", served.file)
+    assert checked.status == 0, checked.stdout
+
+
+@pytest.mark.parametrize("name", ["klazy.service", "compose.yaml"])
+def test_the_files_of_the_guide_use_options_that_there_are(name):
+    text = (Path(__file__).parents[1] / "docs" / "serve" / name).read_text(encoding="utf-8")
+    (line,) = re.findall(r"klazy serve (.*)", text)
+    used = re.findall(r"--[a-z]+", line)
+    known = call_klazy("serve", "--help").stdout
+    assert len(used) >= 3
+    assert [option for option in used if option not in known] == []
