@@ -10,11 +10,14 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import PathDistribution
+from itertools import chain
 from pathlib import Path
 from threading import Timer
 
 import pytest
 from check_jsonschema.cli import main as check_schema
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
 import klazy as kl
@@ -208,3 +211,18 @@ def test_locks_of_windows_keep_others_out_and_the_content_readable(tmp_path, mon
         files.lock_file(path, wait=True).close()
         assert freed.finished.is_set()
     assert path.read_bytes() == b"content"
+
+
+def test_constraints_pin_what_is_needed_and_name_no_place():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned: dict[str, list[str]] = {}
+    for line in lines:
+        pin = Requirement(line)
+        assert re.fullmatch(r"==[^,*]+", str(pin.specifier)), line
+        assert pin.url is None
+        pinned.setdefault(canonicalize_name(pin.name), []).append(str(pin.specifier)[2:])
+    needed = [*PROJECT["dependencies"], *chain.from_iterable(PROJECT["optional-dependencies"].values())]
+    for wanted in map(Requirement, needed):
+        versions = pinned.get(canonicalize_name(wanted.name), [])
+        assert versions, f"{wanted.name} is not in constraints.txt; run make constraints"
+        assert all(wanted.specifier.contains(version) for version in versions), wanted
