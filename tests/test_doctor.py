@@ -30,20 +30,21 @@ def test_a_kernel_that_was_warmed_is_seen_used_and_cleared(tmp_path, monkeypatch
     command = [sys.executable, "-m", "klazy", *WARM]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     told = json.loads(done.stdout)
-    assert told["kernels"] == 1
+    assert told["kernels"] == 2  # one for an agent, one that plays it in a fleet
     assert told["warmed"][0]["engine"] == "compiled"
-    assert told["warmed"][0]["new_kernels"] == 1
-    (kernel,) = tmp_path.glob("kernel.*.nbc")
+    assert told["warmed"][0]["new_kernels"] == 2
+    kernels = list(tmp_path.glob("kernel.*.nbc"))
     _, found = ask_doctor()
     assert found["cache"]["folder"] == str(tmp_path)
-    assert found["cache"]["kernels"] == found["cache"]["current"] == 1
-    assert found["cache"]["bytes"] == kernel.stat().st_size
+    assert found["cache"]["kernels"] == found["cache"]["current"] == 2
+    assert found["cache"]["bytes"] == sum(kernel.stat().st_size for kernel in kernels)
+    kernel = kernels[0]
     old = kernel.with_name(kernel.name.replace(kernel.stem.rpartition("_")[2][:8], "0badc0de"))
     old.touch()
     _, found = ask_doctor()
-    assert (found["cache"]["kernels"], found["cache"]["current"]) == (2, 1)
+    assert (found["cache"]["kernels"], found["cache"]["current"]) == (3, 2)
     _, found = ask_doctor("--clear-cache")
-    assert (found["cleared"], found["cache"]["kernels"]) == (2, 0)
+    assert (found["cleared"], found["cache"]["kernels"]) == (3, 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["arena", "other.nbc"]
 
 

@@ -123,10 +123,12 @@ def _list_common(learners: list[str], domains: list[str], dims: list[int], runs:
 
 
 def _decide(learner: Any, runs: bool) -> str:
-    """Decide once, live and, if asked for, in a run."""
+    """Decide once as an agent, as a fleet and, if asked for, in a run."""
     agent = kl.Agent(learner)
     rows = np.zeros((2, learner.domain.dim))
     if runs:
         kl.run(learner, rows, record="totals")
     agent.update(rows[0])
+    if agent.engine == "compiled":
+        kl.Fleet(learner, 1).update(rows[:1])
     return agent.engine
