@@ -206,6 +206,8 @@ def test_locks_of_windows_keep_others_out_and_the_content_readable(tmp_path, mon
         with pytest.raises(BlockingIOError):
             files.lock_file(path, wait=False)
         assert first.read() == b"content"
+        ((_, place, *_),) = locks.held
+        assert place > path.stat().st_size  # for nobody else could read what is locked
         freed = Timer(0.15, locks.held.clear)
         freed.start()
         files.lock_file(path, wait=True).close()
