@@ -131,6 +131,16 @@ def test_warm_takes_the_files_of_agents(tmp_path):
     ]
 
 
+def test_warm_takes_a_store_and_each_kind_of_its_agents_once(tmp_path):
+    learner = kl.KLazyGD(kl.Simplex(5), 1.0, k=2)
+    for name in ("eu", "us"):
+        kl.Agent.open(tmp_path / "decisions.db", learner, name=name).close()
+    kl.Agent.open(tmp_path / "decisions.db", kl.GD(kl.Simplex(5), 1.0), name="plain", engine="step").close()
+    ended = call_klazy("warm", "decisions.db", "--json", folder=tmp_path)
+    told = json.loads(ended.stdout)["warmed"]
+    assert [(each["what"], each["engine"]) for each in told] == [("eu of decisions.db", "compiled")]
+
+
 def test_a_gpu_is_named_as_its_driver_names_it(tmp_path, monkeypatch):
     driver = tmp_path / "nvidia-smi"
     driver.write_text("#!/bin/sh\necho 'Some GPU, with a comma, 4096'\n")

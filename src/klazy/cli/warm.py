@@ -25,6 +25,7 @@ DOMAINS: dict[str, Callable[[int], Any]] = {
     "ball": kl.L2Ball,
 }
 COMMON = (["KLazyGD", "auto"], ["simplex", "box"])
+SQLITE = b"SQLite format 3"  # how a store begins
 MANY = 9  # from nine coordinates on, one kernel serves all dimensions
 
 
@@ -37,7 +38,7 @@ class Job(NamedTuple):
 
 def warm(
     agents: Annotated[
-        list[Path] | None, typer.Argument(help="Files of agents, as klazy replay --emit writes.")
+        list[Path] | None, typer.Argument(help="Files of agents, as klazy replay --emit writes, or stores.")
     ] = None,
     learner: Annotated[
         list[str] | None,
@@ -59,12 +60,13 @@ def warm(
 ) -> None:
     """Compile kernels ahead and keep them, so that the first decision of a service is not seconds late.
 
-    Name the files of your agents, or learners, sets and dimensions. Without any of these, common ones are compiled. What is
-    there already is only loaded. Other processes of this user find the kernels in the folder that klazy doctor names.
+    Name the files or stores of your agents, or learners, sets and dimensions. Without any of these, common ones are compiled.
+    What is there already is only loaded. Other processes of this user find the kernels in the folder that klazy doctor names.
 
     \b
     Examples:
       klazy warm agent.json
+      klazy warm decisions.db
       klazy warm --learner auto --domain simplex --dim 3 --dim 7 --runs
       klazy warm --json
     """  # fmt: skip
@@ -105,9 +107,35 @@ def _compile(job: Job) -> dict[str, Any]:
 def _list_agents(files: list[Path]) -> Iterator[Job]:
     for file in files:
         if not file.is_file():
-            remedy = "name a file that klazy replay --emit or Agent.save wrote"
+            remedy = "name a file that klazy replay --emit or Agent.save wrote, or a store"
             raise refusal("warm", "the file of an agent", "agent", file, remedy)
-        yield Job(str(file), lambda file=file: kl.Agent.load(file).engine)
+        if _is_store(file):
+            yield from _list_stored(file)
+        else:
+            yield Job(str(file), lambda file=file: kl.Agent.load(file).engine)
+
+
+def _is_store(file: Path) -> bool:
+    with open(file, "rb") as opened:
+        return opened.read(len(SQLITE)) == SQLITE
+
+
+def _list_stored(file: Path) -> Iterator[Job]:
+    """The agents of a store, one for each kind of learner that kernels play."""
+    from klazy.live.store import Store
+
+    store = Store(file, read_only=True, owner="warm")
+    try:
+        agents = store.list_agents()
+    finally:
+        store.close()
+    known = set()
+    for agent in agents:
+        about = json.loads(agent.configuration)
+        learner = kl.Learner.from_dict(about["learner"])
+        if about["engine"] == "compiled" and learner not in known:
+            known.add(learner)
+            yield Job(f"{agent.name} of {file}", lambda learner=learner: kl.Agent(learner).engine)
 
 
 def _list_common(learners: list[str], domains: list[str], dims: list[int], runs: bool) -> Iterator[Job]:
