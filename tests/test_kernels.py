@@ -21,6 +21,7 @@ from cases import (
     COMPILED_SETS,
     COSTS,
     ENSEMBLES,
+    EVERY_LEARNER,
     LEARNERS,
     MOVEMENTS,
     RELUCTANT,
@@ -189,7 +190,7 @@ def test_rules_that_are_told_rows(name):
             assert_same(*both(learner, costs))
             agent = kl.Agent(learner, engine="compiled")
             for row in data:
-                agent.update(row)
+                agent.observe(row)
             np.testing.assert_allclose(agent.state.x, kl.run(learner, costs).state.x, atol=AGREE)
 
 
@@ -426,7 +427,8 @@ class TestTables:
         assert set(PROJECTIONS) == code_table("L2_BALL", "PRODUCT")
         assert set(COST_PARTS) == code_table("LINEAR", "LOGISTIC")
         learners = [make(kl.L2Ball(2), 1.0) for make in LEARNERS.values()]
-        learners += [make(domain, 1.0) for make in RELUCTANT.values() for domain in COMPILED_SETS]
+        by_forecast = [*RELUCTANT.values(), EVERY_LEARNER["Seasonal"]]
+        learners += [make(domain, 1.0) for make in by_forecast for domain in COMPILED_SETS]
         told = {rule for rule in RULES if RULES[rule].rows}
         assert {learner.rule for learner in learners} - {None} == set(RULES) - told
 
