@@ -41,11 +41,15 @@ def test_a_kernel_that_was_warmed_is_seen_used_and_cleared(tmp_path, monkeypatch
     kernel = kernels[0]
     old = kernel.with_name(kernel.name.replace(kernel.stem.rpartition("_")[2][:8], "0badc0de"))
     old.touch()
+    begun = [tmp_path / f"{kernel.stem}.{name}.nbp" for name in ("now", "long-ago")]
+    for partial in begun:
+        partial.touch()
+    os.utime(begun[1], (0, 0))
     _, found = ask_doctor()
     assert (found["cache"]["kernels"], found["cache"]["current"]) == (3, 2)
     _, found = ask_doctor("--clear-cache")
     assert (found["cleared"], found["cache"]["kernels"]) == (3, 0)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["arena", "other.nbc"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["arena", begun[0].name, "other.nbc"]
 
 
 def test_the_doctor_names_versions_and_says_that_nothing_is_wrong(tmp_path, monkeypatch):
@@ -143,10 +147,13 @@ def test_warm_takes_a_store_and_each_kind_of_its_agents_once(tmp_path):
 
 def test_a_gpu_is_named_as_its_driver_names_it(tmp_path, monkeypatch):
     driver = tmp_path / "nvidia-smi"
-    driver.write_text("#!/bin/sh\necho 'Some GPU, with a comma, 4096'\n")
+    driver.write_text("#!/bin/sh\necho 'Some GPU, with a comma, 4096'\necho 'Another, [N/A]'\n")
     driver.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert doctor._list_gpus() == [{"name": "Some GPU, with a comma", "memory_mib": "4096"}]
+    assert doctor._list_gpus() == [
+        {"name": "Some GPU, with a comma", "memory_mib": 4096},
+        {"name": "Another", "memory_mib": None},
+    ]
     driver.write_text("#!/bin/sh\nexit 9\n")
     assert doctor._list_gpus() == []
 

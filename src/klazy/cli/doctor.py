@@ -162,8 +162,12 @@ def _list_gpus() -> list[dict[str, Any]]:
         return []
     gpus = []
     for line in told.splitlines():
-        name, _, megabytes = line.rpartition(",")
-        gpus.append({"name": name.strip(), "memory_mib": megabytes.strip()})
+        name, _, memory = line.rpartition(",")
+        try:
+            megabytes = int(memory)
+        except ValueError:  # some devices have none of their own
+            megabytes = None
+        gpus.append({"name": name.strip(), "memory_mib": megabytes})
     return gpus
 
 
@@ -203,7 +207,7 @@ def _print(found: dict[str, Any]) -> None:
     others = [f"{name} {number}" for name, number in versions.items() if name not in ("klazy", "python")]
     say(f"Python {versions['python']}, {', '.join(others)}")
     cores = "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
-    gpus = [f"{gpu['name']} ({gpu['memory_mib']} MiB)" for gpu in found["gpus"]]
+    gpus = [_describe_gpu(gpu) for gpu in found["gpus"]]
     say(f"{machine['system']} on {machine['processor']}, {cores}; GPU: {', '.join(gpus) or 'none found'}")
     print()
     if found["extras"]:
@@ -215,6 +219,12 @@ def _print(found: dict[str, Any]) -> None:
         say(f"Wrong: {problem}.")
     if not found["problems"]:
         print("Nothing is wrong.")
+
+
+def _describe_gpu(gpu: dict[str, Any]) -> str:
+    if gpu["memory_mib"] is None:
+        return gpu["name"]
+    return f"{gpu['name']} ({gpu['memory_mib']} MiB)"
 
 
 def _make_row(name: str, about: dict[str, Any]) -> dict[str, str]:
