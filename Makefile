@@ -1,5 +1,6 @@
 # make test: everything that must hold, in an environment made from nothing.  make docs: the site, as build/site/index.html.
 # make reproduce: the paper, as reproduction/report.html.
+# make dist: the files of a release, tried.  make sbom: what they need.
 # make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page: the tables of
 # docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.
 PYTHON ?= python3
@@ -8,13 +9,14 @@ export PYTHONHASHSEED := 0
 # Tests start many processes, which read compiled bytecode faster than sources.
 export PYTHONDONTWRITEBYTECODE :=
 
+# LOCKED=1 installs the versions of constraints.txt in place of the newest.
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[cli,cluster,excel,polytope,postgres,serve,docs,dev]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(if $(LOCKED),--constraint constraints.txt) --editable '.[cli,cluster,excel,polytope,postgres,serve,docs,dev]'
 	touch $@
 
-.PHONY: test lint types layers browser database tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean
+.PHONY: test lint types layers browser database tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean dist sbom constraints
 
 # The checks run beside each other. The tests print as they go, every other check when it ends.
 CHECKS := tests types lint layers uncompiled
@@ -75,6 +77,36 @@ docs/node_modules: docs/package.json
 docs: .venv/ready docs/node_modules
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/site
 	@echo build/site/index.html
+
+# The release's files, checked, and tried in an empty environment of each Python named: make dist PYTHONS="3.12 3.13".
+PYTHONS ?= $(PYTHON)
+dist: .venv/release
+	rm -rf dist build/empty
+	$(BIN)/python scripts/release.py check
+	$(BIN)/python -m build --installer uv --quiet
+	$(BIN)/twine check --strict dist/*
+	for python in $(PYTHONS); do \
+	  $(BIN)/uv venv --quiet --clear --python $$python build/empty && \
+	  $(BIN)/uv pip install --quiet --python build/empty "$$(ls $(CURDIR)/dist/*.whl)[cli]" && \
+	  build/empty/bin/python scripts/try_install.py || exit 1; \
+	done
+
+# What the wheel needs, as versions and licences (build/sbom.json), and whether any of it has a known vulnerability.
+sbom: .venv/release
+	$(BIN)/uv venv --quiet --clear build/empty
+	$(BIN)/uv pip install --quiet --python build/empty '.[cli]'
+	$(BIN)/cyclonedx-py environment --output-reproducible --output-file build/sbom.json build/empty/bin/python
+	$(BIN)/uv pip freeze --quiet --python build/empty | grep -v '^klazy' > build/needed.txt
+	$(BIN)/pip-audit --strict --disable-pip --no-deps --requirement build/needed.txt
+
+# The versions with which everything was tried last; `uv pip install --constraint constraints.txt` installs these.
+constraints: .venv/ready
+	$(BIN)/uv pip compile --quiet --universal --no-emit-index-url --no-emit-find-links --no-annotate --no-header --python-version 3.11 \
+	  --all-extras --output-file constraints.txt pyproject.toml
+
+.venv/release: .venv/ready
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[release]'
+	touch $@
 
 reproduce: .venv/ready
 	$(BIN)/klazy reproduce

@@ -12,6 +12,7 @@ import pytest
 import klazy.datasets
 from klazy import LogWealthCosts
 from klazy.base.checks import Refused
+from klazy.base.install import advise_install
 from klazy.datasets import CARRIERS, SOURCES, cache_requests, flights, llm_requests, stock_prices
 
 README = Path(klazy.datasets.__file__).with_name("README.md")
@@ -268,7 +269,7 @@ def test_without_polars_one_is_told_what_to_install(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError) as missing:
         getattr(klazy.datasets, name)()
-    assert str(missing.value) == f"{name} needs polars, which is not installed; pip install 'klazy[cli]'."
+    assert str(missing.value) == f"{name} needs polars, which is not installed; {advise_install('cli')}."
 
 
 def test_without_skfolio_one_is_told_what_to_install(monkeypatch):
@@ -277,5 +278,5 @@ def test_without_skfolio_one_is_told_what_to_install(monkeypatch):
         stock_prices()
     assert (
         str(missing.value)
-        == "stock_prices needs skfolio, which is not installed; pip install 'klazy[datasets]'."
+        == f"stock_prices needs skfolio, which is not installed; {advise_install('datasets')}."
     )

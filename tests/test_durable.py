@@ -1036,7 +1036,7 @@ class TestAnOldFolder:
     def test_one_that_is_open(self, folder, file):
         from klazy.base.files import lock_file
 
-        with lock_file(folder / "journal", "test", wait=False):
+        with lock_file(folder / "journal", wait=False):
             ended = call_klazy("migrate", folder, file, "eu-west")
         assert ended.stderr.startswith("migrate needs an agent that nobody has open, got folder=")
 

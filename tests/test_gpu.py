@@ -15,6 +15,7 @@ import klazy as kl
 from cases import gradients
 from command import call_klazy
 from klazy.base.checks import Refused
+from klazy.base.install import advise_install
 from klazy.game import device
 from klazy.game.batch import run_batch
 from klazy.kernels.rules import RULES
@@ -219,7 +220,8 @@ def test_what_a_gpu_does_not_play_is_refused_by_name(learner, costs, said):
 def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch):
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "0")
     monkeypatch.setattr(device, "find_spec", lambda name: None)
-    said = "run_batch needs the package numba-cuda, got device=cuda; `pip install 'klazy[gpu]'`, or take device='cpu'."
+    how = advise_install("gpu")
+    said = f"run_batch needs the package numba-cuda, got device=cuda; `{how}`, or take device='cpu'."
     with pytest.raises(Refused, match=re.escape(said)):
         run_batch(TWO, np.ones((3, 5)), device="cuda")
     assert run_batch(TWO, np.ones((3, 5)), device="auto").device == "cpu"

@@ -1,6 +1,7 @@
 """Promises about the package as a whole."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -104,6 +105,21 @@ def test_a_type_checker_finds_every_public_name_of_the_installed_package(install
     elsewhere = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     told = subprocess.run(pyright, capture_output=True, text=True, env=elsewhere)
     assert told.returncode == 0, told.stdout + told.stderr
+
+
+READ_METADATA = (
+    "from importlib.metadata import distribution; print(distribution('klazy').read_text('METADATA'))"
+)
+
+
+def test_the_page_on_pypi_links_to_the_repository_and_names_every_licence(installed):
+    """PyPI shows the README alone, so that a link to a file beside it would lead nowhere."""
+    ask = [installed, "-X", "utf8", "-c", READ_METADATA]
+    shown = subprocess.run(ask, capture_output=True, encoding="utf-8", check=True).stdout
+    targets = re.findall(r"\]\(([^)]*)\)", shown)
+    assert len(targets) > 10
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    assert "\nLicense-Expression: MIT AND CC-BY-4.0 AND CC0-1.0\n" in shown
 
 
 def test_the_version_is_one():

@@ -226,7 +226,7 @@ def test_every_figure_says_that_matplotlib_is_missing(draw, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.delitem(sys.modules, "klazy.show.notebook", raising=False)
     with pytest.raises(
-        ImportError, match=r"plot needs matplotlib, which is not installed; pip install 'klazy\[cli\]'"
+        ImportError, match=r"plot needs matplotlib, which is not installed; pip install .*\[cli\]"
     ):
         draw()
 

@@ -155,7 +155,9 @@ class TestATrace:
         path = written(tmp_path, "a,when,b\n1,2013-01-01 05:00:00,2\n3,2013-01-01 06:00:00,4\n")
         for source in (Source(path), Source(path, time="when")):
             assert (source.time, source.columns, source.has_dates) == ("when", ["a", "b"], True)
-            assert np.diff(source.read_times(0, 2)) == [3600.0]
+            times = source.read_times(0, 2)
+            assert times is not None
+            assert np.diff(times) == [3600.0]
         with pytest.raises(Refused, match=r"a column of the file \(a, when, b\), got time=nope"):
             Source(path, time="nope")
 
@@ -186,7 +188,9 @@ class TestATrace:
             source = Source(data)
             assert source.columns == ["a", "b"]
             np.testing.assert_allclose(source.read(0, 30), values, rtol=1e-12)
-            assert source.read_times(0, 30).tolist() == [1704067200.0 + 86400.0 * i for i in range(30)]
+            times = source.read_times(0, 30)
+            assert times is not None
+            assert times.tolist() == [1704067200.0 + 86400.0 * i for i in range(30)]
         assert Source(values).columns == ["x1", "x2"]
         assert Source(values).read(0, 30).tolist() == values.tolist()
 
@@ -337,6 +341,7 @@ class TestAReplay:
             agent = reproduce(report, score, rows, tmp_path)
             if "whole" in options:
                 assert (score.points[1:] == score.points[1:].round()).all()
+                assert agent.guards is not None
                 assert agent.guards.integers
 
     def test_emits_agents_that_know_where_they_come_from(self, phased):

@@ -227,7 +227,7 @@ class TestCommand:
         assert call_klazy("reproduce", *arguments) == (2, "", f"{message}\n")
 
     def test_one_at_a_time_works_in_a_folder(self, tmp_path):
-        with lock_file(tmp_path / ".lock", "test", wait=False):
+        with lock_file(tmp_path / ".lock", wait=False):
             ended = call_klazy("reproduce", "geometry", "--quick", "--out", tmp_path)
         complaint = f"reproduce needs a folder in which no other one is at work, got out={tmp_path}"
         assert ended == (2, "", f"{complaint}; wait for the other, or choose another --out.\n")

@@ -695,7 +695,7 @@ class TestElsewhere:
             ),
             (
                 {"backend": "ray"},
-                "sweep needs ray installed for this backend, got backend=ray; pip install 'ray'.",
+                "sweep needs ray installed for this backend, got backend=ray; pip install ray.",
             ),
             ({"jobs": 0}, "sweep needs jobs >= 1, got jobs=0; leave it out for all cores."),
         ],
@@ -1017,7 +1017,7 @@ k = { powers = [2, 0, 3] }
         monkeypatch.setattr(store, "PATIENCE", 0.1)
         (tmp_path / "slacks.toml").write_text(self.TOML)
         (tmp_path / "here").mkdir()
-        with lock_file(tmp_path / "here" / ".lock", "test", wait=False):
+        with lock_file(tmp_path / "here" / ".lock", wait=False):
             said = self.klazy("slacks.toml", "--out", "here", "--jobs", 1, folder=tmp_path, status=2)
         assert said == (
             "sweep needs its turn in the folder within 0.1 seconds, got lock=here/.lock; "

@@ -35,7 +35,7 @@ if _TYPE_CHECKING:
     from klazy.studies.sweep import load_sweep as load_sweep
     from klazy.studies.sweep import sweep as sweep
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # What a module exports, this package exports too: a new learner is named in learners/__init__.py alone.
 __all__ = [
@@ -87,9 +87,9 @@ def __getattr__(name: str) -> _Any:
             return getattr(import_module("klazy.serve.client"), name)
         return getattr(import_module("klazy.studies.sweep"), name)
     except ModuleNotFoundError as missing:
-        raise ImportError(
-            f"{name} needs {missing.name}, which is not installed; pip install 'klazy[{extra}]'."
-        ) from missing
+        from klazy.base.install import make_missing
+
+        raise make_missing(name, missing.name, extra) from missing
 
 
 def __dir__() -> list[str]:

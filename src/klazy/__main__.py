@@ -5,6 +5,7 @@ import sys
 from typing import NoReturn
 
 from klazy.base.checks import Refused, refusal
+from klazy.base.install import make_missing
 from klazy.base.parallel import end_at_signals
 
 # For the processes that a command starts: no module of the current folder comes before an installed one, and the one that
@@ -28,7 +29,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except ModuleNotFoundError as missing:
-        sys.exit(f"klazy's command needs {missing.name}, which is not installed; pip install 'klazy[cli]'.")
+        sys.exit(str(make_missing("klazy's command", missing.name, "cli")))
     try:
         try:
             app()

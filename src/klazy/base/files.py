@@ -2,11 +2,11 @@
 
 import hashlib
 import os
+import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
-
-from klazy.base.checks import refusal
 
 
 def write_durably(path: Path, data: bytes) -> None:
@@ -47,25 +47,19 @@ def hash_sources(*places: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def lock_file(path: Path, owner: str, *, wait: bool) -> Any:
+def lock_file(path: Path, *, wait: bool) -> Any:
     """Open a file and lock it: at once or not at all, unless one may ``wait`` for it.
 
     The system lets go of it when it is closed or the process ends, however it ends: a process forked from this one finds the
     file closed.
     """
-    try:
-        import fcntl
-    except ImportError:
-        raise refusal(
-            owner, "the file locks of POSIX systems", "path", path, "use it on Linux or macOS"
-        ) from None
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     file = os.fdopen(descriptor, "r+b", buffering=0)
-    how = fcntl.LOCK_EX
-    if not wait:
-        how |= fcntl.LOCK_NB
     try:
-        fcntl.flock(file, how)
+        if os.name == "nt":
+            _lock_by_range(file, wait)
+        else:
+            _lock_by_file(file, wait)
     except BaseException:
         file.close()
         raise
@@ -73,6 +67,33 @@ def lock_file(path: Path, owner: str, *, wait: bool) -> Any:
     return file
 
 
+def _lock_by_file(file: Any, wait: bool) -> None:
+    """As POSIX systems have it."""
+    import fcntl
+
+    how = fcntl.LOCK_EX
+    if not wait:
+        how |= fcntl.LOCK_NB
+    fcntl.flock(file, how)
+
+
+def _lock_by_range(file: Any, wait: bool) -> None:
+    """As Windows has it, where nobody else may read what is locked: so one byte far behind the content is."""
+    system: Any = import_module("msvcrt")
+    file.seek(_FAR)
+    while True:
+        try:
+            system.locking(file.fileno(), system.LK_NBLCK, 1)
+            break
+        except OSError as held:
+            if not wait:
+                raise BlockingIOError(*held.args) from held
+            time.sleep(_GLANCE)
+    file.seek(0)
+
+
+_FAR = 1 << 40
+_GLANCE = 0.05  # seconds between two looks whether a lock is free
 _LOCKED: WeakSet[Any] = WeakSet()
 
 

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,12 +12,16 @@ from threading import Thread
 from typing import Any, cast
 
 from klazy.base.checks import refusal
+from klazy.base.install import advise_install
 
 BACKENDS = ("local", "dask", "ray", "spark")
 LOST = "the process that played it ended, was killed or ran out of memory"
 _WAVE = 4  # calls per worker at a time, for a cluster that gives its answers back all at once
 _SECONDS = 30  # to wait for a cluster
 _GLANCE = 0.2  # seconds between two looks of a worker whether its driver is still there
+_KILL = getattr(
+    signal, "SIGKILL", signal.SIGTERM
+)  # the latter is the same where there is no SIGKILL: on Windows
 _LEAST = 8  # workers that a cluster is taken to have: others may come, and a single one joblib would not use
 
 
@@ -74,11 +79,11 @@ def map_unordered(function: Callable[[Any], Any], items: Sequence[Any]) -> Itera
 def end_at_signals() -> None:
     """From now on end this process and its workers at once at Ctrl-C or SIGTERM, even in the middle of compiled code.
 
-    Python runs handlers of signals between two lines of Python only. It writes their numbers to a pipe at once, though.
+    Python runs handlers of signals between two lines of Python only. It writes their numbers to a socket at once, though.
     """
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    signal.set_wakeup_fd(tell)
+    told, tell = socket.socketpair()  # Windows takes these, too
+    tell.setblocking(False)
+    signal.set_wakeup_fd(tell.detach())
     signal.signal(signal.SIGTERM, _leave_to_thread)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored, as after nohup
         signal.signal(signal.SIGINT, _leave_to_thread)
@@ -89,11 +94,11 @@ def _leave_to_thread(*_: object) -> None:
     """What is to be done at a signal, :func:`_end_when_told` does."""
 
 
-def _end_when_told(told: int) -> None:
-    (number,) = os.read(told, 1)
+def _end_when_told(told: socket.socket) -> None:
+    (number,) = told.recv(1)
     for child in multiprocessing.active_children():
         if child.pid is not None:
-            os.kill(child.pid, signal.SIGKILL)  # joblib's have no method for it
+            os.kill(child.pid, _KILL)  # joblib's have no method for it
     os._exit(128 + number)
 
 
@@ -127,7 +132,7 @@ def _connect_dask(address: str | None) -> Iterator[dict[str, Any]]:
     try:
         from dask.distributed import Client
     except ImportError as missing:
-        raise _missing_package("dask", "klazy[cluster]") from missing
+        raise _missing_package("dask", advise_install("cluster")) from missing
     if address is None:
         raise refusal(
             "sweep", "the scheduler's address for dask", "address", address, "write --address tcp://host:8786"
@@ -173,7 +178,7 @@ def _connect_ray(address: str | None) -> Iterator[dict[str, Any]]:
         ray = import_module("ray")
         joining = import_module("ray.util.joblib")
     except ImportError as missing:
-        raise _missing_package("ray", "ray") from missing
+        raise _missing_package("ray", "pip install ray") from missing
     joining.register_ray()
     with ray.init(address=address, ignore_reinit_error=True, log_to_driver=False):
         yield {"backend": "ray"}
@@ -185,7 +190,7 @@ def _connect_spark(address: str | None) -> Iterator[dict[str, Any]]:
         joining = import_module("joblibspark")
         sql = import_module("pyspark.sql")
     except ImportError as missing:
-        raise _missing_package("spark", "joblibspark pyspark") from missing
+        raise _missing_package("spark", "pip install joblibspark pyspark") from missing
     joining.register_spark()
     session = sql.SparkSession.builder.appName("klazy")
     if address is not None:
@@ -194,7 +199,5 @@ def _connect_spark(address: str | None) -> Iterator[dict[str, Any]]:
         yield {"backend": "spark"}
 
 
-def _missing_package(backend: str, package: str) -> Exception:
-    return refusal(
-        "sweep", f"{backend} installed for this backend", "backend", backend, f"pip install '{package}'"
-    )
+def _missing_package(backend: str, command: str) -> Exception:
+    return refusal("sweep", f"{backend} installed for this backend", "backend", backend, command)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import klazy
-from klazy.cli import agents, arena, live, replay, reproduce, serve, sweep
+from klazy.cli import agents, arena, doctor, live, replay, reproduce, serve, sweep, warm
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,6 +28,8 @@ app.command("serve", short_help="Serve agents over HTTP, with a page.")(serve.se
 app.add_typer(serve.tokens_app, name="tokens", short_help="Say who may use the service.")
 app.add_typer(sweep.app, name="sweep", short_help="Play a study of many runs, here or on a cluster.")
 app.command("arena", short_help="Rank all learners, and yours, over a suite of games.")(arena.arena)
+app.command("doctor", short_help="Say what is installed, missing, and where kernels are kept.")(doctor.doctor)
+app.command("warm", short_help="Compile kernels before somebody waits for them.")(warm.warm)
 
 
 def _print_version(wanted: bool) -> None:

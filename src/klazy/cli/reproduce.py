@@ -123,7 +123,7 @@ def _make_report(
 def _lock(out: Path) -> Any:
     """Keep other reproductions out of a folder."""
     try:
-        return lock_file(out / ".lock", "reproduce", wait=False)
+        return lock_file(out / ".lock", wait=False)
     except BlockingIOError:
         remedy = "wait for the other, or choose another --out"
         raise refusal("reproduce", "a folder in which no other one is at work", "out", out, remedy) from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from klazy.base.checks import refusal
+from klazy.base.install import advise_install
 from klazy.cli.terminal import Json, print_table, say
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def serve(
         from klazy.serve.settings import Settings
     except ModuleNotFoundError as missing:
         raise refusal(
-            "serve", f"{missing.name} installed", "package", missing.name, "pip install 'klazy[cli,serve]'"
+            "serve", f"{missing.name} installed", "package", missing.name, advise_install("cli,serve")
         ) from missing
     settings = Settings(
         store=store,

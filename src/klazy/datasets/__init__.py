@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy.base.checks import one_of, positive, refusal, whole
+from klazy.base.install import make_missing
 from klazy.datasets.sources import SOURCES, Provenance
 
 if TYPE_CHECKING:
@@ -126,9 +127,7 @@ def stock_prices(measure: str = "price") -> "polars.DataFrame":
     try:
         from skfolio.datasets import load_sp500_dataset  # pyright: ignore[reportMissingImports]
     except ImportError as missing:
-        raise ImportError(
-            "stock_prices needs skfolio, which is not installed; pip install 'klazy[datasets]'."
-        ) from missing
+        raise make_missing("stock_prices", "skfolio", "datasets") from missing
     table = load_sp500_dataset()
     stocks = {str(name): table[name].to_numpy() for name in table.columns}
     dates = pl.Series(table.index.to_numpy()).cast(pl.Date)
@@ -144,9 +143,7 @@ def _import_polars(owner: str) -> Any:
     try:
         import polars
     except ImportError as missing:
-        raise ImportError(
-            f"{owner} needs polars, which is not installed; pip install 'klazy[cli]'."
-        ) from missing
+        raise make_missing(owner, "polars", "cli") from missing
     return polars
 
 

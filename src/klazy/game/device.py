@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, Refused, one_of, refusal
+from klazy.base.install import advise_install
 from klazy.kernels import codes
 from klazy.kernels.layout import (
     LEADER,
@@ -59,7 +60,7 @@ def choose_device(owner: str, device: str) -> str:
 def _find_what_lacks() -> tuple[str | None, str]:
     """What a GPU needs and is not there, and how to get it."""
     if find_spec("numba_cuda") is None:
-        return "the package numba-cuda", "`pip install 'klazy[gpu]'`"
+        return "the package numba-cuda", f"`{advise_install('gpu')}`"
     from klazy.kernels.cuda import find_gpu
 
     if not find_gpu():

@@ -11,6 +11,7 @@ import numpy as np
 
 from klazy.base.checks import Array, Refused, file_path, positive, refusal
 from klazy.base.html import draw_sparkline, line_up, make_card, make_paragraph, make_table, mark_code
+from klazy.base.install import make_missing
 from klazy.costs import Costs
 from klazy.learners.base import S
 from klazy.movement import Movement
@@ -193,9 +194,7 @@ class Trace(Generic[S]):
         try:
             import polars
         except ImportError as missing:
-            raise ImportError(
-                "to_frame needs polars, which is not installed; pip install 'klazy[cli]'."
-            ) from missing
+            raise make_missing("to_frame", "polars", "cli") from missing
         columns = {"t": np.arange(1, self.T + 1), "hitting": self.hitting, "switching": self.switching}
         if "x" in self.kept:
             for i, name in enumerate(self._names):

@@ -357,3 +357,49 @@ def _forget_older(folder: Path, name: str) -> None:
         with suppress(OSError):  # another process removed it, or it is another user's
             if not is_ours and time.time() - file.stat().st_mtime > _STALE:
                 file.unlink()
+
+
+# ---- what a user may see and clear
+
+_KEPT = (
+    "kernel.*_????????-????????????????"  # as _KernelCache names them; the folder may hold other things, too
+)
+
+
+def list_kernels(*, current: bool = False) -> list[Path]:
+    """The files of all kernels that are kept, or only those that these sources made."""
+    pattern = _KEPT
+    if current:
+        pattern = f"kernel.*_{_SOURCES:08x}-????????????????"
+    return sorted(cache_folder().glob(f"{pattern}.nbc"))
+
+
+def clear_kernels() -> int:
+    """Remove all kernels that are kept, and say how many were; processes that have loaded them go on.
+
+    What another process is writing at this moment stays.
+    """
+    removed = 0
+    for file in list_kernels():
+        with suppress(FileNotFoundError):  # another process was quicker
+            file.unlink()
+            removed += 1
+    for partial in cache_folder().glob(f"{_KEPT}.*.nbp"):  # of a process that was killed
+        with suppress(OSError):
+            if time.time() - partial.stat().st_mtime > _ABANDONED:
+                partial.unlink()
+    return removed
+
+
+_ABANDONED = 3600.0  # seconds
+
+
+def find_obstacle() -> str | None:
+    """Why no kernel can be kept, found out by keeping something; None if one can."""
+    try:
+        trial = cache_folder() / f"trial.{uuid4().hex}"
+        _replace_file(trial, b"klazy")
+        trial.unlink()
+    except (OSError, RuntimeError) as failed:  # the latter of pathlib, where there is no home
+        return getattr(failed, "strerror", None) or str(failed)
+    return None

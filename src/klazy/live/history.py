@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from klazy.base.install import make_missing
 from klazy.live.records import HINTED, ROUND, Row
 from klazy.live.store import Listed, Store
 
@@ -46,9 +47,7 @@ def make_frame(rounds: Sequence[dict[str, Any]]) -> "polars.DataFrame":
     try:
         import polars as pl
     except ImportError as missing:
-        raise ImportError(
-            "history needs polars, which is not installed; pip install 'klazy[cli]'."
-        ) from missing
+        raise make_missing("history", "polars", "cli") from missing
     numbers = pl.List(pl.Float64)
     schema: dict[str, Any] = {
         "t": pl.Int64,

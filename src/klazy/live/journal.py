@@ -104,7 +104,7 @@ def _play(live: Live, records: list[Record]) -> _Played:
 
 def _lock(journal: Path, folder: Path) -> Any:
     try:
-        return lock_file(journal, "migrate", wait=False)
+        return lock_file(journal, wait=False)
     except BlockingIOError:
         remedy = "close it there first"
         raise refusal("migrate", "an agent that nobody has open", "folder", folder, remedy) from None

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from klazy.base.checks import refusal
+from klazy.base.install import make_missing
 from klazy.live import database
 from klazy.live.database import Database, Result, StoreFailed, TakenError, Values, fail
 from klazy.live.records import Row
@@ -29,9 +30,7 @@ try:
     from pg8000.exceptions import DatabaseError, InterfaceError
     from pg8000.native import Connection, PreparedStatement
 except ImportError as missing:
-    raise ImportError(
-        "A postgresql:// store needs pg8000, which is not installed; pip install 'klazy[postgres]'."
-    ) from missing
+    raise make_missing("A postgresql:// store", "pg8000", "postgres") from missing
 
 SYNCS = {"always": "on", "batch": "off"}  # by PostgreSQL's name, synchronous_commit
 ANSWER = 300.0  # seconds for which one waits for the answer to a statement

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
+from klazy.base.install import make_missing
 
 FAR = 1e8  # in sizes of the set: beyond that, rounding decides between points of the set anyway
 TIGHT = 1e-13  # the solver's tolerance, in sizes of the set
@@ -84,9 +85,8 @@ def _solve(spaces: HalfSpaces, y: Array) -> Array | None:
     try:
         from daqp import solve
     except ImportError as missing:
-        raise ImportError(
-            "Polytope and some intersections need daqp, which is not installed; pip install 'klazy[polytope]'."
-        ) from missing
+        owner = "Polytope and some intersections"
+        raise make_missing(owner, "daqp", "polytope", verb="need") from missing
     lower = np.where(spaces.equal, spaces.b, -1e30)  # daqp's infinity
     sense = np.where(spaces.equal, 5, 0).astype(np.int32)  # daqp's code of an equation
     x, _, status, _ = solve(np.eye(y.size), -y, spaces.A, spaces.b, lower, sense, primal_tol=TIGHT)

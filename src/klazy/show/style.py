@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
+from klazy.base.install import make_missing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,9 +102,7 @@ def make_sheet(height: float, width: float = WIDTH) -> "Figure":
     try:
         from klazy.show.notebook import Figure
     except ImportError as missing:
-        raise ImportError(
-            "plot needs matplotlib, which is not installed; pip install 'klazy[cli]'."
-        ) from missing
+        raise make_missing("plot", "matplotlib", "cli") from missing
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 

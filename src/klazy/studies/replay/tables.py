@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy.base.checks import refusal, rows
+from klazy.base.install import make_missing
 from klazy.studies.replay.times import read_stamp
 
 if TYPE_CHECKING:
@@ -192,10 +193,8 @@ def _read_excel(path: Path) -> "polars.DataFrame":
         try:
             return pl.read_excel(path)
         except ModuleNotFoundError as missing:
-            raise ImportError(
-                f"replay needs {missing.name or 'fastexcel'} for {path.suffix} files, which is not installed; "
-                "pip install 'klazy[excel]'."
-            ) from missing
+            owner = f"replay of {path.suffix} files"
+            raise make_missing(owner, missing.name or "fastexcel", "excel") from missing
         except Exception as failed:  # fastexcel has errors of its own
             raise OSError(str(failed)) from failed
 

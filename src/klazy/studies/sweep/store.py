@@ -97,7 +97,7 @@ class Store:
         latest = time.monotonic() + PATIENCE
         while True:
             try:
-                return lock_file(self.folder / LOCK, "sweep", wait=False)
+                return lock_file(self.folder / LOCK, wait=False)
             except BlockingIOError:
                 if time.monotonic() > latest:
                     condition = f"its turn in the folder within {PATIENCE:g} seconds"
@@ -107,7 +107,7 @@ class Store:
 
     def _take_turn(self) -> Any:
         """The lock, which waits for whoever has it."""
-        return lock_file(self.folder / LOCK, "sweep", wait=True)
+        return lock_file(self.folder / LOCK, wait=True)
 
 
 def load_sweep(folder: Path | str) -> "polars.DataFrame":

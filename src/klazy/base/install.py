@@ -1,0 +1,77 @@
+"""How a missing package is installed: what to type depends on where this klazy came from."""
+
+import json
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+
+def advise_install(extra: str) -> str:
+    """Say the command that adds an extra to this klazy.
+
+    A klazy from an index is asked for by name. One from a checkout, a wheel or a repository is asked for from there, since an
+    index may have another version, or none.
+
+    Parameters
+    ----------
+    extra : str
+        A name among the optional dependencies of pyproject.toml.
+
+    Returns
+    -------
+    str
+        A line for a shell.
+    """
+    place, is_editable = find_origin()
+    if place is None:
+        return f"pip install 'klazy[{extra}]'"
+    if "://" in place:
+        return f"pip install {shlex.quote(f'klazy[{extra}] @ {place}')}"
+    if is_editable:
+        return f"pip install --editable {shlex.quote(f'{place}[{extra}]')}"
+    return f"pip install {shlex.quote(f'{place}[{extra}]')}"
+
+
+def make_missing(owner: str, package: str | None, extra: str, *, verb: str = "needs") -> ImportError:
+    """The error of a part whose package is not installed, with the command that installs it."""
+    return ImportError(f"{owner} {verb} {package}, which is not installed; {advise_install(extra)}.")
+
+
+@cache
+def find_origin() -> tuple[str | None, bool]:
+    """Where klazy was installed from, None for an index; and whether it runs from the files there.
+
+    A folder is a path, everything else an address.
+    """
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        return read_origin(distribution("klazy"))
+    except PackageNotFoundError:
+        checkout = Path(__file__).parents[3]
+        if (checkout / "pyproject.toml").is_file():
+            return str(checkout), True
+        return None, False
+
+
+def read_origin(installed: "Distribution") -> tuple[str | None, bool]:
+    """The same of an installed distribution; installers write it into direct_url.json (PEP 610)."""
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    text = installed.read_text("direct_url.json")
+    if text is None:
+        return None, False
+    origin = json.loads(text)
+    address = origin["url"]
+    if "dir_info" in origin:
+        return url2pathname(urlsplit(address).path), origin["dir_info"].get("editable", False)
+    if "vcs_info" in origin:
+        kind = origin["vcs_info"]["vcs"]
+        commit = origin["vcs_info"]["commit_id"]
+        return f"{kind}+{address}@{commit}", False
+    return address, False
