@@ -282,7 +282,7 @@ REFUSED = {
         GD, G, x0=[0.0]
     ),
     "regret needs shape (4, 3), got u of shape=(2, 3); give one row per round.": lambda: kl.regret(
-        kl.run(GD, G), G[:2]
+        kl.run(GD, G, engine="step"), G[:2]
     ),
     "run needs a state of KLazyGD, got state=GDState(": lambda: kl.run(
         kl.KLazyGD(BALL, 1.0, 2), G, state=GD.init()

@@ -368,11 +368,11 @@ def test_records_of_costs_that_are_not_linear_hold_the_linearisation(domain):
 @pytest.mark.parametrize("far", [1e6, -7e5, -3e7])
 def test_rounding_far_from_the_origin_teaches_no_rate(far):
     """Experts pinned at one boundary point differ by rounding errors only, which are those of the coordinates."""
-    domain = kl.L2Ball(3, 1.0, np.full(3, far))
+    domain = kl.L2Ball(5, 1.0, np.full(5, far))
     learner = kl.SAder(
-        [kl.GD(domain, s, start=np.full(3, far)) for s in (0.11, 0.23, 0.31, 0.47)], prior="uniform"
+        [kl.GD(domain, s, start=np.full(5, far)) for s in (0.11, 0.23, 0.31, 0.47)], prior="uniform"
     )
-    g = np.tile([0.1, 0.7, -0.3], (30, 1))
+    g = np.tile([0.1, 0.7, -0.3, 0.0, 0.2], (30, 1))
     for engine in ("compiled", "step"):
         trace = kl.run(learner, g, record="experts", engine=engine)
         assert (

@@ -260,7 +260,7 @@ def test_costs_that_are_not_linear_beyond_the_unrolled_dimensions():
 
 @pytest.mark.parametrize("name", MOVEMENTS)
 def test_every_movement_cost(name):
-    for domain in (kl.L1Ball(5), kl.Product([kl.Simplex(3), kl.Box([0, 0], [1, 1])])):
+    for domain in (kl.L1Ball(5), kl.Box([-1.0, 0.0, 0.0, -1.0, 0.2], [1.0, 1.0, 2.0, 1.0, 0.4])):
         movement = MOVEMENTS[name](5)
         compiled, step = both(
             kl.GD(domain, kl.Sqrt(4.0)), gradients(2, T, 5), movement=movement, x0=np.full(5, 0.3)

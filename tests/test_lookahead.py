@@ -113,7 +113,7 @@ def test_a_set_of_one_point_leaves_no_choice():
 
 def test_a_ratio_needs_the_optimum_of_the_same_game():
     costs, box = kl.QuadraticCosts([[0.0], [1.0], [0.0]]), kl.Box(0.0, 1.0)
-    trace = kl.run(kl.GD(box, 2.0), costs, movement=kl.L1Movement(0.1), x0=[0.0])
+    trace = kl.run(kl.GD(box, 2.0), costs, movement=kl.L1Movement(0.1), x0=[0.0], engine="step")
     other = kl.offline_optimum(costs, box, kl.L1Movement(5.0), x0=[0.0])
     with pytest.raises(
         ValueError, match="competitive_ratio needs the optimum of the run's costs, movement and start"

@@ -92,15 +92,12 @@ class TestATrace:
         cells[row][column] = junk
         path = written(folder, "a,b,c\n" + "\n".join(map(",".join, cells)) + "\n")
         missing = junk in ("", "NA", "NaN")
-        if (
-            not missing
-            or fill is None
-            or (fill == "forward" and row == 0)
-            or (fill == "drop" and len(values) == 1)
-        ):
-            with pytest.raises(
-                Refused, match=f"row {row + 1}, column {'abc'[column]}|it has none that are whole"
-            ):
+        if not missing or fill is None or (fill == "forward" and row == 0) or len(values) == 1:
+            name = "abc"[column]
+            told = (
+                f"row {row + 1}, column {name}|it has none that are whole|column {name}=missing in all rows"
+            )
+            with pytest.raises(Refused, match=told):
                 Source(path, fill=fill)
             return
         repaired = [list(each) for each in values]
@@ -222,8 +219,8 @@ FAMILIES = [
 ]
 
 
-def rows_for(costs: str, n: int, seed: int = 0) -> np.ndarray:
-    rows = np.random.default_rng(seed).normal(1.0, 0.5, (n, 3))
+def rows_for(costs: str, n: int, seed: int = 0, d: int = 3) -> np.ndarray:
+    rows = np.random.default_rng(seed).normal(1.0, 0.5, (n, d))
     return np.exp(0.1 * rows) if costs == "log-wealth" else rows
 
 
@@ -257,7 +254,7 @@ class TestASetup:
 
 class TestAContender:
     def test_sees_nothing_that_is_still_to_come(self):
-        of, rows = make_setup(3, move_cost=0.3), rows_for("linear", 60)
+        of, rows = make_setup(5, move_cost=0.3), rows_for("linear", 60, d=5)
         changed = rows.copy()
         changed[30:] = 9.0
         for candidate, other in zip(*(everyone(of, data) for data in (rows, rows)), strict=True):

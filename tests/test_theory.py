@@ -217,7 +217,7 @@ def test_theorem_8_pays_a_constant_factor_for_not_knowing_the_path(T, G, R, weig
 
 @given(seed=seeds, k=st.integers(1, 30), s=st.floats(0.5, 30), blocks=st.sampled_from([1, 3, 20]))
 def test_theorem_5_holds_for_k_lazy_gd(seed, k, s, blocks):
-    domain, g = kl.L2Ball(3), gradients(seed, 120, 3)
+    domain, g = kl.L2Ball(5), gradients(seed, 120, 5)
     u = domain.argmin_linear(np.add.reduceat(g, np.arange(0, 120, 120 // blocks))).repeat(
         120 // blocks, axis=0
     )

@@ -12,7 +12,7 @@ import klazy as kl
 from klazy.datasets import flights
 
 carriers = ("UA", "B6", "DL", "AA", "WN")
-report = kl.replay(flights(hours=24, carriers=carriers), domain="simplex", move_cost=5.0, unit="min")
+report = kl.replay(flights(hours=24, carriers=carriers), domain="simplex", move_cost=5.0)
 print(report)
 
 # %%

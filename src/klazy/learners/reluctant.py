@@ -81,7 +81,7 @@ class Reluctant(Learner[ReluctantState]):
     --------
     >>> learner = Reluctant(Simplex(3), TVMovement(2.0), window=4, horizon=8)
     >>> g = np.repeat([[0.0, 1.0, 1.0], [1.0, 1.0, 0.0]], 20, axis=0)
-    >>> trace = run(learner, g)
+    >>> trace = run(learner, g, engine="step")
     >>> round(trace.totals.hitting, 3), round(trace.totals.switching, 3)
     (7.667, 3.333)
     """

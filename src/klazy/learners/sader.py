@@ -66,7 +66,7 @@ class SAder(Learner[SAderState]):
 
     >>> ball = L2Ball(2)
     >>> learner = SAder([GD(ball, 2.0), GD(ball, 8.0), LazyGD(ball, 4.0)], prior="uniform")
-    >>> trace = run(learner, np.tile([1.0, 0.0], (50, 1)))
+    >>> trace = run(learner, np.tile([1.0, 0.0], (50, 1)), engine="step")
     >>> learner.weights(trace.state).round(3).tolist()
     [0.913, 0.001, 0.086]
     """
