@@ -219,7 +219,7 @@ FAMILIES = [
 ]
 
 
-def rows_for(costs: str, n: int, seed: int = 0, d: int = 3) -> np.ndarray:
+def rows_for(costs: str, n: int, seed: int = 0, d: int = 5) -> np.ndarray:
     rows = np.random.default_rng(seed).normal(1.0, 0.5, (n, d))
     return np.exp(0.1 * rows) if costs == "log-wealth" else rows
 
@@ -249,12 +249,12 @@ class TestASetup:
     )
     def test_has_no_numbers_whose_products_are_none(self, options, complaint):
         with pytest.raises(Refused, match=re.escape(f"replay needs {complaint}")):
-            make_setup(3, **options)
+            make_setup(5, **options)
 
 
 class TestAContender:
     def test_sees_nothing_that_is_still_to_come(self):
-        of, rows = make_setup(5, move_cost=0.3), rows_for("linear", 60, d=5)
+        of, rows = make_setup(5, move_cost=0.3), rows_for("linear", 60)
         changed = rows.copy()
         changed[30:] = 9.0
         for candidate, other in zip(*(everyone(of, data) for data in (rows, rows)), strict=True):
@@ -262,7 +262,7 @@ class TestAContender:
 
     @pytest.mark.parametrize(("costs", "shape"), FAMILIES)
     def test_is_measured_as_it_is_charged(self, by_step, costs, shape):
-        of, rows = make_setup(3, costs=costs, move_cost=0.3, **shape), rows_for(costs, 40)
+        of, rows = make_setup(5, costs=costs, move_cost=0.3, **shape), rows_for(costs, 40)
         candidates = everyone(of, rows)
         measured = measure_learners([candidate.player for candidate in candidates], of, rows)
         for candidate, cost in zip(candidates, measured, strict=True):
@@ -428,7 +428,7 @@ class TestAReplay:
             replay(rows_for("linear", 30))
 
     def test_charges_a_baseline_the_same_prices(self, by_step):
-        rows = rows_for("linear", 60)
+        rows = rows_for("linear", 60, d=3)
         made = np.eye(3)[np.arange(60) // 7 % 3]
         frame = name_columns(rows).with_columns(pl.Series(f"now{i}", made[:, i]) for i in range(3))
         report = replay(frame, move_cost=0.5, baseline=["now0", "now1", "now2"])
@@ -489,7 +489,7 @@ class TestAReplay:
             replay(rows, folds=3)
 
     def test_takes_prices_and_limits_by_column(self, by_step):
-        rows = rows_for("linear", 50)
+        rows = rows_for("linear", 50, d=3)
         report = replay(rows, up=[1.0, 2.0, 3.0], down=0.5, move_cost=2.0)
         best = report.score("last value")
         steps = np.diff(np.vstack((best.points, best.player.x)), axis=0)

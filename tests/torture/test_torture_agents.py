@@ -76,7 +76,7 @@ def faults(tmp_path_factory):
 class TestKills:
     def test_at_random_moments(self, place):
         name = name_database(place)
-        lives = amount(16, 10_000) if name == "SQLite" else amount(8, 3_000)
+        lives = amount(8, 10_000) if name == "SQLite" else amount(4, 3_000)
         found = in_a_process_of_its_own(f"killed_at_random({str(place)!r}, {lives})")
         assert found["lives"] == lives
         assert found["rounds"] >= 0.75 * lives  # three of four are let live until they have taken one

@@ -454,10 +454,10 @@ def replay(
 
     Examples
     --------
-    >>> rows = 2.0 + np.sin(np.arange(120)[:, None] / 20.0 + np.arange(3.0))
+    >>> rows = 2.0 + np.sin(np.arange(120)[:, None] / 20.0 + np.arange(5.0))
     >>> report = replay(rows, move_cost=0.5)
     >>> report.best.name, report.savings["fixed"].cost > 0.0
-    ('last value', True)
+    ('k-lazyGD', True)
     """
     tell = progress or (lambda share: None)
     count = 0
