@@ -106,7 +106,7 @@ PLACES = [kl.L2Ball(5), kl.L1Ball(5), kl.Simplex(5), kl.Box(np.zeros(5) - 1.0, n
 
 @pytest.mark.parametrize("beta", RULES)
 @pytest.mark.parametrize("domain", PLACES, ids=repr)
-@settings(max_examples=1 if JIT_OFF else 150)
+@settings(max_examples=1 if JIT_OFF else 60)
 @given(
     seed=seeds,
     movement=st.sampled_from(NORMS),
@@ -121,7 +121,7 @@ def test_no_certificate_is_ever_violated(domain, beta, seed, movement, n, T, sca
     assert (kl.certify_experts(trace).slack >= -1e-9 * (1.0 + scale) * T).all()
 
 
-@settings(max_examples=2 if JIT_OFF else 150)
+@settings(max_examples=2 if JIT_OFF else 60)
 @given(
     domain=st.sampled_from(PLACES), seed=seeds, movement=st.sampled_from(NORMS), scale=st.floats(1e-6, 1e6)
 )

@@ -139,11 +139,10 @@ def _scale_of(schedule: int, a: float) -> float:
     return 1.0
 
 
-def read_state(learner: Any, row: Array) -> Any:
-    """The state of the learner that a row holds."""
+def read_state(learner: Any, state: Any, row: Array) -> Any:
+    """The state of the learner that a row holds, in the form of any other state of it."""
     d = learner.domain.dim
     rule = RULES[learner.rule]
-    state = learner.init()
     values: dict[str, Any] = {
         "t": int(row[codes.T]),
     }
@@ -216,7 +215,7 @@ class RunLayout:
 
     def unpack(self, memory: Array) -> Any:
         """The state that a kernel left."""
-        return read_state(self.learner, memory[: self.size])
+        return read_state(self.learner, self.learner.init(), memory[: self.size])
 
     def sequence_kernel(self, cost: int) -> Any:
         """The kernel that plays a whole sequence of a cost family."""
@@ -247,6 +246,7 @@ class EnsembleLayout:
             self.lanes = fill_lanes(range(len(learner.experts)), width)
         self.first = codes.first_block(self.d)
         self.rules = tuple(sorted({RULE_CODES[expert.rule] for expert in learner.experts}))
+        self.model = learner.init()  # the form of its states
 
     def pack(self, state: Any) -> Array:
         """The ensemble in this state as the array that a kernel works on."""
@@ -294,7 +294,7 @@ class EnsembleLayout:
     def unpack(self, memory: Array) -> Any:
         """The state that a kernel left."""
         values = self._read(memory)
-        return self.learner.init()._replace(
+        return self.model._replace(
             **values, V=float(memory[codes.V]), budget=float(memory[codes.BUDGET])
         )
 
@@ -303,12 +303,12 @@ class EnsembleLayout:
         count = int(memory[codes.BLOCKS])
         size = int(memory[codes.BLOCK_SIZE])
         rows = read_rows(memory[self.first : self.first + count * size], self.lanes)
-        pairs = zip(self.learner.experts, rows, strict=True)
+        experts = zip(self.learner.experts, self.model.experts, rows, strict=True)
         log_w, moved, losses = rows[:, META].T.copy()
         return {
             "t": int(memory[codes.T]),
             "x": memory[self.x].copy(),
-            "experts": tuple(read_state(expert, row) for expert, row in pairs),
+            "experts": tuple(read_state(*expert) for expert in experts),
             "log_w": log_w,
             "moved": moved,
             "losses": losses,
@@ -407,7 +407,7 @@ class LeaderLayout(EnsembleLayout):
     def unpack(self, memory: Array) -> Any:
         about = memory[self.at : self.at + codes.MIXED]
         places = self._find_places()
-        return self.learner.init()._replace(
+        return self.model._replace(
             **self._read(memory),
             leader=int(self.lanes.ravel()[int(about[codes.PLACE])]),
             since=int(about[codes.SINCE]),

@@ -1,5 +1,6 @@
 """The protocol of a learner: a frozen configuration, a small immutable state, and a pure ``step``."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
@@ -168,7 +169,11 @@ def describe_state(state: Any) -> Any:
 def is_finite(state: Any) -> bool:
     """Whether a state, perhaps of states, holds finite numbers only."""
     if isinstance(state, tuple):
-        return all(is_finite(value) for value in state)
+        return all(map(is_finite, state))
+    if isinstance(state, int):
+        return True
+    if isinstance(state, float):
+        return math.isfinite(state)
     return bool(np.isfinite(state).all())
 
 
