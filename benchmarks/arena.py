@@ -17,6 +17,14 @@ AIMS = (
     ("worse_by_2_%", "share of games more than 2 % above the best tuned one", 0.25),
 )
 
+EXPLAINED = """\
+Why it loses there: `auto` has seen the same first half, and goes on to move in the second, on evidence that does not
+last. In *phases*, *wealth* and *stocks* a move costs as much as dozens of rounds can differ, and the change it was
+made for has often ended before the move has paid for itself. In *i.i.d.* games nothing lasting ever changes. Where
+the last column is negative, `auto` stood at a point that had only seemed better. If you know that your costs have one
+best point for good, or that one move costs more than a phase can earn, hold the best point of your past costs
+(`Fixed`)."""
+
 
 def judge(found: Arena) -> list[str]:
     """Each aim beside what was reached."""
@@ -65,7 +73,13 @@ def list_worse(found: Arena) -> list[str]:
         if row["contender"] == NAME and row["to_be_gained_%"] > CONTENT:
             times = f"{row['against_never_moving']:.2f}"
             rows.append(
-                {"game": row["game"], "times": times, "to be gained": f"{row['to_be_gained_%']:.1f} %"}
+                {
+                    "game": row["game"],
+                    "times": times,
+                    "to be gained": f"{row['to_be_gained_%']:.1f} %",
+                    "paid for moving": f"{row['paid_for_moving_%']:.1f} %",
+                    "gained by moving": f"{row['gained_by_moving_%']:.1f} %",
+                }
             )
     if not rows:
         return [
@@ -74,9 +88,9 @@ def list_worse(found: Arena) -> list[str]:
         ]
     words = (
         "Games in which `auto` pays over 5 % more above the optimum than the point that was best for the first half, held for "
-        f"good, and in which that point leaves over {CONTENT:g} % of the spread to be gained:"
+        f"good, and in which that point leaves over {CONTENT:g} % of the spread to be gained. Shares are of the spread:"
     )
-    return [words, "", *markdown(rows)]
+    return [words, "", *markdown(rows), EXPLAINED, ""]
 
 
 def make(out: Path, page: Path) -> str:

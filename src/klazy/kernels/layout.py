@@ -294,9 +294,7 @@ class EnsembleLayout:
     def unpack(self, memory: Array) -> Any:
         """The state that a kernel left."""
         values = self._read(memory)
-        return self.model._replace(
-            **values, V=float(memory[codes.V]), budget=float(memory[codes.BUDGET])
-        )
+        return self.model._replace(**values, V=float(memory[codes.V]), budget=float(memory[codes.BUDGET]))
 
     def _read(self, memory: Array) -> dict[str, Any]:
         """What the states of all learners made of others have."""

@@ -165,7 +165,11 @@ class Arena:
         return rows
 
     def list_worse_than_fixed(self) -> list[Row]:
-        """The games in which a self-tuned contender or one's own is clearly above never moving, the worst first."""
+        """The games in which a self-tuned contender or one's own is clearly above never moving, the worst first.
+
+        Shares are of the spread: what there was to be gained above never moving, what the contender paid for moving, and how
+        much less its rounds cost for it, which is negative where its points were worse.
+        """
         if FIXED not in self.names:
             return []
         still = self.above[:, self.names.index(FIXED)]
@@ -175,12 +179,16 @@ class Arena:
                 continue
             for i in np.flatnonzero(self.above[:, at] > NEVER * still):
                 game = self.games[i]
+                played = game.outcomes[contender.name]
+                gained = game.outcomes[FIXED].hitting - played.hitting
                 rows.append(
                     {
                         "contender": contender.name,
                         "game": game.entry.name,
                         "against_never_moving": float(self.above[i, at] / still[i]),
                         "to_be_gained_%": 100.0 * float(still[i] / game.scale - FLOOR),
+                        "paid_for_moving_%": 100.0 * played.switching / game.scale,
+                        "gained_by_moving_%": 100.0 * gained / game.scale,
                     }
                 )
         return sorted(rows, key=lambda row: -row["against_never_moving"])
