@@ -38,7 +38,7 @@ from klazy.studies.sweep import runs as runs_module
 from klazy.studies.sweep.axes import expand
 from klazy.studies.sweep.catalogue import make_scenario
 from klazy.studies.sweep.drawing import draw_cells
-from klazy.studies.sweep.runs import deal, list_tasks
+from klazy.studies.sweep.runs import deal, list_keys, list_tasks
 from klazy.studies.sweep.specs import RECIPES, RULES
 from klazy.studies.sweep.study import read_example
 from klazy.studies.sweep.table import average_cells, choose_best, make_schema, summarize
@@ -54,7 +54,7 @@ def study(**changes) -> Study:
 
 
 def keys(of: Study) -> list[str]:
-    return [run.key for task in list_tasks(of) for run in task.runs]
+    return list_keys(list_tasks(of)).to_list()
 
 
 class TestAStudySays:
@@ -257,11 +257,11 @@ class TestARun:
         wide = study(
             scenarios=[{"recipe": "stochastic", "length": 4000}], learners=[LAZY | {"k": list(range(1, 101))}]
         )
-        (task,) = deal(list(list_tasks(wide)), workers=1)[:1]
-        assert len(pickle.dumps(task)) < 200 * len(task.runs)
+        (task,) = deal(list_tasks(wide), workers=1)[:1]
+        assert len(pickle.dumps(task)) < 200 * len(task.players)
         assert (
             len(pickle.dumps(play_task(task)))
-            < 200 * len(task.runs)
+            < 200 * len(task.players)
             < task.sequence.point["length"] * 15 * 5 * 8 / 100
         )
 
