@@ -1,6 +1,7 @@
 """What a GPU makes of batches, ensembles and sweeps: the table of docs/benchmarks.md, python benchmarks/gpu.py.
 
-It needs a GPU. Rates are learner-rounds a second of one launch with its copies, the best of several.
+It needs a GPU, but for `--only host`: what a sweep costs beside its rounds. Rates are learner-rounds a second of one launch with
+its copies, the best of several.
 """
 
 import argparse
@@ -27,6 +28,7 @@ T = 60_000
 D = 5
 RUNS = 270_336
 AGREE_ROUNDS = 90
+PARTS = ["host", "rates", "agree", "ensembles", "sweeps"]
 
 SETS: list[kl.ConvexSet] = [
     kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
@@ -219,16 +221,19 @@ def play_study(place: str, seeds: int, folder: str) -> dict[str, Any]:
     return json.loads(done.stdout) | {"whole": time.perf_counter() - start}
 
 
+def read_study(seeds: int, folder: str) -> kl.Study:
+    file = Path(folder, "study.toml")
+    file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
+    return kl.Study.read(file)
+
+
 def profile_study(seeds: int, folder: str) -> dict[str, float]:
     """Where the seconds of such a study go on a GPU, once its kernel is compiled."""
     from klazy.studies.sweep import execute, gpu
     from klazy.studies.sweep.store import Store
 
-    file = Path(folder, "profile.toml")
-    file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
-    study = kl.Study.read(file)
-    few = kl.Study(**study.to_dict() | {"seeds": 1})
-    kl.sweep(few, device="cuda")
+    study = read_study(seeds, folder)
+    kl.sweep(read_study(1, folder), device="cuda")
     spent: dict[str, float] = {}
 
     def time_calls(owner: Any, name: str, what: str) -> Any:
@@ -237,15 +242,14 @@ def profile_study(seeds: int, folder: str) -> dict[str, float]:
         def timed(*args: Any, **options: Any) -> Any:
             start = time.perf_counter()
             try:
-                found = call(*args, **options)
-                return list(found) if name == "list_tasks" else found
+                return call(*args, **options)
             finally:
                 spent[what] = spent.get(what, 0.0) + time.perf_counter() - start
 
         return mock.patch.object(owner, name, timed)
 
     with (
-        time_calls(execute, "list_tasks", "keys of runs"),
+        time_calls(execute, "list_keys", "keys of runs"),
         time_calls(gpu, "play_grid", "the GPU, copies included"),
         time_calls(execute, "make_frame", "rows"),
         time_calls(Store, "add", "files"),
@@ -253,19 +257,53 @@ def profile_study(seeds: int, folder: str) -> dict[str, float]:
         start = time.perf_counter()
         kl.sweep(study, tempfile.mkdtemp(dir=folder), device="cuda")
         whole = time.perf_counter() - start
-    spent["all else"] = whole - sum(spent.values())
+    spent["all else, mostly sequences"] = whole - sum(spent.values())
     return spent
+
+
+def print_host(seeds: int) -> None:
+    """What a sweep costs beside its rounds. It needs no GPU: what one would play is all zeros here."""
+    from klazy.studies.sweep import execute, gpu
+
+    def play_nothing(grid: Grid) -> list[np.ndarray]:
+        return [np.zeros((len(members), len(grid.marks), 2)) for members in grid.who]
+
+    with (
+        mock.patch.object(execute, "choose_device", lambda *_: "cuda"),
+        mock.patch.object(execute, "name_device", lambda _: "nothing"),
+        mock.patch.object(gpu, "play_grid", play_nothing),
+        mock.patch(f"{__name__}.STUDY", STUDY.replace("length = 1000", "length = 10")),
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        kl.sweep(read_study(1, folder))
+        study = read_study(seeds, folder)
+        walls = []
+        works = []
+        for _ in range(3):
+            start = time.perf_counter()
+            worked = time.process_time()
+            found = kl.sweep(study, tempfile.mkdtemp(dir=folder))
+            walls.append(time.perf_counter() - start)
+            works.append(time.process_time() - worked)
+    wall = 1e6 * min(walls) / found.runs
+    work = 1e6 * min(works) / found.runs
+    print(f"A sweep of {found.runs:,} runs whose rounds cost nothing, rows written, the best of three on")
+    print(f"{os.cpu_count()} cores: {wall:.1f} microseconds a run, {work:.1f} of them of a processor.\n", flush=True)
 
 
 def print_sweeps(seeds: int) -> None:
     print(
-        "`klazy sweep` as a command, Python's start and compilation for the GPU included, rows written: a thousand values of"
+        "`klazy sweep` as a command, Python's start included, rows written, kernels compiled before: a thousand values of"
     )
     print("c and k for each of the seeds, T = 10,000.\n")
     print("| device | runs | seconds | learner-rounds/s |\n|---|--:|--:|--:|")
     times = {}
+    compiled = {}
+    started = {}
     with tempfile.TemporaryDirectory() as folder:
-        play_study("cpu", 2, folder)  # so that its kernel is compiled
+        for place in ("cuda", "cpu"):
+            compiled[place] = play_study(place, 2, tempfile.mkdtemp(dir=folder))["whole"]
+            started[place] = play_study(place, 2, tempfile.mkdtemp(dir=folder))["whole"]
         for place in ("cuda", "cpu"):
             found = play_study(place, seeds, tempfile.mkdtemp(dir=folder))
             times[place] = found["whole"]
@@ -275,19 +313,27 @@ def print_sweeps(seeds: int) -> None:
             )
         spent = profile_study(seeds, folder)
     print(f"\nThe GPU is {times['cpu'] / times['cuda']:.1f} times as fast from end to end; the aim was 20.")
+    for place in times:
+        print(
+            f"On {place} the command takes {started[place]:.1f} s for two seeds, {compiled[place]:.1f} s with compilation."
+        )
     words = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in spent.items())
     print(f"Where the time goes on the GPU, in a process that has its kernel: {words}.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("agree", "rates", "ensembles", "sweeps"), action="append")
+    parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument(
         "--everything", action="store_true", help="compare every cell with step, not a choice"
     )
     parser.add_argument("--seeds", type=int, default=1000, help="of the sweep, a thousand runs each")
     options = parser.parse_args()
-    parts = options.only or ["rates", "agree", "ensembles", "sweeps"]
+    parts = options.only or PARTS
+    if "host" in parts:
+        print_host(options.seeds)
+    if parts == ["host"]:
+        return
     cores = os.cpu_count()
     print(
         f"Machine: one {name_device('cuda')}, {cores} CPU cores; Python {platform.python_version()}.\n",
