@@ -149,9 +149,9 @@ def print_rates() -> None:
     for name, aim, learners in cases:
         rate, seconds = measure_rate(learners)
         print(f"| {name} | {rate:.2e} | {aim:.1e} | {1e3 * seconds:.0f} |", flush=True)
-    gib = device.PIECE_BYTES / 2**30
+    mib = device.PIECE_BYTES // 2**20
     print(
-        f"\nWork is cut into pieces of at most {gib:g} GiB of sequences and sums, two of which are on the GPU at a time.\n"
+        f"\nWork is cut into pieces of at most {mib} MiB of sequences and sums, two of which are on the GPU at a time.\n"
     )
 
 

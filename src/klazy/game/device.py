@@ -28,7 +28,7 @@ from klazy.movement import Movement
 DEVICES = ("cpu", "cuda", "auto")
 LARGEST_DIM = 64  # that GPU kernels are laid out for
 MOST_EXPERTS = 512  # of an ensemble: a thread each
-PIECE_BYTES = 1 << 30  # of sequences and sums on the GPU for one piece, of which there are two
+PIECE_BYTES = 1 << 29  # of sequences and sums on the GPU for one piece, of which there are two
 PIECE_ROUNDS = 4e10  # learner-rounds of a piece: a fraction of a second
 LEAST_PLACES = 1 << 17  # runs that fill a GPU
 Progress = Callable[[int], object]  # told how many runs have been played since it was called last
@@ -331,6 +331,26 @@ def play_pieces(pieces: Iterator[_Piece]) -> Iterator[Played]:
         ) from failed
 
 
+def _join(sequences: Sequence[Array]) -> Array:
+    """Sequences of one shape one after the other, without a copy where they lie so: a copy takes longer than their rounds."""
+    base = sequences[0].base
+    if isinstance(base, np.ndarray) and base.flags.c_contiguous and base.dtype == sequences[0].dtype:
+        size = sequences[0].nbytes
+        start = _find_address(sequences[0])
+        follow = all(
+            each.base is base and each.flags.c_contiguous and _find_address(each) == start + i * size
+            for i, each in enumerate(sequences)
+        )
+        if follow:
+            first = (start - _find_address(base)) // base.itemsize
+            return base.reshape(-1)[first : first + sum(each.size for each in sequences)]
+    return np.concatenate(sequences)
+
+
+def _find_address(array: Array) -> int:
+    return array.__array_interface__["data"][0]
+
+
 class _Playing:
     """A piece that the GPU is at."""
 
@@ -343,7 +363,7 @@ class _Playing:
         if len(piece.sequences) == 1:
             data = memory.keep("data", piece.sequences[0])
         else:
-            data = memory.send(np.concatenate(piece.sequences), stream)
+            data = memory.send(_join(piece.sequences), stream)
         arrays = {name: memory.keep(name, array) for name, array in launch.shared.items()}
         arrays["who"] = memory.send(piece.who, stream)
         arrays["which"] = memory.send(piece.which, stream)
