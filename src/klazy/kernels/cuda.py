@@ -75,6 +75,9 @@ if SIMULATED:
         barrier.wait()
         return numbers
 
+    def wait():
+        _exchange(0.0)
+
     def total(x):
         return math.fsum(_exchange(x))
 
@@ -99,7 +102,7 @@ if SIMULATED:
         thread: Any = threading.current_thread()
         return thread.threadIdx.x
 
-    for _part in (total, largest, smallest, broadcast, gather, broadcast_vector, own_place):
+    for _part in (wait, total, largest, smallest, broadcast, gather, broadcast_vector, own_place):
         _part.is_bound = True  # pyright: ignore[reportFunctionMemberAccess]
 
 else:
@@ -160,6 +163,10 @@ else:
 
     # Folding: within a warp from thread to thread, beyond through shared memory. Every thread gets the same bits, for it adds
     # the same numbers in the same order, or in one that a swap of two of them does not change.
+
+    def wait():
+        """Go on when all threads of the block have come here; what they have written is then seen by all."""
+        cuda.syncthreads()
 
     @exact
     def total(x):
@@ -257,6 +264,7 @@ _WORDS = FLOAT.words | {
     "local": local,
 }
 _FOLDS = {
+    "wait": wait,
     "total": total,
     "largest": largest,
     "smallest": smallest,

@@ -15,6 +15,7 @@ from klazy.kernels.codes import (
     FIELDS,
     HEAD,
     LINE,
+    LINEAR,
     MIXED,
     ORDER,
     PLACE,
@@ -38,9 +39,10 @@ from klazy.kernels.cuda import (
     total,
 )
 from klazy.kernels.cuda_batch import LARGEST_DIM
+from klazy.kernels.cuda_season import count_season_room, observe_together
 from klazy.kernels.ensemble import WORK, move_on
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.leader import board, linear_slope, play_on
+from klazy.kernels.leader import LEADER_WORK, board, choose_season, linear_slope, play_on
 from klazy.kernels.meta import apart, distance, learn, noise_of
 from klazy.kernels.prices import price_of
 from klazy.kernels.round import link_round
@@ -68,10 +70,11 @@ LEADS = False  # whether these are leaders
 IS_WEIGHTED = False
 
 
-def play(data, dim, move, size, weights, prices, memory, marks, who, which, curves):
+def play(data, dim, move, size, season_size, weights, prices, memory, marks, who, which, seasons, curves):
     """All rounds of ensembles: block b plays sequence ``which[b]`` with number ``who[b]`` in ``memory``.
 
-    Each has ``size`` numbers there (:mod:`klazy.kernels.layout`). ``curves`` is as in a batch.
+    Each has ``size`` numbers there (:mod:`klazy.kernels.layout`), the last ``season_size`` of which are what it knows of a
+    season. ``seasons`` has room for those of every block. ``curves`` is as in a batch.
     """
     d = D if D > 0 else dim
     thread = cuda.threadIdx.x
@@ -104,6 +107,9 @@ def play(data, dim, move, size, weights, prices, memory, marks, who, which, curv
     for i in range(length):
         q[i] = image[first + i * threads + thread]
     program = pointer(image, first + length * threads)
+    season = pointer(seasons, number * count_season_room(season_size))
+    for i in range(thread, season_size, threads):
+        season[i] = image[size - season_size + i]
     price_p = pointer(prices, 0)
     rounds = marks[marks.size - 1]
     sequence = pointer(data, which[number] * rounds * d)
@@ -130,7 +136,7 @@ def play(data, dim, move, size, weights, prices, memory, marks, who, which, curv
                     weight = weights[row + j]
                 paid += weight * pending
                 if LEADS:
-                    play_on(q, 1, length, lead, X, g, d, head, program, work, False)
+                    play_on(q, 1, length, lead, season, X, g, d, head, program, work, False)
                 else:
                     noise = noise_of(program, squared_norm(g, d))
                     _, factor = learn(q, 1, length, X, g, d, head, program, work, noise, False)
@@ -217,7 +223,7 @@ def _ensemble_kernel(
         "VECTOR": room,
         "BLOCK_ROOM": FIELDS + (1 + width) * room,
         "LEAD_ROOM": first_board(room) + BOARDS * LINE,
-        "WORK_ROOM": WORK * room,
+        "WORK_ROOM": LEADER_WORK * room,
         "TILE_ROOM": TILE * room,
         "LEADS": leads,
         "IS_WEIGHTED": weighted,
@@ -231,6 +237,8 @@ def _ensemble_kernel(
         "read_point": read_point_of_thread,
         "change": change_thread,
         "diameter": diameter_of_threads,
+        "observe_season": observe_together,
+        **choose_season(set_code, rules, room, LINEAR),
     }
     registers = None
     if warps > 1:

@@ -250,7 +250,7 @@ def stay(q):
     store(q, T, spread(peek(q, T) + 1.0))
 
 
-def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
+def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, noted):
     """All that follows from a round: who is followed, what the guard thinks, every expert's step, and the next point."""
     move = int(program[MOVE])
     weight = program[MOVE_WEIGHT]
@@ -283,11 +283,9 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
     if guarded:
         r, factor = learn(blocks, count, length, mixed, g, d, head, program, work, noise, noted)
         watch(lead, X, g, d, head[V], noise)
-    season = lead
     outlook = pointer(work, WORK * d)
     v = pointer(work, (WORK + 2) * d)
     if SEASONAL >= 0:
-        season = pointer(lead, int(lead[SEASON]))
         observe_season(season, g, d)
         if D > 0:
             outlook = local(AHEAD)
@@ -337,6 +335,7 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
     length = int(memory[BLOCK_SIZE])
     head = pointer(memory, 0)
     lead = pointer(memory, first_block(d))
+    season = pointer(lead, int(lead[SEASON]))
     blocks = pointer(lead, first_after_boards(count, d))
     program = pointer(blocks, count * length)
     price_p = pointer(prices, 0)
@@ -391,9 +390,7 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
             line = pointer(log, row * log.shape[1])
             account(blocks, count, length, lead, factor, X, told, d, line, head, program, work)
         noted = logging or row == rounds - 1
-        r, factor = play_on(
-            blocks, count, length, lead, X, told, d, head, program, work, noted
-        )  # fmt: skip
+        r, factor = play_on(blocks, count, length, lead, season, X, told, d, head, program, work, noted)
         if logging and lead[GUARDED] > 0.0:
             log[row, 3 * count * WIDTH + 1] = r
         for i in range(d):
@@ -444,6 +441,7 @@ def update(memory, g):
     head = pointer(memory, 0)
     X = pointer(memory, HEAD)
     lead = pointer(memory, first_block(d))
+    season = pointer(lead, int(lead[SEASON]))
     blocks = pointer(lead, first_after_boards(count, d))
     program = pointer(blocks, count * length)
     told = pointer(g, 0)
@@ -456,7 +454,7 @@ def update(memory, g):
     for block in range(count):
         q = pointer(blocks, block * length)
         store(q, GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
-    play_on(blocks, count, length, lead, X, told, d, head, program, work, True)
+    play_on(blocks, count, length, lead, season, X, told, d, head, program, work, True)
     memory[T] += 1.0
     hold(scratch)
     return 0
@@ -493,10 +491,15 @@ def _choose_family(
     difference, steepness = FAMILIES[told]
     chosen |= {"TELLS_ROWS": told != LINEAR, "apart": difference, "slope": link(steepness, FLOAT)}
     chosen["apart_plain"] = link(difference, FLOAT)
+    chosen |= choose_season(set_code, rules, chosen["ROOM"], told)
+    return lane, chosen
+
+
+def choose_season(set_code: int, rules: tuple[int, ...], room: int, told: int) -> dict[str, Any]:
+    """What a kernel chooses for experts that are told what the season brings; ``room`` is that of a vector of every lane."""
+    moments = 2 if told == PINBALL else 1
+    chosen = {"MOMENTS": moments, "AHEAD": moments * room, "SET_CODE": set_code}
     for code, rule in enumerate(RULES.values()):
         if rule.seasonal and code in rules:
             chosen["SEASONAL"] = code
-    chosen["MOMENTS"] = 2 if told == PINBALL else 1
-    chosen["AHEAD"] = chosen["MOMENTS"] * chosen["ROOM"]
-    chosen["SET_CODE"] = set_code
-    return lane, chosen
+    return chosen
