@@ -1,6 +1,7 @@
 """Sweeps: a study is checked whole, a run is what run plays, and is kept once whatever happens."""
 
 import errno
+import hashlib
 import json
 import os
 import pickle
@@ -163,6 +164,20 @@ class TestAKey:
     def test_changes_with_what_the_run_is(self, change):
         noisy = [{"recipe": "stochastic", "length": 10}]
         assert not set(keys(study(scenarios=noisy))) & set(keys(study(scenarios=noisy, **change)))
+
+    def test_is_what_it_was_in_every_version(self):
+        """A sweep that an older klazy began goes on: sequence, learner and price are hashed as JSON, one after the other."""
+        base = study(scenarios=[{"recipe": "stochastic", "length": 10}], seeds=2, movement_weight=[1.0, 2.0])
+        recipe = {"phases": 15, "length": 10, "dim": 5, "random_phases": False}
+        expected = []
+        for seed in (0, 1):
+            sequence = [kl.__version__, "stochastic", recipe, [0, seed], "l2", 0, []]
+            for k in (1, 5, 10):
+                for weight in (1.0, 2.0):
+                    parts = (sequence, ["KLazyGD", {"sigma": 2.0, "k": k}, weight])
+                    text = "".join(json.dumps(part, sort_keys=True) for part in parts)
+                    expected.append(hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
+        assert keys(base) == expected
 
     def test_changes_with_the_version(self, monkeypatch):
         before = keys(study())

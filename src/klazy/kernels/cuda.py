@@ -87,22 +87,27 @@ if SIMULATED:
     def smallest(x):
         return min(_exchange(x))
 
-    def broadcast(x, place):
-        return _exchange(x)[place]
+    def survey(least, low, high, means):
+        return smallest(least), smallest(low), largest(high), total(means)
 
     def gather(sums, X, d):
         for i in range(d):
             X[i] = total(sums[i])
 
-    def broadcast_vector(v, place, out, d):
+    def gather_with(weights, sums, X, d):
+        gather(sums, X, d)
+        return total(weights)
+
+    def broadcast(v, more, place, out, d):
         for i in range(d):
-            out[i] = broadcast(v[i], place)
+            out[i] = _exchange(v[i])[place]
+        return _exchange(more)[place]
 
     def own_place():
         thread: Any = threading.current_thread()
         return thread.threadIdx.x
 
-    for _part in (wait, total, largest, smallest, broadcast, gather, broadcast_vector, own_place):
+    for _part in (wait, total, largest, smallest, survey, gather, gather_with, broadcast, own_place):
         _part.is_bound = True  # pyright: ignore[reportFunctionMemberAccess]
 
 else:
@@ -202,19 +207,43 @@ else:
     def smallest(x):
         return -largest(-x)
 
-    def broadcast(x, place):
-        """The number of the thread in this place."""
-        shared = box()
-        if cuda.threadIdx.x == place:
-            shared[0] = x
-        cuda.syncthreads()
-        x = shared[0]
-        cuda.syncthreads()
-        return x
+    @exact
+    def survey(least, low, high, means):
+        for bit in (16, 8, 4, 2, 1):
+            other = cuda.shfl_xor_sync(_ALL, least, bit)
+            least = other if other < least else least
+            other = cuda.shfl_xor_sync(_ALL, low, bit)
+            low = other if other < low else low
+            other = cuda.shfl_xor_sync(_ALL, high, bit)
+            high = other if other > high else high
+            means = means + cuda.shfl_xor_sync(_ALL, means, bit)
+        if WARPS > 1:
+            shared = box()
+            if cuda.threadIdx.x % 32 == 0:
+                first = cuda.threadIdx.x // 32 * SURVEYED
+                shared[first] = least
+                shared[first + 1] = low
+                shared[first + 2] = high
+                shared[first + 3] = means
+            cuda.syncthreads()
+            least = shared[0]
+            low = shared[1]
+            high = shared[2]
+            means = shared[3]
+            for warp in range(1, WARPS):
+                first = warp * SURVEYED
+                least = shared[first] if shared[first] < least else least
+                low = shared[first + 1] if shared[first + 1] < low else low
+                high = shared[first + 2] if shared[first + 2] > high else high
+                means = means + shared[first + 3]
+            cuda.syncthreads()
+        return least, low, high, means
 
     @exact
-    def gather(sums, X, d):
-        """Several totals at once."""
+    def gather_with(weights, sums, X, d):
+        """Several totals at once; returns that of the first."""
+        for bit in (16, 8, 4, 2, 1):
+            weights = weights + cuda.shfl_xor_sync(_ALL, weights, bit)
         for i in range(d):
             x = sums[i]
             for bit in (16, 8, 4, 2, 1):
@@ -223,32 +252,44 @@ else:
         if WARPS > 1:
             shared = box()
             if cuda.threadIdx.x % 32 == 0:
+                shared[d * WARPS + cuda.threadIdx.x // 32] = weights
                 for i in range(d):
                     shared[i * WARPS + cuda.threadIdx.x // 32] = X[i]
             cuda.syncthreads()
+            weights = shared[d * WARPS]
+            for warp in range(1, WARPS):
+                weights = weights + shared[d * WARPS + warp]
             for i in range(d):
                 x = shared[i * WARPS]
                 for warp in range(1, WARPS):
                     x = x + shared[i * WARPS + warp]
                 X[i] = x
             cuda.syncthreads()
+        return weights
 
-    def broadcast_vector(v, place, out, d):
-        """The vector of the thread in this place."""
+    def gather(sums, X, d):
+        gather_with(0.0, sums, X, d)
+
+    def broadcast(v, more, place, out, d):
+        """The vector of the thread in this place, into ``out``; returns a number more of that thread."""
         shared = box()
         if cuda.threadIdx.x == place:
             for i in range(d):
                 shared[i] = v[i]
+            shared[d] = more
         cuda.syncthreads()
         for i in range(d):
             out[i] = shared[i]
+        more = shared[d]
         cuda.syncthreads()
+        return more
 
     def own_place():
         return cuda.threadIdx.x
 
 
 WARPS = 1  # of a block; a kernel chooses
+SURVEYED = 4  # numbers of a warp in a survey
 
 
 def smaller(x, y):
@@ -268,9 +309,10 @@ _FOLDS = {
     "total": total,
     "largest": largest,
     "smallest": smallest,
-    "broadcast": broadcast,
+    "survey": survey,
     "gather": gather,
-    "broadcast_vector": broadcast_vector,
+    "gather_with": gather_with,
+    "broadcast": broadcast,
     "own_place": own_place,
 }
 THREAD = Lane(1, _WORDS, paste)
@@ -279,7 +321,7 @@ BLOCK = Lane(0, _WORDS | _FOLDS, paste)
 
 def count_box_bytes(d: int, threads: int) -> int:
     """What folds of vectors of this dimension share in a block of so many threads."""
-    return 8 * max(d, 1) * max(threads // WARP, 1)
+    return 8 * max(d + 1, SURVEYED) * max(threads // WARP, 1)
 
 
 def compile_cuda(

@@ -17,6 +17,7 @@ from klazy.kernels.codes import (
     LINE,
     LINEAR,
     MIXED,
+    MOVED,
     ORDER,
     PLACE,
     SCORE,
@@ -29,7 +30,6 @@ from klazy.kernels.cuda import (
     THREAD,
     WARP,
     broadcast,
-    broadcast_vector,
     compile_cuda,
     largest,
     local,
@@ -156,12 +156,9 @@ def play(data, dim, move, size, season_size, weights, prices, memory, marks, who
 # ---- what goes from thread to thread otherwise than by a fold
 
 
-def take_from_thread(blocks, length, place, field):
-    return broadcast(blocks[field], place)
-
-
-def read_point_of_thread(blocks, length, place, x, d):
-    broadcast_vector(pointer(blocks, FIELDS), place, x, d)
+def read_thread(blocks, length, place, x, d):
+    """As ``read_expert`` of a leader."""
+    return broadcast(pointer(blocks, FIELDS), blocks[MOVED], place, x, d)
 
 
 def change_thread(lead, count, d, most):
@@ -187,7 +184,7 @@ def diameter_of_threads(blocks, count, length, d, move, prices, delta):
     """How far apart two experts' points are."""
     widest = 0.0
     for other in range(THREADS):
-        broadcast_vector(pointer(blocks, FIELDS), other, delta, d)
+        broadcast(pointer(blocks, FIELDS), 0.0, other, delta, d)
         for i in range(d):
             delta[i] = blocks[FIELDS + i] - delta[i]
         widest = max(widest, distance(delta, d, move, prices))
@@ -233,8 +230,7 @@ def _ensemble_kernel(
         "apart": apart,
         "apart_plain": link(apart, THREAD),
         "slope": link(linear_slope, THREAD),
-        "take": take_from_thread,
-        "read_point": read_point_of_thread,
+        "read_expert": read_thread,
         "change": change_thread,
         "diameter": diameter_of_threads,
         "observe_season": observe_together,

@@ -62,13 +62,12 @@ from klazy.kernels.lane import (
     size,
     skip,
     smaller,
-    smallest,
     spread,
     store,
     where,
 )
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.meta import apart, clear, diameter, distance, gather, hit, learn, mix, noise_of, rate_of
+from klazy.kernels.meta import apart, clear, diameter, distance, gather, hit, learn, mix, noise_of, rate_of, survey
 from klazy.kernels.prices import add_price, take_price
 from klazy.kernels.round import advance
 from klazy.kernels.rules import RULES
@@ -145,16 +144,12 @@ def read_place(blocks, length, place, field):
     return pointer(blocks, place // WIDTH * length + field * WIDTH + place % WIDTH)
 
 
-def take(blocks, length, place, field):
-    """A field of the expert in this place."""
-    return read_place(blocks, length, place, field)[0]
-
-
-def read_point(blocks, length, place, x, d):
-    """The point of the expert in this place, into ``x``."""
+def read_expert(blocks, length, place, x, d):
+    """The point of the expert in this place, into ``x``; returns what its last move cost."""
     point = read_place(blocks, length, place, FIELDS)
     for i in range(d):
         x[i] = point[i * WIDTH]
+    return read_place(blocks, length, place, MOVED)[0]
 
 
 def compare(q, g, at, d, move, weight, prices):
@@ -175,8 +170,11 @@ def compare(q, g, at, d, move, weight, prices):
     return hits, take_price(move, paid) * weight
 
 
-def follow(blocks, count, length, lead, g, d, program, noise, at, t):
-    """What the round says of every expert beside the one that is followed, and the change-over, if there is one."""
+def follow(blocks, count, length, lead, g, d, program, noise, at, moved, t):
+    """What the round says of every expert beside the one that is followed, and the change-over, if there is one.
+
+    That one is ``at`` this point, and has ``moved`` there at this price.
+    """
     move = int(program[MOVE])
     weight = program[MOVE_WEIGHT]
     prices = pointer(program, PRICES)
@@ -184,8 +182,6 @@ def follow(blocks, count, length, lead, g, d, program, noise, at, t):
     behind = board(lead, BEHIND, count, d)
     squares = board(lead, SQUARES, count, d)
     scores = board(lead, SCORE, count, d)
-    place = int(lead[PLACE])
-    moved = take(blocks, length, place, MOVED)
     low = spread(np.inf)
     high = spread(-np.inf)
     best = spread(np.inf)
@@ -203,8 +199,8 @@ def follow(blocks, count, length, lead, g, d, program, noise, at, t):
         low = smaller(low, gap)
         high = larger(high, gap)
         best = smaller(best, score)
-    least = smallest(best)
-    equal = RESOLUTION * (largest(high) - smallest(low))
+    least, lowest, highest, _ = survey(best, low, high, spread(0.0))
+    equal = RESOLUTION * (highest - lowest)
     if least < -equal:
         change(lead, count, d, least + equal)
         lead[SINCE] = t + 1.0
@@ -270,13 +266,13 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
         sums = local(ROOM)
         y = local(ROOM)
         u = local(ROOM)
-    read_point(blocks, length, int(lead[PLACE]), step, d)
+    moved = read_expert(blocks, length, int(lead[PLACE]), step, d)
     steep = 0.0
     for i in range(d):
         steepness = slope(step[i], g, i, d)
         steep += steepness * steepness
     noise = noise_of(program, steep)
-    follow(blocks, count, length, lead, g, d, program, noise, step, head[T])
+    follow(blocks, count, length, lead, g, d, program, noise, step, moved, head[T])
     was_guarding = lead[GUARDING] > 0.0
     factor = 0.0
     r = 0.0
@@ -290,17 +286,23 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
         if D > 0:
             outlook = local(AHEAD)
             v = local(D)
+    hint = zero
+    if SEASONAL >= 0:
+        hint = outlook
     clear(sums, d)
     for block in range(count):
         q = pointer(blocks, block * length)
-        if SEASONAL >= 0 and int(peek(q, RULE)) == SEASONAL:
-            if season[SEASON_PERIOD] > 0.0:
-                look_ahead(q, season, outlook, v, d)
-                advance(q, g, outlook, y, u, p, d, square, norm, move, weight, prices)
-            else:
-                stay(q)
+        moves = True
+        if SEASONAL >= 0:
+            clear(outlook, d)
+            if int(peek(q, RULE)) == SEASONAL:
+                moves = season[SEASON_PERIOD] > 0.0
+                if moves:
+                    look_ahead(q, season, outlook, v, d)
+        if moves:
+            advance(q, g, hint, y, u, p, d, square, norm, move, weight, prices)
         else:
-            advance(q, g, zero, y, u, p, d, square, norm, move, weight, prices)
+            stay(q)
         if guarded:
             mix(q, W, sums, d)
     own = 0.0
@@ -314,7 +316,7 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
             step[i] = mixed[i] - step[i]
         other = distance(step, d, move, prices)
     is_guarding = lead[GUARDING] > 0.0
-    read_point(blocks, length, int(lead[PLACE]), step, d)
+    read_expert(blocks, length, int(lead[PLACE]), step, d)
     for i in range(d):
         following = step[i]
         if is_guarding:
