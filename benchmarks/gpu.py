@@ -1,7 +1,7 @@
 """What a GPU makes of batches, ensembles and sweeps: the table of docs/benchmarks.md, python benchmarks/gpu.py.
 
-It needs a GPU, but for `--only host`: what a sweep costs beside its rounds. Rates are learner-rounds a second of one launch with
-its copies, the best of several.
+It needs a GPU, but for `--only host`: what a sweep costs beside its rounds. Rates are learner-rounds a second of one launch
+with its copies, the best of several.
 """
 
 import argparse
@@ -155,12 +155,17 @@ def print_rates() -> None:
     )
 
 
-def measure_ensembles(make: Any, seeds: int, T: int, sample: int) -> tuple[float, float, float]:
+def draw_sequences(seeds: int, T: int, swing: float = 0.3) -> np.ndarray:
+    """Noise with a slow swing, other for every seed."""
+    g = np.empty((seeds, T, D))
+    for seed in range(seeds):
+        g[seed] = unit_rows(T, D, seed) + swing * np.sin(seed + np.arange(T) / 50.0)[:, None]
+    return g
+
+
+def measure_ensembles(learner: Any, g: np.ndarray, sample: int) -> tuple[float, float, float]:
     """Rounds a second on the GPU and on two cores, and the largest relative difference of their costs."""
-    learner = make()
-    g = np.stack(
-        [unit_rows(T, D, seed) + 0.3 * np.sin(seed + np.arange(T) / 50.0)[:, None] for seed in range(seeds)]
-    )
+    seeds, T, _ = g.shape
     learners = [learner for _ in range(seeds)]
     kl.run_batch(learners[:2], g[:2], device="cuda")
     kl.run_batch(learners[:2], g[:2], jobs=2)
@@ -177,10 +182,11 @@ def measure_ensembles(make: Any, seeds: int, T: int, sample: int) -> tuple[float
 def print_ensembles(seeds: int = 4096, T: int = 10_000, sample: int = 64) -> None:
     ball = kl.L2Ball(D)
     cases = {
-        "auto, l2 ball": lambda: kl.auto(ball, kl.L2Movement(1.0)),
-        "auto, simplex": lambda: kl.auto(kl.Simplex(D), kl.TVMovement(1.0)),
-        "SAder (ensemble_auto), l2 ball": lambda: kl.ensemble_auto(ball),
+        "auto, l2 ball": kl.auto(ball, kl.L2Movement(1.0)),
+        "auto, simplex": kl.auto(kl.Simplex(D), kl.TVMovement(1.0)),
+        "SAder (ensemble_auto), l2 ball": kl.ensemble_auto(ball),
     }
+    g = draw_sequences(seeds, T)
     print(
         f"Ensembles on {seeds} sequences of T = {T:,}: `run_batch` from call to sums, beside `run_batch(jobs=2)` of {sample}"
     )
@@ -189,10 +195,79 @@ def print_ensembles(seeds: int = 4096, T: int = 10_000, sample: int = 64) -> Non
     )
     print("| learner | experts | GPU, rounds/s | 2 cores, rounds/s | times | difference |")
     print("|---|--:|--:|--:|--:|--:|")
-    for name, make in cases.items():
-        on_gpu, on_cpu, apart = measure_ensembles(make, seeds, T, sample)
-        row = f"| {name} | {len(make().experts)} | {on_gpu:.2e} | {on_cpu:.2e} | {on_gpu / on_cpu:.0f} | {apart:.1e} |"
+    for name, learner in cases.items():
+        on_gpu, on_cpu, apart = measure_ensembles(learner, g, sample)
+        row = f"| {name} | {len(learner.experts)} | {on_gpu:.2e} | {on_cpu:.2e} | {on_gpu / on_cpu:.0f} | {apart:.1e} |"
         print(row, flush=True)
+    print_parts(g)
+
+
+def time_pieces(learner: Any, g: np.ndarray) -> tuple[float, Any]:
+    """Seconds from sequences to sums, copies included, the best of two, and the kernel."""
+    T = g.shape[1]
+    first = np.zeros(1, dtype=int)
+
+    def cut(some: np.ndarray) -> list[Any]:
+        grid = Grid([learner], list(some), [first for _ in some], learner.movement, np.array([T]))
+        return list(cut_grid(grid))
+
+    for _ in play_pieces(iter(cut(g[:2]))):  # so that its kernel is compiled
+        pass
+    pieces = cut(g)
+    best = np.inf
+    for _ in range(2):
+        start = time.perf_counter()
+        for _ in play_pieces(iter(pieces)):
+            pass
+        best = min(best, time.perf_counter() - start)
+    return best, pieces[0].launch
+
+
+def time_copies(g: np.ndarray) -> float:
+    """Seconds to send all sequences, and nothing else."""
+    from klazy.kernels.cuda import Memory
+
+    memory = Memory()
+    stream = memory.stream(0)
+    start = time.perf_counter()
+    for some in np.array_split(g, 8):
+        memory.send(some, stream)
+        stream.synchronize()
+    return time.perf_counter() - start
+
+
+def print_parts(g: np.ndarray) -> None:
+    """Where the time of auto goes: what is left out makes it so much quicker."""
+    seeds, T, _ = g.shape
+    ball = kl.L2Ball(D)
+    movement = kl.L2Movement(1.0)
+    whole = kl.auto(ball, movement)
+    lasting = [expert for expert in whole.experts if not isinstance(expert, kl.Seasonal)]
+    warp = lasting[:: len(lasting) // 32][:32]
+    noise = draw_sequences(seeds, T, 0.0)
+    cases = {
+        "auto, l2 ball": (whole, g),
+        "on noise, where there is no season to plan for": (whole, noise),
+        "without the guard": (kl.Leader(whole.experts, movement, guard=False), g),
+        "without the experts of seasons": (kl.Leader(lasting, movement), g),
+        "32 of its experts, one warp": (kl.Leader(warp, movement), g),
+        "auto, simplex": (kl.auto(kl.Simplex(D), kl.TVMovement(1.0)), g),
+    }
+    print(
+        "\nWhere the time goes: the same sequences to sums, without what `run_batch` does before and after."
+    )
+    print(f"To send the sequences alone takes {1e3 * time_copies(g):.0f} ms.\n")
+    print("| learner | ms | rounds/s | threads | registers | local bytes | own memory, bytes |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    for name, (learner, sequences) in cases.items():
+        seconds, launch = time_pieces(learner, sequences)
+        about = [launch.threads]
+        for ask in (launch.kernel.get_regs_per_thread, launch.kernel.get_local_mem_per_thread):
+            found = ask()
+            about.append(max(found.values()) if isinstance(found, dict) else found)
+        about.append(8 * (launch.own or 0))
+        columns = " | ".join(str(number) for number in about)
+        print(f"| {name} | {1e3 * seconds:.0f} | {seeds * T / seconds:.2e} | {columns} |", flush=True)
 
 
 STUDY = """
@@ -269,8 +344,8 @@ def print_host(seeds: int) -> None:
         return [np.zeros((len(members), len(grid.marks), 2)) for members in grid.who]
 
     with (
-        mock.patch.object(execute, "choose_device", lambda *_: "cuda"),
-        mock.patch.object(execute, "name_device", lambda _: "nothing"),
+        mock.patch.object(execute, "choose_device", return_value="cuda"),
+        mock.patch.object(execute, "name_device", return_value="nothing"),
         mock.patch.object(gpu, "play_grid", play_nothing),
         mock.patch(f"{__name__}.STUDY", STUDY.replace("length = 1000", "length = 10")),
         tempfile.TemporaryDirectory() as folder,
@@ -288,7 +363,10 @@ def print_host(seeds: int) -> None:
     wall = 1e6 * min(walls) / found.runs
     work = 1e6 * min(works) / found.runs
     print(f"A sweep of {found.runs:,} runs whose rounds cost nothing, rows written, the best of three on")
-    print(f"{os.cpu_count()} cores: {wall:.1f} microseconds a run, {work:.1f} of them of a processor.\n", flush=True)
+    print(
+        f"{os.cpu_count()} cores: {wall:.1f} microseconds a run, {work:.1f} of them of a processor.\n",
+        flush=True,
+    )
 
 
 def print_sweeps(seeds: int) -> None:

@@ -151,13 +151,21 @@ def test_a_leader_pays_what_step_pays_through_its_changes(domain):
 
 @pytest.mark.parametrize(
     ("domain", "period", "rounds"),
-    [(BALL, None, 40), (kl.Simplex(3), 4, 18), (kl.Box([0.0, 0.0], [1.0, 1.0]), 4, 18), (kl.L2Ball(10), 4, 12)],
+    [
+        (BALL, None, 40),
+        (kl.Simplex(3), 4, 18),
+        (kl.Box([0.0, 0.0], [1.0, 1.0]), 4, 18),
+        (kl.L2Ball(10), 4, 12),
+    ],
     ids=repr,
 )
 def test_a_leader_with_seasons_pays_what_step_pays(domain, period, rounds):
     """A plan, and forecasts of a few rounds, for a period that is found or given."""
     movement = kl.auto(domain).movement
-    experts = [kl.Reluctant(domain, movement, 1.0, 2.0), kl.Seasonal(domain, movement, None, 2, period=period)]
+    experts = [
+        kl.Reluctant(domain, movement, 1.0, 2.0),
+        kl.Seasonal(domain, movement, None, 2, period=period),
+    ]
     if period is not None:
         experts.append(kl.Seasonal(domain, movement, 3, 8, period=period))
     learner = kl.Leader(experts, movement)
@@ -171,7 +179,10 @@ def test_a_leader_with_seasons_pays_what_step_pays(domain, period, rounds):
 
 def test_leaders_side_by_side_have_a_season_each():
     learner = kl.Leader(
-        [kl.Reluctant(BALL, kl.L2Movement(1.0), 1.0, 2.0), kl.Seasonal(BALL, kl.L2Movement(1.0), 2, 1, period=3)],
+        [
+            kl.Reluctant(BALL, kl.L2Movement(1.0), 1.0, 2.0),
+            kl.Seasonal(BALL, kl.L2Movement(1.0), 2, 1, period=3),
+        ],
         kl.L2Movement(1.0),
     )
     g = 3.0 * np.stack([gradients(seed, T, 5) for seed in range(3)])
@@ -185,7 +196,12 @@ def test_sequences_are_sent_as_they_lie():
     joined = device._join(views[1:4])
     assert np.shares_memory(joined, g)
     np.testing.assert_array_equal(joined.reshape(-1), g[1:4].reshape(-1))
-    for others in ([views[0], views[2]], [views[1], views[0]], [each.copy() for each in views], list(g[:, ::-1])):
+    for others in (
+        [views[0], views[2]],
+        [views[1], views[0]],
+        [each.copy() for each in views],
+        list(g[:, ::-1]),
+    ):
         joined = device._join(others)
         assert not np.shares_memory(joined, g)
         np.testing.assert_array_equal(joined.reshape(-1), np.concatenate(others).reshape(-1))

@@ -195,7 +195,9 @@ def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
     """These runs of each sequence; those on equal sets under equal movement costs are played together."""
     alike: dict[Any, list[tuple[_Runs, np.ndarray]]] = {}
     first: dict[Any, Any] = {}  # of equal pairs
-    known: dict[Any, Any] = {}  # the same by identity: runs share sets and movements, and to compare them takes time
+    known: dict[
+        Any, Any
+    ] = {}  # the same by identity: runs share sets and movements, and to compare them takes time
     for runs, places in groups:
         equal: dict[Any, list[int]] = {}
         for i in places:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float64, types
 
-from klazy.kernels.binding import _SOURCES, FLOAT, Lane, bind, cache_folder
+from klazy.kernels.binding import _SOURCES, FLOAT, Lane, _address, _on_stack, bind, cache_folder
 from klazy.kernels.lane import exact
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -113,7 +113,6 @@ if SIMULATED:
 else:
     from llvmlite import ir
     from numba.core import cgutils
-    from numba.cuda.core import errors
     from numba.cuda.extending import intrinsic
 
     WARP = 32
@@ -121,28 +120,9 @@ else:
     SHARED_SPACE = 3  # in which the GPU addresses what threads share
     _ALL = 0xFFFFFFFF
 
-    @intrinsic
-    def pointer(context, array, at):
-        """As in :mod:`klazy.kernels.binding`."""
-
-        def code(context, builder, signature, arguments):
-            base, first = arguments
-            if isinstance(array, types.Array):
-                base = context.make_array(array)(context, builder, base).data
-            return builder.gep(base, [first])
-
-        return types.CPointer(float64)(array, types.intp), code
-
-    @intrinsic
-    def local(context, size):
-        """A few numbers of this thread alone, which become registers where all their places are constants."""
-
-        def code(context, builder, signature, arguments):
-            return cgutils.alloca_once(builder, context.get_value_type(float64), size=size.literal_value)
-
-        if not isinstance(size, types.IntegerLiteral):
-            raise errors.RequireLiteralValue("local needs a constant size")
-        return types.CPointer(float64)(size), code
+    # As on a processor; only Numba's registries differ.
+    pointer = intrinsic(_address)
+    local = intrinsic(_on_stack)
 
     @intrinsic
     def box(context):

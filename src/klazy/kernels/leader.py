@@ -67,7 +67,19 @@ from klazy.kernels.lane import (
     where,
 )
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.meta import apart, clear, diameter, distance, gather, hit, learn, mix, noise_of, rate_of, survey
+from klazy.kernels.meta import (
+    apart,
+    clear,
+    diameter,
+    distance,
+    gather,
+    hit,
+    learn,
+    mix,
+    noise_of,
+    rate_of,
+    survey,
+)
 from klazy.kernels.prices import add_price, take_price
 from klazy.kernels.round import advance
 from klazy.kernels.rules import RULES

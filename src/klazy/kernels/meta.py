@@ -78,8 +78,10 @@ def gather_with(weights, sums, X, d):
 
 
 def survey(least, low, high, means):
-    """The smallest numbers of two lanes, the largest of a third and the sum of a fourth: together, for threads of a GPU wait for
-    each other whenever they fold a lane."""
+    """The smallest numbers of two lanes, the largest of a third and the sum of a fourth.
+
+    They are found together, for threads of a GPU wait for each other whenever they fold a lane.
+    """
     return smallest(least), smallest(low), largest(high), total(means)
 
 

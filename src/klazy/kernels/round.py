@@ -259,7 +259,9 @@ def link_rules(lane: Lane, rules: tuple[int, ...]) -> dict[str, Any]:
     _, last = proposes.popitem()  # what is none of the others is the last: a kernel is made for just these
     places = _link_picker(lane, pick_places, placers, link(never_places, lane))
     place = _link_picker(lane, pick_place, placers, link(place_nothing, lane))
-    if len(placers) == len(chosen) and len(set(placers.values())) == 1:  # one of all rules, so that it is there once
+    if (
+        len(placers) == len(chosen) and len(set(placers.values())) == 1
+    ):  # one of all rules, so that it is there once
         places = link(always_places, lane)
         place = link(only_place, lane, this=next(iter(placers.values())))
     return {

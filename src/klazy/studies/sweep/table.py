@@ -132,7 +132,10 @@ def _list_curves(played: Sequence[tuple[Task, TaskResult]]) -> dict[str, Any]:
             continue
         values = [np.tile(outcome.rounds, (count, 1)), outcome.curves[:, :, 0], outcome.curves[:, :, 1]]
         made = pl.DataFrame(
-            [pl.Series(name, np.ascontiguousarray(each)).arr.to_list() for name, each in zip(types, values, strict=True)]
+            [
+                pl.Series(name, np.ascontiguousarray(each)).arr.to_list()
+                for name, each in zip(types, values, strict=True)
+            ]
         )
         known = pl.lit(pl.Series(np.isfinite(outcome.curves).all(axis=(1, 2))))
         parts.append(made.select(pl.when(known).then(pl.all())))
