@@ -374,8 +374,11 @@ class TestAFailure:
         )
 
     def test_of_a_sequence_is_that_of_its_runs(self):
-        found = sweep(study(scenarios=[{"recipe": "square_wave", "period": [4, 50], "T": 20}]), jobs=1)
+        waves = [{"recipe": "square_wave", "period": [4, 50], "T": 20}]
+        found = sweep(study(scenarios=waves, record="curves"), jobs=1)
         assert found.failed == 3
+        for name in ("rounds", "hitting_curve", "switching_curve", "cost"):
+            assert (found.rows[name].is_null() == found.rows["error"].is_not_null()).all(), name
         (error,) = set(found.rows.filter(pl.col("period") == 50)["error"])
         assert error == "Refused: square_wave needs T >= k=50, one block at least, got T=20; play longer."
 
