@@ -40,14 +40,13 @@ from klazy.kernels.cuda import (
 )
 from klazy.kernels.cuda_batch import LARGEST_DIM
 from klazy.kernels.cuda_season import count_season_room, observe_together
-from klazy.kernels.ensemble import WORK, move_on
+from klazy.kernels.ensemble import WORK, play_on
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.leader import LEADER_WORK, board, choose_season, linear_slope, play_on
-from klazy.kernels.meta import apart, distance, learn, noise_of
+from klazy.kernels.leader import LEADING, board, choose_season, linear_slope
+from klazy.kernels.meta import apart, distance
 from klazy.kernels.prices import price_of
 from klazy.kernels.round import link_round
 from klazy.kernels.rules import RULES
-from klazy.kernels.sequence import squared_norm
 
 TILE = 64  # rounds in shared memory
 MOST_EXPERTS = 512  # threads of a block
@@ -135,12 +134,7 @@ def play(data, dim, move, size, season_size, weights, prices, memory, marks, who
                 if IS_WEIGHTED:
                     weight = weights[row + j]
                 paid += weight * pending
-                if LEADS:
-                    play_on(q, 1, length, lead, season, X, g, d, head, program, work, False)
-                else:
-                    noise = noise_of(program, squared_norm(g, d))
-                    _, factor = learn(q, 1, length, X, g, d, head, program, work, noise, False)
-                    move_on(q, 1, length, factor, X, g, d, program, work)
+                play_on(q, 1, length, lead, season, X, g, d, head, program, work, False)
                 for i in range(d):
                     step[i] = X[i] - step[i]
                 pending = distance(step, d, move, price_p)
@@ -220,7 +214,7 @@ def _ensemble_kernel(
         "VECTOR": room,
         "BLOCK_ROOM": FIELDS + (1 + width) * room,
         "LEAD_ROOM": first_board(room) + BOARDS * LINE,
-        "WORK_ROOM": LEADER_WORK * room,
+        "WORK_ROOM": WORK * room,
         "TILE_ROOM": TILE * room,
         "LEADS": leads,
         "IS_WEIGHTED": weighted,
@@ -236,6 +230,8 @@ def _ensemble_kernel(
         "observe_season": observe_together,
         **choose_season(set_code, rules, room, LINEAR),
     }
+    if leads:
+        chosen |= LEADING
     registers = None
     if warps > 1:
         registers = REGISTERS

@@ -234,7 +234,7 @@ def learn(blocks, count, length, X, g, d, head, program, work, noise, noted):
     return r, 1.0 / Z
 
 
-def note(blocks, count, length, factor, X, g, d, row, head, program, work):
+def account(blocks, count, length, lead, factor, X, g, d, row, head, program, work):
     """One row of the ensemble's record: weights, hits and movements in the order of the lanes, then r (later), d and beta."""
     for block in range(count):
         q = pointer(blocks, block * length)
