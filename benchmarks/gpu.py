@@ -1,6 +1,7 @@
 """What a GPU makes of batches, ensembles and sweeps: the table of docs/benchmarks.md, python benchmarks/gpu.py.
 
-It needs a GPU. Rates are learner-rounds a second of one launch with its copies, the best of several.
+It needs a GPU, but for `--only host`: what a sweep costs beside its rounds. Rates are learner-rounds a second of one launch
+with its copies, the best of several.
 """
 
 import argparse
@@ -27,6 +28,7 @@ T = 60_000
 D = 5
 RUNS = 270_336
 AGREE_ROUNDS = 90
+PARTS = ["host", "rates", "agree", "ensembles", "sweeps"]
 
 SETS: list[kl.ConvexSet] = [
     kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
@@ -147,18 +149,23 @@ def print_rates() -> None:
     for name, aim, learners in cases:
         rate, seconds = measure_rate(learners)
         print(f"| {name} | {rate:.2e} | {aim:.1e} | {1e3 * seconds:.0f} |", flush=True)
-    gib = device.PIECE_BYTES / 2**30
+    mib = device.PIECE_BYTES // 2**20
     print(
-        f"\nWork is cut into pieces of at most {gib:g} GiB of sequences and sums, two of which are on the GPU at a time.\n"
+        f"\nWork is cut into pieces of at most {mib} MiB of sequences and sums, two of which are on the GPU at a time.\n"
     )
 
 
-def measure_ensembles(make: Any, seeds: int, T: int, sample: int) -> tuple[float, float, float]:
+def draw_sequences(seeds: int, T: int, swing: float = 0.3) -> np.ndarray:
+    """Noise with a slow swing, other for every seed."""
+    g = np.empty((seeds, T, D))
+    for seed in range(seeds):
+        g[seed] = unit_rows(T, D, seed) + swing * np.sin(seed + np.arange(T) / 50.0)[:, None]
+    return g
+
+
+def measure_ensembles(learner: Any, g: np.ndarray, sample: int) -> tuple[float, float, float]:
     """Rounds a second on the GPU and on two cores, and the largest relative difference of their costs."""
-    learner = make()
-    g = np.stack(
-        [unit_rows(T, D, seed) + 0.3 * np.sin(seed + np.arange(T) / 50.0)[:, None] for seed in range(seeds)]
-    )
+    seeds, T, _ = g.shape
     learners = [learner for _ in range(seeds)]
     kl.run_batch(learners[:2], g[:2], device="cuda")
     kl.run_batch(learners[:2], g[:2], jobs=2)
@@ -175,10 +182,11 @@ def measure_ensembles(make: Any, seeds: int, T: int, sample: int) -> tuple[float
 def print_ensembles(seeds: int = 4096, T: int = 10_000, sample: int = 64) -> None:
     ball = kl.L2Ball(D)
     cases = {
-        "auto, l2 ball": lambda: kl.auto(ball, kl.L2Movement(1.0)),
-        "auto, simplex": lambda: kl.auto(kl.Simplex(D), kl.TVMovement(1.0)),
-        "SAder (ensemble_auto), l2 ball": lambda: kl.ensemble_auto(ball),
+        "auto, l2 ball": kl.auto(ball, kl.L2Movement(1.0)),
+        "auto, simplex": kl.auto(kl.Simplex(D), kl.TVMovement(1.0)),
+        "SAder (ensemble_auto), l2 ball": kl.ensemble_auto(ball),
     }
+    g = draw_sequences(seeds, T)
     print(
         f"Ensembles on {seeds} sequences of T = {T:,}: `run_batch` from call to sums, beside `run_batch(jobs=2)` of {sample}"
     )
@@ -187,10 +195,79 @@ def print_ensembles(seeds: int = 4096, T: int = 10_000, sample: int = 64) -> Non
     )
     print("| learner | experts | GPU, rounds/s | 2 cores, rounds/s | times | difference |")
     print("|---|--:|--:|--:|--:|--:|")
-    for name, make in cases.items():
-        on_gpu, on_cpu, apart = measure_ensembles(make, seeds, T, sample)
-        row = f"| {name} | {len(make().experts)} | {on_gpu:.2e} | {on_cpu:.2e} | {on_gpu / on_cpu:.0f} | {apart:.1e} |"
+    for name, learner in cases.items():
+        on_gpu, on_cpu, apart = measure_ensembles(learner, g, sample)
+        row = f"| {name} | {len(learner.experts)} | {on_gpu:.2e} | {on_cpu:.2e} | {on_gpu / on_cpu:.0f} | {apart:.1e} |"
         print(row, flush=True)
+    print_parts(g)
+
+
+def time_pieces(learner: Any, g: np.ndarray) -> tuple[float, Any]:
+    """Seconds from sequences to sums, copies included, the best of two, and the kernel."""
+    T = g.shape[1]
+    first = np.zeros(1, dtype=int)
+
+    def cut(some: np.ndarray) -> list[Any]:
+        grid = Grid([learner], list(some), [first for _ in some], learner.movement, np.array([T]))
+        return list(cut_grid(grid))
+
+    for _ in play_pieces(iter(cut(g[:2]))):  # so that its kernel is compiled
+        pass
+    pieces = cut(g)
+    best = np.inf
+    for _ in range(2):
+        start = time.perf_counter()
+        for _ in play_pieces(iter(pieces)):
+            pass
+        best = min(best, time.perf_counter() - start)
+    return best, pieces[0].launch
+
+
+def time_copies(g: np.ndarray) -> float:
+    """Seconds to send all sequences, and nothing else."""
+    from klazy.kernels.cuda import Memory
+
+    memory = Memory()
+    stream = memory.stream(0)
+    start = time.perf_counter()
+    for some in np.array_split(g, 8):
+        memory.send(some, stream)
+        stream.synchronize()
+    return time.perf_counter() - start
+
+
+def print_parts(g: np.ndarray) -> None:
+    """Where the time of auto goes: what is left out makes it so much quicker."""
+    seeds, T, _ = g.shape
+    ball = kl.L2Ball(D)
+    movement = kl.L2Movement(1.0)
+    whole = kl.auto(ball, movement)
+    lasting = [expert for expert in whole.experts if not isinstance(expert, kl.Seasonal)]
+    warp = lasting[:: len(lasting) // 32][:32]
+    noise = draw_sequences(seeds, T, 0.0)
+    cases = {
+        "auto, l2 ball": (whole, g),
+        "on noise, where there is no season to plan for": (whole, noise),
+        "without the guard": (kl.Leader(whole.experts, movement, guard=False), g),
+        "without the experts of seasons": (kl.Leader(lasting, movement), g),
+        "32 of its experts, one warp": (kl.Leader(warp, movement), g),
+        "auto, simplex": (kl.auto(kl.Simplex(D), kl.TVMovement(1.0)), g),
+    }
+    print(
+        "\nWhere the time goes: the same sequences to sums, without what `run_batch` does before and after."
+    )
+    print(f"To send the sequences alone takes {1e3 * time_copies(g):.0f} ms.\n")
+    print("| learner | ms | rounds/s | threads | registers | local bytes | own memory, bytes |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
+    for name, (learner, sequences) in cases.items():
+        seconds, launch = time_pieces(learner, sequences)
+        about = [launch.threads]
+        for ask in (launch.kernel.get_regs_per_thread, launch.kernel.get_local_mem_per_thread):
+            found = ask()
+            about.append(max(found.values()) if isinstance(found, dict) else found)
+        about.append(8 * (launch.own or 0))
+        columns = " | ".join(str(number) for number in about)
+        print(f"| {name} | {1e3 * seconds:.0f} | {seeds * T / seconds:.2e} | {columns} |", flush=True)
 
 
 STUDY = """
@@ -219,16 +296,19 @@ def play_study(place: str, seeds: int, folder: str) -> dict[str, Any]:
     return json.loads(done.stdout) | {"whole": time.perf_counter() - start}
 
 
+def read_study(seeds: int, folder: str) -> kl.Study:
+    file = Path(folder, "study.toml")
+    file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
+    return kl.Study.read(file)
+
+
 def profile_study(seeds: int, folder: str) -> dict[str, float]:
     """Where the seconds of such a study go on a GPU, once its kernel is compiled."""
     from klazy.studies.sweep import execute, gpu
     from klazy.studies.sweep.store import Store
 
-    file = Path(folder, "profile.toml")
-    file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
-    study = kl.Study.read(file)
-    few = kl.Study(**study.to_dict() | {"seeds": 1})
-    kl.sweep(few, device="cuda")
+    study = read_study(seeds, folder)
+    kl.sweep(read_study(1, folder), device="cuda")
     spent: dict[str, float] = {}
 
     def time_calls(owner: Any, name: str, what: str) -> Any:
@@ -237,15 +317,14 @@ def profile_study(seeds: int, folder: str) -> dict[str, float]:
         def timed(*args: Any, **options: Any) -> Any:
             start = time.perf_counter()
             try:
-                found = call(*args, **options)
-                return list(found) if name == "list_tasks" else found
+                return call(*args, **options)
             finally:
                 spent[what] = spent.get(what, 0.0) + time.perf_counter() - start
 
         return mock.patch.object(owner, name, timed)
 
     with (
-        time_calls(execute, "list_tasks", "keys of runs"),
+        time_calls(execute, "list_keys", "keys of runs"),
         time_calls(gpu, "play_grid", "the GPU, copies included"),
         time_calls(execute, "make_frame", "rows"),
         time_calls(Store, "add", "files"),
@@ -253,19 +332,57 @@ def profile_study(seeds: int, folder: str) -> dict[str, float]:
         start = time.perf_counter()
         kl.sweep(study, tempfile.mkdtemp(dir=folder), device="cuda")
         whole = time.perf_counter() - start
-    spent["all else"] = whole - sum(spent.values())
+    spent["all else, mostly sequences"] = whole - sum(spent.values())
     return spent
+
+
+def print_host(seeds: int) -> None:
+    """What a sweep costs beside its rounds. It needs no GPU: what one would play is all zeros here."""
+    from klazy.studies.sweep import execute, gpu
+
+    def play_nothing(grid: Grid) -> list[np.ndarray]:
+        return [np.zeros((len(members), len(grid.marks), 2)) for members in grid.who]
+
+    with (
+        mock.patch.object(execute, "choose_device", return_value="cuda"),
+        mock.patch.object(execute, "name_device", return_value="nothing"),
+        mock.patch.object(gpu, "play_grid", play_nothing),
+        mock.patch(f"{__name__}.STUDY", STUDY.replace("length = 1000", "length = 10")),
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        kl.sweep(read_study(1, folder))
+        study = read_study(seeds, folder)
+        runs = 0
+        walls = []
+        works = []
+        for _ in range(3):
+            start = time.perf_counter()
+            worked = time.process_time()
+            runs = kl.sweep(study, tempfile.mkdtemp(dir=folder)).runs
+            walls.append(time.perf_counter() - start)
+            works.append(time.process_time() - worked)
+    wall = 1e6 * min(walls) / runs
+    work = 1e6 * min(works) / runs
+    print(f"A sweep of {runs:,} runs whose rounds cost nothing, rows written, the best of three on")
+    print(
+        f"{os.cpu_count()} cores: {wall:.1f} microseconds a run, {work:.1f} of them of a processor.\n",
+        flush=True,
+    )
 
 
 def print_sweeps(seeds: int) -> None:
     print(
-        "`klazy sweep` as a command, Python's start and compilation for the GPU included, rows written: a thousand values of"
+        "`klazy sweep` as a command, Python's start included, rows written, kernels compiled before: a thousand values of"
     )
     print("c and k for each of the seeds, T = 10,000.\n")
     print("| device | runs | seconds | learner-rounds/s |\n|---|--:|--:|--:|")
     times = {}
+    compiled = {}
+    started = {}
     with tempfile.TemporaryDirectory() as folder:
-        play_study("cpu", 2, folder)  # so that its kernel is compiled
+        for place in ("cuda", "cpu"):
+            compiled[place] = play_study(place, 2, tempfile.mkdtemp(dir=folder))["whole"]
+            started[place] = play_study(place, 2, tempfile.mkdtemp(dir=folder))["whole"]
         for place in ("cuda", "cpu"):
             found = play_study(place, seeds, tempfile.mkdtemp(dir=folder))
             times[place] = found["whole"]
@@ -275,19 +392,27 @@ def print_sweeps(seeds: int) -> None:
             )
         spent = profile_study(seeds, folder)
     print(f"\nThe GPU is {times['cpu'] / times['cuda']:.1f} times as fast from end to end; the aim was 20.")
+    for place in times:
+        print(
+            f"On {place} the command takes {started[place]:.1f} s for two seeds, {compiled[place]:.1f} s with compilation."
+        )
     words = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in spent.items())
     print(f"Where the time goes on the GPU, in a process that has its kernel: {words}.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("agree", "rates", "ensembles", "sweeps"), action="append")
+    parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument(
         "--everything", action="store_true", help="compare every cell with step, not a choice"
     )
     parser.add_argument("--seeds", type=int, default=1000, help="of the sweep, a thousand runs each")
     options = parser.parse_args()
-    parts = options.only or ["rates", "agree", "ensembles", "sweeps"]
+    parts = options.only or PARTS
+    if "host" in parts:
+        print_host(options.seeds)
+    if parts == ["host"]:
+        return
     cores = os.cpu_count()
     print(
         f"Machine: one {name_device('cuda')}, {cores} CPU cores; Python {platform.python_version()}.\n",

@@ -18,6 +18,7 @@ from klazy.base.checks import Refused
 from klazy.base.install import advise_install
 from klazy.game import device
 from klazy.game.batch import run_batch
+from klazy.kernels.codes import SEASON_PERIOD
 from klazy.kernels.rules import RULES
 from klazy.studies.sweep.table import CURVES
 
@@ -148,6 +149,64 @@ def test_a_leader_pays_what_step_pays_through_its_changes(domain):
     assert_agrees(run_batch([learner], g, device="cuda"), [learner], g)
 
 
+@pytest.mark.parametrize(
+    ("domain", "period", "rounds"),
+    [
+        (BALL, None, 40),
+        (kl.Simplex(3), 4, 18),
+        (kl.Box([0.0, 0.0], [1.0, 1.0]), 4, 18),
+        (kl.L2Ball(10), 4, 12),
+    ],
+    ids=repr,
+)
+def test_a_leader_with_seasons_pays_what_step_pays(domain, period, rounds):
+    """A plan, and forecasts of a few rounds, for a period that is found or given."""
+    movement = kl.auto(domain).movement
+    experts = [
+        kl.Reluctant(domain, movement, 1.0, 2.0),
+        kl.Seasonal(domain, movement, None, 2, period=period),
+    ]
+    if period is not None:
+        experts.append(kl.Seasonal(domain, movement, 3, 8, period=period))
+    learner = kl.Leader(experts, movement)
+    phase = np.arange(rounds)[:, None] / (period or 5) + gradients(7, 1, domain.dim)
+    g = 4.0 * np.sin(2.0 * np.pi * phase) + 0.05 * gradients(8, rounds, domain.dim)
+    trace = kl.run(learner, g, engine="step", record="experts")
+    assert trace.state.season[SEASON_PERIOD] == (period or 5), "nothing to test: there is no season"
+    assert trace.weights[:, 1:].any(), "nothing to test: nobody who looks ahead was followed"
+    assert_agrees(run_batch([learner], g, device="cuda"), [learner], g)
+
+
+def test_leaders_side_by_side_have_a_season_each():
+    learner = kl.Leader(
+        [
+            kl.Reluctant(BALL, kl.L2Movement(1.0), 1.0, 2.0),
+            kl.Seasonal(BALL, kl.L2Movement(1.0), 2, 1, period=3),
+        ],
+        kl.L2Movement(1.0),
+    )
+    g = 3.0 * np.stack([gradients(seed, T, 5) for seed in range(3)])
+    assert_agrees(run_batch([learner, learner, learner], g, device="cuda"), [learner, learner, learner], g)
+
+
+def test_sequences_are_sent_as_they_lie():
+    """Views of one array are not copied; whatever does not follow the one before is."""
+    g = np.stack([gradients(seed, 4, 3) for seed in range(5)])
+    views = list(g)
+    joined = device._join(views[1:4])
+    assert np.shares_memory(joined, g)
+    np.testing.assert_array_equal(joined.reshape(-1), g[1:4].reshape(-1))
+    for others in (
+        [views[0], views[2]],
+        [views[1], views[0]],
+        [each.copy() for each in views],
+        list(g[:, ::-1]),
+    ):
+        joined = device._join(others)
+        assert not np.shares_memory(joined, g)
+        np.testing.assert_array_equal(joined.reshape(-1), np.concatenate(others).reshape(-1))
+
+
 def test_a_sequence_for_each_run_and_curves():
     g = np.stack([gradients(seed, T, 5) for seed in range(3)])
     learners = [*TWO, TWO[0]]
@@ -187,10 +246,9 @@ def test_pieces_change_nothing(monkeypatch):
 
 
 def test_memory_of_a_piece_is_bounded():
-    for T_, marks in ((10, 1), (10_000, 200), (10**7, 1)):
-        assert 2 * 16 * marks * device._count_places(T_, marks) <= max(
-            device.PIECE_BYTES, 2 * 16 * marks * 1024
-        )
+    for T_, marks, own in ((10, 1, 0), (10_000, 200, 0), (10**7, 1, 0), (10, 1, 6155), (10, 200, 66_630)):
+        each = 2 * 16 * marks + 8 * own
+        assert each * device._count_places(T_, marks, own) <= max(device.PIECE_BYTES, each * 1024)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of NumPy, which the simulator runs on

@@ -1,6 +1,7 @@
 """Sweeps: a study is checked whole, a run is what run plays, and is kept once whatever happens."""
 
 import errno
+import hashlib
 import json
 import os
 import pickle
@@ -38,7 +39,7 @@ from klazy.studies.sweep import runs as runs_module
 from klazy.studies.sweep.axes import expand
 from klazy.studies.sweep.catalogue import make_scenario
 from klazy.studies.sweep.drawing import draw_cells
-from klazy.studies.sweep.runs import deal, list_tasks
+from klazy.studies.sweep.runs import deal, list_keys, list_tasks
 from klazy.studies.sweep.specs import RECIPES, RULES
 from klazy.studies.sweep.study import read_example
 from klazy.studies.sweep.table import average_cells, choose_best, make_schema, summarize
@@ -54,7 +55,7 @@ def study(**changes) -> Study:
 
 
 def keys(of: Study) -> list[str]:
-    return [run.key for task in list_tasks(of) for run in task.runs]
+    return list_keys(list_tasks(of)).to_list()
 
 
 class TestAStudySays:
@@ -164,6 +165,20 @@ class TestAKey:
         noisy = [{"recipe": "stochastic", "length": 10}]
         assert not set(keys(study(scenarios=noisy))) & set(keys(study(scenarios=noisy, **change)))
 
+    def test_is_what_it_was_in_every_version(self):
+        """A sweep that an older klazy began goes on: sequence, learner and price are hashed as JSON, one after the other."""
+        base = study(scenarios=[{"recipe": "stochastic", "length": 10}], seeds=2, movement_weight=[1.0, 2.0])
+        recipe = {"phases": 15, "length": 10, "dim": 5, "random_phases": False}
+        expected = []
+        for seed in (0, 1):
+            sequence = [kl.__version__, "stochastic", recipe, [0, seed], "l2", 0, []]
+            for k in (1, 5, 10):
+                for weight in (1.0, 2.0):
+                    parts = (sequence, ["KLazyGD", {"sigma": 2.0, "k": k}, weight])
+                    text = "".join(json.dumps(part, sort_keys=True) for part in parts)
+                    expected.append(hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
+        assert keys(base) == expected
+
     def test_changes_with_the_version(self, monkeypatch):
         before = keys(study())
         monkeypatch.setattr(kl, "__version__", "99.0")
@@ -257,11 +272,11 @@ class TestARun:
         wide = study(
             scenarios=[{"recipe": "stochastic", "length": 4000}], learners=[LAZY | {"k": list(range(1, 101))}]
         )
-        (task,) = deal(list(list_tasks(wide)), workers=1)[:1]
-        assert len(pickle.dumps(task)) < 200 * len(task.runs)
+        (task,) = deal(list_tasks(wide), workers=1)[:1]
+        assert len(pickle.dumps(task)) < 200 * len(task.players)
         assert (
             len(pickle.dumps(play_task(task)))
-            < 200 * len(task.runs)
+            < 200 * len(task.players)
             < task.sequence.point["length"] * 15 * 5 * 8 / 100
         )
 
@@ -359,8 +374,11 @@ class TestAFailure:
         )
 
     def test_of_a_sequence_is_that_of_its_runs(self):
-        found = sweep(study(scenarios=[{"recipe": "square_wave", "period": [4, 50], "T": 20}]), jobs=1)
+        waves = [{"recipe": "square_wave", "period": [4, 50], "T": 20}]
+        found = sweep(study(scenarios=waves, record="curves"), jobs=1)
         assert found.failed == 3
+        for name in ("rounds", "hitting_curve", "switching_curve", "cost"):
+            assert (found.rows[name].is_null() == found.rows["error"].is_not_null()).all(), name
         (error,) = set(found.rows.filter(pl.col("period") == 50)["error"])
         assert error == "Refused: square_wave needs T >= k=50, one block at least, got T=20; play longer."
 

@@ -116,10 +116,16 @@ def run_batch(
         fits[members] = runs.play(on_gpu[members])
         sums[members] = runs.sums
 
+    rest = []
+    for members, runs in groups:
+        if on_gpu[members].all() and np.isfinite(runs.sums).all():
+            sums[members] = runs.sums
+        else:
+            rest.append((members, runs))
     with ThreadPoolExecutor(
         count_workers("run_batch", jobs)
     ) as pool:  # one sequence to a thread, if there are several
-        list(pool.map(play_rest, groups))
+        list(pool.map(play_rest, rest))
     kept = slice(None) if checkpoints else slice(0)
     hitting, switching = sums[:, -1].T.copy()
     beside = fits | on_gpu
@@ -188,20 +194,22 @@ def _check_lengths(groups: "list[tuple[np.ndarray, _Runs]]") -> None:
 def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
     """These runs of each sequence; those on equal sets under equal movement costs are played together."""
     alike: dict[Any, list[tuple[_Runs, np.ndarray]]] = {}
+    first: dict[Any, Any] = {}  # of equal pairs
+    known: dict[
+        Any, Any
+    ] = {}  # the same by identity: runs share sets and movements, and to compare them takes time
     for runs, places in groups:
         equal: dict[Any, list[int]] = {}
-        known: dict[
-            Any, tuple[Any, list[int]]
-        ] = {}  # runs share sets and movements, and to compare them takes time
         for i in places:
             pair = (runs.learners[i].domain, runs.movement_of(runs.learners[i]))
             kind = (id(pair[0]), id(pair[1]))
             if kind not in known:
-                known[kind] = pair, equal.setdefault(pair, [])
-            known[kind][1].append(i)
+                known[kind] = pair, first.setdefault(pair, pair)
+            equal.setdefault(id(known[kind][1]), []).append(i)
         for kind, members in equal.items():
             alike.setdefault(kind, []).append((runs, np.array(members)))
-    for (_, movement), parts in alike.items():
+    movements = {id(pair): pair[1] for pair in first}
+    for kind, parts in alike.items():
         learners: list[Any] = []
         numbers: dict[int, int] = {}  # of learners, each of which is described once
         who = []
@@ -213,7 +221,7 @@ def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
                     learners.append(learner)
             who.append(np.array([numbers[id(learner)] for learner in mine]))
         sequences = [runs.costs.arrays()[0] for runs, _ in parts]
-        found = play_grid(Grid(learners, sequences, who, movement, parts[0][0].marks))
+        found = play_grid(Grid(learners, sequences, who, movements[kind], parts[0][0].marks))
         for (runs, members), sums in zip(parts, found, strict=True):
             runs.sums[members] = sums
 
@@ -316,10 +324,7 @@ class _Runs:
 
     def movement_of(self, learner: Any) -> Movement:
         """What moving costs this learner."""
-        if self.given is not None:
-            return self.movement
-        own = learner.own_movement
-        return self.movement if own == self.movement else own
+        return learner.own_movement if self.given is None else self.movement
 
     def _follow(self, members: list[int]) -> None:
         """The sums of these runs, which share a view and a movement."""

@@ -28,7 +28,7 @@ from klazy.movement import Movement
 DEVICES = ("cpu", "cuda", "auto")
 LARGEST_DIM = 64  # that GPU kernels are laid out for
 MOST_EXPERTS = 512  # of an ensemble: a thread each
-PIECE_BYTES = 1 << 30  # of sequences and sums on the GPU for one piece, of which there are two
+PIECE_BYTES = 1 << 29  # of sequences and sums on the GPU for one piece, of which there are two
 PIECE_ROUNDS = 4e10  # learner-rounds of a piece: a fraction of a second
 LEAST_PLACES = 1 << 17  # runs that fill a GPU
 Progress = Callable[[int], object]  # told how many runs have been played since it was called last
@@ -95,8 +95,6 @@ def _find_obstacle_of_many(learner: Any) -> str | None:
     """Why a GPU does not play this learner that is made of others, or None."""
     if len(learner.experts) > MOST_EXPERTS:
         return f"{len(learner.experts)} experts, which are more than {MOST_EXPERTS}"
-    if getattr(learner, "season", None) is not None:
-        return "a season"
     rows = getattr(learner, "rows", (codes.LINEAR,))
     if rows[0] != codes.LINEAR:
         return f"the family {type(learner.family).__name__}"
@@ -151,6 +149,7 @@ class _Launch(NamedTuple):
     """What one kernel plays: ``shared`` are the arrays of all its pieces, ``numbers`` the plain ones.
 
     A block of ``threads`` plays one sequence. ``per_block`` of its places are runs, and ``box`` bytes are what they share.
+    ``own`` numbers more lie in the GPU's memory for every block, if its kernel asks for any.
     """
 
     kernel: Any
@@ -159,6 +158,7 @@ class _Launch(NamedTuple):
     threads: int
     per_block: int
     box: int = 0
+    own: int | None = None
 
 
 class _Piece(NamedTuple):
@@ -219,6 +219,7 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
     """The same of learners that are made of others."""
     from klazy.kernels.cuda import count_box_bytes
     from klazy.kernels.cuda_ensemble import count_threads, ensemble_kernel
+    from klazy.kernels.cuda_season import count_season_room
 
     alike: dict[Any, list[tuple[int, Array]]] = {}
     weights = grid.movement.weights(int(grid.marks[-1]))
@@ -227,19 +228,22 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
         leads = rule_of(learner) == LEADER
         threads = count_threads(len(learner.experts))
         layout = LeaderLayout(learner, threads) if leads else EnsembleLayout(learner, threads)
-        image = layout.pack(learner.init())
-        kind = (learner.domain.code, layout.rules, learner.domain.dim, threads, leads, image.size)
+        state = learner.init()
+        image = layout.pack(state)
+        season = state.season.size if leads else 0
+        kind = (learner.domain.code, layout.rules, learner.domain.dim, threads, leads, image.size, season)
         alike.setdefault(kind, []).append((int(i), image))
-    for (code, rules, d, threads, leads, size), members in alike.items():
+    for (code, rules, d, threads, leads, size, season), members in alike.items():
         kernel = ensemble_kernel(code, rules, d, threads, leads, weights.size > 1)
-        numbers = {"d": d, "move": grid.movement.code, "size": size}
+        numbers = {"d": d, "move": grid.movement.code, "size": size, "season": season}
         shared = {
             "weights": weights,
             "prices": np.resize(grid.movement.prices(d), 2 * d),
             "memory": np.stack([image for _, image in members]),
             "marks": grid.marks,
         }
-        launch = _Launch(kernel, numbers, shared, threads, 1, count_box_bytes(d, threads))
+        box = count_box_bytes(d, threads)
+        launch = _Launch(kernel, numbers, shared, threads, 1, box, count_season_room(season))
         yield launch, np.array([i for i, _ in members])
 
 
@@ -248,7 +252,7 @@ def _cut_launch(grid: Grid, launch: _Launch, members: np.ndarray) -> Iterator[_P
     T = int(grid.marks[-1])
     d = launch.numbers["d"]
     work = launch.threads // launch.per_block  # threads of a run
-    most = _count_places(T * work, len(grid.marks))
+    most = _count_places(T * work, len(grid.marks), launch.own or 0)
     room = PIECE_BYTES // (2 * T * d * 8) + 1  # sequences
     rank = np.full(len(grid.learners), -1)
     rank[members] = np.arange(len(members))
@@ -266,10 +270,10 @@ def _cut_launch(grid: Grid, launch: _Launch, members: np.ndarray) -> Iterator[_P
         yield cutter.finish()
 
 
-def _count_places(T: int, marks: int) -> int:
-    """How many runs of T rounds a piece has at most."""
+def _count_places(T: int, marks: int, own: int = 0) -> int:
+    """How many runs of T rounds a piece has at most, each with so many numbers of its own."""
     by_work = max(LEAST_PLACES, int(PIECE_ROUNDS / T))
-    by_memory = PIECE_BYTES // (2 * 16 * marks)
+    by_memory = PIECE_BYTES // (2 * 16 * marks + 8 * own)
     return max(1024, min(by_work, by_memory))
 
 
@@ -331,6 +335,26 @@ def play_pieces(pieces: Iterator[_Piece]) -> Iterator[Played]:
         ) from failed
 
 
+def _join(sequences: Sequence[Array]) -> Array:
+    """Sequences of one shape one after the other, without a copy where they lie so: a copy takes longer than their rounds."""
+    base = sequences[0].base
+    if isinstance(base, np.ndarray) and base.flags.c_contiguous and base.dtype == sequences[0].dtype:
+        size = sequences[0].nbytes
+        start = _find_address(sequences[0])
+        follow = all(
+            each.base is base and each.flags.c_contiguous and _find_address(each) == start + i * size
+            for i, each in enumerate(sequences)
+        )
+        if follow:
+            first = (start - _find_address(base)) // base.itemsize
+            return base.reshape(-1)[first : first + sum(each.size for each in sequences)]
+    return np.concatenate(sequences)
+
+
+def _find_address(array: Array) -> int:
+    return array.__array_interface__["data"][0]
+
+
 class _Playing:
     """A piece that the GPU is at."""
 
@@ -343,10 +367,12 @@ class _Playing:
         if len(piece.sequences) == 1:
             data = memory.keep("data", piece.sequences[0])
         else:
-            data = memory.send(np.concatenate(piece.sequences), stream)
+            data = memory.send(_join(piece.sequences), stream)
         arrays = {name: memory.keep(name, array) for name, array in launch.shared.items()}
         arrays["who"] = memory.send(piece.who, stream)
         arrays["which"] = memory.send(piece.which, stream)
+        if launch.own is not None:
+            arrays["own"] = memory.allocate(max(1, launch.own * len(piece.which)), stream)
         self.curves = memory.allocate(2 * marks * len(piece.who), stream)
         launch.kernel[len(piece.which), launch.threads, stream, launch.box](
             data, *launch.numbers.values(), *arrays.values(), self.curves

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float64, types
 
-from klazy.kernels.binding import _SOURCES, FLOAT, Lane, bind, cache_folder
+from klazy.kernels.binding import _SOURCES, FLOAT, Lane, _address, _on_stack, bind, cache_folder
 from klazy.kernels.lane import exact
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -75,6 +75,9 @@ if SIMULATED:
         barrier.wait()
         return numbers
 
+    def wait():
+        _exchange(0.0)
+
     def total(x):
         return math.fsum(_exchange(x))
 
@@ -84,28 +87,32 @@ if SIMULATED:
     def smallest(x):
         return min(_exchange(x))
 
-    def broadcast(x, place):
-        return _exchange(x)[place]
+    def survey(least, low, high, means):
+        return smallest(least), smallest(low), largest(high), total(means)
 
     def gather(sums, X, d):
         for i in range(d):
             X[i] = total(sums[i])
 
-    def broadcast_vector(v, place, out, d):
+    def gather_with(weights, sums, X, d):
+        gather(sums, X, d)
+        return total(weights)
+
+    def broadcast(v, more, place, out, d):
         for i in range(d):
-            out[i] = broadcast(v[i], place)
+            out[i] = _exchange(v[i])[place]
+        return _exchange(more)[place]
 
     def own_place():
         thread: Any = threading.current_thread()
         return thread.threadIdx.x
 
-    for _part in (total, largest, smallest, broadcast, gather, broadcast_vector, own_place):
+    for _part in (wait, total, largest, smallest, survey, gather, gather_with, broadcast, own_place):
         _part.is_bound = True  # pyright: ignore[reportFunctionMemberAccess]
 
 else:
     from llvmlite import ir
     from numba.core import cgutils
-    from numba.cuda.core import errors
     from numba.cuda.extending import intrinsic
 
     WARP = 32
@@ -113,28 +120,9 @@ else:
     SHARED_SPACE = 3  # in which the GPU addresses what threads share
     _ALL = 0xFFFFFFFF
 
-    @intrinsic
-    def pointer(context, array, at):
-        """As in :mod:`klazy.kernels.binding`."""
-
-        def code(context, builder, signature, arguments):
-            base, first = arguments
-            if isinstance(array, types.Array):
-                base = context.make_array(array)(context, builder, base).data
-            return builder.gep(base, [first])
-
-        return types.CPointer(float64)(array, types.intp), code
-
-    @intrinsic
-    def local(context, size):
-        """A few numbers of this thread alone, which become registers where all their places are constants."""
-
-        def code(context, builder, signature, arguments):
-            return cgutils.alloca_once(builder, context.get_value_type(float64), size=size.literal_value)
-
-        if not isinstance(size, types.IntegerLiteral):
-            raise errors.RequireLiteralValue("local needs a constant size")
-        return types.CPointer(float64)(size), code
+    # As on a processor; only Numba's registries differ.
+    pointer = intrinsic(_address)
+    local = intrinsic(_on_stack)
 
     @intrinsic
     def box(context):
@@ -160,6 +148,10 @@ else:
 
     # Folding: within a warp from thread to thread, beyond through shared memory. Every thread gets the same bits, for it adds
     # the same numbers in the same order, or in one that a swap of two of them does not change.
+
+    def wait():
+        """Go on when all threads of the block have come here; what they have written is then seen by all."""
+        cuda.syncthreads()
 
     @exact
     def total(x):
@@ -195,19 +187,43 @@ else:
     def smallest(x):
         return -largest(-x)
 
-    def broadcast(x, place):
-        """The number of the thread in this place."""
-        shared = box()
-        if cuda.threadIdx.x == place:
-            shared[0] = x
-        cuda.syncthreads()
-        x = shared[0]
-        cuda.syncthreads()
-        return x
+    @exact
+    def survey(least, low, high, means):
+        for bit in (16, 8, 4, 2, 1):
+            other = cuda.shfl_xor_sync(_ALL, least, bit)
+            least = other if other < least else least
+            other = cuda.shfl_xor_sync(_ALL, low, bit)
+            low = other if other < low else low
+            other = cuda.shfl_xor_sync(_ALL, high, bit)
+            high = other if other > high else high
+            means = means + cuda.shfl_xor_sync(_ALL, means, bit)
+        if WARPS > 1:
+            shared = box()
+            if cuda.threadIdx.x % 32 == 0:
+                first = cuda.threadIdx.x // 32 * SURVEYED
+                shared[first] = least
+                shared[first + 1] = low
+                shared[first + 2] = high
+                shared[first + 3] = means
+            cuda.syncthreads()
+            least = shared[0]
+            low = shared[1]
+            high = shared[2]
+            means = shared[3]
+            for warp in range(1, WARPS):
+                first = warp * SURVEYED
+                least = shared[first] if shared[first] < least else least
+                low = shared[first + 1] if shared[first + 1] < low else low
+                high = shared[first + 2] if shared[first + 2] > high else high
+                means = means + shared[first + 3]
+            cuda.syncthreads()
+        return least, low, high, means
 
     @exact
-    def gather(sums, X, d):
-        """Several totals at once."""
+    def gather_with(weights, sums, X, d):
+        """Several totals at once; returns that of the first."""
+        for bit in (16, 8, 4, 2, 1):
+            weights = weights + cuda.shfl_xor_sync(_ALL, weights, bit)
         for i in range(d):
             x = sums[i]
             for bit in (16, 8, 4, 2, 1):
@@ -216,32 +232,44 @@ else:
         if WARPS > 1:
             shared = box()
             if cuda.threadIdx.x % 32 == 0:
+                shared[d * WARPS + cuda.threadIdx.x // 32] = weights
                 for i in range(d):
                     shared[i * WARPS + cuda.threadIdx.x // 32] = X[i]
             cuda.syncthreads()
+            weights = shared[d * WARPS]
+            for warp in range(1, WARPS):
+                weights = weights + shared[d * WARPS + warp]
             for i in range(d):
                 x = shared[i * WARPS]
                 for warp in range(1, WARPS):
                     x = x + shared[i * WARPS + warp]
                 X[i] = x
             cuda.syncthreads()
+        return weights
 
-    def broadcast_vector(v, place, out, d):
-        """The vector of the thread in this place."""
+    def gather(sums, X, d):
+        gather_with(0.0, sums, X, d)
+
+    def broadcast(v, more, place, out, d):
+        """The vector of the thread in this place, into ``out``; returns a number more of that thread."""
         shared = box()
         if cuda.threadIdx.x == place:
             for i in range(d):
                 shared[i] = v[i]
+            shared[d] = more
         cuda.syncthreads()
         for i in range(d):
             out[i] = shared[i]
+        more = shared[d]
         cuda.syncthreads()
+        return more
 
     def own_place():
         return cuda.threadIdx.x
 
 
 WARPS = 1  # of a block; a kernel chooses
+SURVEYED = 4  # numbers of a warp in a survey
 
 
 def smaller(x, y):
@@ -257,12 +285,14 @@ _WORDS = FLOAT.words | {
     "local": local,
 }
 _FOLDS = {
+    "wait": wait,
     "total": total,
     "largest": largest,
     "smallest": smallest,
-    "broadcast": broadcast,
+    "survey": survey,
     "gather": gather,
-    "broadcast_vector": broadcast_vector,
+    "gather_with": gather_with,
+    "broadcast": broadcast,
     "own_place": own_place,
 }
 THREAD = Lane(1, _WORDS, paste)
@@ -271,7 +301,7 @@ BLOCK = Lane(0, _WORDS | _FOLDS, paste)
 
 def count_box_bytes(d: int, threads: int) -> int:
     """What folds of vectors of this dimension share in a block of so many threads."""
-    return 8 * max(d, 1) * max(threads // WARP, 1)
+    return 8 * max(d + 1, SURVEYED) * max(threads // WARP, 1)
 
 
 def compile_cuda(

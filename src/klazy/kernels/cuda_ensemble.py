@@ -15,7 +15,9 @@ from klazy.kernels.codes import (
     FIELDS,
     HEAD,
     LINE,
+    LINEAR,
     MIXED,
+    MOVED,
     ORDER,
     PLACE,
     SCORE,
@@ -28,7 +30,6 @@ from klazy.kernels.cuda import (
     THREAD,
     WARP,
     broadcast,
-    broadcast_vector,
     compile_cuda,
     largest,
     local,
@@ -38,14 +39,14 @@ from klazy.kernels.cuda import (
     total,
 )
 from klazy.kernels.cuda_batch import LARGEST_DIM
-from klazy.kernels.ensemble import WORK, move_on
+from klazy.kernels.cuda_season import count_season_room, observe_together
+from klazy.kernels.ensemble import WORK, play_on
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.leader import board, linear_slope, play_on
-from klazy.kernels.meta import apart, distance, learn, noise_of
+from klazy.kernels.leader import LEADING, board, choose_season, linear_slope
+from klazy.kernels.meta import apart, distance
 from klazy.kernels.prices import price_of
 from klazy.kernels.round import link_round
 from klazy.kernels.rules import RULES
-from klazy.kernels.sequence import squared_norm
 
 TILE = 64  # rounds in shared memory
 MOST_EXPERTS = 512  # threads of a block
@@ -68,10 +69,11 @@ LEADS = False  # whether these are leaders
 IS_WEIGHTED = False
 
 
-def play(data, dim, move, size, weights, prices, memory, marks, who, which, curves):
+def play(data, dim, move, size, season_size, weights, prices, memory, marks, who, which, seasons, curves):
     """All rounds of ensembles: block b plays sequence ``which[b]`` with number ``who[b]`` in ``memory``.
 
-    Each has ``size`` numbers there (:mod:`klazy.kernels.layout`). ``curves`` is as in a batch.
+    Each has ``size`` numbers there (:mod:`klazy.kernels.layout`), the last ``season_size`` of which are what it knows of a
+    season. ``seasons`` has room for those of every block. ``curves`` is as in a batch.
     """
     d = D if D > 0 else dim
     thread = cuda.threadIdx.x
@@ -104,6 +106,9 @@ def play(data, dim, move, size, weights, prices, memory, marks, who, which, curv
     for i in range(length):
         q[i] = image[first + i * threads + thread]
     program = pointer(image, first + length * threads)
+    season = pointer(seasons, number * count_season_room(season_size))
+    for i in range(thread, season_size, threads):
+        season[i] = image[size - season_size + i]
     price_p = pointer(prices, 0)
     rounds = marks[marks.size - 1]
     sequence = pointer(data, which[number] * rounds * d)
@@ -129,12 +134,7 @@ def play(data, dim, move, size, weights, prices, memory, marks, who, which, curv
                 if IS_WEIGHTED:
                     weight = weights[row + j]
                 paid += weight * pending
-                if LEADS:
-                    play_on(q, 1, length, lead, X, g, d, head, program, work, False)
-                else:
-                    noise = noise_of(program, squared_norm(g, d))
-                    _, factor = learn(q, 1, length, X, g, d, head, program, work, noise, False)
-                    move_on(q, 1, length, factor, X, g, d, program, work)
+                play_on(q, 1, length, lead, season, X, g, d, head, program, work, False)
                 for i in range(d):
                     step[i] = X[i] - step[i]
                 pending = distance(step, d, move, price_p)
@@ -150,12 +150,9 @@ def play(data, dim, move, size, weights, prices, memory, marks, who, which, curv
 # ---- what goes from thread to thread otherwise than by a fold
 
 
-def take_from_thread(blocks, length, place, field):
-    return broadcast(blocks[field], place)
-
-
-def read_point_of_thread(blocks, length, place, x, d):
-    broadcast_vector(pointer(blocks, FIELDS), place, x, d)
+def read_thread(blocks, length, place, x, d):
+    """As ``read_expert`` of a leader."""
+    return broadcast(pointer(blocks, FIELDS), blocks[MOVED], place, x, d)
 
 
 def change_thread(lead, count, d, most):
@@ -181,7 +178,7 @@ def diameter_of_threads(blocks, count, length, d, move, prices, delta):
     """How far apart two experts' points are."""
     widest = 0.0
     for other in range(THREADS):
-        broadcast_vector(pointer(blocks, FIELDS), other, delta, d)
+        broadcast(pointer(blocks, FIELDS), 0.0, other, delta, d)
         for i in range(d):
             delta[i] = blocks[FIELDS + i] - delta[i]
         widest = max(widest, distance(delta, d, move, prices))
@@ -227,11 +224,14 @@ def _ensemble_kernel(
         "apart": apart,
         "apart_plain": link(apart, THREAD),
         "slope": link(linear_slope, THREAD),
-        "take": take_from_thread,
-        "read_point": read_point_of_thread,
+        "read_expert": read_thread,
         "change": change_thread,
         "diameter": diameter_of_threads,
+        "observe_season": observe_together,
+        **choose_season(set_code, rules, room, LINEAR),
     }
+    if leads:
+        chosen |= LEADING
     registers = None
     if warps > 1:
         registers = REGISTERS

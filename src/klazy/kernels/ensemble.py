@@ -1,4 +1,4 @@
-"""The drivers of an ensemble: a whole sequence in one call, and one update of a live agent.
+"""The drivers of an ensemble or a leader: a whole sequence in one call, and one update of a live agent.
 
 Up to eight dimensions the experts of a block are lanes of a register; beyond, a block is one expert.
 """
@@ -17,6 +17,7 @@ from klazy.kernels.codes import (
     GUESS,
     HEAD,
     LINEAR,
+    MIXED,
     MOVE,
     MOVE_WEIGHT,
     PRICES,
@@ -27,7 +28,7 @@ from klazy.kernels.codes import (
 from klazy.kernels.costs import COSTS
 from klazy.kernels.lane import spread, store
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.meta import clear, distance, gather, learn, mix, noise_of, note
+from klazy.kernels.meta import account, clear, distance, gather, learn, mix, noise_of
 from klazy.kernels.prices import price_of
 from klazy.kernels.register import REGISTER
 from klazy.kernels.round import advance, link_round
@@ -38,12 +39,16 @@ from klazy.kernels.update import gradient_fits
 SEQUENCE = int64(
     input2, input1, input1, int64, input1, input1, float64, output1, output2, output1, output1, output1, output2
 )  # fmt: skip
-WORK = 5  # vectors of scratch: a difference, a sum of points, zeros, and two for a round
+WORK = 8  # vectors of scratch: a difference, a sum of points, zeros, two for a round, and three for a leader with a season
+ALONE = 99  # in the name of a kernel where that of a leader has the family of its rows
 
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
 ROOM = 0  # what a vector of every lane then takes
+WIDTH = 1  # numbers in a lane
 IS_LINEAR = False
+TELLS_ROWS = False  # whether the experts of a leader are told rows, not gradients
+SPREAD = 0  # the column of the record, beside those of lanes, for the spread of losses
 
 
 def move_on(blocks, count, length, factor, X, g, d, program, work):
@@ -72,14 +77,37 @@ def move_on(blocks, count, length, factor, X, g, d, program, work):
         X[i] *= factor
 
 
+def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, noted):
+    """All that follows from a round: what it teaches, every expert's step, and the next point.
+
+    Returns the spread of the losses, and what the weights are still to be multiplied by. A leader has its own.
+    """
+    noise = noise_of(program, squared_norm(g, d))
+    r, factor = learn(blocks, count, length, X, g, d, head, program, work, noise, noted)
+    move_on(blocks, count, length, factor, X, g, d, program, work)
+    return r, factor
+
+
+def measure_lead(count, d):
+    """How many numbers lie between the head and the blocks: none, but for a leader."""
+    return 0
+
+
+def find_season(lead):
+    """Where the season of a leader lies."""
+    return lead
+
+
 def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hitting, switching, totals, log):
-    """T rounds of the ensemble in ``memory``; returns 0, or the first round whose cost is not finite."""
+    """T rounds of the ensemble or leader in ``memory``; returns 0, or the first round whose cost is not finite."""
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
     count = int(memory[BLOCKS])
     length = int(memory[BLOCK_SIZE])
     head = pointer(memory, 0)
-    blocks = pointer(memory, first_block(d))
+    lead = pointer(memory, first_block(d))
+    season = find_season(lead)
+    blocks = pointer(lead, measure_lead(count, d))
     program = pointer(blocks, count * length)
     price_p = pointer(prices, 0)
     costs = pointer(cost_p, 0)
@@ -92,6 +120,9 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
         X = local(D)
         previous = local(D)
         gradient = local(D)
+    told = gradient
+    if TELLS_ROWS:
+        told = pointer(lead, MIXED + d)
     recording = xs.shape[0] > 0
     keeping = hitting.size > 0
     logging = log.shape[0] > 0
@@ -112,6 +143,8 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
         for i in range(d):
             dot += gradient[i] * X[i]
             previous[i] = X[i]
+            if TELLS_ROWS:
+                told[i] = g[i]
             if recording:
                 xs[row, i] = X[i]
         if IS_LINEAR:
@@ -124,26 +157,13 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
         if keeping:
             hitting[row] = value
             switching[row] = paid
+        line = pointer(log, row * log.shape[1])
         if logging:
-            note(
-                blocks,
-                count,
-                length,
-                factor,
-                X,
-                gradient,
-                d,
-                pointer(log, row * log.shape[1]),
-                head,
-                program,
-                work,
-            )
-        noise = noise_of(program, squared_norm(gradient, d))
+            account(blocks, count, length, lead, factor, X, told, d, line, head, program, work)
         noted = logging or row == rounds - 1
-        r, factor = learn(blocks, count, length, X, gradient, d, head, program, work, noise, noted)
-        if logging:
-            log[row, log.shape[1] - 3] = r
-        move_on(blocks, count, length, factor, X, gradient, d, program, work)
+        r, factor = play_on(blocks, count, length, lead, season, X, told, d, head, program, work, noted)
+        if logging and log.shape[1] > 3 * count * WIDTH + SPREAD:
+            line[3 * count * WIDTH + SPREAD] = r
         for i in range(d):
             previous[i] = X[i] - previous[i]
         pending = distance(previous, d, move, price_p)
@@ -157,7 +177,7 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
 
 
 def update(memory, g):
-    """One round of the ensemble in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
+    """One round of the ensemble or leader in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
     d = D if D > 0 else int(memory[DIM])
     if not gradient_fits(g, d):
         return 1
@@ -165,18 +185,21 @@ def update(memory, g):
     length = int(memory[BLOCK_SIZE])
     head = pointer(memory, 0)
     X = pointer(memory, HEAD)
-    blocks = pointer(memory, first_block(d))
+    lead = pointer(memory, first_block(d))
+    season = find_season(lead)
+    blocks = pointer(lead, measure_lead(count, d))
     program = pointer(blocks, count * length)
-    gradient = pointer(g, 0)
+    told = pointer(g, 0)
+    if TELLS_ROWS:
+        told = pointer(lead, MIXED + d)
+        for i in range(d):
+            told[i] = g[i]
     scratch = np.zeros(WORK * d)
     work = pointer(scratch, 0)
     for block in range(count):
-        store(
-            pointer(blocks, block * length), GUESS, spread(-np.inf)
-        )  # so that a saved agent goes on bit for bit
-    noise = noise_of(program, squared_norm(gradient, d))
-    _, factor = learn(blocks, count, length, X, gradient, d, head, program, work, noise, True)
-    move_on(blocks, count, length, factor, X, gradient, d, program, work)
+        q = pointer(blocks, block * length)
+        store(q, GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
+    play_on(blocks, count, length, lead, season, X, told, d, head, program, work, True)
     memory[T] += 1.0
     hold(scratch)
     return 0
@@ -201,7 +224,7 @@ def sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], d: int) ->
 def _sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], constant_d: int) -> Any:
     lane, chosen = choose_parts(set_code, rules, constant_d)
     chosen |= {"IS_LINEAR": cost == LINEAR, "reveal": link(COSTS[cost], FLOAT)}
-    return compile_kernel(play, lane, SEQUENCE, (set_code, cost, constant_d, *rules), **chosen)
+    return compile_kernel(play, lane, SEQUENCE, (set_code, cost, ALONE, constant_d, *rules), **chosen)
 
 
 def update_kernel(set_code: int, rules: tuple[int, ...], d: int) -> Any:
@@ -212,4 +235,4 @@ def update_kernel(set_code: int, rules: tuple[int, ...], d: int) -> Any:
 @once
 def _update_kernel(set_code: int, rules: tuple[int, ...], constant_d: int) -> Any:
     lane, chosen = choose_parts(set_code, rules, constant_d)
-    return compile_kernel(update, lane, UPDATE, (set_code, constant_d, *rules), nogil=False, **chosen)
+    return compile_kernel(update, lane, UPDATE, (set_code, ALONE, constant_d, *rules), nogil=False, **chosen)

@@ -1,4 +1,4 @@
-"""The drivers of a leader: a whole sequence in one call, and one update of a live agent.
+"""What a leader does in a round, which stands in the drivers of an ensemble for what an ensemble does.
 
 The experts lie in blocks as an ensemble's do, and play the same rounds.
 """
@@ -8,20 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from klazy.kernels.binding import FLOAT, Lane, compile_kernel, hold, link, local, once, pointer
+from klazy.kernels.binding import FLOAT, Lane, compile_kernel, link, local, once, pointer
 from klazy.kernels.codes import (
     BEHIND,
-    BLOCK_SIZE,
-    BLOCKS,
     BOARDS,
     CAUTION,
-    DIM,
     EXCESS,
     FIELDS,
     GUARDED,
     GUARDING,
-    GUESS,
-    HEAD,
     LINE,
     LINEAR,
     MARK,
@@ -48,11 +43,10 @@ from klazy.kernels.codes import (
     T,
     V,
     W,
-    first_block,
     first_board,
 )
 from klazy.kernels.costs import COSTS
-from klazy.kernels.ensemble import SEQUENCE, WORK, choose_parts
+from klazy.kernels.ensemble import SEQUENCE, choose_parts, play, update
 from klazy.kernels.lane import (
     larger,
     largest,
@@ -62,20 +56,30 @@ from klazy.kernels.lane import (
     size,
     skip,
     smaller,
-    smallest,
     spread,
     store,
     where,
 )
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.meta import apart, clear, diameter, distance, gather, hit, learn, mix, noise_of, rate_of
+from klazy.kernels.meta import (
+    apart,
+    clear,
+    diameter,
+    distance,
+    gather,
+    hit,
+    learn,
+    mix,
+    noise_of,
+    rate_of,
+    survey,
+)
 from klazy.kernels.prices import add_price, take_price
 from klazy.kernels.round import advance
 from klazy.kernels.rules import RULES
 from klazy.kernels.season import look_ahead, observe_season
-from klazy.kernels.sequence import reveal, squared_norm
+from klazy.kernels.sequence import squared_norm
 from klazy.kernels.update import SIGNATURE as UPDATE
-from klazy.kernels.update import gradient_fits
 
 # How costs told by their rows differ, coordinate by coordinate, and how steep they are. Behind a row g lie the 2 d parameters
 # of its family.
@@ -125,7 +129,6 @@ WIDTH = 1  # numbers in a lane
 IS_LINEAR = False
 SEASONAL = -1  # the rule of experts that are told what the season brings, if there are any
 AHEAD = 0  # room for the moments that they are told, of every lane
-LEADER_WORK = WORK + 3  # vectors of scratch: those of an ensemble, what the season brings, and one for plans
 
 
 def board(lead, which, count, d):
@@ -134,10 +137,15 @@ def board(lead, which, count, d):
     return pointer(lead, first_board(d) + which * room)
 
 
-def first_after_boards(count, d):
-    """Where the blocks begin, in what a leader knows."""
+def measure_lead(count, d):
+    """How many numbers lie between the head and the blocks."""
     room = -(-(count * WIDTH) // LINE) * LINE
     return first_board(d) + BOARDS * room
+
+
+def find_season(lead):
+    """Where the season lies."""
+    return pointer(lead, int(lead[SEASON]))
 
 
 def read_place(blocks, length, place, field):
@@ -145,16 +153,12 @@ def read_place(blocks, length, place, field):
     return pointer(blocks, place // WIDTH * length + field * WIDTH + place % WIDTH)
 
 
-def take(blocks, length, place, field):
-    """A field of the expert in this place."""
-    return read_place(blocks, length, place, field)[0]
-
-
-def read_point(blocks, length, place, x, d):
-    """The point of the expert in this place, into ``x``."""
+def read_expert(blocks, length, place, x, d):
+    """The point of the expert in this place, into ``x``; returns what its last move cost."""
     point = read_place(blocks, length, place, FIELDS)
     for i in range(d):
         x[i] = point[i * WIDTH]
+    return read_place(blocks, length, place, MOVED)[0]
 
 
 def compare(q, g, at, d, move, weight, prices):
@@ -175,8 +179,11 @@ def compare(q, g, at, d, move, weight, prices):
     return hits, take_price(move, paid) * weight
 
 
-def follow(blocks, count, length, lead, g, d, program, noise, at, t):
-    """What the round says of every expert beside the one that is followed, and the change-over, if there is one."""
+def follow(blocks, count, length, lead, g, d, program, noise, at, moved, t):
+    """What the round says of every expert beside the one that is followed, and the change-over, if there is one.
+
+    That one is ``at`` this point, and has ``moved`` there at this price.
+    """
     move = int(program[MOVE])
     weight = program[MOVE_WEIGHT]
     prices = pointer(program, PRICES)
@@ -184,8 +191,6 @@ def follow(blocks, count, length, lead, g, d, program, noise, at, t):
     behind = board(lead, BEHIND, count, d)
     squares = board(lead, SQUARES, count, d)
     scores = board(lead, SCORE, count, d)
-    place = int(lead[PLACE])
-    moved = take(blocks, length, place, MOVED)
     low = spread(np.inf)
     high = spread(-np.inf)
     best = spread(np.inf)
@@ -203,8 +208,8 @@ def follow(blocks, count, length, lead, g, d, program, noise, at, t):
         low = smaller(low, gap)
         high = larger(high, gap)
         best = smaller(best, score)
-    least = smallest(best)
-    equal = RESOLUTION * (largest(high) - smallest(low))
+    least, lowest, highest, _ = survey(best, low, high, spread(0.0))
+    equal = RESOLUTION * (highest - lowest)
     if least < -equal:
         change(lead, count, d, least + equal)
         lead[SINCE] = t + 1.0
@@ -250,7 +255,7 @@ def stay(q):
     store(q, T, spread(peek(q, T) + 1.0))
 
 
-def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
+def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, noted):
     """All that follows from a round: who is followed, what the guard thinks, every expert's step, and the next point."""
     move = int(program[MOVE])
     weight = program[MOVE_WEIGHT]
@@ -270,39 +275,43 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
         sums = local(ROOM)
         y = local(ROOM)
         u = local(ROOM)
-    read_point(blocks, length, int(lead[PLACE]), step, d)
+    moved = read_expert(blocks, length, int(lead[PLACE]), step, d)
     steep = 0.0
     for i in range(d):
         steepness = slope(step[i], g, i, d)
         steep += steepness * steepness
     noise = noise_of(program, steep)
-    follow(blocks, count, length, lead, g, d, program, noise, step, head[T])
+    follow(blocks, count, length, lead, g, d, program, noise, step, moved, head[T])
     was_guarding = lead[GUARDING] > 0.0
     factor = 0.0
     r = 0.0
     if guarded:
         r, factor = learn(blocks, count, length, mixed, g, d, head, program, work, noise, noted)
         watch(lead, X, g, d, head[V], noise)
-    season = lead
-    outlook = pointer(work, WORK * d)
-    v = pointer(work, (WORK + 2) * d)
+    outlook = pointer(work, 5 * d)
+    v = pointer(work, 7 * d)
     if SEASONAL >= 0:
-        season = pointer(lead, int(lead[SEASON]))
         observe_season(season, g, d)
         if D > 0:
             outlook = local(AHEAD)
             v = local(D)
+    hint = zero
+    if SEASONAL >= 0:
+        hint = outlook
     clear(sums, d)
     for block in range(count):
         q = pointer(blocks, block * length)
-        if SEASONAL >= 0 and int(peek(q, RULE)) == SEASONAL:
-            if season[SEASON_PERIOD] > 0.0:
-                look_ahead(q, season, outlook, v, d)
-                advance(q, g, outlook, y, u, p, d, square, norm, move, weight, prices)
-            else:
-                stay(q)
+        moves = True
+        if SEASONAL >= 0:
+            clear(outlook, d)
+            if int(peek(q, RULE)) == SEASONAL:
+                moves = season[SEASON_PERIOD] > 0.0
+                if moves:
+                    look_ahead(q, season, outlook, v, d)
+        if moves:
+            advance(q, g, hint, y, u, p, d, square, norm, move, weight, prices)
         else:
-            advance(q, g, zero, y, u, p, d, square, norm, move, weight, prices)
+            stay(q)
         if guarded:
             mix(q, W, sums, d)
     own = 0.0
@@ -316,7 +325,7 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
             step[i] = mixed[i] - step[i]
         other = distance(step, d, move, prices)
     is_guarding = lead[GUARDING] > 0.0
-    read_point(blocks, length, int(lead[PLACE]), step, d)
+    read_expert(blocks, length, int(lead[PLACE]), step, d)
     for i in range(d):
         following = step[i]
         if is_guarding:
@@ -327,85 +336,6 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
         own = distance(step, d, move, prices)
         lead[EXCESS] += weight * (own - other)
     return r, factor
-
-
-def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hitting, switching, totals, log):
-    """T rounds of the leader in ``memory``; returns 0, or the first round whose cost is not finite."""
-    rounds = data.shape[0]
-    d = D if D > 0 else data.shape[1]
-    count = int(memory[BLOCKS])
-    length = int(memory[BLOCK_SIZE])
-    head = pointer(memory, 0)
-    lead = pointer(memory, first_block(d))
-    blocks = pointer(lead, first_after_boards(count, d))
-    program = pointer(blocks, count * length)
-    price_p = pointer(prices, 0)
-    costs = pointer(cost_p, 0)
-    scratch = np.zeros((3 + LEADER_WORK) * d)
-    X = pointer(scratch, 0)
-    previous = pointer(scratch, d)
-    gradient = pointer(scratch, 2 * d)
-    work = pointer(scratch, 3 * d)
-    if D > 0:
-        X = local(D)
-        previous = local(D)
-        gradient = local(D)
-    told = gradient
-    if TELLS_ROWS:
-        told = pointer(lead, MIXED + d)
-    recording = xs.shape[0] > 0
-    keeping = hitting.size > 0
-    logging = log.shape[0] > 0
-    for i in range(d):
-        X[i] = memory[HEAD + i]
-    hit_cost = 0.0
-    moved = 0.0
-    factor = 1.0
-    for row in range(rounds):
-        g = pointer(data, row * d)
-        value = 0.0
-        dot = 0.0
-        if IS_LINEAR:
-            for i in range(d):
-                gradient[i] = g[i]
-        else:
-            value = reveal(g, extra[row if extra.size > 1 else 0], costs, X, gradient, d)
-        for i in range(d):
-            dot += gradient[i] * X[i]
-            previous[i] = X[i]
-            if TELLS_ROWS:
-                told[i] = g[i]
-            if recording:
-                xs[row, i] = X[i]
-        if IS_LINEAR:
-            value = dot
-        if not math.isfinite(value):
-            return int(memory[T])
-        paid = weights[row if weights.size > 1 else 0] * pending
-        hit_cost += value
-        moved += paid
-        if keeping:
-            hitting[row] = value
-            switching[row] = paid
-        if logging:
-            line = pointer(log, row * log.shape[1])
-            account(blocks, count, length, lead, factor, X, told, d, line, head, program, work)
-        noted = logging or row == rounds - 1
-        r, factor = play_on(
-            blocks, count, length, lead, X, told, d, head, program, work, noted
-        )  # fmt: skip
-        if logging and lead[GUARDED] > 0.0:
-            log[row, 3 * count * WIDTH + 1] = r
-        for i in range(d):
-            previous[i] = X[i] - previous[i]
-        pending = distance(previous, d, move, price_p)
-        memory[T] += 1.0
-    for i in range(d):
-        memory[HEAD + i] = X[i]
-    totals[0] = hit_cost
-    totals[1] = moved
-    hold(scratch)
-    return 0
 
 
 def account(blocks, count, length, lead, factor, X, g, d, row, head, program, work):
@@ -434,32 +364,14 @@ def account(blocks, count, length, lead, factor, X, g, d, row, head, program, wo
         more[6] = largest(worst)
 
 
-def update(memory, g):
-    """One round of the leader in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
-    d = D if D > 0 else int(memory[DIM])
-    if not gradient_fits(g, d):
-        return 1
-    count = int(memory[BLOCKS])
-    length = int(memory[BLOCK_SIZE])
-    head = pointer(memory, 0)
-    X = pointer(memory, HEAD)
-    lead = pointer(memory, first_block(d))
-    blocks = pointer(lead, first_after_boards(count, d))
-    program = pointer(blocks, count * length)
-    told = pointer(g, 0)
-    if TELLS_ROWS:
-        told = pointer(lead, MIXED + d)
-        for i in range(d):
-            told[i] = g[i]
-    scratch = np.zeros(LEADER_WORK * d)
-    work = pointer(scratch, 0)
-    for block in range(count):
-        q = pointer(blocks, block * length)
-        store(q, GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
-    play_on(blocks, count, length, lead, X, told, d, head, program, work, True)
-    memory[T] += 1.0
-    hold(scratch)
-    return 0
+# What stands in for the parts of an ensemble.
+LEADING: dict[str, Any] = {
+    "measure_lead": measure_lead,
+    "find_season": find_season,
+    "play_on": play_on,
+    "account": account,
+    "SPREAD": 1,
+}
 
 
 def sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], d: int, told: int) -> Any:
@@ -491,12 +403,18 @@ def _choose_family(
     """The lane of a leader's blocks, and what its kernels choose."""
     lane, chosen = choose_parts(set_code, rules, constant_d)
     difference, steepness = FAMILIES[told]
+    chosen |= LEADING
     chosen |= {"TELLS_ROWS": told != LINEAR, "apart": difference, "slope": link(steepness, FLOAT)}
     chosen["apart_plain"] = link(difference, FLOAT)
+    chosen |= choose_season(set_code, rules, chosen["ROOM"], told)
+    return lane, chosen
+
+
+def choose_season(set_code: int, rules: tuple[int, ...], room: int, told: int) -> dict[str, Any]:
+    """What a kernel chooses for experts that are told what the season brings; ``room`` is that of a vector of every lane."""
+    moments = 2 if told == PINBALL else 1
+    chosen = {"MOMENTS": moments, "AHEAD": moments * room, "SET_CODE": set_code}
     for code, rule in enumerate(RULES.values()):
         if rule.seasonal and code in rules:
             chosen["SEASONAL"] = code
-    chosen["MOMENTS"] = 2 if told == PINBALL else 1
-    chosen["AHEAD"] = chosen["MOMENTS"] * chosen["ROOM"]
-    chosen["SET_CODE"] = set_code
-    return lane, chosen
+    return chosen

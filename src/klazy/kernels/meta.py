@@ -70,6 +70,21 @@ def gather(sums, X, d):
         X[i] = total(load(sums, i))
 
 
+def gather_with(weights, sums, X, d):
+    """The same, and the sum of a lane."""
+    Z = total(weights)
+    gather(sums, X, d)
+    return Z
+
+
+def survey(least, low, high, means):
+    """The smallest numbers of two lanes, the largest of a third and the sum of a fourth.
+
+    They are found together, for threads of a GPU wait for each other whenever they fold a lane.
+    """
+    return smallest(least), smallest(low), largest(high), total(means)
+
+
 def apart(x, at, g, i, d):
     """What coordinate ``i`` costs more at ``x`` than at ``at``; a leader of curved costs puts its own here."""
     return (x - at) * g[i]
@@ -128,9 +143,8 @@ def lose(blocks, count, length, X, mean, d, beta, move, weight, prices, work):
         store(q, SHRUNK, w)
         sums = sums + w
         mix(q, SHRUNK, points, d)
-    Z = total(sums)
     jump = work
-    gather(points, jump, d)
+    Z = gather_with(sums, points, jump, d)
     for i in range(d):
         jump[i] = jump[i] / Z - X[i]
     return max(0.0, (top + math.log(Z)) / beta) + weight * distance(jump, d, move, prices)
@@ -180,19 +194,19 @@ def learn(blocks, count, length, X, g, d, head, program, work, noise, noted):
         least = smaller(least, losses)
         if rule == SELF_TUNED:  # by the logarithms, which are what a saved state holds
             means = means + exp(load(q, LOG_W)) * loss
-    lowest = smallest(least)
+    lowest, lowest_loss, highest_loss, mean = survey(least, low, high, means)
     r = 0.0
     if noted:
-        r = largest(high) - smallest(low)
+        r = highest_loss - lowest_loss
     if rule != GIVEN_RATE and r > noise:
         if rule != SELF_TUNED:
             variation += (
                 r * r / 8.0 + weight * diameter(blocks, count, length, d, move, prices, work) * r / 4.0
             )
         elif beta == 0.0:
-            variation += total(means) - smallest(low)
+            variation += mean - lowest_loss
         else:
-            variation += lose(blocks, count, length, X, total(means), d, beta, move, weight, prices, work)
+            variation += lose(blocks, count, length, X, mean, d, beta, move, weight, prices, work)
     if rule == RESTART and budget < variation:
         for block in range(count):
             store(pointer(blocks, block * length), LOSSES, spread(0.0))
@@ -220,7 +234,7 @@ def learn(blocks, count, length, X, g, d, head, program, work, noise, noted):
     return r, 1.0 / Z
 
 
-def note(blocks, count, length, factor, X, g, d, row, head, program, work):
+def account(blocks, count, length, lead, factor, X, g, d, row, head, program, work):
     """One row of the ensemble's record: weights, hits and movements in the order of the lanes, then r (later), d and beta."""
     for block in range(count):
         q = pointer(blocks, block * length)

@@ -189,12 +189,20 @@ def never_places(rule):
     return False
 
 
+def always_places(rule):
+    return True
+
+
 def pick_place(rule, x, s, y, u, d, p):
     if rule == CODE:
         moves = this(x, s, y, u, d, p)
     else:
         moves = others(rule, x, s, y, u, d, p)
     return moves
+
+
+def only_place(rule, x, s, y, u, d, p):
+    return this(x, s, y, u, d, p)
 
 
 def place_nothing(rule, x, s, y, u, d, p):
@@ -249,12 +257,19 @@ def link_rules(lane: Lane, rules: tuple[int, ...]) -> dict[str, Any]:
     placers = {code: rule.place for code, rule in chosen.items() if rule.place is not None}
     remembers = {code: rule.remember for code, rule in chosen.items() if rule.remember is not None}
     _, last = proposes.popitem()  # what is none of the others is the last: a kernel is made for just these
+    places = _link_picker(lane, pick_places, placers, link(never_places, lane))
+    place = _link_picker(lane, pick_place, placers, link(place_nothing, lane))
+    if (
+        len(placers) == len(chosen) and len(set(placers.values())) == 1
+    ):  # one of all rules, so that it is there once
+        places = link(always_places, lane)
+        place = link(only_place, lane, this=next(iter(placers.values())))
     return {
         "propose": _link_picker(lane, pick_propose, proposes, link(only_propose, lane, this=last)),
         "accept": _link_picker(lane, pick_accept, accepts, link(always_accept, lane)),
         "remember": _link_picker(lane, pick_remember, remembers, link(remember_nothing, lane)),
-        "places": _link_picker(lane, pick_places, placers, link(never_places, lane)),
-        "place": _link_picker(lane, pick_place, placers, link(place_nothing, lane)),
+        "places": places,
+        "place": place,
         "MAY_PLACE": bool(placers),
         "MAY_STAY": bool(accepts),
         "KEEPS_SIGMA": any(rule.keeps_sigma for rule in chosen.values()),

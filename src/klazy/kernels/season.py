@@ -109,32 +109,43 @@ def find_period(covariances, n, current):
     """The lag at which autocorrelations come back highest, 0 if they do not."""
     if covariances[0] <= 0.0:
         return 0
-    lags = min(SEASON_LAGS, n // 3)
     r = local(SEASON_PLACES)
-    rises = local(SEASON_PLACES)
-    for lag in range(lags + 1):
-        r[lag] = covariances[lag] / covariances[0]
-        if n <= SEASON_MEMORY:
-            r[lag] *= n / (n - lag)
-        rises[lag] = 0.0
+    for lag in range(min(SEASON_LAGS, n // 3) + 1):
+        r[lag] = correlation(covariances, lag, n)
+    return choose_period(r, n, current)
+
+
+def correlation(covariances, lag, n):
+    """The autocorrelation at a lag."""
+    share = covariances[lag] / covariances[0]
+    if n <= SEASON_MEMORY:
+        share *= n / (n - lag)
+    return share
+
+
+def choose_period(r, n, current):
+    """The same, by the autocorrelations up to a third of the rounds."""
+    lags = min(SEASON_LAGS, n // 3)
     lowest = 1.0
     best = 0.0
     for lag in range(1, lags):
-        rises[lag] = r[lag] - lowest
+        rise = r[lag] - lowest
         lowest = min(lowest, r[lag])
-        if lag > 1 and rises[lag] > best:
+        if lag > 1 and rise > best:
             after = r[lag + 1]
             for later in range(lag + 2, min(lag + lag // 2, lags) + 1):
                 after = min(after, r[later])
-            if r[lag] - after > 0.5 * rises[lag]:
-                best = rises[lag]
+            if r[lag] - after > 0.5 * rise:
+                best = rise
     if best < max(SEASON_PROMINENT, SEASON_ERRORS / math.sqrt(min(n, SEASON_MEMORY))):
         return 0
-    near = current
-    if not (0 < current < lags and rises[current] >= SEASON_KEEPS * best):
-        near = 2
-        while rises[near] < SEASON_KEEPS * best:
-            near += 1
+    lowest = min(1.0, r[1])
+    near = 0
+    for lag in range(2, lags):
+        rises = r[lag] - lowest >= SEASON_KEEPS * best
+        lowest = min(lowest, r[lag])
+        if rises and (near == 0 or lag == current):
+            near = lag
     found = near
     for lag in range(max(2, near - near // 4), min(near + near // 4, lags - 1) + 1):
         if r[lag] > r[found] + SEASON_EQUAL:

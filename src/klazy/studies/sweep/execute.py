@@ -1,10 +1,9 @@
 """Playing a study: on this machine or a cluster through joblib, kept as it goes, never the same run twice."""
 
-import gc
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Timer
@@ -14,7 +13,7 @@ from klazy.base.checks import one_of, refusal, whole
 from klazy.base.parallel import BACKENDS, WorkerLost, map_unordered, open_workers
 from klazy.game.device import choose_device, name_device
 from klazy.studies.sweep.gpu import GpuPlayer
-from klazy.studies.sweep.runs import Task, deal, halve, list_tasks
+from klazy.studies.sweep.runs import Task, choose_runs, deal, halve, list_keys, list_tasks
 from klazy.studies.sweep.store import Store, load_sweep
 from klazy.studies.sweep.study import Study
 from klazy.studies.sweep.table import average_cells, make_frame
@@ -73,29 +72,6 @@ class Sweep:
         return f"Sweep({self.study.name!r}, {self.runs} runs: {done}, {self.seconds:.1f} s)"
 
 
-@contextmanager
-def _keep_garbage() -> Iterator[None]:
-    """Collect no garbage while millions of small objects are made, and leave them alone later: they stay to the end."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if enabled:
-            gc.enable()
-
-
-@contextmanager
-def _forget_kept() -> Iterator[None]:
-    """Undo :func:`_keep_garbage` in the end."""
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-@_forget_kept()
 def sweep(
     study: Study,
     out: Path | str | None = None,
@@ -130,25 +106,27 @@ def sweep(
             "sweep", "backend='local' for a GPU", "backend", backend, "take device='cpu' on a cluster"
         )
     started = time.perf_counter()
-    with _keep_garbage():
-        tasks = list(list_tasks(study))
-        keys = _list_keys(tasks)
+    tasks = list_tasks(study)
+    keys = list_keys(tasks)
     store = None if out is None else Store(Path(out))
+    todo = tasks
+    wanted = keys
     if store is not None:
         store.write(STUDY, study.model_dump_json(exclude_none=True, indent=1))
         if retry_failed:
             store.forget(keys)
-    todo = tasks
-    if store is not None:
-        todo = [task._replace(runs=[run for run in task.runs if run.key not in store.keys]) for task in tasks]
-    pending = sum(len(task.runs) for task in todo)
-    keeper = _Keeper(store, pending, progress)
+        if len(store.found):
+            is_new = ~keys.is_in(store.found["key"].implode())
+            todo = choose_runs(tasks, is_new.to_numpy())
+            wanted = keys.filter(is_new)
+    pending = len(wanted)
+    keeper = _Keeper(store, wanted, progress)
     player = None
     if chosen == "cuda":
         player = GpuPlayer(strict=asked == "cuda")
     if pending and player is not None:
         try:
-            for task, outcome in player.play([task for task in todo if task.runs]):
+            for task, outcome in player.play(todo):
                 keeper.take(task, outcome)
         finally:
             keeper.close()
@@ -175,13 +153,6 @@ def _name_devices(player: GpuPlayer | None) -> str:
     return name_device("cuda")
 
 
-def _list_keys(tasks: Iterable[Task]) -> list[str]:
-    keys = []
-    for task in tasks:
-        keys += [run.key for run in task.runs]
-    return keys
-
-
 def _play_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskResult]]:
     """What the tasks come to, in any order; a run that ends its worker is found by halves, and has that as its error."""
     left = {i: task._replace(number=i) for i, task in enumerate(tasks)}
@@ -190,7 +161,7 @@ def _play_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskResult]]:
             yield left.pop(outcome.number), outcome
     except WorkerLost as lost:
         suspects = list(left.values())
-        if len(suspects) == 1 and len(suspects[0].runs) == 1:
+        if len(suspects) == 1 and len(suspects[0].players) == 1:
             yield suspects[0], fail_task(suspects[0], lost)
             return
         for half in halve(suspects):
@@ -200,9 +171,9 @@ def _play_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskResult]]:
 class _Keeper:
     """What has been played: written from time to time if there is a store, else kept."""
 
-    def __init__(self, store: Store | None, pending: int, progress: Progress | None) -> None:
+    def __init__(self, store: Store | None, keys: "polars.Series", progress: Progress | None) -> None:
         self.store = store
-        self.pending = pending
+        self.keys = keys
         self.progress = progress
         self.waiting: list[tuple[Task, TaskResult]] = []
         self.frames: list[polars.DataFrame] = []
@@ -215,7 +186,7 @@ class _Keeper:
         """Keep it now if something was kept long ago, else when its time has come, whether or not there is more by then."""
         with self.turn:
             self.waiting.append((task, outcome))
-        self.done += len(task.runs)
+        self.done += len(task.players)
         self.learner_rounds += outcome.learner_rounds
         now = time.perf_counter()
         left = max(PATIENCE, SHARE * (now - self.started)) - (now - self.written)
@@ -226,7 +197,7 @@ class _Keeper:
             self.timer.daemon = True
             self.timer.start()
         if self.progress is not None:
-            self.progress(self.done, self.pending, self.learner_rounds)
+            self.progress(self.done, len(self.keys), self.learner_rounds)
 
     def _write_early(self) -> None:
         with suppress(OSError):  # whoever writes next meets it, too
@@ -235,7 +206,7 @@ class _Keeper:
     def write(self) -> None:
         with self.turn:
             if self.store is not None and self.waiting:
-                frame = make_frame(self.waiting)
+                frame = make_frame(self.waiting, self.keys)
                 self.store.add(frame)
                 self.frames.append(frame)
                 self.waiting = []
@@ -249,14 +220,14 @@ class _Keeper:
         """All that was played."""
         import polars as pl
 
-        return pl.concat([*self.frames, make_frame(self.waiting)])
+        return pl.concat([*self.frames, make_frame(self.waiting, self.keys)])
 
 
-def order_rows(rows: "polars.DataFrame", keys: Collection[str]) -> "polars.DataFrame":
+def order_rows(rows: "polars.DataFrame", keys: "polars.Series") -> "polars.DataFrame":
     """The rows with these keys, in the order of the keys."""
-    import polars as pl
-
-    return pl.DataFrame({"key": list(keys)}).join(rows, on="key", how="inner", maintain_order="left")
+    if rows["key"].equals(keys):
+        return rows
+    return keys.to_frame().join(rows, on="key", how="inner", maintain_order="left")
 
 
 def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.DataFrame]":
@@ -270,7 +241,7 @@ def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.Dat
         ) from failed
     study = Study.from_file(data, file, trust=trust)
     rows = load_sweep(folder)
-    found = order_rows(rows, _list_keys(list_tasks(study)))
+    found = order_rows(rows, list_keys(list_tasks(study)))
     if not len(found):
         versions = ", ".join(rows["version"].unique().sort())
         raise refusal(

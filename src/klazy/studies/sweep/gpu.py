@@ -6,34 +6,20 @@ Learners that are told nothing of a sequence but its set are made once for all o
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from klazy.base.checks import Array, refusal
-from klazy.game.batch import make_marks, run_batch
+from klazy.game.batch import make_marks
 from klazy.game.device import Grid, find_obstacle, play_grid
 from klazy.learners import Learner
 from klazy.movement import Movement
 from klazy.studies.sweep import catalogue
-from klazy.studies.sweep.catalogue import MOVEMENTS
-from klazy.studies.sweep.runs import Run, Task
-from klazy.studies.sweep.worker import Place, TaskResult, compare, describe_error, fail_task
+from klazy.studies.sweep.runs import Plan, Player, Task, plan_runs
+from klazy.studies.sweep.worker import Place, TaskResult, compare, describe_error, fail_task, play_batch
 
 TOGETHER = 1 << 18  # runs that are played together: after so many, rows can be written
-
-
-class _Plan(NamedTuple):
-    """The runs of a task under one price that learners heed, or under None: the rule and the values of every learner.
-
-    Run ``runs[i]`` is played by learner ``learners[i]``, and pays ``weights[i]`` for a unit of movement more.
-    """
-
-    movement: Movement
-    cells: list[tuple[str, dict[str, Any]]]
-    runs: np.ndarray
-    learners: np.ndarray
-    weights: Array
 
 
 class GpuPlayer:
@@ -43,7 +29,7 @@ class GpuPlayer:
         self.strict = strict
         self.used_gpu = False
         self.used_cpu = False
-        self._plans: dict[Any, list[_Plan]] = {}
+        self._plans: dict[Any, tuple[list[Player], list[Plan]]] = {}  # a list lives as long as its number
         self._learners: dict[Any, Any] = {}
         self._lists: dict[Any, list[Any]] = {}
         self._domains: dict[Any, Any] = {}
@@ -68,17 +54,14 @@ class GpuPlayer:
         """Tasks that are played together where sets, lengths and prices are the same."""
         outcomes: list[TaskResult] = []
         places: list[Place | None] = []
-        alike: dict[Any, list[tuple[int, _Plan, list[Any]]]] = {}
+        alike: dict[Any, list[tuple[int, Plan, list[Any]]]] = {}
         for i, (task, place) in enumerate(zip(tasks, made, strict=True)):
             if isinstance(place, TaskResult):
                 outcomes.append(place)
                 places.append(None)
                 continue
             place.domain = self._domains.setdefault(place.domain, place.domain)
-            outcome = TaskResult(task)
-            outcome.T = place.costs.T
-            outcome.dim = place.costs.dim
-            outcomes.append(outcome)
+            outcomes.append(TaskResult(task, place.costs.T, place.costs.dim))
             places.append(place)
             for plan in self._plan(task):
                 learners = self._make_all(plan, place)
@@ -91,14 +74,14 @@ class GpuPlayer:
                 compare(outcome, task, place)
             yield task, outcome
 
-    def _plan(self, task: Task) -> list[_Plan]:
-        """What is to be played; tasks of a study mostly have the same runs, whose values are the same objects."""
-        key = (task.movement, tuple((id(run.point), run.weight) for run in task.runs))
+    def _plan(self, task: Task) -> list[Plan]:
+        """What is to be played; tasks of a study mostly have the same list of players."""
+        key = (task.movement, id(task.players))
         if key not in self._plans:
-            self._plans[key] = _make_plans(task.movement, task.runs)
-        return self._plans[key]
+            self._plans[key] = task.players, plan_runs(task.movement, task.players)
+        return self._plans[key][1]
 
-    def _make_all(self, plan: _Plan, place: Place) -> list[Any]:
+    def _make_all(self, plan: Plan, place: Place) -> list[Any]:
         """The learners of a plan; if none is told of its own sequence, they are the same on all of a set."""
         key = (id(plan), id(place.domain), place.costs.T, place.costs.family)
         if key in self._lists:
@@ -131,7 +114,7 @@ class GpuPlayer:
 
     def _play_alike(
         self,
-        parts: list[tuple[int, _Plan, list[Any]]],
+        parts: list[tuple[int, Plan, list[Any]]],
         tasks: list[Task],
         outcomes: list[TaskResult],
         places: list[Any],
@@ -142,14 +125,17 @@ class GpuPlayer:
         learners: list[Any] = []
         position: dict[int, int] = {}  # of a learner, or of what kept it from being made
         able: list[bool] = []
+        lists: dict[int, np.ndarray] = {}  # the positions of a list of them
         who: list[np.ndarray] = []
         for i, _, mine in parts:
-            for learner in mine:
-                if id(learner) not in position:
-                    position[id(learner)] = len(learners)
-                    learners.append(learner)
-                    able.append(self._is_able(learner, places[i], plan.movement))
-            who.append(np.array([position[id(learner)] for learner in mine]))
+            if id(mine) not in lists:
+                for learner in mine:
+                    if id(learner) not in position:
+                        position[id(learner)] = len(learners)
+                        learners.append(learner)
+                        able.append(self._is_able(learner, places[i], plan.movement))
+                lists[id(mine)] = np.array([position[id(learner)] for learner in mine])
+            who.append(lists[id(mine)])
         ready = np.array(able)
         played = [members[ready[members]] for members in who]
         sums = [np.full((len(members), len(marks), 2), np.nan) for members in who]
@@ -170,7 +156,7 @@ class GpuPlayer:
             errors = self._play_rest(
                 learners, members, ready, mine, places[i], plan.movement, tasks[i].checkpoints
             )
-            _record(outcomes[i], plan, mine, marks, errors, tasks[i].checkpoints)
+            outcomes[i].record(plan, mine, errors)
 
     def _is_able(self, learner: Any, place: Place, movement: Movement) -> bool:
         """Whether a GPU plays this; refused if it must."""
@@ -193,12 +179,10 @@ class GpuPlayer:
                 errors[int(cell)] = learner
                 continue
             self.used_cpu = self.used_cpu or not ready[members[cell]]
-            try:
-                batch = run_batch([learner], place.costs, movement=movement, checkpoints=checkpoints)
-            except Exception as failed:
-                errors[int(cell)] = describe_error(failed)
-                continue
-            sums[cell] = batch.curves[0] if checkpoints else (batch.hitting[0], batch.switching[0])
+            found, wrong = play_batch([learner], place.costs, movement, checkpoints)
+            sums[cell] = found[0]
+            if wrong:
+                errors[int(cell)] = wrong[0]
         return errors
 
 
@@ -207,12 +191,12 @@ def _group_tasks(tasks: Sequence[Task]) -> Iterator[list[Task]]:
     group: list[Task] = []
     runs = 0
     for task in tasks:
-        if group and runs + len(task.runs) > TOGETHER:
+        if group and runs + len(task.players) > TOGETHER:
             yield group
             group = []
             runs = 0
         group.append(task)
-        runs += len(task.runs)
+        runs += len(task.players)
     if group:
         yield group
 
@@ -223,39 +207,3 @@ def _make_place(task: Task) -> Place | TaskResult:
         return Place(*json.loads(json.dumps(task.sequence)))
     except (Exception, SystemExit) as failed:  # whatever somebody else's recipe does, the other tasks go on
         return fail_task(task, failed)
-
-
-def _make_plans(kind: str, runs: Sequence[Run]) -> list[_Plan]:
-    """The runs by the price that their learner heeds, then by learner: one that heeds none is played once for all prices."""
-    prices: dict[float | None, tuple[dict[Any, int], list[Any], list[int], list[int], list[float]]] = {}
-    for i, run in enumerate(runs):
-        price = run.weight if catalogue.heeds_price(run.rule) else None
-        known, cells, members, learners, weights = prices.setdefault(price, ({}, [], [], [], []))
-        cell = known.setdefault((run.rule, id(run.point)), len(cells))
-        if cell == len(cells):
-            cells.append((run.rule, run.point))
-        members.append(i)
-        learners.append(cell)
-        weights.append(run.weight if price is None else 1.0)
-    plans = []
-    for price, (_, cells, members, learners, weights) in prices.items():
-        movement = MOVEMENTS[kind]() if price is None else MOVEMENTS[kind](price)
-        plans.append(_Plan(movement, cells, np.array(members), np.array(learners), np.array(weights)))
-    return plans
-
-
-def _record(
-    outcome: TaskResult, plan: _Plan, sums: Array, marks: np.ndarray, errors: dict[int, str], checkpoints: int
-) -> None:
-    """Put down what the runs of a plan paid; what their movement cost at weight 1 is multiplied."""
-    outcome.learner_rounds += outcome.T * (len(plan.cells) - len(errors))
-    outcome.sums[plan.runs, 0] = sums[plan.learners, -1, 0]
-    outcome.sums[plan.runs, 1] = plan.weights * sums[plan.learners, -1, 1]
-    for i, cell, weight in (
-        zip(plan.runs, plan.learners, plan.weights, strict=True) if checkpoints or errors else ()
-    ):
-        if cell in errors:
-            outcome.errors[i] = errors[cell]
-        elif checkpoints:
-            outcome.rounds = marks.tolist()
-            outcome.curves[int(i)] = sums[cell] * (1.0, weight)

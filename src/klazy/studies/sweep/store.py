@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Collection
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,7 +22,7 @@ RETRIES = 20  # of a reader beside a sweep that takes out failures
 
 
 class Store:
-    """The runs in a folder: ``keys`` has the key of each, with whether it failed.
+    """The runs in a folder: ``found`` has the key of each that was there in the beginning, with its error.
 
     A file appears under its name when all of it is on the disk, so a process that is killed leaves none in part. Writers take
     turns by a lock, which dies with its owner, and look what others have written before they write: no run is there twice.
@@ -31,7 +30,6 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.keys = dict[str, bool]()
         self._read: set[str] = set()
         try:
             str(folder).encode()  # polars takes no other names
@@ -40,47 +38,52 @@ class Store:
                 for left in folder.iterdir():
                     if PARTIAL.fullmatch(left.name):
                         left.unlink()  # of a writer that was killed: others wait for their turn
-                self.look()
+                self._begin()
         except (OSError, UnicodeEncodeError) as failed:
             remedy = getattr(failed, "strerror", None) or "choose another"
             raise refusal("sweep", "a folder to write to", "out", folder, remedy) from failed
 
-    def look(self) -> None:
-        """Learn of the runs that have been added since."""
-        new = [file for file in self.folder.glob(PARTS) if file.name not in self._read]
-        if new:
-            self._note(_read(new, ["key", "error"]), new)
+    def _begin(self) -> None:
+        self._read.clear()
+        self.found = self._look()
+        self._late = self.found.clear()  # what others have written since
 
-    def _note(self, rows: "polars.DataFrame", files: list[Path]) -> None:
-        self.keys.update(zip(rows["key"].to_list(), rows["error"].is_not_null().to_list(), strict=True))
-        self._read |= {file.name for file in files}
+    def _look(self) -> "polars.DataFrame":
+        """Keys and errors of the runs that others have added since."""
+        import polars as pl
+
+        new = [file for file in self.folder.glob(PARTS) if file.name not in self._read]
+        rows = pl.DataFrame(schema={"key": pl.String, "error": pl.String})
+        if new:
+            rows = _read(new, ["key", "error"])
+            self._read |= {file.name for file in new}
+        return rows
 
     def add(self, rows: "polars.DataFrame") -> None:
-        """Keep these runs, but for those that are there by now."""
+        """Keep these runs, none of which was there in the beginning, but for those that others have added since."""
         with self._take_turn():
-            self.look()
-            new = rows.filter([key not in self.keys for key in rows["key"].to_list()])
-            if len(new):
+            self._late = self._late.vstack(self._look())
+            if len(self._late):
+                rows = rows.join(self._late, on="key", how="anti", maintain_order="left")
+            if len(rows):
                 file = self.folder / f"part-{uuid4().hex}.parquet"
-                self._write(new, file)
-                self._note(new, [file])
+                self._write(rows, file)
+                self._read.add(file.name)
 
-    def forget(self, keys: Collection[str]) -> None:
+    def forget(self, keys: "polars.Series") -> None:
         """Take out those of these runs that failed."""
-        gone = [key for key in keys if self.keys.get(key)]
-        if not gone:
+        gone = self.found.filter(self.found["error"].is_not_null() & self.found["key"].is_in(keys.implode()))
+        if not len(gone):
             return
         with self._take_turn():
             for file in self.folder.glob(PARTS):
                 rows = _scan([file])
-                kept = rows.filter(~(rows["key"].is_in(gone) & rows["error"].is_not_null()))
+                kept = rows.filter(~(rows["key"].is_in(gone["key"].implode()) & rows["error"].is_not_null()))
                 if len(kept) == 0:
                     file.unlink()
                 elif len(kept) < len(rows):
                     self._write(kept, file)
-            self.keys.clear()
-            self._read.clear()
-            self.look()
+            self._begin()
 
     def write(self, name: str, text: str) -> None:
         """A file beside the runs."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import klazy
-from klazy.base.checks import one_of, refusal
+from klazy.base.checks import Array, one_of, refusal
 from klazy.studies.sweep.catalogue import RECIPES, Point
 from klazy.studies.sweep.runs import Task
 from klazy.studies.sweep.worker import SUMS, TaskResult
@@ -41,70 +41,105 @@ NAME_IT = "name it among the study's metrics and play it"
 CURVES = ("hitting_curve", "switching_curve")
 
 
-def make_frame(played: Sequence[tuple[Task, TaskResult]]) -> "polars.DataFrame":
+def make_frame(played: Sequence[tuple[Task, TaskResult]], keys: "polars.Series") -> "polars.DataFrame":
     """One row per run: its key, what it is, what it paid, its regrets, its curve if there is one, its error if it failed.
 
-    Sequences and learners are described once each, and repeated by number: a million runs are of few.
+    ``keys`` are those of all runs of the study. Sequences and learners are described once each, and repeated by number: a
+    million runs are of few.
     """
     import polars as pl
 
     schema = make_schema()
-    runs = [run for task, _ in played for run in task.runs]
-    which = np.repeat(np.arange(len(played)), [len(task.runs) for task, _ in played])
-    described: dict[tuple[str, int], int] = {}  # rules with their points, which tasks share
-    rows: list[Row] = []
-    whose = np.empty(len(runs), dtype=int)
-    for i, run in enumerate(runs):
-        number = described.setdefault((run.rule, id(run.point)), len(rows))
-        if number == len(rows):
-            rows.append(_split_options(run.point, LEARNER) | {"learner": run.rule})
-        whose[i] = number
-    columns: dict[str, Any] = {}
+    counts = [len(task.players) for task, _ in played]
+    firsts = np.array([task.first for task, _ in played], dtype=int)
+    starts = np.cumsum([0, *counts])  # of the runs of each task among the rows
+    count = int(starts[-1])
+    which = np.repeat(np.arange(len(played)), counts)
+    within = np.arange(count) - starts[which]
+    rows, whose, weights = _describe_players(played)
+    sums = np.concatenate([np.empty((0, len(SUMS))), *(outcome.sums for _, outcome in played)])
+    columns: dict[str, Any] = {"key": keys.gather(firsts[which] + within)}
     columns |= _spread([_describe_sequence(*pair) for pair in played], SHARED, which, schema)
     columns |= _spread(rows, LEARNER, whose, schema)
-    columns["key"] = [run.key for run in runs]
-    columns["movement_weight"] = np.array([run.weight for run in runs], dtype=float)
-    sums = np.concatenate([np.empty((0, len(SUMS))), *(outcome.sums for _, outcome in played)])
+    columns["movement_weight"] = weights
     columns |= dict(zip(SUMS, np.ascontiguousarray(sums.T), strict=True))
     columns["cost"] = sums[:, 0] + sums[:, 1]
-    if any(any(outcome.errors) for _, outcome in played):
-        columns["error"] = [error or None for _, outcome in played for error in outcome.errors]
-    if any(outcome.curves for _, outcome in played):
-        columns |= _list_curves(played, len(runs))
-    nowhere = np.zeros(len(runs), dtype=int)
+    if any(outcome.errors for _, outcome in played):
+        columns["error"] = _list_errors(played, starts)
+    if any(len(outcome.rounds) for _, outcome in played):
+        columns |= _list_curves(played)
     ordered = []
     for name, kind in schema.items():
         if name in columns:
             ordered.append(pl.Series(name, columns[name], dtype=kind))
         else:
-            ordered.append(pl.Series(name, [None], dtype=kind).gather(nowhere))
+            ordered.append(pl.repeat(None, count, dtype=kind, eager=True).alias(name))
     return pl.DataFrame(ordered).with_columns(pl.col(METRICS).fill_nan(None))
+
+
+def _describe_players(played: Sequence[tuple[Task, TaskResult]]) -> tuple[list[Row], np.ndarray, Array]:
+    """The learners of these tasks, which of them each run has, and the prices; tasks mostly share one list of players."""
+    described: dict[tuple[str, int], int] = {}  # rules with their points, which tasks share
+    rows: list[Row] = []
+    lists: dict[int, tuple[np.ndarray, Array]] = {}
+    for task, _ in played:
+        if id(task.players) in lists:
+            continue
+        numbers = np.empty(len(task.players), dtype=int)
+        for i, (rule, point, _) in enumerate(task.players):
+            numbers[i] = described.setdefault((rule, id(point)), len(rows))
+            if numbers[i] == len(rows):
+                rows.append(_split_options(point, LEARNER) | {"learner": rule})
+        weights = np.array([player.weight for player in task.players])
+        lists[id(task.players)] = numbers, weights
+    whose = np.concatenate([np.empty(0, dtype=int), *(lists[id(task.players)][0] for task, _ in played)])
+    weights = np.concatenate([np.empty(0), *(lists[id(task.players)][1] for task, _ in played)])
+    return rows, whose, weights
 
 
 def _spread(
     rows: list[Row], names: Sequence[str], place: np.ndarray, schema: dict[str, Any]
 ) -> dict[str, Any]:
-    """The columns of rows that are repeated: run ``i`` has row ``place[i]``."""
+    """The columns of rows that are repeated: run ``i`` has row ``place[i]``; a column that is null throughout is left out."""
     import polars as pl
 
     columns = {}
     for name in names:
         values = pl.Series(name, [row.get(name) for row in rows], dtype=schema[name])
-        columns[name] = values.gather(place)
+        if values.null_count() < len(values):
+            columns[name] = values.gather(place)
     return columns
 
 
-def _list_curves(played: Sequence[tuple[Task, TaskResult]], count: int) -> dict[str, list[Any]]:
-    """The points of every run's running sums, None where there are none."""
-    columns: dict[str, list[Any]] = {name: [None for _ in range(count)] for name in ("rounds", *CURVES)}
-    first = 0
+def _list_errors(played: Sequence[tuple[Task, TaskResult]], starts: np.ndarray) -> list[str | None]:
+    errors: list[str | None] = [None for _ in range(starts[-1])]
+    for (_, outcome), start in zip(played, starts.tolist(), strict=False):
+        for i, error in outcome.errors.items():
+            errors[start + i] = error
+    return errors
+
+
+def _list_curves(played: Sequence[tuple[Task, TaskResult]]) -> dict[str, Any]:
+    """The points of every run's running sums, null where there are none."""
+    import polars as pl
+
+    types = {name: make_schema()[name] for name in ("rounds", *CURVES)}
+    parts = []
     for task, outcome in played:
-        for i, curve in outcome.curves.items():
-            columns["rounds"][first + i] = outcome.rounds
-            columns["hitting_curve"][first + i] = curve[:, 0].tolist()
-            columns["switching_curve"][first + i] = curve[:, 1].tolist()
-        first += len(task.runs)
-    return columns
+        count = len(task.players)
+        if not len(outcome.rounds):
+            parts.append(pl.DataFrame({name: [None] * count for name in types}, schema=types))
+            continue
+        values = [np.tile(outcome.rounds, (count, 1)), outcome.curves[:, :, 0], outcome.curves[:, :, 1]]
+        made = pl.DataFrame(
+            [
+                pl.Series(name, np.ascontiguousarray(each)).arr.to_list()
+                for name, each in zip(types, values, strict=True)
+            ]
+        )
+        known = pl.lit(pl.Series("known", ~np.isnan(outcome.curves[:, -1, 0])))
+        parts.append(made.select(pl.when(known).then(pl.all())))
+    return pl.concat(parts).to_dict()
 
 
 def _describe_sequence(task: Task, outcome: TaskResult) -> Row:

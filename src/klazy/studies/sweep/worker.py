@@ -1,7 +1,6 @@
 """What a worker does: make the sequence of a task from its seed, play the runs, give back their sums."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -9,13 +8,13 @@ import numpy as np
 
 from klazy.base.checks import Array
 from klazy.costs import Costs
-from klazy.game.batch import Batch, run_batch
+from klazy.game.batch import make_marks, run_batch
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.learners import Learner
 from klazy.movement import Movement
 from klazy.studies.sweep import catalogue
 from klazy.studies.sweep.catalogue import MOVEMENTS
-from klazy.studies.sweep.runs import Run, Task
+from klazy.studies.sweep.runs import Plan, Task, plan_runs
 
 SUMS = ("hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret")
 
@@ -23,20 +22,38 @@ SUMS = ("hitting", "switching", "dynamic_regret", "total_regret", "static_regret
 class TaskResult:
     """What the runs of task ``number`` came to, in their order.
 
-    ``sums`` has a row per run and the columns of :data:`SUMS`, NaN where nothing is known; ``errors`` are empty where there is
-    none. ``curves`` holds what a run had paid, hitting and switching, after so many ``rounds``, by run. ``learner_rounds`` are
-    those that were played: of runs that differ in price alone, but once.
+    ``sums`` has a row per run and the columns of :data:`SUMS`, NaN where nothing is known; ``errors`` has what went wrong, by
+    run. ``curves`` holds for each run what it had paid, hitting and switching, after so many ``rounds``, if that is asked for.
+    ``learner_rounds`` are those that were played: of runs that differ in price alone, but once.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, T: int = 0, dim: int = 0) -> None:
         self.number = task.number
-        self.T: int = 0
-        self.dim: int = 0
+        self.T = T
+        self.dim = dim
         self.learner_rounds: int = 0
-        self.sums: Array = np.full((len(task.runs), len(SUMS)), np.nan)
-        self.errors = ["" for _ in task.runs]
-        self.rounds: list[int] = []
-        self.curves: dict[int, Array] = {}
+        self.sums: Array = np.full((len(task.players), len(SUMS)), np.nan)
+        self.errors: dict[int, str] = {}
+        self.rounds: np.ndarray = np.zeros(0, dtype=int)
+        if task.checkpoints and T:
+            self.rounds = make_marks(task.checkpoints, T)
+        self.curves: Array = np.full((len(task.players), len(self.rounds), 2), np.nan)
+
+    def record(self, plan: Plan, sums: Array, errors: dict[int, str]) -> None:
+        """Put down what the learners of a plan paid, up to each mark; what moving cost at weight 1 is multiplied.
+
+        ``errors`` says which of them went wrong.
+        """
+        self.learner_rounds += self.T * (len(plan.cells) - len(errors))
+        paid = sums[plan.learners]
+        paid[:, :, 1] *= plan.weights[:, None]
+        self.sums[plan.runs, :2] = paid[:, -1]
+        if len(self.rounds):
+            self.curves[plan.runs] = paid
+        if errors:
+            for i, cell in zip(plan.runs.tolist(), plan.learners.tolist(), strict=True):
+                if cell in errors:
+                    self.errors[i] = errors[cell]
 
 
 def play_task(task: Task) -> TaskResult:
@@ -51,20 +68,9 @@ def play_task(task: Task) -> TaskResult:
 
 
 def _play_runs(task: Task, place: "Place") -> TaskResult:
-    outcome = TaskResult(task)
-    outcome.T = place.costs.T
-    outcome.dim = place.costs.dim
-    for price, cells in _group_runs(task.runs).items():
-        heeded = price is not None
-        movement = MOVEMENTS[task.movement]()
-        if heeded:
-            movement = MOVEMENTS[task.movement](price)
-        for members, result in _play_cells(place, list(cells.values()), task, movement):
-            if not isinstance(result, str):
-                outcome.learner_rounds += outcome.T
-            for i in members:
-                weight = 1.0 if heeded else task.runs[i].weight
-                _record(outcome, i, result, weight)
+    outcome = TaskResult(task, place.costs.T, place.costs.dim)
+    for plan in plan_runs(task.movement, task.players):
+        outcome.record(plan, *_play_plan(plan, place, task.checkpoints))
     compare(outcome, task, place)
     return outcome
 
@@ -72,7 +78,7 @@ def _play_runs(task: Task, place: "Place") -> TaskResult:
 def fail_task(task: Task, why: BaseException) -> TaskResult:
     """All runs failed."""
     outcome = TaskResult(task)
-    outcome.errors = [describe_error(why) for _ in task.runs]
+    outcome.errors = dict.fromkeys(range(len(task.players)), describe_error(why))
     return outcome
 
 
@@ -116,65 +122,56 @@ def _make_place(sequence: str) -> Place:
     return Place(*json.loads(sequence))
 
 
-def _group_runs(runs: Sequence[Run]) -> dict[float | None, dict[Any, list[int]]]:
-    """The runs by the price their learner heeds, then by learner: one that heeds none is played once for all prices."""
-    cells: dict[float | None, dict[Any, list[int]]] = {}
-    for i, run in enumerate(runs):
-        price = run.weight if catalogue.heeds_price(run.rule) else None
-        cells.setdefault(price, {}).setdefault((run.rule, *run.point.items()), []).append(i)
-    return cells
-
-
-def _play_cells(
-    place: Place, cells: list[list[int]], task: Task, movement: Movement
-) -> Iterator[tuple[list[int], tuple[Batch, int] | str]]:
-    """For every learner its runs, with its place in a batch, or with what went wrong."""
-    ready: list[tuple[list[int], Learner[Any]]] = []
-    for members in cells:
-        _, rule, point, _ = task.runs[members[0]]
+def _play_plan(plan: Plan, place: Place, checkpoints: int) -> tuple[Array, dict[int, str]]:
+    """What every learner of a plan had paid at each mark, and what went wrong, by learner."""
+    marks = make_marks(checkpoints, place.costs.T)
+    sums = np.full((len(plan.cells), len(marks), 2), np.nan)
+    errors: dict[int, str] = {}
+    ready: list[int] = []
+    learners: list[Learner[Any]] = []
+    for cell, (rule, point) in enumerate(plan.cells):
         try:
-            ready.append((members, catalogue.make_learner(rule, point, place.domain, movement, place.costs)))
+            learner = catalogue.make_learner(rule, point, place.domain, plan.movement, place.costs)
         except Exception as failed:
-            yield members, describe_error(failed)
-    results = _play_batch([learner for _, learner in ready], place.costs, movement, task.checkpoints)
-    yield from zip((members for members, _ in ready), results, strict=True)
+            errors[cell] = describe_error(failed)
+            continue
+        ready.append(cell)
+        learners.append(learner)
+    if ready:
+        found, wrong = play_batch(learners, place.costs, plan.movement, checkpoints)
+        sums[ready] = found
+        for i, error in wrong.items():
+            errors[ready[i]] = error
+    return sums, errors
 
 
-def _play_batch(
+def play_batch(
     learners: list[Learner[Any]], costs: Costs, movement: Movement, checkpoints: int
-) -> Iterable[tuple[Batch, int] | str]:
+) -> tuple[Array, dict[int, str]]:
     """All in one call; if that fails, each alone, so that only those fail which must."""
-    if not learners:
-        return []
     try:
         batch = run_batch(learners, costs, movement=movement, checkpoints=checkpoints, jobs=1)
     except Exception as failed:
         if len(learners) == 1:
-            return [describe_error(failed)]
-        results = []
-        for learner in learners:
-            results += _play_batch([learner], costs, movement, checkpoints)
-        return results
-    return [(batch, i) for i in range(len(learners))]
-
-
-def _record(outcome: TaskResult, i: int, result: tuple[Batch, int] | str, weight: float) -> None:
-    """Put down what a run paid; what its movement cost at weight 1 is multiplied."""
-    if isinstance(result, str):
-        outcome.errors[i] = result
-        return
-    batch, at = result
-    outcome.sums[i, 0] = batch.hitting[at]
-    outcome.sums[i, 1] = weight * batch.switching[at]
-    if len(batch.rounds):
-        outcome.rounds = batch.rounds.tolist()
-        outcome.curves[i] = batch.curves[at] * (1.0, weight)
+            marks = make_marks(checkpoints, costs.T)
+            return np.full((1, len(marks), 2), np.nan), {0: describe_error(failed)}
+        parts = []
+        errors = {}
+        for i, learner in enumerate(learners):
+            sums, wrong = play_batch([learner], costs, movement, checkpoints)
+            parts.append(sums)
+            if wrong:
+                errors[i] = wrong[0]
+        return np.concatenate(parts), errors
+    if checkpoints:
+        return batch.curves, {}
+    return np.stack((batch.hitting, batch.switching), axis=-1)[:, None, :], {}
 
 
 def compare(outcome: TaskResult, task: Task, place: Place) -> None:
     """The regrets, against the scenario's comparator and what else was asked for."""
     hitting, switching, dynamic, total, static, excess = outcome.sums.T
-    weights = np.array([run.weight for run in task.runs])
+    weights = np.array([player.weight for player in task.players])
     dynamic[:] = hitting - place.hitting
     total[:] = dynamic + switching - weights * place.charge_movement(task.movement)
     if not task.metrics:
@@ -189,8 +186,8 @@ def compare(outcome: TaskResult, task: Task, place: Place) -> None:
                     hitting[some] + switching[some] - place.find_optimum(task.movement, float(weight))
                 )
         except Exception as failed:
-            for i in np.flatnonzero(some):
-                outcome.errors[i] = outcome.errors[i] or describe_error(failed)
+            for i in np.flatnonzero(some).tolist():
+                outcome.errors.setdefault(i, describe_error(failed))
 
 
 def describe_error(failed: BaseException) -> str:

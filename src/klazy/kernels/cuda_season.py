@@ -1,0 +1,97 @@
+"""What the threads of a block do together to learn of a season, for costs told by gradients; see :mod:`klazy.kernels.season`.
+
+What is known lies in memory that all of them see. Each sees to some of the lags; the rest is the same in all of them.
+"""
+
+from klazy.kernels.codes import (
+    SEASON_CHANGED,
+    SEASON_EVERY,
+    SEASON_GIVEN,
+    SEASON_HEAD,
+    SEASON_LAGS,
+    SEASON_MEMORY,
+    SEASON_PERIOD,
+    SEASON_PLACES,
+    SEASON_ROWS,
+    SEASON_SEEN,
+)
+from klazy.kernels.cuda import local, own_place, pointer, wait
+from klazy.kernels.season import choose_period, correlation, find_ring, find_sums
+
+# What a kernel chooses.
+D = 0  # the dimension where it is a constant of the kernel, else 0
+VECTOR = 0  # numbers of a vector
+THREADS = 1  # of a block
+
+
+def count_season_room(size: int) -> int:
+    """The numbers that a block needs for a season of this size: itself, and one for each lag."""
+    return size + SEASON_PLACES if size else 0
+
+
+def observe_together(season, g, dim):
+    """As ``observe_season``: what is known after another round."""
+    d = D if D > 0 else dim
+    place = own_place()
+    n = int(season[SEASON_SEEN]) + 1
+    given = int(season[SEASON_GIVEN])
+    known = int(season[SEASON_PERIOD])
+    mean = pointer(season, SEASON_HEAD)
+    covariances = pointer(mean, d)
+    ring = find_ring(season, d)
+    before = find_sums(ring, n - 1, d)
+    now = find_sums(ring, n, d)
+    sums = local(VECTOR)
+    middle = local(VECTOR)
+    apart = local(VECTOR)
+    pace = 1.0 / min(n, SEASON_MEMORY)
+    offset = 0.0
+    product = 0.0
+    for i in range(d):
+        sums[i] = before[i] + g[i]
+        row = sums[i] - before[i]
+        middle[i] = mean[i] + pace * (row - mean[i])
+        apart[i] = row - middle[i]
+        offset += apart[i] * middle[i]
+        product += apart[i] * sums[i]
+    wait()  # until all have read
+    if place == 0:
+        season[SEASON_SEEN] = n
+        for i in range(d):
+            now[i] = sums[i]
+            if given == 0:
+                mean[i] = middle[i]
+    if given == 0:
+        for lag in range(place, min(SEASON_LAGS, n - 1) + 1, THREADS):
+            later = product
+            if lag > 0:
+                later = project(ring, n - lag, apart, d)
+            earlier = project(ring, n - lag - 1, apart, d)
+            covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (later - earlier - offset)
+    wait()  # until all have written
+    found = known
+    if given > 0:
+        if n == given:
+            found = given
+    elif n % SEASON_EVERY == 0:
+        found = 0
+        if covariances[0] > 0.0:
+            r = pointer(ring, SEASON_ROWS * d)
+            for lag in range(place, min(SEASON_LAGS, n // 3) + 1, THREADS):
+                r[lag] = correlation(covariances, lag, n)
+            wait()
+            found = choose_period(r, n, known)
+    if found != known:
+        if place == 0:
+            season[SEASON_PERIOD] = found
+            season[SEASON_CHANGED] = n
+        wait()
+
+
+def project(ring, t, apart, d):
+    """The sums up to round t, along what sets this round apart."""
+    sums = find_sums(ring, t, d)
+    along = 0.0
+    for i in range(d):
+        along += apart[i] * sums[i]
+    return along
