@@ -18,12 +18,14 @@ from klazy.kernels import codes
 from klazy.kernels.codes import LANES, UNROLLED_DIM
 from klazy.kernels.layout import (
     MANY,
+    RULE_CODES,
     fill_lanes,
     find_missing_part,
     lay_blocks,
     rule_of,
     write_rows,
 )
+from klazy.kernels.rules import RULES
 from klazy.learners import Learner
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
@@ -385,6 +387,7 @@ class _Kind(NamedTuple):
     rule: int
     schedule: int
     memory: int
+    ring: int
     offset: float = 0.0
 
 
@@ -419,14 +422,16 @@ def _group_runs(rows: Array) -> dict[_Kind, np.ndarray]:
 
     The offsets that few runs have are not worth blocks of their own: these runs find sigma lane by lane.
     """
-    about = rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY, codes.B]]
+    with_ring = [code for name, code in RULE_CODES.items() if RULES[name].ring]
+    rings = np.where(np.isin(rows[:, codes.RULE], with_ring), rows[:, codes.OWN], 0.0)
+    about = np.column_stack((rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY]], rings, rows[:, codes.B]))
     distinct, place = np.unique(about, axis=0, return_inverse=True)
     ends = np.cumsum(np.bincount(place.ravel()))
     groups = np.split(np.argsort(place.ravel(), kind="stable"), ends[:-1])
     kinds: dict[_Kind, np.ndarray] = {}
     rare: dict[_Kind, list[_Kind]] = {}
-    for (rule, schedule, memory, offset), runs in zip(distinct.tolist(), groups, strict=True):
-        kind = _Kind(True, int(rule), int(schedule), int(memory), offset)
+    for (rule, schedule, memory, ring, offset), runs in zip(distinct.tolist(), groups, strict=True):
+        kind = _Kind(True, int(rule), int(schedule), int(memory), int(ring), offset)
         alone = kind._replace(shared=False, offset=0.0)
         kinds[kind] = runs
         if schedule == codes.SCALE_FREE or (schedule == codes.SQRT and len(runs) < LANES):

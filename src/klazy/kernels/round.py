@@ -228,7 +228,7 @@ this = others = project_nothing  # the part, and the picker of the others
 
 
 def link_projection(lane: Lane, set_code: int, constant_d: int) -> dict[str, Any]:
-    """The stages of a set's projection, for templates that name them."""
+    """The stages of a set's projection and its lowest point, for templates that name them."""
     stages = PROJECTIONS[set_code]._asdict()
     stages["positive_threshold"] = newton_threshold
     if constant_d > 0 and set_code != PRODUCT:  # whose parts have dimensions of their own
@@ -237,11 +237,13 @@ def link_projection(lane: Lane, set_code: int, constant_d: int) -> dict[str, Any
         leaves = [code for code in PROJECTIONS if code != PRODUCT]
         parts = {code: link(project_into, lane, **link_projection(lane, code, 0)) for code in leaves}
         stages["project_leaf"] = _link_picker(lane, pick_leaf, parts, link(project_nothing, lane))
+        lowest = {code: PROJECTIONS[code].lowest for code in leaves}
+        stages["lowest_leaf"] = _link_picker(lane, pick_leaf, lowest, link(project_nothing, lane))
     return stages
 
 
-def link_rules(lane: Lane, rules: tuple[int, ...]) -> dict[str, Any]:
-    """The parts of these rules, for :func:`play_round`; among several they are picked by code."""
+def link_rules(lane: Lane, rules: tuple[int, ...], stages: dict[str, Any]) -> dict[str, Any]:
+    """The parts of these rules on a set with these stages, for :func:`play_round`; among several they are picked by code."""
     known = dict(enumerate(RULES.values()))
     chosen = {code: known[code] for code in rules}
     proposes = {code: rule.propose for code, rule in chosen.items()}
@@ -254,7 +256,7 @@ def link_rules(lane: Lane, rules: tuple[int, ...]) -> dict[str, Any]:
         "accept": _link_picker(lane, pick_accept, accepts, link(always_accept, lane)),
         "remember": _link_picker(lane, pick_remember, remembers, link(remember_nothing, lane)),
         "places": _link_picker(lane, pick_places, placers, link(never_places, lane)),
-        "place": _link_picker(lane, pick_place, placers, link(place_nothing, lane)),
+        "place": _link_picker(lane, pick_place, placers, link(place_nothing, lane), **stages),
         "MAY_PLACE": bool(placers),
         "MAY_STAY": bool(accepts),
         "KEEPS_SIGMA": any(rule.keeps_sigma for rule in chosen.values()),
@@ -265,11 +267,13 @@ def link_round(lane: Lane, set_code: int, rules: tuple[int, ...], constant_d: in
     """What a driver must choose so that its rounds are those of a set and of rules."""
     stages = link_projection(lane, set_code, constant_d)
     settled = link(settle, lane, coordinate=done_coordinate)
-    return {"D": constant_d, "settle_done": settled, **stages, **link_rules(lane, rules)}
+    return {"D": constant_d, "settle_done": settled, **stages, **link_rules(lane, rules, stages)}
 
 
-def _link_picker(lane: Lane, picker: Callable[..., Any], parts: dict[int, Any], rest: Any) -> Any:
-    """A chain of pickers, one for each part, that ends with ``rest``."""
+def _link_picker(
+    lane: Lane, picker: Callable[..., Any], parts: dict[int, Any], rest: Any, **choices: Any
+) -> Any:
+    """A chain of pickers, one for each part, that ends with ``rest``; all make these choices."""
     for code, part in reversed(parts.items()):
-        rest = link(picker, lane, CODE=code, this=part, others=rest)
+        rest = link(picker, lane, **choices, CODE=code, this=part, others=rest)
     return rest
