@@ -20,7 +20,13 @@ import klazy as kl
 from command import call_klazy
 from klazy.base.checks import Refused
 from klazy.studies.replay import Source, make_setup, replay
-from klazy.studies.replay.contenders import CANDIDATES, NAMES, list_contenders, measure_learners
+from klazy.studies.replay.contenders import (
+    CANDIDATES,
+    NAMES,
+    find_profiles,
+    list_contenders,
+    measure_learners,
+)
 from klazy.studies.replay.numbers import tell_column, tell_number
 from klazy.studies.replay.page import make_report
 from klazy.studies.replay.pictures import LOOKS
@@ -28,7 +34,7 @@ from klazy.studies.replay.prices import read_prices
 from klazy.studies.replay.score import STRETCHES
 from klazy.studies.replay.times import Steps
 from klazy.studies.replay.words import _explain, judge, judge_laziness
-from klazy.studies.tuning import Candidate
+from klazy.studies.tuning import Candidate, tune
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
 
@@ -272,6 +278,43 @@ class TestAContender:
             ).sum()  # without the last move, and before prices carry shares away
             assert hitting.sum() + moving == pytest.approx(cost, rel=1e-12, abs=1e-12)
 
+    def test_takes_a_day_from_dates_and_moves_ahead_of_it(self, by_step):
+        """Costs that change every six hours, the same every day: whoever follows is late, a profile is not."""
+        of = make_setup(3, move_cost=0.1)
+        day = np.repeat(np.eye(3)[[0, 1, 2, 1]], 6, axis=0)
+        rows = np.tile(day, (10, 1))
+        contenders = list_contenders(of, rows, lambda: iter([rows]), 2 * len(rows), step=3600.0)
+        paid = {}
+        for contender in contenders:
+            if contender.name in ("seasonal", "dead band"):
+                measure = partial(measure_learners, setup=of, rows=rows)
+                paid[contender.name] = tune(contender, rows, of.charge, measure).best
+        assert paid["seasonal"].parameters["period"] == 24
+        assert paid["seasonal"].hitting < 24  # all that it pays before it knows a day
+        assert paid["seasonal"].cost < paid["dead band"].cost
+
+    @pytest.mark.parametrize(
+        ("step", "n", "profiles"),
+        [
+            (3600.0, 1000, [24, 168]),
+            (3600.0, 100, [24]),
+            (600.0, 10_000, [144, 1008]),
+            (60.0, 10_000, []),
+            (86400.0, 100, [7]),
+            (3601.0, 10_000, []),
+            (None, 10_000, []),
+        ],
+    )
+    def test_knows_the_rows_of_a_day_and_a_week(self, step, n, profiles):
+        assert find_profiles(step, n) == profiles
+
+    def test_has_no_seasons_where_they_have_no_kernel(self):
+        rows = rows_for("linear", 40)
+        for options in ({"movement": "fee"}, {"movement": "l2"}):
+            of = make_setup(5, **options)
+            contenders = list_contenders(of, rows, lambda: iter([rows]), 80)
+            assert {contender.name for contender in contenders} == set(NAMES) - {"seasonal"}
+
 
 def everyone(of, rows) -> list[Candidate]:
     return [
@@ -287,8 +330,7 @@ def by_step(monkeypatch):
         monkeypatch.setattr(f"klazy.studies.replay.contenders.{name}", few)
 
     def run(learner, costs, **options):
-        engine = "step" if learner.follow is None else "auto"
-        return kl.run(learner, costs, engine=engine, **options)
+        return kl.run(learner, costs, engine="step", **options)
 
     def run_batch(learners, costs, movement):
         paid = [run(learner, costs, movement=movement).totals for learner in learners]

@@ -376,6 +376,9 @@ class LeaderLayout(EnsembleLayout):
 
     def __init__(self, learner: Any, width: int | None = None) -> None:
         super().__init__(learner, width)
+        # Seasonal experts move as Reluctant does: a leader of them alone has the kernel of a leader of both, which auto is.
+        movers = {RULE_CODES[expert.mover.rule] for expert in learner.experts if RULES[expert.rule].seasonal}
+        self.rules = tuple(sorted({*self.rules, *movers}))
         self.at = self.first  # where what it knows begins
         self.room = -(-self.lanes.size // LINE) * LINE
         self.first = self.at + codes.first_board(self.d) + codes.BOARDS * self.room
