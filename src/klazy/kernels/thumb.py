@@ -1,6 +1,7 @@
 """The rules of thumb over a lane: the average of past rounds, what is best for it, and whether to move there.
 
-The runs of a block share the round and the length of their window; all else may differ.
+The runs of a block share the round and the length of their window; all else may differ. What decides about a move is exact, so
+that every kernel comes to the same decision.
 """
 
 import numpy as np
@@ -59,6 +60,7 @@ def average(x, own, s, g, h, y, d, sigma, step, old, starts):
     return dot
 
 
+@exact
 def average_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
     """What is best for a normal demand with these moments, before its bounds."""
     window = int(peek(s, SPAN))
@@ -75,6 +77,7 @@ def average_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
     return spread(0.0)
 
 
+@exact
 def go_to_lowest(x, s, y, u, d, p):
     lowest(y, u, d, p)
     here = spread(0.0)
@@ -85,6 +88,7 @@ def go_to_lowest(x, s, y, u, d, p):
     return go_if_it_may(x, s, u, d, here - there)
 
 
+@exact
 def go_to_nearest(x, s, y, u, d, p):
     shift, theta = threshold(y, u, d, p, spread(-np.inf))
     here = spread(0.0)
@@ -98,6 +102,7 @@ def go_to_nearest(x, s, y, u, d, p):
     return go_if_it_may(x, s, u, d, 0.5 * here - 0.5 * there)
 
 
+@exact
 def go_if_it_may(x, s, u, d, saved):
     """Which runs move to the aim in ``u``, which saves so much a round; where one does not, ``u`` becomes its point."""
     squares = spread(0.0)

@@ -49,6 +49,7 @@ NAMES = (
     "seasonal", "GD", "LazyGD", "k-lazyGD", "Decay", "SAder-k", "auto",
 )  # fmt: skip
 SEASONS = (DAY, 7 * DAY)  # seconds in which the same may come again
+MOST = 0.9  # of the rows
 AHEAD = [1, 2, 4, 8, 16, 32, 64, 128]  # rounds for which a seasonal decision may serve
 AVERAGED = [2, 4, 8, 16]  # periods of which a profile may be the mean, where both are chosen
 SEARCH = 1000  # iterations for the best fixed point
@@ -136,11 +137,11 @@ def list_contenders(
     tuned: Array,
     before: Callable[[], Iterator[Array]],
     T: int,
-    step: float | None = None,
+    seconds: Array | None = None,
 ) -> list[Contender]:
     """All of them. ``tuned`` are the rows they are tuned on, ``before()`` all rows of the first part, T the whole length.
 
-    ``step`` is the usual number of seconds from row to row, where rows have dates.
+    ``seconds`` are the times of the rows in ``tuned``, where they have dates.
     """
     n = len(tuned)
     domain = setup.domain
@@ -189,7 +190,7 @@ def list_contenders(
 
     still = Fixed(domain, start=_find_fixed(setup, before))
     band = make_rule(DeadBand, movement=setup.movement)
-    season = choose_seasons(family, find_profiles(step, n))
+    season = choose_seasons(family, find_profiles(seconds))
     seasonal = Contender("seasonal", "simple", make_player(make_seasonal), season)
     return [
         Contender("fixed", "simple", lambda: Learning(still, setup), {}),
@@ -218,15 +219,21 @@ def choose_seasons(family: Family, profiles: list[int]) -> dict[str, list[float]
     return axes | ({"period": list(profiles)} if profiles else {})
 
 
-def find_profiles(step: float | None, n: int) -> list[int]:
-    """The rows of a day and of a week, where they are whole numbers and n rows hold two of them; ``step`` is in seconds."""
-    if step is None:
+def find_profiles(seconds: Array | None) -> list[int]:
+    """The rows of a day and of a week, where most rows stand so long after the row so many rows before.
+
+    ``seconds`` are the times of the rows; at least two of each must have passed.
+    """
+    if seconds is None:
         return []
+    n = len(seconds)
     found = []
     for length in SEASONS:
-        rows = round(length / step)
-        if 2 <= rows < min(SEASON_ROWS, n // 2 + 1) and rows * step == length:
-            found.append(rows)
+        rows = round((n - 1) * length / (seconds[-1] - seconds[0]))
+        if 2 <= rows < min(SEASON_ROWS, n // 2 + 1):
+            on_time = np.abs(seconds[rows:] - seconds[:-rows] - length) < 1.0
+            if on_time.mean() >= MOST:
+                found.append(rows)
     return found
 
 
