@@ -288,7 +288,7 @@ class MovingAverage(_AtSetTimes):
     Examples
     --------
     >>> targets = QuadraticCosts([[1.0], [3.0], [8.0], [0.0]])
-    >>> run(MovingAverage(Box(0.0, 10.0), 2, family=Quadratic()), targets).x.ravel().tolist()
+    >>> run(MovingAverage(Box(0.0, 10.0), 2, family=Quadratic()), targets, engine="step").x.ravel().tolist()
     [0.0, 1.0, 2.0, 5.5]
     """
 
@@ -326,7 +326,7 @@ class FollowTheLeader(_AtSetTimes):
 
     Examples
     --------
-    >>> run(FollowTheLeader(Simplex(2)), [[1.0, 0.0], [0.0, 3.0], [1.0, 0.0]]).x.tolist()
+    >>> run(FollowTheLeader(Simplex(2)), [[1.0, 0.0], [0.0, 3.0], [1.0, 0.0]], engine="step").x.tolist()
     [[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]
     """
 
@@ -360,7 +360,7 @@ class Periodic(_AtSetTimes):
     Examples
     --------
     >>> targets = QuadraticCosts([[1.0], [3.0], [8.0], [0.0]])
-    >>> run(Periodic(Box(0.0, 10.0), 2, family=Quadratic()), targets).x.ravel().tolist()
+    >>> run(Periodic(Box(0.0, 10.0), 2, family=Quadratic()), targets, engine="step").x.ravel().tolist()
     [0.0, 0.0, 2.0, 2.0]
     """
 
@@ -407,7 +407,7 @@ class MinimumHold(Thumb):
     Examples
     --------
     >>> targets = QuadraticCosts([[1.0], [3.0], [8.0], [0.0]])
-    >>> run(MinimumHold(Box(0.0, 10.0), 2, window=1, family=Quadratic()), targets).x.ravel().tolist()
+    >>> run(MinimumHold(Box(0.0, 10.0), 2, window=1, family=Quadratic()), targets, engine="step").x.ravel().tolist()
     [0.0, 0.0, 3.0, 3.0]
     """
 
@@ -456,9 +456,10 @@ class DeadBand(Thumb):
     Examples
     --------
     >>> g = [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
-    >>> run(DeadBand(Box([0.0, 0.0], [1.0, 1.0]), L1Movement(4.0), 3.0, start=[1.0, 1.0]), g).x.tolist()
+    >>> unit = Box([0.0, 0.0], [1.0, 1.0])
+    >>> run(DeadBand(unit, L1Movement(4.0), 3.0, start=[1.0, 1.0]), g, engine="step").x.tolist()
     [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
-    >>> run(DeadBand(Box([0.0, 0.0], [1.0, 1.0]), L1Movement(4.0), 5.0, start=[1.0, 1.0]), g).x.tolist()
+    >>> run(DeadBand(unit, L1Movement(4.0), 5.0, start=[1.0, 1.0]), g, engine="step").x.tolist()
     [[1.0, 1.0], [1.0, 0.0], [1.0, 0.0]]
     """
 
@@ -519,7 +520,7 @@ class Fixed(Learner[FixedState]):
 
     Examples
     --------
-    >>> run(Fixed(Simplex(2), start=[0.0, 1.0]), [[1.0, 0.0], [0.0, 3.0]]).totals.hitting
+    >>> run(Fixed(Simplex(2), start=[0.0, 1.0]), [[1.0, 0.0], [0.0, 3.0]], engine="step").totals.hitting
     3.0
     """
 
