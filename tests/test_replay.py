@@ -231,6 +231,11 @@ def rows_for(costs: str, n: int, seed: int = 0, d: int = 5) -> np.ndarray:
 
 
 class TestASetup:
+    def test_has_floors_on_any_simplex(self):
+        floors = [0.2, 0.0, 0.5]
+        assert make_setup(3, total=2.0, floor=floors).domain == kl.CappedSimplex(3, 2.0, 2.0, floors)
+        assert make_setup(3, total=2.0).domain == kl.Simplex(3, 2.0)
+
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
