@@ -153,15 +153,20 @@ def test_records_by_rows_are_those_by_step(record, monkeypatch):
     np.testing.assert_allclose(by_rows.totals, by_step.totals, rtol=1e-12)
 
 
+class Cube(kl.Box):
+    """A set of one's own has no kernel."""
+
+
 @pytest.mark.parametrize("movement", [None, kl.TVMovement(np.linspace(0.0, 1.0, N))], ids=["own", "given"])
 def test_a_batch_is_the_runs_whoever_shares_a_window(movement, monkeypatch):
     monkeypatch.setattr("klazy.game.run.PIECE", 17)
     rows = rows_for(kl.Quadratic())
     costs = kl.QuadraticCosts(rows)
-    learners = [kl.Fixed(BOX), kl.Fixed(BOX, start=[1.0, 2.0, 3.0])]
+    cube = Cube(np.zeros(3), np.full(3, 4.0))
+    learners = [kl.Fixed(cube), kl.Fixed(cube, start=[1.0, 2.0, 3.0])]
     for window in (None, 1, 4):
         for count in (2, 5):
-            learners += everyone(BOX, kl.Quadratic(), window, count)
+            learners += everyone(cube, kl.Quadratic(), window, count)
     batch = kl.run_batch(learners, costs, movement=movement, checkpoints=7)
     for learner, curve in zip(learners, batch.curves, strict=True):
         trace = kl.run(learner, costs, movement=movement, engine="step")

@@ -69,7 +69,8 @@ def run_batch(
 
     Linear costs in up to 8 dimensions are played many runs at once, as lanes of vector registers, on every set with a kernel,
     by every learner with a rule and for every movement cost. Runs whose schedules differ only in scale are fastest. Anything
-    else is played by :func:`~klazy.run_many`, but for rules of thumb that average the same rounds: they are averaged once.
+    else is played by :func:`~klazy.run_many`, but for rules of thumb without a kernel: those that average the same rounds
+    average them once.
 
     On a GPU every run has a thread of its own, in up to 64 dimensions.
 
@@ -240,7 +241,7 @@ class _Runs:
     def play(self, done: np.ndarray) -> np.ndarray:
         """All runs but those that are ``done``; says which of them were played side by side."""
         fits = np.array([self.has_lanes(learner) for learner in self.learners]) & ~done
-        follows = np.array([knows_rows(learner, self.costs) for learner in self.learners]) & ~fits & ~done
+        follows = np.array([self.has_rows_only(learner) for learner in self.learners]) & ~fits & ~done
         self.play_lanes(np.flatnonzero(fits))
         self.play_rows(np.flatnonzero(follows))
         beside = np.flatnonzero(fits | done)
@@ -282,6 +283,12 @@ class _Runs:
         if kind not in self._lanes:
             self._lanes[kind] = self._find_lanes(learner)
         return self._lanes[kind]
+
+    def has_rows_only(self, learner: Any) -> bool:
+        """Whether this learner follows rows, and no kernel is quicker."""
+        if not knows_rows(learner, self.costs):
+            return False
+        return find_missing_part(learner, self.costs, self.movement_of(learner)) is not None
 
     def _find_lanes(self, learner: Any) -> bool:
         if codes.code_of(self.costs) != codes.LINEAR or learner.domain.dim > UNROLLED_DIM:
