@@ -288,7 +288,9 @@ class TestAContender:
         of = make_setup(3, move_cost=0.1)
         day = np.repeat(np.eye(3)[[0, 1, 2, 1]], 6, axis=0)
         rows = np.tile(day, (10, 1))
-        contenders = list_contenders(of, rows, lambda: iter([rows]), 2 * len(rows), 3600.0 * np.arange(240))
+        contenders = list_contenders(
+            of, rows, lambda: iter([rows]), 2 * len(rows), np.linspace(0.0, 239 * 3600.0, 240)
+        )
         paid = {}
         for contender in contenders:
             if contender.name in ("seasonal", "dead band"):
@@ -310,18 +312,18 @@ class TestAContender:
         ],
     )
     def test_knows_the_rows_of_a_day_and_a_week(self, step, n, profiles):
-        assert find_profiles(step * np.arange(n)) == profiles
+        assert find_profiles(np.linspace(0.0, step * (n - 1), n)) == profiles
 
     def test_counts_the_rows_of_a_day_whose_nights_have_none(self):
-        hours = np.flatnonzero(np.arange(60 * 24) % 24 >= 5)
+        hours = np.flatnonzero(np.arange(60 * 24) % 24 >= 5).astype(np.float64)
         assert find_profiles(3600.0 * hours) == [19, 133]
         late = 600.0 * np.random.default_rng(0).random(len(hours))
         assert find_profiles(3600.0 * hours + late) == []
 
     def test_has_no_seasons_where_they_have_no_kernel(self):
         rows = rows_for("linear", 40)
-        for options in ({"movement": "fee"}, {"movement": "l2"}):
-            of = make_setup(5, **options)
+        for movement in ("fee", "l2"):
+            of = make_setup(5, movement=movement)
             contenders = list_contenders(of, rows, lambda: iter([rows]), 80)
             assert {contender.name for contender in contenders} == set(NAMES) - {"seasonal"}
 

@@ -216,7 +216,9 @@ def choose_seasons(family: Family, profiles: list[int]) -> dict[str, list[float]
     axes: dict[str, list[float]] = {"periods": list(range(1, MANY // share + 1))}
     if family != Linear():
         axes = {"periods": list(AVERAGED[:FEW]), "horizon": list(AHEAD[: SOME // share])}
-    return axes | ({"period": list(profiles)} if profiles else {})
+    if profiles:
+        axes["period"] = list(profiles)
+    return axes
 
 
 def find_profiles(seconds: Array | None) -> list[int]:
