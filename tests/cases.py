@@ -200,7 +200,7 @@ RELUCTANT: dict[str, Maker] = {
     ),
 }
 CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2), 1.0).form is not None}
-# Rules of thumb have no sigma.
+# Rules of thumb have no sigma. All but Fixed share their kernels.
 THUMBS: dict[str, Maker] = {
     "LastValue": lambda domain, sigma, **options: kl.LastValue(domain, **options),
     "MovingAverage": lambda domain, sigma, **options: kl.MovingAverage(domain, 3, **options),
@@ -215,7 +215,6 @@ UNCOMPILED: dict[str, Maker] = {
     "Seasonal": lambda domain, sigma, **options: kl.Seasonal(
         domain, movement_for(domain), None, 2, period=3, **options
     ),
-    **THUMBS,
     "nested SAder": _nested,
     "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)
@@ -224,7 +223,7 @@ UNCOMPILED: dict[str, Maker] = {
         domain, 3.0, levels=5, **options
     ),
 }
-COMPILED = LEARNERS | ENSEMBLES
+COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
 examples_of(kl.Learner, [make(kl.L2Ball(2), 1.0) for make in EVERY_LEARNER.values()])
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, TRIANGLE, gradients
+from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, THUMBS, TRIANGLE, gradients
 from klazy.base.config import Config, _family, _file_name
 from klazy.kernels.layout import RULE_CODES, find_missing_part
 from klazy.live.agent import seal
@@ -38,6 +38,8 @@ def places_of(make):
     """Where a learner is tried: compiled, rules take turns on the sets, ensembles meet one; as plain Python, all meet each."""
     if JIT_OFF:
         return PLACES
+    if make in THUMBS.values():
+        return [kl.Simplex(5)]
     if make not in LEARNERS.values():
         return PLACES[:1]
     rule = RULE_CODES[make(kl.L2Ball(5), 1.0).rule]

@@ -264,9 +264,19 @@ def test_what_is_not_finite_is_said_as_on_a_cpu():
     [
         (kl.GD(kl.L2Ball(65), 1.0), np.ones((2, 65)), "got learners[0]=dimension 65, which is above 64"),
         (TWO[0], kl.QuadraticCosts(np.ones((2, 5))), "got learners[0]=QuadraticCosts, which are not linear"),
-        (kl.FollowTheLeader(BALL), np.ones((2, 5)), "got learners[0]=FollowTheLeader, which has no kernel"),
+        (
+            kl.StronglyAdaptive(BALL, 1.0),
+            np.ones((2, 5)),
+            "got learners[0]=StronglyAdaptive, which has no kernel",
+        ),
+        (kl.LastValue(BALL), np.ones((2, 5)), "got learners[0]=LastValue, which keeps a window of rounds"),
+        (
+            kl.SAder([kl.GD(BALL, 1.0), kl.LastValue(BALL)]),
+            np.ones((2, 5)),
+            "got learners[0]=LastValue, which keeps a window of rounds",
+        ),
     ],
-    ids=["dimension", "costs", "kernel"],
+    ids=["dimension", "costs", "kernel", "window", "expert"],
 )
 def test_what_a_gpu_does_not_play_is_refused_by_name(learner, costs, said):
     with pytest.raises(Refused, match=re.escape(f"run_batch needs runs that a GPU plays, {said}")):
@@ -375,7 +385,8 @@ def test_a_sweep_with_what_a_gpu_does_not_play():
         "scenarios": STUDY["scenarios"][:1],
         "learners": [STUDY["learners"][1], {"rule": "LastValue"}],
     }
-    said = "sweep needs runs that a GPU plays, got learner=LastValue, which has no kernel; take --device auto or cpu."
+    about = "got learner=LastValue, which keeps a window of rounds"
+    said = f"sweep needs runs that a GPU plays, {about}; take --device auto or cpu."
     with pytest.raises(Refused, match=re.escape(said)):
         kl.sweep(kl.Study(**mixed), device="cuda")
     assert kl.sweep(kl.Study(**mixed), jobs=1, device="auto").failed == 0

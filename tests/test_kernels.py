@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, product
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -26,6 +27,7 @@ from cases import (
     MOVEMENTS,
     RELUCTANT,
     SCHEDULES,
+    THUMBS,
     costs_of,
     cover_pairs,
     flattened,
@@ -77,7 +79,7 @@ OTHER_SIZES = [
     kl.Product([kl.Simplex(9), kl.Box(-1.0, 1.0)]),
 ]
 SIZES = ("unrolled", "beyond", "line")
-ANYWHERE = [rule for rule in RULES if RULES[rule].place is None]  # the rules that know every set
+ANYWHERE = [rule for rule in RULES if RULES[rule].place is None]  # the rules that are projected
 MAKERS = {
     rule: [make for make in LEARNERS.values() if make(kl.L2Ball(2), 1.0).rule == rule] for rule in ANYWHERE
 }
@@ -203,6 +205,83 @@ def test_a_reluctant_whose_coordinates_pay_differently_has_no_kernel():
     assert kl.Reluctant(kl.L1Ball(2), kl.L1Movement(), 2.0, 2.0).rule is None
     assert kl.Reluctant(box, kl.L1Movement(), 2.0, 2.0, family=kl.LogWealth()).rule is None
     assert kl.Reluctant(box, kl.L1Movement(), 2.0, 2.0).rule is not None
+
+
+PAID = [
+    kl.L1Movement(0.5),
+    kl.TVMovement(0.2),
+    kl.L2Movement(np.linspace(0.0, 0.5, ROUNDS)),
+    kl.WeightedL2Movement(0.3, scale=1.3),
+    kl.AsymmetricMovement(0.2, up=2.0),
+    kl.SwitchFee(0.2),
+]
+
+
+def thumbs_on(domain, family, window):
+    """Rules of thumb with one window, each of which moves now and then."""
+    if window == 1:
+        yield kl.LastValue(domain, family=family)
+    if window is None:
+        yield kl.FollowTheLeader(domain, family=family)
+    else:
+        yield kl.MovingAverage(domain, window, family=family)
+    yield kl.Periodic(domain, 3, window, family=family)
+    yield kl.MinimumHold(domain, 4, window, family=family)
+    if not isinstance(family, kl.Pinball):
+        for movement in PAID:
+            yield kl.DeadBand(domain, movement, 2.0, window, family=family)
+
+
+# They know every set, and a kernel has no constant but the family. Compiled, families take turns; as plain Python, all meet.
+THUMB_COSTS = {
+    "linear": kl.LinearCosts,
+    "quadratic": lambda data: kl.QuadraticCosts(data, 2.5),
+    "pinball": lambda data: kl.PinballCosts(data, 2.0, 0.5),
+}
+WINDOWS = (None, 1, 2, 5, 1000)
+THUMB_ROWS = [(kl.Simplex(5), "linear", window) for window in WINDOWS]
+THUMB_ROWS += [(kl.Box(-1.0, 2.0), "pinball", 5)]
+if JIT_OFF:
+    THUMB_ROWS = cover_pairs((*COMPILED_SETS, *OTHER_SIZES), list(THUMB_COSTS), WINDOWS)
+
+
+@pytest.mark.parametrize(("domain", "family", "window"), THUMB_ROWS, ids=repr)
+def test_every_rule_of_thumb(domain, family, window):
+    costs = THUMB_COSTS[family](gradients(3, ROUNDS, domain.dim))
+    for learner in thumbs_on(domain, costs.family, window):
+        compiled, step = both(learner, costs)
+        assert_same(compiled, step)
+        assert [type(field) for field in compiled.state] == [type(field) for field in step.state]
+
+
+def test_rules_of_thumb_as_lanes_and_experts():
+    """Those with one window lie side by side."""
+    domain = kl.Simplex(5)
+    g = gradients(8, ROUNDS, 5)
+    family: list[kl.Learner[Any]] = [kl.Fixed(domain, start=[0.0, 1.0, 0.0, 0.0, 0.0])]
+    for window in WINDOWS:
+        family += thumbs_on(domain, kl.Linear(), window)
+    batch = kl.run_batch(family, g, movement=kl.L2Movement())
+    assert batch.engine == "lanes"
+    totals = np.array(
+        [kl.run(learner, g, engine="step", movement=kl.L2Movement()).totals for learner in family]
+    )
+    np.testing.assert_allclose(
+        np.column_stack((batch.hitting, batch.switching)), totals, rtol=1e-12, atol=1e-10
+    )
+    assert_same(*both(kl.SAder([*family, kl.GD(domain, 2.0)]), g))
+
+
+def test_a_dead_band_whose_price_a_kernel_does_not_know_has_none():
+    """Prices that differ by coordinate, what a move saves of a demand, and families without a kernel."""
+    box = kl.Box([0, 0], [1, 1])
+    uneven = kl.AsymmetricMovement(up=[1.0, 2.0])
+    assert kl.DeadBand(box, uneven, 2.0).rule is None
+    assert kl.DeadBand(box, "l1", 2.0, family=kl.Pinball()).rule is None
+    assert kl.DeadBand(box, "l1", 2.0, family=kl.LogWealth()).rule is None
+    assert kl.Periodic(box, 2, family=kl.Pinball([1.0, 2.0])).rule is None
+    assert kl.DeadBand(box, "l1", 2.0).rule is not None
+    assert kl.Periodic(box, 2, family=kl.Pinball()).rule is not None
 
 
 # Kernels of ensembles know the rules of their experts. Compiled, they meet every kind of set; as plain Python, also the line.
@@ -334,7 +413,8 @@ def test_recording_less_changes_nothing_else(record):
 
 @pytest.mark.parametrize("make", COMPILED.values(), ids=COMPILED)
 def test_a_run_in_two_parts_is_the_run(make):
-    learner, g, cut = make(kl.L2Ball(5), kl.Sqrt(3.0)), gradients(5, ROUNDS, 5), ROUNDS // 3 + 3
+    domain = kl.Simplex(5) if make in THUMBS.values() else kl.L2Ball(5)  # whose kernels other tests have
+    learner, g, cut = make(domain, kl.Sqrt(3.0)), gradients(5, ROUNDS, 5), ROUNDS // 3 + 3
     for engine in ("compiled", "step"):
         whole, first = kl.run(learner, g, engine=engine), kl.run(learner, g[:cut], engine=engine)
         second = kl.run(learner, g[cut:], engine=engine, state=first.state, x0=first.x[-1])
@@ -404,12 +484,12 @@ def test_a_part_without_kernel_is_named_and_auto_goes_through_step(part, learner
 
 
 def test_only_these_classes_have_no_kernel():
-    from cases import THUMBS, concrete
+    from cases import concrete
 
     bases = (kl.ConvexSet, kl.Schedule, kl.Costs, kl.Movement, kl.Memory)
     without = {c.__name__ for base in bases for c in concrete(base) if c.code is None}
     without |= {c.__name__ for c in concrete(kl.Learner) if vars(c).get("rule") is None}
-    assert without == {"Polytope", "Intersection", "CallableCosts", "StronglyAdaptive", *THUMBS}
+    assert without == {"Polytope", "Intersection", "CallableCosts", "StronglyAdaptive"}
 
 
 def code_table(first, last):
@@ -425,7 +505,7 @@ class TestTables:
         assert set(PROJECTIONS) == code_table("L2_BALL", "PRODUCT")
         assert set(COST_PARTS) == code_table("LINEAR", "LOGISTIC")
         learners = [make(kl.L2Ball(2), 1.0) for make in LEARNERS.values()]
-        by_forecast = [*RELUCTANT.values(), EVERY_LEARNER["Seasonal"]]
+        by_forecast = [*RELUCTANT.values(), *THUMBS.values(), EVERY_LEARNER["Seasonal"]]
         learners += [make(domain, 1.0) for make in by_forecast for domain in COMPILED_SETS]
         told = {rule for rule in RULES if RULES[rule].rows}
         assert {learner.rule for learner in learners} - {None} == set(RULES) - told

@@ -20,7 +20,13 @@ import klazy as kl
 from command import call_klazy
 from klazy.base.checks import Refused
 from klazy.studies.replay import Source, make_setup, replay
-from klazy.studies.replay.contenders import CANDIDATES, NAMES, list_contenders, measure_learners
+from klazy.studies.replay.contenders import (
+    CANDIDATES,
+    NAMES,
+    find_profiles,
+    list_contenders,
+    measure_learners,
+)
 from klazy.studies.replay.numbers import tell_column, tell_number
 from klazy.studies.replay.page import make_report
 from klazy.studies.replay.pictures import LOOKS
@@ -28,7 +34,7 @@ from klazy.studies.replay.prices import read_prices
 from klazy.studies.replay.score import STRETCHES
 from klazy.studies.replay.times import Steps
 from klazy.studies.replay.words import _explain, judge, judge_laziness
-from klazy.studies.tuning import Candidate
+from klazy.studies.tuning import Candidate, tune
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
 
@@ -225,6 +231,11 @@ def rows_for(costs: str, n: int, seed: int = 0, d: int = 5) -> np.ndarray:
 
 
 class TestASetup:
+    def test_has_floors_on_any_simplex(self):
+        floors = [0.2, 0.0, 0.5]
+        assert make_setup(3, total=2.0, floor=floors).domain == kl.CappedSimplex(3, 2.0, 2.0, floors)
+        assert make_setup(3, total=2.0).domain == kl.Simplex(3, 2.0)
+
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
@@ -272,6 +283,50 @@ class TestAContender:
             ).sum()  # without the last move, and before prices carry shares away
             assert hitting.sum() + moving == pytest.approx(cost, rel=1e-12, abs=1e-12)
 
+    def test_takes_a_day_from_dates_and_moves_ahead_of_it(self, by_step):
+        """Costs that change every six hours, the same every day: whoever follows is late, a profile is not."""
+        of = make_setup(3, move_cost=0.1)
+        day = np.repeat(np.eye(3)[[0, 1, 2, 1]], 6, axis=0)
+        rows = np.tile(day, (10, 1))
+        contenders = list_contenders(
+            of, rows, lambda: iter([rows]), 2 * len(rows), np.linspace(0.0, 239 * 3600.0, 240)
+        )
+        paid = {}
+        for contender in contenders:
+            if contender.name in ("seasonal", "dead band"):
+                measure = partial(measure_learners, setup=of, rows=rows)
+                paid[contender.name] = tune(contender, rows, of.charge, measure).best
+        assert paid["seasonal"].parameters["period"] == 24
+        assert paid["seasonal"].hitting < 24  # all that it pays before it knows a day
+        assert paid["seasonal"].cost < paid["dead band"].cost
+
+    @pytest.mark.parametrize(
+        ("step", "n", "profiles"),
+        [
+            (3600.0, 1000, [24, 168]),
+            (3600.0, 100, [24]),
+            (600.0, 10_000, [144, 1008]),
+            (60.0, 10_000, []),
+            (86400.0, 100, [7]),
+            (3700.0, 10_000, []),
+        ],
+    )
+    def test_knows_the_rows_of_a_day_and_a_week(self, step, n, profiles):
+        assert find_profiles(np.linspace(0.0, step * (n - 1), n)) == profiles
+
+    def test_counts_the_rows_of_a_day_whose_nights_have_none(self):
+        hours = np.flatnonzero(np.arange(60 * 24) % 24 >= 5).astype(np.float64)
+        assert find_profiles(3600.0 * hours) == [19, 133]
+        late = 600.0 * np.random.default_rng(0).random(len(hours))
+        assert find_profiles(3600.0 * hours + late) == []
+
+    def test_has_no_seasons_where_they_have_no_kernel(self):
+        rows = rows_for("linear", 40)
+        for movement in ("fee", "l2"):
+            of = make_setup(5, movement=movement)
+            contenders = list_contenders(of, rows, lambda: iter([rows]), 80)
+            assert {contender.name for contender in contenders} == set(NAMES) - {"seasonal"}
+
 
 def everyone(of, rows) -> list[Candidate]:
     return [
@@ -287,8 +342,7 @@ def by_step(monkeypatch):
         monkeypatch.setattr(f"klazy.studies.replay.contenders.{name}", few)
 
     def run(learner, costs, **options):
-        engine = "step" if learner.follow is None else "auto"
-        return kl.run(learner, costs, engine=engine, **options)
+        return kl.run(learner, costs, engine="step", **options)
 
     def run_batch(learners, costs, movement):
         paid = [run(learner, costs, movement=movement).totals for learner in learners]
@@ -554,11 +608,10 @@ class TestAGameWithoutContent:
 class TestTheAnswer:
     def test_begins_with_what_is_saved_and_names_what_laziness_did(self):
         rng = np.random.default_rng(0)
-        sign = np.resize(np.repeat([1.0, -1.0], 18), 6000)[:, None]  # phases as long as a slack that is tried
-        report = replay(sign + rng.normal(size=(6000, 5)), "ball", move_cost=1.0, unit="EUR")
+        sign = np.repeat(rng.choice([-1.0, 1.0], 334), 18)[:6000, None]  # as long as a slack that is tried
+        g = sign * [1.0, -1.0, 1.0, -1.0, 0.0] + rng.normal(size=(6000, 5))
+        report = replay(g, move_cost=1.0, unit="EUR")
         assert (judge(report), judge_laziness(report)) == ("saves", "helps")
-        assert report.best.name == "auto"
-        report = replace(report, scores=[score for score in report.scores if score.name != "auto"])
         lazy = report.best_of("lazy")
         assert lazy.parameters["k"] == 18
         saving = report.savings["fixed"]

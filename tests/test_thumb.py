@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
+from klazy.game.game import Game
+from klazy.game.run import play_by_rows
 
 N = 60
 PRICE = kl.L1Movement(0.3)
@@ -86,13 +88,19 @@ def play_slowly(learner, rows):
     return np.array(points)
 
 
+def run_by_rows(learner, costs, *, movement=None, x0=None, state=None, record="actions"):
+    """As `run` plays them where there is no kernel."""
+    game = Game.check("run", learner.domain, costs, movement, x0, learner)
+    return play_by_rows(learner, game, learner.init() if state is None else state, record)
+
+
 @places
 class TestEveryRule:
     @given(window=windows, count=counts)
     def test_plays_what_a_slow_loop_plays(self, family, domain, window, count):
         rows = rows_for(family)
         for learner in everyone(domain, family, window, count):
-            x = kl.run(learner, costs_for(family, rows)).x
+            x = run_by_rows(learner, costs_for(family, rows)).x
             np.testing.assert_allclose(x, play_slowly(learner, rows), rtol=0, atol=1e-9)
 
     @given(window=windows, count=counts, cuts=st.sets(st.integers(1, N - 1), max_size=3))
@@ -101,7 +109,7 @@ class TestEveryRule:
         costs = costs_for(family, rows)
         for learner in everyone(domain, family, window, count):
             by_step = kl.run(learner, costs, movement=PRICE, engine="step")
-            whole = kl.run(learner, costs, movement=PRICE)
+            whole = run_by_rows(learner, costs, movement=PRICE)
             assert (by_step.engine, whole.engine) == ("step", "rows")
             assert np.array_equal(whole.x, by_step.x)
             np.testing.assert_allclose(whole.totals, by_step.totals, rtol=1e-12)
@@ -110,7 +118,7 @@ class TestEveryRule:
             state = None
             points = []
             for part in np.split(rows, sorted(cuts)):
-                piece = kl.run(learner, costs_for(family, part), state=state)
+                piece = run_by_rows(learner, costs_for(family, part), state=state)
                 points.append(piece.x)
                 state = piece.state
             assert np.array_equal(np.vstack(points), whole.x)
@@ -125,9 +133,9 @@ def test_averages_do_not_drift():
     rows = np.tile([[0.3], [0.7]], (500, 1))
     rows[7] = 1e12
     learner = kl.MovingAverage(kl.Box(0.0, 1.0), 20, family=kl.Quadratic())
-    for engine in ("auto", "step"):
-        x = kl.run(learner, kl.QuadraticCosts(rows), engine=engine).x
-        np.testing.assert_allclose(x[30:], 0.5, rtol=1e-15)
+    costs = kl.QuadraticCosts(rows)
+    for trace in (run_by_rows(learner, costs), kl.run(learner, costs, engine="step")):
+        np.testing.assert_allclose(trace.x[30:], 0.5, rtol=1e-15)
 
 
 @pytest.mark.parametrize("record", ["actions", "costs", "totals"])
@@ -145,15 +153,20 @@ def test_records_by_rows_are_those_by_step(record, monkeypatch):
     np.testing.assert_allclose(by_rows.totals, by_step.totals, rtol=1e-12)
 
 
+class Cube(kl.Box):
+    """A set of one's own has no kernel."""
+
+
 @pytest.mark.parametrize("movement", [None, kl.TVMovement(np.linspace(0.0, 1.0, N))], ids=["own", "given"])
 def test_a_batch_is_the_runs_whoever_shares_a_window(movement, monkeypatch):
     monkeypatch.setattr("klazy.game.run.PIECE", 17)
     rows = rows_for(kl.Quadratic())
     costs = kl.QuadraticCosts(rows)
-    learners = [kl.Fixed(BOX), kl.Fixed(BOX, start=[1.0, 2.0, 3.0])]
+    cube = Cube(np.zeros(3), np.full(3, 4.0))
+    learners = [kl.Fixed(cube), kl.Fixed(cube, start=[1.0, 2.0, 3.0])]
     for window in (None, 1, 4):
         for count in (2, 5):
-            learners += everyone(BOX, kl.Quadratic(), window, count)
+            learners += everyone(cube, kl.Quadratic(), window, count)
     batch = kl.run_batch(learners, costs, movement=movement, checkpoints=7)
     for learner, curve in zip(learners, batch.curves, strict=True):
         trace = kl.run(learner, costs, movement=movement, engine="step")
@@ -167,7 +180,7 @@ def test_a_batch_is_the_runs_whoever_shares_a_window(movement, monkeypatch):
 def test_fixed_never_moves_whatever_the_costs():
     learner = kl.Fixed(BOX, start=[1.0, 2.0, 0.5])
     for costs in (kl.LinearCosts(rows_for(kl.Linear())), kl.HingeCosts(np.ones((N, 3)), np.ones(N))):
-        trace = kl.run(learner, costs, movement=PRICE)
+        trace = kl.run(learner, costs, movement=PRICE, engine="step")
         assert (trace.x == [1.0, 2.0, 0.5]).all()
         assert trace.totals.switching == 0.0
 
@@ -177,13 +190,14 @@ def test_an_ensemble_takes_rules_of_thumb():
     ensemble = kl.SAder(
         [kl.Fixed(SIMPLEX), kl.LastValue(SIMPLEX), kl.FollowTheLeader(SIMPLEX)], movement=PRICE
     )
-    trace = kl.run(ensemble, g, record="experts")
-    alone = [kl.run(expert, g, movement=PRICE).totals.hitting for expert in ensemble.experts]
+    trace = kl.run(ensemble, g, record="experts", engine="step")
+    alone = [kl.run(expert, g, movement=PRICE, engine="step").totals.hitting for expert in ensemble.experts]
     np.testing.assert_allclose(trace.kept["expert_hitting"].sum(axis=0), alone, rtol=1e-12)
 
 
 def test_own_movement_of_a_dead_band_is_what_it_was_told():
-    assert kl.run(kl.DeadBand(SIMPLEX, PRICE, 2.0), rows_for(kl.Linear())).movement is PRICE
+    learner = kl.DeadBand(SIMPLEX, PRICE, 2.0)
+    assert kl.run(learner, rows_for(kl.Linear()), engine="step").movement is PRICE
 
 
 def test_a_subclass_with_a_step_of_its_own_is_not_played_by_rows():

@@ -183,15 +183,19 @@ class Pinball(Family):
         variance = square - mean**2
         return mean, np.sqrt(np.where(variance > ROUNDING * square, variance, 0.0))
 
-    def lowest(self, domain: ConvexSet, means: Array) -> Array:
-        """Exact on a box; elsewhere the point of the set that is nearest to the best point of all."""
+    def find_quantiles(self) -> Array:
+        """How far above its mean a normal demand is best met, in standard deviations: one number, or one per coordinate."""
         from scipy.special import ndtri
 
-        mean, spread = self.fit_normal(means)
         prices = self.short + self.excess
         # in this share of the rounds the best point is enough; where one price is zero, in all but none
         enough = self.short / np.where(prices > 0.0, prices, 1.0)
-        return domain.nearest(mean + ndtri(np.clip(enough, EPS, 1.0 - EPS)) * spread)
+        return ndtri(np.clip(enough, EPS, 1.0 - EPS))
+
+    def lowest(self, domain: ConvexSet, means: Array) -> Array:
+        """Exact on a box; elsewhere the point of the set that is nearest to the best point of all."""
+        mean, spread = self.fit_normal(means)
+        return domain.nearest(mean + self.find_quantiles() * spread)
 
     def expected(self, means: Array, x: Array) -> Array:
         from scipy.special import ndtr

@@ -73,7 +73,8 @@ def replay(
         ),
     ] = None,
     floor: Annotated[
-        str | None, typer.Option(help="The least of each column of a capped simplex.", show_default="0")
+        str | None,
+        typer.Option(help="The least of each column of a simplex: 0.1, or 0.1,0,0.2.", show_default="0"),
     ] = None,
     lower: Annotated[
         str | None, typer.Option(help="Of a box; one, or one per column.", show_default="0")

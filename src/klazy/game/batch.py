@@ -18,12 +18,14 @@ from klazy.kernels import codes
 from klazy.kernels.codes import LANES, UNROLLED_DIM
 from klazy.kernels.layout import (
     MANY,
+    RULE_CODES,
     fill_lanes,
     find_missing_part,
     lay_blocks,
     rule_of,
     write_rows,
 )
+from klazy.kernels.rules import RULES
 from klazy.learners import Learner
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
@@ -67,7 +69,8 @@ def run_batch(
 
     Linear costs in up to 8 dimensions are played many runs at once, as lanes of vector registers, on every set with a kernel,
     by every learner with a rule and for every movement cost. Runs whose schedules differ only in scale are fastest. Anything
-    else is played by :func:`~klazy.run_many`, but for rules of thumb that average the same rounds: they are averaged once.
+    else is played by :func:`~klazy.run_many`, but for rules of thumb without a kernel: those that average the same rounds
+    average them once.
 
     On a GPU every run has a thread of its own, in up to 64 dimensions.
 
@@ -246,7 +249,7 @@ class _Runs:
     def play(self, done: np.ndarray) -> np.ndarray:
         """All runs but those that are ``done``; says which of them were played side by side."""
         fits = np.array([self.has_lanes(learner) for learner in self.learners]) & ~done
-        follows = np.array([knows_rows(learner, self.costs) for learner in self.learners]) & ~fits & ~done
+        follows = np.array([self.has_rows_only(learner) for learner in self.learners]) & ~fits & ~done
         self.play_lanes(np.flatnonzero(fits))
         self.play_rows(np.flatnonzero(follows))
         beside = np.flatnonzero(fits | done)
@@ -288,6 +291,12 @@ class _Runs:
         if kind not in self._lanes:
             self._lanes[kind] = self._find_lanes(learner)
         return self._lanes[kind]
+
+    def has_rows_only(self, learner: Any) -> bool:
+        """Whether this learner follows rows, and no kernel is quicker."""
+        if not knows_rows(learner, self.costs):
+            return False
+        return find_missing_part(learner, self.costs, self.movement_of(learner)) is not None
 
     def _find_lanes(self, learner: Any) -> bool:
         if codes.code_of(self.costs) != codes.LINEAR or learner.domain.dim > UNROLLED_DIM:
@@ -390,6 +399,7 @@ class _Kind(NamedTuple):
     rule: int
     schedule: int
     memory: int
+    ring: int
     offset: float = 0.0
 
 
@@ -424,14 +434,16 @@ def _group_runs(rows: Array) -> dict[_Kind, np.ndarray]:
 
     The offsets that few runs have are not worth blocks of their own: these runs find sigma lane by lane.
     """
-    about = rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY, codes.B]]
+    with_ring = [code for name, code in RULE_CODES.items() if RULES[name].ring]
+    rings = np.where(np.isin(rows[:, codes.RULE], with_ring), rows[:, codes.OWN], 0.0)
+    about = np.column_stack((rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY]], rings, rows[:, codes.B]))
     distinct, place = np.unique(about, axis=0, return_inverse=True)
     ends = np.cumsum(np.bincount(place.ravel()))
     groups = np.split(np.argsort(place.ravel(), kind="stable"), ends[:-1])
     kinds: dict[_Kind, np.ndarray] = {}
     rare: dict[_Kind, list[_Kind]] = {}
-    for (rule, schedule, memory, offset), runs in zip(distinct.tolist(), groups, strict=True):
-        kind = _Kind(True, int(rule), int(schedule), int(memory), offset)
+    for (rule, schedule, memory, ring, offset), runs in zip(distinct.tolist(), groups, strict=True):
+        kind = _Kind(True, int(rule), int(schedule), int(memory), int(ring), offset)
         alone = kind._replace(shared=False, offset=0.0)
         kinds[kind] = runs
         if schedule == codes.SCALE_FREE or (schedule == codes.SQRT and len(runs) < LANES):

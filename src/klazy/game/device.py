@@ -23,6 +23,7 @@ from klazy.kernels.layout import (
     rule_of,
     write_rows,
 )
+from klazy.kernels.rules import RULES
 from klazy.movement import Movement
 
 DEVICES = ("cpu", "cuda", "auto")
@@ -88,7 +89,12 @@ def find_obstacle(learner: Any, costs: Any, movement: Movement) -> str | None:
         return f"{missing}, which has no kernel"
     if rule_of(learner) in MANY:
         return _find_obstacle_of_many(learner)
-    return None
+    return _find_ring(learner)
+
+
+def _find_ring(learner: Any) -> str | None:
+    """A learner whose rule keeps a ring of rows, for which a thread of a GPU has no room; None for others."""
+    return f"{type(learner).__name__}, which keeps a window of rounds" if RULES[learner.rule].ring else None
 
 
 def _find_obstacle_of_many(learner: Any) -> str | None:
@@ -98,7 +104,7 @@ def _find_obstacle_of_many(learner: Any) -> str | None:
     rows = getattr(learner, "rows", (codes.LINEAR,))
     if rows[0] != codes.LINEAR:
         return f"the family {type(learner.family).__name__}"
-    return None
+    return next(filter(None, map(_find_ring, learner.experts)), None)
 
 
 class Grid(NamedTuple):
@@ -187,7 +193,6 @@ def cut_grid(grid: Grid) -> Iterator[_Piece]:
 def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:
     """The launches of these learners, which play alone, and the learners of each in their order."""
     from klazy.kernels.cuda_batch import THREADS, batch_kernel
-    from klazy.kernels.rules import RULES
 
     if not some.size:
         return

@@ -74,10 +74,22 @@ def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None
 # ---- rows and blocks
 
 
+def count_vectors(learner: Any) -> int:
+    """How many vectors of length d the learner's rule keeps beside x."""
+    rule = RULES[learner.rule]
+    return rule.width + rule.depth * count_ring(learner)
+
+
+def count_ring(learner: Any) -> int:
+    """The rows in the ring that the learner's rule keeps; 0 if it keeps none."""
+    rule = RULES[learner.rule]
+    return getattr(learner, rule.parameters[0]) if rule.ring else 0
+
+
 def write_rows(learners: Sequence[Any], states: Sequence[Any]) -> Array:
     """One row for each learner in its state, as long as the rule with the most vectors needs."""
     d = learners[0].domain.dim
-    most = max(RULES[learner.rule].width for learner in learners)
+    most = max(map(count_vectors, learners))
     rows = np.zeros((len(learners), FIELDS + (1 + most) * d))
     pairs = list(zip(learners, states, strict=True))
     rows[:, : codes.MOVED] = [_describe(learner, state) for learner, state in pairs]
@@ -103,6 +115,8 @@ def _write_own(row: Array, learner: Any, state: Any) -> None:
     for name in rule.vectors:
         row[at : at + rule.depth * d] = getattr(state, name)
         at += rule.depth * d
+    if rule.ring:
+        row[at : at + state.ring.size] = state.ring.ravel()
 
 
 def _describe(learner: Any, state: Any) -> tuple[float, ...]:
@@ -151,12 +165,15 @@ def read_state(learner: Any, state: Any, row: Array) -> Any:
     if rule.keeps_sigma:
         values["sigma"] = float(row[codes.OLD_SIGMA])
     for i, name in enumerate(rule.scalars):
-        values[name] = float(row[OWN + len(rule.parameters) + i])
+        kind = type(getattr(state, name))  # counts are whole numbers
+        values[name] = kind(row[OWN + len(rule.parameters) + i])
     at = FIELDS + d
     values["x"] = row[FIELDS:at].copy()
     for name in rule.vectors:
         values[name] = row[at : at + rule.depth * d].copy()
         at += rule.depth * d
+    if rule.ring:
+        values["ring"] = row[at : at + state.ring.size].reshape(state.ring.shape).copy()
     if rule.seasonal:
         values["season"] = np.zeros(0)  # a leader keeps it
     return state._replace(**values)
@@ -198,8 +215,7 @@ class RunLayout:
     def __init__(self, learner: Any) -> None:
         self.learner = learner
         self.d = learner.domain.dim
-        vectors = RULES[learner.rule].width
-        self.size = FIELDS + (1 + vectors) * self.d
+        self.size = FIELDS + (1 + count_vectors(learner)) * self.d
         self.x = slice(FIELDS, FIELDS + self.d)
         self.hint = slice(self.size, self.size + self.d)
 
@@ -233,7 +249,8 @@ class RunLayout:
 class EnsembleLayout:
     """An ensemble: a head, its point, the blocks of its experts, and its program.
 
-    The experts of a block share rule, schedule and memory, unless ``width`` says that all lie in one of so many lanes.
+    The experts of a block share rule, schedule, memory and the length of a ring, unless ``width`` says that all lie in one of
+    so many lanes.
     """
 
     def __init__(self, learner: Any, width: int | None = None) -> None:
@@ -357,6 +374,9 @@ class LeaderLayout(EnsembleLayout):
 
     def __init__(self, learner: Any, width: int | None = None) -> None:
         super().__init__(learner, width)
+        # Seasonal experts move as Reluctant does: a leader of them alone has the kernel of a leader of both, which auto is.
+        movers = {RULE_CODES[expert.mover.rule] for expert in learner.experts if RULES[expert.rule].seasonal}
+        self.rules = tuple(sorted({*self.rules, *movers}))
         self.at = self.first  # where what it knows begins
         self.room = -(-self.lanes.size // LINE) * LINE
         self.first = self.at + codes.first_board(self.d) + codes.BOARDS * self.room
@@ -442,7 +462,7 @@ def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
     for i, expert in enumerate(experts):
         memory = codes.code_of(getattr(expert, "memory", None))
         schedule, _, _ = _describe_schedule(expert)
-        kinds.setdefault((expert.rule, schedule, memory), []).append(i)
+        kinds.setdefault((expert.rule, schedule, memory, count_ring(expert)), []).append(i)
     return np.concatenate([fill_lanes(kind, width) for kind in kinds.values()])
 
 

@@ -38,10 +38,11 @@ MOST_TURNS = 60  # of Newton's search in a bracket, before its kinks are searche
 
 
 class Projection(NamedTuple):
-    """The two stages of a set's projection."""
+    """The two stages of a set's projection, and its lowest point."""
 
     threshold: Callable[..., Any]
     coordinate: Callable[..., Any]
+    lowest: Callable[..., Any]
 
 
 def threshold(y, u, d, p, guess):
@@ -51,6 +52,11 @@ def threshold(y, u, d, p, guess):
 
 def coordinate(y, done, i, d, p, shift, theta):
     """The second stage of the set at hand; a kernel puts it here."""
+    raise NotImplementedError
+
+
+def lowest(y, u, d, p):
+    """The point of the set at hand at which the linear function y is least, into ``u``; a kernel puts it here."""
     raise NotImplementedError
 
 
@@ -381,11 +387,109 @@ def done_coordinate(y, done, i, d, p, shift, theta):
     return done
 
 
+# ---- where a linear function is least; of equal entries the first counts
+
+
+@exact
+def l2_lowest(y, u, d, p):
+    """Against the direction of y, whose size is taken out first so that no square overflows; the centre if y is zero."""
+    top = spread(0.0)
+    for i in range(d):
+        top = larger(size(load(y, i)), top)
+    top = where(top > 0.0, top, spread(1.0))
+    square = spread(0.0)
+    for i in range(d):
+        z = load(y, i) / top
+        store(u, i, z)
+        square = square + z * z
+    norm = where(square > 0.0, root(square), spread(1.0))
+    for i in range(d):
+        store(u, i, p[1 + i] - p[0] * (load(u, i) / norm))
+
+
+@exact
+def l1_lowest(y, u, d, p):
+    """A vertex, or the centre if y is zero."""
+    top = spread(0.0)
+    which = spread(-1.0)
+    for i in range(d):
+        steeper = size(load(y, i)) > top
+        top = where(steeper, size(load(y, i)), top)
+        which = where(steeper, spread(1.0 * i), which)
+    for i in range(d):
+        aside = where(load(y, i) > 0.0, spread(p[1 + i] - p[0]), spread(p[1 + i] + p[0]))
+        store(u, i, where(which == 1.0 * i, aside, spread(p[1 + i])))
+
+
+@exact
+def box_lowest(y, u, d, p):
+    for i in range(d):
+        store(u, i, where(load(y, i) > 0.0, spread(p[i]), spread(p[d + i])))
+
+
+@exact
+def simplex_lowest(y, u, d, p):
+    least = load(y, 0)
+    which = spread(0.0)
+    for i in range(1, d):
+        less = load(y, i) < least
+        least = where(less, load(y, i), least)
+        which = where(less, spread(1.0 * i), which)
+    for i in range(d):
+        store(u, i, where(which == 1.0 * i, spread(p[0]), spread(0.0)))
+
+
+@exact
+def capped_lowest(y, u, d, p):
+    """What is above the floors is poured into the cheapest, then into the next, up to their caps."""
+    amount = p[0]
+    for i in range(d):
+        amount = amount - p[1 + i]
+        store(u, i, spread(p[1 + i]))
+    poured = spread(0.0)
+    least = spread(-np.inf)
+    which = spread(-1.0)
+    turn = 0
+    searching = True
+    while searching:
+        cheapest = spread(np.inf)
+        taker = spread(-1.0)
+        room = spread(0.0)
+        for i in range(d):
+            price = load(y, i)
+            is_left = (price > least) | ((price == least) & (which < 1.0 * i))
+            takes = is_left & (price < cheapest)
+            cheapest = where(takes, price, cheapest)
+            taker = where(takes, spread(1.0 * i), taker)
+            room = where(takes, spread(p[1 + d + i] - p[1 + i]), room)
+        poured = poured + room
+        part = smaller(larger(amount - (poured - room), spread(0.0)), room)
+        for i in range(d):
+            store(u, i, where(taker == 1.0 * i, part + p[1 + i], load(u, i)))
+        least = cheapest
+        which = taker
+        turn += 1
+        searching = turn < d and anywhere(poured < amount)
+
+
+def lowest_leaf(code, y, u, d, p):
+    """The lowest point of one set of a product, by its code, into ``u``; a kernel puts it here."""
+    raise NotImplementedError
+
+
+def product_lowest(y, u, d, p):
+    for part in range(int(p[0])):
+        row = 1 + 4 * part
+        first = int(p[row + 1])
+        end = int(p[row + 2])
+        lowest_leaf(int(p[row]), skip(y, first), skip(u, first), end - first, beyond(p, int(p[row + 3])))
+
+
 PROJECTIONS = {
-    L2_BALL: Projection(l2_threshold, l2_coordinate),
-    L1_BALL: Projection(l1_threshold, l1_coordinate),
-    BOX: Projection(box_threshold, box_coordinate),
-    SIMPLEX: Projection(simplex_threshold, simplex_coordinate),
-    CAPPED_SIMPLEX: Projection(capped_threshold, capped_coordinate),
-    PRODUCT: Projection(product_threshold, done_coordinate),
+    L2_BALL: Projection(l2_threshold, l2_coordinate, l2_lowest),
+    L1_BALL: Projection(l1_threshold, l1_coordinate, l1_lowest),
+    BOX: Projection(box_threshold, box_coordinate, box_lowest),
+    SIMPLEX: Projection(simplex_threshold, simplex_coordinate, simplex_lowest),
+    CAPPED_SIMPLEX: Projection(capped_threshold, capped_coordinate, capped_lowest),
+    PRODUCT: Projection(product_threshold, done_coordinate, product_lowest),
 }

@@ -236,7 +236,7 @@ this = others = project_nothing  # the part, and the picker of the others
 
 
 def link_projection(lane: Lane, set_code: int, constant_d: int) -> dict[str, Any]:
-    """The stages of a set's projection, for templates that name them."""
+    """The stages of a set's projection and its lowest point, for templates that name them."""
     stages = PROJECTIONS[set_code]._asdict()
     stages["positive_threshold"] = newton_threshold
     if constant_d > 0 and set_code != PRODUCT:  # whose parts have dimensions of their own
@@ -245,11 +245,13 @@ def link_projection(lane: Lane, set_code: int, constant_d: int) -> dict[str, Any
         leaves = [code for code in PROJECTIONS if code != PRODUCT]
         parts = {code: link(project_into, lane, **link_projection(lane, code, 0)) for code in leaves}
         stages["project_leaf"] = _link_picker(lane, pick_leaf, parts, link(project_nothing, lane))
+        lowest = {code: PROJECTIONS[code].lowest for code in leaves}
+        stages["lowest_leaf"] = _link_picker(lane, pick_leaf, lowest, link(project_nothing, lane))
     return stages
 
 
-def link_rules(lane: Lane, rules: tuple[int, ...]) -> dict[str, Any]:
-    """The parts of these rules, for :func:`play_round`; among several they are picked by code."""
+def link_rules(lane: Lane, rules: tuple[int, ...], stages: dict[str, Any]) -> dict[str, Any]:
+    """The parts of these rules on a set with these stages, for :func:`play_round`; among several they are picked by code."""
     known = dict(enumerate(RULES.values()))
     chosen = {code: known[code] for code in rules}
     proposes = {code: rule.propose for code, rule in chosen.items()}
@@ -258,12 +260,11 @@ def link_rules(lane: Lane, rules: tuple[int, ...]) -> dict[str, Any]:
     remembers = {code: rule.remember for code, rule in chosen.items() if rule.remember is not None}
     _, last = proposes.popitem()  # what is none of the others is the last: a kernel is made for just these
     places = _link_picker(lane, pick_places, placers, link(never_places, lane))
-    place = _link_picker(lane, pick_place, placers, link(place_nothing, lane))
-    if (
-        len(placers) == len(chosen) and len(set(placers.values())) == 1
-    ):  # one of all rules, so that it is there once
+    place = _link_picker(lane, pick_place, placers, link(place_nothing, lane), **stages)
+    is_shared = len(placers) == len(chosen) and len(set(placers.values())) == 1
+    if is_shared:  # one of all rules, so that it is there once
         places = link(always_places, lane)
-        place = link(only_place, lane, this=next(iter(placers.values())))
+        place = link(only_place, lane, **stages, this=next(iter(placers.values())))
     return {
         "propose": _link_picker(lane, pick_propose, proposes, link(only_propose, lane, this=last)),
         "accept": _link_picker(lane, pick_accept, accepts, link(always_accept, lane)),
@@ -280,11 +281,13 @@ def link_round(lane: Lane, set_code: int, rules: tuple[int, ...], constant_d: in
     """What a driver must choose so that its rounds are those of a set and of rules."""
     stages = link_projection(lane, set_code, constant_d)
     settled = link(settle, lane, coordinate=done_coordinate)
-    return {"D": constant_d, "settle_done": settled, **stages, **link_rules(lane, rules)}
+    return {"D": constant_d, "settle_done": settled, **stages, **link_rules(lane, rules, stages)}
 
 
-def _link_picker(lane: Lane, picker: Callable[..., Any], parts: dict[int, Any], rest: Any) -> Any:
-    """A chain of pickers, one for each part, that ends with ``rest``."""
+def _link_picker(
+    lane: Lane, picker: Callable[..., Any], parts: dict[int, Any], rest: Any, **choices: Any
+) -> Any:
+    """A chain of pickers, one for each part, that ends with ``rest``; all make these choices."""
     for code, part in reversed(parts.items()):
-        rest = link(picker, lane, CODE=code, this=part, others=rest)
+        rest = link(picker, lane, **choices, CODE=code, this=part, others=rest)
     return rest

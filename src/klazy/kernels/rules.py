@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from klazy.kernels import thumb
 from klazy.kernels.codes import OWN_ROOM
 from klazy.kernels.lane import (
     anywhere,
@@ -45,8 +46,9 @@ class Rule(NamedTuple):
 
     ``keeps_sigma``: the last sigma, as the field ``sigma`` of the learner's state. ``vectors`` and ``scalars`` are further
     fields beside ``t``, ``x`` and ``energy``; ``parameters`` are numbers among the learner's attributes. A vector has ``depth``
-    times d numbers. A rule of ``rows`` is told the rows of the costs in place of their gradients. A ``seasonal`` one plays only
-    with a leader, which keeps what is known of the season.
+    times d numbers. A rule with a ``ring`` keeps so many further vectors as its first parameter says, as the field ``ring``. A
+    rule of ``rows`` is told the rows of the costs in place of their gradients. A ``seasonal`` one plays only with a leader,
+    which keeps what is known of the season.
     """
 
     propose: Callable[..., Any]
@@ -60,6 +62,7 @@ class Rule(NamedTuple):
     depth: int = 1
     rows: bool = False
     seasonal: bool = False
+    ring: bool = False
 
     @property
     def width(self) -> int:
@@ -577,6 +580,13 @@ RELUCTANT_FIELDS: dict[str, Any] = {
     "parameters": ("kept", "pace", "rise", "fall"),
 }
 
+THUMB_FIELDS: dict[str, Any] = {
+    "vectors": ("total",),
+    "scalars": ("t", "moved"),
+    "parameters": thumb.THUMB,
+    "ring": True,
+}
+
 RULES = {
     "gd": Rule(gd),
     "k_lazy": Rule(k_lazy, vectors=("anchor", "g_sum")),
@@ -606,6 +616,16 @@ RULES = {
     "seasonal_simplex": Rule(seasonal, place=reluctant_on_simplex, **SEASONAL_FIELDS),
     "seasonal_capped": Rule(seasonal, place=reluctant_on_capped, **SEASONAL_FIELDS),
     "seasonal_ball": Rule(seasonal, place=reluctant_on_ball, **SEASONAL_FIELDS),
+    "thumb": Rule(thumb.average, place=thumb.go_to_lowest, **THUMB_FIELDS),
+    "thumb_target": Rule(thumb.average, place=thumb.go_to_nearest, rows=True, **THUMB_FIELDS),
+    "thumb_demand": Rule(
+        thumb.average_demand,
+        place=thumb.go_to_nearest,
+        rows=True,
+        depth=2,
+        **THUMB_FIELDS | {"parameters": thumb.DEMAND},
+    ),
+    "fixed": Rule(thumb.stay, place=thumb.go_nowhere),
 }
 
 for _name, _rule in RULES.items():

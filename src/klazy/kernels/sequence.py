@@ -53,6 +53,10 @@ THE_RULE = 0
 VECTORS = 0  # of the rule's own
 ROOM = 0  # numbers in these, where the dimension is a constant
 HINT = -1  # which of these is the hint in force, if there is one
+KEEPS_RING = (
+    False  # whether more of them follow, as many as its first parameter says, each DEPTH times as long
+)
+DEPTH = 1
 IS_LINEAR = False
 TELLS_ROWS = False  # whether the rule is told rows instead of gradients
 
@@ -60,6 +64,14 @@ TELLS_ROWS = False  # whether the rule is told rows instead of gradients
 def reveal(row, extra, p, x, g, d):
     """The cost family's part; a kernel puts it here."""
     raise NotImplementedError
+
+
+def count_vectors(q):
+    """How many vectors the rule of a row keeps."""
+    count = VECTORS
+    if KEEPS_RING:
+        count += DEPTH * int(q[OWN])
+    return count
 
 
 @exact
@@ -102,21 +114,23 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
     x = pointer(memory, FIELDS)
     own = pointer(memory, FIELDS + d)
     s = pointer(memory, OWN)
-    y = pointer(memory, FIELDS + (VECTORS + 2) * d)
-    u = pointer(memory, FIELDS + (VECTORS + 3) * d)
-    p = pointer(memory, FIELDS + (VECTORS + 4) * d)
+    behind = FIELDS + (1 + count_vectors(q)) * d
+    y = pointer(memory, behind + d)
+    u = pointer(memory, behind + 2 * d)
+    p = pointer(memory, behind + 3 * d)
     if D > 0:
         x = local(D)
-        own = local(ROOM)
         s = local(OWN_ROOM)
         y = local(D)
         u = local(D)
         for i in range(D):
             x[i] = memory[FIELDS + i]
-        for i in range(VECTORS * D):
-            own[i] = memory[FIELDS + D + i]
         for i in range(OWN_ROOM):
             s[i] = memory[OWN + i]
+    if D > 0 and not KEEPS_RING:
+        own = local(ROOM)
+        for i in range(VECTORS * D):
+            own[i] = memory[FIELDS + D + i]
     price_p = pointer(prices, 0)
     costs = pointer(cost_p, 0)
     points = pointer(xs, 0)
@@ -206,10 +220,11 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
     if D > 0:
         for i in range(D):
             memory[FIELDS + i] = x[i]
-        for i in range(VECTORS * D):
-            memory[FIELDS + D + i] = own[i]
         for i in range(OWN_ROOM):
             memory[OWN + i] = s[i]
+    if D > 0 and not KEEPS_RING:
+        for i in range(VECTORS * D):
+            memory[FIELDS + D + i] = own[i]
     memory[T] = t
     memory[ENERGY] = energy
     memory[OLD_SIGMA] = old_sigma
@@ -245,4 +260,4 @@ def choose_rule(rule: int, constant_d: int) -> dict[str, int]:
     hint = chosen.vectors.index("hint") if "hint" in chosen.vectors else -1
     room = max(1, chosen.width * constant_d)
     about = {"THE_RULE": rule, "VECTORS": chosen.width, "ROOM": room, "HINT": hint}
-    return about | {"TELLS_ROWS": chosen.rows}
+    return about | {"TELLS_ROWS": chosen.rows, "KEEPS_RING": chosen.ring, "DEPTH": chosen.depth}

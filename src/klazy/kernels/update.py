@@ -11,13 +11,12 @@ from klazy.kernels.binding import FLOAT, compile_kernel, once, pointer
 from klazy.kernels.codes import DIM, FIELDS, GUESS, MOVE_L2
 from klazy.kernels.layout import constant_dim
 from klazy.kernels.round import advance, link_round
-from klazy.kernels.sequence import choose_rule, squared_distance, squared_norm
+from klazy.kernels.sequence import choose_rule, count_vectors, squared_distance, squared_norm
 
 SIGNATURE = int64(float64[::1], float64[::1])
 
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
-VECTORS = 0  # of the rule's own
 HINT = -1  # which of these is the hint in force, if there is one
 
 
@@ -38,7 +37,7 @@ def update(memory, g):
         return 1
     q = pointer(memory, 0)
     own = pointer(memory, FIELDS + d)
-    h = pointer(own, VECTORS * d)
+    h = pointer(own, count_vectors(q) * d)
     y = pointer(h, d)
     u = pointer(h, 2 * d)
     p = pointer(h, 3 * d)

@@ -1,17 +1,19 @@
 """Rules of thumb that an engineer would try first. They follow the point that was best for the average of past rounds."""
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, positive, refusal, whole
-from klazy.families import Family, Linear
+from klazy.families import Family, Linear, Pinball, Quadratic
+from klazy.kernels import codes
 from klazy.learners.base import NEVER, Learner
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 
+RULES = {Linear: "thumb", Quadratic: "thumb_target", Pinball: "thumb_demand"}  # by what a row costs
 LONGEST = 10**7  # rounds in a window, whose moments a state keeps
 CHUNKS = (16, 1024)  # the least and the most rounds that are looked through for the next move at a time
 
@@ -58,6 +60,15 @@ class Thumb(Learner[ThumbState]):
     start: Array | None
     window: int | None = None
 
+    # what a kernel knows of it, beside the properties below; a subclass has its own
+    wait: int = 1  # rounds that a decision stands at least
+    least: float = -1.0  # a smaller change of all coordinates is no move; -1 if even none is one
+    pull: float = 0.0  # what a unit saved in a round counts; 0 if a move need not pay
+    weight: float = 0.0  # of the movement that it must pay
+    kind: int | None = codes.MOVE_L2  # its code; None for a movement that kernels of this rule do not know
+    rise: float = 0.0  # the price of a unit up, or of a unit of squares
+    fall: float = 0.0  # the price of a unit down, or the tolerance of a fee
+
     def _set_up(self, domain: ConvexSet, family: Family | None, start: ArrayLike | None) -> None:
         """Check and keep what all of them take."""
         owner = type(self).__name__
@@ -66,6 +77,21 @@ class Thumb(Learner[ThumbState]):
         if not isinstance(family, Family):
             raise refusal(owner, "a family of costs", "family", repr(family), "write family=Quadratic()")
         self._keep(domain=domain, family=family, start=check_start(owner, domain, start))
+
+    @property
+    def span(self) -> int:
+        """Rounds in the window; 0 if it averages all."""
+        return self.window or 0
+
+    def changes(self, x: Array, aims: Array) -> np.ndarray:
+        """Which of these points are others than x, by more than rounding."""
+        return np.abs(aims - x).max(axis=-1) > self.least
+
+    @property
+    def quantile(self) -> float:
+        """How far above its mean a normal demand is best met, in standard deviations; the same in all coordinates."""
+        assert isinstance(self.family, Pinball)
+        return float(self.family.find_quantiles()[0])
 
     @abstractmethod
     def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
@@ -176,6 +202,32 @@ class Thumb(Learner[ThumbState]):
         return f"The aim is best for the average of the rounds from {state.t - self.window} to {seen}."
 
 
+def find_rule(learner: Thumb) -> str | None:
+    """The name of a rule of thumb's compiled twin, or None."""
+    family = learner.family
+    if learner.kind is None:
+        return None
+    if type(family) is Pinball and (learner.pull > 0.0 or family.find_quantiles().size > 1):
+        return None  # what a move saves takes integrals of the normal density
+    return RULES.get(type(family))
+
+
+def describe_prices(movement: Movement, dim: int) -> tuple[int | None, float, float]:
+    """The code of a movement, and its two prices if all coordinates share them; None for others."""
+    kind = codes.code_of(movement)
+    if kind is None:
+        return None, 0.0, 0.0
+    prices = movement.prices(dim)
+    if kind == codes.MOVE_FEE:
+        return kind, 0.0, float(prices[0])
+    if kind == codes.MOVE_L2:
+        return kind, 1.0, 0.0
+    is_shared = (prices[:dim] == prices[0]).all() and (prices[dim:] == prices[-1]).all()
+    if not is_shared:
+        return None, 0.0, 0.0
+    return kind, float(prices[0]), float(prices[-1])
+
+
 class _AtSetTimes(Thumb):
     """One whose moves do not depend on where it stands, so that all of them are found at once."""
 
@@ -208,6 +260,7 @@ class LastValue(_AtSetTimes):
     """
 
     window: int | None = 1
+    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
 
     def __init__(
         self, domain: ConvexSet, *, family: Family | None = None, start: ArrayLike | None = None
@@ -235,11 +288,12 @@ class MovingAverage(_AtSetTimes):
     Examples
     --------
     >>> targets = QuadraticCosts([[1.0], [3.0], [8.0], [0.0]])
-    >>> run(MovingAverage(Box(0.0, 10.0), 2, family=Quadratic()), targets).x.ravel().tolist()
+    >>> run(MovingAverage(Box(0.0, 10.0), 2, family=Quadratic()), targets, engine="step").x.ravel().tolist()
     [0.0, 1.0, 2.0, 5.5]
     """
 
     window: int | None
+    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
 
     def __init__(
         self,
@@ -272,9 +326,11 @@ class FollowTheLeader(_AtSetTimes):
 
     Examples
     --------
-    >>> run(FollowTheLeader(Simplex(2)), [[1.0, 0.0], [0.0, 3.0], [1.0, 0.0]]).x.tolist()
+    >>> run(FollowTheLeader(Simplex(2)), [[1.0, 0.0], [0.0, 3.0], [1.0, 0.0]], engine="step").x.tolist()
     [[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]
     """
+
+    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
 
     def __init__(
         self, domain: ConvexSet, *, family: Family | None = None, start: ArrayLike | None = None
@@ -304,12 +360,13 @@ class Periodic(_AtSetTimes):
     Examples
     --------
     >>> targets = QuadraticCosts([[1.0], [3.0], [8.0], [0.0]])
-    >>> run(Periodic(Box(0.0, 10.0), 2, family=Quadratic()), targets).x.ravel().tolist()
+    >>> run(Periodic(Box(0.0, 10.0), 2, family=Quadratic()), targets, engine="step").x.ravel().tolist()
     [0.0, 0.0, 2.0, 2.0]
     """
 
     every: int
     window: int | None
+    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
 
     def __init__(
         self,
@@ -325,6 +382,7 @@ class Periodic(_AtSetTimes):
             every=check_rounds(every, "every", "Periodic"),
             window=check_optional_window(window, "Periodic"),
         )
+        self._keep(wait=self.every)
 
     def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         return (rounds - 1) % self.every == 0
@@ -349,12 +407,13 @@ class MinimumHold(Thumb):
     Examples
     --------
     >>> targets = QuadraticCosts([[1.0], [3.0], [8.0], [0.0]])
-    >>> run(MinimumHold(Box(0.0, 10.0), 2, window=1, family=Quadratic()), targets).x.ravel().tolist()
+    >>> run(MinimumHold(Box(0.0, 10.0), 2, window=1, family=Quadratic()), targets, engine="step").x.ravel().tolist()
     [0.0, 0.0, 3.0, 3.0]
     """
 
     hold: int
     window: int | None
+    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
 
     def __init__(
         self,
@@ -370,9 +429,10 @@ class MinimumHold(Thumb):
             hold=check_rounds(hold, "hold", "MinimumHold"),
             window=check_optional_window(window, "MinimumHold"),
         )
+        self._keep(wait=self.hold, least=codes.RESOLUTION * domain.scale)
 
     def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
-        return (rounds - moved >= self.hold) & (aims != x).any(axis=-1)
+        return (rounds - moved >= self.hold) & self.changes(x, aims)
 
 
 class DeadBand(Thumb):
@@ -396,15 +456,18 @@ class DeadBand(Thumb):
     Examples
     --------
     >>> g = [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
-    >>> run(DeadBand(Box([0.0, 0.0], [1.0, 1.0]), L1Movement(4.0), 3.0, start=[1.0, 1.0]), g).x.tolist()
+    >>> unit = Box([0.0, 0.0], [1.0, 1.0])
+    >>> run(DeadBand(unit, L1Movement(4.0), 3.0, start=[1.0, 1.0]), g, engine="step").x.tolist()
     [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
-    >>> run(DeadBand(Box([0.0, 0.0], [1.0, 1.0]), L1Movement(4.0), 5.0, start=[1.0, 1.0]), g).x.tolist()
+    >>> run(DeadBand(unit, L1Movement(4.0), 5.0, start=[1.0, 1.0]), g, engine="step").x.tolist()
     [[1.0, 1.0], [1.0, 0.0], [1.0, 0.0]]
     """
 
     movement: Movement
     horizon: float
     window: int | None
+
+    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
 
     def __init__(
         self,
@@ -424,6 +487,16 @@ class DeadBand(Thumb):
             horizon=positive(horizon, "horizon", "DeadBand"),
             window=check_optional_window(window, "DeadBand"),
         )
+        counts = self.family.weight if isinstance(self.family, Quadratic) else 1.0
+        kind, rise, fall = describe_prices(movement, domain.dim)
+        self._keep(
+            least=codes.RESOLUTION * domain.scale,
+            pull=counts * self.horizon,
+            weight=float(np.max(movement.weight)),  # where it changes by round, the highest
+            kind=kind,
+            rise=rise,
+            fall=fall,
+        )
 
     @property
     def own_movement(self) -> Movement:
@@ -431,8 +504,8 @@ class DeadBand(Thumb):
 
     def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         saved = self.family.expected(means, x) - self.family.expected(means, aims)
-        price = float(np.max(self.movement.weight))  # where it changes by round, the highest
-        return self.horizon * saved > price * self.movement.distance(aims - x)
+        pays = self.horizon * saved > self.weight * self.movement.distance(aims - x)
+        return pays & self.changes(x, aims)
 
 
 class Fixed(Learner[FixedState]):
@@ -447,11 +520,12 @@ class Fixed(Learner[FixedState]):
 
     Examples
     --------
-    >>> run(Fixed(Simplex(2), start=[0.0, 1.0]), [[1.0, 0.0], [0.0, 3.0]]).totals.hitting
+    >>> run(Fixed(Simplex(2), start=[0.0, 1.0]), [[1.0, 0.0], [0.0, 3.0]], engine="step").totals.hitting
     3.0
     """
 
     start: Array | None
+    rule: ClassVar[str | None] = "fixed"
 
     def __init__(self, domain: ConvexSet, *, start: ArrayLike | None = None) -> None:
         self._keep(domain=domain, start=check_start("Fixed", domain, start))

@@ -149,7 +149,7 @@ def tune(contender: Contender, rows: Array, charge: Charge, measure: Measure | N
     """Find the candidate that pays least on these rows: of the contender's own, and of as many round the best of those.
 
     ``measure`` says what candidates pay where that is known at less expense than by playing each of them. A parameter is at an
-    edge if it is the least or the largest tried: there may be better ones beyond.
+    edge if it is the least or the largest of three or more: there may be better ones beyond.
     """
     tried = contender.make_candidates()
     best = tried[0]
@@ -164,7 +164,7 @@ def tune(contender: Contender, rows: Array, charge: Charge, measure: Measure | N
     edges = []
     for name, value in best.parameters.items():
         values = [candidate.parameters[name] for candidate in tried]
-        if value in (min(values), max(values)):
+        if len(set(values)) > 2 and value in (min(values), max(values)):
             edges.append(name)
     return Tuned(contender, best, len(tried), edges)
 

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from klazy.base.checks import Array
+from klazy.families import Family, Linear
 from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import GapNotReached, best_fixed
+from klazy.kernels.codes import SEASON_ROWS
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import (
     GD,
@@ -20,17 +22,21 @@ from klazy.learners import (
     KLazyGD,
     LastValue,
     LazyGD,
+    Leader,
     Learner,
     MemoryGD,
     MinimumHold,
     MovingAverage,
     Periodic,
+    Seasonal,
     auto,
     sader_k,
 )
+from klazy.learners.presets import MOST_SEASONAL
 from klazy.live.agent import Agent
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.setup import Setup
+from klazy.studies.replay.times import DAY
 from klazy.studies.tuning import Contender, Player, choose_lags, choose_sigmas
 
 CANDIDATES = 64  # of each contender that has parameters, or so many as differ: half of them round the best of the others
@@ -40,8 +46,12 @@ FEW = 4  # values of the second
 SAMPLE = 2000  # rows from which that scale is found
 NAMES = (
     "fixed", "follow the leader", "last value", "moving average", "dead band", "minimum hold", "periodic",
-    "GD", "LazyGD", "k-lazyGD", "Decay", "SAder-k", "auto",
+    "seasonal", "GD", "LazyGD", "k-lazyGD", "Decay", "SAder-k", "auto",
 )  # fmt: skip
+SEASONS = (DAY, 7 * DAY)  # seconds in which the same may come again
+MOST = 0.9  # of the rows
+AHEAD = [1, 2, 4, 8, 16, 32, 64, 128]  # rounds for which a seasonal decision may serve
+AVERAGED = [2, 4, 8, 16]  # periods of which a profile may be the mean, where both are chosen
 SEARCH = 1000  # iterations for the best fixed point
 LARGE = 10**6  # numbers of a trace, beyond which the best fixed point is that for the average row
 
@@ -123,9 +133,16 @@ class Given:
 
 
 def list_contenders(
-    setup: Setup, tuned: Array, before: Callable[[], Iterator[Array]], T: int
+    setup: Setup,
+    tuned: Array,
+    before: Callable[[], Iterator[Array]],
+    T: int,
+    seconds: Array | None = None,
 ) -> list[Contender]:
-    """All of them. ``tuned`` are the rows they are tuned on, ``before()`` all rows of the first part, T the whole length."""
+    """All of them. ``tuned`` are the rows they are tuned on, ``before()`` all rows of the first part, T the whole length.
+
+    ``seconds`` are the times of the rows in ``tuned``, where they have dates.
+    """
     n = len(tuned)
     domain = setup.domain
     family = setup.told
@@ -163,8 +180,18 @@ def list_contenders(
             return knowing
         return auto(domain, setup.movement, start=start)
 
+    def make_seasonal(
+        domain: Any, start: Any, periods: int, horizon: int | None = None, period: int | None = None
+    ) -> Learner[Any]:
+        """Alone with a leader, which is compiled for it."""
+        known = None if family == Linear() else family
+        expert = Seasonal(domain, setup.movement, horizon, periods, period=period, family=known, start=start)
+        return Leader([expert], setup.movement, guard=False, family=known)
+
     still = Fixed(domain, start=_find_fixed(setup, before))
     band = make_rule(DeadBand, movement=setup.movement)
+    season = choose_seasons(family, find_profiles(seconds))
+    seasonal = Contender("seasonal", "simple", make_player(make_seasonal), season)
     return [
         Contender("fixed", "simple", lambda: Learning(still, setup), {}),
         Contender("follow the leader", "simple", make_rule(FollowTheLeader), {}),
@@ -173,6 +200,7 @@ def list_contenders(
         Contender("dead band", "simple", band, {"window": many_lags, "horizon": few_lags}),
         Contender("minimum hold", "simple", make_rule(MinimumHold), {"window": many_lags, "hold": few_lags}),
         Contender("periodic", "simple", make_rule(Periodic), {"window": many_lags, "every": few_lags}),
+        *([seasonal] if _has_seasons(setup, make_seasonal) else []),
         Contender("GD", "greedy", make_player(GD), {"sigma": sigmas}),
         Contender("LazyGD", "lazy", make_player(LazyGD), {"sigma": sigmas}),
         Contender("k-lazyGD", "lazy", make_player(KLazyGD), {"sigma": few_sigmas, "k": few_lags}),
@@ -180,6 +208,44 @@ def list_contenders(
         Contender("SAder-k", "lazy", make_player(make_theory), {}),
         Contender("auto", "lazy", make_player(make_auto), {}),
     ]
+
+
+def choose_seasons(family: Family, profiles: list[int]) -> dict[str, list[float]]:
+    """What a seasonal learner chooses from: these periods, if any, else it finds one; linear costs it plans a period ahead."""
+    share = max(1, len(profiles))
+    axes: dict[str, list[float]] = {"periods": list(range(1, MANY // share + 1))}
+    if family != Linear():
+        axes = {"periods": list(AVERAGED[:FEW]), "horizon": list(AHEAD[: SOME // share])}
+    if profiles:
+        axes["period"] = list(profiles)
+    return axes
+
+
+def find_profiles(seconds: Array | None) -> list[int]:
+    """The rows of a day and of a week, where most rows stand so long after the row so many rows before.
+
+    ``seconds`` are the times of the rows; at least two of each must have passed.
+    """
+    if seconds is None:
+        return []
+    n = len(seconds)
+    found = []
+    for length in SEASONS:
+        rows = round((n - 1) * length / (seconds[-1] - seconds[0]))
+        if 2 <= rows < min(SEASON_ROWS, n // 2 + 1):
+            on_time = np.abs(seconds[rows:] - seconds[:-rows] - length) < 1.0
+            if on_time.mean() >= MOST:
+                found.append(rows)
+    return found
+
+
+def _has_seasons(setup: Setup, make: Callable[..., Learner[Any]]) -> bool:
+    """Whether a seasonal learner is compiled for this game: without a kernel it takes longer than all others."""
+    movement = setup.movement
+    if movement.grouped is None or not isinstance(movement.weight, float) or setup.domain.dim > MOST_SEASONAL:
+        return False
+    learner = make(setup.domain, setup.start, periods=2, horizon=1)
+    return find_missing_part(learner) is None
 
 
 def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:

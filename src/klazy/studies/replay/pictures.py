@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 # A colour for each contender and for the baseline: lazy ones blue to purple, simple ones warm or green, GD red.
 COLOURS = (
     "#000000", "#9C755F", "#B6992D", "#E69F00", "#D55E00", "#59A14F", "#009E73",
-    "#C1272D", "#56B4E9", "#0072B2", "#2A9DAF", "#CC79A7", "#6A3D9A", "#7F7F7F",
+    "#8CBF26", "#C1272D", "#56B4E9", "#0072B2", "#2A9DAF", "#CC79A7", "#6A3D9A", "#7F7F7F",
 )  # fmt: skip
-MARKERS = ("o", "P", "X", "s", "D", "v", "^", "p", "<", ">", "h", "*", "d", "8")
+MARKERS = ("o", "P", "X", "s", "D", "v", "^", "H", "p", "<", ">", "h", "*", "d", "8")
 LOOKS: dict[str, dict[str, Any]] = {
     name: {"color": colour, "marker": marker}
     for name, colour, marker in zip((*NAMES, BASELINE), COLOURS, MARKERS, strict=True)

@@ -62,7 +62,8 @@ def score_split(
 ) -> list[Score]:
     """Tune everyone on the rows before ``first``, and score it on those up to ``last``, on which it goes on."""
     rows = source.read(max(0, first - TUNED), first)
-    contenders = list_contenders(setup, rows, lambda: source.read_pieces(0, first), source.T)
+    seconds = source.read_times(max(0, first - TUNED), first) if source.has_dates else None
+    contenders = list_contenders(setup, rows, lambda: source.read_pieces(0, first), source.T, seconds)
     tuned: list[Tuned] = []
     measure = partial(measure_learners, setup=setup, rows=rows)
     for contender in contenders:

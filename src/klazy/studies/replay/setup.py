@@ -23,7 +23,7 @@ SMALLEST = 1e-15
 LARGEST = 1e15
 # What each set takes, and what it is by default.
 SHAPES: dict[str, dict[str, Any]] = {
-    "simplex": {"total": 1.0},
+    "simplex": {"total": 1.0, "floor": None},
     "capped-simplex": {"total": 1.0, "cap": 1.0, "floor": 0.0},
     "box": {"lower": 0.0, "upper": 1.0},
     "ball": {"radius": 1.0},
@@ -148,7 +148,9 @@ def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> 
 
 def _make_domain(kind: str, dim: int, shape: dict[str, Any]) -> ConvexSet:
     if kind == "simplex":
-        return Simplex(dim, shape["total"])
+        total = shape["total"]
+        floor = shape["floor"]
+        return Simplex(dim, total) if floor is None else CappedSimplex(dim, total, total, floor)
     if kind == "capped-simplex":
         return CappedSimplex(dim, shape["total"], shape["cap"], shape["floor"])
     if kind == "box":
