@@ -223,6 +223,7 @@ UNCOMPILED: dict[str, Maker] = {
     "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(
         domain, 3.0, levels=5, **options
     ),
+    "Delayed": lambda domain, sigma, **options: kl.Delayed(kl.KLazyGD(domain, sigma, 4, **options)),
 }
 COMPILED = LEARNERS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED

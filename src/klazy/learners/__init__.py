@@ -3,6 +3,7 @@
 from klazy.learners.base import Descent, Learner, State
 from klazy.learners.centred import CentredOMD
 from klazy.learners.cover import StronglyAdaptive
+from klazy.learners.delayed import Delayed
 from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
@@ -40,6 +41,7 @@ __all__ = [
     "Clock",
     "DeadBand",
     "Decay",
+    "Delayed",
     "Descent",
     "Event",
     "Fixed",

@@ -13,6 +13,7 @@ from klazy.theory.bounds import (
     universal_lower_bound,
 )
 from klazy.theory.certificates import Certificate, ExpertCertificate, certify, certify_experts
+from klazy.theory.delays import count_outstanding, delayed_bound, delayed_sigma
 from klazy.theory.geometry import step_picture
 from klazy.theory.reluctance import Reluctance, certify_reluctance
 from klazy.theory.resonance import Resonance, resonance
@@ -25,6 +26,9 @@ __all__ = [
     "certify",
     "certify_experts",
     "certify_reluctance",
+    "count_outstanding",
+    "delayed_bound",
+    "delayed_sigma",
     "ensemble_lemma",
     "expert_grid",
     "k_star",
