@@ -210,6 +210,13 @@ THUMBS: dict[str, Maker] = {
     "DeadBand": lambda domain, sigma, **options: kl.DeadBand(domain, kl.L1Movement(0.5), 2.0, 4, **options),
     "Fixed": lambda domain, sigma, **options: kl.Fixed(domain, **options),
 }
+# They try points around their own, which has to keep away from the set's boundary.
+BANDITS: dict[str, Maker] = {
+    f"Bandit {points}": lambda domain, sigma, points=points, **options: kl.Bandit(
+        kl.KLazyGD(domain, sigma, 4, **options), points, delta=1e-3 * domain.scale
+    )
+    for points in (1, 2)
+}
 UNCOMPILED: dict[str, Maker] = {
     **RELUCTANT,
     "Seasonal": lambda domain, sigma, **options: kl.Seasonal(
@@ -223,6 +230,7 @@ UNCOMPILED: dict[str, Maker] = {
     "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(
         domain, 3.0, levels=5, **options
     ),
+    **BANDITS,
     "Delayed": lambda domain, sigma, **options: kl.Delayed(kl.KLazyGD(domain, sigma, 4, **options)),
 }
 COMPILED = LEARNERS | ENSEMBLES

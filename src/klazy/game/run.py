@@ -14,12 +14,13 @@ from klazy.game.game import Game, check_family, check_learners, count_workers
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
-from klazy.learners import Delayed, Leader, Learner, SAder
+from klazy.learners import Bandit, Delayed, Leader, Learner, SAder
 from klazy.learners.base import S, is_finite
 from klazy.movement import Movement
 
 RECORDS = ("experts", "actions", "costs", "totals")
 ENGINES = ("auto", "compiled", "step")
+FEEDBACK = ("gradient", "value")
 BLOCK = 4096  # rounds whose points are looked at together
 PIECE = 65536  # rounds that a learner follows at once
 
@@ -35,6 +36,7 @@ def run(
     record: str = "actions",
     hints: ArrayLike | None = None,
     delays: ArrayLike | None = None,
+    feedback: str | None = None,
     x0: ArrayLike | None = None,
     state: S | None = None,
 ) -> Trace[S]: ...
@@ -48,6 +50,7 @@ def run(
     record: str = "actions",
     hints: ArrayLike | None = None,
     delays: ArrayLike | None = None,
+    feedback: str | None = None,
     x0: ArrayLike | None = None,
     state: Any = None,
 ) -> Trace[Any]: ...
@@ -60,6 +63,7 @@ def run(
     record: str = "actions",
     hints: ArrayLike | None = None,
     delays: ArrayLike | None = None,
+    feedback: str | None = None,
     x0: ArrayLike | None = None,
     state: Any = None,
 ) -> Trace[Any]:
@@ -84,6 +88,9 @@ def run(
         how many rounds later than its own the feedback of each round comes, of shape (T,) or one number for all, for a
         :class:`Delayed`: 0 at the end of its own round, ``inf`` never, and the round is given up. What would come after the
         last round does not come; those rounds are left waiting in ``trace.state``.
+    feedback
+        ``"gradient"``, or ``"value"``: the learner, a :class:`Bandit`, is told only what its points cost. By default what the
+        learner is made for.
     x0
         the position before the first round; without it the first round's movement is free.
     state
@@ -112,6 +119,7 @@ def run(
         raise refusal("run", condition, "learner", repr(learner), "use record='actions'")
     guesses = _check_hints(learner, game, hints)
     arrivals = _check_delays(learner, game, delays)
+    tells_values = _check_feedback(learner, feedback)
     first = learner.init() if state is None else learner.check_state(state, "run")
     missing = find_missing_part(learner, game.costs, game.movement)
     if engine == "compiled" and missing is not None:
@@ -122,7 +130,7 @@ def run(
         return play_compiled(learner, game, first, record, guesses)
     if engine != "step" and knows_rows(learner, game.costs):
         return play_by_rows(learner, game, first, record)
-    return play_by_step(learner, game, first, record, guesses, arrivals)
+    return play_by_step(learner, game, first, record, guesses, arrivals, tells_values)
 
 
 def knows_rows(learner: Learner[Any], costs: Costs) -> bool:
@@ -138,6 +146,17 @@ def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array | None:
             "run", "a learner that accepts hints", "learner", repr(learner), "use MemoryGD, or no hints"
         )
     return rows(hints, "hints", "run", game.costs.dim, game.costs.T)
+
+
+def _check_feedback(learner: Learner[Any], feedback: Any) -> bool:
+    """Whether the learner is told values and no gradients."""
+    if feedback is None:
+        return isinstance(learner, Bandit)
+    one_of(feedback, "feedback", "run", FEEDBACK)
+    if feedback == "value" and not isinstance(learner, Bandit):
+        remedy = "write run(Bandit(learner, points=2, delta=0.01), ...)"
+        raise refusal("run", "a Bandit for feedback='value'", "learner", repr(learner), remedy)
+    return feedback == "value"
 
 
 def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array | None:
@@ -302,6 +321,7 @@ def play_by_step(
     record: str,
     hints: Array | None,
     delays: Array | None = None,
+    tells_values: bool = False,
 ) -> Trace[Any]:
     """The game round by round, as the learner's ``step`` specifies it."""
     costs = game.costs
@@ -339,7 +359,12 @@ def play_by_step(
         if record in ("experts", "actions"):
             points.append(state.x)
         previous = state.x
-        if delays is None:
+        if tells_values:
+            others = [value_of(t, x) for x in learner.probes(state)[1:]]
+            if not np.isfinite(others).all():
+                raise _refuse_value(costs, before + t)
+            state = learner.learn(state, np.array([value, *others]))
+        elif delays is None:
             g = tell(t, state.x)
             if record == "experts":
                 log.append(learner.account(state, g))

@@ -1,5 +1,6 @@
 """Learners: frozen configurations with a pure ``step`` that reads like the algorithm box."""
 
+from klazy.learners.bandit import Bandit
 from klazy.learners.base import Descent, Learner, State
 from klazy.learners.centred import CentredOMD
 from klazy.learners.cover import StronglyAdaptive
@@ -36,6 +37,7 @@ from klazy.learners.thumb import (
 
 __all__ = [
     "GD",
+    "Bandit",
     "CentredOMD",
     "Clip",
     "Clock",

@@ -6,6 +6,7 @@ import numpy as np
 
 from klazy.base.checks import Array, refusal, rows, whole
 from klazy.learners.base import Learner
+from klazy.learners.wrapping import check_inner
 from klazy.movement import Movement
 
 
@@ -168,10 +169,3 @@ class Delayed(Learner[DelayedState]):
             condition = f"a state whose points lie in {self.domain!r}"
             raise refusal(owner, condition, "state.x", state.x, "project it first")
         return DelayedState(t, state.x, inner, waiting, points)
-
-
-def check_inner(learner: Any, owner: str) -> None:
-    """Refuse what is no learner to wrap."""
-    if not isinstance(learner, Learner):
-        remedy = f"write {owner}(GD(L2Ball(5), 1.0), ...)"
-        raise refusal(owner, "a learner", "learner", repr(learner), remedy)

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, file_path, refusal
 from klazy.families import Family
-from klazy.learners import Learner
+from klazy.learners import Bandit, Learner
 from klazy.live.guards import Guards
 from klazy.live.machine import warn_of_another_machine
 from klazy.live.records import Record, check_id
 from klazy.live.rows import OBSERVE, make_terms
-from klazy.live.state import REMEMBERED, Live
+from klazy.live.state import COST, REMEMBERED, Live
 from klazy.movement import Movement
 
 if TYPE_CHECKING:  # stores, frames and explanations are imported when they are asked for
@@ -282,6 +282,57 @@ class Agent:
                 return terms.name(self._kept.observe(row, text, retry, round))
             if text == "" or text not in self._memory.ids:
                 self._take(self._memory.check_row(row, text, round))
+            return terms.name(self._memory.x)
+
+    @property
+    def probes(self) -> tuple[Any, ...]:
+        """The decisions whose costs :meth:`observe_cost` takes: the one to play, and perhaps one to try beside it."""
+        with self._lock:
+            live = self._live
+            if not isinstance(self.learner, Bandit):
+                return (live.terms.name(live.x),)
+            return tuple(live.terms.name(x) for x in self.learner.probes(live.state))
+
+    def observe_cost(self, value: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Any:
+        """End the round with what its decision cost; the learner must be a :class:`~klazy.Bandit`.
+
+        Parameters
+        ----------
+        value : float or array_like
+            The cost of the decision; with two points, that of each of :attr:`probes`.
+        id : str or int, optional
+            As in :meth:`update`: a round of an id that was taken before changes nothing.
+        retry : bool, optional
+            Whether the cost may count for another round, if another process has ended this one. Its decision was another one,
+            so this is hardly ever right.
+
+        Returns
+        -------
+        dict or ndarray
+            The next decision, by column name where names are known.
+
+        Raises
+        ------
+        ValueError
+            If the learner is told something else, or the value is not as many finite numbers as there are points.
+        Overtaken
+            If another process has ended the round, without ``retry``.
+
+        Examples
+        --------
+        >>> agent = Agent(Bandit(GD(Box(0, 9), sigma=4.0), points=2, delta=0.1))
+        >>> for _ in range(60):
+        ...     x = agent.observe_cost([(p.item() - 6.0) ** 2 for p in agent.probes])
+        >>> round(x.item(), 1)
+        6.0
+        """
+        text = "" if id is None else check_id(id, COST)
+        with self._lock:
+            terms = self._live.terms
+            if self._kept is not None:
+                return terms.name(self._kept.observe_cost(value, text, retry))
+            if text == "" or text not in self._memory.ids:
+                self._take(self._memory.check_cost(value, text))
             return terms.name(self._memory.x)
 
     @property

@@ -81,8 +81,10 @@ def _replay(store: Store, agent: Listed, progress: Counter[str]) -> str | None:
 
 def _find_gradient(live: Live, row: Row) -> bytes | None:
     """The gradient of a round of which the row was told, at the point that was played."""
-    if row.row is None or live.terms.costs is None:
+    if row.row is None:
         return None
+    if live.terms.costs is None:
+        return live.learner.estimate(live.state, live.terms.parse(row.row)).tobytes()
     played = live.played
     feedback = read_feedback(row)
     if feedback is not None and feedback[0] == LATE:

@@ -34,7 +34,7 @@ from klazy.live.records import (
 )
 from klazy.live.rows import OBSERVE
 from klazy.live.schema import AGENT_SHIFT
-from klazy.live.state import Live, Outcome
+from klazy.live.state import COST, Live, Outcome
 from klazy.live.store import Listed, Snapshot, Store, TakenError
 
 SNAPSHOT_ROUNDS = 1000  # at most so many are replayed when an agent is opened
@@ -113,6 +113,10 @@ class Kept:
             return self._play(lambda live: live.check_row(row, id, round))
 
         return self._end_round(end, id, retry or round is not None, OBSERVE)
+
+    def observe_cost(self, value: Any, id: str, retry: bool) -> Array:
+        """The same for a round of which only the cost is told."""
+        return self._end_round(lambda: self._play(lambda live: live.check_cost(value, id)), id, retry, COST)
 
     def advance(self, id: str, retry: bool) -> Array:
         """The same for a round that waits for its feedback."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, one_of, refusal, vector, whole
 from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
-from klazy.learners import Delayed, Learner
+from klazy.learners import Bandit, Delayed, Learner
 from klazy.learners.base import describe_state, rebuild_state
 from klazy.live.guards import Guards, GuardState
 from klazy.live.machine import describe_machine
@@ -32,6 +32,7 @@ from klazy.live.rows import OBSERVE, Account, Terms, needs_rows
 from klazy.movement import Movement
 
 REMEMBERED = 4096  # ids of rounds, the latest, of an agent in memory
+COST = "Agent.observe_cost"
 COPIED_AT_ONCE = 500  # numbers; while NumPy copies more, other threads run
 
 
@@ -80,7 +81,8 @@ class Live:
         self._hold(first)
         self.terms = terms or Terms.check(learner, None, None, None, None)
         self._charged: Movement = self.terms.movement or learner.own_movement
-        self.account = Account() if self.terms.takes_rows else None
+        knows_costs = self.terms.takes_rows or isinstance(learner, Bandit)
+        self.account = Account() if knows_costs else None
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
         self.ids: dict[str, None] = {}
@@ -105,6 +107,9 @@ class Live:
         """These guards for this learner, or a refusal."""
         if not isinstance(guards, Guards):
             raise refusal("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
+        if isinstance(self.learner, Bandit):
+            remedy = "leave them out: it learns only from the points that it chose itself"
+            raise refusal("Agent", "a learner that can be held back", "learner", "Bandit", remedy)
         movement = self.terms.movement
         if movement is not None and guards.movement not in (None, movement):
             remedy = "leave out the movement of the guards"
@@ -236,6 +241,17 @@ class Live:
             remedy = "use observe(row), or update(g, gradient=True) if g is a gradient"
             raise refusal("Agent.update", "an agent that takes gradients", "costs", self.terms.costs, remedy)
 
+    def check_cost(self, value: Any, id: str) -> Record:
+        """The record of a round of which only the cost is told; its gradient is the estimate."""
+        learner = self.learner
+        if not isinstance(learner, Bandit):
+            remedy = "build it with Bandit(learner, delta=0.1), or use update(g)"
+            raise refusal(COST, "a learner that is told costs", "learner", type(learner).__name__, remedy)
+        if self.terms.takes_rows:
+            raise refusal(COST, "an agent without costs", "costs", self.terms.costs, "use observe(row)")
+        values = learner.check_values(value, COST)
+        return Record(ROUND, learner.estimate(self._state, values), id, row=json.dumps(values.tolist()))
+
     def check_row(self, row: Any, id: str, round: Any = None) -> Record:
         """The record of a round of which the row is told; refused if the terms, the learner or the guards cannot take it."""
         costs = self.terms.costs
@@ -264,6 +280,12 @@ class Live:
         costs = self.terms.costs
         hitting = float(g.dot(played)) + 0.0  # SQLite has no -0.0
         stand = played
+        if record.row and costs is None:
+            values = self.terms.parse(record.row)
+            form = self.learner.learn(self._state, values)
+            moving: Any = self.movement
+            switching = moving.weight * float(moving.distance(form.x - played))
+            return Outcome(form, None, float(values[0]) + 0.0, switching)
         if record.row and costs is not None:
             row = self.terms.parse(record.row)
             stand = costs.drift(row, played)

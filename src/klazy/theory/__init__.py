@@ -1,6 +1,7 @@
 """The paper's statements as code that runs beside every experiment, listed on the page Theory."""
 
 from klazy.learners.presets import meta_rate, sigma_grid
+from klazy.theory.bandits import bandit_bound, bandit_tuning
 from klazy.theory.bounds import (
     ensemble_lemma,
     expert_grid,
@@ -23,6 +24,8 @@ __all__ = [
     "ExpertCertificate",
     "Reluctance",
     "Resonance",
+    "bandit_bound",
+    "bandit_tuning",
     "certify",
     "certify_experts",
     "certify_reluctance",
