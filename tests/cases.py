@@ -231,6 +231,9 @@ UNCOMPILED: dict[str, Maker] = {
         domain, 3.0, levels=5, **options
     ),
     **BANDITS,
+    "Budgeted": lambda domain, sigma, **options: kl.Budgeted(
+        kl.KLazyGD(domain, sigma, 4, **options), 0.3 * domain.scale, "l2", T=20
+    ),
     "Delayed": lambda domain, sigma, **options: kl.Delayed(kl.KLazyGD(domain, sigma, 4, **options)),
 }
 COMPILED = LEARNERS | ENSEMBLES

@@ -416,6 +416,7 @@ def test_only_these_classes_have_no_kernel():
         "StronglyAdaptive",
         "Delayed",
         "Bandit",
+        "Budgeted",
         *THUMBS,
     }
 

@@ -2,6 +2,7 @@
 
 from klazy.learners.bandit import Bandit
 from klazy.learners.base import Descent, Learner, State
+from klazy.learners.budgeted import Budgeted
 from klazy.learners.centred import CentredOMD
 from klazy.learners.cover import StronglyAdaptive
 from klazy.learners.delayed import Delayed
@@ -38,6 +39,7 @@ from klazy.learners.thumb import (
 __all__ = [
     "GD",
     "Bandit",
+    "Budgeted",
     "CentredOMD",
     "Clip",
     "Clock",

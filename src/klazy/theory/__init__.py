@@ -13,6 +13,14 @@ from klazy.theory.bounds import (
     theorem_8,
     universal_lower_bound,
 )
+from klazy.theory.budgets import (
+    budget_lower_bound,
+    budget_sigma,
+    budgeted_bound,
+    switch_bound,
+    switch_lower_bound,
+    switch_sigma,
+)
 from klazy.theory.certificates import Certificate, ExpertCertificate, certify, certify_experts
 from klazy.theory.delays import count_outstanding, delayed_bound, delayed_sigma
 from klazy.theory.geometry import step_picture
@@ -26,6 +34,9 @@ __all__ = [
     "Resonance",
     "bandit_bound",
     "bandit_tuning",
+    "budget_lower_bound",
+    "budget_sigma",
+    "budgeted_bound",
     "certify",
     "certify_experts",
     "certify_reluctance",
@@ -40,6 +51,9 @@ __all__ = [
     "sigma_grid",
     "sigma_star",
     "step_picture",
+    "switch_bound",
+    "switch_lower_bound",
+    "switch_sigma",
     "theorem_2",
     "theorem_5",
     "theorem_5_tuned",
