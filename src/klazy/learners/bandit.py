@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal, vector, whole
+from klazy.base.checks import Array, real_array, refusal, vector, whole
 from klazy.families import Linear
 from klazy.learners.base import Learner
 from klazy.learners.wrapping import check_inner, move_learner
@@ -142,7 +142,8 @@ class Bandit(Learner[BanditState]):
 
     def check_values(self, values: Any, owner: str) -> Array:
         """The costs of a round, or a refusal; one number will do where one is wanted."""
-        return vector(np.atleast_1d(values), "value", owner, self.points).copy()
+        given = real_array(values, "value", owner)
+        return vector(np.atleast_1d(given), "value", owner, self.points).copy()
 
     def check_state(self, state: Any, owner: str) -> BanditState:
         if type(state) is not BanditState:

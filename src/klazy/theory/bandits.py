@@ -103,7 +103,7 @@ def bandit_tuning(
     T, G, R, P, weight = check_known(owner, T, G, R, P, movement_weight)
     width = R * R + 4.0 * R * P
     delta = R / T
-    if points == 1:
+    if _check_points(points, owner) == 1:
         size_of_costs = check_range(C, "C", owner)
         delta = math.sqrt(
             _check_dim(n, owner) * size_of_costs * math.sqrt(width / T) / (3.0 * G + 2.0 * weight)
@@ -116,11 +116,16 @@ def _check_dim(n: Any, owner: str) -> int:
     return size(n, "n", owner, "a dimension n >= 1", "use domain.rank")
 
 
-def _measure_estimate(owner: str, n: Any, G: float, delta: Any, points: Any, C: Any) -> tuple[float, float]:
-    """A bound on the size of the estimates, and how many deltas the smoothing costs."""
+def _check_points(points: Any, owner: str) -> int:
     count = whole(points, "points", owner, "one point or two", "use points=1 or points=2")
     if count > 2:
         raise refusal(owner, "one point or two", "points", points, "use points=1 or points=2")
+    return count
+
+
+def _measure_estimate(owner: str, n: Any, G: float, delta: Any, points: Any, C: Any) -> tuple[float, float]:
+    """A bound on the size of the estimates, and how many deltas the smoothing costs."""
+    count = _check_points(points, owner)
     dim = _check_dim(n, owner)
     radius = check_range(delta, "delta", owner)
     if count == 2:
