@@ -234,6 +234,9 @@ UNCOMPILED: dict[str, Maker] = {
     "Budgeted": lambda domain, sigma, **options: kl.Budgeted(
         kl.KLazyGD(domain, sigma, 4, **options), 0.3 * domain.scale, "l2", T=20
     ),
+    "LongTerm": lambda domain, sigma, **options: kl.LongTerm(
+        kl.KLazyGD(domain, sigma, 4, **options), np.linspace(0.0, 1.0, domain.dim), 1e4, 20
+    ),
     "Delayed": lambda domain, sigma, **options: kl.Delayed(kl.KLazyGD(domain, sigma, 4, **options)),
 }
 COMPILED = LEARNERS | ENSEMBLES

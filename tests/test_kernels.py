@@ -417,6 +417,7 @@ def test_only_these_classes_have_no_kernel():
         "Delayed",
         "Bandit",
         "Budgeted",
+        "LongTerm",
         *THUMBS,
     }
 

@@ -55,6 +55,7 @@ FUNCTIONS = {
     kl.certify: {"trace": TRACE, "u": np.zeros((6, 5))},
     kl.certify_experts: {"trace": EXPERTS},
     theory.certify_reluctance: {"trace": RELUCTANT, "u": np.zeros((6, 5))},
+    theory.certify_long_term: {"trace": kl.run(kl.LongTerm(GD, np.ones(5), 9.0, 6), G), "u": np.zeros((6, 5))},
     kl.best_fixed: FINITE,
     kl.best_with_path_length: {**FINITE, "P": 1.0, "movement": kl.L2Movement(), "points": 5},
     kl.frontier: {**FINITE, "movement": kl.L2Movement(), "points": 5},
@@ -398,6 +399,7 @@ RESULTS = (kl.Batch, kl.Game, kl.Regret, kl.Totals, kl.Trace, kl.BestFixed, kl.F
 RESULTS += (
     theory.Certificate,
     theory.ExpertCertificate,
+    theory.LongTermCertificate,
     theory.Reluctance,
     theory.Resonance,
     sequences.Scenario,

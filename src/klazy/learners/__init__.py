@@ -10,6 +10,7 @@ from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
+from klazy.learners.longterm import LongTerm
 from klazy.learners.memory import Clip, Clock, Decay, Event, Forget, Full, Memory, MemoryGD
 from klazy.learners.patient import Patient
 from klazy.learners.presets import (
@@ -58,6 +59,7 @@ __all__ = [
     "LazyGD",
     "Leader",
     "Learner",
+    "LongTerm",
     "Memory",
     "MemoryGD",
     "MinimumHold",

@@ -24,12 +24,14 @@ from klazy.theory.budgets import (
 from klazy.theory.certificates import Certificate, ExpertCertificate, certify, certify_experts
 from klazy.theory.delays import count_outstanding, delayed_bound, delayed_sigma
 from klazy.theory.geometry import step_picture
+from klazy.theory.longterm import LongTermCertificate, certify_long_term
 from klazy.theory.reluctance import Reluctance, certify_reluctance
 from klazy.theory.resonance import Resonance, resonance
 
 __all__ = [
     "Certificate",
     "ExpertCertificate",
+    "LongTermCertificate",
     "Reluctance",
     "Resonance",
     "bandit_bound",
@@ -39,6 +41,7 @@ __all__ = [
     "budgeted_bound",
     "certify",
     "certify_experts",
+    "certify_long_term",
     "certify_reluctance",
     "count_outstanding",
     "delayed_bound",

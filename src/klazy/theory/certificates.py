@@ -102,7 +102,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     smoothed = known.curves.dynamic + known.curves.switching
     if isinstance(learner, Delayed):
         return _bound_delayed(learner, trace, x[:-1], g, u, smoothed)
-    return _bounds(learner, trace.switching, x, g, u, smoothed)
+    return bound_run(learner, trace.switching, x, g, u, smoothed)
 
 
 def check_comparator(u: ArrayLike, trace: Trace, domain: ConvexSet, owner: str) -> Array:
@@ -127,7 +127,7 @@ def _bound_delayed(
     come = np.searchsorted(order.ends, np.arange(len(g)), side="right")  # feedback by the end of each round
     inner = None
     if len(s):
-        inner = _bounds(learner.learner, np.zeros(len(s)), z, g[s], u[s], np.zeros(len(s)))
+        inner = bound_run(learner.learner, np.zeros(len(s)), z, g[s], u[s], np.zeros(len(s)))
     lag = size[s] * np.linalg.norm(x[s] - z[:-1], axis=1)
     lost = size * np.linalg.norm(x - u, axis=1)
     path = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(z, axis=0), axis=1))))
@@ -165,7 +165,8 @@ def _sum_up(each: Array, come: np.ndarray) -> Array:
     return _at(np.cumsum(each), come)
 
 
-def _bounds(learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
+def bound_run(learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
+    """The bounds of a learner that played x, from the first point to the one after the last, told g, and paid ``two``."""
     sigma = sigmas_of(learner, g)
     T = len(g)
     if np.any(np.diff(sigma[np.isfinite(sigma)]) < 0.0):
@@ -176,7 +177,7 @@ def _bounds(learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Ar
     scale = sigma[first] if np.isfinite(sigma[first]) else 1.0
     sigma = np.where(np.isfinite(sigma), sigma, scale)
     before = _shift_back(sigma)
-    state, center, used, limit = _STATES[learner.form](learner, x, g, u, sigma)
+    state, center, used, limit = FORMS[learner.form](learner, x, g, u, sigma)
     size = np.linalg.norm(g, axis=1)
     delta = np.linalg.norm(np.diff(x, axis=0), axis=1)
     jump = np.diff(u, axis=0)
@@ -241,7 +242,7 @@ def _anchored_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) ->
     return _State(moved, anchor, _shift_back(sigma), longest * float(np.linalg.norm(g, axis=1).max()))
 
 
-_STATES = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
+FORMS = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
 
 
 def _normals(learner: Any, x: Array, g: Array, sigma: Array) -> Array:
@@ -263,7 +264,7 @@ def _learner(trace: Trace) -> Learner[Any]:
             "certify needs a trace with its learner and costs, got one loaded from a file; run it again."
         )
     inner = learner.learner if isinstance(learner, Delayed) else learner
-    if inner.form not in _STATES:
+    if inner.form not in FORMS:
         remedy = "certify the learners that it is made of"
         if isinstance(learner, SAder | Leader):
             remedy = "use certify_experts"
