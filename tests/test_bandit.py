@@ -205,7 +205,7 @@ REFUSED = {
     "Agent.observe_cost needs shape (1,), got value of shape=(2,); give one number per coordinate.": lambda: kl.Agent(
         BANDIT
     ).observe_cost([1.0, 2.0]),
-    "Agent.observe_cost needs finite numbers, got value[0]=nan; remove or fill NaN and inf.": lambda: kl.Agent(
+    "Agent.observe_cost needs finite numbers, got value=nan; remove or fill NaN and inf.": lambda: kl.Agent(
         BANDIT
     ).observe_cost(float("nan")),
     "Agent needs a learner that can be held back, got learner=Bandit; leave them out: it learns only from the points that "

@@ -123,7 +123,7 @@ def test_few_moves_cost_what_the_lower_bound_says(K, paced):
 @pytest.mark.parametrize("S", [0.5, 2.0])
 def test_no_learner_beats_the_lower_bound_of_its_budget(S):
     """The random blocks of its proof; on average over all signs regret is at least the bound, exactly, for few blocks."""
-    T, m = 64, 8
+    T, m = 48, 6
     L = T // m
     bound = L * _mean_size(m) - (L - 1) * S
     quick = kl.GD(kl.Box(-1, 1), 0.5)

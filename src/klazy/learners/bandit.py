@@ -65,6 +65,7 @@ class Bandit(Learner[BanditState]):
     points: int
     delta: float
     seed: int
+    inside: ConvexSet  # where the learner's own point is
 
     def __init__(self, learner: Learner[Any], points: int = 1, *, delta: float, seed: int = 0) -> None:
         check_inner(learner, "Bandit")
@@ -81,8 +82,6 @@ class Bandit(Learner[BanditState]):
         inside = domain.shrunk(delta)
         self._keep(learner=learner, points=count, delta=float(delta), seed=int(seed))
         self._keep(domain=domain, inside=inside)
-
-    inside: ConvexSet  # where the learner's own point is
 
     @cached_property
     def mover(self) -> Learner[Any]:

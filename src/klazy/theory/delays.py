@@ -112,7 +112,7 @@ def delayed_bound(
 def delayed_sigma(
     T: int, G: float, R: float, P: float, outstanding: float, movement_weight: float = 1.0
 ) -> float:
-    r"""The sigma that minimises :func:`delayed_bound`.
+    r"""The sigma that minimises :func:`~klazy.theory.delayed_bound`.
 
     It is :math:`\sqrt{\bigl((G^2 + 2 \lambda G) T + 2 G^2 O\bigr) / (4 R P + R^2)}`: the bound grows like
     :math:`\sqrt{T + O}`.
