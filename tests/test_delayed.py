@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import CERTIFIED, LEARNERS, THUMBS, costs_of, gradients
+from command import call_klazy
 from klazy.live.checking import check_store
 from klazy.live.store import Store
 from klazy.theory import certify, count_outstanding, delayed_bound, delayed_sigma
@@ -243,6 +244,20 @@ def test_a_check_finds_another_gradient_of_a_late_round(tmp_path):
     store = Store(file, read_only=True)
     assert [found.fault for found in check_store(store)] == [None, None]
     store.close()
+
+
+def test_the_history_of_late_feedback_names_its_round(tmp_path):
+    file = tmp_path / "decisions.db"
+    with kl.Agent.open(file, kl.Delayed(kl.GD(BALL, 2.0)), name="eu", sync="batch") as agent:
+        agent.advance()
+        agent.update(np.ones(5), round=1)
+    lines = call_klazy("history", file, "eu").stdout.splitlines()
+    assert lines[0].split()[:3] == ["time", "t", "round"]
+    assert [line.split()[1:3] for line in lines[1:]] == [
+        ["1", "0"],
+        ["2", "1"],
+    ]  # the first was told nothing, and hit nothing
+    assert call_klazy("check", file).stdout.splitlines()[-1] == "eu: 2 rounds, the same bit for bit."
 
 
 def test_late_feedback_comes_from_another_process_too(tmp_path):
