@@ -304,7 +304,8 @@ REFUSED = {
     "run needs rounds before t=1 in their order, got state.rounds=[1.0]; go on from a trace or agent.": lambda: kl.run(
         DELAYED, np.ones((2, 5)), state=DELAYED.init()._replace(rounds=np.ones(1), points=np.zeros((1, 5)))
     ),
-    "count_outstanding needs delays >= 0, one per round, got delays=[-1.0]; count rounds.": lambda: count_outstanding([-1]),
+    "count_outstanding needs delays that are whole numbers >= 0, got delays[0]=0.5; count rounds, and use inf for feedback "
+    "that never comes.": lambda: count_outstanding([0.5]),
 }  # fmt: skip
 
 

@@ -8,9 +8,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, one_of, real_array, refusal, rows
+from klazy.base.checks import Array, one_of, refusal, rows
 from klazy.costs import Costs, as_costs, rounds_of
-from klazy.game.game import Game, check_family, check_learners, count_workers
+from klazy.game.game import Game, check_delays, check_family, check_learners, count_workers
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
@@ -166,17 +166,7 @@ def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array | Non
     if not isinstance(learner, Delayed):
         remedy = "write run(Delayed(learner), ...)"
         raise refusal("run", "a Delayed learner for delays", "learner", repr(learner), remedy)
-    T = game.costs.T
-    given = real_array(delays, "delays", "run", limit=math.inf)
-    given = np.full(T, float(given)) if given.ndim == 0 else given
-    if given.shape != (T,):
-        raise refusal("run", f"shape ({T},)", "delays of shape", given.shape, "give one number per round")
-    fits = (given >= 0.0) & ((given == np.trunc(given)) | (given == np.inf))
-    if not fits.all():
-        i = int(fits.argmin())
-        remedy = "count rounds, and use inf for feedback that never comes"
-        raise refusal("run", "delays that are whole numbers >= 0", f"delays[{i}]", given[i], remedy)
-    return given
+    return check_delays("run", delays, game.costs.T)
 
 
 @overload

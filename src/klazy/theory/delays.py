@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, non_negative, real_array, refusal
+from klazy.base.checks import Array, non_negative
+from klazy.game.game import check_delays
 from klazy.theory.bounds import check_known, check_range, theorem_5
 
 
@@ -58,10 +59,7 @@ def count_outstanding(delays: ArrayLike) -> tuple[int, int]:
     >>> count_outstanding([2, 2, 2, 2, 2, 2])
     (5, 2)
     """
-    given = real_array(delays, "delays", "count_outstanding", limit=math.inf)
-    if given.ndim != 1 or not (given >= 0.0).all():
-        condition = "delays >= 0, one per round"
-        raise refusal("count_outstanding", condition, "delays", given.tolist(), "count rounds")
+    given = check_delays("count_outstanding", delays)
     order = order_feedback(given)
     return int(order.waited.sum()), len(given) - len(order.rounds)
 
