@@ -176,6 +176,24 @@ def test_an_agent_repeats_its_trials_bit_for_bit(points, tmp_path, monkeypatch):
     store.close()
 
 
+@pytest.mark.parametrize("points", [1, 2])
+def test_a_round_in_which_guards_held_it_back_teaches_nothing(points, tmp_path):
+    learner, file = kl.Bandit(kl.GD(BALL, 3.0), points, delta=0.1), tmp_path / "decisions.db"
+    with kl.Agent.open(file, learner, guards=kl.Guards(per_round=0.05), sync="batch") as agent:
+        learned = 0
+        for _ in range(8):
+            own, inner = np.array_equal(agent.x, agent.state.x), agent.state.inner.t
+            assert np.array_equal(agent.probes[0], agent.x)
+            agent.observe_cost([1.0 + x @ x for x in agent.probes])
+            assert agent.state.inner.t == inner + own
+            learned += own
+        assert agent.t == 9
+        assert 1 <= learned < 8
+    store = Store(file, read_only=True)
+    assert [found.fault for found in check_store(store)] == [None, None]
+    store.close()
+
+
 BANDIT = kl.Bandit(kl.GD(BALL, 1.0), delta=0.1)
 REFUSED = {
     "Bandit needs a learner, got learner=3; write Bandit(GD(L2Ball(5), 1.0), ...).": lambda: kl.Bandit(3, delta=0.1),  # pyright: ignore
@@ -208,8 +226,6 @@ REFUSED = {
     "Agent.observe_cost needs finite numbers, got value=nan; remove or fill NaN and inf.": lambda: kl.Agent(
         BANDIT
     ).observe_cost(float("nan")),
-    "Agent needs a learner that can be held back, got learner=Bandit; leave them out: it learns only from the points that "
-    "it chose itself.": lambda: kl.Agent(BANDIT, guards=kl.Guards(hold=2)),
     "bandit_bound needs one point or two, got points=3; use points=1 or points=2.": lambda: bandit_bound(
         10, 2, 1.0, 1.0, 0.0, 1.0, 0.1, 3
     ),

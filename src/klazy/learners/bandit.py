@@ -121,6 +121,10 @@ class Bandit(Learner[BanditState]):
         inner = self.mover.step(state.inner, self.estimate(state, values))
         return self._play(state.t + 1, inner)
 
+    def skip(self, state: BanditState) -> BanditState:
+        """End a round of which no cost is known, or that of another point."""
+        return self._play(state.t + 1, state.inner)
+
     def probes(self, state: BanditState) -> Array:
         """The points whose costs are wanted, the one to play first, of shape (points, d)."""
         if self.points == 1:

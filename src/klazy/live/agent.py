@@ -291,10 +291,13 @@ class Agent:
             live = self._live
             if not isinstance(self.learner, Bandit):
                 return (live.terms.name(live.x),)
-            return tuple(live.terms.name(x) for x in self.learner.probes(live.state))
+            tried = self.learner.probes(live.state)[1:]
+            return tuple(live.terms.name(x) for x in (live.x, *tried))
 
     def observe_cost(self, value: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Any:
         """End the round with what its decision cost; the learner must be a :class:`~klazy.Bandit`.
+
+        A round in which guards held the decision back teaches it nothing: the cost is not that of the point that it chose.
 
         Parameters
         ----------

@@ -107,9 +107,6 @@ class Live:
         """These guards for this learner, or a refusal."""
         if not isinstance(guards, Guards):
             raise refusal("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
-        if isinstance(self.learner, Bandit):
-            remedy = "leave them out: it learns only from the points that it chose itself"
-            raise refusal("Agent", "a learner that can be held back", "learner", "Bandit", remedy)
         movement = self.terms.movement
         if movement is not None and guards.movement not in (None, movement):
             remedy = "leave out the movement of the guards"
@@ -281,11 +278,7 @@ class Live:
         hitting = float(g.dot(played)) + 0.0  # SQLite has no -0.0
         stand = played
         if record.row and costs is None:
-            values = self.terms.parse(record.row)
-            form = self.learner.learn(self._state, values)
-            moving: Any = self.movement
-            switching = moving.weight * float(moving.distance(form.x - played))
-            return Outcome(form, None, float(values[0]) + 0.0, switching)
+            return self._after_cost(self.terms.parse(record.row))
         if record.row and costs is not None:
             row = self.terms.parse(record.row)
             stand = costs.drift(row, played)
@@ -311,7 +304,7 @@ class Live:
         if what == GIVEN_UP:
             return Outcome(learner.give_up(self._state, round), self.guarded, 0.0, 0.0)
         if what == WAITS:
-            return self._after_waiting(learner.advance(self._state, self.played))
+            return self._move(learner.advance(self._state, self.played), 0.0)
         played = learner.find_point(self._state, round, "Agent")
         g = record.numbers
         hitting = float(g.dot(played)) + 0.0
@@ -327,14 +320,20 @@ class Live:
             acted = "clip" if is_clipped else ""
         return Outcome(learner.learn(self._state, round, g), self.guarded, hitting, 0.0, acted)
 
-    def _after_waiting(self, form: Any) -> Outcome:
-        """The move at the end of a round that was told nothing."""
+    def _after_cost(self, values: Array) -> Outcome:
+        """The same where only costs are told; those of a point that guards chose teach nothing."""
+        is_own = np.array_equal(self.played, self.own)
+        form = self.learner.learn(self._state, values) if is_own else self.learner.skip(self._state)
+        return self._move(form, float(values[0]) + 0.0)
+
+    def _move(self, form: Any, hitting: float) -> Outcome:
+        """The move to the point of a new state, as far as guards allow."""
         movement: Any = self.movement
         if self.guards is None or self.guarded is None:
             switching = movement.weight * float(movement.distance(self.point(form) - self.played))
-            return Outcome(form, None, 0.0, switching)
+            return Outcome(form, None, hitting, switching)
         guarded = self.guards.step(self.guarded, self.learner.domain, self.point(form), self.t + 1)
-        return Outcome(form, guarded, 0.0, guarded.price, guarded.acted)
+        return Outcome(form, guarded, hitting, guarded.price, guarded.acted)
 
     def _step(self, g: Array, hint: Array | None) -> Any:
         """The state after a round; the present one does not change."""
