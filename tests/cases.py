@@ -210,6 +210,13 @@ THUMBS: dict[str, Maker] = {
     "DeadBand": lambda domain, sigma, **options: kl.DeadBand(domain, kl.L1Movement(0.5), 2.0, 4, **options),
     "Fixed": lambda domain, sigma, **options: kl.Fixed(domain, **options),
 }
+# They try points around their own, which has to keep away from the set's boundary.
+BANDITS: dict[str, Maker] = {
+    f"Bandit {points}": lambda domain, sigma, points=points, **options: kl.Bandit(
+        kl.KLazyGD(domain, sigma, 4, **options), points, delta=1e-3 * domain.scale
+    )
+    for points in (1, 2)
+}
 UNCOMPILED: dict[str, Maker] = {
     **RELUCTANT,
     "Seasonal": lambda domain, sigma, **options: kl.Seasonal(
@@ -222,6 +229,14 @@ UNCOMPILED: dict[str, Maker] = {
     "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(
         domain, 3.0, levels=5, **options
     ),
+    **BANDITS,
+    "Budgeted": lambda domain, sigma, **options: kl.Budgeted(
+        kl.KLazyGD(domain, sigma, 4, **options), 0.3 * domain.scale, "l2", T=20
+    ),
+    "LongTerm": lambda domain, sigma, **options: kl.LongTerm(
+        kl.KLazyGD(domain, sigma, 4, **options), np.linspace(0.0, 1.0, domain.dim), 1e4, 20
+    ),
+    "Delayed": lambda domain, sigma, **options: kl.Delayed(kl.KLazyGD(domain, sigma, 4, **options)),
 }
 COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED

@@ -489,7 +489,16 @@ def test_only_these_classes_have_no_kernel():
     bases = (kl.ConvexSet, kl.Schedule, kl.Costs, kl.Movement, kl.Memory)
     without = {c.__name__ for base in bases for c in concrete(base) if c.code is None}
     without |= {c.__name__ for c in concrete(kl.Learner) if vars(c).get("rule") is None}
-    assert without == {"Polytope", "Intersection", "CallableCosts", "StronglyAdaptive"}
+    assert without == {
+        "Polytope",
+        "Intersection",
+        "CallableCosts",
+        "StronglyAdaptive",
+        "Delayed",
+        "Bandit",
+        "Budgeted",
+        "LongTerm",
+    }
 
 
 def code_table(first, last):

@@ -55,6 +55,7 @@ FUNCTIONS = {
     kl.certify: {"trace": TRACE, "u": np.zeros((6, 5))},
     kl.certify_experts: {"trace": EXPERTS},
     theory.certify_reluctance: {"trace": RELUCTANT, "u": np.zeros((6, 5))},
+    theory.certify_long_term: {"trace": kl.run(kl.LongTerm(GD, np.ones(5), 9.0, 6), G), "u": np.zeros((6, 5))},
     kl.best_fixed: FINITE,
     kl.best_with_path_length: {**FINITE, "P": 1.0, "movement": kl.L2Movement(), "points": 5},
     kl.frontier: {**FINITE, "movement": kl.L2Movement(), "points": 5},
@@ -71,12 +72,25 @@ FUNCTIONS = {
                  "prior": "harmonic", "greedy": True, "lazy": True, "start": np.zeros(5)},
     kl.scream: {"domain": BALL, "T": 50, "G": 1.0, "movement_weight": 1.0, "start": np.zeros(5)},
     kl.sigma_grid: {"T": 50, "G": 1.0, "R": 1.0, "movement_weight": 1.0},
+    theory.bandit_bound: {"T": 50, "n": 2, "G": 1.0, "R": 1.0, "P": 2.0, "sigma": 2.0, "delta": 0.1, "points": 1, "C": 1.0,
+                          "inset": 0.1, "movement_weight": 1.0},
+    theory.bandit_tuning: {"T": 50, "n": 2, "G": 1.0, "R": 1.0, "P": 2.0, "points": 1, "C": 1.0, "movement_weight": 1.0},
+    theory.budget_lower_bound: {"T": 50, "G": 1.0, "R": 1.0, "S": 3.0},
+    theory.budget_sigma: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "S": 3.0},
+    theory.budgeted_bound: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "S": 3.0},
+    theory.count_outstanding: {"delays": np.ones(6)},
+    theory.delayed_bound: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "sigma": 2.0, "k": 2, "outstanding": 9.0, "missing": 1.0,
+                           "movement_weight": 1.0},
+    theory.delayed_sigma: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "outstanding": 9.0, "movement_weight": 1.0},
     theory.ensemble_lemma: {"T": 50, "G": 1.0, "R": 1.0, "prior": 0.5, "movement_weight": 1.0},
     theory.expert_grid: {"T": 50, "G": 1.0, "R": 1.0, "movement_weight": 1.0},
     theory.k_star: {"T": 50, "R": 1.0, "P": 2.0, "c": 1.0},
     theory.resonance: {"learner": kl.KLazyGD(kl.Product([kl.L2Ball(1)]), 1.0, 3), "lengths": [2, 4], "flips": 2},
     theory.sigma_star: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "movement_weight": 1.0},
     theory.step_picture: {"learner": kl.GD(kl.L2Ball(2), 1.0), "g": G[:3, :2], "t": 2},
+    theory.switch_bound: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "K": 5},
+    theory.switch_lower_bound: {"T": 50, "G": 1.0, "R": 1.0, "K": 5},
+    theory.switch_sigma: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "K": 5},
     theory.theorem_2: {"T": 50, "k": 4, "P": 6.0},
     theory.theorem_5: {"T": 6, "G": 1.0, "R": 1.0, "P": 2.0, "sigma": 2.0, "k": 2, "movement_weight": 1.0,
                        "moves": np.ones(6)},
@@ -144,6 +158,16 @@ def list_methods():
     yield kl.Fleet, {"learner": fleet, "names": ["a", "b"]}
     yield kl.Fleet(fleet, 2).update, {"g": np.ones((2, 5)), "id": None, "retry": False}
     yield kl.Agent(MEMORY, engine="step").update, {"g": G[0], "hint": G[1], "id": 3}
+    for domain in SETS:
+        yield domain.shrunk, {"delta": 0.01 * domain.scale}
+    late = kl.Agent(kl.Delayed(GD), costs=kl.Linear())
+    late.advance()
+    yield late.observe, {"row": G[0], "retry": False, "round": 1}
+    yield late.advance, {"id": 4, "retry": False}
+    yield late.give_up, {"round": 1, "id": 5}
+    yield kl.Agent(kl.Bandit(GD, 2, delta=0.1)).observe_cost, {"value": np.ones(2), "retry": False}
+    yield kl.run, {"learner": kl.Delayed(GD), "costs": G, "delays": np.ones(6)}
+    yield kl.run, {"learner": kl.Bandit(GD, delta=0.1), "costs": G, "feedback": "value"}
     yield kl.Agent, {"learner": KLAZY, "engine": "step", "state": KLAZY.init(), "guards": kl.Guards(G=1.0)}
     yield Config.from_dict, {"data": KLAZY.to_dict()}
 
@@ -375,6 +399,7 @@ RESULTS = (kl.Batch, kl.Game, kl.Regret, kl.Totals, kl.Trace, kl.BestFixed, kl.F
 RESULTS += (
     theory.Certificate,
     theory.ExpertCertificate,
+    theory.LongTermCertificate,
     theory.Reluctance,
     theory.Resonance,
     sequences.Scenario,

@@ -97,7 +97,8 @@ def history(
     elif plot is not None:
         say(str(plot))
     elif frame.height:
-        print_table([_make_row(row, names) for row in frame.iter_rows(named=True)])
+        is_late = not frame["round"].equals(frame["t"])
+        print_table([_make_row(row, names, is_late) for row in frame.iter_rows(named=True)])
     else:
         print("There is no round yet.")
 
@@ -113,14 +114,16 @@ def _read_names(configuration: str) -> tuple[list[str] | None, list[str] | None]
     return columns, about.get("names", columns)
 
 
-def _make_row(row: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
-    """A line of the table: the point by name or in brackets, few digits."""
+def _make_row(row: dict[str, Any], names: list[str] | None, is_late: bool) -> dict[str, Any]:
+    """A line of the table: the point by name or in brackets, few digits; of late feedback also the round that it is of."""
     numbers = [f"{number:.4g}" for number in row["decision"]]
     if names is None:
         point = f"[{', '.join(numbers)}]"
     else:
         point = ", ".join(f"{name} {number}" for name, number in zip(names, numbers, strict=True))
-    shown = ("t", "id", "hitting", "switching", "guards")
+    shown = ["t", "id", "hitting", "switching", "guards"]
+    if is_late:
+        shown.insert(1, "round")
     line = {name: row[name] for name in shown}
     return {"time": _spell_time(row["time"]), **line, "decision": point}
 

@@ -1,11 +1,14 @@
 """What is played, whoever plays it: the one place where costs, movement and start are checked."""
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from klazy.base.checks import Array, refusal, vector, whole
+import numpy as np
+
+from klazy.base.checks import Array, real_array, refusal, vector, whole
 from klazy.costs import Costs, as_costs
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement, suit_movement
@@ -57,6 +60,22 @@ def check_family(owner: str, learner: Learner[Any], costs: Costs) -> None:
         raise refusal(
             owner, f"costs of the family {learner.family}", "costs", costs, "give the learner theirs"
         )
+
+
+def check_delays(owner: str, delays: Any, T: int | None = None) -> Array:
+    """The delay of each round, of shape (T,), or a refusal; one number stands for all of T rounds."""
+    given = real_array(delays, "delays", owner, limit=math.inf)
+    if given.ndim == 0 and T is not None:
+        given = np.full(T, float(given))
+    if given.ndim != 1 or (T is not None and len(given) != T):
+        wanted = f"shape ({'T' if T is None else T},)"
+        raise refusal(owner, wanted, "delays of shape", given.shape, "give one number per round")
+    fits = (given >= 0.0) & ((given == np.trunc(given)) | (given == np.inf))
+    if not fits.all():
+        i = int(fits.argmin())
+        remedy = "count rounds, and use inf for feedback that never comes"
+        raise refusal(owner, "delays that are whole numbers >= 0", f"delays[{i}]", given[i], remedy)
+    return given
 
 
 def check_learners(owner: str, learners: Sequence[Any]) -> None:

@@ -1,6 +1,7 @@
 """The loop that joins a learner to costs: run, and many runs at once; batch.py plays many by one kernel, for their sums."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -9,16 +10,17 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, one_of, refusal, rows
 from klazy.costs import Costs, as_costs, rounds_of
-from klazy.game.game import Game, check_family, check_learners, count_workers
+from klazy.game.game import Game, check_delays, check_family, check_learners, count_workers
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
-from klazy.learners import Leader, Learner, SAder
+from klazy.learners import Bandit, Delayed, Leader, Learner, SAder
 from klazy.learners.base import S, is_finite
 from klazy.movement import Movement
 
 RECORDS = ("experts", "actions", "costs", "totals")
 ENGINES = ("auto", "compiled", "step")
+FEEDBACK = ("gradient", "value")
 BLOCK = 4096  # rounds whose points are looked at together
 PIECE = 65536  # rounds that a learner follows at once
 
@@ -33,6 +35,8 @@ def run(
     engine: str = "auto",
     record: str = "actions",
     hints: ArrayLike | None = None,
+    delays: ArrayLike | None = None,
+    feedback: str | None = None,
     x0: ArrayLike | None = None,
     state: S | None = None,
 ) -> Trace[S]: ...
@@ -45,6 +49,8 @@ def run(
     engine: str = "auto",
     record: str = "actions",
     hints: ArrayLike | None = None,
+    delays: ArrayLike | None = None,
+    feedback: str | None = None,
     x0: ArrayLike | None = None,
     state: Any = None,
 ) -> Trace[Any]: ...
@@ -56,6 +62,8 @@ def run(
     engine: str = "auto",
     record: str = "actions",
     hints: ArrayLike | None = None,
+    delays: ArrayLike | None = None,
+    feedback: str | None = None,
     x0: ArrayLike | None = None,
     state: Any = None,
 ) -> Trace[Any]:
@@ -76,6 +84,13 @@ def run(
         in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
     hints
         guesses of shape (T, d) for learners that accept them; row t, made after round t, guesses the gradient of t + 1.
+    delays
+        how many rounds later than its own the feedback of each round comes, of shape (T,) or one number for all, for a
+        :class:`Delayed`: 0 at the end of its own round, ``inf`` never, and the round is given up. What would come after the
+        last round does not come; those rounds are left waiting in ``trace.state``.
+    feedback
+        ``"gradient"``, or ``"value"``: the learner, a :class:`Bandit`, is told only what its points cost. By default what the
+        learner is made for.
     x0
         the position before the first round; without it the first round's movement is free.
     state
@@ -103,6 +118,8 @@ def run(
         condition = "a SAder or Leader for record='experts'"
         raise refusal("run", condition, "learner", repr(learner), "use record='actions'")
     guesses = _check_hints(learner, game, hints)
+    arrivals = _check_delays(learner, game, delays)
+    tells_values = _check_feedback(learner, feedback)
     first = learner.init() if state is None else learner.check_state(state, "run")
     missing = find_missing_part(learner, game.costs, game.movement)
     if engine == "compiled" and missing is not None:
@@ -113,7 +130,7 @@ def run(
         return play_compiled(learner, game, first, record, guesses)
     if engine != "step" and knows_rows(learner, game.costs):
         return play_by_rows(learner, game, first, record)
-    return play_by_step(learner, game, first, record, guesses)
+    return play_by_step(learner, game, first, record, guesses, arrivals, tells_values)
 
 
 def knows_rows(learner: Learner[Any], costs: Costs) -> bool:
@@ -129,6 +146,27 @@ def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array | None:
             "run", "a learner that accepts hints", "learner", repr(learner), "use MemoryGD, or no hints"
         )
     return rows(hints, "hints", "run", game.costs.dim, game.costs.T)
+
+
+def _check_feedback(learner: Learner[Any], feedback: Any) -> bool:
+    """Whether the learner is told values and no gradients."""
+    if feedback is None:
+        return isinstance(learner, Bandit)
+    one_of(feedback, "feedback", "run", FEEDBACK)
+    if feedback == "value" and not isinstance(learner, Bandit):
+        remedy = "write run(Bandit(learner, points=2, delta=0.01), ...)"
+        raise refusal("run", "a Bandit for feedback='value'", "learner", repr(learner), remedy)
+    return feedback == "value"
+
+
+def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array | None:
+    """Each round's delay, one of shape (T,)."""
+    if delays is None:
+        return None
+    if not isinstance(learner, Delayed):
+        remedy = "write run(Delayed(learner), ...)"
+        raise refusal("run", "a Delayed learner for delays", "learner", repr(learner), remedy)
+    return check_delays("run", delays, game.costs.T)
 
 
 @overload
@@ -266,7 +304,15 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     )
 
 
-def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace[Any]:
+def play_by_step(
+    learner: Any,
+    game: Game,
+    state: Any,
+    record: str,
+    hints: Array | None,
+    delays: Array | None = None,
+    tells_values: bool = False,
+) -> Trace[Any]:
     """The game round by round, as the learner's ``step`` specifies it."""
     costs = game.costs
     costs.check_finite()
@@ -284,6 +330,12 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
     log = []
     hit = 0.0
     moved = 0.0
+
+    def tell(t: int, x: Array) -> Array:
+        """What the learner is told of round t, in which x was played."""
+        return subgradient_of(t, x) if learner.family is None else costs.arrays()[0][t - 1]
+
+    due: dict[int, list[int]] = {}  # the rounds of which feedback comes at the end of each round
     for t in range(1, costs.T + 1):
         value = value_of(t, state.x)
         paid = float(weights[t - 1] * pending)
@@ -296,11 +348,22 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
             switching.append(paid)
         if record in ("experts", "actions"):
             points.append(state.x)
-        g = subgradient_of(t, state.x) if learner.family is None else costs.arrays()[0][t - 1]
-        if record == "experts":
-            log.append(learner.account(state, g))
         previous = state.x
-        state = learner.step(state, g) if hints is None else learner.step(state, g, hints[t - 1])
+        if tells_values:
+            others = [value_of(t, x) for x in learner.probes(state)[1:]]
+            if not np.isfinite(others).all():
+                raise _refuse_value(costs, before + t)
+            state = learner.learn(state, np.array([value, *others]))
+        elif delays is None:
+            g = tell(t, state.x)
+            if record == "experts":
+                log.append(learner.account(state, g))
+            state = learner.step(state, g) if hints is None else learner.step(state, g, hints[t - 1])
+        else:
+            due.setdefault(t + delays[t - 1], []).append(t)
+            state = _end_late_round(learner, state, tell, t, due.pop(t, []), before)
+            if delays[t - 1] == math.inf:
+                state = learner.give_up(state, before + t)
         pending = float(game.movement.distance(state.x - previous))
         if unknown:
             played.append(state.x)
@@ -310,7 +373,22 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
     kept = {"x": np.array(points), "hitting": np.array(hitting), "switching": np.array(switching)}
     if record == "experts":
         kept |= learner.name_accounts(np.array(log), kept["hitting"])
+    if delays is not None:
+        kept["delays"] = delays
     return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept)
+
+
+def _end_late_round(
+    learner: Delayed, state: Any, tell: Callable[[int, Array], Array], t: int, arrived: list[int], before: int
+) -> Any:
+    """The state after round t, at whose end the feedback of the rounds ``arrived`` comes, the oldest first."""
+    for s in arrived:
+        if s < t:
+            point = learner.find_point(state, before + s, "run")
+            state = learner.learn(state, before + s, tell(s, point))
+    if t in arrived:
+        return learner.step(state, tell(t, state.x))
+    return learner.advance(state)
 
 
 def play_by_rows(learner: Any, game: Game, state: Any, record: str) -> Trace[Any]:

@@ -1,12 +1,16 @@
 """Learners: frozen configurations with a pure ``step`` that reads like the algorithm box."""
 
+from klazy.learners.bandit import Bandit
 from klazy.learners.base import Descent, Learner, State
+from klazy.learners.budgeted import Budgeted
 from klazy.learners.centred import CentredOMD
 from klazy.learners.cover import StronglyAdaptive
+from klazy.learners.delayed import Delayed
 from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
+from klazy.learners.longterm import LongTerm
 from klazy.learners.memory import Clip, Clock, Decay, Event, Forget, Full, Memory, MemoryGD
 from klazy.learners.patient import Patient
 from klazy.learners.presets import (
@@ -35,11 +39,14 @@ from klazy.learners.thumb import (
 
 __all__ = [
     "GD",
+    "Bandit",
+    "Budgeted",
     "CentredOMD",
     "Clip",
     "Clock",
     "DeadBand",
     "Decay",
+    "Delayed",
     "Descent",
     "Event",
     "Fixed",
@@ -52,6 +59,7 @@ __all__ = [
     "LazyGD",
     "Leader",
     "Learner",
+    "LongTerm",
     "Memory",
     "MemoryGD",
     "MinimumHold",

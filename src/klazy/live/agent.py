@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, file_path, refusal
 from klazy.families import Family
-from klazy.learners import Learner
+from klazy.learners import Bandit, Learner
 from klazy.live.guards import Guards
 from klazy.live.machine import warn_of_another_machine
 from klazy.live.records import Record, check_id
 from klazy.live.rows import OBSERVE, make_terms
-from klazy.live.state import REMEMBERED, Live
+from klazy.live.state import COST, REMEMBERED, Live
 from klazy.movement import Movement
 
 if TYPE_CHECKING:  # stores, frames and explanations are imported when they are asked for
@@ -182,6 +182,7 @@ class Agent:
         id: str | int | None = None,
         retry: bool = False,
         gradient: bool = False,
+        round: int | None = None,
     ) -> Array:
         """End the round with a gradient of its cost. Refused input changes nothing.
 
@@ -198,6 +199,9 @@ class Agent:
             If another process has ended the round, apply ``g`` to the one that is under way now.
         gradient : bool, optional
             Say that ``g`` is a gradient indeed: an agent that takes rows refuses it otherwise.
+        round : int, optional
+            The round that the gradient is of. Default: the one under way. An earlier one must wait for its feedback
+            (:meth:`advance`); then the round under way goes on, and so does its point.
 
         Returns
         -------
@@ -211,7 +215,9 @@ class Agent:
         Overtaken
             If another process has ended the round, without ``retry``. The agent has taken over what happened.
         """
-        plain = hint is None and id is None and type(g) is np.ndarray and g.dtype is _FLOAT64
+        plain = (
+            hint is None and id is None and round is None and type(g) is np.ndarray and g.dtype is _FLOAT64
+        )
         if plain and self._bare:
             try:
                 if (
@@ -224,12 +230,14 @@ class Agent:
         with self._lock:
             self._live.check_gradient(gradient)
             if self._kept is not None:
-                return self._kept.play(g, hint, text, retry)
+                return self._kept.play(g, hint, text, retry, round)
             if text not in self._memory.ids:
-                self._take(self._memory.check_round(g, hint, text))
+                self._take(self._memory.check_round(g, hint, text, round))
             return self._memory.x
 
-    def observe(self, row: Any, *, id: str | int | None = None, retry: bool = False) -> Any:
+    def observe(
+        self, row: Any, *, id: str | int | None = None, retry: bool = False, round: int | None = None
+    ) -> Any:
         """End the round with its row of data: demands or prices, say. A refused row changes nothing.
 
         Cost and gradient are worked out at the decision that was played; what the round and the move after it cost is added to
@@ -243,6 +251,8 @@ class Agent:
             As in :meth:`update`: a round of an id that was taken before changes nothing.
         retry : bool, optional
             As in :meth:`update`: if another process has ended the round, take the row for the one that is under way now.
+        round : int, optional
+            As in :meth:`update`: the round that the row is of, if it is not the one under way.
 
         Returns
         -------
@@ -269,10 +279,135 @@ class Agent:
         with self._lock:
             terms = self._live.terms
             if self._kept is not None:
-                return terms.name(self._kept.observe(row, text, retry))
+                return terms.name(self._kept.observe(row, text, retry, round))
             if text == "" or text not in self._memory.ids:
-                self._take(self._memory.check_row(row, text))
+                self._take(self._memory.check_row(row, text, round))
             return terms.name(self._memory.x)
+
+    @property
+    def probes(self) -> tuple[Any, ...]:
+        """The decisions whose costs :meth:`observe_cost` takes: the one to play, and perhaps one to try beside it."""
+        with self._lock:
+            live = self._live
+            if not isinstance(self.learner, Bandit):
+                return (live.terms.name(live.x),)
+            tried = self.learner.probes(live.state)[1:]
+            return tuple(live.terms.name(x) for x in (live.x, *tried))
+
+    def observe_cost(self, value: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Any:
+        """End the round with what its decision cost; the learner must be a :class:`~klazy.Bandit`.
+
+        A round in which guards held the decision back teaches it nothing: the cost is not that of the point that it chose.
+
+        Parameters
+        ----------
+        value : float or array_like
+            The cost of the decision; with two points, that of each of :attr:`probes`.
+        id : str or int, optional
+            As in :meth:`update`: a round of an id that was taken before changes nothing.
+        retry : bool, optional
+            Whether the cost may count for another round, if another process has ended this one. Its decision was another one,
+            so this is hardly ever right.
+
+        Returns
+        -------
+        dict or ndarray
+            The next decision, by column name where names are known.
+
+        Raises
+        ------
+        ValueError
+            If the learner is told something else, or the value is not as many finite numbers as there are points.
+        Overtaken
+            If another process has ended the round, without ``retry``.
+
+        Examples
+        --------
+        >>> agent = Agent(Bandit(GD(Box(0, 9), sigma=4.0), points=2, delta=0.1))
+        >>> for _ in range(60):
+        ...     x = agent.observe_cost([(p.item() - 6.0) ** 2 for p in agent.probes])
+        >>> round(x.item(), 1)
+        6.0
+        """
+        text = "" if id is None else check_id(id, COST)
+        with self._lock:
+            terms = self._live.terms
+            if self._kept is not None:
+                return terms.name(self._kept.observe_cost(value, text, retry))
+            if text == "" or text not in self._memory.ids:
+                self._take(self._memory.check_cost(value, text))
+            return terms.name(self._memory.x)
+
+    @property
+    def pending(self) -> dict[int, Any]:
+        """The rounds that wait for their feedback, each with the decision played in it, the oldest first."""
+        with self._lock:
+            live = self._live
+            return {round: live.terms.name(x) for round, x in live.pending.items()}
+
+    def advance(self, *, id: str | int | None = None, retry: bool = False) -> Any:
+        """End the round before its feedback is known; the learner must be a :class:`~klazy.Delayed`.
+
+        The round and its point are kept, in the store too, until :meth:`update` or :meth:`observe` tells its feedback with
+        ``round=``, or :meth:`give_up` gives it up.
+
+        Parameters
+        ----------
+        id : str or int, optional
+            As in :meth:`update`: a round of an id that was taken before changes nothing.
+        retry : bool, optional
+            As in :meth:`update`: if another process has ended the round, end the one that is under way now.
+
+        Returns
+        -------
+        dict or ndarray
+            The next decision, by column name where names are known.
+
+        Raises
+        ------
+        ValueError
+            If the learner cannot wait.
+        Overtaken
+            If another process has ended the round, without ``retry``.
+
+        Examples
+        --------
+        >>> agent = Agent(Delayed(GD(Box(-1, 1), sigma=2.0)))
+        >>> x = agent.advance()
+        >>> x = agent.update([0.5], round=1)  # it comes in round 2, whose point stays
+        >>> x, agent.advance(), agent.pending
+        (array([0.]), array([-0.25]), {2: array([0.])})
+        """
+        text = "" if id is None else check_id(id, "Agent.advance")
+        with self._lock:
+            terms = self._live.terms
+            if self._kept is not None:
+                return terms.name(self._kept.advance(text, retry))
+            if text == "" or text not in self._memory.ids:
+                self._take(self._memory.check_wait(text))
+            return terms.name(self._memory.x)
+
+    def give_up(self, round: int, *, id: str | int | None = None) -> None:
+        """Wait no more for the feedback of a round; it is not learned from.
+
+        Parameters
+        ----------
+        round : int
+            One of :attr:`pending`.
+        id : str or int, optional
+            As in :meth:`update`.
+
+        Raises
+        ------
+        ValueError
+            If the round does not wait for feedback.
+        """
+        text = "" if id is None else check_id(id, "Agent.give_up")
+        with self._lock:
+            if self._kept is not None:
+                self._kept.give_up(round, text)
+            elif text == "" or text not in self._memory.ids:
+                self._take(self._memory.check_given_up(round, text))
 
     def check_row(self, row: Any, *, id: str | int | None = None) -> None:
         """Refuse a row that :meth:`observe` would refuse now; nothing changes.
@@ -522,7 +657,7 @@ class Agent:
         polars.DataFrame
             Round ``t``, its ``time`` and ``id``; what it was told (``gradient``, ``hint``, or a ``row`` as JSON) and what that
             cost at the point played (``hitting``); the ``decision`` that followed, what moving there cost (``switching``), and
-            the ``guards`` that held it back.
+            the ``guards`` that held it back. ``round`` is the round that it was told of: ``t``, an earlier one, or none.
 
         Examples
         --------

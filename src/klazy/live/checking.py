@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from klazy.live.kept import rebuild, replay_row
 from klazy.live.machine import describe_machine
-from klazy.live.records import HINTED, ROUND, Row
+from klazy.live.records import HINTED, LATE, ROUND, Row, read_feedback
 from klazy.live.state import Live
 from klazy.live.store import Listed, Snapshot, Store
 
@@ -81,9 +81,15 @@ def _replay(store: Store, agent: Listed, progress: Counter[str]) -> str | None:
 
 def _find_gradient(live: Live, row: Row) -> bytes | None:
     """The gradient of a round of which the row was told, at the point that was played."""
-    if row.row is None or live.terms.costs is None:
+    if row.row is None:
         return None
-    return live.terms.costs.gradient(live.terms.parse(row.row), live.played).tobytes()
+    if live.terms.costs is None:
+        return live.learner.estimate(live.state, live.terms.parse(row.row)).tobytes()
+    played = live.played
+    feedback = read_feedback(row)
+    if feedback is not None and feedback[0] == LATE:
+        played = live.pending[feedback[1]]
+    return live.terms.costs.gradient(live.terms.parse(row.row), played).tobytes()
 
 
 def _is_of(here: dict[str, str], snapshot: Snapshot) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy.base.install import make_missing
-from klazy.live.records import HINTED, ROUND, Row
+from klazy.live.records import HINTED, LATE, ROUND, Row, read_feedback
 from klazy.live.store import Listed, Store
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ def describe_round(row: Row) -> dict[str, Any]:
     told = np.frombuffer(row.numbers, "<f8").tolist()
     made = np.frombuffer(row.decision, "<f8").tolist()
     d = len(made)
+    feedback = read_feedback(row)
+    told_of: int | None = row.t
+    if feedback is not None:
+        told_of = feedback[1] if feedback[0] == LATE else None
     return {
         "t": row.t,
         "time": None if row.at is None else round(row.at * 1e6),
@@ -39,6 +43,7 @@ def describe_round(row: Row) -> dict[str, Any]:
         "decision": made,
         "switching": row.switching,
         "guards": row.guards,
+        "round": told_of,
     }
 
 
@@ -60,6 +65,7 @@ def make_frame(rounds: Sequence[dict[str, Any]]) -> "polars.DataFrame":
         "decision": numbers,
         "switching": pl.Float64,
         "guards": pl.String,
+        "round": pl.Int64,
     }
     columns = {name: [one[name] for one in rounds] for name in schema}
     return pl.DataFrame(columns, schema=schema).with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, Refused, refusal
 from klazy.kernels import codes
+from klazy.learners import Delayed
 from klazy.live.guards import Guards
 from klazy.live.machine import OtherMachine
 from klazy.live.overtaken import Overtaken
@@ -33,7 +34,7 @@ from klazy.live.records import (
 )
 from klazy.live.rows import OBSERVE
 from klazy.live.schema import AGENT_SHIFT
-from klazy.live.state import Live, Outcome
+from klazy.live.state import COST, Live, Outcome
 from klazy.live.store import Listed, Snapshot, Store, TakenError
 
 SNAPSHOT_ROUNDS = 1000  # at most so many are replayed when an agent is opened
@@ -92,22 +93,44 @@ class Kept:
 
     # Rounds
 
-    def play(self, g: ArrayLike, hint: ArrayLike | None, id: str, retry: bool) -> Array:
+    def play(self, g: ArrayLike, hint: ArrayLike | None, id: str, retry: bool, round: Any = None) -> Array:
         """End the round; the next point. A round whose id is there already is not taken, and answered as it was then."""
 
         def end() -> Array:
             may_be_plain = self._fast and not id and hint is None and self._last is not None
-            if may_be_plain and type(g) is np.ndarray and g.dtype is _FLOAT64:
+            if may_be_plain and round is None and type(g) is np.ndarray and g.dtype is _FLOAT64:
                 x = self._play_plain(g)
                 if x is not None:
                     return x
-            return self._play(lambda live: live.check_round(g, hint, id))
+            return self._play(lambda live: live.check_round(g, hint, id, round))
 
-        return self._end_round(end, id, retry, "Agent.update")
+        return self._end_round(end, id, retry or round is not None, "Agent.update")
 
-    def observe(self, row: Any, id: str, retry: bool) -> Array:
+    def observe(self, row: Any, id: str, retry: bool, round: Any = None) -> Array:
         """The same for a round of which the row is told."""
-        return self._end_round(lambda: self._play(lambda live: live.check_row(row, id)), id, retry, OBSERVE)
+
+        def end() -> Array:
+            return self._play(lambda live: live.check_row(row, id, round))
+
+        return self._end_round(end, id, retry or round is not None, OBSERVE)
+
+    def observe_cost(self, value: Any, id: str, retry: bool) -> Array:
+        """The same for a round of which only the cost is told."""
+        return self._end_round(lambda: self._play(lambda live: live.check_cost(value, id)), id, retry, COST)
+
+    def advance(self, id: str, retry: bool) -> Array:
+        """The same for a round that waits for its feedback."""
+        return self._end_round(
+            lambda: self._play(lambda live: live.check_wait(id)), id, retry, "Agent.advance"
+        )
+
+    def give_up(self, round: Any, id: str) -> Array:
+        """Wait no more for the feedback of a round."""
+
+        def end() -> Array:
+            return self._play(lambda live: live.check_given_up(round, id))
+
+        return self._end_round(end, id, True, "Agent.give_up")
 
     def _end_round(self, end: Callable[[], Array], id: str, retry: bool, owner: str) -> Array:
         while True:
@@ -133,7 +156,8 @@ class Kept:
                 self.reload()
                 if made is not None:
                     return made
-                if not retry:
+                is_under_way = self.live.t == now and isinstance(self.live.learner, Delayed)
+                if not retry and not is_under_way:  # late feedback ends no round
                     words = f"round t={now} of {self.agent.name!r} was ended by another process"
                     if self.live.t <= now:
                         words = f"the store has gone back, and {self.agent.name!r} with it"
@@ -232,10 +256,11 @@ class Kept:
         live = self.live
         guarded = outcome.guarded
         x = live.point(outcome.form) if guarded is None else guarded.x
-        acted = "" if guarded is None else guarded.acted
         key = self._base | self.n
         decision = x.tobytes()
-        row = make_row(key, record, live.t, time(), decision, outcome.hitting, outcome.switching, acted)
+        row = make_row(
+            key, record, live.t, time(), decision, outcome.hitting, outcome.switching, outcome.acted
+        )
         self.store.append(row, self._last)
         self._torn = True
         live.show(outcome)

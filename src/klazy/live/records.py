@@ -15,6 +15,10 @@ ID_BYTES = 64
 ROUND, HINTED, FREEZE, RESUME, GUARDS, KNOWN = range(6)
 DELETE = 8
 RESTORE = 9
+# what the note of a round says whose feedback does not come with it: of which round it is, or which one is given up
+WAITS = "waits"
+LATE = "late"
+GIVEN_UP = "given up"
 _NO_TIME = -1.0  # of a record whose moment nobody has written down
 _PLAIN = struct.Struct("<qqqdddqq")
 
@@ -23,8 +27,9 @@ class Record(NamedTuple):
     """One event: a round with its gradient, or gradient and hint, as numbers; a freeze; a resume; new guards;
     a delete, after which there are no rounds; a restore, after which there are.
 
-    ``note`` holds the new guards as JSON, or the reason of any other change. ``row`` is what the round was told by
-    column name, as JSON, where it was. A ``KNOWN`` record is an id that was taken before the history begins.
+    ``note`` holds the new guards as JSON, or the reason of any other change; of a round whose feedback does not come with it,
+    what happened (:func:`note_feedback`). ``row`` is what the round was told by column name, as JSON, where it was.
+    A ``KNOWN`` record is an id that was taken before the history begins.
     """
 
     kind: int
@@ -32,6 +37,19 @@ class Record(NamedTuple):
     id: str = ""
     note: str = ""
     row: str = ""
+
+
+def note_feedback(what: str, round: int) -> str:
+    """The note of a round that waits for its feedback, of late feedback, or of a round that is given up."""
+    return json.dumps({what: round})
+
+
+def read_feedback(record: "Record | Row") -> tuple[str, int] | None:
+    """What :func:`note_feedback` noted; None of a round that was told at once, and of all that are no rounds."""
+    if record.kind != ROUND or not record.note:
+        return None
+    ((what, round),) = json.loads(record.note).items()
+    return what, round
 
 
 class Row(NamedTuple):

@@ -7,28 +7,46 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, one_of, refusal, vector
+from klazy.base.checks import Array, one_of, refusal, vector, whole
 from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
-from klazy.learners import Learner
+from klazy.learners import Bandit, Delayed, Learner
 from klazy.learners.base import describe_state, rebuild_state
 from klazy.live.guards import Guards, GuardState
 from klazy.live.machine import describe_machine
-from klazy.live.records import DELETE, FREEZE, GUARDS, HINTED, RESTORE, ROUND, Record
+from klazy.live.records import (
+    DELETE,
+    FREEZE,
+    GIVEN_UP,
+    GUARDS,
+    HINTED,
+    LATE,
+    RESTORE,
+    ROUND,
+    WAITS,
+    Record,
+    note_feedback,
+    read_feedback,
+)
 from klazy.live.rows import OBSERVE, Account, Terms, needs_rows
 from klazy.movement import Movement
 
 REMEMBERED = 4096  # ids of rounds, the latest, of an agent in memory
+COST = "Agent.observe_cost"
 COPIED_AT_ONCE = 500  # numbers; while NumPy copies more, other threads run
 
 
 class Outcome(NamedTuple):
-    """What a round leads to: the learner's state, in its engine's form, and the guards'; what it cost, and moving after it."""
+    """What a round leads to: the learner's state, in its engine's form, and the guards'; what it cost, and moving after it.
+
+    ``acted`` names the guards that acted.
+    """
 
     form: Any
     guarded: GuardState | None
     hitting: float
     switching: float
+    acted: str = ""
 
 
 class Live:
@@ -63,7 +81,8 @@ class Live:
         self._hold(first)
         self.terms = terms or Terms.check(learner, None, None, None, None)
         self._charged: Movement = self.terms.movement or learner.own_movement
-        self.account = Account() if self.terms.takes_rows else None
+        knows_costs = self.terms.takes_rows or isinstance(learner, Bandit)
+        self.account = Account() if knows_costs else None
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
         self.ids: dict[str, None] = {}
@@ -151,9 +170,48 @@ class Live:
             return form.x
         return form[self.layout.x]
 
-    def check_round(self, g: ArrayLike, hint: ArrayLike | None, id: str) -> Record:
+    @property
+    def pending(self) -> dict[int, Array]:
+        """The rounds that wait for feedback, with the points played in them."""
+        if not isinstance(self.learner, Delayed):
+            return {}
+        state = self.state
+        return {int(s): x.copy() for s, x in zip(state.rounds, state.points, strict=True)}
+
+    def require_delayed(self, owner: str) -> Delayed:
+        """The learner, if it takes feedback late."""
+        if not isinstance(self.learner, Delayed):
+            remedy = "build it with Delayed(learner)"
+            raise refusal(owner, "a learner that can wait", "learner", type(self.learner).__name__, remedy)
+        return self.learner
+
+    def find_played(self, round: Any, owner: str) -> tuple[Array, str]:
+        """The point that feedback is of, and the note of its record; None and t mean the round under way."""
+        if round is None:
+            return self.played, ""
+        s = whole(round, "round", owner, "a round >= 1", "rounds are counted from one")
+        if s == self.t:
+            return self.played, ""
+        if not isinstance(self.learner, Delayed):
+            remedy = "leave it out, or build the agent with Delayed(learner) for feedback that comes late"
+            raise refusal(owner, f"the round under way, {self.t}", "round", round, remedy)
+        return self.learner.find_point(self.state, s, owner), note_feedback(LATE, s)
+
+    def check_wait(self, id: str) -> Record:
+        """The record of a round that ends without its feedback."""
+        self.require_delayed("Agent.advance")
+        return Record(ROUND, np.empty(0), id, note_feedback(WAITS, self.t))
+
+    def check_given_up(self, round: Any, id: str) -> Record:
+        """The record of a round whose feedback will never come."""
+        owner = "Agent.give_up"
+        self.require_delayed(owner).find_point(self.state, round, owner)
+        return Record(ROUND, np.empty(0), id, note_feedback(GIVEN_UP, int(round)))
+
+    def check_round(self, g: ArrayLike, hint: ArrayLike | None, id: str, round: Any = None) -> Record:
         """The record of a round, with numbers of its own; refused if the learner or the guards cannot take it."""
         d = self.learner.domain.dim
+        _, note = self.find_played(round, "Agent.update")
         g = vector(g, "g", "Agent.update", d).copy()
         if hint is not None:
             hint = vector(hint, "hint", "Agent.update", d)
@@ -164,7 +222,7 @@ class Live:
         if self.guards is not None:
             self.guards.admit(g, hint)
         if hint is None:
-            return Record(ROUND, g, id)
+            return Record(ROUND, g, id, note)
         return Record(HINTED, np.concatenate((g, hint)), id)
 
     def check_gradient(self, meant: bool) -> None:
@@ -180,24 +238,38 @@ class Live:
             remedy = "use observe(row), or update(g, gradient=True) if g is a gradient"
             raise refusal("Agent.update", "an agent that takes gradients", "costs", self.terms.costs, remedy)
 
-    def check_row(self, row: Any, id: str) -> Record:
+    def check_cost(self, value: Any, id: str) -> Record:
+        """The record of a round of which only the cost is told; its gradient is the estimate."""
+        learner = self.learner
+        if not isinstance(learner, Bandit):
+            remedy = "build it with Bandit(learner, delta=0.1), or use update(g)"
+            raise refusal(COST, "a learner that is told costs", "learner", type(learner).__name__, remedy)
+        if self.terms.takes_rows:
+            raise refusal(COST, "an agent without costs", "costs", self.terms.costs, "use observe(row)")
+        values = learner.check_values(value, COST)
+        return Record(ROUND, learner.estimate(self._state, values), id, row=json.dumps(values.tolist()))
+
+    def check_row(self, row: Any, id: str, round: Any = None) -> Record:
         """The record of a round of which the row is told; refused if the terms, the learner or the guards cannot take it."""
         costs = self.terms.costs
         if costs is None:
             remedy = "build it with costs=Linear(), say, or tell it gradients with update(g)"
             raise refusal(OBSERVE, "costs that say what a row costs", "costs", None, remedy)
         values = self.terms.read(row, self.learner.domain.dim)
-        x = self.played
+        x, note = self.find_played(round, OBSERVE)
         g = np.asarray(costs.gradient(values, x), dtype=np.float64)
         hitting = float(costs.value(values, x))
         if not (np.isfinite(hitting) and np.isfinite(g).all()):
             raise refusal(OBSERVE, f"a finite cost at {x.tolist()}", "cost", hitting, "check the row")
         if self.guards is not None:
             self.guards.admit(g, None)
-        return Record(ROUND, g.copy(), id, row=self.terms.write(values))
+        return Record(ROUND, g.copy(), id, note, self.terms.write(values))
 
     def after(self, record: Record) -> Outcome:
         """What :meth:`show` will show once a round is taken."""
+        feedback = read_feedback(record)
+        if feedback is not None:
+            return self._after_other_feedback(record, *feedback)
         d = self.learner.domain.dim
         played = self.played
         g = record.numbers[:d]
@@ -205,6 +277,8 @@ class Live:
         costs = self.terms.costs
         hitting = float(g.dot(played)) + 0.0  # SQLite has no -0.0
         stand = played
+        if record.row and costs is None:
+            return self._after_cost(self.terms.parse(record.row))
         if record.row and costs is not None:
             row = self.terms.parse(record.row)
             stand = costs.drift(row, played)
@@ -222,7 +296,44 @@ class Live:
         switching = guarded.price
         if stand is not played:
             switching = movement.weight * float(movement.distance(guarded.x - stand))
-        return Outcome(form, guarded, hitting, switching)
+        return Outcome(form, guarded, hitting, switching, guarded.acted)
+
+    def _after_other_feedback(self, record: Record, what: str, round: int) -> Outcome:
+        """The same where the feedback does not come with its round."""
+        learner = self.require_delayed("Agent")
+        if what == GIVEN_UP:
+            return Outcome(learner.give_up(self._state, round), self.guarded, 0.0, 0.0)
+        if what == WAITS:
+            return self._move(learner.advance(self._state, self.played), 0.0)
+        played = learner.find_point(self._state, round, "Agent")
+        g = record.numbers
+        hitting = float(g.dot(played)) + 0.0
+        costs = self.terms.costs
+        if record.row and costs is not None:
+            row = self.terms.parse(record.row)
+            hitting = float(costs.value(row, played)) + 0.0
+            if needs_rows(self.learner):
+                g = row
+        acted = ""
+        if self.guards is not None:
+            g, _, is_clipped = self.guards.clip(g, None)
+            acted = "clip" if is_clipped else ""
+        return Outcome(learner.learn(self._state, round, g), self.guarded, hitting, 0.0, acted)
+
+    def _after_cost(self, values: Array) -> Outcome:
+        """The same where only costs are told; those of a point that guards chose teach nothing."""
+        is_own = np.array_equal(self.played, self.own)
+        form = self.learner.learn(self._state, values) if is_own else self.learner.skip(self._state)
+        return self._move(form, float(values[0]) + 0.0)
+
+    def _move(self, form: Any, hitting: float) -> Outcome:
+        """The move to the point of a new state, as far as guards allow."""
+        movement: Any = self.movement
+        if self.guards is None or self.guarded is None:
+            switching = movement.weight * float(movement.distance(self.point(form) - self.played))
+            return Outcome(form, None, hitting, switching)
+        guarded = self.guards.step(self.guarded, self.learner.domain, self.point(form), self.t + 1)
+        return Outcome(form, guarded, hitting, guarded.price, guarded.acted)
 
     def _step(self, g: Array, hint: Array | None) -> Any:
         """The state after a round; the present one does not change."""

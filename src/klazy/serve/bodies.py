@@ -171,6 +171,7 @@ class Round(BaseModel):
     decision: list[float]
     switching: float
     guards: str | None
+    round: int | None = None
 
 
 class History(BaseModel):

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from klazy.base.checks import Array
 from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
 from klazy.families import LogWealth, Pinball, Quadratic
 from klazy.hindsight import best_fixed, offline_optimum
@@ -152,7 +153,7 @@ def _compare(configuration: dict[str, Any], rounds: list[Row], with_optimum: boo
 def _gather_costs(terms: Terms, rounds: list[Row], dim: int) -> Costs:
     """What the rounds would have cost elsewhere: by their rows, or else by their gradients."""
     if terms.costs is None or any(row.row is None for row in rounds):
-        return LinearCosts(np.array([np.frombuffer(row.numbers, "<f8")[:dim] for row in rounds]))
+        return LinearCosts(np.array([_read_gradient(row, dim) for row in rounds]))
     told = np.array([terms.parse(row.row or "") for row in rounds])
     family = terms.costs
     if isinstance(family, Quadratic):
@@ -162,6 +163,11 @@ def _gather_costs(terms: Terms, rounds: list[Row], dim: int) -> Costs:
     if isinstance(family, LogWealth):
         return LogWealthCosts(told)
     return LinearCosts(told)
+
+
+def _read_gradient(row: Row, dim: int) -> Array:
+    """What a round was told; one that was told nothing costs nothing."""
+    return np.frombuffer(row.numbers, "<f8")[:dim] if row.numbers else np.zeros(dim)
 
 
 def describe(row: Row) -> dict[str, Any]:

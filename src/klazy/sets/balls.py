@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, positive, real_array, refusal, size, vector
+from klazy.base.checks import SMALLEST, Array, positive, real_array, refusal, size, vector
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.programme import HalfSpaces, bound_by
@@ -53,6 +53,10 @@ class _Ball(ConvexSet):
     def _to_center(self, z: Array) -> Array:
         return z if self.center is None else z + self.center
 
+    def _of_radius(self, radius: float) -> "ConvexSet | None":
+        """The ball of the same centre and this radius; None if there is none."""
+        return type(self)(self.dim, radius, self.center) if radius >= SMALLEST else None
+
     def parameters(self) -> Array:
         return np.concatenate(([self.radius], self.middle))
 
@@ -77,6 +81,9 @@ class L2Ball(_Ball):
             scaled = np.linalg.norm(z / top, axis=-1, keepdims=True)
             kept = np.where(np.isinf(norm), np.minimum(self.radius / top / scaled, 1.0), kept)
         return self._to_center(z * kept)
+
+    def erode(self, delta: float) -> ConvexSet | None:
+        return self._of_radius(self.radius - delta)
 
     def lowest(self, g: Array) -> Array:
         return self._to_center(-self.radius * _unit(g))
@@ -115,6 +122,11 @@ class L1Ball(_Ball):
             return y.copy()
         inside = np.copysign(simplex_part(size, self.radius), z)
         return self._to_center(np.where(outside, inside, z))
+
+    def erode(self, delta: float) -> ConvexSet | None:
+        return self._of_radius(
+            self.radius - delta * self.dim**0.5
+        )  # its sides are the radius over sqrt(d) away
 
     def lowest(self, g: Array) -> Array:
         vertex = np.zeros_like(g)
@@ -173,6 +185,15 @@ class Box(ConvexSet):
 
     def nearest(self, y: Array) -> Array:
         return np.clip(y, self.lower, self.upper)
+
+    def along(self, v: Array) -> Array:
+        return np.where(self.lower < self.upper, v, 0.0)
+
+    def erode(self, delta: float) -> ConvexSet | None:
+        rim = np.where(self.lower < self.upper, delta, 0.0)
+        low = self.lower + rim
+        high = self.upper - rim
+        return Box(low, high) if (low <= high).all() else None
 
     def lowest(self, g: Array) -> Array:
         return np.where(g > 0, self.lower, self.upper)

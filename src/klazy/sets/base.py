@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, freeze, number, real_array, refusal, vector
+from klazy.base.checks import Array, freeze, number, positive, real_array, refusal, vector
 from klazy.base.config import Config
 from klazy.base.html import draw_outline, line_up, make_paragraph
 from klazy.sets.programme import HalfSpaces
@@ -39,6 +39,8 @@ class ConvexSet(Config, ABC):
         "stability": "nearest",
         "check_whole": "nearest",
         "half_spaces": "nearest",
+        "erode": "nearest",
+        "along": "nearest",
     }
 
     @property
@@ -77,6 +79,52 @@ class ConvexSet(Config, ABC):
         gave, it ends after finitely many.
         """
         return None
+
+    def along(self, v: Array) -> Array:
+        """The part of ``v`` along the set, within the directions in which its points differ, along the last axis."""
+        return v
+
+    def erode(self, delta: float) -> "ConvexSet | None":
+        """What :meth:`shrunk` answers with, without its checks; None if nothing is left."""
+        kind = type(self).__name__
+        raise refusal("shrunk", "a set that can shrink", "domain", kind, f"give {kind} a method erode(delta)")
+
+    @cached_property
+    def rank(self) -> int:
+        """The dimension of the set itself: in how many directions its points differ."""
+        return round(float(np.trace(self.along(np.eye(self.dim)))))
+
+    def shrunk(self, delta: float) -> "ConvexSet":
+        r"""A set inside: around each of its points a ball of radius ``delta`` lies in this set.
+
+        On a set without an inside, such as a simplex, the ball is one of the set's own dimension.
+
+        Parameters
+        ----------
+        delta : float
+            The radius, above zero.
+
+        Returns
+        -------
+        ConvexSet
+            The points :math:`z` with :math:`z + \delta v` in the set for every unit vector v along it.
+
+        Raises
+        ------
+        ValueError
+            If no such point is left.
+
+        Examples
+        --------
+        >>> Box([0, 0], [1, 2]).shrunk(0.25)
+        Box(lower=[0.25, 0.25], upper=[0.75, 1.75])
+        """
+        radius = positive(delta, "delta", f"{type(self).__name__}.shrunk")
+        inside = self.erode(radius)
+        if inside is None:
+            condition = f"room for a ball of this radius in {self!r}"
+            raise refusal(f"{type(self).__name__}.shrunk", condition, "delta", delta, "use a smaller one")
+        return inside
 
     def check_whole(self, owner: str) -> None:
         """Refuse a set whose whole points are not known; ``nearest_whole`` and the units below are for the others."""

@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from klazy.base.checks import Array, positive, refusal, whole
+from klazy.base.checks import Array, Refused, positive, refusal, whole
 from klazy.kernels import codes
 from klazy.sets.balls import L2Ball
 from klazy.sets.base import ConvexSet
@@ -59,6 +59,14 @@ class Product(ConvexSet):
 
     def nearest(self, y: Array) -> Array:
         return np.concatenate([s.nearest(part) for s, part in self._by_set(y)], axis=-1)
+
+    def along(self, v: Array) -> Array:
+        return np.concatenate([s.along(part) for s, part in self._by_set(v)], axis=-1)
+
+    def erode(self, delta: float) -> ConvexSet | None:
+        parts = [s.erode(delta) for s in self.sets]
+        inside = [part for part in parts if part is not None]
+        return Product(inside) if len(inside) == len(parts) else None
 
     def lowest(self, g: Array) -> Array:
         return np.concatenate([s.lowest(part) for s, part in self._by_set(g)], axis=-1)
@@ -175,6 +183,27 @@ class Intersection(ConvexSet):
         for ball in balls:
             project = partial(project_into_ball, project, center=ball.middle, radius=ball.radius)
         return project(y.reshape(-1, self.dim)).reshape(y.shape)
+
+    @cached_property
+    def _common_directions(self) -> Array:
+        """The matrix of the projection onto the directions that all members have: those that none of them cuts off."""
+        cut = sum(np.eye(self.dim) - s.along(np.eye(self.dim)) for s in self.sets)
+        sizes, vectors = np.linalg.eigh(cut)
+        kept = vectors[:, sizes < 1e-9]
+        return kept @ kept.T
+
+    def along(self, v: Array) -> Array:
+        return v @ self._common_directions
+
+    def erode(self, delta: float) -> ConvexSet | None:
+        parts = [s.erode(delta) for s in self.sets]
+        inside = [part for part in parts if part is not None]
+        if len(inside) < len(parts):
+            return None
+        try:
+            return Intersection(inside, self.tol, self.budget)
+        except Refused:  # they do not meet
+            return None
 
     def _project_onto_others(self, y: Array) -> Array:
         """The nearest points of the members that are no balls."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import SMALLEST, Array, refusal, rows, vector
+from klazy.base.checks import SMALLEST, Array, Refused, refusal, rows, vector
 from klazy.sets.base import ConvexSet
 from klazy.sets.programme import HalfSpaces, project_onto
 from klazy.sets.vertices import list_vertices
@@ -117,6 +117,13 @@ class Polytope(ConvexSet):
                 f"Polytope needs a solvable projection, got y={y.tolist()}; rescale A and b."
             )
         return x
+
+    def erode(self, delta: float) -> ConvexSet | None:
+        A, b = self._unit_rows
+        try:
+            return Polytope(A, b - delta)
+        except Refused:  # it is empty
+            return None
 
     def half_spaces(self, near: Array) -> HalfSpaces:
         A, b = self._unit_rows

@@ -61,6 +61,12 @@ class Simplex(_Shares):
     def nearest(self, y: Array) -> Array:
         return simplex_part(y, self.total)
 
+    def along(self, v: Array) -> Array:
+        return v - v.mean(axis=-1, keepdims=True)
+
+    def erode(self, delta: float) -> ConvexSet | None:
+        return CappedSimplex(self.dim, self.total, self.total).erode(delta)
+
     def lowest(self, g: Array) -> Array:
         vertex = np.zeros_like(g)
         np.put_along_axis(vertex, g.argmin(axis=-1)[..., None], self.total, axis=-1)
@@ -142,6 +148,27 @@ class CappedSimplex(_Shares):
 
     def nearest(self, y: Array) -> Array:
         return capped_part(y, self.total, *self._bounds)
+
+    @cached_property
+    def _free(self) -> Array:
+        """1.0 for every coordinate that can change, else 0.0."""
+        low, high = self._bounds
+        is_point = self.total in (low.sum(), high.sum())
+        free = np.where(low < high, 0.0 if is_point else 1.0, 0.0)
+        return free if free.sum() > 1.0 else np.zeros(self.dim)
+
+    def along(self, v: Array) -> Array:
+        inside = self._free * v
+        return inside - self._free * (inside.sum(axis=-1, keepdims=True) / max(1.0, self._free.sum()))
+
+    def erode(self, delta: float) -> ConvexSet | None:
+        low, high = self._bounds
+        count = max(1.0, float(self._free.sum()))
+        rim = delta * (1.0 - 1.0 / count) ** 0.5 * self._free  # a side leans against the plane of the total
+        low = low + rim
+        high = high - rim
+        fits = (low <= high).all() and low.sum() <= self.total <= high.sum()
+        return CappedSimplex(self.dim, self.total, high, low) if fits else None
 
     def lowest(self, g: Array) -> Array:
         low, high = self._bounds

@@ -83,7 +83,8 @@ def draw_certificate(regret: Array, realised: Array, worst_case: Array, terms: d
     largest = float(max(np.abs(regret).max(), np.abs(realised).max()))
     if worst_case[-1] > FLAT * largest > 0.0:  # else regret and certificate would lie on the axis
         above.set_yscale("symlog", linthresh=largest / FLAT)
-    for (label, curve), colour in zip(terms.items(), (COLOURS[1], COLOURS[2], COLOURS[5]), strict=True):
+    colours = [COLOURS[i] for i in (1, 2, 5, 4, 6)]
+    for (label, curve), colour in zip(terms.items(), colours, strict=False):
         below.plot(t, curve[t - 1], label=label, color=colour, linewidth=1.2)
     above.set_ylabel("regret so far", fontsize=8)
     below.set_ylabel("the certificate's terms", fontsize=8)

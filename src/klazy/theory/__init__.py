@@ -1,6 +1,7 @@
 """The paper's statements as code that runs beside every experiment, listed on the page Theory."""
 
 from klazy.learners.presets import meta_rate, sigma_grid
+from klazy.theory.bandits import bandit_bound, bandit_tuning
 from klazy.theory.bounds import (
     ensemble_lemma,
     expert_grid,
@@ -12,19 +13,39 @@ from klazy.theory.bounds import (
     theorem_8,
     universal_lower_bound,
 )
+from klazy.theory.budgets import (
+    budget_lower_bound,
+    budget_sigma,
+    budgeted_bound,
+    switch_bound,
+    switch_lower_bound,
+    switch_sigma,
+)
 from klazy.theory.certificates import Certificate, ExpertCertificate, certify, certify_experts
+from klazy.theory.delays import count_outstanding, delayed_bound, delayed_sigma
 from klazy.theory.geometry import step_picture
+from klazy.theory.longterm import LongTermCertificate, certify_long_term
 from klazy.theory.reluctance import Reluctance, certify_reluctance
 from klazy.theory.resonance import Resonance, resonance
 
 __all__ = [
     "Certificate",
     "ExpertCertificate",
+    "LongTermCertificate",
     "Reluctance",
     "Resonance",
+    "bandit_bound",
+    "bandit_tuning",
+    "budget_lower_bound",
+    "budget_sigma",
+    "budgeted_bound",
     "certify",
     "certify_experts",
+    "certify_long_term",
     "certify_reluctance",
+    "count_outstanding",
+    "delayed_bound",
+    "delayed_sigma",
     "ensemble_lemma",
     "expert_grid",
     "k_star",
@@ -33,6 +54,9 @@ __all__ = [
     "sigma_grid",
     "sigma_star",
     "step_picture",
+    "switch_bound",
+    "switch_lower_bound",
+    "switch_sigma",
     "theorem_2",
     "theorem_5",
     "theorem_5_tuned",

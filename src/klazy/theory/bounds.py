@@ -23,7 +23,7 @@ def sigma_star(T: int, G: float, R: float, P: float, movement_weight: float = 1.
     >>> sigma_star(T=60_000, G=1.0, R=1.0, P=28.0)
     39.911...
     """
-    T, G, R, P, weight = _check_known("sigma_star", T, G, R, P, movement_weight)
+    T, G, R, P, weight = check_known("sigma_star", T, G, R, P, movement_weight)
     return math.sqrt((G * G + 2.0 * weight * G) * T / (4.0 * R * P + R * R))
 
 
@@ -33,8 +33,8 @@ def k_star(T: int, R: float, P: float, c: float = 1.0) -> int:
     >>> k_star(T=60_000, R=1.0, P=28.0)
     65
     """
-    T, _, R, P, _ = _check_known("k_star", T, 1.0, R, P, 0.0)
-    c = _check_range(c, "c", "k_star")
+    T, _, R, P, _ = check_known("k_star", T, 1.0, R, P, 0.0)
+    c = check_range(c, "c", "k_star")
     slack = math.inf if P == 0.0 else c * math.sqrt(2.0 * R * T / P)
     return T if slack >= T else max(1, math.floor(slack))
 
@@ -56,8 +56,8 @@ def theorem_5(
 
     ``moves`` are the realised :math:`\delta_t = \|x_{t+1} - x_t\|`, t = 1, ..., T; without them their worst case stands in.
     """
-    T, G, R, P, weight = _check_known("theorem_5", T, G, R, P, movement_weight)
-    sigma = _check_range(sigma, "sigma", "theorem_5")
+    T, G, R, P, weight = check_known("theorem_5", T, G, R, P, movement_weight)
+    sigma = check_range(sigma, "sigma", "theorem_5")
     k = check_slack(k, "theorem_5")
     rest = (2.0 * R * sigma + k * G) * P + sigma * R * R / 2.0
     if moves is None:
@@ -82,8 +82,8 @@ def theorem_5_tuned(
     The printed form of the second term lacks the factor :math:`c \sqrt{2R}`. It is an upper bound of :func:`theorem_5`
     there, since k is rounded down; where k = 1 is the least there is, greedy descent's G P stands in.
     """
-    T, G, R, P, weight = _check_known("theorem_5_tuned", T, G, R, P, movement_weight)
-    c = _check_range(c, "c", "theorem_5_tuned")
+    T, G, R, P, weight = check_known("theorem_5_tuned", T, G, R, P, movement_weight)
+    c = check_range(c, "c", "theorem_5_tuned")
     lazy = c * G * math.sqrt(2.0 * R * T * P)
     if k_star(T, R, P, c) == 1:
         lazy = max(lazy, G * P)
@@ -98,9 +98,9 @@ def theorem_8(
     .. math:: R_T \le \min_i \Bigl[ \text{Theorem 5 of expert } i + \frac{\ln(1/\pi_i)}{\beta} \Bigr]
               + \beta T D^2 \frac{(2G + \lambda)(2G + 3\lambda)}{8}, \qquad D = 2R
     """
-    T, G, R, P, weight = _check_known("theorem_8", T, G, R, P, movement_weight)
+    T, G, R, P, weight = check_known("theorem_8", T, G, R, P, movement_weight)
     rate = (
-        meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else _check_range(beta, "beta", "theorem_8")
+        meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else check_range(beta, "beta", "theorem_8")
     )
     experts = expert_grid(T, G, R, weight)
     N = len(experts)
@@ -115,7 +115,7 @@ def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: fl
 
     It is :math:`(2G + \lambda)\, 2R\, (\ln(1/\pi) + 1) \sqrt{5T/8}`.
     """
-    T, G, R, _, weight = _check_known("ensemble_lemma", T, G, R, 0.0, movement_weight)
+    T, G, R, _, weight = check_known("ensemble_lemma", T, G, R, 0.0, movement_weight)
     share = positive(prior, "prior", "ensemble_lemma")
     if share > 1.0:
         raise refusal("ensemble_lemma", "prior <= 1", "prior", prior, "give the expert's share")
@@ -124,13 +124,13 @@ def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: fl
 
 def expert_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> list[tuple[float, int]]:
     r"""The grid H of (sigma, k), with :math:`k = \max(1, \lfloor 2 R \sigma / G \rfloor)`, largest sigma first."""
-    T, G, R, _, weight = _check_known("expert_grid", T, G, R, 0.0, movement_weight)
+    T, G, R, _, weight = check_known("expert_grid", T, G, R, 0.0, movement_weight)
     return [(s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, weight).tolist()]
 
 
 def universal_lower_bound(T: int, P: float) -> float:
     r"""The order of regret that no learner can beat, :math:`\sqrt{(P + 1) T}`, for G = R = 1; constants are not claimed."""
-    T, _, _, P, _ = _check_known("universal_lower_bound", T, 1.0, 1.0, P, 0.0)
+    T, _, _, P, _ = check_known("universal_lower_bound", T, 1.0, 1.0, P, 0.0)
     return math.sqrt((P + 1.0) * T)
 
 
@@ -141,26 +141,27 @@ def theorem_2(T: int, k: int, P: float) -> float:
     :math:`A = \lfloor (P/2 + 1) / 2 \rfloor` active blocks, at most :math:`\lfloor T/k \rfloor`; :math:`k_e` is k, or k - 1 if
     k is odd. That is :math:`\Omega(k P)` as printed, whose own P counts a flip as 1 and so is half of the real one.
     """
-    T, _, _, P, _ = _check_known("theorem_2", T, 1.0, 1.0, P, 0.0)
+    T, _, _, P, _ = check_known("theorem_2", T, 1.0, 1.0, P, 0.0)
     k = check_slack(k, "theorem_2")
     active = min(T // k, math.floor((P / 2.0 + 1.0) / 2.0)) if P >= 2.0 else 0
     return float(active * (k - k % 2))
 
 
-def _check_known(
+def check_known(
     owner: str, T: Any, G: Any, R: Any, P: Any, weight: Any
 ) -> tuple[int, float, float, float, float]:
+    """What every bound is told: the horizon, G, R, the path length and the weight of movement."""
     T = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
     positive(G, "G", owner, "give a bound on the gradients' norms")
     positive(R, "R", owner, "use domain.reach()")
-    G = _check_range(G, "G", owner)
-    R = _check_range(R, "R", owner)
+    G = check_range(G, "G", owner)
+    R = check_range(R, "R", owner)
     P = _check_limit(non_negative(P, "P", owner), "P", owner)
     weight = _check_limit(non_negative(weight, "movement_weight", owner), "movement_weight", owner)
     return T, G, R, P, weight
 
 
-def _check_range(value: Any, name: str, owner: str) -> float:
+def check_range(value: Any, name: str, owner: str) -> float:
     """A number above zero whose products with the others neither overflow nor vanish."""
     result = _check_limit(positive(value, name, owner), name, owner)
     if result < 1.0 / _WIDEST:

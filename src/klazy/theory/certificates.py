@@ -16,8 +16,9 @@ from klazy import show
 from klazy.base.checks import Array, real_array, refusal, rows, vector
 from klazy.game.regret import regret
 from klazy.game.trace import Trace, check_trace
-from klazy.learners import Leader, Learner, SAder
+from klazy.learners import Delayed, Leader, Learner, SAder
 from klazy.sets import ConvexSet
+from klazy.theory.delays import order_feedback
 from klazy.theory.diagnosis import phases_of, sigmas_of
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class Certificate:
     """Running sums of shape (T,): regret is dynamic regret plus the movement paid; each bound is one on it.
 
     ``realised`` uses the gradients, sigmas and points of the run; ``worst_case`` is Theorem 5 with the run's own G, R and
-    movements (and its extension to schedules), ``terms`` the three parts of Lemma 7 that ``realised`` adds up.
+    movements (and its extension to schedules), ``terms`` the three parts of Lemma 7 that ``realised`` adds up, and two more
+    where feedback came late.
     """
 
     regret: Array
@@ -82,6 +84,10 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     hints) :math:`s_t = \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_{t+1}) - n_{t+1}` and :math:`c_t = x_t`, with
     :math:`\sigma_t` in I; for :class:`CentredOMD` the same without n and with :math:`c_t = x_1`.
 
+    For a :class:`Delayed` of one of these, I and III are those of its learner in the order in which feedback came, and two
+    terms are added: :math:`\sum \|g_s\| \|x_s - z_s\|` over the rounds whose feedback has come, where :math:`z_s` is the
+    learner's point just before it, and :math:`\sum \|g_s\| \|x_s - u_s\|` over the others.
+
     >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)))
     >>> print(certify(trace, [-1.0, 0.0]))
     regret                               ...
@@ -93,7 +99,10 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     u = check_comparator(u, trace, learner.domain, "certify")
     known = regret(trace, u)
     assert known.curves is not None
-    return _bounds(learner, trace, x, g, u, known.curves.dynamic + known.curves.switching)
+    smoothed = known.curves.dynamic + known.curves.switching
+    if isinstance(learner, Delayed):
+        return _bound_delayed(learner, trace, x[:-1], g, u, smoothed)
+    return bound_run(learner, trace.switching, x, g, u, smoothed)
 
 
 def check_comparator(u: ArrayLike, trace: Trace, domain: ConvexSet, owner: str) -> Array:
@@ -107,7 +116,57 @@ def check_comparator(u: ArrayLike, trace: Trace, domain: ConvexSet, owner: str) 
     return points
 
 
-def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
+def _bound_delayed(
+    learner: Delayed, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array
+) -> Certificate:
+    """The bounds of the learner inside, in the order of arrival, and what lateness adds, at the end of every round."""
+    order = order_feedback(trace.kept.get("delays", np.zeros(len(g))))
+    s = order.rounds
+    z = _replay(learner.learner, g[s])
+    size = np.linalg.norm(g, axis=1)
+    come = np.searchsorted(order.ends, np.arange(len(g)), side="right")  # feedback by the end of each round
+    inner = None
+    if len(s):
+        inner = bound_run(learner.learner, np.zeros(len(s)), z, g[s], u[s], np.zeros(len(s)))
+    lag = size[s] * np.linalg.norm(x[s] - z[:-1], axis=1)
+    lost = size * np.linalg.norm(x - u, axis=1)
+    path = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(z, axis=0), axis=1))))
+    G = float(size.max())
+    still = np.arange(1, len(g) + 1) - come
+    switching = np.cumsum(trace.switching)
+    terms = {"II, moving": switching}
+    worst = switching + _sum_up(G * (path[:-1] - path[order.started]), come)
+    worst = worst + 2.0 * learner.domain.reach(x[0]) * G * still
+    if inner is not None:
+        worst = worst + _at(inner.worst_case, come)
+        terms = {name: _at(term, come) for name, term in inner.terms.items()} | terms
+    terms["IV, learning out of turn"] = _sum_up(lag, come)
+    terms["V, feedback not there"] = np.cumsum(lost) - _sum_up(lost[s], come)
+    return Certificate(smoothed, sum(terms.values(), np.zeros(len(g))), worst, terms)
+
+
+def _replay(learner: Any, g: Array) -> Array:
+    """The points of a learner that is told these gradients, from the first to the one after the last."""
+    state = learner.init()
+    points = [state.x]
+    for row in g:
+        state = learner.step(state, row)
+        points.append(state.x)
+    return np.array(points)
+
+
+def _at(curve: Array, come: np.ndarray) -> Array:
+    """A running sum over feedback, at the end of every round."""
+    return np.concatenate(([0.0], curve))[come]
+
+
+def _sum_up(each: Array, come: np.ndarray) -> Array:
+    """What each feedback adds, summed up to the end of every round."""
+    return _at(np.cumsum(each), come)
+
+
+def bound_run(learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
+    """The bounds of a learner that played x, from the first point to the one after the last, told g, and paid ``two``."""
     sigma = sigmas_of(learner, g)
     T = len(g)
     if np.any(np.diff(sigma[np.isfinite(sigma)]) < 0.0):
@@ -118,7 +177,7 @@ def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: 
     scale = sigma[first] if np.isfinite(sigma[first]) else 1.0
     sigma = np.where(np.isfinite(sigma), sigma, scale)
     before = _shift_back(sigma)
-    state, center, used, limit = _STATES[learner.form](learner, x, g, u, sigma)
+    state, center, used, limit = FORMS[learner.form](learner, x, g, u, sigma)
     size = np.linalg.norm(g, axis=1)
     delta = np.linalg.norm(np.diff(x, axis=0), axis=1)
     jump = np.diff(u, axis=0)
@@ -127,7 +186,6 @@ def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: 
     three = (sigma - before) / 2.0 * distance
     three[0] += sigma[0] / 2.0 * float(np.sum((u[0] - x[0]) ** 2))
     three[1:] += state
-    two = trace.switching
     G = float(size.max())
     R = learner.domain.reach(x[0])
     worst = np.minimum(G * delta, G * G / (2.0 * used)) + (sigma - before) / 2.0 * (2.0 * R) ** 2 + two
@@ -184,7 +242,7 @@ def _anchored_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) ->
     return _State(moved, anchor, _shift_back(sigma), longest * float(np.linalg.norm(g, axis=1).max()))
 
 
-_STATES = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
+FORMS = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
 
 
 def _normals(learner: Any, x: Array, g: Array, sigma: Array) -> Array:
@@ -205,7 +263,8 @@ def _learner(trace: Trace) -> Learner[Any]:
         raise ValueError(
             "certify needs a trace with its learner and costs, got one loaded from a file; run it again."
         )
-    if learner.form not in _STATES:
+    inner = learner.learner if isinstance(learner, Delayed) else learner
+    if inner.form not in FORMS:
         remedy = "certify the learners that it is made of"
         if isinstance(learner, SAder | Leader):
             remedy = "use certify_experts"

@@ -1,0 +1,178 @@
+"""Learners that are told only what a decision cost, and no gradient."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array, real_array, refusal, vector, whole
+from klazy.families import Linear
+from klazy.learners.base import Learner
+from klazy.learners.wrapping import check_inner, move_learner
+from klazy.movement import Movement
+from klazy.sets import ConvexSet
+
+MOST_SEEDS = 2**64  # the key of a generator has so many bits
+
+
+class BanditState(NamedTuple):
+    """The learner's own state, and ``v``, the direction of this round's trial: a unit vector along the set."""
+
+    t: int
+    x: Array
+    inner: Any
+    v: Array
+
+
+class Bandit(Learner[BanditState]):
+    r"""Any learner where only the cost of a decision is known, and no gradient.
+
+    The learner plays :math:`z_t` on the set shrunk by ``delta``, and is told an estimate of its gradient. With n the dimension
+    of the set (of a simplex one less than its coordinates) and :math:`v_t` a random unit vector along it,
+
+    ``points=1``
+        :math:`x_t = z_t + \delta v_t` is played, and the estimate is :math:`\frac{n}{\delta} f_t(x_t)\, v_t` (Flaxman, Kalai
+        and McMahan, 2005). Trying costs moves: about :math:`2 \delta` a round.
+    ``points=2``
+        :math:`x_t = z_t` is played, :math:`z_t + \delta v_t` is tried beside it, and the estimate is
+        :math:`\frac{n}{\delta} \bigl(f_t(z_t + \delta v_t) - f_t(z_t)\bigr) v_t` (after Agarwal, Dekel and Xiao, 2010). What
+        the trial costs is not counted; it is at most :math:`G \delta` more than what the decision costs.
+
+    Both are gradients, on average, of :math:`f_t` smoothed over a ball of radius delta.
+    :func:`~klazy.theory.bandit_bound` has what this is worth: regret of order :math:`T^{3/4}` with one point,
+    :math:`T^{1/2}` with two. Directions follow from ``seed`` and the round, so that a run is repeated bit for bit.
+
+    Parameters
+    ----------
+    learner : Learner
+        Who decides; its set is that of the decisions. It must be told gradients.
+    points : int, optional
+        How many costs are known of each round, 1 or 2. Default: 1.
+    delta : float
+        How far away a trial is; :func:`~klazy.theory.bandit_tuning` has theory's choice.
+    seed : int, optional
+        Where directions come from. Default: 0.
+
+    Examples
+    --------
+    >>> learner = Bandit(GD(L2Ball(2), sigma=5.0), points=2, delta=0.01)
+    >>> trace = run(learner, QuadraticCosts(np.tile([0.5, -0.5], (400, 1))))
+    >>> trace.x[-1].round(1)
+    array([ 0.5, -0.5])
+    """
+
+    learner: Learner[Any]
+    points: int
+    delta: float
+    seed: int
+    inside: ConvexSet  # where the learner's own point is
+
+    def __init__(self, learner: Learner[Any], points: int = 1, *, delta: float, seed: int = 0) -> None:
+        check_inner(learner, "Bandit")
+        if learner.family not in (None, Linear()):
+            remedy = "use GD or another learner without a family"
+            raise refusal("Bandit", "a learner that is told gradients", "learner", repr(learner), remedy)
+        count = whole(points, "points", "Bandit", "one point or two", "use points=1 or points=2")
+        if count > 2:
+            raise refusal("Bandit", "one point or two", "points", points, "use points=1 or points=2")
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < MOST_SEEDS:
+            condition = "a seed, a whole number >= 0 below 2^64"
+            raise refusal("Bandit", condition, "seed", repr(seed), "give one")
+        domain = learner.domain
+        inside = domain.shrunk(delta)
+        self._keep(learner=learner, points=count, delta=float(delta), seed=int(seed))
+        self._keep(domain=domain, inside=inside)
+
+    @cached_property
+    def mover(self) -> Learner[Any]:
+        """The learner on the shrunk set."""
+        return move_learner(self.learner, self.inside)
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.learner.own_movement
+
+    def describe_memory(self, state: BanditState) -> str:
+        return f"It was made from the costs of rounds 1 to {state.t - 1}, by estimates of their gradients."
+
+    def init(self, x: Array | None = None) -> BanditState:
+        near = None if x is None else self.inside.nearest(x)
+        return self._play(1, self.mover.init(near))
+
+    def step(self, state: BanditState, g: Array) -> BanditState:
+        """Learn from a linear cost: of its gradient ``g`` only the costs at the points tried are looked at."""
+        return self.learn(state, np.array([g @ point for point in self.probes(state)]))
+
+    def learn(self, state: BanditState, values: Array) -> BanditState:
+        """End the round with its costs.
+
+        Parameters
+        ----------
+        state : BanditState
+            The state in the round.
+        values : ndarray
+            The costs of the points :meth:`probes`, of shape (points,).
+
+        Returns
+        -------
+        BanditState
+            The state in the next round.
+        """
+        inner = self.mover.step(state.inner, self.estimate(state, values))
+        return self._play(state.t + 1, inner)
+
+    def skip(self, state: BanditState) -> BanditState:
+        """End a round of which no cost is known, or that of another point."""
+        return self._play(state.t + 1, state.inner)
+
+    def probes(self, state: BanditState) -> Array:
+        """The points whose costs are wanted, the one to play first, of shape (points, d)."""
+        if self.points == 1:
+            return state.x[None]
+        return np.array([state.x, state.inner.x + self.delta * state.v])
+
+    def estimate(self, state: BanditState, values: Array) -> Array:
+        """The gradient that these costs stand for."""
+        rise = values[0] if self.points == 1 else values[1] - values[0]
+        return (self.domain.rank / self.delta * rise) * state.v
+
+    def _play(self, t: int, inner: Any) -> BanditState:
+        v = draw_direction(self.domain, self.seed, t)
+        x = inner.x
+        if self.points == 1:
+            x = x + self.delta * v
+        return BanditState(t, x, inner, v)
+
+    def check_values(self, values: Any, owner: str) -> Array:
+        """The costs of a round, or a refusal; one number will do where one is wanted."""
+        given = real_array(values, "value", owner)
+        return vector(np.atleast_1d(given), "value", owner, self.points).copy()
+
+    def check_state(self, state: Any, owner: str) -> BanditState:
+        if type(state) is not BanditState:
+            remedy = "go on from a trace or agent of the same learner"
+            raise refusal(owner, "a state of Bandit", "state", repr(state), remedy)
+        t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
+        inner = self.mover.check_state(state.inner, owner)
+        expected = self._play(t, inner)
+        for name in ("x", "v"):
+            given = vector(getattr(state, name), f"state.{name}", owner, self.domain.dim)
+            if not np.allclose(given, getattr(expected, name), rtol=0.0, atol=1e-9 * self.domain.scale):
+                condition = f"the {name} that follows from its other parts"
+                raise refusal(owner, condition, f"state.{name}", given, "go on from a trace or agent")
+        return BanditState(t, np.asarray(state.x), inner, np.asarray(state.v))
+
+
+def draw_direction(domain: ConvexSet, seed: int, t: int) -> Array:
+    """A random unit vector along the set, all directions alike; it follows from seed and round. Zero for a single point.
+
+    NumPy promises that the numbers of this generator and of its old front never change.
+    """
+    if domain.rank == 0:
+        return np.zeros(domain.dim)
+    random = np.random.RandomState(np.random.Philox(key=seed, counter=t))
+    while True:
+        v = domain.along(random.standard_normal(domain.dim))
+        length = float(np.sqrt((v * v).sum()))
+        if length > 0.0:
+            return v / length

@@ -1,0 +1,171 @@
+"""Feedback that comes late, in another order, or never."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array, refusal, rows, whole
+from klazy.learners.base import Learner
+from klazy.learners.wrapping import check_inner
+from klazy.movement import Movement
+
+
+class DelayedState(NamedTuple):
+    """The learner's own state, and the rounds that wait for feedback with the points played in them.
+
+    ``rounds`` has shape (n,), ``points`` (n, d), the oldest first.
+    """
+
+    t: int
+    x: Array
+    inner: Any
+    rounds: Array
+    points: Array
+
+
+class Delayed(Learner[DelayedState]):
+    r"""Any learner where feedback comes late, out of order, or never.
+
+    A round ends with its feedback (``step``) or without it (:meth:`advance`); then it waits, with the point that was played.
+    What comes later is learned by :meth:`learn`, in the order in which it comes; a round whose feedback never comes is given up
+    by :meth:`give_up`. The point of the round under way stays: what is learned meanwhile shows in the next one. If nothing is
+    late, it plays what the learner plays. The learner inside counts feedback, not rounds.
+
+    Let feedback number n be that of round :math:`s_n`, and :math:`z_n` the learner's point just before it. Then
+
+    .. math:: \sum_n \langle g_{s_n}, x_{s_n} - u_{s_n}\rangle
+              = \sum_n \langle g_{s_n}, z_n - u_{s_n}\rangle + \sum_n \langle g_{s_n}, x_{s_n} - z_n\rangle :
+
+    the learner's own regret in the order of arrival, and what is lost because it went on while a gradient was outstanding. If
+    no step is longer than :math:`G/\sigma`, the latter is at most :math:`G^2/\sigma` times the number of pairs of a round and a
+    feedback that was learned while it waited, and there are no more such pairs than the sum of all delays
+    (:func:`~klazy.theory.delayed_bound`, :func:`~klazy.certify`).
+
+    Parameters
+    ----------
+    learner : Learner
+        Who decides.
+
+    Examples
+    --------
+    >>> learner = Delayed(GD(Box(-1, 1), sigma=2.0))
+    >>> state = learner.advance(learner.init())  # round 1 ends, its feedback will come
+    >>> state = learner.learn(state, 1, np.array([1.0]))  # it comes in round 2, whose point stays
+    >>> state.x.tolist(), learner.advance(state).x.tolist()
+    ([0.0], [-0.5])
+    """
+
+    learner: Learner[Any]
+
+    def __init__(self, learner: Learner[Any]) -> None:
+        check_inner(learner, "Delayed")
+        self._keep(learner=learner)
+        self._keep(domain=learner.domain, family=learner.family)
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.learner.own_movement
+
+    def describe_memory(self, state: DelayedState) -> str:
+        waiting = len(state.rounds)
+        if waiting == 0:
+            return "No feedback is outstanding."
+        first = int(state.rounds[0])
+        return f"The feedback of {waiting} rounds is outstanding, the oldest of round {first}."
+
+    def init(self, x: Array | None = None) -> DelayedState:
+        inner = self.learner.init(x)
+        return DelayedState(1, inner.x, inner, np.empty(0), np.empty((0, self.domain.dim)))
+
+    def step(self, state: DelayedState, g: Array) -> DelayedState:
+        inner = self.learner.step(state.inner, g)
+        return state._replace(t=state.t + 1, x=inner.x, inner=inner)
+
+    def advance(self, state: DelayedState, played: Array | None = None) -> DelayedState:
+        """End the round without its feedback, which may come later.
+
+        Parameters
+        ----------
+        state : DelayedState
+            The state in the round.
+        played : ndarray, optional
+            The point that was played. Default: ``state.x``.
+
+        Returns
+        -------
+        DelayedState
+            The state in the next round.
+        """
+        point = state.x if played is None else played
+        rounds = np.append(state.rounds, float(state.t))
+        points = np.vstack((state.points.reshape(-1, self.domain.dim), point))
+        return state._replace(t=state.t + 1, x=state.inner.x, rounds=rounds, points=points)
+
+    def learn(self, state: DelayedState, round: int, g: Array) -> DelayedState:
+        """Take the feedback of an earlier round; the round under way and its point stay.
+
+        Parameters
+        ----------
+        state : DelayedState
+            The state in the round under way.
+        round : int
+            The round that the feedback is of, one of ``state.rounds``.
+        g : ndarray
+            A gradient at the point played then, or the row of a learner that is told rows.
+
+        Returns
+        -------
+        DelayedState
+            The state after it.
+        """
+        return self.give_up(state, round)._replace(inner=self.learner.step(state.inner, g))
+
+    def give_up(self, state: DelayedState, round: int) -> DelayedState:
+        """Forget a round whose feedback will never come.
+
+        Parameters
+        ----------
+        state : DelayedState
+            The state in the round under way.
+        round : int
+            The round to forget, one of ``state.rounds``.
+
+        Returns
+        -------
+        DelayedState
+            The state without it.
+        """
+        others = state.rounds != round
+        return state._replace(rounds=state.rounds[others], points=state.points[others])
+
+    def find_point(self, state: DelayedState, round: Any, owner: str) -> Array:
+        """The point played in a round that waits for feedback, or a refusal."""
+        s = whole(round, "round", owner, "a round >= 1", "rounds are counted from one")
+        found = np.flatnonzero(state.rounds == s)
+        if len(found) == 0:
+            waiting = "none does"
+            if len(state.rounds):
+                waiting = "these do: " + ", ".join(str(int(r)) for r in state.rounds[:8])
+            condition = "a round that waits for feedback"
+            raise refusal(owner, condition, "round", s, waiting)
+        return state.points[found[0]]
+
+    def check_state(self, state: Any, owner: str) -> DelayedState:
+        if type(state) is not DelayedState:
+            wanted = "a state of Delayed"
+            remedy = "go on from a trace or agent of the same learner"
+            raise refusal(owner, wanted, "state", repr(state), remedy)
+        t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
+        inner = self.learner.check_state(state.inner, owner)
+        waiting = np.asarray(state.rounds, dtype=np.float64).ravel()
+        is_order = (np.diff(waiting, prepend=0.0, append=float(t)) > 0.0).all()
+        if not is_order or not np.array_equal(waiting, np.trunc(waiting)):
+            condition = f"rounds before t={t} in their order"
+            raise refusal(owner, condition, "state.rounds", waiting.tolist(), "go on from a trace or agent")
+        points = np.empty((0, self.domain.dim))
+        if len(waiting):
+            points = rows(state.points, "state.points", owner, self.domain.dim, len(waiting))
+        if not self.domain.contains(np.vstack((state.x, points))):
+            condition = f"a state whose points lie in {self.domain!r}"
+            raise refusal(owner, condition, "state.x", state.x, "project it first")
+        return DelayedState(t, state.x, inner, waiting, points)
