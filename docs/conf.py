@@ -46,7 +46,7 @@ mathjax_path = (
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
-copybutton_selector = "div:not(.output) > div.highlight pre"
+copybutton_selector = "div:not(.output, .sphx-glr-script-out) > div.highlight pre"
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3

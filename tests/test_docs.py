@@ -13,6 +13,7 @@ import pytest
 
 import klazy as kl
 from cases import concrete
+from command import call_klazy
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -188,3 +189,25 @@ def test_a_learner_that_compiles_everywhere_takes_as_few_lines_as_its_guide_says
     others = 2 + 1 + 1  # learners/__init__.py, the entry in RULES, tests/cases.py
     assert "four files and fewer than 60 lines" in (ROOT / "docs/howto/own_learner.md").read_text()
     assert learner + twin + others < 60
+
+
+def test_help_begins_with_what_klazy_is_for_and_names_every_command_once(monkeypatch):
+    from klazy.cli import EXAMPLES, GROUPS, app
+
+    monkeypatch.setenv("COLUMNS", "80")
+    printed = call_klazy("--help").stdout
+    assert (
+        printed.splitlines()[2].strip() == "Decide again and again when changing your mind costs something."
+    )
+    told = re.findall(r"^  ([a-z]+) +[A-Z]", printed.partition("\nExamples:")[0], re.MULTILINE)
+    known = [each.name for each in (*app.registered_commands, *app.registered_groups)]
+    assert told[:4] == ["replay", "live", "arena", "reproduce"]
+    assert len(told) == len(known)
+    assert set(told) == set(known)
+    assert all(heading in printed for heading in GROUPS)
+    assert {example.split()[1] for example in EXAMPLES} == set(told[:4])
+
+
+def test_the_help_of_a_sweep_is_headed_by_what_is_typed():
+    assert call_klazy("sweep", "--help").stdout.startswith("Usage: klazy sweep [OPTIONS] [study]\n")
+    assert call_klazy("sweep", "plot", "--help").stdout.startswith("Usage: klazy sweep plot ")
