@@ -211,3 +211,16 @@ def test_help_begins_with_what_klazy_is_for_and_names_every_command_once(monkeyp
 def test_the_help_of_a_sweep_is_headed_by_what_is_typed():
     assert call_klazy("sweep", "--help").stdout.startswith("Usage: klazy sweep [OPTIONS] [study]\n")
     assert call_klazy("sweep", "plot", "--help").stdout.startswith("Usage: klazy sweep plot ")
+
+
+OTHERS = {"README", "index", "changelog", "contributing"}  # they are for everybody, or other files
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem not in OTHERS], ids=lambda page: page.stem
+)
+def test_a_page_begins_with_whom_it_serves_and_what_they_will_have(page):
+    found = re.search(r"^# [^\n]*\n\n(.*?)\n\n", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert found
+    said = " ".join(found[1].split())
+    assert re.match(r"This (page|tutorial) is for .*\. At its end (you|your|it) ", said), said
