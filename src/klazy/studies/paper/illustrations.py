@@ -59,7 +59,7 @@ def _measure_second_step(path: Array) -> float:
 
 def report_staleness(settings: Settings) -> Section:
     """One round of Example (i), in which the lazy point stays and the greedy one moves."""
-    t = 18
+    t = 13  # the first gradient that points back
     sigma = 10.0
     scenario = rotating()
     g = scenario.costs.arrays()[0]
@@ -67,11 +67,9 @@ def report_staleness(settings: Settings) -> Section:
     still = []
     for label, learner in (("LazyGD", LazyGD(L1Ball(2), sigma)), ("GD", GD(L1Ball(2), sigma))):
         stale = run(learner, scenario.costs, engine="step").diagnose().stale.astype(bool)
-        what = (
-            "stays: y is still in the normal cone at x"
-            if stale[t - 1]
-            else "moves: y has left the normal cone at x"
-        )
+        what = "moves: y has left the normal cone at the vertex"
+        if stale[t - 1]:
+            what = "stays: y is still in the normal cone at the vertex"
         figures[label] = (step_picture(learner, g, t), f"Round {t} of Example (i). {label} {what}.")
         still.append(f"{label} in {int(stale.sum())}")
     text = [
