@@ -83,7 +83,7 @@ def report_staleness(settings: Settings) -> Section:
 def report_ensemble(settings: Settings) -> Section:
     """The experts of a small ensemble at one round: which gradients each adds up, and what it weighs."""
     T = 100
-    t = 61
+    t = 64
     scenario = stochastic(0, phases=2, length=T // 2)
     ensemble = sader_k(scenario.domain, T, 1.0, beta="self-tuned", lazy=True)
     grid = expert_grid(T, 1.0, scenario.domain.reach())
