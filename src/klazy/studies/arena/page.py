@@ -54,8 +54,8 @@ def answer(found: Arena) -> list[str]:
         if row["told"] in (SELF_TUNED, OWN):
             said.append(
                 f"{row['contender']}, which knows only the set and the move cost: {row['best_tuned']:.2f} against the best "
-                f"tuned contender ({row['low']:.2f} to {row['high']:.2f}), {row['picked']:.2f} against the one picked on the first "
-                f"half, {row['hindsight']:.2f} against the best in hindsight; worse than the best tuned one by more "
+                f"tuned contender ({row['low']:.2f} to {row['high']:.2f}), {row['picked']:.2f} against the one picked on the "
+                f"first half, {row['hindsight']:.2f} against the best in hindsight; worse than the best tuned one by more "
                 f"than 2 % in {row['worse_by_2_%']:.0%} of the games."
             )
     tuned = next(row for row in rows if row["told"] == TUNED)
