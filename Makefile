@@ -1,8 +1,9 @@
+# make demo: a replay of real load, as build/demo/report.html.
 # make test: everything that must hold, in an environment made from nothing.  make docs: the site, as build/site/index.html.
 # make reproduce: the paper, as reproduction/report.html.
 # make dist: the files of a release, tried.  make sbom: what they need.
 # make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page: the tables of
-# docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.
+# docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.  make picture: the README's.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
@@ -16,7 +17,21 @@ export PYTHONDONTWRITEBYTECODE :=
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(if $(LOCKED),--constraint constraints.txt) --editable '.[cli,cluster,excel,polytope,postgres,serve,docs,dev]'
 	touch $@
 
-.PHONY: test lint types layers browser database tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean dist sbom constraints
+# The demo needs less than the tests; where the tests' environment is ready, it has all of that.
+.venv/demo: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cli]'
+	touch $@
+
+.PHONY: demo picture test lint types layers browser database tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean dist sbom constraints
+
+demo: $(if $(wildcard .venv/ready),.venv/ready,.venv/demo)
+	@mkdir -p build/demo
+	@$(BIN)/python -c "from klazy.datasets import llm_requests; llm_requests(seconds=10).select('time', 'requests').write_csv('build/demo/load.csv')"
+	@echo "Replaying an hour of requests to a language-model service; the first time, klazy compiles for some seconds."
+	@$(BIN)/klazy replay build/demo/load.csv --domain box --upper 100 --costs pinball --short 4 --move-cost 3 --html build/demo/report.html
+	@echo "Open $(CURDIR)/build/demo/report.html in a browser."
 
 # The checks run beside each other. The tests print as they go, every other check when it ends.
 CHECKS := tests types lint layers uncompiled
@@ -113,6 +128,9 @@ reproduce: .venv/ready
 
 reproduction-page: .venv/ready
 	$(BIN)/python benchmarks/reproduction.py --write docs/reproduction.md
+
+picture: .venv/ready
+	$(BIN)/python benchmarks/picture.py --write docs/figures/load.png
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md

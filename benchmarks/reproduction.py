@@ -49,7 +49,7 @@ def tables(out: Path, page: Path) -> str:
     stored = [(job, job.load()) for job in jobs]
     rows = report.collect_results(jobs)
     parts = {job.name: section for job, section in stored if section}
-    picture(parts["geometry"], "geometry", page / "figures" / "geometry.png")  # of the README
+    picture(parts["geometry"], "geometry", page / "figures" / "geometry.png")  # of docs/limits.md
     lines = ["### The printed gains, in per cent", "", *markdown(report.check_claims(rows))]
     extras = {job.name: section for job, section in stored if PARTS[job.name].kind == "extra"}
     lines += ["### What each difference does to them", "", *markdown(extras["presets"].tables["presets"])]

@@ -23,6 +23,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "numpydoc",
     "myst_nb",
+    "sphinx_copybutton",
+    "sphinx_design",
     "reference",
 ]
 exclude_patterns = ["node_modules", "explorer", "gallery/*.ipynb", "gallery/*.py"]
@@ -39,6 +41,12 @@ highlight_options = {
 mathjax_path = (
     "tex-svg-full.js"  # from an npm package, and SVG, which needs no fonts: the site works without a network
 )
+
+# Prompts and what a command printed are not copied.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+copybutton_selector = "div:not(.output, .sphx-glr-script-out) > div.highlight pre"
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3

@@ -254,7 +254,7 @@ class TestTheWhole:
         options = ("--out", "kept", "--jobs", 1)
         ran = call_klazy("arena", *options, "--learner", "mine_of_arena:mine", "--trust", folder=tmp_path)
         assert (ran.status, ran.stderr) == (0, "")
-        assert "mine, told only the set and the price: " in ran.stdout
+        assert "mine, which knows only the set and the move cost: " in ran.stdout
         page = (tmp_path / "kept" / "arena.html").read_text(encoding="utf-8")
         assert page.count("data:image/svg+xml") == 4
         assert 'src="http' not in page

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,8 +20,18 @@ PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
+    *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
 ]
-SHOWS = {"{toctree}", "{eval-rst}", "{literalinclude}", "{include}"}  # directives, which are no code
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"][
+    "Repository"
+]
+SHOWS = {
+    "{toctree}",
+    "{eval-rst}",
+    "{grid}",
+    "{literalinclude}",
+    "{include}",
+}  # directives, which are no code
 FENCE = re.compile(
     r"^(?P<mark>```+|~~~+|:::+)[ ]?(?P<kind>\S*)[^\n]*\n(?P<body>.*?)^(?P=mark)[ ]*$",
     re.MULTILINE | re.DOTALL,
@@ -93,21 +104,35 @@ def test_what_to_cite_is_what_the_citation_file_says():
     assert f"year: {told['year']}\n" in cited
 
 
-def test_the_readme_lists_the_commands_as_help_does(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    printed = call_klazy("--help").stdout
-    told = dict(re.findall(r"^  (\w+) +(\S.*)$", printed.partition("Commands:")[2], re.MULTILINE))
-    listed = dict(
-        re.findall(r"^\| `klazy (\w+)` \| (.*) \|$", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE)
-    )
-    assert listed == told != {}
-    assert list(listed) == list(told)
+def test_the_readme_is_short():
+    words = PAGES[0].read_text(encoding="utf-8").split()
+    assert len(words) <= 600
 
 
-def test_the_readmes_gains_are_those_of_the_reproduction_and_the_studies():
-    """Its table rounds what the two pages have, which commands print."""
+def test_the_readme_links_to_whole_addresses():
+    """PyPI shows it without the files beside it."""
+    links = re.findall(r"\]\(([^)]*)\)", PAGES[0].read_text(encoding="utf-8"))
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith(f"{REPOSITORY}/")] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_what_is_said_of_the_picture_is_what_it_shows(page):
+    """benchmarks/picture.py writes its numbers into the picture's file."""
+    file = (ROOT / "docs" / "figures" / "load.png").read_bytes()
+    both = rb"GD paid (\d+), .* in (\d+) .* auto paid (\d+), .* in (\d+) "
+    shown = re.search(rb"Description\0" + both + rb".*: ([\d.]+%) less, .* was (\d+)", file)
+    told = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    assert shown
+    greedy, rounds, calm, moves, less, best = (each.decode() for each in shown.groups())
+    assert f"in all {rounds} rounds and pays {greedy}." in told
+    assert f"moves in {moves} and pays {calm}: **{less} less**. The best possible total was {best}" in told
+
+
+def test_the_gains_are_those_of_the_reproduction_and_the_studies():
+    """The table of the limits rounds what the two pages have, which commands print."""
     rows = (
-        PAGES[0]
+        (ROOT / "docs" / "limits.md")
         .read_text(encoding="utf-8")
         .partition("| on | lazy | beside GD |")[2]
         .partition("\n\n")[0]
@@ -141,6 +166,10 @@ def test_every_learner_is_chosen_from_and_explained(name):
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
 def test_links_lead_to_files_that_are_there(page):
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    own = re.compile(
+        rf"{re.escape(REPOSITORY)}/(?:blob|raw)/HEAD/"
+    )  # the same files, as the README names them
+    links = [own.sub(f"{ROOT}/", link) for link in links]
     made = {"api", "gallery"}  # by the build, which looks at these itself
     assert [
         link
@@ -160,3 +189,38 @@ def test_a_learner_that_compiles_everywhere_takes_as_few_lines_as_its_guide_says
     others = 2 + 1 + 1  # learners/__init__.py, the entry in RULES, tests/cases.py
     assert "four files and fewer than 60 lines" in (ROOT / "docs/howto/own_learner.md").read_text()
     assert learner + twin + others < 60
+
+
+def test_help_begins_with_what_klazy_is_for_and_names_every_command_once(monkeypatch):
+    from klazy.cli import EXAMPLES, GROUPS, app
+
+    monkeypatch.setenv("COLUMNS", "80")
+    printed = call_klazy("--help").stdout
+    assert (
+        printed.splitlines()[2].strip() == "Decide again and again when changing your mind costs something."
+    )
+    told = re.findall(r"^  ([a-z]+) +[A-Z]", printed.partition("\nExamples:")[0], re.MULTILINE)
+    known = [each.name for each in (*app.registered_commands, *app.registered_groups)]
+    assert told[:4] == ["replay", "live", "arena", "reproduce"]
+    assert len(told) == len(known)
+    assert set(told) == set(known)
+    assert all(heading in printed for heading in GROUPS)
+    assert {example.split()[1] for example in EXAMPLES} == set(told[:4])
+
+
+def test_the_help_of_a_sweep_is_headed_by_what_is_typed():
+    assert call_klazy("sweep", "--help").stdout.startswith("Usage: klazy sweep [OPTIONS] [study]\n")
+    assert call_klazy("sweep", "plot", "--help").stdout.startswith("Usage: klazy sweep plot ")
+
+
+OTHERS = {"README", "index", "changelog", "contributing"}  # they are for everybody, or other files
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem not in OTHERS], ids=lambda page: page.stem
+)
+def test_a_page_begins_with_whom_it_serves_and_what_they_will_have(page):
+    found = re.search(r"^# [^\n]*\n\n(.*?)\n\n", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert found
+    said = " ".join(found[1].split())
+    assert re.match(r"This (page|tutorial) is for .*\. At its end (you|your|it) ", said), said

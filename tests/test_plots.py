@@ -84,7 +84,7 @@ class TestPlot:
         trace = kl.run(kl.GD(kl.L2Ball(2), 5.0), noise(0, T, 2), engine="step")
         lines = curves(trace.plot().axes[0])
         for name, total in zip(
-            ("hitting", "movement", "sum"), (*trace.totals, trace.totals.cost), strict=True
+            ("hitting", "switching", "cost"), (*trace.totals, trace.totals.cost), strict=True
         ):
             assert len(lines[name]) == min(T, 2000)
             assert lines[name][[0, -1], 0].tolist() == [1, T]
@@ -161,6 +161,7 @@ FIGURES = {
     "draw_movement": lambda: show.draw_movement(LINE, LINE, {"greedy": LINE}),
     "draw_panels": lambda: show.draw_panels({"one": show.Lines(LINE, {"GD": LINE}, {}, {}, {})}, "k", "cost"),
     "draw_pareto": lambda: show.draw_pareto({"GD": 1.0}, {"GD": 2.0}),
+    "draw_experts": lambda: show.draw_experts([4.0, 2.0], [8, 4], np.array([0.3, 0.7]), 11),
     "draw_phases": lambda: show.draw_phases(2, 5),
     "draw_points": lambda: show.draw_points(noise(0, 5, 2)),
     "draw_ranks": lambda: show.draw_ranks({"GD": 1.2, "auto": 2.0, "fixed": 2.8}, 1.0),

@@ -537,7 +537,7 @@ class TestAReplay:
         }
         prices = json.loads(report.to_json())["prices"]
         assert [row["move_cost"] for row in prices] == [0.1, 1.0]
-        assert "Over the prices of moving" in report.answer
+        assert "Who paid least depends on the move cost" in report.answer
         assert report.plot("prices").axes
         with pytest.raises(Refused, match="2 folds or more of 20 rows each, got folds=3"):
             replay(rows, folds=3)
@@ -599,10 +599,10 @@ class TestAGameWithoutContent:
         report = replay(np.tile([0.92, 0.76, 0.5], (60, 1)))
         assert judge(report) == "keep"
         assert report.notes == ["All rows are the same: there is nothing to follow."]
-        assert "neither less nor more than fixed" in report.answer
+        assert "the same as fixed" in report.answer
         assert "One fixed decision is as good as any" in report.answer
         free = replay(rows_for("linear", 50), move_cost=0.0)
-        assert "Moving costs nothing here: laziness has nothing to save." in free.notes
+        assert "Moving costs nothing here, so laziness has nothing to save." in free.notes
 
 
 class TestTheAnswer:
@@ -619,7 +619,7 @@ class TestTheAnswer:
         assert said[0].startswith(f"You would have saved {tell_number(saving.cost)} EUR +- ")
         assert f"{tell_number(saving.per_round)} EUR a round" in said[0]
         assert said[0].endswith(
-            "against holding still, with k-lazyGD (sigma=" + f"{lazy.parameters['sigma']:.4g}, k=18)."
+            "against never moving, with k-lazyGD (sigma=" + f"{lazy.parameters['sigma']:.4g}, k=18)."
         )
         assert said[1].startswith("Laziness helps: k-lazyGD")
         assert f"Decay, which has no clock, paid {tell_number(report.score('Decay').cost)} EUR" in said[1]
@@ -630,9 +630,9 @@ class TestTheAnswer:
         report = replay(load[:, None], "box", "pinball", upper=200.0, move_cost=0.5)
         assert judge_laziness(report) == "does not help"
         said = report.answer.splitlines()
-        assert said[1].startswith("Laziness does not help here: the best that is lazy, ")
+        assert said[1].startswith("Laziness does not help here: the best lazy learner, ")
         assert said[1].endswith(
-            f"The projection binds in {report.binds:.1%} of rounds; where it does not, every k plays what GD plays."
+            f"Steps leave the set in {report.binds:.1%} of rounds; in all others every k decides what GD decides."
         )
         assert report.binds < 0.02
 
@@ -729,7 +729,7 @@ class TestTheCommand:
         assert text.startswith(report.answer)
         assert (tmp_path / "report.html").stat().st_size > 20_000
         best = report.scores[0]
-        assert text.splitlines()[-1].endswith(f"Told the rows after it, it pays the same {best.cost!r}.")
+        assert text.splitlines()[-1].endswith(f"On the rows after it, it pays the same {best.cost!r}.")
         agent = kl.Agent.load(tmp_path / "agent.json")
         for row in g[400:]:
             agent.observe(row)
@@ -742,7 +742,7 @@ class TestTheCommand:
         options = ("--move-cost", 8, "--emit", "agent.json", "--contender", other, "--emit-at", "end")
         text = self.klazy("t.csv", *options, folder=tmp_path)
         best = report.best.name
-        assert text.startswith(f"agent.json is {other}, which is not the best: {best} paid less.\n")
+        assert text.startswith(f"agent.json is {other}, which is not the winner: {best} paid less.\n")
         assert kl.Agent.load(tmp_path / "agent.json").t == 801
         plain = json.loads(self.klazy("t.csv", *options, "--json", folder=tmp_path))
         assert (plain["best"], plain["emitted"]) == (best, other)

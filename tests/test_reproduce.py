@@ -18,6 +18,7 @@ from klazy.base.files import lock_file
 from klazy.studies.paper import EXPERIMENTS, PRESETS, report, section
 from klazy.studies.paper.claims import CLAIMS
 from klazy.studies.paper.definitions import Settings
+from klazy.studies.paper.extras.fallback import report_fallback
 from klazy.studies.paper.reproduce import (
     PARTS,
     check_names,
@@ -27,6 +28,7 @@ from klazy.studies.paper.reproduce import (
     run_jobs,
 )
 from klazy.studies.paper.section import Section, is_fresh, load_section, save_section
+from klazy.studies.paper.verdicts import COLOURS
 
 QUICK = Settings(quick=True, seeds=3)
 FEW = ["example-i", "worst-case", "geometry"]
@@ -73,7 +75,8 @@ class TestParts:
 
     def test_the_examples_show_actions(self, made):
         for name in ("example-i", "example-ii"):
-            assert "actions" in load_section(made[0] / "paper" / name).captions
+            captions = load_section(made[0] / "paper" / name).captions
+            assert {"actions", "hitting"} <= set(captions)
 
     def test_all_rows_are_in_one_table(self, made):
         table = pl.read_parquet(made[0] / "results.parquet")
@@ -92,6 +95,21 @@ class TestParts:
             if row["learner"] == "k=65"
         )
         assert f"k=65 {row['gain']:.1f} % ({row['gain_low']:.1f} to {row['gain_high']:.1f})" in words
+
+    def test_the_ensemble_falls_back_to_greedy_with_its_own_rate_and_not_with_the_lemmas(self):
+        rows = report_fallback(Settings()).tables["fallback"]
+        regret = {row["rule for beta"]: row["total_regret"] for row in rows}
+        assert regret["self-tuned"] < regret[""] < regret["authors"] < regret["lemma"]
+
+    def test_no_step_is_above_a_bound_and_the_corrected_one_is_smaller(self, made):
+        tables = load_section(made[0] / "extras" / "statements").tables
+        for row in tables["variance"]:
+            assert (row["above_printed"], row["above_corrected"]) == (0, 0)
+            assert row["moved"] <= row["corrected"] < row["printed"]
+        for row in tables["theorem-8"]:
+            assert row["regret"] <= row["corrected"]
+            assert row["log_printed"] < row["log_needs"]  # the step that does not hold
+            assert row["expert_needs"] > 1.0
 
     def test_the_slack_of_one_is_greedy_and_the_seeds_are_those_of_the_experiment(self, made):
         first = load_section(made[0] / "extras" / "resonance").tables["slacks"][0]
@@ -355,6 +373,26 @@ class TestReport:
         )
         assert cells[0] == ["claim", "printed", "paper", "authors", "as printed in"]
         assert [row[1] for row in cells[1:]] == [claim.printed for claim in CLAIMS]
+
+    def test_its_first_screen_has_a_verdict_on_each_claim(self, page):
+        page[0].set_viewport_size({"width": 1280, "height": 900})
+        said = page[0].inner_text("#verdicts .answer")
+        shown = page[0].evaluate(
+            "[...document.querySelectorAll('#verdicts .verdict')].map(v => [v.className, v.innerText])"
+        )
+        assert said.startswith(f"Of {len(shown)} claims ")
+        assert len(shown) >= 15
+        assert {(f"verdict {COLOURS[verdict]}", verdict) for _, verdict in shown} == set(map(tuple, shown))
+        assert set(COLOURS) == {verdict for _, verdict in shown}
+        assert page[0].locator("#verdicts .answer").bounding_box()["y"] < 900
+
+    def test_contents_stay_in_view_and_the_second_preset_is_folded(self, page):
+        page[0].set_viewport_size({"width": 1280, "height": 900})
+        page[0].evaluate("window.scrollTo(0, document.body.scrollHeight / 2)")
+        assert page[0].locator("nav").bounding_box()["y"] == pytest.approx(0.0, abs=1.0)
+        folded = page[0].locator("#worst-case > details", has_text="Preset authors")
+        assert folded.count() == 1
+        assert folded.get_attribute("open") is None
 
     @pytest.mark.parametrize("width", [1280, 390])
     def test_nothing_hangs_over_the_page(self, page, width):

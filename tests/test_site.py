@@ -85,3 +85,33 @@ def test_a_public_name_without_a_page_stops_the_build(site, monkeypatch):
     assert reference.missing(known) == []
     monkeypatch.setattr(kl, "Stray", type("Stray", (), {"__module__": "klazy.stray"}), raising=False)
     assert reference.missing(known) == ["klazy.Stray"]
+
+
+def test_copy_buttons_leave_out_prompts_and_output(site, browser):
+    page = browser.new_page()
+    page.goto((site / "replay.html").as_uri())
+    page.evaluate(
+        "document.addEventListener('copy', () => { window.copied = document.activeElement.value }, true)"
+    )
+    page.wait_for_selector("button.copybtn", state="attached")
+    page.locator("button.copybtn").nth(1).dispatch_event("click")
+    copied = page.evaluate("window.copied")
+    assert copied.startswith("import klazy as kl\nfrom klazy.datasets import llm_requests\n")
+    assert ">>>" not in copied
+    assert "You would have saved" not in copied
+    page.goto((site / "start.html").as_uri())
+    page.wait_for_selector("button.copybtn", state="attached")
+    assert page.locator(".output button.copybtn").count() == 0
+    page.close()
+
+
+def test_the_picture_of_the_landing_page_fits_a_telephone_and_its_doors_open(site, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto((site / "index.html").as_uri())
+    box = page.locator("img[src$='load.png']").bounding_box()
+    assert box
+    assert 300 < box["width"] <= 390
+    doors = page.locator(".sd-card a").evaluate_all("links => links.map(link => link.href)")
+    assert len(doors) == 3
+    assert all(Path(door.removeprefix("file://")).exists() for door in doors)
+    page.close()

@@ -6,30 +6,30 @@ const PRESETS = [
   {
     title: "a vertex holds",
     link: OPENING,
-    words: "LazyGD never leaves the vertex again; keys 1 to 3 compare.",
+    words: "LazyGD never leaves the vertex again. Press 1 to 3 to compare.",
   },
   {
     title: "a curved edge",
     link: "set=l2&seq=alternating&T=101&l=gd,s10;klazy,k5,s10;lazy,s10&show=3&t=30",
-    words: "Here the normal cone is only a ray, so no learner stands quite still.",
+    words: "Here the normal cone is only a ray, so every learner moves a little.",
   },
   {
     title: "noise",
     link:
       "set=l2&seq=stochastic&T=1000&length=250&seed=1&l=gd,sqrt60;klazy,k65,sqrt60;decay,m65,sqrt60;lazy,sqrt60" +
       "&show=2&t=240&speed=30",
-    words: "All share one sigma here: give GD its own, a constant 13, and most of the difference is gone.",
+    words: "All share one sigma here. Give GD its own, a constant 13, and most of the difference is gone.",
   },
   {
     title: "bursts",
     link:
       "set=l1&seq=corrupted&T=880&length=220&lambda=10&l=gd,s4;klazy,k110,s4;decay,m20,s4;lazy,s4&show=2&t=106&speed=10",
-    words: "At the price 1 greedy GD is best. And k = 110 is lucky: with phases of 200 it falls behind GD, and Decay leads.",
+    words: "At a move cost of 1 greedy GD is best. k = 110 is lucky: with phases of 200 it falls behind GD, and Decay leads.",
   },
   {
     title: "laziness loses",
     link: "set=box&seq=adversary&T=200&l=klazy,k20,s1;gd,s1;decay,m20,s1;lazy,s1&show=1&t=15",
-    words: "Greedy GD turns at once and earns in both halves; the lazy learners end where they began. No free lunch.",
+    words: "Greedy GD turns at once and earns in both halves; the lazy learners end where they began.",
   },
   {
     title: "inside, all are one",
@@ -46,17 +46,17 @@ const PRESETS = [
 const LOOKS = {
   rotating: () =>
     "Twelve gradients push to the right, then they turn in circles. GD forgets how far beyond the boundary it was pushed " +
-    "and follows every turn. LazyGD remembers: while its y stays in the shaded normal cone, x stands still. k-lazyGD " +
+    "and follows every turn. LazyGD remembers: while its y stays in the shaded normal cone, x stays. k-lazyGD " +
     "forgets every k rounds.",
   alternating: () =>
     "Eleven gradients push to the right, then their second part flips up and down. The further y lies beyond a curved " +
-    "boundary, the less its projection turns: a lazy learner hardly moves, a greedy one rocks to and fro.",
+    "boundary, the less its projection turns: a lazy learner hardly moves, a greedy one moves back and forth.",
   stochastic: () =>
     "Heavy noise, whose mean flips with every phase. A greedy learner moves with the noise and pays for it. A lazy one " +
-    "averages, but after a flip it has to unlearn; LazyGD takes longest.",
+    "averages, but after a flip it has to unlearn. LazyGD takes longest.",
   corrupted: () =>
-    "A hundred rounds one way, ten the other; the pattern flips with every phase. Where moving is dear it pays to wait " +
-    "the ten rounds out.",
+    "A hundred rounds one way, ten the other; the pattern flips with every phase. Where moving is expensive it pays to " +
+    "wait out the ten rounds.",
   adversary: (state) =>
     `This wave is made against k = ${slackOf(state.learners)}: one way for half a phase, back for the other half. The ` +
     "lazy learner spends the second half unlearning the first.",

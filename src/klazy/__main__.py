@@ -32,7 +32,7 @@ def main() -> None:
         sys.exit(str(make_missing("klazy's command", missing.name, "cli")))
     try:
         try:
-            app()
+            app(prog_name="klazy")
         finally:
             sys.stdout.flush()
     except Refused as wrong:

@@ -36,7 +36,7 @@ figure { margin: 0; } figure.broad { grid-column: 1 / -1; } img { width: 100%; h
 figure.broad { overflow-x: auto; } figure.broad img { min-width: 36rem; }
 figcaption { font-size: .8rem; color: #444; }
 nav ul { columns: 18rem; padding-left: 1.2rem; } code { background: #f4f4f4; padding: 0 .2rem; }
-</style>
+$style</style>
 </head>
 <body>
 $body
@@ -45,9 +45,9 @@ $body
 """)
 
 
-def make_page(title: str, body: str) -> str:
-    """A whole page."""
-    return PAGE.substitute(title=escape(title), body=body)
+def make_page(title: str, body: str, style: str = "") -> str:
+    """A whole page; ``style`` are rules of its own."""
+    return PAGE.substitute(title=escape(title), body=body, style=style)
 
 
 def make_table(rows: Sequence[dict[str, Any]], digits: int = 7) -> str:

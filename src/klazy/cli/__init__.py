@@ -1,35 +1,79 @@
 """The command, and the only modules that print."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import klazy
 from klazy.cli import agents, arena, doctor, live, replay, reproduce, serve, sweep, warm
 
+# Every command with what it does, in the order and under the headings of the help.
+GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
+    "Start with one of these": {
+        "replay": (replay.replay, "See what you would have saved on a file of past costs."),
+        "live": (live.live, "Decide row by row: rows in, decisions out."),
+        "arena": (arena.arena, "Rank every learner, and yours, over a suite of games."),
+        "reproduce": (reproduce.reproduce, "Make every figure and table of the paper again."),
+    },
+    "Run decisions": {
+        "serve": (serve.serve, "Serve agents over HTTP, with a page."),
+        "tokens": (serve.tokens_app, "Decide who may use the service."),
+        "agents": (agents.agents, "List the agents of a store."),
+        "history": (agents.history, "Print or draw the rounds of an agent."),
+        "check": (agents.check, "Replay every round of a store and compare."),
+        "backup": (agents.backup, "Copy a store while its agents run."),
+        "migrate": (agents.migrate, "Move an agent of an older klazy into a store."),
+    },
+    "Run studies": {
+        "sweep": (sweep.app, "Run a study of many runs, here or on a cluster."),
+        "list": (reproduce.list_parts, "List the parts of the reproduction."),
+    },
+    "Look after this installation": {
+        "doctor": (doctor.doctor, "Show what is installed, what is missing, and where kernels are kept."),
+        "warm": (warm.warm, "Compile kernels before somebody waits for them."),
+    },
+}
+EXAMPLES = (
+    "klazy replay load.csv --domain box --upper 100 --costs pinball --short 4 --html report.html",
+    "klazy replay load.csv --domain box --upper 100 --costs pinball --short 4 --emit agent.json",
+    "klazy live agent.json --state decisions.db < today.csv",
+    "klazy arena --quick",
+    "klazy reproduce --quick",
+)
+
+
+class _Grouped(TyperGroup):
+    """Help that names commands by what they are for, with examples, before the options."""
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        super().format_help_text(ctx, formatter)
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, told) for name, (_, told) in commands.items()])
+        with formatter.section("Examples"):
+            for example in EXAMPLES:
+                formatter.write(f"  {example}\n")
+        formatter.write_paragraph()
+        formatter.write_text("`klazy COMMAND --help` explains a command, with examples of its own.")
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """They stand before the options already."""
+
+
 app = typer.Typer(
+    cls=_Grouped,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("reproduce", short_help="Make the paper's figures and tables, and an honest report.")(
-    reproduce.reproduce
-)
-app.command("list", short_help="Name every part of the reproduction.")(reproduce.list_parts)
-app.command("replay", short_help="Tell what laziness would have saved on your own trace.")(replay.replay)
-app.command("live", short_help="Decide live: rows in, decisions out.")(live.live)
-app.command("agents", short_help="List the agents of a store.")(agents.agents)
-app.command("history", short_help="Print or draw the rounds of an agent.")(agents.history)
-app.command("check", short_help="Play every agent of a store again, and compare.")(agents.check)
-app.command("backup", short_help="Copy a store while its agents go on.")(agents.backup)
-app.command("migrate", short_help="Bring an agent of an older klazy into a store.")(agents.migrate)
-app.command("serve", short_help="Serve agents over HTTP, with a page.")(serve.serve)
-app.add_typer(serve.tokens_app, name="tokens", short_help="Say who may use the service.")
-app.add_typer(sweep.app, name="sweep", short_help="Play a study of many runs, here or on a cluster.")
-app.command("arena", short_help="Rank all learners, and yours, over a suite of games.")(arena.arena)
-app.command("doctor", short_help="Say what is installed, missing, and where kernels are kept.")(doctor.doctor)
-app.command("warm", short_help="Compile kernels before somebody waits for them.")(warm.warm)
+for commands in GROUPS.values():
+    for name, (command, _) in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -44,4 +88,7 @@ def main(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Smoothed online learning: decisions that should hold still, because changing one's mind costs something."""
+    """Decide again and again when changing your mind costs something.
+
+    klazy replays past costs to see what a steadier decision would have saved, and runs that decision live.
+    """

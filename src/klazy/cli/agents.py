@@ -25,7 +25,7 @@ def _open(file: str, owner: str) -> "Store":
 
 
 def agents(store: File, as_json: Json = False) -> None:
-    """List the agents of a store: their learners, rounds, and what these have cost so far.
+    """List the agents of a store: learner, rounds, and costs so far.
 
     \b
     Examples:
@@ -56,16 +56,18 @@ def _make_line(agent: dict[str, Any]) -> dict[str, Any]:
 def history(
     store: File,
     name: Name,
-    last: Annotated[int | None, typer.Option(min=1, help="Only so many rounds.", show_default="all")] = None,
+    last: Annotated[
+        int | None, typer.Option(min=1, help="Only this many, the latest.", show_default="all")
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object a line, and nothing else.")
+        bool, typer.Option("--json", help="Print one JSON object per line and nothing else.")
     ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a column per coordinate.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one column per coordinate.")] = False,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw decisions and costs into this file.", show_default=False)
+        Path | None, typer.Option(help="Draw decisions and costs to this file.", show_default=False)
     ] = None,
 ) -> None:
-    """Print the rounds of an agent: what it was told, what it decided, what both cost.
+    """Print the rounds of an agent: the row, the decision, and what they cost.
 
     \b
     Examples:
@@ -157,7 +159,7 @@ def _draw(frame: Any, file: Path, names: list[str] | None) -> None:
 
 
 def check(store: File, as_json: Json = False) -> None:
-    """Check a store: the database's own test, then every round played again and compared bit for bit.
+    """Check a store: run the database's own test, then replay every round and compare bit for bit.
 
     The exit status is 1 if anything is wrong. The store is only read.
 
@@ -202,7 +204,7 @@ def _describe(checked: Any) -> str:
 
 
 def backup(store: File, to: Annotated[Path, typer.Argument(help="Where nothing is yet.")]) -> None:
-    """Copy a store, as it is at one moment, into a new SQLite file, while agents go on writing to it.
+    """Copy a store, as it is at one moment, to a new SQLite file. Agents may keep writing to it.
 
     \b
     Example:
@@ -218,10 +220,10 @@ def backup(store: File, to: Annotated[Path, typer.Argument(help="Where nothing i
 
 def migrate(
     folder: Annotated[Path, typer.Argument(help="A folder that Agent.open of an older klazy made.")],
-    store: Annotated[str, typer.Argument(help="The store to bring it into; it is made if need be.")],
-    name: Annotated[str, typer.Argument(help="What the agent is called there.")],
+    store: Annotated[str, typer.Argument(help="The store to move it into; created if missing.")],
+    name: Annotated[str, typer.Argument(help="The agent's name there.")],
 ) -> None:
-    """Bring an agent of an older klazy, which was a folder, into a store. The folder stays as it is.
+    """Move an agent of an older klazy, which was a folder, into a store. The folder stays as it is.
 
     \b
     Example:

@@ -19,39 +19,41 @@ FRESH = 100  # the first seed that nothing was designed on
 
 def arena(
     quick: Annotated[
-        bool, typer.Option("--quick", help="A look in a minute: fewer games, and shorter ones.")
+        bool, typer.Option("--quick", help="A first look in a minute: fewer and shorter games.")
     ] = False,
     fresh: Annotated[
         int | None,
         typer.Option(
             min=FRESH,
             max=2**32 - 2,
-            help="Draw the synthetic games anew, from this seed on; those below 100 were used to design learners.",
+            help="Draw new synthetic games, from this seed on; seeds below 100 were used to design learners.",
             show_default=False,
         ),
     ] = None,
     learner: Annotated[
         list[str] | None,
-        typer.Option(help="Your own as module:Class or module:function, in this folder too; needs --trust."),
+        typer.Option(
+            help="Your own learner as module:Class or module:function, also from this folder; needs --trust."
+        ),
     ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Import and call your own learners: they may do anything.")
+        bool, typer.Option("--trust", help="Import and call your own learners: their code can do anything.")
     ] = False,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Play one family of games; may be given more than once.")
-    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Play one family of games; may be repeated.")] = None,
     out: Annotated[
         Path, typer.Option(help="Where games are kept, and the page arena.html is written.")
     ] = OUT,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes; 1 plays in this one.", show_default="as many as cores"),
+        typer.Option(
+            min=1, help="Number of processes; 1 uses none but this one.", show_default="as many as cores"
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Rank every learner and rule over a fixed suite of games, beside certified optima; put your own among them.
+    """Rank every learner and rule over a fixed suite of games, beside the certified optimum. Add your own.
 
-    Stop it at any moment, and start it again: games that were played are kept.
+    You can stop it at any moment and start it again: finished games are kept.
 
     \b
     Examples:

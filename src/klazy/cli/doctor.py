@@ -22,11 +22,11 @@ NOT_FOR_USERS = ("dev", "docs", "release")  # extras of those who work on klazy
 
 def doctor(
     clear_cache: Annotated[
-        bool, typer.Option("--clear-cache", help="First remove all compiled kernels that are kept.")
+        bool, typer.Option("--clear-cache", help="First delete all compiled kernels.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what is installed, what is missing and how to add it, what this machine has, and where compiled kernels are kept.
+    """Show what is installed, what is missing and how to add it, what this machine has, and where compiled kernels are kept.
 
     The exit status is 1 if something is wrong: a package that klazy needs is missing, one has a version that klazy does not
     take, or kernels cannot be kept. They are kept in the user's cache folder; set KLAZY_CACHE_DIR to move them. When they are

@@ -38,34 +38,34 @@ def live(
     agent: Annotated[Path, typer.Argument(help="A file that klazy replay --emit or Agent.save wrote.")],
     state: Annotated[
         Path | None,
-        typer.Option(help="Keep the agent in this database, and go on from there.", show_default=False),
+        typer.Option(help="Keep the agent in this database, and continue from there.", show_default=False),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What it is called there.", show_default="the file's name")
+        str | None, typer.Option(help="The agent's name there.", show_default="the file's name")
     ] = None,
     id: Annotated[
         str | None,
-        typer.Option(help="The column of ids: a row that comes again is taken once.", show_default=False),
+        typer.Option(help="The column of ids: a row that comes twice counts once.", show_default=False),
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="A column to leave out; may be given often.", show_default=False)
+        list[str] | None, typer.Option(help="A column to leave out; may be repeated.", show_default=False)
     ] = None,
     first: Annotated[
-        bool, typer.Option("--first", help="Print the present decision before any row.")
+        bool, typer.Option("--first", help="Print the current decision before the first row.")
     ] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Say why, in a field of its own.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Add a field that says why.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first bad row, in the place of leaving it out.")
+        bool, typer.Option("--strict", help="Stop at the first bad row instead of skipping it.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON lines, whatever the rows come as.")
+        bool, typer.Option("--json", help="Print JSON lines, whatever form the rows have.")
     ] = False,
 ) -> None:
-    """Decide live: read the row of each round from standard input, print the decision for the next round.
+    """Decide row by row: read each round's row from standard input, print the decision for the next round.
 
-    Rows are CSV with a header, or JSON lines; decisions are printed in the same form, each at once. Columns of times and ids
-    are passed on. A bad row changes nothing: the line says so on standard error, and the exit status is 1 in the end. End of
-    input, Ctrl-C and SIGTERM end it between two rows.
+    Rows are CSV with a header, or JSON lines. Each decision is printed at once, in the same form, with the row's time and id.
+    A bad row changes nothing: it is reported on standard error, and the exit status is 1 at the end. End of input, Ctrl-C and
+    SIGTERM stop the command between two rows.
 
     \b
     Examples:

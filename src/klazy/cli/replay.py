@@ -1,4 +1,4 @@
-"""``klazy replay``: what would have been saved on one's own trace."""
+"""``klazy replay``: what you would have saved on your own trace."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def replay(
     ],
     domain: Annotated[str, typer.Option(help="simplex, capped-simplex, box, ball or polytope.")] = "simplex",
     move_cost: Annotated[
-        str, typer.Option(help="What moving costs per unit of distance: 5, or several: 0.1,1,5 or 0.1:10:7.")
+        str, typer.Option(help="What a unit of movement costs: 5, or several: 0.1,1,5 or 0.1:10:7.")
     ] = "1",
     costs: Annotated[
         str, typer.Option(help="What a row means: linear, rewards, quadratic, pinball or log-wealth.")
@@ -34,23 +34,27 @@ def replay(
     up: Annotated[
         str | None,
         typer.Option(
-            help="The price of raising, times the move cost; one, or one per column.", show_default="1"
+            help="The price of going up, as a multiple of the move cost: one number, or one per column.",
+            show_default="1",
         ),
     ] = None,
-    down: Annotated[str | None, typer.Option(help="The price of lowering.", show_default="1")] = None,
+    down: Annotated[
+        str | None, typer.Option(help="The price of going down, likewise.", show_default="1")
+    ] = None,
     train: Annotated[float, typer.Option(help="The share of the rows to tune on.")] = 0.5,
     folds: Annotated[
         int,
         typer.Option(
             min=0,
-            help="Score so many later parts too, each tuned on what came before it.",
+            help="Also score this many later parts, each tuned on all rows before it.",
             show_default=False,
         ),
     ] = 0,
     baseline: Annotated[
         str | None,
         typer.Option(
-            help="The decisions made until now: a file, or columns of the trace: a,b.", show_default=False
+            help="What you decided until now: a file, or columns of the trace, such as a,b.",
+            show_default=False,
         ),
     ] = None,
     time: Annotated[
@@ -60,64 +64,64 @@ def replay(
     fill: Annotated[
         str | None, typer.Option(help="Missing cells: forward, zero or drop.", show_default="refuse them")
     ] = None,
-    unit: Annotated[str, typer.Option(help="What costs are counted in: EUR, say.", show_default=False)] = "",
+    unit: Annotated[str, typer.Option(help="The unit of costs, such as EUR.", show_default=False)] = "",
     start: Annotated[
         str | None,
-        typer.Option(help="The decision before the first round, one number per column.", show_default=False),
+        typer.Option(help="The decision before the first row, one number per column.", show_default=False),
     ] = None,
     total: Annotated[float | None, typer.Option(help="What a simplex adds up to.", show_default="1")] = None,
     cap: Annotated[
         str | None,
         typer.Option(
-            help="The most of each column of a capped simplex: 0.4, or 0.4,0.6,1.", show_default="1"
+            help="Upper limit of each share of a capped simplex: 0.4, or 0.4,0.6,1.", show_default="1"
         ),
     ] = None,
     floor: Annotated[
         str | None,
-        typer.Option(help="The least of each column of a simplex: 0.1, or 0.1,0,0.2.", show_default="0"),
+        typer.Option(help="Lower limit of each share of a simplex: 0.1, or 0.1,0,0.2.", show_default="0"),
     ] = None,
     lower: Annotated[
-        str | None, typer.Option(help="Of a box; one, or one per column.", show_default="0")
+        str | None, typer.Option(help="Lower end of a box: one number, or one per column.", show_default="0")
     ] = None,
     upper: Annotated[
-        str | None, typer.Option(help="Of a box; one, or one per column.", show_default="1")
+        str | None, typer.Option(help="Upper end of a box: one number, or one per column.", show_default="1")
     ] = None,
-    radius: Annotated[float | None, typer.Option(help="Of a ball.", show_default="1")] = None,
+    radius: Annotated[float | None, typer.Option(help="Radius of a ball.", show_default="1")] = None,
     polytope: Annotated[
         Path | None, typer.Option(help="A JSON file with A and b, for A x <= b.", show_default=False)
     ] = None,
     short: Annotated[
-        str | None, typer.Option(help="What pinball costs charge for a unit too little.", show_default="1")
+        str | None, typer.Option(help="With pinball costs: the cost of one unit too few.", show_default="1")
     ] = None,
     excess: Annotated[
-        str | None, typer.Option(help="What they charge for a unit too much.", show_default="1")
+        str | None, typer.Option(help="With pinball costs: the cost of one unit too many.", show_default="1")
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Play whole numbers only.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Decide in whole numbers only.")] = False,
     hold: Annotated[
-        int, typer.Option(min=1, help="Hold each decision for at least so many rounds.", show_default=False)
+        int, typer.Option(min=1, help="Keep each decision for at least this many rounds.", show_default=False)
     ] = 1,
     per_round: Annotated[
-        float | None, typer.Option(help="The most that the move of a round may cost.", show_default=False)
+        float | None, typer.Option(help="The most that one round's move may cost.", show_default=False)
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write a report with figures here.", show_default=False)
+        Path | None, typer.Option(help="Write a report with pictures to this file.", show_default=False)
     ] = None,
     emit: Annotated[
         Path | None,
-        typer.Option(help="Write the best contender here, as an agent for klazy live.", show_default=False),
+        typer.Option(help="Write the winner to this file, as an agent for klazy live.", show_default=False),
     ] = None,
     contender: Annotated[
-        str | None, typer.Option(help="Emit this one instead.", show_default="the best")
+        str | None, typer.Option(help="Write this contender instead of the winner.", show_default="the best")
     ] = None,
     emit_at: Annotated[
-        str, typer.Option(help="Emit it as it stood before the scored rows (split), or after them (end).")
+        str, typer.Option(help="Write it as it was before the scored rows (split), or after them (end).")
     ] = "split",
     as_json: Json = False,
 ) -> None:
-    """Tell what would have been saved on a trace of past costs, and who would have done best.
+    """See what you would have saved on a file of past costs, and with which rule.
 
-    Learners and rules of thumb are tuned on the first part of the trace, each on as many candidates as the others, and
-    scored on the second, beside what is done now and the optimum in hindsight.
+    Every learner and rule of thumb is tuned on the first part of the rows and scored on the second, beside what you do now and
+    the best possible total. All get the same number of candidates to tune on.
 
     \b
     Examples:
@@ -176,7 +180,7 @@ def replay(
         print(json.dumps(found.to_dict() | {"emitted": emitted}))
         return
     if emitted is not None and emitted != found.best.name:
-        say(f"{emit} is {emitted}, which is not the best: {found.best.name} paid less.")
+        say(f"{emit} is {emitted}, which is not the winner: {found.best.name} paid less.")
     say(found.answer)
     print()
     say(words.write_plainly(words.write_table(found)))
@@ -196,11 +200,9 @@ def _emit(found: "Report", file: Path, contender: str | None, at: str) -> str:
 def _tell_emitted(found: "Report", file: Path | None, name: str, at: str) -> str:
     first, last = found.span
     if at == "end":
-        return f"{file}: {name}, as it stands after row {last}."
+        return f"{file}: {name}, as it is after row {last}."
     cost = found.score(name).cost
-    return (
-        f"{file}: {name}, as it stood after row {first}. Told the rows after it, it pays the same {cost!r}."
-    )
+    return f"{file}: {name}, as it was after row {first}. On the rows after it, it pays the same {cost!r}."
 
 
 def _make_guards(hold: int, per_round: float | None) -> Guards | None:

@@ -20,7 +20,7 @@ OUT = Path("reproduction")
 
 
 def list_parts(as_json: Json = False) -> None:
-    """Name every part of the reproduction.
+    """List the parts of the reproduction.
 
     \b
     Example:
@@ -37,39 +37,42 @@ def list_parts(as_json: Json = False) -> None:
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Parts to make, see `klazy list`; all by default.")
+        list[str] | None, typer.Argument(help="Parts to make; `klazy list` names them. Default: all.")
     ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
-            help="paper: as printed. authors: as the published curves were made. Default: both; with --json paper."
+            help="paper: as printed. authors: as the published curves were made. Default: both; with --json: paper."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where figures, tables and report.html go.", show_default=str(OUT))
+        Path | None, typer.Option(help="Folder for figures, tables and report.html.", show_default=str(OUT))
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Of the stochastic sequences and all draws.")
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the stochastic sequences and of all draws.")
     ] = 42,
     seeds: Annotated[
-        int | None, typer.Option(min=2, help="How many sequences the seeds part draws; 20, with --quick 5.")
+        int | None,
+        typer.Option(min=2, help="How many sequences the part `seeds` draws. Default: 20, with --quick 5."),
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="A look in seconds: phases ten times shorter, not the paper's numbers."),
+        typer.Option(
+            "--quick", help="A first look in seconds: phases ten times shorter, so not the paper's numbers."
+        ),
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; as many as there are cores by default.")
+        int | None, typer.Option(min=1, help="Number of processes. Default: one per core.")
     ] = None,
     as_json: Annotated[
         bool,
         typer.Option(
             "--json",
-            help="Print the experiments' totals as one JSON object and nothing else; figures are made only with --out.",
+            help="Print the experiments' totals as one JSON object and nothing else; no figures unless --out is given.",
         ),
     ] = False,
 ) -> None:
-    """Make every figure and table of the paper, and what an honest report must also show.
+    """Make every figure and table of the paper again, with a report on what holds and what does not.
 
     What is on disk already and was made from the same inputs is not made again.
 

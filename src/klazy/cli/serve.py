@@ -20,26 +20,29 @@ tokens_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 def serve(
     store: StoreOption = "decisions.db",
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any.")] = 8321,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that serve side by side.")] = 1,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any free one.")
+    ] = 8321,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes that serve.")] = 1,
     sync: Annotated[
-        str, typer.Option(help="always: a round survives a loss of power. batch: a kill, and is faster.")
+        str,
+        typer.Option(help="always: a round survives a power loss. batch: it survives a kill, and is faster."),
     ] = "always",
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Ask for no tokens; on a loopback address only.")
     ] = False,
     rate: Annotated[
-        float, typer.Option(min=1.0, help="Requests a second of each token to each worker.")
+        float, typer.Option(min=1.0, help="Most requests per second, per token and worker.")
     ] = 5000.0,
-    body: Annotated[int, typer.Option(min=1000, help="Bytes of a request at most.")] = 4 << 20,
-    dim: Annotated[int, typer.Option(min=1, help="Coordinates of an agent at most.")] = 10_000,
-    agents: Annotated[int, typer.Option(min=1, help="Agents in the store at most.")] = 10_000,
+    body: Annotated[int, typer.Option(min=1000, help="Most bytes in a request.")] = 4 << 20,
+    dim: Annotated[int, typer.Option(min=1, help="Most coordinates of an agent.")] = 10_000,
+    agents: Annotated[int, typer.Option(min=1, help="Most agents in the store.")] = 10_000,
     patience: Annotated[
-        float, typer.Option(min=0.1, help="Seconds in which a request must have come whole.")
+        float, typer.Option(min=0.1, help="Seconds until a request must be complete.")
     ] = 10.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
-    """Serve the agents of a store over HTTP, with a page to look at, until Ctrl-C or SIGTERM.
+    """Serve the agents of a store over HTTP, with a page to look at. Ctrl-C or SIGTERM stops it.
 
     \b
     Examples:
@@ -80,17 +83,20 @@ def _open(store: str, *, read_only: bool = False) -> "Store":
     return Store(store, read_only=read_only, owner="tokens")
 
 
-@tokens_app.command("add", short_help="Make a token, and print it once.")
+@tokens_app.callback()
+def tokens() -> None:
+    """Decide who may use the service: each caller has a token with a role."""
+
+
+@tokens_app.command("add", short_help="Make a token and print it once.")
 def add(
-    name: Annotated[str, typer.Argument(help="What the token is called in lists and logs.")],
+    name: Annotated[str, typer.Argument(help="The token's name in lists and logs.")],
     store: StoreOption = "decisions.db",
     role: Annotated[str, typer.Option(help="reader, writer or admin.")] = "writer",
-    agent: Annotated[
-        str | None, typer.Option(help="The only agent that it is for.", show_default="all")
-    ] = None,
+    agent: Annotated[str | None, typer.Option(help="Allow this agent only.", show_default="all")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a token, and print it. The store keeps its hash only, so it cannot be shown again.
+    """Make a token and print it. The store keeps only its hash, so it cannot be shown again.
 
     \b
     Examples:
@@ -132,12 +138,12 @@ def list_tokens(store: StoreOption = "decisions.db", as_json: Json = False) -> N
         print("There is no token yet.")
 
 
-@tokens_app.command("revoke", short_help="Forget a token.")
+@tokens_app.command("revoke", short_help="Revoke a token.")
 def revoke(
-    name: Annotated[str, typer.Argument(help="The name of a token: klazy tokens list has them.")],
+    name: Annotated[str, typer.Argument(help="The name of a token; klazy tokens list shows them.")],
     store: StoreOption = "decisions.db",
 ) -> None:
-    """Forget a token; within two seconds no worker takes it any more.
+    """Revoke a token. Within two seconds no worker accepts it.
 
     \b
     Example:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import TextColumn
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from klazy.base.checks import one_of, refusal
 from klazy.base.files import write_durably
@@ -23,19 +23,21 @@ CELLS = 40  # that a table shows; of more, the best of each learner
 
 RelativeTo = Annotated[
     str | None,
-    typer.Option(help="A learner: show how much more others have, in per cent of it.", show_default=False),
+    typer.Option(
+        help="A learner: show how much more or less the others have, in per cent.", show_default=False
+    ),
 ]
 HeldOut = Annotated[
     bool,
     typer.Option(
-        "--held-out", help="Choose the best cells by the even seeds, show what they have on the odd ones."
+        "--held-out", help="Choose the best cells on even seeds, and show their results on odd seeds."
     ),
 ]
 Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Import and call the study's own recipes and rules, module:function: they may do anything.",
+        help="Import and call the study's own recipes and rules, module:function: their code can do anything.",
     ),
 ]
 
@@ -49,15 +51,22 @@ class _PlayByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+class _Unnamed(TyperCommand):
+    """The command that need not be named: its help is headed by its group's name alone."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        formatter.write_usage(ctx.parent.command_path, " ".join(self.collect_usage_pieces(ctx)))
+
+
 app = typer.Typer(cls=_PlayByDefault, rich_markup_mode=None)
 
 
 @app.callback()
 def sweep() -> None:
-    """Play a study of many runs, on this machine or a cluster; draw it."""
+    """Run a study of many runs, on this machine or a cluster, and draw it."""
 
 
-@app.command("play")
+@app.command("play", cls=_Unnamed)
 def play_study(
     study: Annotated[Path | None, typer.Argument(help="A TOML file, see --init.", show_default=False)] = None,
     out: Annotated[
@@ -65,37 +74,37 @@ def play_study(
         typer.Option(help="Where the runs are kept.", show_default="the study's file, without .toml"),
     ] = None,
     init: Annotated[
-        bool, typer.Option("--init", help="Print a study with every key explained, which runs as it is.")
+        bool, typer.Option("--init", help="Print an example study with every key explained.")
     ] = False,
     backend: Annotated[str, typer.Option(help="local, dask, ray or spark.")] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of the cluster's scheduler.", show_default=False)
+        str | None, typer.Option(help="Address of the cluster's scheduler.", show_default=False)
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes; 1 plays in this one.", show_default="as many as cores"),
+        typer.Option(
+            min=1, help="Number of processes; 1 uses none but this one.", show_default="as many as cores"
+        ),
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option(
-            help="cpu, cuda for a GPU, or auto for a GPU if there is one.", show_default="the study's"
-        ),
+        typer.Option(help="cpu, cuda (a GPU), or auto (a GPU if there is one).", show_default="the study's"),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="In place of the study's.", show_default=False)
+        int | None, typer.Option(min=0, help="Use this seed instead of the study's.", show_default=False)
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Play runs again that failed before.")
+        bool, typer.Option("--retry-failed", help="Repeat runs that failed before.")
     ] = False,
     relative_to: RelativeTo = None,
     held_out: HeldOut = False,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Play a study: every learner at every value of its grid, on every sequence, at every price of moving.
+    """Run a study: every learner, at every value of its grid, on every sequence, at every move cost.
 
-    Stop it at any moment, and start it again: it goes on where it was, on whatever device.
-    `klazy sweep plot --help` says how it is drawn.
+    You can stop it at any moment and start it again: no run is played twice. `klazy sweep plot --help` explains how to draw
+    the results.
 
     \b
     Examples:
@@ -196,12 +205,16 @@ def plot_study(
         str | None, typer.Option(help="What to draw.", show_default="the study's first")
     ] = None,
     x: Annotated[
-        str | None, typer.Option(help="A parameter, for lines over it.", show_default="all that vary")
+        str | None, typer.Option(help="A parameter to draw lines over.", show_default="all that vary")
     ] = None,
-    y: Annotated[str | None, typer.Option(help="A second one, for a heat map.", show_default=False)] = None,
+    y: Annotated[
+        str | None, typer.Option(help="A second parameter, for a heat map.", show_default=False)
+    ] = None,
     relative_to: RelativeTo = None,
     held_out: HeldOut = False,
-    out: Annotated[Path | None, typer.Option(help="Where figures go.", show_default="FOLDER/figures")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the figures.", show_default="FOLDER/figures")
+    ] = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -242,4 +255,4 @@ def plot_study(
     if as_json:
         print(json.dumps({"figures": files}))
     else:
-        say("\n".join(files) or "nothing varies: there is nothing to draw")
+        say("\n".join(files) or "Nothing varies, so there is nothing to draw.")

@@ -38,27 +38,27 @@ class Job(NamedTuple):
 
 def warm(
     agents: Annotated[
-        list[Path] | None, typer.Argument(help="Files of agents, as klazy replay --emit writes, or stores.")
+        list[Path] | None, typer.Argument(help="Agent files, as klazy replay --emit writes them, or stores.")
     ] = None,
     learner: Annotated[
         list[str] | None,
-        typer.Option(help=f"One of {', '.join(LEARNERS)}; may be given often.", show_default="common ones"),
+        typer.Option(help=f"One of {', '.join(LEARNERS)}; may be repeated.", show_default="common ones"),
     ] = None,
     domain: Annotated[
         list[str] | None,
-        typer.Option(help=f"One of {', '.join(DOMAINS)}; may be given often.", show_default="common ones"),
+        typer.Option(help=f"One of {', '.join(DOMAINS)}; may be repeated.", show_default="common ones"),
     ] = None,
     dim: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="A dimension; from 9 on they share kernels.", show_default="9 and more"),
+        typer.Option(min=1, help="A dimension; from 9 on all share one kernel.", show_default="9 and more"),
     ] = None,
     runs: Annotated[
         bool,
-        typer.Option("--runs", help="For learners, also what klazy.run needs."),
+        typer.Option("--runs", help="For learners, also compile what klazy.run needs."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compile kernels ahead and keep them, so that the first decision of a service is not seconds late.
+    """Compile kernels ahead, so that the first decision of a service is not seconds late.
 
     Name the files or stores of your agents, or learners, sets and dimensions. Without any of these, common ones are compiled.
     What is there already is only loaded. Other processes of this user find the kernels in the folder that klazy doctor names.

@@ -12,7 +12,7 @@ from klazy.show.replays import draw_cumulative, draw_periods, draw_prices
 from klazy.show.runs import draw_certificate, draw_movement, draw_points, draw_run
 from klazy.show.steps import draw_step
 from klazy.show.style import choose_looks
-from klazy.show.timelines import draw_phases, draw_sequence, draw_wave
+from klazy.show.timelines import draw_experts, draw_phases, draw_sequence, draw_wave
 from klazy.show.trade import draw_decisions, draw_pareto
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ __all__ = [
     "draw_cumulative",
     "draw_curves",
     "draw_decisions",
+    "draw_experts",
     "draw_greedy_and_lazy",
     "draw_heat",
     "draw_lines",

@@ -123,7 +123,7 @@ def draw_prices(
         name_points(
             ax, {name: (float(prices[-1]), float(values[-1])) for name, values in lines.items()}, looks
         )
-        _label(ax, "price of a unit of movement", title)
+        _label(ax, "move cost", title)
     low = axes[0]
     for price, winner in zip(prices, winners, strict=True):
         low.axvline(price, color=looks[winner]["color"], linewidth=5.0, alpha=0.15)

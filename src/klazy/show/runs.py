@@ -136,9 +136,9 @@ def _draw_totals(ax: "Axes", t: NDArray[np.int64], hitting: Array, switching: Ar
     hit = np.cumsum(hitting)[t - 1]
     moved = np.cumsum(switching)[t - 1]
     for label, paid, colour in (
-        ("sum", hit + moved, "black"),
+        ("cost", hit + moved, "black"),
         ("hitting", hit, COLOURS[0]),
-        ("movement", moved, COLOURS[1]),
+        ("switching", moved, COLOURS[1]),
     ):
         ax.plot(t, paid, label=label, color=colour, linewidth=1.2)
     ax.set_ylabel("cost so far", fontsize=8)

@@ -1,5 +1,6 @@
 """Drawings over the rounds: which gradients an update adds up, an example of costs, and the wave of the lower bound."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,6 +81,53 @@ def _spell_out(ax: "Axes", row: int, anchor: int) -> None:
     ax.set_xlabel(
         f"$s$, the index of a gradient\n$x_{{{row + 1}}}=\\Pi(x_{{{anchor}}}-{added}/\\sigma)$", fontsize=8
     )
+
+
+def draw_experts(sigmas: Sequence[float], slacks: Sequence[int], weights: Array, t: int) -> "Figure":
+    """The experts of an ensemble in one round: which gradients each adds up, and its weight.
+
+    Parameters
+    ----------
+    sigmas, slacks : sequence
+        Sigma and k of each expert.
+    weights : ndarray
+        The weight of each.
+    t : int
+        The round.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+    """
+    figure = make_sheet(0.8 + 0.32 * len(slacks), WIDE)
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3.0, 1.0))
+    places = np.arange(len(slacks))
+    anchors = np.array([t - (t - 1) % k for k in slacks])
+    left.barh(
+        places,
+        t - anchors + 1,
+        0.7,
+        anchors - 0.5,
+        color=GREEN,
+        alpha=0.6,
+        label="gradients that are added up",
+    )
+    left.plot(anchors, places, "o", color="black", markersize=3.5, label="anchor, from which the step starts")
+    left.set(xlim=(0.3, t + 0.9), yticks=places)
+    left.set_yticklabels(
+        [f"$\\sigma$ = {sigma:.3g}, $k$ = {k}" for sigma, k in zip(sigmas, slacks, strict=True)]
+    )
+    left.invert_yaxis()
+    left.set_xlabel(f"$s$, the index of a gradient, up to round {t}", fontsize=8)
+    right.barh(places, weights, 0.7, color=BLUE)
+    right.set_xlabel("weight", fontsize=8)
+    for ax in (left, right):
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=7)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, **ROW)
+    return figure
 
 
 def draw_sequence(g: Array, sign: Array) -> "Figure":

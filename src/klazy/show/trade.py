@@ -62,8 +62,8 @@ def draw_pareto(
         named[OPTIMUM] = optimum
         looks[OPTIMUM] = {"color": "black"}
     _draw_level(ax, min(near, key=cost.__getitem__), cost)
-    ax.set_xlabel("paid for moving", fontsize=8)
-    ax.set_ylabel("paid for the decisions", fontsize=8)
+    ax.set_xlabel("switching", fontsize=8)
+    ax.set_ylabel("hitting", fontsize=8)
     if len(near) < len(cost):
         ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
     draw_frame(ax)

@@ -27,9 +27,9 @@ CITATION = (
     "Numbers of different versions of the suite are not comparable."
 )
 PROTOCOL = (
-    "Everyone plays all rounds of a game online: what is decided in a round rests on the rounds before it. The first half "
-    "chooses parameters, each contender's from as many candidates as klazy replay gives it: a grid, then as many again around "
-    "the best. Only the second half is scored, going on from where the first half ended.",
+    "Everyone plays all rounds of a game online: a decision depends only on the rounds before it. The first half tunes "
+    "parameters, each contender's from as many candidates as klazy replay gives it: a grid, then as many again around the "
+    "best. Only the second half is scored, from where the first half ended.",
     "A score is the cost above the certified optimum of the second half, which may begin anywhere at no cost, so that nobody "
     f"can be below it. To every score {100 * FLOOR:g} % of the spread is added (the difference of a round's cost across "
     "the set, times the rounds): below that, ratios mean nothing.",
@@ -53,9 +53,9 @@ def answer(found: Arena) -> list[str]:
     for row in rows:
         if row["told"] in (SELF_TUNED, OWN):
             said.append(
-                f"{row['contender']}, told only the set and the price: {row['best_tuned']:.2f} against the best tuned "
-                f"contender ({row['low']:.2f} to {row['high']:.2f}), {row['picked']:.2f} against the one picked on the first "
-                f"half, {row['hindsight']:.2f} against the best in hindsight; worse than the best tuned one by more "
+                f"{row['contender']}, which knows only the set and the move cost: {row['best_tuned']:.2f} against the best "
+                f"tuned contender ({row['low']:.2f} to {row['high']:.2f}), {row['picked']:.2f} against the one picked on the "
+                f"first half, {row['hindsight']:.2f} against the best in hindsight; worse than the best tuned one by more "
                 f"than 2 % in {row['worse_by_2_%']:.0%} of the games."
             )
     tuned = next(row for row in rows if row["told"] == TUNED)
@@ -83,9 +83,7 @@ def draw_figures(found: Arena) -> "Iterator[tuple[str, Figure, str]]":
     ratios = {row["contender"]: (row["best_tuned"], row["low"], row["high"]) for row in rows}
     marked = [row["contender"] for row in rows if row["told"] in (SELF_TUNED, OWN)]
     label = "cost above the optimum, best tuned contender = 1"
-    caption = (
-        "Geometric means over all games with 95 % intervals. In red: who is told only the set and the price."
-    )
+    caption = "Geometric means over all games with 95 % intervals. In red: contenders that know only the set and the move cost."
     yield "ratios", show.draw_ratios(ratios, label, marked), caption
     ranks = dict(zip(found.names, found.average_ranks.tolist(), strict=True))
     caption = (

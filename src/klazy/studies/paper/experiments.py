@@ -30,7 +30,7 @@ def report_experiment(name: str, settings: Settings) -> Section:
     rows = [{"preset": settings.preset, **row} for row in _add_hindsight(outcome, best)]
     figures = _draw_running(outcome)
     if name in SNAPSHOTS:
-        figures |= SNAPSHOTS[name]()
+        figures = _draw_hitting(outcome) | figures | SNAPSHOTS[name]()
     text = [outcome.experiment.about, _describe_results(rows), _describe_hindsight(rows)]
     return Section(outcome.experiment.title, text, {RESULTS: rows}, figures, _describe_settings(outcome))
 
@@ -85,11 +85,17 @@ def _draw_running(outcome: Outcome) -> dict[str, Any]:
         dynamic[label] = np.cumsum(paid.hitting) - hit
         total[label] = dynamic[label] + switching[label] - moved
     figures = {
-        "switching": (show.draw_curves(switching, "switching cost", moved), "Switching cost so far."),
-        "dynamic-regret": (show.draw_curves(dynamic, "dynamic regret"), "Dynamic regret so far."),
+        "switching": (
+            show.draw_curves(switching, "switching cost", moved),
+            "Switching cost so far: what moving charged.",
+        ),
+        "dynamic-regret": (
+            show.draw_curves(dynamic, "dynamic regret"),
+            "Dynamic regret so far: hitting above the comparator's.",
+        ),
         "total-regret": (
             show.draw_curves(total, "total regret"),
-            "Total regret so far: dynamic regret and net movement.",
+            "Total regret so far: dynamic regret, plus movement above the comparator's.",
         ),
     }
     for name, running in {"dynamic-regret": dynamic, "total-regret": total}.items():
@@ -97,8 +103,22 @@ def _draw_running(outcome: Outcome) -> dict[str, Any]:
         if len(near) < len(running):
             figure = show.draw_curves(near, name.replace("-", " "))
             caption = figures[name][1].removesuffix(".")
-            figures[f"{name}-near"] = (figure, f"{caption}, without those that press the others flat.")
+            figures[f"{name}-near"] = (
+                figure,
+                f"{caption}. Without learners far above the others.",
+            )
     return figures
+
+
+def _draw_hitting(outcome: Outcome) -> dict[str, Any]:
+    hitting = {label: np.cumsum(paid.hitting) for label, paid in outcome.learners.items()}
+    theirs = np.cumsum(outcome.comparator.hitting)
+    return {
+        "hitting": (
+            show.draw_curves(hitting, "hitting cost", theirs),
+            "Hitting cost so far: what the rounds charged.",
+        )
+    }
 
 
 def keep_near(running: Mapping[str, Array]) -> dict[str, Array]:
@@ -153,7 +173,9 @@ def _draw_example_ii() -> dict[str, Any]:
 def _draw_actions(scenario: Scenario, sigma: float, rounds: slice) -> dict[str, Any]:
     learners = {"GD": GD(scenario.domain, sigma), "LazyGD": LazyGD(scenario.domain, sigma)}
     points = {label: run(learner, scenario.costs).x[rounds] for label, learner in learners.items()}
-    caption = f"Actions in rounds {rounds.start + 1} to {rounds.stop}, constant sigma = {sigma:.4g}."
+    caption = (
+        f"Where both stand in rounds {rounds.start + 1} to {rounds.stop}, at a constant sigma of {sigma:.4g}."
+    )
     return {"actions": (show.draw_snapshots(outline(scenario.domain), points), caption)}
 
 

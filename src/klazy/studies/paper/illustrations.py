@@ -6,12 +6,13 @@ from klazy import show
 from klazy.base.checks import Array
 from klazy.game.regret import regret
 from klazy.game.run import run
-from klazy.learners import KLazyGD
-from klazy.sequences import square_wave, square_wave_regret
+from klazy.learners import GD, KLazyGD, LazyGD, sader_k
+from klazy.sequences import rotating, square_wave, square_wave_regret, stochastic
 from klazy.sets import ConvexSet, L1Ball, L2Ball
 from klazy.studies.paper.definitions import Settings
 from klazy.studies.paper.section import Section
-from klazy.theory.geometry import normal_cone, outline
+from klazy.theory import expert_grid
+from klazy.theory.geometry import normal_cone, outline, step_picture
 
 
 def report_geometry(settings: Settings) -> Section:
@@ -54,6 +55,49 @@ def _take_two_steps(domain: ConvexSet, x: Array, lazy: bool) -> Array:
 
 def _measure_second_step(path: Array) -> float:
     return float(np.linalg.norm(path[4] - path[2]))
+
+
+def report_staleness(settings: Settings) -> Section:
+    """One round of Example (i), in which the lazy point stays and the greedy one moves."""
+    t = 13  # the first gradient that points back
+    sigma = 10.0
+    scenario = rotating()
+    g = scenario.costs.arrays()[0]
+    figures = {}
+    still = []
+    for label, learner in (("LazyGD", LazyGD(L1Ball(2), sigma)), ("GD", GD(L1Ball(2), sigma))):
+        stale = run(learner, scenario.costs, engine="step").diagnose().stale.astype(bool)
+        what = "moves: y has left the normal cone at the vertex"
+        if stale[t - 1]:
+            what = "stays: y is still in the normal cone at the vertex"
+        figures[label] = (step_picture(learner, g, t), f"Round {t} of Example (i). {label} {what}.")
+        still.append(f"{label} in {int(stale.sum())}")
+    text = [
+        "Proposition 3: a point stays as long as the unconstrained point y lies in the normal cone of the set there. A lazy "
+        "learner carries y on, deep in the cone. A greedy one starts from the boundary, so the next gradient leads out of it.",
+        f"With sigma = {sigma:g} the point stays, though the gradient is not zero: {', '.join(still)} of {len(g)} rounds.",
+    ]
+    return Section("Staleness: why a lazy point stays", text, figures=figures)
+
+
+def report_ensemble(settings: Settings) -> Section:
+    """The experts of a small ensemble at one round: which gradients each adds up, and what it weighs."""
+    T = 100
+    t = 64
+    scenario = stochastic(0, phases=2, length=T // 2)
+    ensemble = sader_k(scenario.domain, T, 1.0, beta="self-tuned", lazy=True)
+    grid = expert_grid(T, 1.0, scenario.domain.reach())
+    grid.append((grid[0][0], T))  # the lazy one, at the largest sigma
+    sigmas, slacks = zip(*grid, strict=True)
+    weights = run(ensemble, scenario.costs, record="experts").weights[t - 1]
+    figure = show.draw_experts(sigmas, slacks, weights, t)
+    heaviest = int(np.argmax(weights))
+    text = [
+        "Each expert has its own sigma and its own slack k. The ensemble plays the average of their points by weight.",
+        f"Here T = {T}. In round {t} the heaviest expert has k = {slacks[heaviest]} and {weights[heaviest]:.0%} of the weight.",
+    ]
+    caption = "Which gradients each expert adds up, from its anchor (dot) on, and its weight. The last one is fully lazy."
+    return Section("The ensemble, in one round", text, figures={"ensemble": (figure, caption)})
 
 
 def report_phases(settings: Settings) -> Section:

@@ -14,6 +14,7 @@ from klazy.studies.paper.definitions import PRESETS
 from klazy.studies.paper.experiments import RESULTS
 from klazy.studies.paper.reproduce import PARTS, Job
 from klazy.studies.paper.section import Row, Stored, list_versions
+from klazy.studies.paper.verdicts import COLOURS, FIGURES, Verdict, judge_claims
 
 MOST_ROWS = 60  # of a table on the page; longer ones are in their file
 COLUMNS = (
@@ -25,15 +26,33 @@ COLUMNS = (
     "certified_bound",
     "distance_closed",
 )
-QUICK = "A quick look: phases are ten times shorter, so that no number here is the paper's."
+QUICK = "A quick look: phases are ten times shorter, so no number here is the paper's."
 PRESET_NAMES = {"paper": "as printed", "authors": "as the published curves were made"}
 TITLE = "klazy: the paper reproduced"
-INTRODUCTION = """<h1>Partially lazy gradient descent, reproduced</h1>
-<p>Figures and tables of <em>Partially Lazy Gradient Descent for Smoothed Online Learning</em> (Mhaisen and Iosifidis), computed
-anew by klazy, and what an honest report must also show. Total regret is dynamic regret plus the learner's movement less the
-comparator's, with movement weight 1 unless it says otherwise; the certified bound is one on it, computed from the exact run,
-before any rounding that a preset measures with. The distance closed is the part of the way from the first learner's cost to
-that of the optimum in hindsight.</p>"""
+HEADING = """<h1>Partially lazy gradient descent, reproduced</h1>
+<p>klazy has computed the figures and tables of <em>Partially Lazy Gradient Descent for Smoothed Online Learning</em> (Mhaisen
+and Iosifidis) again. Every number on this page comes from that run.</p>"""
+TERMS = """<p class="small"><b>Hitting</b> is what the rounds charged, <b>switching</b> what moving charged, at a move cost of 1
+unless it says otherwise. <b>Dynamic regret</b> is hitting above the comparator's, <b>total regret</b> adds switching above the
+comparator's. The <b>certified bound</b> is one on total regret, from the exact run. The <b>distance closed</b> is how far a
+learner comes on the way from the first learner's cost to the certified optimum.</p>"""
+STYLE = """
+body { max-width: 88rem; }
+.report > nav { position: sticky; top: 0; background: #fff; z-index: 1; overflow-x: auto; border-bottom: 1px solid #ccc; }
+.report > nav ul { columns: auto; display: flex; gap: 1rem; white-space: nowrap; list-style: none; }
+.report > nav ul { padding: .5rem 0; margin: 0; }
+.report section { scroll-margin-top: 3rem; } .report main { min-width: 0; }
+.verdict { font-weight: 600; white-space: nowrap; padding: 0 .5rem; border-radius: .3rem; }
+.green { background: #d3f0dd; color: #05552a; } .amber { background: #ffe9b8; color: #6b4400; }
+.red { background: #fbd5d5; color: #7c0d0d; }
+.verdicts td { text-align: left; vertical-align: baseline; min-width: 6rem; } .verdicts th { text-align: left; }
+details { margin: 1rem 0; } summary { cursor: pointer; font-weight: 600; }
+@media (min-width: 64rem) {
+  .report { display: grid; grid-template-columns: 15rem minmax(0, 1fr); gap: 2rem; align-items: start; }
+  .report > nav { max-height: 100vh; overflow: auto; border: 0; font-size: .85rem; }
+  .report > nav ul { display: block; white-space: normal; } .report > nav li { margin: .3rem 0; }
+}
+"""
 
 
 def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
@@ -46,11 +65,16 @@ def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
         table = BytesIO()
         polars.DataFrame(rows).write_parquet(table)
         write_durably(out / "results.parquet", table.getvalue())
-    parts = {"claims": ("The paper's claims, checked", _write_claims(rows))} if check_claims(rows) else {}
+    parts = {}
+    verdicts = judge_claims({(job.name, job.settings.preset): section for job, section in stored})
+    if verdicts:
+        parts["verdicts"] = ("What holds, and what does not", _write_verdicts(verdicts))
+    if check_claims(rows):
+        parts["claims"] = ("The printed gains, in per cent", _write_claims(rows))
     for name in dict.fromkeys(job.name for job in jobs):
         sections = {job.settings.preset: section for job, section in stored if job.name == name}
         parts[name] = (next(iter(sections.values())).title, _write_part(out, name, sections))
-    parts["made"] = ("How this page was made", _write_making(jobs, command))
+    parts["made"] = ("How this page was made", TERMS + _write_making(jobs, command))
     contents = "".join(
         f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in parts.items()
     )
@@ -59,10 +83,40 @@ def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
         for name, (title, text) in parts.items()
     )
     warning = make_paragraph(QUICK, "warn") if any(job.settings.quick for job in jobs) else ""
-    text = f"{INTRODUCTION}\n{warning}\n<nav><ul>{contents}</ul></nav>\n{body}"
+    nav = f'<nav aria-label="Contents"><ul>{contents}</ul></nav>'
+    text = f'<div class="report">{nav}<main>{HEADING}\n{warning}\n{body}</main></div>'
     page = out / "report.html"
-    write_durably(page, make_page(TITLE, text).encode())
+    write_durably(page, make_page(TITLE, text, STYLE).encode())
     return page
+
+
+def _write_verdicts(verdicts: Sequence[Verdict]) -> str:
+    """The count of each verdict, and a table of all, with its colour."""
+    counts = []
+    for verdict in COLOURS:
+        count = sum(each.verdict == verdict for each in verdicts)
+        counts.append(f"{count} {_conjugate(verdict, count)}")
+    names = ("verdict", "claim", "in the paper", "found", "why")
+    head = "".join(f"<th scope=col>{name}</th>" for name in names)
+    body = ""
+    for each in verdicts:
+        mark = f'<span class="verdict {COLOURS[each.verdict]}">{escape(each.verdict)}</span>'
+        cells = [mark, *map(escape, (each.claim, each.where, each.found, each.why))]
+        body += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    table = f'<table class="verdicts"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    said = f"Of {len(verdicts)} claims {', '.join(counts)}."
+    return make_paragraph(said, "answer") + f'<div class="wide" tabindex="0">{table}</div>'
+
+
+def _conjugate(verdict: str, count: int) -> str:
+    """A verdict as the end of a sentence on so many claims."""
+    one = {
+        "holds": "holds",
+        "in part": "holds in part or with a correction",
+        "does not hold": "does not hold",
+    }
+    many = {"holds": "hold", "in part": "hold in part or with a correction", "does not hold": "do not hold"}
+    return one[verdict] if count == 1 else many[verdict]
 
 
 def collect_results(jobs: Sequence[Job]) -> list[Row]:
@@ -98,9 +152,9 @@ def check_claims(rows: Sequence[Row]) -> list[Row]:
 
 def _write_claims(rows: Sequence[Row]) -> str:
     about = (
-        "What the better learner saves, in per cent, as printed and as found in each preset: "
-        + "; ".join(f"{preset}, {said}" for preset, said in PRESET_NAMES.items())
-        + ". The last column names the presets in which the gain, rounded to the printed digits, is the printed one."
+        "What the better learner saves, as printed and as found in each preset ("
+        + "; ".join(f"{preset}: {said}" for preset, said in PRESET_NAMES.items())
+        + "). The last column names the presets whose gain rounds to the printed number."
     )
     shown = []
     for row in check_claims(rows):
@@ -110,26 +164,38 @@ def _write_claims(rows: Sequence[Row]) -> str:
 
 
 def _write_part(out: Path, name: str, sections: dict[str, Stored]) -> str:
-    """A part's words, tables and figures; an experiment's once for each preset."""
+    """A part's words, tables and figures; an experiment's once for each preset, the second one folded."""
     parts = []
+    if name in FIGURES:
+        parts.append(make_paragraph(f"In the paper: {FIGURES[name]}.", "small"))
     played = PARTS[name].kind == "experiment"
-    for preset, section in sections.items():
+    for number, (preset, section) in enumerate(sections.items()):
+        heading = f"Preset {preset}: {PRESET_NAMES[preset]}"
+        text = _write_section(out, section, played)
+        if played and number == 0:
+            text = f"<h3>{heading}</h3>{text}"
+        elif played:
+            text = f"<details><summary>{heading}</summary>{text}</details>"
+        parts.append(text)
+    return "".join(parts)
+
+
+def _write_section(out: Path, section: Stored, played: bool) -> str:
+    parts = [make_paragraph(said) for said in section.text]
+    for label, rows in section.tables.items():
+        if len(rows) > MOST_ROWS:
+            file = (section.folder / f"{label}.parquet").relative_to(out)
+            parts.append(make_paragraph(f"All {len(rows)} rows are in {file}.", "small"))
+            continue
         if played:
-            parts.append(f"<h3>Preset {preset}: {PRESET_NAMES[preset]}</h3>")
-        parts += map(make_paragraph, section.text)
-        if section.note:
-            parts.append(make_paragraph(section.note, "small"))
-        for label, rows in section.tables.items():
-            if len(rows) > MOST_ROWS:
-                file = (section.folder / f"{label}.parquet").relative_to(out)
-                parts.append(make_paragraph(f"All {len(rows)} rows are in {file}.", "small"))
-                continue
-            if played:
-                rows = _add_comparators(rows)
-            parts.append(make_table(rows))
-        if section.captions:
-            figures = "".join(_embed_figures(section))
-            parts.append(f'<div class="figures">{figures}</div>')
+            rows = _add_comparators(rows)
+        parts.append(make_table(rows))
+    if section.captions:
+        figures = "".join(_embed_figures(section))
+        parts.append(f'<div class="figures">{figures}</div>')
+    if section.note:
+        note = make_paragraph(section.note, "small")
+        parts.append(f"<details><summary>Settings</summary>{note}</details>")
     return "".join(parts)
 
 
@@ -166,7 +232,9 @@ def _add_comparators(rows: Sequence[Row]) -> list[Row]:
 
 def _embed_figures(section: Stored) -> Iterator[str]:
     for name, caption in section.captions.items():
-        yield embed_figure(section.figure_path(name), caption, broad=name in ("geometry", "phases"))
+        yield embed_figure(
+            section.figure_path(name), caption, broad=name in ("geometry", "phases", "ensemble")
+        )
 
 
 def _write_making(jobs: Sequence[Job], command: str) -> str:

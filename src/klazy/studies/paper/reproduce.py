@@ -12,7 +12,18 @@ from klazy.base.checks import one_of, refusal
 from klazy.studies.paper import illustrations
 from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment
 from klazy.studies.paper.experiments import report_experiment
-from klazy.studies.paper.extras import budgets, foresight, memories, presets, rates, seeds, sigmas, slacks
+from klazy.studies.paper.extras import (
+    budgets,
+    fallback,
+    foresight,
+    memories,
+    presets,
+    rates,
+    seeds,
+    sigmas,
+    slacks,
+    statements,
+)
 from klazy.studies.paper.measure import play_experiment
 from klazy.studies.paper.section import Row, Section, Stored, is_fresh, load_section, make_key, save_section
 
@@ -43,6 +54,12 @@ PARTS: dict[str, Part] = {
         illustrations.report_geometry,
         (),
     ),
+    "staleness": Part(
+        "illustration",
+        "Why a lazy point stays where it is: Proposition 3 in the plane",
+        illustrations.report_staleness,
+        (),
+    ),
     "phases": Part(
         "illustration",
         "Which gradients an update adds up; small examples of the costs",
@@ -54,6 +71,24 @@ PARTS: dict[str, Part] = {
         "The sequence of the lower bound, and its exact regret",
         illustrations.report_lower_bound,
         (),
+    ),
+    "ensemble": Part(
+        "illustration",
+        "What each expert of the ensemble adds up, and its weight",
+        illustrations.report_ensemble,
+        (),
+    ),
+    "fallback": Part(
+        "extra",
+        "Whether the ensemble falls back to greedy in the worst case",
+        fallback.report_fallback,
+        ("quick",),
+    ),
+    "statements": Part(
+        "extra",
+        "Theorem 8, the variance bound and others, as printed and as corrected",
+        statements.report_statements,
+        seconds=6.0,
     ),
     "resonance": Part(
         "extra",

@@ -20,7 +20,7 @@ FEW = 5  # contenders on a card
 
 def make_report(found: "Report", command: str) -> str:
     """The whole report."""
-    parts = [f"<h1>What would have been saved on {escape(found.source.title)}</h1>"]
+    parts = [f"<h1>What you would have saved on {escape(found.source.title)}</h1>"]
     said, *others = words.answer(found)
     parts += [make_paragraph(said, "answer"), *map(make_paragraph, others), "<h2>Contenders</h2>"]
     parts += [make_table(words.write_table(found)), make_paragraph(_tell_setting(found), "small")]
@@ -45,17 +45,17 @@ def make_summary(found: "Report") -> str:
 def _tell_setting(found: "Report") -> str:
     first, second = found.rounds
     return (
-        f"Scored on the last {second} of {first + second} rows, everyone tuned on {found.tuned} rows before them. "
-        f"Each contender that has parameters chose among {CANDIDATES} candidates, or as many as differ; "
-        "edge names those of its parameters that are the least or the largest tried. SAder-k is told the number of rounds and "
-        f"the largest gradient, auto the price of moving. The set is {_shorten(found.setup.domain)}, a row costs "
-        f"{_shorten(found.setup.family)}, moving {_shorten(found.setup.movement)}. A round pays for its decision and for the "
-        "move after it. Intervals are 95 %, from twenty blocks of the scored rows."
+        f"The last {second} of {first + second} rows are scored; everyone was tuned on the {found.tuned} rows before them. "
+        f"Each contender with parameters chose among {CANDIDATES} candidates, or as many as differ. The column edge names "
+        "parameters whose chosen value is the smallest or largest tried. SAder-k knows the number of rounds and the largest "
+        f"gradient, auto the move cost. The set is {_shorten(found.setup.domain)}, a row costs "
+        f"{_shorten(found.setup.family)}, moving costs {_shorten(found.setup.movement)}. A round pays for its decision and "
+        "for the move after it. Intervals are 95 %, from twenty blocks of the scored rows."
     )
 
 
 def _tabulate_folds(found: "Report") -> list[dict[str, object]]:
-    """A row per fold: who won, and what it, the winner of the single split and holding still paid."""
+    """A row per fold: who won, and what it, the winner of the single split and never moving paid."""
     rows = []
     for at, fold in enumerate(found.folds, 1):
         rows.append(
@@ -65,7 +65,7 @@ def _tabulate_folds(found: "Report") -> list[dict[str, object]]:
                 "best": fold.best.name,
                 "its cost": fold.best.cost,
                 found.best.name: fold.find(found.best.name).cost,
-                "holding still": fold.find("fixed").cost,
+                "never moving": fold.find("fixed").cost,
             }
         )
     return rows

@@ -36,15 +36,15 @@ def draw_all(found: "Report") -> "Iterator[tuple[str, Figure, str]]":
     yield (
         "cumulative",
         draw_cumulative(found),
-        f"What each paid more than {_name_reference(found)}, so far. Lower is better.",
+        f"How much more than {_name_reference(found)} each has paid so far. Lower is better.",
     )
     if found.source.has_dates:
-        yield "periods", draw_periods(found), "What was paid in each period."
+        yield "periods", draw_periods(found), "What each paid in each period."
     yield "decisions", draw_decisions(found), _caption_decisions(found)
-    caption = "What each contender paid on the second part, for its decisions and for moving. Left and below is better."
+    caption = "What each paid on the scored rows: hitting cost upwards, switching cost to the right. Lower left is better."
     yield "pareto", draw_pareto(found), caption
     if found.prices:
-        caption = "Cost above the certified bound, and movement, over the price of moving. Stripes have the winner's colour."
+        caption = "Cost above the certified optimum, and movement, at each move cost. Stripes have the winner's colour."
         yield "prices", draw_prices(found), caption
 
 
@@ -63,14 +63,14 @@ def list_shown(found: "Report") -> list[str]:
 
 
 def _name_reference(found: "Report") -> str:
-    return "what was done" if found.reference.name == BASELINE else "holding still"
+    return "what you did" if found.reference.name == BASELINE else "never moving"
 
 
 def _caption_decisions(found: "Report") -> str:
     behind = ""
     if _draws_demand(found):
-        behind = " The paler lines are what was to be met."
-    return f"What was decided in the second part.{behind}"
+        behind = " The paler lines are the demand."
+    return f"What each decided on the scored rows.{behind}"
 
 
 def _draws_demand(found: "Report") -> bool:
@@ -170,7 +170,7 @@ def draw_prices(found: "Report") -> "Figure":
         scores = [each.score(name) for each in reports]
         above[name] = np.array([score.cost - bound for score, bound in zip(scores, bounds, strict=True)])
         moved[name] = np.array([score.switching for score in scores]) / np.where(prices > 0.0, prices, np.nan)
-    title = "cost above the bound" if known else "cost"
+    title = "cost above the optimum" if known else "cost"
     return show.draw_prices(prices, {title: above, "movement": moved}, winners, LOOKS)
 
 

@@ -42,7 +42,7 @@ def tabulate_prices(reports: "list[Report]") -> list[dict[str, Any]]:
                 "move_cost": price,
                 "best": best.name,
                 "cost": best.cost,
-                "above_the_bound": None if bound is None else max(best.cost - bound, 0.0),
+                "above_the_optimum": None if bound is None else max(best.cost - bound, 0.0),
                 "movement": best.switching / price if price > 0.0 else None,
                 "saved": found.savings["fixed"].cost,
                 "half": found.savings["fixed"].half,
@@ -61,8 +61,8 @@ def tell_prices(reports: "list[Report]") -> str:
             continue
         low = tell_number(start["move_cost"])
         high = tell_number(row["move_cost"])
-        where = f"at a price of {low}" if low == high else f"at prices from {low} to {high}"
+        where = f"at {low}" if low == high else f"from {low} to {high}"
         parts.append(f"{start['best']} {where}")
         if following is not None:
             start = following
-    return f"Over the prices of moving, the least was paid by {', '.join(parts)}."
+    return f"Who paid least depends on the move cost: {', '.join(parts)}."

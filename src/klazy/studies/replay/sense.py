@@ -36,7 +36,7 @@ def list_doubts(source: Source, setup: Setup) -> list[str]:
     elif constant:
         doubts.append(f"These columns never change: {', '.join(constant)}.")
     if float(np.max(setup.movement.weight)) == 0.0:
-        doubts.append("Moving costs nothing here: laziness has nothing to save.")
+        doubts.append("Moving costs nothing here, so laziness has nothing to save.")
     if isinstance(setup.domain, Box) and isinstance(setup.family, Pinball | Quadratic):
         sides = (rows > setup.domain.upper).mean(axis=0), (rows < setup.domain.lower).mean(axis=0)
         far = np.maximum(*sides) >= OUTSIDE

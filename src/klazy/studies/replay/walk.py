@@ -52,12 +52,12 @@ def tell_folds(folds: list[Fold], winner: str) -> str:
     """Whether the winner of the single split wins in every fold, in a sentence."""
     wins = Counter(fold.best.name for fold in folds)
     if list(wins) == [winner]:
-        return f"{winner} is also best in all {len(folds)} folds, each tuned on what came before it."
+        return f"{winner} also wins all {len(folds)} folds, each tuned on the rows before it."
     beaten = sum(fold.find(winner).cost < fold.find("fixed").cost for fold in folds)
     names = ", ".join(f"{name} in {count}" for name, count in wins.most_common())
     return (
-        f"The winner is not the same in every fold: {names} of {len(folds)}, and {winner} in the single split, "
-        f"which paid less than holding still in {beaten} folds."
+        f"The winner differs between folds: {names} of {len(folds)}. {winner}, the winner of the single split, "
+        f"paid less than never moving in {beaten} folds."
     )
 
 

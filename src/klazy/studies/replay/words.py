@@ -14,7 +14,7 @@ SELDOM = 0.02  # of the rounds in which the projection binds, below which lazine
 SHORT = 50  # rounds that a rule averages, up to which it has a short memory
 ALIKE = 0.5  # the correlation of a row with the next from which on costs drift
 STEADY = 0.01  # relative to its cost, how near the fixed point is to the best where nothing lasting changes
-NUMBERS = ("hitting", "switching", "cost", "above_the_bound")
+NUMBERS = ("hitting", "switching", "cost", "above_the_optimum")
 WORDS = {
     "saves": "You would have saved",
     "perhaps": "Keep doing what you do for now",
@@ -54,10 +54,9 @@ def _tell_savings(found: "Report") -> str:
     now = _name_reference(found)
     verdict = judge(found)
     if verdict == "keep":
-        paid = (
-            f"{WORDS[verdict]}: {now} paid {_tell(found, found.reference.cost)}, and nothing tried paid less."
-        )
-        others = [f"Holding still paid {_tell(found, found.score('fixed').cost)}." for _ in saved[1:]]
+        cost = _tell(found, found.reference.cost)
+        paid = f"{WORDS[verdict]}: {now} paid {cost}, and no learner or rule paid less."
+        others = [f"Never moving paid {_tell(found, found.score('fixed').cost)}." for _ in saved[1:]]
         return " ".join([paid, *others])
     if verdict == "perhaps":
         return (
@@ -72,11 +71,11 @@ def _tell_savings(found: "Report") -> str:
 
 
 def _name_reference(found: "Report") -> str:
-    return "what you did until now" if found.reference.name == BASELINE else "holding still"
+    return "what you did until now" if found.reference.name == BASELINE else "never moving"
 
 
 def _name(saving: "Saving") -> str:
-    return "what you did until now" if saving.against == BASELINE else "holding still"
+    return "what you did until now" if saving.against == BASELINE else "never moving"
 
 
 def _tell(found: "Report", value: float) -> str:
@@ -96,19 +95,20 @@ def _tell_laziness(found: "Report") -> str:
     lazy = found.best_of("lazy")
     other = found.best_of("simple", "greedy")
     verdict = judge_laziness(found)
-    paid = f"{describe(lazy)} paid {_tell(found, lazy.cost)}, {_compare(found, lazy, other)} than {describe(other)}"
+    paid = f"{_tell(found, lazy.cost)}, {_compare(found, lazy, other)}"
     if verdict == "does not help":
-        return f"Laziness does not help here: the best that is lazy, {paid}. {_explain(found, other)}"
+        said = f"Laziness does not help here: the best lazy learner, {describe(lazy)}, paid {paid}."
+        return f"{said} {_explain(found, other)}"
     moved = (
         f"It paid {_tell(found, lazy.switching)} for moving, {other.name} {_tell(found, other.switching)}."
     )
     if verdict == "perhaps":
-        return f"Laziness may help, but within chance: {paid}. {moved}"
-    said = f"Laziness helps: {paid}. {moved}"
+        return f"Laziness may help: {describe(lazy)} paid {paid}, which may be chance. {moved}"
+    said = f"Laziness helps: {describe(lazy)} paid {paid}. {moved}"
     if lazy.name == "k-lazyGD":
         decay = _tell(found, found.score("Decay").cost)
-        luck = "where costs change in step with it, that is luck"
-        said += f" It forgets by a clock: {luck}; Decay, which has no clock, paid {decay}."
+        luck = "if costs happen to change in step with the clock, that is luck"
+        said += f" It forgets by a clock: {luck}. Decay, which has no clock, paid {decay}."
     return said
 
 
@@ -116,36 +116,36 @@ def _tell_optimum(found: "Report") -> str:
     if found.optimum is None:
         return "The best possible total is not known for this movement."
     least = min(found.optimum.cost, found.best.cost)
-    proved = f"The best possible total was {_tell(found, least)}"
     bound = _tell(found, found.optimum.lower_bound)
     if bound == _tell(found, least):
-        return f"{proved} (proved)."
-    return f"{proved} or less, and at least {bound} (proved)."
+        return f"The best possible total was {bound} (proved)."
+    return f"The best possible total was between {bound} and {_tell(found, least)} (proved)."
 
 
 def _explain(found: "Report", other: Score) -> str:
     """Why not: what beat the lazy says what they lack."""
     fixed = found.score("fixed")
     if fixed.cost - other.cost <= STEADY * abs(other.cost):
-        return "One fixed decision is as good as any: nothing that lasts has changed."
-    binds = f"The projection binds in {found.binds:.1%} of rounds"
+        return "One fixed decision is as good as any: nothing changed for long."
+    binds = f"Steps leave the set in {found.binds:.1%} of rounds"
     if found.binds < SELDOM:
-        return f"{binds}; where it does not, every k plays what GD plays."
+        return f"{binds}; in all others every k decides what GD decides."
     forgetful = other.name not in ("fixed", "follow the leader") and other.parameters.get("window", 1) < SHORT
     if found.repeats > ALIKE and forgetful:
-        said = "The costs drift faster than they repeat: a row is much like the one before it"
-        return f"{said} (correlation {found.repeats:.2f}), and what is longer ago misleads."
-    return f"{binds}, and a row is like the one before it with correlation {found.repeats:.2f}: laziness acts, but misses more."
+        said = "The costs drift faster than they repeat: a row is much like the one before"
+        return f"{said} (correlation {found.repeats:.2f}), and older rows mislead."
+    alike = f"a row is like the one before with correlation {found.repeats:.2f}"
+    return f"{binds}, and {alike}: laziness acts, but misses more than it saves."
 
 
 def _compare(found: "Report", score: Score, than: Score) -> str:
-    """How much less, with its interval, and in per cent where that means something."""
+    """How much less or more, with its interval, and in per cent where that means something."""
     gain, half = score.compare(than)
     if score.ties_with(than):
-        return "neither less nor more"
+        return f"the same as {describe(than)}"
     share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
     word = "less" if gain > 0.0 else "more"
-    return f"{_tell(found, abs(gain))} +- {tell_number(half, 2)}{share} {word}"
+    return f"{_tell(found, abs(gain))} +- {tell_number(half, 2)}{share} {word} than {describe(than)}"
 
 
 def describe(score: Score) -> str:
@@ -185,7 +185,7 @@ def _make_row(
         "hitting": hitting,
         "switching": switching,
         "cost": cost,
-        "above_the_bound": above,
+        "above_the_optimum": above,
     }
 
 

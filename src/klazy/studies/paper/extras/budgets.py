@@ -27,7 +27,7 @@ def report_budgets(settings: Settings) -> Section:
             places[label] = (totals.switching, totals.hitting)
         figures[name] = (
             curve.plot(places),
-            f"Best hitting cost by path length on the {name} sequence; shaded: what is not certain.",
+            f"Best hitting cost by path length on the {name} sequence; the shaded part is not certain.",
         )
         for label, (length, hitting) in places.items():
             lower, upper = curve.best(length)

@@ -52,7 +52,9 @@ def report_foresight(settings: Settings) -> Section:
         text.append(_describe(name, found))
         bars = {row["player"]: row["above_optimum"] for row in found}
         figure = show.draw_bars({name: bars}, "cost above the optimum")
-        caption = f"Cost above the optimum, {name}; those with a + see f_t first."
+        caption = (
+            f"Cost above the optimum on the {name} sequence. Names with a + see the cost of a round first."
+        )
         file = name.split(",")[0].replace(" ", "-")
         figures[file] = (figure, caption)
     return Section("What looking ahead is worth", text, {"foresight": rows}, figures)
