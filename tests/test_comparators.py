@@ -49,6 +49,9 @@ MOVEMENTS: list[kl.Movement] = [
     kl.L1Movement(0.3),
     kl.TVMovement(np.linspace(1.0, 0.0, T)),
     kl.AsymmetricMovement(0.5, up=[0.1, 0.2, 1.0], down=2.0),
+    kl.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
+    kl.SquaredMovement(np.linspace(2.0, 0.0, T)),
+    kl.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]),
 ]
 PRICES = [
     kl.L1Movement,
@@ -98,6 +101,12 @@ def stated_movement(movement: Any, weight: float, delta: cp.Expression) -> Any:
         case kl.AsymmetricMovement():
             up, down = np.full(delta.shape, movement.up), np.full(delta.shape, movement.down)
             return weight * (up @ cp.pos(delta) + down @ cp.neg(delta))
+        case kl.MahalanobisMovement():
+            return weight * cp.norm2(np.linalg.cholesky(movement.A).T @ delta)
+        case kl.SquaredMovement():
+            return weight / 2 * cp.sum_squares(delta)
+        case kl.ImpactMovement():
+            return weight * (movement.scale @ cp.power(cp.abs(delta), 1.5))
     raise AssertionError(f"state {type(movement).__name__} for cvxpy here")
 
 
@@ -443,13 +452,16 @@ REFUSED = {
     "LinearCosts needs finite numbers, got g[0, 0]=nan; remove or fill NaN and inf.": lambda: offline_optimum(
         G * np.nan, BALL
     ),
-    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
+    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, "
+    "AsymmetricMovement, SquaredMovement, ImpactMovement), "
     "got movement=SwitchFee(); state it as one of these.": lambda: offline_optimum(G, BALL, kl.SwitchFee()),
-    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
+    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, "
+    "AsymmetricMovement, SquaredMovement, ImpactMovement), "
     "got movement=LongestMovement(weight=2.0); state it as one of these.": (
         lambda: offline_optimum(G, BALL, LongestMovement(2.0))
     ),
-    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
+    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, "
+    "AsymmetricMovement, SquaredMovement, ImpactMovement), "
     "got movement=HalfMovement(); state it as one of these.": lambda: offline_optimum(
         G, BALL, HalfMovement()
     ),

@@ -90,7 +90,7 @@ def test_a_move_that_costs_too_much_goes_straight_and_as_far_as_the_budget_reach
     np.testing.assert_allclose(
         prices, np.minimum(left, wanted), atol=4e-6
     )  # the last resort against rounding spares 1e-6
-    share = np.divide(prices, wanted, out=np.ones(3), where=wanted > 0)[:, None]
+    share = np.divide(prices, wanted, out=np.ones(3), where=wanted > 0)[:, None] ** (1.0 / cost.degree)
     np.testing.assert_allclose(x[1:], x[:-1] + share * (own[1:] - x[:-1]), atol=1e-9)
 
 

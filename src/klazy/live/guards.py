@@ -175,6 +175,8 @@ class Guards(Config):
         if self.total is not None:
             left = min(left, self.total - state.paid)
         share = left / self._price(goal - state.x)
+        if self.movement is not None and self.movement.degree > 1.0:
+            share = share ** (1.0 / self.movement.degree)
         # a little less than what is left, for rounding errors of the step or of a large point
         for shorter in (1.0, 1.0 - 1e-12, 1.0 - 1e-6):
             x = state.x + shorter * share * (goal - state.x)

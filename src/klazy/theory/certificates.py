@@ -82,6 +82,10 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     hints) :math:`s_t = \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_{t+1}) - n_{t+1}` and :math:`c_t = x_t`, with
     :math:`\sigma_t` in I; for :class:`CentredOMD` the same without n and with :math:`c_t = x_1`.
 
+    It covers every movement, a fee and a square included: II is what the run paid for moving, and the comparator's moves are
+    not priced. The closed forms in :mod:`klazy.theory` bound II as well, by steps of at most G / sigma; they are for Euclidean
+    movement, and for another norm m with its weight times :meth:`Movement.lipschitz`. They do not cover what is no norm.
+
     >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)))
     >>> print(certify(trace, [-1.0, 0.0]))
     regret                               ...
@@ -238,7 +242,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     r"""What an ensemble's run cost beside every expert's, with the bound on the difference (Theorem 8, live).
 
     For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned ones, and
-    for a :class:`~klazy.Leader` with its guard.
+    for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither.
     """
     check_trace(trace, "certify_experts")
     learner: Any = trace.source

@@ -32,10 +32,10 @@ class LookAheadSAder(LookAhead):
         """sigma_i, the prior, and beta."""
         weight = float(movement.weights(T).max()) * movement.lipschitz(self.domain.dim)
         D = self.domain.scale
-        if not 0.0 < weight < np.inf:
+        if not 0.0 < weight < np.inf or movement.degree != 1.0:
             raise refusal(
                 "LookAheadSAder",
-                "movement that costs something",
+                "a norm that costs something",
                 "movement",
                 repr(movement),
                 "use L2Movement()",
