@@ -247,7 +247,10 @@ MOVEMENTS = {
     "impact": lambda d: kl.ImpactMovement(0.7, scale=np.linspace(0.5, 2.0, d)),
     "mahalanobis": lambda d: kl.MahalanobisMovement(0.7, A=correlate(d)),
 }
-examples_of(kl.Movement, [make(3) for make in MOVEMENTS.values()])
+DRIFTED = kl.DriftedMovement(
+    0.2, relatives=[[1.1, 0.9, 1.0], [1.0, 2.0, 0.5], [0.7, 1.0, 1.0]]
+)  # of rounds, too
+examples_of(kl.Movement, [*(make(3) for make in MOVEMENTS.values()), DRIFTED])
 
 
 def flattened(state: Any) -> list[Array]:

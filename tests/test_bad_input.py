@@ -9,6 +9,7 @@ import klazy as kl
 from klazy.sequences import corrupted
 
 BALL, G = kl.L2Ball(3), np.ones((4, 3))
+DRIFTED = kl.DriftedMovement(relatives=np.ones((3, 3)))
 GD, MEMORY = kl.GD(BALL, 1.0), kl.MemoryGD(BALL, 1.0, kl.Full())
 
 
@@ -273,6 +274,21 @@ REFUSED = {
     ),
     "Seasonal needs a norm for a plan, got movement=SquaredMovement(); give a horizon in rounds.": (
         lambda: kl.Seasonal(BALL, kl.SquaredMovement())
+    ),
+    "SAder needs a price of the step alone, got movement=a DriftedMovement; write TVMovement(...) here, and charge it in run.": (
+        lambda: kl.SAder([GD], movement=DRIFTED)
+    ),
+    "DriftedMovement needs price relatives > 0, got relatives=0.0; divide prices by the last.": (
+        lambda: kl.DriftedMovement(relatives=[[1.0, 0.0]])
+    ),
+    "DriftedMovement needs T=4 rows, got relatives of shape=(3, 3); give those of every round.": (
+        lambda: kl.run(GD, G, movement=DRIFTED)
+    ),
+    "DriftedMovement needs shape (T, 2), got relatives of shape=(3, 3); give one column per coordinate.": (
+        lambda: kl.offline_optimum(np.ones((3, 2)), kl.Simplex(2), DRIFTED)
+    ),
+    "offline_optimum needs a Simplex for a DriftedMovement, got domain=L2Ball(dim=3); use Simplex(d), or TVMovement(...).": (
+        lambda: kl.offline_optimum(np.ones((3, 3)), BALL, DRIFTED)
     ),
     "ScaleFree needs movement_weight >= 0, got movement_weight=-1.0; give zero or positive numbers.": (
         lambda: kl.ScaleFree(1.0, movement_weight=[1.0, -1.0])

@@ -193,6 +193,31 @@ def test_movement_costs_by_hand():
     assert kl.L2Movement().paid(x, np.array([0.0, 1.0])).tolist() == [1.0, 5.0, 0.0]
 
 
+def test_shares_that_drift_pay_for_being_put_back():
+    x = np.array([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75]])
+    movement = kl.DriftedMovement(4.0, relatives=[[3.0, 1.0], [1.0, 3.0], [9.0, 1.0]])
+    assert movement.paid(x).tolist() == [0.0, 1.0, 0.0]
+    assert movement.paid(x, np.array([1.0, 0.0])).tolist() == [2.0, 1.0, 0.0]
+    assert evaluated(repr(movement)) == movement == kl.Movement.from_dict(movement.to_dict())
+    for first in (2, 3):  # piece by piece as all at once
+        rest = movement.steps(x[first - 1 :], x[first - 2], first)
+        np.testing.assert_allclose(rest, movement.steps(x, x[0])[first - 1 :], atol=1e-16)
+
+
+@pytest.mark.parametrize("make", [lambda d: kl.GD(d, 5.0), lambda d: kl.LastValue(d, family=kl.LogWealth())])
+def test_a_run_charges_drift_as_a_replay_does(make):
+    relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.05, (40, 3)))
+    trace = kl.run(
+        make(kl.Simplex(3)),
+        kl.LogWealthCosts(relatives),
+        movement=kl.DriftedMovement(0.1, relatives=relatives),
+    )
+    assert trace.engine in ("step", "rows")
+    stand = kl.LogWealth().drift(relatives[:-1], trace.x[:-1])
+    moved = 0.1 * 0.5 * np.abs(trace.x[1:] - stand).sum(axis=1)
+    np.testing.assert_allclose(trace.switching, np.concatenate(([0.0], moved)), atol=1e-15)
+
+
 @pytest.mark.parametrize("sigma", SCHEDULES, ids=repr)
 @given(seed=st.integers(0, 99))
 def test_every_schedule_is_positive_and_never_decreases(sigma, seed):

@@ -8,13 +8,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, coordinates, non_negative, real_array, refusal
+from klazy.base.checks import Array, coordinates, non_negative, real_array, refusal, rows
 from klazy.base.config import Config
+from klazy.families import LogWealth
 from klazy.kernels import codes
 from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
 
 __all__ = [
     "AsymmetricMovement",
+    "DriftedMovement",
     "ImpactMovement",
     "L1Movement",
     "L2Movement",
@@ -74,8 +76,12 @@ class Movement(Config, ABC):
 
     def paid(self, x: Array, x0: Array | None = None) -> Array:
         """What each round of the sequence ``x`` of shape (T, d) pays; the first pays only for leaving a given ``x0``."""
-        first = x[:1] if x0 is None else x0[None]
-        return self.weights(len(x)) * self.distance(np.diff(x, axis=0, prepend=first))
+        before = x[0] if x0 is None else x0
+        return self.weights(len(x)) * self.distance(self.steps(x, before))
+
+    def steps(self, x: Array, before: Array, first: int = 1) -> Array:
+        """What is changed to play ``x``, of shape (n, d), in the rounds from ``first`` on, where one came from ``before``."""
+        return np.diff(x, axis=0, prepend=before[None])
 
     def lipschitz(self, dim: int) -> float:
         """The most that a step of Euclidean length one costs, before the weight; one of length l costs l^degree times that."""
@@ -255,6 +261,71 @@ class MahalanobisMovement(Movement):
         return self._spectrum[1]
 
 
+class DriftedMovement(Movement):
+    r"""Total variation from where prices have carried the shares: :math:`\lambda\, \mathrm{TV}(x_t - \tilde x_{t-1})`.
+
+    .. math:: \tilde x_{t-1,i} = \frac{r_{t-1,i}\, x_{t-1,i}}{\langle r_{t-1}, x_{t-1} \rangle} \sum_j x_{t-1,j}
+
+    With the price relatives r of a round, what rose is a larger part of the wealth once it is over. Whoever lets shares drift
+    pays nothing; whoever plays the same point again buys and sells. It charges what ``klazy replay --costs log-wealth`` and
+    agents with ``costs=LogWealth()`` do.
+
+    It depends on the rounds and not on the step alone. So it is for :func:`~klazy.run`, :func:`~klazy.run_batch`,
+    :func:`~klazy.run_ahead` and :func:`~klazy.offline_optimum`; learners, guards and agents are given a :class:`TVMovement`. No
+    bound of klazy covers it but :func:`~klazy.certify`, which counts what was paid. It has no kernel.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        The price of moving all of the wealth, one or one per round. Default: 1.
+    relatives : array_like
+        Price relatives > 0 of shape (T, d), those of the costs.
+
+    Examples
+    --------
+    >>> x = np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
+    >>> DriftedMovement(relatives=[[3.0, 1.0], [1.0, 1.0], [1.0, 1.0]]).paid(x)
+    array([0.  , 0.25, 0.  ])
+    """
+
+    relatives: Array
+
+    def __init__(self, weight: ArrayLike = 1.0, *, relatives: ArrayLike) -> None:
+        super().__init__(weight)
+        ratios = rows(relatives, "relatives", "DriftedMovement")
+        if ratios.min() <= 0.0:
+            remedy = "divide prices by the last"
+            raise refusal("DriftedMovement", "price relatives > 0", "relatives", ratios.min(), remedy)
+        self._keep(relatives=ratios)
+
+    def distance(self, delta: Array) -> Array:
+        return 0.5 * np.abs(delta).sum(axis=-1)
+
+    def lipschitz(self, dim: int) -> float:
+        return 0.5 * math.sqrt(dim)
+
+    def check(self, dim: int) -> None:
+        if self.relatives.shape[1] != dim:
+            shape = self.relatives.shape
+            remedy = "give one column per coordinate"
+            raise refusal("DriftedMovement", f"shape (T, {dim})", "relatives of shape", shape, remedy)
+
+    def weights(self, T: int) -> Array:
+        if len(self.relatives) != T:
+            shape = self.relatives.shape
+            remedy = "give those of every round"
+            raise refusal("DriftedMovement", f"T={T} rows", "relatives of shape", shape, remedy)
+        return super().weights(T)
+
+    def steps(self, x: Array, before: Array, first: int = 1) -> Array:
+        stand = np.concatenate((before[None], x[:-1]))
+        if first == 1:
+            stand[1:] = LogWealth().drift(self.relatives[: len(x) - 1], stand[1:])
+        else:
+            stand = LogWealth().drift(self.relatives[first - 2 : first - 2 + len(x)], stand)
+        return x - stand
+
+
 class SquaredMovement(Movement):
     r""":math:`\tfrac{\lambda}{2} \|\delta\|_2^2`: many small steps are cheaper than a large one.
 
@@ -357,7 +428,9 @@ SHORT_NAMES: dict[str, type[Movement]] = {
 }  # fmt: skip
 
 
-def as_movement(movement: object, owner: str = "as_movement", weight: ArrayLike = 1.0) -> Movement:
+def as_movement(
+    movement: object, owner: str = "as_movement", weight: ArrayLike = 1.0, *, drifting: bool = False
+) -> Movement:
     """Accept a movement cost, or make one from its short name.
 
     Parameters
@@ -368,6 +441,8 @@ def as_movement(movement: object, owner: str = "as_movement", weight: ArrayLike 
         Who needs it, for the message of a refusal.
     weight : array_like, optional
         The price of a unit of movement, for a short name. Default: 1.
+    drifting : bool, optional
+        Whether a :class:`DriftedMovement` will do, which depends on the rounds. Default: no.
 
     Returns
     -------
@@ -385,6 +460,9 @@ def as_movement(movement: object, owner: str = "as_movement", weight: ArrayLike 
     >>> as_movement("tv", weight=5.0)
     TVMovement(weight=5.0)
     """
+    if isinstance(movement, DriftedMovement) and not drifting:
+        remedy = "write TVMovement(...) here, and charge it in run"
+        raise refusal(owner, "a price of the step alone", "movement", "a DriftedMovement", remedy)
     if isinstance(movement, Movement):
         return movement
     if isinstance(movement, str) and movement in SHORT_NAMES:

@@ -141,8 +141,8 @@ class ScaleFree(Schedule):
     below 1e-60 counts as none.
 
     Where moving has a price of its own in every round, ``movement_weight`` has one number per round. The move that g_s causes
-    is paid in round s + 1, so it is lambda_{s+1} that stands beside it (the last where rounds go on beyond them); such a schedule
-    has no kernel.
+    is paid in round s + 1, so it is lambda_{s+1} that stands beside it (the last where rounds go on beyond them); such a
+    schedule has no kernel.
 
     >>> dear_later = ScaleFree(1.0, movement_weight=[0.0, 0.0, 12.0])
     >>> [dear_later.observe(t, 0.0, np.array([1.0]))[0] for t in (1, 2, 3)]

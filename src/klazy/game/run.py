@@ -301,7 +301,8 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
             log.append(learner.account(state, g))
         previous = state.x
         state = learner.step(state, g) if hints is None else learner.step(state, g, hints[t - 1])
-        pending = float(game.movement.distance(state.x - previous))
+        step = game.movement.steps(state.x[None], previous, t + 1)[0]
+        pending = float(game.movement.distance(step))
         if unknown:
             played.append(state.x)
             if len(played) == BLOCK or t == costs.T:
@@ -360,7 +361,7 @@ def follow_rows(
             values = part.values(points)
             if not np.isfinite(values).all():
                 raise _refuse_value(costs, before + int(np.isfinite(values).argmin()))
-            steps = np.diff(points, axis=0, prepend=previous[i][None])
+            steps = game.movement.steps(points, previous[i], first + 1)
             paid = weights[first : first + part.T] * game.movement.distance(steps)
             previous[i] = points[-1].copy()
             yield i, points, values, paid

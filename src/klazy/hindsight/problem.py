@@ -43,10 +43,7 @@ class Problem:
         x0: ArrayLike | None,
         owner: str,
     ) -> None:
-        if not isinstance(domain, ConvexSet):
-            raise refusal(
-                owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))"
-            )
+        check_domain(domain, owner)
         game = Game.check(owner, domain, costs, movement, x0)
         game.costs.check_finite()
         self.domain = domain
@@ -157,6 +154,12 @@ class Problem:
         round adds d products of sums of three terms, 64 rounds may be added one by one, and such blocks are added pairwise."""
         reach = self._reach + float(np.linalg.norm(self.origin))
         return (self.dim + 100) * EPS * (slopes + 2.0 * multipliers) * reach
+
+
+def check_domain(domain: object, owner: str) -> None:
+    """Refuse what is no set."""
+    if not isinstance(domain, ConvexSet):
+        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))")
 
 
 def _check_grouped(movement: Movement, owner: str) -> bool:
