@@ -40,9 +40,9 @@ def offline_optimum(
     ``iterations`` end first. ``progress(iteration, gap)`` is called now and then.
 
     With ``integers`` only whole points are played (sets as for :class:`Guards`). On a box a dynamic programme over its whole
-    numbers is exact, for linear, quadratic and pinball costs with a price of each coordinate, and in one dimension for all costs
-    and movements, a fee included. Elsewhere the optimum is rounded: its ``lower_bound`` is that of all points, whole or not, and
-    its ``gap`` what rounding may cost, which is never refused.
+    numbers is exact, for linear, quadratic and pinball costs with a price of each coordinate, and in one dimension for all
+    costs and movements, a fee included. Elsewhere the optimum is rounded: its ``lower_bound`` is that of all points, whole or
+    not, and its ``gap`` what rounding may cost, which is never refused.
 
     With a :class:`DriftedMovement` the problem is not convex: what is found is the optimum without drift, charged with it, and
     the bound holds for every sequence. It is for linear costs and log-wealth on a simplex.

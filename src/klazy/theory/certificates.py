@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from klazy import show
 from klazy.base.checks import Array, real_array, refusal, rows, vector
 from klazy.game.regret import regret
-from klazy.game.trace import Trace, check_trace
+from klazy.game.trace import Trace, check_plain, check_trace
 from klazy.learners import Leader, Learner, SAder
 from klazy.sets import ConvexSet
 from klazy.theory.diagnosis import phases_of, sigmas_of
@@ -91,6 +91,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     regret                               ...
     """
     check_trace(trace, "certify")
+    check_plain(trace, "certify")
     learner = _learner(trace)
     x = np.vstack((trace.x, trace.state.x))
     g = trace.gradients()
@@ -245,6 +246,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither.
     """
     check_trace(trace, "certify_experts")
+    check_plain(trace, "certify_experts")
     learner: Any = trace.source
     if learner is None:
         raise ValueError(

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal
 from klazy.families import Linear
-from klazy.game.trace import Trace, check_trace
+from klazy.game.trace import Trace, check_plain, check_trace
 from klazy.learners import Reluctant
 from klazy.theory.certificates import check_comparator
 
@@ -72,6 +72,7 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     """
     owner = "certify_reluctance"
     check_trace(trace, owner)
+    check_plain(trace, owner)
     learner = _check_learner(trace, owner)
     g = trace.gradients()
     points = check_comparator(u, trace, learner.domain, owner)
