@@ -484,9 +484,8 @@ GUARDED = {
 
 @pytest.mark.parametrize("message", GUARDED)
 def test_guards_that_do_not_fit_a_run_are_refused(message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(message)):
         kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((2, 2)), **GUARDED[message])
-    assert str(caught.value).startswith(message)
 
 
 def test_nothing_is_certified_of_a_run_with_guards():

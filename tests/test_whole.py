@@ -1,6 +1,7 @@
 """Whole numbers: optima against every sequence there is, and the ratio of lazy capacity provisioning."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -197,6 +198,5 @@ REFUSALS = {
 
 @pytest.mark.parametrize("message", REFUSALS)
 def test_what_is_wrong_is_said(message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(message)):
         REFUSALS[message]()
-    assert str(caught.value).startswith(message)

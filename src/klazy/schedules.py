@@ -154,13 +154,14 @@ class ScaleFree(Schedule):
     movement_weight: float | Array
 
     def __init__(self, diameter: float, path_length: float = 0.0, movement_weight: ArrayLike = 1.0) -> None:
-        if np.ndim(movement_weight) == 0:
-            weight = non_negative(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST)
-        else:
+        weight: float | Array
+        if _is_list(movement_weight):
             weight = vector(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST)
             if weight.min() < 0.0:
                 remedy = "give zero or positive numbers"
                 raise refusal("ScaleFree", "movement_weight >= 0", "movement_weight", weight.min(), remedy)
+        else:
+            weight = non_negative(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST)
         self._keep(
             diameter=positive(diameter, "diameter", "ScaleFree", "use domain.diameter", limit=_WIDEST),
             path_length=non_negative(path_length, "path_length", "ScaleFree", limit=_WIDEST),
@@ -196,6 +197,11 @@ class ScaleFree(Schedule):
     @property
     def _spread(self) -> float:
         return self.diameter**2 + 2.0 * self.diameter * self.path_length
+
+
+def _is_list(values: object) -> bool:
+    """Whether these are numbers in a list or an array."""
+    return isinstance(values, list | tuple) or (isinstance(values, np.ndarray) and values.ndim > 0)
 
 
 def as_schedule(sigma: object) -> Schedule:

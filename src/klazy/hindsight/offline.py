@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import positive, refusal, whole
@@ -61,6 +62,8 @@ def offline_optimum(
     game = Game.check(owner, domain, costs, movement, x0)
     gap = positive(gap, "gap", owner)
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
+    if not isinstance(integers, bool | np.bool_):
+        raise refusal(owner, "whole numbers or not", "integers", repr(integers), "write integers=True")
     if progress is not None and not callable(progress):
         raise refusal(
             owner, "a function progress(iteration, gap)", "progress", repr(progress), "leave it out"

@@ -17,7 +17,7 @@ SEPARABLE = (codes.LINEAR, codes.QUADRATIC, codes.PINBALL)
 
 
 class Costly(NamedTuple):
-    """One coordinate: its whole numbers, what each costs in every round, and what a unit of rising and of falling costs then."""
+    """One coordinate: its whole numbers, what each costs in every round, and what a unit of rising and of falling costs."""
 
     values: Array
     costs: Array
