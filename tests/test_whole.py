@@ -190,7 +190,7 @@ REFUSALS = {
             kl.LazyCapacity(kl.Box([0.0, 0.0], [1.0, 1.0])), kl.HingeCosts(np.ones((2, 2)), [1.0, -1.0]), movement="l1"
         )
     ),
-    "offline_optimum needs a Box, Simplex, CappedSimplex or Product of these for integers, got domain=L2Ball(dim=2); use one.": (
+    "offline_optimum needs a Box, Simplex, CappedSimplex or Product of these for integers, got domain=L2Ball(dim=2); use": (
         lambda: kl.offline_optimum([[1.0, 2.0]], kl.L2Ball(2), integers=True)
     ),
 }  # fmt: skip

@@ -376,6 +376,7 @@ def attack(call, good, rng):
 # Public classes that klazy builds: their constructors are given what klazy computed.
 RESULTS = (kl.Batch, kl.Game, kl.Regret, kl.Totals, kl.Trace, kl.BestFixed, kl.Frontier, kl.Optimum)
 RESULTS += (
+    kl.WholePoints,
     theory.Certificate,
     theory.ExpertCertificate,
     theory.Reluctance,

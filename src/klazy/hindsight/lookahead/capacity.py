@@ -1,5 +1,7 @@
 """Lazy capacity provisioning: the number of servers that two plans in hindsight leave no choice about."""
 
+from typing import Any
+
 import numpy as np
 
 from klazy.base.checks import Array, refusal
@@ -46,8 +48,9 @@ class LazyCapacity(LookAhead):
 
     def points(self, game: Game) -> Array:
         """What it plays, coordinate by coordinate."""
-        start = self.domain.lowest(np.ones(game.costs.dim)) if game.x0 is None else game.x0
-        tables = tabulate(game, self.domain, "LazyCapacity")
+        domain: Any = self.domain  # a box, as was checked
+        start = domain.lowest(np.ones(game.costs.dim)) if game.x0 is None else game.x0
+        tables = tabulate(game, domain, "LazyCapacity")
         columns = [_provision(table, float(start[i])) for i, table in enumerate(tables)]
         return np.stack(columns, axis=1)
 
