@@ -118,13 +118,15 @@ class TestLazyCapacity:
         """Every round charges a little for where it stands, until it moves: the cost that each waits for is paid twice."""
         movement = kl.AsymmetricMovement(1.0, up=1.0, down=0.0)
         little = 0.05
-        targets: list[list[float]] = []
-        at = 0.0
-        for _ in range(130):
-            targets.append([1.0 - at])
+        targets = [[1.0]]
+
+        def play():
             costs = kl.PinballCosts(targets, little, little)
-            trace = kl.run_ahead(kl.LazyCapacity(BIN), costs, movement=movement, x0=[0.0])
-            at = float(trace.x[-1, 0])
+            return costs, kl.run_ahead(kl.LazyCapacity(BIN), costs, movement=movement, x0=[0.0])
+
+        for _ in range(130):
+            targets.append([1.0 - float(play()[1].x[-1, 0])])
+        costs, trace = play()
         best = kl.offline_optimum(costs, BIN, movement, x0=[0.0], integers=True)
         assert 2.5 < trace.totals.cost / best.cost <= 3.0
 
