@@ -242,6 +242,13 @@ COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
 examples_of(kl.Learner, [make(kl.L2Ball(2), 1.0) for make in EVERY_LEARNER.values()])
 
+
+def correlate(d: int) -> Array:
+    """A covariance matrix whose coordinates differ, and go with their neighbours."""
+    i = np.arange(d)
+    return np.sqrt(np.outer(1.0 + i, 1.0 + i)) * 0.6 ** np.abs(i[:, None] - i)
+
+
 MOVEMENTS = {
     "l2": lambda d: kl.L2Movement(0.7),
     "l2 per round": lambda d: kl.L2Movement(np.linspace(0.0, 2.0, 60)),
@@ -250,8 +257,14 @@ MOVEMENTS = {
     "tv": lambda d: kl.TVMovement(),
     "asymmetric": lambda d: kl.AsymmetricMovement(2.0, up=np.linspace(0.1, 1.0, d), down=3.0),
     "fee": lambda d: kl.SwitchFee(0.3, tol=1e-6),
+    "squared": lambda d: kl.SquaredMovement(0.7),
+    "impact": lambda d: kl.ImpactMovement(0.7, scale=np.linspace(0.5, 2.0, d)),
+    "mahalanobis": lambda d: kl.MahalanobisMovement(0.7, A=correlate(d)),
 }
-examples_of(kl.Movement, [make(3) for make in MOVEMENTS.values()])
+DRIFTED = kl.DriftedMovement(
+    0.2, relatives=[[1.1, 0.9, 1.0], [1.0, 2.0, 0.5], [0.7, 1.0, 1.0]]
+)  # of rounds, too
+examples_of(kl.Movement, [*(make(3) for make in MOVEMENTS.values()), DRIFTED])
 
 
 def flattened(state: Any) -> list[Array]:

@@ -137,3 +137,62 @@ def test_a_run_without_points_is_refused():
     lean = kl.run(kl.GD(kl.Simplex(2), 1.0), np.ones((3, 2)), record="costs", engine="step")
     with pytest.raises(AttributeError, match=r"Trace\.x needs record='actions', got record='costs'"):
         sample_actions(lean, 0)
+
+
+class TestWholeNumbers:
+    @given(seed=st.integers(0, 2**16))
+    def test_on_a_box_means_and_expected_moves_are_those_of_the_run(self, seed):
+        """Over all thresholds, on a grid: every coordinate's own mean is x, and its mean move |x_t - x_{t-1}|."""
+        rng = np.random.default_rng(seed)
+        domain = kl.Box([0.0, -2.0], [3.0, 2.0])
+        trace = kl.run(kl.GD(domain, 2.0), rng.normal(size=(12, 2)), engine="step")
+        n = 400
+        grid = (np.arange(n) + 0.5) / n
+
+        class Grid:
+            """A generator whose thresholds are given."""
+
+            def __init__(self, theta):
+                self.theta = theta
+
+            def random(self, size):
+                return np.full(size, self.theta)
+
+        drawn = []
+        for theta in grid:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("klazy.game.discrete.seeded", lambda *_, theta=theta: Grid(theta))
+                drawn.append(kl.sample_whole(trace, 0).x)
+        drawn = np.array(drawn)
+        assert (drawn == np.rint(drawn)).all()
+        assert domain.contains(drawn)
+        np.testing.assert_allclose(drawn.mean(axis=0), trace.x, atol=1.0 / n)
+        moves = np.abs(np.diff(drawn, axis=1)).mean(axis=0)
+        np.testing.assert_allclose(moves, np.abs(np.diff(trace.x, axis=0)), atol=2.0 / n)
+
+    def test_it_switches_as_often_as_it_says(self):
+        """Of 1000 draws a share has a standard deviation of at most 0.016: four of them."""
+        rng = np.random.default_rng(0)
+        for domain in (kl.Box([0.0, 0.0], [3.0, 3.0]), kl.Simplex(3, 2.0)):
+            trace = kl.run(kl.GD(domain, 4.0), rng.normal(size=(6, domain.dim)), engine="step")
+            drawn = np.array([kl.sample_whole(trace, seed).x for seed in range(1000)])
+            changed = (np.diff(drawn, axis=1) != 0.0).any(axis=2).mean(axis=0)
+            told = kl.sample_whole(trace, 0).probability
+            assert told[0] == 0.0
+            if isinstance(domain, kl.Simplex):  # two units may change places
+                assert (changed <= told[1:] + 0.064).all()
+                np.testing.assert_allclose(drawn.mean(axis=0), trace.x, atol=0.1)
+                moved = 0.5 * np.abs(np.diff(drawn, axis=1)).sum(axis=2).mean(axis=0)
+                assert (moved <= 0.5 * np.abs(np.diff(trace.x, axis=0)).sum(axis=1) + 0.1).all()
+            else:
+                np.testing.assert_allclose(changed, told[1:], atol=0.064)
+
+    def test_what_has_no_whole_points_is_refused(self):
+        ball = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), engine="step")
+        with pytest.raises(
+            ValueError, match=r"sample_whole needs a run on a Box or a Simplex, got domain=L2Ball"
+        ):
+            kl.sample_whole(ball, 0)
+        half = kl.run(kl.GD(kl.Box(0.0, 1.5), 1.0), np.ones((3, 1)), engine="step")
+        with pytest.raises(ValueError, match=r"sample_whole needs a Box with whole bounds, got domain=Box"):
+            kl.sample_whole(half, 0)

@@ -9,6 +9,7 @@ import klazy as kl
 from klazy.sequences import corrupted
 
 BALL, G = kl.L2Ball(3), np.ones((4, 3))
+DRIFTED = kl.DriftedMovement(relatives=np.ones((3, 3)))
 GD, MEMORY = kl.GD(BALL, 1.0), kl.MemoryGD(BALL, 1.0, kl.Full())
 
 
@@ -113,9 +114,8 @@ REFUSED = {
     "SAder needs prior to be one of 'harmonic', 'uniform', got prior='flat'; choose one of these.": lambda: (
         kl.SAder([GD], prior="flat")
     ),
-    "SAder needs a norm with one weight, got movement=SwitchFee(); an average moves whenever an expert does:": (
-        lambda: kl.SAder([GD], movement=kl.SwitchFee())
-    ),
+    "SAder needs a norm with one weight, got movement=SwitchFee(); an average moves whenever an expert does: "
+    "follow one of them by Leader(..., guard=False).": (lambda: kl.SAder([GD], movement=kl.SwitchFee())),
     "SAder needs a norm with one weight, got movement=L2Movement(weight=[1.0, 2.0]);": (
         lambda: kl.ensemble_auto(BALL, kl.L2Movement([1.0, 2.0]))
     ),
@@ -125,8 +125,8 @@ REFUSED = {
     "Leader needs a norm with one weight, got movement=SwitchFee(); write L2Movement(1.0), or guard=False.": (
         lambda: kl.Leader([GD], kl.SwitchFee())
     ),
-    "Leader needs a movement with one weight, got movement=L2Movement(weight=[1.0, 2.0]); write Leader(experts, L2Movement(1.0)).": (
-        lambda: kl.Leader([GD], kl.L2Movement([1.0, 2.0]), guard=False)
+    "Leader needs a norm with one weight, got movement=L2Movement(weight=[1.0, 2.0]); write L2Movement(1.0), or guard=False.": (
+        lambda: kl.Leader([GD], kl.L2Movement([1.0, 2.0]))
     ),
     "Leader needs caution >= 0, got caution=-1;": lambda: kl.Leader([GD], kl.L2Movement(), caution=-1),
     "Leader needs a guard or none, got guard=2; write guard=True or guard=False.": (
@@ -256,6 +256,42 @@ REFUSED = {
     ),
     "WeightedL2Movement needs shape (3,), got scale of shape=(2,); give one number per coordinate.": (
         lambda: kl.run(GD, G, movement=kl.WeightedL2Movement(scale=np.ones(2)))
+    ),
+    "MahalanobisMovement needs a square matrix, got A of shape=(2,); give one of shape (d, d).": (
+        lambda: kl.MahalanobisMovement(A=[1.0, 2.0])
+    ),
+    "MahalanobisMovement needs a symmetric matrix, got A=[[1.0, 1.0], [0.0, 1.0]]; use (A + A.T) / 2.": (
+        lambda: kl.MahalanobisMovement(A=[[1.0, 1.0], [0.0, 1.0]])
+    ),
+    "MahalanobisMovement needs eigenvalues >= 0, got the least=-1.0; give a covariance matrix, say.": (
+        lambda: kl.MahalanobisMovement(A=[[1.0, 0.0], [0.0, -1.0]])
+    ),
+    "MahalanobisMovement needs shape (3, 3), got A of shape=(2, 2); give one row and one column per coordinate.": (
+        lambda: kl.run(GD, G, movement=kl.MahalanobisMovement(A=np.eye(2)))
+    ),
+    "ImpactMovement needs scale > 0, got scale=[1.0, 0.0]; give a number above zero, or one per coordinate.": (
+        lambda: kl.ImpactMovement(scale=[1.0, 0.0])
+    ),
+    "Seasonal needs a norm for a plan, got movement=SquaredMovement(); give a horizon in rounds.": (
+        lambda: kl.Seasonal(BALL, kl.SquaredMovement())
+    ),
+    "SAder needs a price of the step alone, got movement=a DriftedMovement; write TVMovement(...) here, and charge it in run.": (
+        lambda: kl.SAder([GD], movement=DRIFTED)
+    ),
+    "DriftedMovement needs price relatives > 0, got relatives=0.0; divide prices by the last.": (
+        lambda: kl.DriftedMovement(relatives=[[1.0, 0.0]])
+    ),
+    "DriftedMovement needs T=4 rows, got relatives of shape=(3, 3); give those of every round.": (
+        lambda: kl.run(GD, G, movement=DRIFTED)
+    ),
+    "DriftedMovement needs shape (T, 2), got relatives of shape=(3, 3); give one column per coordinate.": (
+        lambda: kl.offline_optimum(np.ones((3, 2)), kl.Simplex(2), DRIFTED)
+    ),
+    "offline_optimum needs a Simplex for a DriftedMovement, got domain=L2Ball(dim=3); use Simplex(d), or TVMovement(...).": (
+        lambda: kl.offline_optimum(np.ones((3, 3)), BALL, DRIFTED)
+    ),
+    "ScaleFree needs movement_weight >= 0, got movement_weight=-1.0; give zero or positive numbers.": (
+        lambda: kl.ScaleFree(1.0, movement_weight=[1.0, -1.0])
     ),
     "AsymmetricMovement needs up >= 0, got up=[-1.0, 1.0]; give a number or one per coordinate.": (
         lambda: kl.AsymmetricMovement(up=np.array([-1.0, 1.0]))

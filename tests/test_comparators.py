@@ -49,6 +49,9 @@ MOVEMENTS: list[kl.Movement] = [
     kl.L1Movement(0.3),
     kl.TVMovement(np.linspace(1.0, 0.0, T)),
     kl.AsymmetricMovement(0.5, up=[0.1, 0.2, 1.0], down=2.0),
+    kl.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
+    kl.SquaredMovement(np.linspace(2.0, 0.0, T)),
+    kl.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]),
 ]
 PRICES = [
     kl.L1Movement,
@@ -98,6 +101,12 @@ def stated_movement(movement: Any, weight: float, delta: cp.Expression) -> Any:
         case kl.AsymmetricMovement():
             up, down = np.full(delta.shape, movement.up), np.full(delta.shape, movement.down)
             return weight * (up @ cp.pos(delta) + down @ cp.neg(delta))
+        case kl.MahalanobisMovement():
+            return weight * cp.norm2(np.linalg.cholesky(movement.A).T @ delta)
+        case kl.SquaredMovement():
+            return weight / 2 * cp.sum_squares(delta)
+        case kl.ImpactMovement():
+            return weight * (movement.scale @ cp.power(cp.abs(delta), 1.5))
     raise AssertionError(f"state {type(movement).__name__} for cvxpy here")
 
 
@@ -131,7 +140,45 @@ def has_domain(name: str, domain: kl.ConvexSet) -> bool:
 def test_every_set_family_and_movement_is_here():
     assert {type(s) for s in SETS} == set(concrete(kl.ConvexSet))
     assert {kl.CallableCosts, *(getattr(kl, name) for name in FAMILIES)} == set(concrete(kl.Costs))
-    assert {kl.SwitchFee, *(type(m) for m in MOVEMENTS)} == set(concrete(kl.Movement))
+    known = {kl.SwitchFee, kl.DriftedMovement, *(type(m) for m in MOVEMENTS)}
+    assert known == set(concrete(kl.Movement))
+
+
+class TestDrift:
+    """Not convex, so the oracle is a dynamic programme over a grid of all shares of two assets."""
+
+    @pytest.mark.parametrize("linear", [True, False])
+    @pytest.mark.parametrize("x0", [None, [0.8, 0.2]])
+    def test_the_bound_holds_on_a_grid_and_the_optimum_is_near_it(self, linear, x0):
+        rng = np.random.default_rng(4)
+        n = 201
+        share = np.linspace(0.0, 1.0, n)
+        points = np.stack((share, 1.0 - share), axis=1)
+        for scale in (0.1, 0.5):
+            relatives = np.exp(rng.normal(0.0, scale, (6, 2)))
+            costs = kl.LinearCosts(rng.normal(size=(6, 2))) if linear else kl.LogWealthCosts(relatives)
+            movement = kl.DriftedMovement(0.2, relatives=relatives)
+            start = None if x0 is None else np.array(x0)
+            found = offline_optimum(costs, kl.Simplex(2), movement, x0=start, gap=0.2)
+            least = np.zeros(n) if start is None else 0.2 * np.abs(share - start[0])
+            for t in range(6):
+                if t > 0:
+                    worth = points * relatives[t - 1]
+                    stand = worth[:, 0] / worth.sum(axis=1)
+                    least = (least[:, None] + 0.2 * np.abs(share - stand[:, None])).min(axis=0)
+                least = least + [costs.value(t + 1, x) for x in points]
+            assert found.lower_bound <= least.min()
+            assert found.cost == pytest.approx(paid(costs, movement, found.u, start), rel=1e-12)
+            # as near as its gap says; a grid of 1/200 costs little more than the true optimum
+            assert found.cost - found.lower_bound >= least.min() - found.lower_bound - 0.02
+
+    def test_where_prices_stand_still_it_is_total_variation(self):
+        costs = kl.LinearCosts(gradients(3, 20, 3))
+        drifted = kl.DriftedMovement(0.4, relatives=np.full((20, 3), 2.0))
+        plain = offline_optimum(costs, SIMPLEX, kl.TVMovement(0.4))
+        found = offline_optimum(costs, SIMPLEX, drifted, gap=1e-3)
+        assert found.lower_bound <= plain.cost <= found.cost + 1e-12 * abs(plain.cost)
+        assert found.cost == pytest.approx(plain.cost, rel=1e-3)
 
 
 class TestAgainstAConicSolver:
@@ -443,13 +490,16 @@ REFUSED = {
     "LinearCosts needs finite numbers, got g[0, 0]=nan; remove or fill NaN and inf.": lambda: offline_optimum(
         G * np.nan, BALL
     ),
-    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
+    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, "
+    "AsymmetricMovement, SquaredMovement, ImpactMovement), "
     "got movement=SwitchFee(); state it as one of these.": lambda: offline_optimum(G, BALL, kl.SwitchFee()),
-    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
+    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, "
+    "AsymmetricMovement, SquaredMovement, ImpactMovement), "
     "got movement=LongestMovement(weight=2.0); state it as one of these.": (
         lambda: offline_optimum(G, BALL, LongestMovement(2.0))
     ),
-    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement), "
+    "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, "
+    "AsymmetricMovement, SquaredMovement, ImpactMovement), "
     "got movement=HalfMovement(); state it as one of these.": lambda: offline_optimum(
         G, BALL, HalfMovement()
     ),

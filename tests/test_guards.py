@@ -90,7 +90,7 @@ def test_a_move_that_costs_too_much_goes_straight_and_as_far_as_the_budget_reach
     np.testing.assert_allclose(
         prices, np.minimum(left, wanted), atol=4e-6
     )  # the last resort against rounding spares 1e-6
-    share = np.divide(prices, wanted, out=np.ones(3), where=wanted > 0)[:, None]
+    share = np.divide(prices, wanted, out=np.ones(3), where=wanted > 0)[:, None] ** (1.0 / cost.degree)
     np.testing.assert_allclose(x[1:], x[:-1] + share * (own[1:] - x[:-1]), atol=1e-9)
 
 
@@ -438,3 +438,58 @@ def in_whole_numbers(domain):
 def test_refused_with_a_sentence_that_helps(message):
     with pytest.raises(ValueError, match=re.escape(message)):
         REFUSED[message]()
+
+
+@pytest.mark.parametrize(
+    "guards",
+    [kl.Guards(), kl.Guards(per_round=0.1), kl.Guards(total=0.5, hold=3), kl.Guards(G=1.0, above="clip")],
+    ids=repr,
+)
+@given(seed=seeds)
+def test_a_run_with_guards_plays_what_an_agent_with_them_would(guards, seed):
+    learner, g = kl.KLazyGD(kl.Simplex(5), 2.0, 4), gradients(seed, 15, 5)
+    trace = kl.run(learner, g, guards=guards)
+    agent = kl.Agent(learner, guards=guards, engine="step")
+    x, own, _ = played(agent, g)
+    assert np.array_equal(trace.x, x[:-1])
+    assert np.array_equal(trace.wanted, own[:-1])
+    assert trace.totals.switching == pytest.approx(float(kl.TVMovement().paid(x[:-1]).sum()), rel=1e-12)
+    assert trace.totals.hitting == pytest.approx(float((g * x[:-1]).sum()), rel=1e-12, abs=1e-12)
+
+
+def test_whole_numbers_are_judged_before_they_go_live():
+    costs = kl.PinballCosts([[3.4], [4.2], [1.1], [2.0]], short=4.0)
+    trace = kl.run(kl.GD(kl.Box(0.0, 9.0), 1.5), costs, guards=kl.Guards(integers=True))
+    assert (trace.x == np.rint(trace.x)).all()
+    assert not (trace.wanted == np.rint(trace.wanted)).all()
+    gradients_played = [costs.subgradient(t, x) for t, x in enumerate(trace.x, start=1)]
+    own = kl.run(kl.GD(kl.Box(0.0, 9.0), 1.5), np.array(gradients_played), engine="step")
+    assert np.array_equal(trace.wanted, own.x)
+
+
+GUARDED = {
+    "run needs guards, got guards=3; write Guards(per_round=0.1).": {"guards": 3},
+    "run needs a kernel for every part, got engine='compiled' with guards; use engine='auto'.": {
+        "guards": kl.Guards(), "engine": "compiled",
+    },
+    "run needs guards with its own movement, L2Movement(), got guards=Guards(movement=L1Movement()); ": {
+        "guards": kl.Guards(movement="l1"),
+    },
+    "run in round 1 needs |g| <= G=0.5, got |g|=": {"guards": kl.Guards(G=0.5)},
+    "Guards needs a movement cost with one weight, got movement=L2Movement(weight=[1.0, 2.0]); ": {
+        "guards": kl.Guards(total=1.0), "movement": kl.L2Movement([1.0, 2.0]),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", GUARDED)
+def test_guards_that_do_not_fit_a_run_are_refused(message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((2, 2)), **GUARDED[message])
+
+
+def test_nothing_is_certified_of_a_run_with_guards():
+    trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((4, 2)), guards=kl.Guards(total=0.1))
+    for certify in (lambda: kl.certify(trace, np.zeros(2)), trace.diagnose):
+        with pytest.raises(ValueError, match="needs a run without guards"):
+            certify()

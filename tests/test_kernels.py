@@ -337,7 +337,7 @@ def test_costs_that_are_not_linear_beyond_the_unrolled_dimensions():
     assert_same(*both(kl.KLazyGD(kl.Simplex(12), 2.0, 4), costs_of("LogWealthCosts", T, 12, seed=1)))
 
 
-@pytest.mark.parametrize("name", MOVEMENTS)
+@pytest.mark.parametrize("name", [name for name, make in MOVEMENTS.items() if make(5).code is not None])
 def test_every_movement_cost(name):
     for domain in (kl.L1Ball(5), kl.Box([-1.0, 0.0, 0.0, -1.0, 0.2], [1.0, 1.0, 2.0, 1.0, 0.4])):
         movement = MOVEMENTS[name](5)
@@ -346,6 +346,17 @@ def test_every_movement_cost(name):
         )
         assert_same(compiled, step)
         np.testing.assert_allclose(step.switching, movement.paid(step.x, np.full(5, 0.3)), atol=1e-14)
+
+
+@pytest.mark.parametrize("name", [name for name, make in MOVEMENTS.items() if make(5).code is None])
+def test_a_movement_cost_without_a_kernel_is_charged_through_step(name):
+    movement = MOVEMENTS[name](5)
+    learner = kl.GD(kl.Simplex(5), kl.Sqrt(4.0))
+    trace = kl.run(learner, gradients(2, T, 5), movement=movement)
+    assert trace.engine == "step"
+    np.testing.assert_allclose(trace.switching, movement.paid(trace.x), atol=1e-14)
+    batch = kl.run_batch([learner], gradients(2, T, 5), movement=movement)
+    assert batch.switching[0] == pytest.approx(trace.totals.switching, rel=1e-12)
 
 
 @pytest.mark.parametrize("domain", [kl.L2Ball(9), kl.Simplex(300)], ids=repr)
@@ -527,7 +538,7 @@ class TestTables:
     def test_every_schedule_code_is_known(self, code):
         assert sigma_at(code, 2.0, 1.0, 3.0) > 0.0
 
-    @pytest.mark.parametrize("code", code_table("MOVE_L2", "MOVE_FEE"))
+    @pytest.mark.parametrize("code", code_table("MOVE_L2", "MOVE_IMPACT"))
     def test_every_movement_code_is_known(self, code):
         assert price_of(np.array([2.0, -1.0]), 2, code, np.full(4, 0.5)) > 0.0
 

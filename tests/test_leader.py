@@ -141,6 +141,23 @@ def test_with_a_fee_per_change_the_follower_needs_no_guard():
             assert (np.diff(trace.leader) != 0).sum() == changes
 
 
+def test_prices_of_rounds_decide_when_it_changes_over():
+    """A change-over that is dear now and cheap later waits; prices that are all alike are one price."""
+    domain = kl.Box(-1.0, 1.0)
+    experts = [kl.Fixed(domain, start=[1.0]), kl.Fixed(domain, start=[-1.0])]
+    g = np.full((8, 1), 1.0)
+
+    def follow(prices):
+        return kl.run(kl.Leader(experts, kl.L1Movement(prices), caution=0.0, guard=False), g, engine="step")
+
+    patient = follow([1.0, 1.0, 100.0, 100.0, 100.0, 100.0, 1.0, 1.0])
+    assert patient.x.ravel().tolist() == [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0]
+    assert patient.totals.switching == 2.0
+    assert np.array_equal(follow(np.full(8, 2.0)).x, follow(2.0).x)
+    learner = kl.Leader(experts, kl.L1Movement([1.0, 2.0]), guard=False)
+    assert find_missing_part(learner) == "L1Movement with a weight per round"
+
+
 @pytest.mark.parametrize("name", ["QuadraticCosts", "PinballCosts", "LogWealthCosts"])
 def test_with_a_family_experts_see_their_own_gradients_and_cost_what_they_cost_alone(name):
     domain = kl.Simplex(5)

@@ -224,7 +224,7 @@ def test_looking_ahead_is_a_type_of_its_own():
         ),
         (
             lambda: run_ahead(LookAheadSAder(kl.L2Ball(2)), np.ones((3, 2)), movement=kl.L2Movement(0.0)),
-            "LookAheadSAder needs movement that costs something, got movement=L2Movement(weight=0.0); use L2Movement().",
+            "LookAheadSAder needs a norm that costs something, got movement=L2Movement(weight=0.0); use L2Movement().",
         ),
         (
             lambda: run_ahead(OBD(kl.L2Ball(2)), np.ones((3, 3))),

@@ -146,7 +146,31 @@ class TestEveryMovementCost:
     def test_a_detour_is_never_cheaper(self, name, data):
         movement = MOVEMENTS[name](D)
         a, b = data.draw(points(D)), data.draw(points(D))
+        if movement.degree > 1.0:  # then it is two halves of a step that are cheaper
+            assert 2.0 * movement.distance(0.5 * a) <= movement.distance(a)
+            return
         assert movement.distance(a + b) <= movement.distance(a) + movement.distance(b) + 1e-9
+
+    @given(data=st.data(), factor=st.floats(0.01, 100.0))
+    def test_a_longer_step_costs_a_power_of_its_length_more(self, name, data, factor):
+        movement, delta = MOVEMENTS[name](D), data.draw(points(D))
+        if movement.degree == 0.0:
+            return
+        longer = factor**movement.degree * movement.distance(delta)
+        assert movement.distance(factor * delta) == pytest.approx(longer, rel=1e-12, abs=1e-100)
+
+    @given(data=st.data())
+    def test_no_step_costs_more_than_its_length_allows(self, name, data):
+        movement, delta = MOVEMENTS[name](D), data.draw(points(D))
+        with np.errstate(invalid="ignore"):
+            most = movement.lipschitz(D) * np.linalg.norm(delta) ** movement.degree
+        assert not movement.distance(delta) > most * (1.0 + 1e-12)
+
+    def test_many_steps_are_priced_as_each_alone(self, name):
+        movement = MOVEMENTS[name](D)
+        delta = np.random.default_rng(0).normal(size=(4, 2, D))
+        alone = [[movement.distance(step) for step in row] for row in delta]
+        np.testing.assert_allclose(movement.distance(delta), alone, rtol=1e-14)
 
     def test_repr_and_file_form_give_it_back(self, name):
         movement = MOVEMENTS[name](D)
@@ -163,7 +187,35 @@ def test_movement_costs_by_hand():
     assert kl.WeightedL2Movement(1.0, scale=[4.0, 0.0]).paid(x).tolist() == [0.0, 6.0, 0.0]
     assert kl.AsymmetricMovement(up=10.0, down=[1.0, 2.0]).paid(x).tolist() == [0.0, 38.0, 0.0]
     assert kl.SwitchFee(5.0).paid(x).tolist() == [0.0, 5.0, 0.0]
+    assert kl.SquaredMovement(2.0).paid(x).tolist() == [0.0, 25.0, 0.0]
+    assert kl.ImpactMovement(2.0, scale=[1e-9, 1.0]).paid(x) == pytest.approx([0.0, 16.0, 0.0])
+    assert kl.MahalanobisMovement(A=[[1.0, 1.0], [1.0, 1.0]]).paid(x) == pytest.approx([0.0, 1.0, 0.0])
     assert kl.L2Movement().paid(x, np.array([0.0, 1.0])).tolist() == [1.0, 5.0, 0.0]
+
+
+def test_shares_that_drift_pay_for_being_put_back():
+    x = np.array([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75]])
+    movement = kl.DriftedMovement(4.0, relatives=[[3.0, 1.0], [1.0, 3.0], [9.0, 1.0]])
+    assert movement.paid(x).tolist() == [0.0, 1.0, 0.0]
+    assert movement.paid(x, np.array([1.0, 0.0])).tolist() == [2.0, 1.0, 0.0]
+    assert evaluated(repr(movement)) == movement == kl.Movement.from_dict(movement.to_dict())
+    for first in (2, 3):  # piece by piece as all at once
+        rest = movement.steps(x[first - 1 :], x[first - 2], first)
+        np.testing.assert_allclose(rest, movement.steps(x, x[0])[first - 1 :], atol=1e-16)
+
+
+@pytest.mark.parametrize("make", [lambda d: kl.GD(d, 5.0), lambda d: kl.LastValue(d, family=kl.LogWealth())])
+def test_a_run_charges_drift_as_a_replay_does(make):
+    relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.05, (40, 3)))
+    trace = kl.run(
+        make(kl.Simplex(3)),
+        kl.LogWealthCosts(relatives),
+        movement=kl.DriftedMovement(0.1, relatives=relatives),
+    )
+    assert trace.engine in ("step", "rows")
+    stand = kl.LogWealth().drift(relatives[:-1], trace.x[:-1])
+    moved = 0.1 * 0.5 * np.abs(trace.x[1:] - stand).sum(axis=1)
+    np.testing.assert_allclose(trace.switching, np.concatenate(([0.0], moved)), atol=1e-15)
 
 
 @pytest.mark.parametrize("sigma", SCHEDULES, ids=repr)
@@ -184,6 +236,27 @@ def test_scale_free_sigma_by_hand():
     assert sigma.observe(2, energy, np.zeros(2))[0] == first
     with pytest.raises(TypeError, match="needs the gradients"):
         sigma.values(3)
+
+
+def test_a_price_of_each_round_enters_scale_free_sigmas_before_it_is_paid():
+    """The move after round t is paid in round t + 1; prices that are all alike are one price."""
+    g = np.random.default_rng(0).normal(size=(6, 3))
+    prices = np.array([9.0, 1.0, 0.0, 5.0, 2.0, 3.0])
+    sigma = kl.ScaleFree(2.0, 1.0, prices)
+    energy = 0.0
+    norms = np.linalg.norm(g, axis=1)
+    wanted = np.sqrt(np.cumsum(norms**2 + 2.0 * np.append(prices[1:], prices[-1]) * norms) / 8.0)
+    for t, row in enumerate(g, start=1):
+        found, energy = sigma.observe(t, energy, row)
+        assert found == pytest.approx(wanted[t - 1], rel=1e-14)
+    assert kl.Schedule.from_dict(sigma.to_dict()) == sigma
+    domain = kl.Simplex(3)
+    runs = [
+        kl.run(kl.GD(domain, kl.ScaleFree(2.0, 1.0, weight)), g, movement=kl.L2Movement(0.7))
+        for weight in (0.7, np.full(6, 0.7))
+    ]
+    assert [trace.engine for trace in runs] == ["compiled", "step"]
+    np.testing.assert_allclose(runs[1].x, runs[0].x, atol=1e-14)
 
 
 class Growing(kl.Schedule):
@@ -210,6 +283,7 @@ def test_values_of_a_schedule():
 
 
 SHORT = {"l2": kl.L2Movement(), "l1": kl.L1Movement(), "tv": kl.TVMovement(), "fee": kl.SwitchFee()}
+SHORT |= {"squared": kl.SquaredMovement(), "impact": kl.ImpactMovement()}
 FRONTS = {
     "run": lambda movement: kl.run(kl.GD(kl.Simplex(5), 1.0), np.eye(5), movement=movement, engine="step").movement,
     "run_many": lambda movement: kl.run_many(
@@ -233,11 +307,11 @@ def test_a_short_name_works_wherever_a_movement_does(front):
     make = FRONTS[front]
     no_fees = ("run_ahead", "offline_optimum", "frontier", "SAder")
     for name, movement in SHORT.items():
-        if name != "fee" or front not in no_fees:
+        refused = name == "fee" and front in no_fees
+        if not refused and not (movement.degree > 1.0 and front == "SAder"):
             assert make(name) == make(movement)
-    with pytest.raises(
-        ValueError, match=r"needs a movement cost, or one of 'l2', 'l1', 'tv', 'fee', got movement='l3'"
-    ):
+    words = "'l2', 'l1', 'tv', 'fee', 'squared', 'impact'"
+    with pytest.raises(ValueError, match=rf"needs a movement cost, or one of {words}, got movement='l3'"):
         make("l3")
 
 

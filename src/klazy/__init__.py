@@ -8,7 +8,7 @@ from klazy import costs, families, hindsight, learners, live, movement, schedule
 from klazy.costs import *
 from klazy.families import *
 from klazy.game.batch import Batch, run_batch
-from klazy.game.discrete import sample_actions
+from klazy.game.discrete import WholePoints, sample_actions, sample_whole
 from klazy.game.game import Game
 from klazy.game.regret import Regret, competitive_ratio, regret
 from klazy.game.run import run, run_many
@@ -46,6 +46,7 @@ __all__ = [
     "Regret",
     "Totals",
     "Trace",
+    "WholePoints",
     "certify",
     "certify_experts",
     "competitive_ratio",
@@ -54,6 +55,7 @@ __all__ = [
     "run_batch",
     "run_many",
     "sample_actions",
+    "sample_whole",
 ]
 __all__ += costs.__all__
 __all__ += families.__all__

@@ -2,21 +2,27 @@
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, coordinates, non_negative, real_array, refusal
+from klazy.base.checks import Array, coordinates, non_negative, real_array, refusal, rows
 from klazy.base.config import Config
+from klazy.families import LogWealth
 from klazy.kernels import codes
 from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
 
 __all__ = [
     "AsymmetricMovement",
+    "DriftedMovement",
+    "ImpactMovement",
     "L1Movement",
     "L2Movement",
+    "MahalanobisMovement",
     "Movement",
+    "SquaredMovement",
     "SwitchFee",
     "TVMovement",
     "WeightedL2Movement",
@@ -28,11 +34,13 @@ class Movement(Config, ABC):
 
     weight: float | Array
     code: ClassVar[int | None] = None
-    # how comparators see it: as the norm of all of c delta (True), c from `stretch`, or as a sum of up and down `prices` of the
-    # coordinates (False); None where it is neither, or not known
+    # how comparators see it: as the norm of all of c delta (True), c from `stretch` along `axes`, or as a sum of up and down
+    # `prices` of the coordinates (False); None where it is neither, or not known
     grouped: ClassVar[bool | None] = None
+    # twice the step costs 2^degree times as much: 1 for norms, whose triangle inequality proofs need
+    degree: ClassVar[float] = 1.0
 
-    _rests_on: ClassVar[dict[str, str]] = {"grouped": "distance"}
+    _rests_on: ClassVar[dict[str, str]] = {"grouped": "distance", "degree": "distance"}
 
     def __init__(self, weight: ArrayLike = 1.0) -> None:
         owner = type(self).__name__
@@ -61,13 +69,22 @@ class Movement(Config, ABC):
             )
         return weight
 
+    def weight_at(self, t: int) -> float:
+        """lambda_t; where rounds go on beyond the weights given, the last of them."""
+        weights = np.atleast_1d(self.weight)
+        return float(weights[min(t, weights.size) - 1])
+
     def paid(self, x: Array, x0: Array | None = None) -> Array:
         """What each round of the sequence ``x`` of shape (T, d) pays; the first pays only for leaving a given ``x0``."""
-        first = x[:1] if x0 is None else x0[None]
-        return self.weights(len(x)) * self.distance(np.diff(x, axis=0, prepend=first))
+        before = x[0] if x0 is None else x0
+        return self.weights(len(x)) * self.distance(self.steps(x, before))
+
+    def steps(self, x: Array, before: Array, first: int = 1) -> Array:
+        """What is changed to play ``x``, of shape (n, d), in the rounds from ``first`` on, where one came from ``before``."""
+        return np.diff(x, axis=0, prepend=before[None])
 
     def lipschitz(self, dim: int) -> float:
-        """The most that a step of Euclidean length one costs, before the weight."""
+        """The most that a step of Euclidean length one costs, before the weight; one of length l costs l^degree times that."""
         return 1.0
 
     def check(self, dim: int) -> None:
@@ -80,6 +97,10 @@ class Movement(Config, ABC):
     def stretch(self, dim: int) -> Array:
         """c, where the cost of a step is the norm of c delta."""
         return np.ones(dim)
+
+    def axes(self) -> Array | None:
+        """Orthogonal columns along which :meth:`stretch` is meant; None for the coordinates themselves."""
+        return None
 
 
 class L2Movement(Movement):
@@ -182,11 +203,209 @@ class AsymmetricMovement(Movement):
         return np.concatenate((np.full(dim, self.up), np.full(dim, self.down)))
 
 
+class MahalanobisMovement(Movement):
+    r""":math:`\lambda \sqrt{\delta^\top A \delta}`: changes that go together are cheaper or dearer than each by itself.
+
+    It is a norm, so all that is proved for :class:`L2Movement` up to a factor holds for it, too. It has no compiled price: runs
+    that are charged by it go through ``step``.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        The price of a unit of movement, one or one per round. Default: 1.
+    A : array_like
+        A symmetric matrix of shape (d, d) without negative eigenvalues.
+
+    Raises
+    ------
+    ValueError
+        If A is no such matrix.
+
+    Examples
+    --------
+    >>> movement = MahalanobisMovement(A=[[1.0, 0.8], [0.8, 1.0]])
+    >>> round(float(movement.distance(np.array([1.0, 1.0]))), 3), round(float(movement.distance(np.array([1.0, -1.0]))), 3)
+    (1.897, 0.632)
+    """
+
+    A: Array
+    grouped: ClassVar[bool | None] = True
+
+    def __init__(self, weight: ArrayLike = 1.0, *, A: ArrayLike) -> None:
+        super().__init__(weight)
+        self._keep(A=_check_matrix(A, "MahalanobisMovement"))
+
+    @cached_property
+    def _spectrum(self) -> tuple[Array, Array]:
+        """The roots of the eigenvalues, and the eigenvectors as columns."""
+        values, vectors = np.linalg.eigh(self.A)
+        return np.sqrt(np.maximum(values, 0.0)), vectors
+
+    def distance(self, delta: Array) -> Array:
+        roots, vectors = self._spectrum
+        along = roots * np.vecdot(delta[..., None, :], vectors.T)
+        return np.sqrt(np.vecdot(along, along))
+
+    def lipschitz(self, dim: int) -> float:
+        return float(self._spectrum[0].max())
+
+    def check(self, dim: int) -> None:
+        if len(self.A) != dim:
+            remedy = "give one row and one column per coordinate"
+            raise refusal("MahalanobisMovement", f"shape ({dim}, {dim})", "A of shape", self.A.shape, remedy)
+
+    def stretch(self, dim: int) -> Array:
+        return self._spectrum[0]
+
+    def axes(self) -> Array | None:
+        return self._spectrum[1]
+
+
+class DriftedMovement(Movement):
+    r"""Total variation from where prices have carried the shares: :math:`\lambda\, \mathrm{TV}(x_t - \tilde x_{t-1})`.
+
+    .. math:: \tilde x_{t-1,i} = \frac{r_{t-1,i}\, x_{t-1,i}}{\langle r_{t-1}, x_{t-1} \rangle} \sum_j x_{t-1,j}
+
+    With the price relatives r of a round, what rose is a larger part of the wealth once it is over. Whoever lets shares drift
+    pays nothing; whoever plays the same point again buys and sells. It charges what ``klazy replay --costs log-wealth`` and
+    agents with ``costs=LogWealth()`` do.
+
+    It depends on the rounds and not on the step alone. So it is for :func:`~klazy.run`, :func:`~klazy.run_batch`,
+    :func:`~klazy.run_ahead` and :func:`~klazy.offline_optimum`; learners, guards and agents are given a :class:`TVMovement`. No
+    bound of klazy covers it but :func:`~klazy.certify`, which counts what was paid. It has no kernel.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        The price of moving all of the wealth, one or one per round. Default: 1.
+    relatives : array_like
+        Price relatives > 0 of shape (T, d), those of the costs.
+
+    Examples
+    --------
+    >>> x = np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
+    >>> DriftedMovement(relatives=[[3.0, 1.0], [1.0, 1.0], [1.0, 1.0]]).paid(x)
+    array([0.  , 0.25, 0.  ])
+    """
+
+    relatives: Array
+
+    def __init__(self, weight: ArrayLike = 1.0, *, relatives: ArrayLike) -> None:
+        super().__init__(weight)
+        ratios = rows(relatives, "relatives", "DriftedMovement")
+        if ratios.min() <= 0.0:
+            remedy = "divide prices by the last"
+            raise refusal("DriftedMovement", "price relatives > 0", "relatives", ratios.min(), remedy)
+        self._keep(relatives=ratios)
+
+    def distance(self, delta: Array) -> Array:
+        return 0.5 * np.abs(delta).sum(axis=-1)
+
+    def lipschitz(self, dim: int) -> float:
+        return 0.5 * math.sqrt(dim)
+
+    def check(self, dim: int) -> None:
+        if self.relatives.shape[1] != dim:
+            shape = self.relatives.shape
+            remedy = "give one column per coordinate"
+            raise refusal("DriftedMovement", f"shape (T, {dim})", "relatives of shape", shape, remedy)
+
+    def weights(self, T: int) -> Array:
+        if len(self.relatives) != T:
+            shape = self.relatives.shape
+            remedy = "give those of every round"
+            raise refusal("DriftedMovement", f"T={T} rows", "relatives of shape", shape, remedy)
+        return super().weights(T)
+
+    def steps(self, x: Array, before: Array, first: int = 1) -> Array:
+        stand = np.concatenate((before[None], x[:-1]))
+        if first == 1:
+            stand[1:] = LogWealth().drift(self.relatives[: len(x) - 1], stand[1:])
+        else:
+            stand = LogWealth().drift(self.relatives[first - 2 : first - 2 + len(x)], stand)
+        return x - stand
+
+
+class SquaredMovement(Movement):
+    r""":math:`\tfrac{\lambda}{2} \|\delta\|_2^2`: many small steps are cheaper than a large one.
+
+    It is no norm, so an ensemble cannot be charged by it, and no bound of klazy covers it; :class:`Reluctant` and
+    :class:`Leader` with ``guard=False`` take it, and optima are certified.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        lambda, one or one per round. Default: 1.
+
+    Examples
+    --------
+    >>> SquaredMovement(2.0).paid(np.array([[0.0], [2.0], [3.0]]))
+    array([0., 4., 1.])
+    """
+
+    code: ClassVar[int | None] = codes.MOVE_SQUARED
+    grouped: ClassVar[bool | None] = True
+    degree: ClassVar[float] = 2.0
+
+    def distance(self, delta: Array) -> Array:
+        return 0.5 * np.vecdot(delta, delta)
+
+    def lipschitz(self, dim: int) -> float:
+        return 0.5
+
+
+class ImpactMovement(Movement):
+    r""":math:`\lambda \sum_i s_i |\delta_i|^{3/2}`: market impact, by which a trade moves the price against itself.
+
+    The power is that of the square-root law: a trade of size q moves the price by about the root of q. What was said of
+    :class:`SquaredMovement` holds for it, too: no norm, no bound, but certified optima.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        lambda, one or one per round. Default: 1.
+    scale : array_like, optional
+        s > 0, one or one per coordinate. Default: 1.
+
+    Examples
+    --------
+    >>> ImpactMovement(scale=[1.0, 0.5]).paid(np.array([[0.0, 0.0], [4.0, -1.0]]))
+    array([0. , 8.5])
+    """
+
+    scale: float | Array
+    code: ClassVar[int | None] = codes.MOVE_IMPACT
+    grouped: ClassVar[bool | None] = False
+    degree: ClassVar[float] = 1.5
+
+    def __init__(self, weight: ArrayLike = 1.0, *, scale: ArrayLike = 1.0) -> None:
+        super().__init__(weight)
+        prices = _check_prices(scale, "scale", "ImpactMovement")
+        if np.min(prices) <= 0.0:
+            remedy = "give a number above zero, or one per coordinate"
+            raise refusal("ImpactMovement", "scale > 0", "scale", scale, remedy)
+        self._keep(scale=prices)
+
+    def distance(self, delta: Array) -> Array:
+        size = np.abs(delta)
+        return (self.scale * size * np.sqrt(size)).sum(axis=-1)
+
+    def lipschitz(self, dim: int) -> float:
+        return float((self.prices(dim) ** 4).sum() ** 0.25)  # by Hoelder's inequality
+
+    def check(self, dim: int) -> None:
+        coordinates(self.scale, "scale", "ImpactMovement", dim)
+
+    def prices(self, dim: int) -> Array:
+        return np.full(dim, self.scale)
+
+
 class SwitchFee(Movement):
     r"""A fee lambda whenever any coordinate changes by more than ``tol``, however far."""
 
     tol: float
     code: ClassVar[int | None] = codes.MOVE_FEE
+    degree: ClassVar[float] = 0.0
 
     def __init__(self, weight: ArrayLike = 1.0, *, tol: float = 1e-9) -> None:
         super().__init__(weight)
@@ -204,21 +423,26 @@ class SwitchFee(Movement):
 
 # Movements that one word names.
 SHORT_NAMES: dict[str, type[Movement]] = {
-    "l2": L2Movement, "l1": L1Movement, "tv": TVMovement, "fee": SwitchFee
+    "l2": L2Movement, "l1": L1Movement, "tv": TVMovement, "fee": SwitchFee, "squared": SquaredMovement,
+    "impact": ImpactMovement,
 }  # fmt: skip
 
 
-def as_movement(movement: object, owner: str = "as_movement", weight: ArrayLike = 1.0) -> Movement:
+def as_movement(
+    movement: object, owner: str = "as_movement", weight: ArrayLike = 1.0, *, drifting: bool = False
+) -> Movement:
     """Accept a movement cost, or make one from its short name.
 
     Parameters
     ----------
     movement : Movement or str
-        A movement cost, or ``"l2"``, ``"l1"``, ``"tv"`` or ``"fee"``.
+        A movement cost, or ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``, ``"squared"`` or ``"impact"``.
     owner : str, optional
         Who needs it, for the message of a refusal.
     weight : array_like, optional
         The price of a unit of movement, for a short name. Default: 1.
+    drifting : bool, optional
+        Whether a :class:`DriftedMovement` will do, which depends on the rounds. Default: no.
 
     Returns
     -------
@@ -236,6 +460,9 @@ def as_movement(movement: object, owner: str = "as_movement", weight: ArrayLike 
     >>> as_movement("tv", weight=5.0)
     TVMovement(weight=5.0)
     """
+    if isinstance(movement, DriftedMovement) and not drifting:
+        remedy = "write TVMovement(...) here, and charge it in run"
+        raise refusal(owner, "a price of the step alone", "movement", "a DriftedMovement", remedy)
     if isinstance(movement, Movement):
         return movement
     if isinstance(movement, str) and movement in SHORT_NAMES:
@@ -281,3 +508,19 @@ def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:
     if prices.ndim > 1 or (prices < 0).any():
         raise refusal(owner, f"{name} >= 0", name, prices.tolist(), "give a number or one per coordinate")
     return float(prices) if prices.ndim == 0 else prices
+
+
+def _check_matrix(A: ArrayLike, owner: str) -> Array:
+    """A symmetric matrix without negative eigenvalues, up to rounding."""
+    matrix = real_array(A, "A", owner)
+    if matrix.ndim != 2 or matrix.size == 0 or matrix.shape[0] != matrix.shape[1]:
+        raise refusal(owner, "a square matrix", "A of shape", matrix.shape, "give one of shape (d, d)")
+    rounding = 1e-12 * float(np.abs(matrix).max())
+    if np.abs(matrix - matrix.T).max() > rounding:
+        raise refusal(owner, "a symmetric matrix", "A", matrix.tolist(), "use (A + A.T) / 2")
+    matrix = 0.5 * (matrix + matrix.T)
+    least = float(np.linalg.eigvalsh(matrix).min())
+    if least < -len(matrix) * rounding:
+        remedy = "give a covariance matrix, say"
+        raise refusal(owner, "eigenvalues >= 0", "the least", least, remedy)
+    return matrix

@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from klazy.base.checks import LARGEST, SMALLEST, Array, non_negative, number, positive, refusal
+from klazy.base.checks import LARGEST, SMALLEST, Array, non_negative, number, positive, refusal, vector
 from klazy.base.config import Config
 from klazy.kernels import codes
 
@@ -138,19 +139,44 @@ class ScaleFree(Schedule):
     D is the diameter of the set, P a guess of the comparator's path length, lambda the movement weight. It never
     decreases. Before the first nonzero gradient there is no scale: sigma is infinite and the learner stays put. A sigma
     below 1e-60 counts as none.
+
+    Where moving has a price of its own in every round, ``movement_weight`` has one number per round. The move that g_s causes
+    is paid in round s + 1, so it is lambda_{s+1} that stands beside it (the last where rounds go on beyond them); such a
+    schedule has no kernel.
+
+    >>> dear_later = ScaleFree(1.0, movement_weight=[0.0, 0.0, 12.0])
+    >>> [dear_later.observe(t, 0.0, np.array([1.0]))[0] for t in (1, 2, 3)]
+    [1.0, 5.0, 5.0]
     """
 
     diameter: float
     path_length: float
-    movement_weight: float
-    code: ClassVar[int | None] = codes.SCALE_FREE
+    movement_weight: float | Array
 
-    def __init__(self, diameter: float, path_length: float = 0.0, movement_weight: float = 1.0) -> None:
+    def __init__(self, diameter: float, path_length: float = 0.0, movement_weight: ArrayLike = 1.0) -> None:
+        weight: float | Array
+        if _is_list(movement_weight):
+            weight = vector(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST)
+            if weight.min() < 0.0:
+                remedy = "give zero or positive numbers"
+                raise refusal("ScaleFree", "movement_weight >= 0", "movement_weight", weight.min(), remedy)
+        else:
+            weight = non_negative(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST)
         self._keep(
             diameter=positive(diameter, "diameter", "ScaleFree", "use domain.diameter", limit=_WIDEST),
             path_length=non_negative(path_length, "path_length", "ScaleFree", limit=_WIDEST),
-            movement_weight=non_negative(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST),
+            movement_weight=weight,
         )
+
+    @property
+    def code(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """None where the weight changes from round to round."""
+        return codes.SCALE_FREE if isinstance(self.movement_weight, float) else None
+
+    def _weight_after(self, t: int) -> float:
+        """What a unit of the move costs that follows round t."""
+        weights = np.atleast_1d(self.movement_weight)
+        return float(weights[min(t, weights.size - 1)])
 
     def __call__(self, t: int) -> float:
         raise TypeError(
@@ -159,14 +185,23 @@ class ScaleFree(Schedule):
 
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
         square = float((g * g).sum())  # the same on every CPU, which a dot product of BLAS is not
-        energy = energy + (square + 2.0 * self.movement_weight * math.sqrt(square))
-        sigma = math.sqrt(energy / self.parameters()[1])
+        energy = energy + (square + 2.0 * self._weight_after(t) * math.sqrt(square))
+        sigma = math.sqrt(energy / self._spread)
         if sigma < SMALLEST:
             return math.inf, energy
         return sigma, energy
 
     def parameters(self) -> tuple[float, float]:
-        return self.movement_weight, self.diameter**2 + 2.0 * self.diameter * self.path_length
+        return float(self.movement_weight), self._spread
+
+    @property
+    def _spread(self) -> float:
+        return self.diameter**2 + 2.0 * self.diameter * self.path_length
+
+
+def _is_list(values: object) -> bool:
+    """Whether these are numbers in a list or an array."""
+    return isinstance(values, list | tuple) or (isinstance(values, np.ndarray) and values.ndim > 0)
 
 
 def as_schedule(sigma: object) -> Schedule:

@@ -19,7 +19,7 @@ import pytest
 from audit import amount, record
 
 import klazy as kl
-from cases import EVERY_LEARNER, FAMILIES, MEMORIES, MOVEMENTS, SCHEDULES, SETS, flattened
+from cases import DRIFTED, EVERY_LEARNER, FAMILIES, MEMORIES, MOVEMENTS, SCHEDULES, SETS, flattened
 from klazy import datasets, sequences, theory
 from klazy.base.config import Config
 
@@ -44,7 +44,7 @@ FINITE = {"costs": G, "domain": BALL, "gap": 0.1, "iterations": 200}
 FUNCTIONS = {
     kl.run: {
         "learner": MEMORY, "costs": G, "movement": kl.L1Movement(), "engine": "step", "record": "costs", "hints": G,
-        "x0": np.zeros(5), "state": MEMORY.init(),
+        "x0": np.zeros(5), "state": MEMORY.init(), "guards": kl.Guards(),
     },
     kl.run_many: {"learners": [GD, KLAZY], "costs": G, "jobs": 1, "engine": "step"},
     kl.run_batch: {"learners": [kl.Patient(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), 1.0, 1.0)], "costs": G[:, :1],
@@ -52,6 +52,7 @@ FUNCTIONS = {
     kl.regret: {"trace": TRACE, "u": np.zeros((6, 5)), "costs": G},
     kl.competitive_ratio: {"trace": RUN_OF_SQUARES, "optimum": OPTIMUM},
     kl.sample_actions: {"trace": SHARES, "seed": 0},
+    kl.sample_whole: {"trace": SHARES, "seed": 0},
     kl.certify: {"trace": TRACE, "u": np.zeros((6, 5))},
     kl.certify_experts: {"trace": EXPERTS},
     theory.certify_reluctance: {"trace": RELUCTANT, "u": np.zeros((6, 5))},
@@ -59,7 +60,7 @@ FUNCTIONS = {
     kl.best_fixed: FINITE,
     kl.best_with_path_length: {**FINITE, "P": 1.0, "movement": kl.L2Movement(), "points": 5},
     kl.frontier: {**FINITE, "movement": kl.L2Movement(), "points": 5},
-    kl.offline_optimum: {**FINITE, "movement": kl.L2Movement(), "x0": np.zeros(5), "progress": None},
+    kl.offline_optimum: {**FINITE, "movement": kl.L2Movement(), "x0": np.zeros(5), "progress": None, "integers": False},
     kl.run_ahead: {"player": kl.RecedingHorizon(BALL), "costs": G[:2], "movement": kl.L2Movement(), "x0": np.zeros(5)},
     kl.ader: {"domain": BALL, "T": 50, "G": 1.0, "start": np.zeros(5)},
     kl.auto: {"domain": BALL, "movement": kl.L1Movement(), "costs": None, "start": np.zeros(5)},
@@ -126,12 +127,14 @@ CONFIGS = [
     *MEMORIES,
     *FAMILIES,
     *(make(5) for make in MOVEMENTS.values()),
+    DRIFTED,
     *(make(BALL, 1.0) for make in EVERY_LEARNER.values()),
     kl.OBD(BALL),
     kl.ROBD(BALL),
     kl.AveragingHorizon(BALL),
     kl.RecedingHorizon(BALL),
     kl.LookAheadSAder(BALL),
+    kl.LazyCapacity(kl.Box(0.0, 9.0)),
     kl.Guards(G=1.0, hold=2, per_round=1.0, total=2.0),
 ]
 # The methods that take what a user hands in; all others are called by klazy, with arrays that were checked.
@@ -397,6 +400,7 @@ def attack(call, good, rng):
 # Public classes that klazy builds: their constructors are given what klazy computed.
 RESULTS = (kl.Batch, kl.Game, kl.Regret, kl.Totals, kl.Trace, kl.BestFixed, kl.Frontier, kl.Optimum)
 RESULTS += (
+    kl.WholePoints,
     theory.Certificate,
     theory.ExpertCertificate,
     theory.LongTermCertificate,

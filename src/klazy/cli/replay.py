@@ -29,7 +29,10 @@ def replay(
     ] = "linear",
     movement: Annotated[
         str | None,
-        typer.Option(help="tv, l1, l2, or fee for a fee per change.", show_default="as suits the domain"),
+        typer.Option(
+            help="tv, l1, l2, fee for a fee per change, squared, or impact for powers of 3/2.",
+            show_default="as suits the domain",
+        ),
     ] = None,
     up: Annotated[
         str | None,

@@ -1,13 +1,13 @@
-"""Discrete decisions from a run on a simplex, switched no oftener than its points move."""
+"""Discrete decisions from a run, drawn such that they switch no oftener than its points move."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array, refusal, seeded
 from klazy.game.trace import Trace, check_trace
-from klazy.sets import Simplex
+from klazy.sets import Box, Simplex
 from klazy.sets.base import TOLERANCE
 
 
@@ -29,7 +29,11 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
     """
     check_trace(trace, "sample_actions")
     rng = seeded(seed, "sample_actions")
-    x = _check_shares(trace.x)
+    return _draw_actions(_check_shares(trace.x, "sample_actions"), rng)
+
+
+def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
+    """Actions with these probabilities, which need not be scaled to sum 1, by the maximal coupling of neighbours."""
     gain = np.maximum(np.diff(x, axis=0, prepend=0.0), 0.0)
     # Where nothing gained, whatever an action lost is rounding: then it draws from the whole of x.
     gained = gain.any(axis=1, keepdims=True)
@@ -50,9 +54,79 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
     return actions
 
 
-def _check_shares(x: Array) -> Array:
+class WholePoints(NamedTuple):
+    """Whole points ``x`` of shape (T, d), and the ``probability`` of shape (T,) that a round's differs from the one before."""
+
+    x: Array
+    probability: Array
+
+
+def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
+    r"""Round a run to whole numbers at random, such that it moves no more than it did.
+
+    Every :math:`X_t` is whole, its mean is :math:`x_t`, and the expected change of each coordinate is what it was:
+    :math:`E\,|X_{t,i} - X_{t-1,i}| = |x_{t,i} - x_{t-1,i}|` on a box. So linear costs, and movement by :class:`L1Movement`,
+    :class:`TVMovement` or :class:`AsymmetricMovement`, are in expectation what the run paid; other convex costs are higher, for
+    whole points are apart from their mean. To round to the nearest may move by a whole unit where a point moves by next to
+    nothing, again and again.
+
+    On a box with whole bounds :math:`X_{t,i} = \lfloor x_{t,i} + \theta_i \rfloor` with one :math:`\theta_i`, uniform on
+    [0, 1), for all rounds. On a simplex of whole total n each of n units is drawn as by :func:`sample_actions`; there the
+    expected total variation of the move is at most that of the run, and the same for one unit.
+
+    Parameters
+    ----------
+    trace : Trace
+        A run on a :class:`Box` or a :class:`Simplex`, with its points.
+    seed : object
+        Whatever ``numpy.random.default_rng`` takes.
+
+    Returns
+    -------
+    WholePoints
+        The points, and the probability that each differs from the one before.
+
+    Raises
+    ------
+    ValueError
+        If the set has other whole points, or none.
+
+    Examples
+    --------
+    >>> trace = run(GD(Box(0, 9), 4.0), PinballCosts([[6.4]] * 8, short=3.0), engine="step")
+    >>> drawn = sample_whole(trace, seed=1)
+    >>> trace.x.ravel().tolist()
+    [0.0, 0.75, 1.5, 2.25, 3.0, 3.75, 4.5, 5.25]
+    >>> drawn.x.ravel().tolist(), drawn.probability.tolist()
+    ([0.0, 1.0, 2.0, 2.0, 3.0, 4.0, 5.0, 5.0], [0.0, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75])
+    """
+    owner = "sample_whole"
+    check_trace(trace, owner)
+    rng = seeded(seed, owner)
+    domain = getattr(trace.source, "domain", None)
+    if type(domain) is Box:
+        domain.check_whole(owner)
+        lower, upper = np.split(domain.parameters(), 2)
+        if (lower != np.rint(lower)).any() or (upper != np.rint(upper)).any():
+            remedy = "round its bounds"
+            raise refusal(owner, "a Box with whole bounds", "domain", repr(domain), remedy)
+        drawn = np.clip(np.floor(trace.x + rng.random(trace.dim)), lower, upper)
+        changes = np.minimum(np.abs(np.diff(trace.x, axis=0)), 1.0)
+        return WholePoints(drawn, np.concatenate(([0.0], 1.0 - np.prod(1.0 - changes, axis=1))))
+    if type(domain) is Simplex:
+        domain.check_whole(owner)
+        x = _check_shares(trace.x, owner)
+        units = round(float(domain.parameters()[0]))
+        drawn = np.zeros_like(x)
+        for _ in range(units):
+            drawn[np.arange(len(x)), _draw_actions(x, rng)] += 1.0
+        shift = 0.5 * np.abs(np.diff(x / x.sum(axis=1, keepdims=True), axis=0)).sum(axis=1)
+        return WholePoints(drawn, np.concatenate(([0.0], 1.0 - (1.0 - np.minimum(shift, 1.0)) ** units)))
+    raise refusal(owner, "a run on a Box or a Simplex", "domain", repr(domain), "use Guards(integers=True)")
+
+
+def _check_shares(x: Array, owner: str) -> Array:
     """``x``, without negative rounding errors; refused unless all rows lie on one simplex."""
-    owner = "sample_actions"
     remedy = "run a learner on a Simplex"
     total = float(x[0].sum())
     if not total > 0.0:

@@ -46,7 +46,7 @@ class Game:
             )
         if movement is None:
             movement = suit_movement(domain) if learner is None else learner.own_movement
-        movement = as_movement(movement, owner)
+        movement = as_movement(movement, owner, drifting=True)
         movement.check(known.dim)
         start = None
         if x0 is not None:

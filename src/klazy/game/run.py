@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, one_of, refusal, rows
 from klazy.costs import Costs, as_costs, rounds_of
+from klazy.families import Linear
 from klazy.game.game import Game, check_delays, check_family, check_learners, count_workers
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Bandit, Delayed, Leader, Learner, SAder
 from klazy.learners.base import S, is_finite
+from klazy.live.guards import Guards
 from klazy.movement import Movement
 
 RECORDS = ("experts", "actions", "costs", "totals")
@@ -39,6 +41,7 @@ def run(
     feedback: str | None = None,
     x0: ArrayLike | None = None,
     state: S | None = None,
+    guards: Guards | None = None,
 ) -> Trace[S]: ...
 @overload
 def run(
@@ -53,6 +56,7 @@ def run(
     feedback: str | None = None,
     x0: ArrayLike | None = None,
     state: Any = None,
+    guards: Guards | None = None,
 ) -> Trace[Any]: ...
 def run(
     learner: Learner[Any],
@@ -66,6 +70,7 @@ def run(
     feedback: str | None = None,
     x0: ArrayLike | None = None,
     state: Any = None,
+    guards: Guards | None = None,
 ) -> Trace[Any]:
     """Play ``learner`` against ``costs``, a cost family or a bare array of gradients of shape (T, d), which is not copied.
 
@@ -95,6 +100,10 @@ def run(
         the position before the first round; without it the first round's movement is free.
     state
         where to go on from, a ``trace.state``; the learner's own start by default.
+    guards
+        limits on what is played, as an :class:`~klazy.Agent` has them: rounding, holds, budgets. The learner goes on from its
+        own point, ``trace.wanted``; costs and gradients are those at the point played, ``trace.x``. Such a run goes through
+        ``step``, begins with budgets that nothing was taken from, and no certificate covers it.
 
     Examples
     --------
@@ -121,6 +130,12 @@ def run(
     arrivals = _check_delays(learner, game, delays)
     tells_values = _check_feedback(learner, feedback)
     first = learner.init() if state is None else learner.check_state(state, "run")
+    if guards is not None:
+        if arrivals is not None or tells_values:
+            condition = "rows or gradients at the end of each round for guards"
+            raise refusal("run", condition, "guards", repr(guards), "try them with an Agent")
+        limits = _check_guards(learner, game, guards, engine, record)
+        return play_by_step(learner, game, first, record, guesses, guards=limits)
     missing = find_missing_part(learner, game.costs, game.movement)
     if engine == "compiled" and missing is not None:
         raise refusal(
@@ -136,6 +151,27 @@ def run(
 def knows_rows(learner: Learner[Any], costs: Costs) -> bool:
     """Whether the rows of these costs are all that this learner's points depend on."""
     return learner.follow is not None and costs.family is not None
+
+
+def _check_guards(learner: Learner[Any], game: Game, guards: Any, engine: str, record: str) -> Guards:
+    """The guards for this run, charged as it is, or a refusal."""
+    if not isinstance(guards, Guards):
+        raise refusal("run", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
+    if engine == "compiled":
+        raise refusal(
+            "run", "a kernel for every part", "engine", "'compiled' with guards", "use engine='auto'"
+        )
+    if record == "experts":
+        raise refusal(
+            "run", "a run without guards for record='experts'", "guards", repr(guards), "use 'actions'"
+        )
+    if guards.movement not in (None, game.movement):
+        wanted = f"guards with its own movement, {game.movement!r}"
+        raise refusal("run", wanted, "guards", repr(guards), "leave out the movement of the guards")
+    if guards.G is not None and guards.above == "clip" and learner.family not in (None, Linear()):
+        wanted = "a learner that is told gradients to clip them"
+        raise refusal("run", wanted, "guards", repr(guards), "use above='refuse'")
+    return guards.replace(movement=game.movement).fit(learner)
 
 
 def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array | None:
@@ -291,7 +327,7 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     with np.errstate(all="ignore"):  # what is not finite is found by the kernel and refused below
         bad = kernel(
             *costs.arrays(), *hints_given, game.movement.code, game.weights, game.movement.prices(d),
-            _measure_first_move(game, state), memory, x, hitting, switching, totals, *log,
+            _measure_first_move(game, state.x), memory, x, hitting, switching, totals, *log,
         )  # fmt: skip
     if bad:
         costs.check_finite()
@@ -312,8 +348,9 @@ def play_by_step(
     hints: Array | None,
     delays: Array | None = None,
     tells_values: bool = False,
+    guards: Guards | None = None,
 ) -> Trace[Any]:
-    """The game round by round, as the learner's ``step`` specifies it."""
+    """The game round by round, as the learner's ``step`` specifies it, perhaps within guards."""
     costs = game.costs
     costs.check_finite()
     weights = np.broadcast_to(game.weights, costs.T)
@@ -323,8 +360,11 @@ def play_by_step(
         find_missing_part(learner) is not None
     )  # whether a class of one's own may have a part in its points
     played = [state.x]
-    pending = _measure_first_move(game, state)
+    guarded = None if guards is None else guards.init(learner.domain, state.x, state.t)
+    x = state.x if guarded is None else guarded.x
+    pending = _measure_first_move(game, x)
     points = []
+    wanted = []
     hitting = []
     switching = []
     log = []
@@ -337,7 +377,7 @@ def play_by_step(
 
     due: dict[int, list[int]] = {}  # the rounds of which feedback comes at the end of each round
     for t in range(1, costs.T + 1):
-        value = value_of(t, state.x)
+        value = value_of(t, x)
         paid = float(weights[t - 1] * pending)
         if not np.isfinite(value):
             raise _refuse_value(costs, before + t)
@@ -347,24 +387,35 @@ def play_by_step(
             hitting.append(value)
             switching.append(paid)
         if record in ("experts", "actions"):
-            points.append(state.x)
-        previous = state.x
+            points.append(x)
+            wanted.append(state.x)
+        clipped = False
         if tells_values:
-            others = [value_of(t, x) for x in learner.probes(state)[1:]]
+            others = [value_of(t, probe) for probe in learner.probes(state)[1:]]
             if not np.isfinite(others).all():
                 raise _refuse_value(costs, before + t)
             state = learner.learn(state, np.array([value, *others]))
         elif delays is None:
-            g = tell(t, state.x)
+            g = tell(t, x)
             if record == "experts":
                 log.append(learner.account(state, g))
-            state = learner.step(state, g) if hints is None else learner.step(state, g, hints[t - 1])
+            hint = None if hints is None else hints[t - 1]
+            if guards is not None:
+                guards.admit(g, hint, f"run in round {before + t}")
+                g, hint, clipped = guards.clip(g, hint)
+            state = learner.step(state, g) if hint is None else learner.step(state, g, hint)
         else:
             due.setdefault(t + delays[t - 1], []).append(t)
             state = _end_late_round(learner, state, tell, t, due.pop(t, []), before)
             if delays[t - 1] == math.inf:
                 state = learner.give_up(state, before + t)
-        pending = float(game.movement.distance(state.x - previous))
+        previous = x
+        x = state.x
+        if guards is not None and guarded is not None:
+            guarded = guards.step(guarded, learner.domain, state.x, state.t, clipped)
+            x = guarded.x
+        step = game.movement.steps(x[None], previous, t + 1)[0]
+        pending = float(game.movement.distance(step))
         if unknown:
             played.append(state.x)
             if len(played) == BLOCK or t == costs.T:
@@ -375,7 +426,9 @@ def play_by_step(
         kept |= learner.name_accounts(np.array(log), kept["hitting"])
     if delays is not None:
         kept["delays"] = delays
-    return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept)
+    if guards is not None:
+        kept["wanted"] = np.array(wanted)
+    return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept, guards)
 
 
 def _end_late_round(
@@ -438,7 +491,7 @@ def follow_rows(
             values = part.values(points)
             if not np.isfinite(values).all():
                 raise _refuse_value(costs, before + int(np.isfinite(values).argmin()))
-            steps = np.diff(points, axis=0, prepend=previous[i][None])
+            steps = game.movement.steps(points, previous[i], first + 1)
             paid = weights[first : first + part.T] * game.movement.distance(steps)
             previous[i] = points[-1].copy()
             yield i, points, values, paid
@@ -455,15 +508,22 @@ def _check_played(learner: Learner[Any], played: list[Array], last: int) -> None
             raise refusal("run", f"points in {domain!r}", f"x_{t}", np.asarray(x).tolist(), remedy)
 
 
-def _measure_first_move(game: Game, state: Any) -> float:
+def _measure_first_move(game: Game, x: Array) -> float:
     """How far the first point is from x0, before the weight; nothing without x0."""
     if game.x0 is None:
         return 0.0
-    return float(game.movement.distance(state.x - game.x0))
+    return float(game.movement.distance(x - game.x0))
 
 
 def _make_trace(
-    learner: Any, game: Game, engine: str, record: str, totals: Totals, state: Any, kept: dict[str, Array]
+    learner: Any,
+    game: Game,
+    engine: str,
+    record: str,
+    totals: Totals,
+    state: Any,
+    kept: dict[str, Array],
+    guards: Guards | None = None,
 ) -> Trace[Any]:
     if not np.isfinite(totals).all() or not is_finite(state):
         condition = "costs small enough for their sums and the learner's state to stay finite"
@@ -481,6 +541,7 @@ def _make_trace(
         costs=game.costs,
         source=learner,
         columns=game.costs.columns,
+        guards=guards,
     )
 
 

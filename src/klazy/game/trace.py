@@ -62,16 +62,24 @@ class Trace(Generic[S]):
     source: Any = None  # the learner itself, unless the trace was loaded from a file
     text: str = ""  # what is known of the learner where the learner itself is not
     columns: tuple[str, ...] | None = None  # the names of the coordinates, where costs came as a frame
+    guards: Any = None  # the limits within which it played, if any
 
     @property
     def learner(self) -> str:
         """The learner as text; it is made when it is asked for, because an ensemble's fills pages."""
-        return self.text if self.source is None else repr(self.source)
+        if self.source is None:
+            return self.text
+        return repr(self.source) if self.guards is None else f"{self.source!r} within {self.guards!r}"
 
     @property
     def x(self) -> Array:
         """The points played, of shape (T, d)."""
         return self._recorded("x", "actions")
+
+    @property
+    def wanted(self) -> Array:
+        """Where the learner of a run with guards would have played, of shape (T, d); without guards, that is ``x``."""
+        return self._recorded("wanted" if "wanted" in self.kept else "x", "actions")
 
     @property
     def hitting(self) -> Array:
@@ -241,6 +249,7 @@ class Trace(Generic[S]):
             raise ValueError(
                 "Trace.diagnose needs the run's learner, got a trace loaded from a file; run it again."
             )
+        check_plain(self, "Trace.diagnose")
         if self.state.t != self.T + 1:
             raise refusal(
                 "Trace.diagnose", "a run from the start", "state.t", self.state.t, "run it from the start"
@@ -325,3 +334,9 @@ def check_trace(trace: Any, owner: str) -> None:
     """Refuse what is no trace."""
     if not isinstance(trace, Trace):
         raise refusal(owner, "a trace", "trace", repr(trace), "pass what run returned")
+
+
+def check_plain(trace: Trace[Any], owner: str) -> None:
+    """Refuse a run with guards: its points are not the learner's, and nothing is proved of them."""
+    if trace.guards is not None:
+        raise refusal(owner, "a run without guards", "guards", repr(trace.guards), "run it without them")

@@ -28,7 +28,8 @@ def coarse_start(
     family = problem.family
     price = float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim)
     dear = price >= _DEAR * problem.steepness
-    if not family.linear or problem.T < _SHORTEST or not dear:
+    is_plain = problem.degree == 1.0 and problem.axes is None
+    if not family.linear or problem.T < _SHORTEST or not dear or not is_plain:
         return None
     starts = np.arange(0, problem.T, BLOCK)
     coarse = copy(problem)

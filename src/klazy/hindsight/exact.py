@@ -16,7 +16,7 @@ from klazy.kernels import codes
 
 def exact_optimum(problem: Problem) -> Optimum | None:
     """The optimum if a dynamic programme finds it, else None."""
-    if problem.grouped or codes.code_of(problem.costs) != codes.LINEAR:
+    if problem.grouped or problem.degree != 1.0 or codes.code_of(problem.costs) != codes.LINEAR:
         return None
     kind = codes.code_of(problem.domain)
     if kind == codes.BOX:

@@ -233,6 +233,32 @@ def _sigmoid(q: Array) -> Array:
     return np.where(q >= 0.0, 1.0, tail) / (1.0 + tail)
 
 
+class Turned(Family):
+    """Another family, whose points are written along other axes."""
+
+    def __init__(self, family: Family, axes: Array) -> None:
+        self.base = family
+        self.axes = axes
+        self.data = family.data
+        self.extra = family.extra
+        self.parameters = family.parameters
+        self.merged = family.merged  # pyright: ignore[reportAttributeAccessIssue]
+
+    def minorant(self, v: Array, h: Array) -> Minorant:
+        e, slope = self.base.minorant(v @ self.axes.T, h @ self.axes.T)
+        return e, slope @ self.axes
+
+    def gradient(self, x: Array) -> Array:
+        return self.base.gradient(self.axes @ x) @ self.axes
+
+    def affine(self, r: float) -> tuple[Array, Array]:
+        shrink, shift = self.base.affine(r)
+        return shrink, shift @ self.axes
+
+    def prox(self, a: Array, r: float) -> Array:
+        return self.base.prox(a @ self.axes.T, r) @ self.axes
+
+
 FAMILIES: dict[int, type[Family]] = {
     codes.LINEAR: Linear,
     codes.QUADRATIC: Quadratic,

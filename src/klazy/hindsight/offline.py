@@ -1,6 +1,5 @@
 """The offline optimum: the best sequence in hindsight when moving costs something, with a certificate."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -8,19 +7,17 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import positive, refusal, whole
 from klazy.costs import Costs
-from klazy.hindsight.coarse import coarse_start
+from klazy.game.game import Game
+from klazy.hindsight.drifting import drifted_optimum
 from klazy.hindsight.exact import exact_optimum
+from klazy.hindsight.iterate import Progress, iterate
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.problem import Problem
-from klazy.hindsight.splitting import Point, Splitting
-from klazy.movement import Movement
+from klazy.hindsight.problem import Problem, check_domain
+from klazy.hindsight.whole import whole_optimum
+from klazy.movement import DriftedMovement, Movement
 from klazy.sets import ConvexSet
 
 ITERATIONS = 20_000
-Progress = Callable[[int, float], object]
-# iterations; then after so many times as many, since a check costs a few iterations
-_FIRST_CHECK = 10
-_LATER_CHECKS = 1.15
 
 
 def offline_optimum(
@@ -31,6 +28,7 @@ def offline_optimum(
     x0: ArrayLike | None = None,
     gap: float = 1e-4,
     iterations: int = ITERATIONS,
+    integers: bool = False,
     progress: Progress | None = None,
 ) -> Optimum:
     r"""The sequence in the set that would have paid least, with a lower bound on what any other pays.
@@ -42,59 +40,69 @@ def offline_optimum(
     stops once its certified relative ``gap`` (see :class:`Optimum`) is reached, and raises :class:`GapNotReached` if
     ``iterations`` end first. ``progress(iteration, gap)`` is called now and then.
 
+    With ``integers`` only whole points are played (sets as for :class:`Guards`). On a box a dynamic programme over its whole
+    numbers is exact, for linear, quadratic and pinball costs with a price of each coordinate, and in one dimension for all
+    costs and movements, a fee included. Elsewhere the optimum is rounded: its ``lower_bound`` is that of all points, whole or
+    not, and its ``gap`` what rounding may cost, which is never refused.
+
+    With a :class:`DriftedMovement` the problem is not convex: what is found is the optimum without drift, charged with it, and
+    the bound holds for every sequence. It is for linear costs and log-wealth on a simplex.
+
     >>> best = offline_optimum([[1.0], [-3.0], [1.0]], Box(-1, 1), L1Movement(0.5))
     >>> best.u.ravel(), best.cost
     (array([-1.,  1., -1.]), -3.0)
     >>> best.gap < 1e-12
     True
+    >>> load = PinballCosts([[2.6], [2.4], [0.3]], short=2.0)
+    >>> offline_optimum(load, Box(0, 5), "l1", integers=True).u.ravel()
+    array([2., 2., 1.])
     """
     owner = "offline_optimum"
-    problem = Problem(costs, domain, movement, x0, owner)
+    check_domain(domain, owner)
+    game = Game.check(owner, domain, costs, movement, x0)
     gap = positive(gap, "gap", owner)
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
+    if not isinstance(integers, bool | np.bool_):
+        raise refusal(owner, "whole numbers or not", "integers", repr(integers), "write integers=True")
     if progress is not None and not callable(progress):
         raise refusal(
             owner, "a function progress(iteration, gap)", "progress", repr(progress), "leave it out"
         )
-    found = exact_optimum(problem)
-    if found is None:
-        found, _ = iterate(problem, gap, budget, progress=progress)
-    found = replace(found, movement=problem.movement, x0=problem.x0, columns=problem.costs.columns)
-    if found.gap > gap:
+    if integers:
+        game.costs.check_finite()
+        found = _find_whole(game, domain, gap, budget, progress)
+    elif isinstance(game.movement, DriftedMovement):
+        game.costs.check_finite()
+        found = drifted_optimum(game, domain, gap, budget, progress)
+    else:
+        problem = Problem(game.costs, domain, game.movement, x0, owner)
+        found = exact_optimum(problem)
+        if found is None:
+            found, _ = iterate(problem, gap, budget, progress=progress)
+    found = replace(found, movement=game.movement, x0=game.x0, columns=game.costs.columns)
+    if found.gap > gap and not integers:
         raise GapNotReached(owner, gap, found)
     return found
 
 
-def iterate(
-    problem: Problem,
-    gap: float,
-    iterations: int,
-    *,
-    start: Point | None = None,
-    progress: Progress | None = None,
-) -> tuple[Optimum, Point]:
-    """The splitting method until the gap is reached or the iterations end, from where it stood on a similar problem."""
-    if start is None:
-        start = coarse_start(problem, gap, iterate)
-    method = Splitting(problem, start)
-    best = method.x
-    paid = (np.inf, 0.0)
-    bound = -np.inf
-    done = 0
-    while True:
-        pause = min(max(_FIRST_CHECK, int(done * (_LATER_CHECKS - 1.0))), iterations - done)
-        method.advance(pause)
-        done += pause
-        at = method.point()
-        bound = max(bound, method.lower_bound(at))
-        for u in method.candidates():
-            offer = problem.paid(u)
-            if sum(offer) < sum(paid):
-                best = u.copy()
-                paid = offer
-        reached = problem.gap(sum(paid), bound)
-        if progress is not None:
-            progress(done, reached)
-        if reached <= gap or done >= iterations:
-            return Optimum(best, *paid, min(bound, sum(paid)), reached, "splitting", done), at
-        method.rebalance(at)
+def _find_whole(
+    game: Game, domain: ConvexSet, gap: float, iterations: int, progress: Progress | None
+) -> Optimum:
+    """The optimum in whole numbers, by way of the relaxed one where no table is exact."""
+    owner = "offline_optimum"
+    if isinstance(game.movement, DriftedMovement):
+        remedy = "use TVMovement(...)"
+        raise refusal(
+            owner, "a price of the step alone for integers", "movement", "a DriftedMovement", remedy
+        )
+    domain.check_whole(owner)
+    found = whole_optimum(game, domain, None)
+    if found is not None:
+        return found
+    problem = Problem(game.costs, domain, game.movement, game.x0, owner)
+    relaxed = exact_optimum(problem)
+    if relaxed is None:
+        relaxed, _ = iterate(problem, gap, iterations, progress=progress)
+    found = whole_optimum(game, domain, relaxed)
+    assert found is not None
+    return found

@@ -9,19 +9,28 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, refusal
 from klazy.costs import Costs
 from klazy.game.game import Game
-from klazy.hindsight.families import Minorant, family_of
+from klazy.hindsight.families import Minorant, Turned, family_of
 from klazy.hindsight.optimum import EPS
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
-MOVEMENTS = "L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement"  # in a refusal
+MOVEMENTS = (  # in a refusal
+    "L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, AsymmetricMovement, "
+    "SquaredMovement, ImpactMovement"
+)
+# whether a step is priced as a whole, and the power of its length
+KINDS = ((True, 1.0), (False, 1.0), (True, 2.0), (False, 1.5))
 
 
 class Problem:
     r"""Minimise :math:`\sum_t f_t(u_t) + \lambda_t m(u_t - u_{t-1})` over all sequences in the set.
 
-    The movement is m(delta) = \|c delta\|_2 where ``grouped``, else up and down prices per coordinate with c = 1. The first
-    round's weight is zero if there is no ``x0`` to leave. ``size``, if set, is what gaps are relative to.
+    The movement is m(delta) = \|c delta\|_2 where ``grouped``, else up and down prices per coordinate with c = 1; of ``degree``
+    2 it is half the square of that norm, and of degree 3/2 a sum of powers of coordinates. The first round's weight is zero
+    if there is no ``x0`` to leave. ``size``, if set, is what gaps are relative to.
+
+    Where c is meant along other ``axes`` than the coordinates, ``family`` and ``origin``, multipliers and iterates are
+    written along these; what :meth:`paid` takes is not.
     """
 
     size = 0.0
@@ -34,26 +43,36 @@ class Problem:
         x0: ArrayLike | None,
         owner: str,
     ) -> None:
-        if not isinstance(domain, ConvexSet):
-            raise refusal(
-                owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))"
-            )
+        check_domain(domain, owner)
         game = Game.check(owner, domain, costs, movement, x0)
         game.costs.check_finite()
         self.domain = domain
         self.costs = game.costs
-        self.family = family_of(self.costs, owner)
         self.T = self.costs.T
         self.dim = self.costs.dim
         self.movement = game.movement
         self.grouped = _check_grouped(self.movement, owner)
+        self.degree = self.movement.degree
+        self.axes = self.movement.axes()
+        self.family = family_of(self.costs, owner)
+        if self.axes is not None:
+            self.family = Turned(self.family, self.axes)
         self.prices = self.movement.prices(self.dim)
         self.c = self.movement.stretch(self.dim)
         self.x0 = game.x0
         self.weights = np.full(self.T, game.weights)
         if self.x0 is None:
             self.weights[0] = 0.0
-        self.origin = np.zeros(self.dim) if self.x0 is None else self.x0
+        self.before = np.zeros(self.dim) if self.x0 is None else self.x0
+        self.origin = self.turn(self.before)
+
+    def turn(self, points: Array) -> Array:
+        """Points of the set, written along the movement's axes."""
+        return points if self.axes is None else points @ self.axes
+
+    def turn_back(self, points: Array) -> Array:
+        """The same by coordinates again."""
+        return points if self.axes is None else points @ self.axes.T
 
     def with_weight(self, factor: float) -> "Problem":
         """The same problem with every movement weight multiplied."""
@@ -70,7 +89,7 @@ class Problem:
     @cached_property
     def steepness(self) -> float:
         """The mean norm of the costs' gradients at the start of the set; zero where they have none."""
-        total = norms(self.family.gradient(self.domain.start))
+        total = norms(self.family.gradient(self.turn(self.domain.start)))
         return total / self.T if np.isfinite(total) else 0.0
 
     @cached_property
@@ -80,8 +99,11 @@ class Problem:
     @cached_property
     def unit(self) -> float:
         """The least that gaps are relative to, as :class:`Optimum` defines it: a hundredth of the swing of the costs."""
-        swing = self.T * self.steepness or float(self.weights.sum()) * self.movement.lipschitz(self.dim)
-        return 0.01 * swing * self.domain.scale
+        size = self.domain.scale
+        swing = self.T * self.steepness * size
+        if swing == 0.0:
+            swing = float(self.weights.sum()) * self.movement.lipschitz(self.dim) * size**self.degree
+        return 0.01 * swing
 
     def gap(self, cost: float, lower_bound: float) -> float:
         """The relative gap; nothing is missing from a cost that meets its bound, everything from one that is infinite."""
@@ -94,22 +116,38 @@ class Problem:
     def paid(self, u: Array) -> tuple[float, float]:
         """What the sequence pays for hitting (inf outside the domain of the costs) and for moving."""
         hitting = float(self.costs.values(u).sum())
-        moved = self.movement.distance(np.diff(u, axis=0, prepend=self.origin[None]))
+        moved = self.movement.distance(np.diff(u, axis=0, prepend=self.before[None]))
         return hitting if hitting == hitting else np.inf, float(self.weights @ moved)
 
     def lower_bound(self, minorant: Minorant, mu: Array, x: Array, normal: Array) -> float:
         """The value of a dual point: minorants of the costs, and prices ``mu`` of the steps c (u_t - u_{t-1}).
 
         Any mu is admissible whose norm is at most the weight (or which lies between the prices): then moving costs at least
-        <mu_t, c (u_t - u_{t-1})>, and what is left is one linear function per round.
+        <mu_t, c (u_t - u_{t-1})>, and what is left is one linear function per round. Of a higher degree every mu is, and moving
+        costs at least that less the :meth:`conjugate`.
         """
         e, h = minorant
         m = self.c * mu
         p = h + m
         p[:-1] -= m[1:]
-        lowest = lowest_of(self.domain, p, x, normal)
-        value = float(e.sum() + lowest.sum() - m[0] @ self.origin)
-        return value - self.rounding(norms(h), norms(m)) - 16 * EPS * float(np.abs(e).sum())
+        lowest = lowest_of(self.domain, self.turn_back(p), self.turn_back(x), self.turn_back(normal))
+        less = self.conjugate(mu)
+        value = float(e.sum() + lowest.sum() - m[0] @ self.origin) - less
+        return value - self.rounding(norms(h), norms(m)) - 16 * EPS * (float(np.abs(e).sum()) + less)
+
+    def conjugate(self, mu: Array) -> float:
+        """The most by which <mu_t, z_t> exceeds what the steps z_t cost, over all rounds; none where that is a norm."""
+        if self.degree == 1.0:
+            return 0.0
+        if self.degree == 2.0:
+            square = np.vecdot(mu, mu)
+            return float(
+                np.divide(square, 2.0 * self.weights, where=square > 0.0, out=np.zeros(self.T)).sum()
+            )
+        size = np.abs(mu)
+        price = self.weights[:, None] * self.prices
+        power = 4.0 * size**3
+        return float(np.divide(power, 27.0 * price**2, where=power > 0.0, out=np.zeros(mu.shape)).sum())
 
     def rounding(self, slopes: float, multipliers: float) -> float:
         """More than rounding can have added to a dual value, from the sums of the norms of all slopes and multipliers: every
@@ -118,10 +156,16 @@ class Problem:
         return (self.dim + 100) * EPS * (slopes + 2.0 * multipliers) * reach
 
 
+def check_domain(domain: object, owner: str) -> None:
+    """Refuse what is no set."""
+    if not isinstance(domain, ConvexSet):
+        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))")
+
+
 def _check_grouped(movement: Movement, owner: str) -> bool:
     """Whether a step is priced as a whole; a cost for which that is not known, or which is not convex, is refused."""
     grouped = movement.grouped if isinstance(movement, Movement) else None
-    if grouped is None:
+    if grouped is None or (grouped, movement.degree) not in KINDS:
         known = f"a known movement cost ({MOVEMENTS})"
         raise refusal(owner, known, "movement", repr(movement), "state it as one of these")
     return grouped

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, whole
 from klazy.costs import Costs
 from klazy.hindsight.exact import exact_optimum
-from klazy.hindsight.offline import iterate
+from klazy.hindsight.iterate import iterate
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import Problem
 from klazy.hindsight.splitting import Point

@@ -58,7 +58,7 @@ class Splitting:
         self.r_v = self._force if self.separate else 0.0
         self.r_z = 5.0 / problem.domain.scale  # times each round's weight
         if start is None:
-            first = np.tile(problem.domain.start, (T, 1))
+            first = np.tile(problem.turn(problem.domain.start), (T, 1))
             start = Point(first, np.zeros(shape), np.zeros(shape), np.zeros(shape))
         else:
             self.r_z = self._balance(start)
@@ -95,7 +95,7 @@ class Splitting:
             )  # fmt: skip
             self._substitute(
                 self._y, self.s_x, self.s_z, problem.origin, self._shrink, self._shift, self._r, problem.c, problem.prices,
-                problem.grouped, problem.weights, RELAXATION, self._pivots, self._lower,
+                problem.grouped, problem.degree, problem.weights, RELAXATION, self._pivots, self._lower,
                 self.w, self.target, self.mu, self.still,
             )  # fmt: skip
             self._project(self.target, self.x)
@@ -103,8 +103,9 @@ class Splitting:
                 self.v = problem.family.prox(2.0 * self.w - self.s_v, self.r_v)
 
     def _project(self, points: Array, out: Array) -> None:
-        if self._rows is None:
-            out[:] = self.problem.domain.nearest(points)
+        problem = self.problem
+        if self._rows is None or problem.axes is not None:
+            out[:] = problem.turn(problem.domain.nearest(problem.turn_back(points)))
         else:
             self._rows(points, self._set, out)
 
@@ -132,7 +133,12 @@ class Splitting:
             means[0] = self.problem.origin
         held = np.empty_like(means)
         self._project(means, held)
-        return self.x, np.repeat(held, lengths, axis=0)
+        return self._land(self.x), np.repeat(self._land(held), lengths, axis=0)
+
+    def _land(self, points: Array) -> Array:
+        """Points of the set by coordinates: turned back they may be off it by rounding."""
+        problem = self.problem
+        return points if problem.axes is None else problem.domain.nearest(problem.turn_back(points))
 
     def rebalance(self, at: Point) -> None:
         """Set each penalty to the quotient of the sizes of multiplier and sequence, if that is far from what it is."""

@@ -52,6 +52,8 @@ MOVE_L2 = 0
 MOVE_WEIGHTED = 1  # weight[d] of the squares
 MOVE_ABSOLUTE = 2  # price up[d], price down[d]
 MOVE_FEE = 3  # tolerance
+MOVE_SQUARED = 4
+MOVE_IMPACT = 5  # scale[d]
 
 RESOLUTION = 1e-12  # of losses, relative to the largest products in them
 SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate overflows

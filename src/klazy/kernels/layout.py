@@ -51,6 +51,8 @@ def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None
     needed = [learner.domain, *parts]
     if rule in MANY:
         needed.append(learner.movement)
+        if not isinstance(learner.movement.weight, float):
+            return f"{type(learner.movement).__name__} with a weight per round"
         if getattr(learner, "rows", ()) is None:
             return f"the family {type(learner.family).__name__}"
         for expert in learner.experts:

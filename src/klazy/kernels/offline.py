@@ -69,6 +69,7 @@ def _substitute(
     c,
     prices,
     grouped,
+    degree,
     weights,
     relaxation,
     pivots,
@@ -108,6 +109,22 @@ def _substitute(
             for i in range(d):
                 mu[t, i] = 0.0
                 s_z[t, i] = 0.0
+        elif degree == 2.0:
+            kept = r_z[t] / (r_z[t] + weight)
+            still[t] = 1.0 if square == 0.0 else 0.0
+            for i in range(d):
+                s_z[t, i] += relaxation * kept * mu[t, i]
+                mu[t, i] = weight * kept * mu[t, i]
+        elif degree == 1.5:
+            still[t] = 1.0 if square == 0.0 else 0.0
+            for i in range(d):
+                # the root q of the step solves q^2 + 2 b q = |point|
+                b = 0.75 * weight * prices[i] / r_z[t]
+                total = b + math.sqrt(b * b + abs(mu[t, i]))
+                q = abs(mu[t, i]) / total if total > 0.0 else 0.0
+                pull = math.copysign(2.0 * b * r_z[t] * q, mu[t, i])
+                s_z[t, i] += relaxation * (mu[t, i] - pull / r_z[t])
+                mu[t, i] = pull
         elif grouped:
             size = math.sqrt(square)
             kept = 1.0 - weight / (r_z[t] * size) if r_z[t] * size > weight else 0.0
@@ -263,7 +280,7 @@ def _splitting_kernels(constant_d: int) -> tuple[Any, Any, Any]:
         input2, input2, output2, output2, input1, input2, float64, input1, input1, float64, input2, output2
     )  # fmt: skip
     substitute = void(
-        input2, input2, output2, input1, input1, input2, input1, input1, input1, types.boolean, input1, float64,
+        input2, input2, output2, input1, input1, input2, input1, input1, input1, types.boolean, float64, input1, float64,
         input2, input2, output2, output2, output2, output1,
     )  # fmt: skip
     return (

@@ -1,6 +1,14 @@
 """What moving costs, by the code of its movement."""
 
-from klazy.kernels.codes import MOVE_ABSOLUTE, MOVE_FEE, MOVE_L2, MOVE_WEIGHTED, UNKNOWN
+from klazy.kernels.codes import (
+    MOVE_ABSOLUTE,
+    MOVE_FEE,
+    MOVE_IMPACT,
+    MOVE_L2,
+    MOVE_SQUARED,
+    MOVE_WEIGHTED,
+    UNKNOWN,
+)
 from klazy.kernels.lane import larger, load, root, size, spread, where
 
 
@@ -14,6 +22,10 @@ def add_price(move, paid, delta, i, d, prices):
         paid = larger(paid, where(size(delta) > prices[0], spread(1.0), spread(0.0)))
     elif move == MOVE_L2:
         paid = paid + delta * delta
+    elif move == MOVE_SQUARED:
+        paid = paid + delta * delta * 0.5
+    elif move == MOVE_IMPACT:
+        paid = paid + size(delta) * root(size(delta)) * prices[i]
     else:
         paid = spread(UNKNOWN)
     return paid

@@ -74,7 +74,8 @@ class Leader(Learner[LeaderState]):
     experts : sequence of Learner
         Learners on one set, of any kind.
     movement : Movement or str
-        What moving costs, with one weight. A :class:`SwitchFee` works only without the guard.
+        What moving costs. What is no norm (:class:`SwitchFee`, :class:`SquaredMovement`, :class:`ImpactMovement`) or has a
+        weight per round works only without the guard.
     caution : float
         z, how many standard deviations of evidence a change-over takes beside its price.
     guard : bool
@@ -116,9 +117,6 @@ class Leader(Learner[LeaderState]):
         movement = as_movement(movement, "Leader")
         if guard:
             check_norm(movement, experts[0].domain.dim, "Leader", "write L2Movement(1.0), or guard=False")
-        elif not isinstance(movement.weight, float):
-            remedy = "write Leader(experts, L2Movement(1.0))"
-            raise refusal("Leader", "a movement with one weight", "movement", repr(movement), remedy)
         movement.check(experts[0].domain.dim)
         _check_family(family, experts)
         self._keep(experts=experts, movement=movement, guard=bool(guard), family=family)
@@ -133,10 +131,13 @@ class Leader(Learner[LeaderState]):
     def noise(self) -> tuple[float, float]:
         """Losses up to the first times the norm of g plus the second are rounding errors, as for :class:`SAder`."""
         reach = codes.RESOLUTION * (self.domain.scale + float(np.linalg.norm(self.domain.start)))
+        degree = self.movement.degree
         slope = self.movement.lipschitz(self.domain.dim)
         if not np.isfinite(slope):  # a fee is paid or not, without rounding
             slope = 0.0
-        return reach, reach * float(self.movement.weight) * slope
+        elif degree > 1.0:
+            slope = degree * slope * self.domain.scale ** (degree - 1.0)
+        return reach, reach * float(np.max(self.movement.weight)) * slope
 
     @cached_property
     def reach(self) -> float:
@@ -227,7 +228,7 @@ class Leader(Learner[LeaderState]):
         loss = np.where(np.abs(loss) > self._rounding(slope), loss, 0.0)
         behind = state.behind + loss
         squares = state.squares + loss**2
-        score = self._score(points, c, behind, squares)
+        score = self._score(points, c, behind, squares, state.t + 1)
         equal = codes.RESOLUTION * (behind.max() - behind.min())
         if score.min() < -equal:
             c = int(np.argmax(score <= score.min() + equal))
@@ -237,7 +238,7 @@ class Leader(Learner[LeaderState]):
         season = self._observe_season(state.season, g)
         experts = self._step_experts(state.experts, points, g, season)
         following = points_of(experts)
-        moved = self._price(following - points)
+        moved = self._price(following - points, state.t + 1)
         state = state._replace(leader=c, since=since, behind=behind, squares=squares)
         state = state._replace(t=state.t + 1, experts=experts, season=season)
         if not self.guard:
@@ -246,7 +247,8 @@ class Leader(Learner[LeaderState]):
         state = self._watch(state, points, g, slope)
         mixed = np.exp(state.log_w) @ following
         x = mixed if state.guarding else following[c].copy()
-        excess = state.excess + float(self._price(x - state.x) - self._price(mixed - state.mixed))
+        dearer = self._price(x - state.x, state.t) - self._price(mixed - state.mixed, state.t)
+        excess = state.excess + float(dearer)
         return state._replace(x=x, mixed=mixed, moved=moved, excess=excess)
 
     def _watch(self, state: LeaderState, points: Array, g: Array, slope: Array) -> LeaderState:
@@ -283,12 +285,13 @@ class Leader(Learner[LeaderState]):
     def _rounding(self, slope: Array) -> float:
         return self.noise[0] * float(np.linalg.norm(slope)) + self.noise[1]
 
-    def _price(self, delta: Array) -> Array:
-        return self.movement.weight * self.movement.distance(delta)
+    def _price(self, delta: Array, t: int) -> Array:
+        """What moves to the points of round t cost."""
+        return self.movement.weight_at(t) * self.movement.distance(delta)
 
-    def _score(self, points: Array, c: int, behind: Array, squares: Array) -> Array:
-        """By how much each expert is too dear to change over to; below zero, it is not."""
-        return behind + self._price(points - points[c]) + self.caution * np.sqrt(squares)
+    def _score(self, points: Array, c: int, behind: Array, squares: Array, t: int) -> Array:
+        """By how much each expert is too dear to change over to before round t; below zero, it is not."""
+        return behind + self._price(points - points[c], t) + self.caution * np.sqrt(squares)
 
     def _observe_season(self, season: Array, g: Array) -> Array:
         if self.season is None:
@@ -314,7 +317,8 @@ class Leader(Learner[LeaderState]):
 
         It is infinite for the one that is followed.
         """
-        score = self._score(points_of(state.experts), state.leader, state.behind, state.squares)
+        points = points_of(state.experts)
+        score = self._score(points, state.leader, state.behind, state.squares, state.t)
         score[state.leader] = np.inf
         return np.maximum(score, 0.0)
 

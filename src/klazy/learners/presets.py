@@ -196,7 +196,8 @@ def auto(
     nor size of the costs, nor how fast they change need be known.
 
     *Proved:* what it costs more than any of its experts, on the page Ensembles. *Measured:* how near it comes to rules that
-    were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee` has no such proof: the guard is off.
+    were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee`, a
+    :class:`SquaredMovement` or an :class:`ImpactMovement` has no such proof: the guard is off.
 
     Parameters
     ----------
@@ -242,16 +243,16 @@ def auto(
         for window in WINDOWS
         for ratio in RATIOS
     ]
-    has_fee = isinstance(movement, SwitchFee)
+    is_norm = movement.degree == 1.0
     seasonal = []
-    if not has_fee and domain.dim <= MOST_SEASONAL:
-        horizons = HORIZONS if smoothed[0].is_curved else (None, *HORIZONS)
+    if not isinstance(movement, SwitchFee) and domain.dim <= MOST_SEASONAL:
+        horizons = (None, *HORIZONS) if is_norm and not smoothed[0].is_curved else HORIZONS
         seasonal = [
             Seasonal(domain, movement, horizon, periods, family=family, start=start)
             for horizon in horizons
             for periods in PERIODS
         ]
-    return Leader([*sums, *smoothed, *seasonal], movement, guard=not has_fee, family=family)
+    return Leader([*sums, *smoothed, *seasonal], movement, guard=is_norm, family=family)
 
 
 def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: str) -> Movement:

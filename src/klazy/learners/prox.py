@@ -19,6 +19,8 @@ SHORTEST = 1e-10  # of the diameter: a shorter move counts as none where it is s
 SETTLED = 1e-11  # of the set's size: by how much the last turn of a splitting may still change its point
 THINNEST = 1e-200  # standard deviation of a demand without spread, so that infinitely many of them are no NaN
 BUDGET = 50_000  # turns of a splitting
+FARTHEST = 1e60  # a stock that no set has, for moves that cost nothing
+HALVINGS = 300  # of an interval at most, to the last bit of its middle
 
 
 def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, price: float) -> Array:
@@ -42,7 +44,10 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
     ===============================  =======================  ========================  =====================
 
     A search ends within rounding, a splitting (Douglas and Rachford) within about 1e-8 of the least value. A
-    :class:`~klazy.SwitchFee` is not convex: the only moves worth its fee are to where g is least.
+    :class:`~klazy.SquaredMovement` is a projection on every set; a :class:`~klazy.MahalanobisMovement` a splitting; an
+    :class:`~klazy.ImpactMovement` closed on a box, a search over one number on simplices and balls, part by part on products,
+    and a slow splitting elsewhere. A :class:`~klazy.SwitchFee` is not convex: the only moves worth its fee are to where g is
+    least.
 
     Parameters
     ----------
@@ -70,8 +75,12 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
     """
     if price == 0.0 or isinstance(movement, SwitchFee):
         u = domain.lowest(g)
+    elif movement.grouped and movement.degree == 2.0:
+        u = domain.nearest(x - g / price)
     elif movement.grouped:
         u = _move_straight(domain, movement, x, g, price)
+    elif movement.degree == 1.5:
+        u = _move_with_impact(domain, x, g, 0.0, price * movement.prices(domain.dim))
     else:
         u = _move_by_coordinates(domain, movement, x, g, price)
     gain = float(g @ (x - u)) - _charge(movement, u - x, price)
@@ -87,6 +96,79 @@ def _move_by_coordinates(domain: ConvexSet, movement: Movement, x: Array, g: Arr
     """For movements that charge each coordinate by itself."""
     rise, fall = np.split(price * movement.prices(domain.dim), 2)
     return _pay_by_coordinate(domain, x, g, rise, fall)
+
+
+def _move_with_impact(domain: ConvexSet, x: Array, g: Array, curvature: float, scale: Array) -> Array:
+    r"""The least point of <g, u> + curvature/2 |u|^2 + sum scale |u - x|^{3/2}.
+
+    Without the set it is found coordinate by coordinate; a multiplier, found by a search, keeps a sum or a norm.
+    """
+    if type(domain) is Product:
+        ends = np.cumsum([leaf.dim for leaf in domain.leaves])[:-1]
+        parts = zip(domain.leaves, *(np.split(v, ends) for v in (x, g, scale)), strict=True)
+        return np.concatenate([_move_with_impact(leaf, y, h, curvature, s) for leaf, y, h, s in parts])
+
+    def respond(tilt: Array | float, more: float = 0.0) -> Array:
+        """The same without the set, for g + tilt and so much more curvature."""
+        bend = curvature + more
+        h = g + tilt
+        if bend == 0.0:
+            return x - np.sign(h) * (h / (1.5 * scale)) ** 2
+        return _shrink_powers(-h / bend, x, scale / bend)
+
+    def slope(u: Array | float) -> Array:
+        step = u - x
+        return g + curvature * u + 1.5 * scale * np.sign(step) * np.sqrt(np.abs(step))
+
+    if type(domain) is Box:
+        return domain.nearest(respond(0.0))
+    if type(domain) is Simplex or type(domain) is CappedSimplex:
+        low: Array | float = 0.0
+        high: Array | float = domain.total
+        if isinstance(domain, CappedSimplex):
+            low = domain.floor
+            high = domain.cap
+        steep = float(max(np.abs(slope(low)).max(), np.abs(slope(high)).max()))
+        v = _bisect(lambda v: domain.total - float(np.clip(respond(v), low, high).sum()), -steep, steep)
+        return domain.nearest(np.clip(respond(v), low, high))
+    if type(domain) is L1Ball:
+        center = np.zeros(len(x)) if domain.center is None else domain.center
+        outward = slope(center)
+
+        def shrink(v: float) -> Array:
+            return np.where(np.abs(outward) <= v, center, respond(-v * np.sign(outward)))
+
+        most = float(np.abs(outward).max())
+        v = _bisect(lambda v: domain.radius - float(np.abs(shrink(v) - center).sum()), 0.0, most)
+        return domain.nearest(shrink(v))
+    if type(domain) is L2Ball:
+        center = np.zeros(len(x)) if domain.center is None else domain.center
+        far = domain.radius + np.abs(x - center)
+        most = np.linalg.norm(
+            np.abs(g) + curvature * (np.abs(center) + domain.radius) + 1.5 * scale * np.sqrt(far)
+        )
+        v = _bisect(
+            lambda v: domain.radius - float(np.linalg.norm(respond(-v * center, v) - center)),
+            0.0,
+            float(most) / domain.radius,
+        )
+        return domain.nearest(respond(-v * center, v))
+    return _split(
+        domain,
+        x,
+        np.abs(g) + curvature * np.abs(x) + scale,
+        lambda y, s: _shrink_powers(
+            (y - s * g) / (1.0 + s * curvature), x, scale * s / (1.0 + s * curvature)
+        ),
+    )
+
+
+def _shrink_powers(y: Array, x: Array, scale: Array) -> Array:
+    """y, nearer to x by what the power 3/2 of each coordinate's move says: its root q solves q^2 + 1.5 scale q = |y - x|."""
+    step = y - x
+    half = 0.75 * scale
+    q = np.abs(step) / (half + np.sqrt(half**2 + np.abs(step)))
+    return x + np.sign(step) * q**2
 
 
 def _pay_by_coordinate(domain: ConvexSet, x: Array, g: Array, rise: Array, fall: Array) -> Array:
@@ -230,13 +312,14 @@ BY_COORDINATE: dict[type, Callable[..., Array]] = {
 def _move_straight(domain: ConvexSet, movement: Movement, x: Array, g: Array, price: float) -> Array:
     """For movements that charge the norm of all that changes."""
     stretch = movement.stretch(domain.dim)
+    axes = movement.axes()
     is_even = bool((stretch == stretch[0]).all()) and stretch[0] > 0.0
     if is_even:
         price = price * float(stretch[0])
         if type(domain) is L2Ball:
             return turn_if_it_pays(domain, x, g, price)
         return _search_stride(lambda s: domain.nearest(x - s * g), lambda u: u - x, domain, x, price)
-    if type(domain) is Box and (stretch > 0.0).all():
+    if type(domain) is Box and axes is None and (stretch > 0.0).all():
         return _search_stride(
             lambda s: domain.nearest(x - s * g / stretch**2), lambda u: stretch * (u - x), domain, x, price
         )
@@ -244,7 +327,7 @@ def _move_straight(domain: ConvexSet, movement: Movement, x: Array, g: Array, pr
     if size == 0.0:
         return domain.lowest(g)
     return _split(
-        domain, x, np.abs(g) + price * size, lambda y, s: _shrink_all(y - s * g, x, s * price, stretch)
+        domain, x, np.abs(g) + price * size, lambda y, s: _shrink_all(y - s * g, x, s * price, stretch, axes)
     )
 
 
@@ -319,9 +402,9 @@ def _search_stride(
     return follow(_bisect(excess, shortest, 2.0 * longest / price))
 
 
-def _shrink_all(y: Array, x: Array, price: float, stretch: Array) -> Array:
+def _shrink_all(y: Array, x: Array, price: float, stretch: Array, axes: Array | None) -> Array:
     """y, nearer to x by what the norm n of the stretched move says, so that n is what is left of it."""
-    step = y - x
+    step = y - x if axes is None else (y - x) @ axes
     priced = stretch > 0.0
     pull = stretch[priced] * step[priced]
     force = price * stretch[priced] ** 2
@@ -331,7 +414,7 @@ def _shrink_all(y: Array, x: Array, price: float, stretch: Array) -> Array:
 
     n = _bisect(excess, 0.0, float(np.linalg.norm(pull)))
     step[priced] *= n / (n + force)
-    return x + step
+    return x + (step if axes is None else axes @ step)
 
 
 def approach_if_it_pays(
@@ -342,7 +425,8 @@ def approach_if_it_pays(
     .. math:: \arg\min_{u \in X}\; \tfrac12 \|u - c\|^2 + \mathrm{price} \cdot m(u - x)
 
     It is closed on a box for movements that charge each coordinate by itself, a search over one number for the Euclidean
-    distance (over one angle on an l2 ball), and a splitting elsewhere. If no move pays, the answer is x itself.
+    distance (over one angle on an l2 ball), a projection for its square, and a splitting elsewhere. If no move pays, the answer
+    is x itself.
 
     Parameters
     ----------
@@ -362,8 +446,13 @@ def approach_if_it_pays(
     array([0.65, 0.  ])
     """
     stretch = movement.stretch(domain.dim)
+    axes = movement.axes()
     if price == 0.0 or isinstance(movement, SwitchFee):
         u = domain.nearest(target)
+    elif movement.grouped and movement.degree == 2.0:
+        u = domain.nearest((target + price * x) / (1.0 + price))
+    elif movement.degree == 1.5:
+        u = _move_with_impact(domain, x, -target, 1.0, price * movement.prices(domain.dim))
     elif not movement.grouped:
         rise, fall = np.split(price * movement.prices(domain.dim), 2)
         u = _approach_by_coordinates(domain, x, target, rise, fall)
@@ -374,7 +463,9 @@ def approach_if_it_pays(
             domain,
             x,
             np.abs(x - target) + price * stretch,
-            lambda y, s: _shrink_all(y + (target - y) * s / (1.0 + s), x, price * s / (1.0 + s), stretch),
+            lambda y, s: _shrink_all(
+                y + (target - y) * s / (1.0 + s), x, price * s / (1.0 + s), stretch, axes
+            ),
         )
     gain = 0.5 * float((x - u) @ (x + u - 2.0 * target)) - _charge(movement, u - x, price)
     return u if gain > 0.0 else x
@@ -433,7 +524,8 @@ def stock_if_it_pays(
 
     On a box that is the minimiser of the expected cost and the cost of moving, if moving is charged by coordinates. Elsewhere
     it is a rule: on other sets the point is projected, and a norm of all that changes is taken for a price of each
-    coordinate. If no move pays, the answer is x itself.
+    coordinate. Where the price grows faster than the step (:class:`~klazy.SquaredMovement`, :class:`~klazy.ImpactMovement`)
+    there is no band, and the minimiser of each coordinate is searched for. If no move pays, the answer is x itself.
 
     Parameters
     ----------
@@ -457,6 +549,8 @@ def stock_if_it_pays(
     """
     if price == 0.0 or isinstance(movement, SwitchFee):
         u = family.lowest(domain, means)
+    elif movement.degree > 1.0:
+        u = domain.nearest(_stock_by_slope(movement, family, x, means, price))
     else:
         low, high = find_band(domain, movement, family, price)
         mean, spread = family.fit_normal(means)
@@ -470,12 +564,40 @@ def stock_if_it_pays(
     return u if gain > _charge(movement, u - x, price) else x
 
 
+def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array, price: float) -> Array:
+    """Where the expected cost of each coordinate falls as fast as the price of its move rises, to the last bits."""
+    from scipy.special import ndtr
+
+    mean, spread = family.fit_normal(means)
+    spread = np.maximum(spread, THINNEST)
+    scale = price * movement.degree * movement.distance(np.eye(len(x)))
+
+    def slope(u: Array) -> Array:
+        dearer = (family.short + family.excess) * ndtr((u - mean) / spread) - family.short
+        return dearer + scale * np.sign(u - x) * np.abs(u - x) ** (movement.degree - 1.0)
+
+    # no further than where shortage alone would lead it
+    steep = np.maximum(family.short, family.excess)
+    with np.errstate(divide="ignore", over="ignore"):
+        far = np.minimum((steep / scale) ** (1.0 / (movement.degree - 1.0)), FARTHEST)
+    low = x - far
+    high = x + far
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if ((middle == low) | (middle == high)).all():
+            break
+        rises = slope(middle) > 0.0
+        low = np.where(rises, low, middle)
+        high = np.where(rises, middle, high)
+    return 0.5 * (low + high)
+
+
 def find_band(domain: ConvexSet, movement: Movement, family: Pinball, price: float) -> tuple[Array, Array]:
     """Between how many standard deviations from the mean a stock is left as it is."""
     from scipy.special import ndtri
 
     if movement.grouped:
-        rise = fall = price * movement.stretch(domain.dim)
+        rise = fall = price * movement.distance(np.eye(domain.dim))
     else:
         rise, fall = np.split(price * movement.prices(domain.dim), 2)
     both = family.short + family.excess

@@ -157,7 +157,7 @@ class Reluctant(Learner[ReluctantState]):
         """What a unit of rising and of falling costs each coordinate, for each round that the new point should serve."""
         d = self.domain.dim
         price = self.price / self.family.weight if isinstance(self.family, Quadratic) else self.price
-        if self.movement.grouped:
+        if self.movement.grouped or self.movement.degree != 1.0:
             return np.full(d, price), np.full(d, price)
         rise, fall = np.split(price * self.movement.prices(d), 2)
         return rise, fall

@@ -12,7 +12,7 @@ from klazy.base.checks import Array, freeze, one_of, positive, refusal, vector
 from klazy.families import Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
-from klazy.movement import Movement, SwitchFee, as_movement, suit_movement
+from klazy.movement import Movement, as_movement, suit_movement
 
 SELF_TUNED = "self-tuned"
 KEEP = "self-tuned-keep"
@@ -47,7 +47,8 @@ class SAder(Learner[SAderState]):
               w_{i,t+1} \propto \pi_i \exp\bigl(-\beta\, \ell_{i,1:t}\bigr)
 
     Every expert is fed the gradient at the *ensemble's* point. ``movement`` is :math:`\lambda m`, what the experts are charged
-    for moving, a norm with one weight; ``prior`` is ``"harmonic"`` (:math:`\pi_i \propto 1/(i(i+1))`), ``"uniform"`` or given.
+    for moving, a norm with one weight (for a fee, a price that is no norm, or a weight per round use :class:`Leader`, which
+    follows one expert); ``prior`` is ``"harmonic"`` (:math:`\pi_i \propto 1/(i(i+1))`), ``"uniform"`` or given.
     With :math:`r_t` the spread of the losses, :math:`d_t` the diameter of the experts' points in the norm m and
     :math:`v_t = r_t^2/8 + \lambda d_t r_t/4`, the ensemble costs at most :math:`\ln(1/\pi_i)/\beta + \beta \sum v_t` more than
     expert i, for every i and any fixed ``beta``. Three rules find the rate by themselves, free of scale and horizon:
@@ -89,7 +90,7 @@ class SAder(Learner[SAderState]):
         if movement is None:
             movement = suit_movement(experts[0].domain)
         movement = as_movement(movement, "SAder")
-        remedy = "an average moves whenever an expert does: use L2Movement(...) here, and any movement in run"
+        remedy = "an average moves whenever an expert does: follow one of them by Leader(..., guard=False)"
         check_norm(movement, experts[0].domain.dim, "SAder", remedy)
         rate = (
             one_of(beta, "beta", "SAder", tuple(RATES))
@@ -250,7 +251,7 @@ def check_experts(experts: Any, owner: str, more: str = "") -> tuple[Learner[Any
 
 def check_norm(movement: Any, dim: int, owner: str, remedy: str) -> None:
     """Refuse a movement by which an average of experts cannot be charged: it moves whenever one of them does."""
-    is_norm = isinstance(movement, Movement) and not isinstance(movement, SwitchFee)
+    is_norm = isinstance(movement, Movement) and movement.degree == 1.0
     if not is_norm or not isinstance(movement.weight, float):
         raise refusal(owner, "a norm with one weight", "movement", repr(movement), remedy)
     movement.check(dim)

@@ -110,9 +110,11 @@ class Seasonal(Learner[SeasonalState]):
                 condition = f"2 <= period < {SEASON_ROWS}"
                 raise refusal(owner, condition, "period", period, "leave it out to look for one")
         mover = Reluctant(domain, movement, 1.0, horizon or 1.0, family=family, start=start)
+        remedy = "give a horizon in rounds"
         if horizon is None and mover.is_curved:
-            remedy = "give a horizon in rounds"
             raise refusal(owner, "linear costs for a plan", "family", repr(family), remedy)
+        if horizon is None and movement.degree != 1.0:
+            raise refusal(owner, "a norm for a plan", "movement", repr(movement), remedy)
         self._keep(domain=domain, movement=movement, horizon=horizon, periods=periods, period=period)
         self._keep(family=family, start=mover.start, mover=mover)
 
@@ -206,8 +208,10 @@ class Seasonal(Learner[SeasonalState]):
             return np.minimum(v, (v + rise).min() + fall)
         if self.movement.grouped:
             stretch = self.movement.stretch(self.domain.dim)
+            axes = self.movement.axes()
+            along = v if axes is None else v @ axes
             with np.errstate(divide="ignore"):
-                size = float(np.linalg.norm(np.where(v == 0.0, 0.0, v / stretch)))
+                size = float(np.linalg.norm(np.where(along == 0.0, 0.0, along / stretch)))
             return v if size <= self.mover.price else v * (self.mover.price / size)
         return np.clip(v, -rise, fall)
 

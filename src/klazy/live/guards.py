@@ -28,7 +28,7 @@ class GuardState(NamedTuple):
 
 
 class Guards(Config):
-    """Limits on what an agent plays. Its learner goes on from its own point, as if there were none.
+    """Limits on what an agent, or a :func:`~klazy.run` with ``guards``, plays. Its learner goes on from its own point.
 
     Each round the agent's point follows the learner's, as far as these allow, in this order:
 
@@ -106,7 +106,7 @@ class Guards(Config):
         """The point to play for a learner that wants ``target``, before holds and budgets."""
         return domain.nearest_whole(target) if self.integers else target.copy()
 
-    def admit(self, g: Array, hint: Array | None) -> None:
+    def admit(self, g: Array, hint: Array | None, owner: str = "Agent.update") -> None:
         """Refuse what is above G, if that is the rule."""
         if self.G is None or self.above != "refuse":
             return
@@ -114,7 +114,7 @@ class Guards(Config):
             size = 0.0 if vector is None else _measure(vector)
             if size > self.G:
                 remedy = "leave the round out, or use above='clip'"
-                raise refusal("Agent.update", f"|{name}| <= G={self.G}", f"|{name}|", size, remedy)
+                raise refusal(owner, f"|{name}| <= G={self.G}", f"|{name}|", size, remedy)
 
     def clip(self, g: Array, hint: Array | None) -> tuple[Array, Array | None, bool]:
         """Gradient and hint no longer than G, and whether one was."""
@@ -175,6 +175,8 @@ class Guards(Config):
         if self.total is not None:
             left = min(left, self.total - state.paid)
         share = left / self._price(goal - state.x)
+        if self.movement is not None and self.movement.degree > 1.0:
+            share = share ** (1.0 / self.movement.degree)
         # a little less than what is left, for rounding errors of the step or of a large point
         for shorter in (1.0, 1.0 - 1e-12, 1.0 - 1e-6):
             x = state.x + shorter * share * (goal - state.x)

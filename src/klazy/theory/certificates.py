@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from klazy import show
 from klazy.base.checks import Array, real_array, refusal, rows, vector
 from klazy.game.regret import regret
-from klazy.game.trace import Trace, check_trace
+from klazy.game.trace import Trace, check_plain, check_trace
 from klazy.learners import Delayed, Leader, Learner, SAder
 from klazy.sets import ConvexSet
 from klazy.theory.delays import order_feedback
@@ -88,11 +88,16 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     terms are added: :math:`\sum \|g_s\| \|x_s - z_s\|` over the rounds whose feedback has come, where :math:`z_s` is the
     learner's point just before it, and :math:`\sum \|g_s\| \|x_s - u_s\|` over the others.
 
+    It covers every movement, a fee and a square included: II is what the run paid for moving, and the comparator's moves are
+    not priced. The closed forms in :mod:`klazy.theory` bound II as well, by steps of at most G / sigma; they are for Euclidean
+    movement, and for another norm m with its weight times :meth:`Movement.lipschitz`. They do not cover what is no norm.
+
     >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)))
     >>> print(certify(trace, [-1.0, 0.0]))
     regret                               ...
     """
     check_trace(trace, "certify")
+    check_plain(trace, "certify")
     learner = _learner(trace)
     x = np.vstack((trace.x, trace.state.x))
     g = trace.gradients()
@@ -297,9 +302,10 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     r"""What an ensemble's run cost beside every expert's, with the bound on the difference (Theorem 8, live).
 
     For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned ones, and
-    for a :class:`~klazy.Leader` with its guard.
+    for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither.
     """
     check_trace(trace, "certify_experts")
+    check_plain(trace, "certify_experts")
     learner: Any = trace.source
     if learner is None:
         raise ValueError(

@@ -7,9 +7,8 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal
 from klazy.families import Linear
-from klazy.game.trace import Trace, check_trace
+from klazy.game.trace import Trace, check_plain, check_trace
 from klazy.learners import Reluctant
-from klazy.movement import SwitchFee
 from klazy.theory.certificates import check_comparator
 
 
@@ -43,7 +42,8 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
               + \sum_{t>1} \Bigl( p_{t-1}\, m(u_t - x_t) + \langle g_t - \hat g_{t-1}, x_t - u_t \rangle \Bigr)
 
     for every sequence u of points of the set, however much it moves. The proof is on the page Theory. It needs a movement that
-    obeys the triangle inequality, so no :class:`~klazy.SwitchFee`, and a price above zero.
+    obeys the triangle inequality, so no :class:`~klazy.SwitchFee`, :class:`~klazy.SquaredMovement` or
+    :class:`~klazy.ImpactMovement`, and a price above zero.
 
     Parameters
     ----------
@@ -72,6 +72,7 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     """
     owner = "certify_reluctance"
     check_trace(trace, owner)
+    check_plain(trace, owner)
     learner = _check_learner(trace, owner)
     g = trace.gradients()
     points = check_comparator(u, trace, learner.domain, owner)
@@ -101,7 +102,7 @@ def _check_learner(trace: Trace, owner: str) -> Reluctant:
         raise refusal(
             owner, "a run of a Reluctant that is told gradients", "learner", repr(learner), "use certify"
         )
-    if isinstance(learner.movement, SwitchFee) or learner.price == 0.0:
+    if learner.movement.degree != 1.0 or learner.price == 0.0:
         wanted = "a movement that obeys the triangle inequality, at a price above zero"
         raise refusal(owner, wanted, "movement", repr(learner.movement), "use L1Movement(1.0)")
     if trace.state.t != trace.T + 1:

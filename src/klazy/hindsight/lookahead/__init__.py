@@ -5,6 +5,7 @@ They say how good a decision could be with that knowledge, and stand beside lear
 
 from klazy.hindsight.lookahead.balanced import OBD, ROBD
 from klazy.hindsight.lookahead.base import LookAhead, run_ahead
+from klazy.hindsight.lookahead.capacity import LazyCapacity
 from klazy.hindsight.lookahead.ensemble import LookAheadSAder
 from klazy.hindsight.lookahead.horizons import AveragingHorizon, RecedingHorizon
 
@@ -12,6 +13,7 @@ __all__ = [
     "OBD",
     "ROBD",
     "AveragingHorizon",
+    "LazyCapacity",
     "LookAhead",
     "LookAheadSAder",
     "RecedingHorizon",

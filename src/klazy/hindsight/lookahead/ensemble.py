@@ -7,7 +7,7 @@ import numpy as np
 from klazy.base.checks import Array, refusal
 from klazy.game.game import Game
 from klazy.hindsight.lookahead.base import LookAhead
-from klazy.movement import Movement
+from klazy.movement import DriftedMovement, Movement
 
 
 class LookAheadSAder(LookAhead):
@@ -32,10 +32,11 @@ class LookAheadSAder(LookAhead):
         """sigma_i, the prior, and beta."""
         weight = float(movement.weights(T).max()) * movement.lipschitz(self.domain.dim)
         D = self.domain.scale
-        if not 0.0 < weight < np.inf:
+        is_norm = movement.degree == 1.0 and not isinstance(movement, DriftedMovement)
+        if not 0.0 < weight < np.inf or not is_norm:
             raise refusal(
                 "LookAheadSAder",
-                "movement that costs something",
+                "a norm that costs something",
                 "movement",
                 repr(movement),
                 "use L2Movement()",

@@ -419,7 +419,8 @@ def replay(
         What a row means: ``"linear"``, ``"rewards"``, ``"quadratic"``, ``"pinball"``, ``"log-wealth"``, or a family such as
         ``Pinball(4.0)``.
     movement : str or Movement, optional
-        How moving is measured: ``"tv"``, ``"l1"``, ``"l2"``, or ``"fee"`` for a fee per change. Default: as suits the set.
+        How moving is measured: ``"tv"``, ``"l1"``, ``"l2"``, ``"fee"`` for a fee per change, ``"squared"``, or ``"impact"`` for
+        powers of 3/2. Default: as suits the set.
     move_cost : float or sequence of float, optional
         The price of a unit of movement. Several are replayed one by one; the answer is that of the middle one.
     train : float, optional

@@ -11,6 +11,7 @@ from klazy.families import LogWealth
 from klazy.game.run import run
 from klazy.hindsight import GapNotReached, Optimum, offline_optimum
 from klazy.learners import KLazyGD
+from klazy.movement import DriftedMovement, TVMovement
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.contenders import Given, guard, list_contenders, measure_learners
 from klazy.studies.replay.setup import Setup
@@ -91,8 +92,8 @@ def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | 
     """The optimum of these rows, piece by piece where they are many; None for movements for which it is not known.
 
     A piece begins wherever it likes, so that no sequence pays less than the sum of the pieces' bounds. What is found is joined,
-    and pays for the moves from piece to piece. Where rows carry points away, what is found pays for that too, and the bound is
-    what the decisions alone must cost.
+    and pays for the moves from piece to piece. Where rows carry points away, what is found pays for that too; the bound then
+    knows of it on a simplex with total variation, and elsewhere is what the decisions alone must cost.
     """
     if setup.movement.grouped is None:
         return None
@@ -108,7 +109,7 @@ def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | 
         hit, paid = setup.charge(rows, np.vstack((found.u, found.u[-1:])))
         hitting += float(hit.sum())
         switching += float(paid.sum())
-        if isinstance(setup.family, LogWealth):
+        if isinstance(setup.family, LogWealth) and not isinstance(found.movement, DriftedMovement):
             bound += float(setup.family.value(rows, setup.domain.lowest(-rows)).sum())
         else:
             bound += found.lower_bound
@@ -120,8 +121,12 @@ def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | 
 
 
 def _solve(setup: Setup, rows: Array) -> Optimum:
+    movement = setup.movement
+    drifts = isinstance(setup.family, LogWealth) and type(setup.domain) is Simplex
+    if drifts and type(movement) is TVMovement:
+        movement = DriftedMovement(movement.weight, relatives=rows)
     try:
-        return offline_optimum(setup.costs(rows), setup.domain, setup.movement, gap=1e-3, iterations=5000)
+        return offline_optimum(setup.costs(rows), setup.domain, movement, gap=1e-3, iterations=5000)
     except GapNotReached as short:
         return short.best
 

@@ -1,0 +1,115 @@
+"""The optimum where prices carry shares away: a sequence found without drift, and a bound that counts it.
+
+What is charged depends on x_{t-1} through a quotient, and is not convex. But moving costs at least <mu_t, x_t - D(x_{t-1})> for
+the multipliers mu of the problem without drift, D being the drift. So no sequence pays less than the sum over all rounds of
+
+    min over x of  f_t(x) + <mu_t, x> - <mu_{t+1}, D_t(x)>.
+
+For a given value of <r_t, x> that is linear in x, so the least value lies on an edge of the simplex, where it is found exactly.
+"""
+
+import numpy as np
+
+from klazy.base.checks import Array, refusal
+from klazy.families import LogWealth
+from klazy.game.game import Game
+from klazy.hindsight.iterate import Progress, iterate
+from klazy.hindsight.optimum import EPS, Optimum
+from klazy.hindsight.problem import Problem
+from klazy.kernels import codes
+from klazy.movement import DriftedMovement, TVMovement
+from klazy.sets import ConvexSet, Simplex
+
+
+def drifted_optimum(
+    game: Game, domain: ConvexSet, gap: float, iterations: int, progress: Progress | None
+) -> Optimum:
+    """The cheapest sequence found, with a certified bound, for a game whose movement drifts."""
+    movement = game.movement
+    assert isinstance(movement, DriftedMovement)
+    is_linear = _check(game, domain, movement)
+    plain = Problem(game.costs, domain, TVMovement(movement.weight), game.x0, "offline_optimum")
+    found, at = iterate(plain, gap / 3.0, iterations, progress=progress)
+    best = None
+    for u in (found.u, _let_drift(found.u, movement.relatives)):
+        hitting = float(game.costs.values(u).sum())
+        switching = float(movement.paid(u, game.x0).sum())
+        if best is None or hitting + switching < best[1] + best[2]:
+            best = (u, hitting, switching)
+    assert best is not None
+    u, hitting, switching = best
+    cost = hitting + switching
+    bound = min(_bound(plain, movement.relatives, at.mu, is_linear), cost)
+    return Optimum(u, hitting, switching, bound, plain.gap(cost, bound), "splitting", found.iterations)
+
+
+def _check(game: Game, domain: ConvexSet, movement: DriftedMovement) -> bool:
+    """Whether the costs are linear; refused are sets and costs for which the bound is not known."""
+    owner = "offline_optimum"
+    if type(domain) is not Simplex:
+        remedy = "use Simplex(d), or TVMovement(...)"
+        raise refusal(owner, "a Simplex for a DriftedMovement", "domain", repr(domain), remedy)
+    code = codes.code_of(game.costs)
+    if code == codes.LINEAR:
+        return True
+    same = code == codes.LOG_WEALTH and np.array_equal(game.costs.arrays()[0], movement.relatives)
+    if not same:
+        wanted = "linear costs, or LogWealthCosts of the same relatives, for a DriftedMovement"
+        raise refusal(owner, wanted, "costs", repr(game.costs), "give both the same relatives")
+    return False
+
+
+def _let_drift(u: Array, relatives: Array) -> Array:
+    """The same sequence, but shares drift wherever it would stay."""
+    moved = np.array(u)
+    for t in range(1, len(u)):
+        if np.array_equal(u[t], u[t - 1]):
+            moved[t] = LogWealth().drift(relatives[t - 1], moved[t - 1])
+    return moved
+
+
+def _bound(problem: Problem, relatives: Array, mu: Array, is_linear: bool) -> float:
+    """The sum of every round's least value, less an allowance for rounding."""
+    after = np.concatenate((mu[1:], np.zeros((1, problem.dim))))
+    (total,) = problem.domain.parameters().tolist()
+    slopes = mu + problem.costs.arrays()[0] if is_linear else mu
+    least = np.full(problem.T, np.inf)
+    for i in range(problem.dim):
+        for j in range(i, problem.dim):
+            edge = _least_on_edge(relatives[:, [i, j]], slopes[:, [i, j]], after[:, [i, j]], total, is_linear)
+            least = np.minimum(least, edge)
+    value = float(least.sum()) - float(mu[0] @ problem.before)
+    size = float(np.abs(slopes).sum() + np.abs(mu).sum()) * total + float(np.abs(np.log(relatives)).sum())
+    return value - (problem.dim + 100) * EPS * (size + problem.T * abs(np.log(total)))
+
+
+def _least_on_edge(r: Array, slope: Array, after: Array, total: float, is_linear: bool) -> Array:
+    """The least value of every round on an edge, its ends included: at most two points between them are flat.
+
+    With y = <r, x> / total the share of the first end is (y - r_2) / (r_1 - r_2), and the value c + b y - q / y, less log y.
+    """
+    first, second = r.T
+    span = first - second
+    even = span == 0.0
+    width = np.where(even, 1.0, span)
+    b = total * (slope[:, 0] - slope[:, 1]) / width
+    q = -total * first * second * (after[:, 0] - after[:, 1]) / width
+    shares = [np.zeros(len(r)), np.ones(len(r))]
+    with np.errstate(all="ignore"):
+        if is_linear:
+            flat = [np.sqrt(-q / b)]
+        else:  # b y^2 - y + q = 0
+            root = np.sqrt(1.0 - 4.0 * b * q)
+            flat = [2.0 * q / (1.0 + root), (1.0 + root) / (2.0 * b)]
+        for y in flat:
+            share = (y - second) / width
+            shares.append(np.where(np.isfinite(share) & ~even, np.clip(share, 0.0, 1.0), 0.0))
+    least = np.full(len(r), np.inf)
+    for share in shares:
+        x = np.stack((share, 1.0 - share), axis=1)
+        y = np.vecdot(r, x)
+        value = total * (np.vecdot(slope, x) - np.vecdot(after * r, x) / y)
+        if not is_linear:
+            value = value - np.log(total * y)
+        least = np.minimum(least, value)
+    return least

@@ -1,0 +1,204 @@
+"""Whole numbers: optima against every sequence there is, and the ratio of lazy capacity provisioning."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klazy as kl
+from klazy.hindsight import whole
+
+seeds = st.integers(0, 2**16)
+
+
+def draw_costs(kind: int, rng: np.random.Generator, T: int, d: int, top: float) -> kl.Costs:
+    data = rng.uniform(0.0, top, (T, d))
+    if kind == 0:
+        return kl.PinballCosts(data, rng.uniform(0.0, 5.0), rng.uniform(0.0, 5.0))
+    if kind == 1:
+        return kl.QuadraticCosts(data, rng.uniform(0.0, 2.0, T))
+    return kl.LinearCosts(rng.normal(size=(T, d)))
+
+
+def find_least(costs: kl.Costs, movement: kl.Movement, points: np.ndarray, x0: np.ndarray | None) -> float:
+    """The cheapest of all sequences of these points."""
+    least = np.inf
+    for path in itertools.product(range(len(points)), repeat=costs.T):
+        u = points[list(path)]
+        least = min(least, float(costs.values(u).sum() + movement.paid(u, x0).sum()))
+    return least
+
+
+MOVEMENTS = [
+    kl.L1Movement(0.7), kl.AsymmetricMovement(np.array([1.0, 0.3, 2.0, 0.5]), up=2.0, down=0.1), kl.SquaredMovement(0.4),
+    kl.ImpactMovement(0.5), kl.L2Movement(0.6), kl.SwitchFee(0.8),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("movement", MOVEMENTS, ids=repr)
+@given(kind=st.integers(0, 2), seed=seeds, stands=st.booleans())
+def test_in_one_dimension_the_programme_finds_the_cheapest_of_all_sequences(movement, kind, seed, stands):
+    rng = np.random.default_rng(seed)
+    costs = draw_costs(kind, rng, 4, 1, 3.0)
+    x0 = rng.uniform(-1.0, 4.0, 1) if stands else None
+    found = kl.offline_optimum(costs, kl.Box(0.3, 3.0), movement, x0=x0, integers=True)
+    least = find_least(costs, movement, np.array([[1.0], [2.0], [3.0]]), x0)
+    assert found.cost == pytest.approx(least, rel=1e-12, abs=1e-12)
+    assert found.lower_bound <= least + 1e-12 * abs(least)
+    assert found.gap < 1e-9 or abs(least) < 1e-3
+
+
+def test_several_coordinates_are_taken_one_by_one_and_curved_costs_too():
+    rng = np.random.default_rng(3)
+    domain = kl.Box([0.0, 1.0], [1.0, 2.0])
+    points = np.array(list(itertools.product((0.0, 1.0), (1.0, 2.0))))
+    for kind, movement in itertools.product(range(3), (kl.L1Movement(0.4), kl.SquaredMovement(0.5))):
+        costs = draw_costs(kind, rng, 3, 2, 2.0)
+        found = kl.offline_optimum(costs, domain, movement, integers=True)
+        assert found.method == "whole numbers"
+        assert found.cost == pytest.approx(find_least(costs, movement, points, None), rel=1e-12)
+    wealth = kl.CallableCosts(3, 1, lambda t, x: float(np.exp(x[0]) - t * x[0]), lambda t, x: np.exp(x) - t)
+    found = kl.offline_optimum(wealth, kl.Box(0, 3), kl.L1Movement(0.2), integers=True)
+    assert found.cost == pytest.approx(find_least(wealth, kl.L1Movement(0.2), np.arange(4.0)[:, None], None))
+
+
+@pytest.mark.parametrize("domain", [kl.Simplex(3, 2.0), kl.CappedSimplex(3, 2.0, 1.0)], ids=repr)
+@pytest.mark.parametrize("kind", range(3))
+def test_elsewhere_the_cheapest_lies_between_the_bound_and_the_rounded_one(domain, kind):
+    rng = np.random.default_rng(kind)
+    costs = draw_costs(kind, rng, 4, 3, 1.5)
+    points = np.array(
+        [p for p in itertools.product(range(3), repeat=3) if domain.contains(np.array(p, float))], float
+    )
+    found = kl.offline_optimum(costs, domain, kl.TVMovement(0.5), integers=True, gap=0.02)
+    least = find_least(costs, kl.TVMovement(0.5), points, None)
+    assert found.method == "rounding"
+    assert found.lower_bound <= least <= found.cost + 1e-12
+    assert (found.u == np.rint(found.u)).all()
+    assert domain.contains(found.u)
+
+
+def test_a_table_without_room_is_rounded(monkeypatch):
+    costs = kl.PinballCosts([[2.6], [2.4], [0.3]], short=2.0)
+    exact = kl.offline_optimum(costs, kl.Box(0, 5), "l1", integers=True)
+    monkeypatch.setattr(whole, "CELLS", 10)
+    rough = kl.offline_optimum(costs, kl.Box(0, 5), "l1", integers=True)
+    assert (exact.method, rough.method) == ("whole numbers", "rounding")
+    assert rough.lower_bound <= exact.cost <= rough.cost
+
+
+BIN = kl.Box(0.0, 1.0)
+
+
+class TestLazyCapacity:
+    @given(
+        kind=st.integers(0, 2),
+        seed=seeds,
+        price=st.floats(0.05, 10.0),
+        top=st.integers(1, 6),
+        T=st.integers(1, 30),
+    )
+    def test_it_pays_at_most_three_times_the_optimum(self, kind, seed, price, top, T):
+        rng = np.random.default_rng(seed)
+        costs = draw_costs(kind, rng, T, 1, float(top))
+        if kind == 2:
+            costs = kl.LinearCosts(rng.integers(0, 2, (T, 1)) * 1.0)
+        movement = kl.AsymmetricMovement(price, up=1.0, down=0.0)
+        domain = kl.Box(0.0, float(top))
+        trace = kl.run_ahead(kl.LazyCapacity(domain), costs, movement=movement, x0=[0.0])
+        best = kl.offline_optimum(costs, domain, movement, x0=[0.0], integers=True)
+        assert trace.totals.cost <= 3.0 * best.cost + 1e-9
+        assert domain.contains(trace.x)
+        assert (trace.x == np.rint(trace.x)).all()
+
+    def test_an_adversary_comes_near_three_and_not_beyond(self):
+        """Every round charges a little for where it stands, until it moves: the cost that each waits for is paid twice."""
+        movement = kl.AsymmetricMovement(1.0, up=1.0, down=0.0)
+        little = 0.05
+        targets = [[1.0]]
+
+        def play():
+            costs = kl.PinballCosts(targets, little, little)
+            return costs, kl.run_ahead(kl.LazyCapacity(BIN), costs, movement=movement, x0=[0.0])
+
+        for _ in range(130):
+            targets.append([1.0 - float(play()[1].x[-1, 0])])
+        costs, trace = play()
+        best = kl.offline_optimum(costs, BIN, movement, x0=[0.0], integers=True)
+        assert 2.5 < trace.totals.cost / best.cost <= 3.0
+
+    def test_it_stays_between_the_two_plans_of_the_definition(self):
+        """The plans are found by trying all sequences, the first charged for rising and the second for falling."""
+        rng = np.random.default_rng(1)
+        demands = rng.uniform(0.0, 3.0, (5, 1))
+        box = kl.Box(0.0, 3.0)
+        trace = kl.run_ahead(
+            kl.LazyCapacity(box),
+            kl.PinballCosts(demands, 2.0),
+            movement=kl.AsymmetricMovement(1.5, down=0.0),
+            x0=[0.0],
+        )
+        at = 0.0
+        for t in range(1, 6):
+            costs = kl.PinballCosts(demands[:t], 2.0)
+            ends = []
+            for movement, sign in (
+                (kl.AsymmetricMovement(1.5, down=0.0), 1.0), (kl.AsymmetricMovement(1.5, up=0.0), -1.0),
+            ):  # fmt: skip
+                tried = []
+                for path in itertools.product(range(4), repeat=t):
+                    u = np.array(path, float)[:, None]
+                    cost = float(costs.values(u).sum() + movement.paid(u, np.zeros(1)).sum())
+                    tried.append((round(cost, 9), sign * path[-1]))
+                ends.append(sign * min(tried)[1])
+            at = min(max(at, ends[0]), ends[1])
+            assert trace.x[t - 1, 0] == at
+
+    def test_coordinates_are_provisioned_one_by_one(self):
+        rng = np.random.default_rng(2)
+        demands = rng.uniform(0.0, 4.0, (10, 2))
+        movement = kl.L1Movement(1.0)
+        both = kl.run_ahead(
+            kl.LazyCapacity(kl.Box([0.0, 0.0], [4.0, 4.0])),
+            kl.PinballCosts(demands, 3.0),
+            movement=movement,
+            x0=[0.0, 0.0],
+        )
+        for i in range(2):
+            alone = kl.run_ahead(
+                kl.LazyCapacity(kl.Box(0.0, 4.0)),
+                kl.PinballCosts(demands[:, [i]], 3.0),
+                movement=movement,
+                x0=[0.0],
+            )
+            assert np.array_equal(both.x[:, i], alone.x[:, 0])
+
+
+REFUSALS = {
+    "LazyCapacity needs a Box, got domain=L2Ball(dim=2); write LazyCapacity(Box(0, 100)).": (
+        lambda: kl.LazyCapacity(kl.L2Ball(2))
+    ),
+    "LazyCapacity needs a price of each coordinate, such as L1Movement or AsymmetricMovement, got movement=SwitchFee(); ": (
+        lambda: kl.run_ahead(kl.LazyCapacity(BIN), [[1.0]], movement="fee")
+    ),
+    "LazyCapacity needs one weight for all rounds, got movement=L1Movement(weight=[1.0, 2.0]); ": (
+        lambda: kl.run_ahead(kl.LazyCapacity(BIN), [[1.0], [1.0]], movement=kl.L1Movement([1.0, 2.0]))
+    ),
+    "LazyCapacity needs costs that are sums over coordinates (linear, quadratic, pinball), or one dimension, got costs=": (
+        lambda: kl.run_ahead(
+            kl.LazyCapacity(kl.Box([0.0, 0.0], [1.0, 1.0])), kl.HingeCosts(np.ones((2, 2)), [1.0, -1.0]), movement="l1"
+        )
+    ),
+    "offline_optimum needs a Box, Simplex, CappedSimplex or Product of these for integers, got domain=L2Ball(dim=2); use": (
+        lambda: kl.offline_optimum([[1.0, 2.0]], kl.L2Ball(2), integers=True)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REFUSALS)
+def test_what_is_wrong_is_said(message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        REFUSALS[message]()
