@@ -363,8 +363,15 @@ class Agent:
                 self._memory.guards, self._memory.guarded = self._memory.guards_after(record)
 
     def explain(self) -> "Explanation":
-        """Why it plays ``x``: from which gradients, how far from moving, held back by which guards.
+        """Explain why it plays ``x``: from which gradients, how far from moving, held back by which guards.
 
+        Returns
+        -------
+        Explanation
+            It prints itself, and notebooks show it as a card.
+
+        Examples
+        --------
         >>> agent = Agent(KLazyGD(Box(0, 1), sigma=1.0, k=8))
         >>> for g in (-1.0, -2.0, 0.5):
         ...     x = agent.update([g])
@@ -383,7 +390,13 @@ class Agent:
         return explain(self.learner, state, self.guards, guarded, names)
 
     def save(self, path: str | Path) -> None:
-        """Write learner and state to a JSON file, in one step: a crash leaves the old file or the new one."""
+        """Write learner and state to a JSON file, in one step: a crash leaves the old file or the new one.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write; a file that is there is replaced.
+        """
         from klazy.base.files import write_durably
 
         with self._lock:
@@ -394,10 +407,27 @@ class Agent:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what :meth:`save` wrote.
+        """Read an agent that :meth:`save` wrote.
 
-        A damaged file is refused, and so is one of another format. One that was written by another version, or on another kind
-        of CPU, is read, with an :class:`~klazy.OtherMachine` warning.
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Agent
+            It continues bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or of another format.
+
+        Warns
+        -----
+        OtherMachine
+            If it was written by another version, or on another kind of CPU.
         """
         about = unseal(file_path(path, "path", "Agent.load").read_bytes(), "Agent.load", path)
         warn_of_another_machine(about, path, stacklevel=2)

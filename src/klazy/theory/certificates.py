@@ -26,10 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """Running sums of shape (T,): regret is dynamic regret plus the movement paid; each bound is one on it.
+    """A run's regret beside its bounds, as running sums over the rounds. :func:`certify` makes it.
 
-    ``realised`` uses the gradients, sigmas and points of the run; ``worst_case`` is Theorem 5 with the run's own G, R and
-    movements (and its extension to schedules), ``terms`` the three parts of Lemma 7 that ``realised`` adds up.
+    Parameters
+    ----------
+    regret : array
+        Dynamic regret plus the movement paid, of shape (T,).
+    realised : array
+        The bound that uses the gradients, sigmas and points of the run, of shape (T,).
+    worst_case : array
+        Theorem 5 with the run's own G, R and movements, and its extension to schedules, of shape (T,).
+    terms : dict of str to array
+        The three parts of Lemma 7 that ``realised`` adds up, by name.
     """
 
     regret: Array
@@ -39,12 +47,12 @@ class Certificate:
 
     @property
     def slack(self) -> float:
-        """How far the realised certificate is above the regret at the end."""
+        """How far the realised certificate is above the regret at the end; >= 0, but for rounding."""
         return float(self.realised[-1] - self.regret[-1])
 
     @property
     def worst_case_slack(self) -> float:
-        """How far Theorem 5's bound is above it."""
+        """How far Theorem 5's bound is above the regret at the end."""
         return float(self.worst_case[-1] - self.regret[-1])
 
     def __str__(self) -> str:
@@ -59,8 +67,15 @@ class Certificate:
     __repr__ = __str__
 
     def plot(self) -> "Figure":
-        """Regret, certificate and bound over the rounds, and below them the three terms: a matplotlib figure.
+        """Draw regret, certificate and bound over the rounds, and below them the three terms.
 
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+
+        Examples
+        --------
         >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)), engine="step")
         >>> [ax.get_ylabel() for ax in certify(trace, [-1.0, 0.0]).plot().axes]
         ['regret so far', "the certificate's terms"]
@@ -69,7 +84,7 @@ class Certificate:
 
 
 def certify(trace: Trace, u: ArrayLike) -> Certificate:
-    r"""The regret of a run of one learner against u, of shape (d,) or (T, d), beside its bounds.
+    r"""Bound the regret of one learner's run from the run itself.
 
     .. math:: R_T \le \underbrace{\sum_t \min\bigl(\|g_t\| \delta_t, \tfrac{\|g_t\|^2}{2 \sigma_{t-1}}\bigr)}_{\text{I}}
               + \underbrace{\text{movement paid}}_{\text{II}}
@@ -82,6 +97,25 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     hints) :math:`s_t = \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_{t+1}) - n_{t+1}` and :math:`c_t = x_t`, with
     :math:`\sigma_t` in I; for :class:`CentredOMD` the same without n and with :math:`c_t = x_1`.
 
+    Parameters
+    ----------
+    trace : Trace
+        A run from its start, with its points.
+    u : array_like
+        The comparator: one point of the set, of shape (d,), or one per round, of shape (T, d).
+
+    Returns
+    -------
+    Certificate
+        The regret and its bounds, after every round.
+
+    Raises
+    ------
+    ValueError
+        If the learner has no certificate, the run did not begin at its start or had hints, or u leaves the set.
+
+    Examples
+    --------
     >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)))
     >>> print(certify(trace, [-1.0, 0.0]))
     regret                               ...
@@ -219,9 +253,17 @@ def _learner(trace: Trace) -> Learner[Any]:
 
 @dataclass(frozen=True, eq=False)
 class ExpertCertificate:
-    """For every expert of an ensemble, of shape (N,): what it cost, the bound on what the ensemble cost more, and its slack.
+    """An ensemble's cost beside that of each of its N experts. :func:`certify_experts` makes it.
 
-    ``cost`` is the ensemble's; ``bound`` is Theorem 8's live form with the run's own losses (see the page Ensembles).
+    Parameters
+    ----------
+    cost : float
+        What the ensemble cost.
+    experts : array
+        What each expert cost, of shape (N,).
+    bound : array
+        The most that the ensemble can have cost more, of shape (N,): Theorem 8's live form with the run's own losses (see the
+        page Ensembles).
     """
 
     cost: float
@@ -230,15 +272,37 @@ class ExpertCertificate:
 
     @property
     def slack(self) -> Array:
-        """How much more the ensemble might have cost."""
+        """How much more the ensemble might have cost, of shape (N,); >= 0, but for rounding."""
         return self.experts + self.bound - self.cost
 
 
 def certify_experts(trace: Trace) -> ExpertCertificate:
-    r"""What an ensemble's run cost beside every expert's, with the bound on the difference (Theorem 8, live).
+    r"""Bound what an ensemble cost more than each of its experts (Theorem 8, live).
 
-    For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned ones, and
-    for a :class:`~klazy.Leader` with its guard.
+    For a fixed rate the bound is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned
+    rates, and for a :class:`~klazy.Leader` with its guard.
+
+    Parameters
+    ----------
+    trace : Trace
+        A run of a SAder, or of a Leader with its guard, from its start, with ``record="experts"``.
+
+    Returns
+    -------
+    ExpertCertificate
+        Costs and bounds, one per expert.
+
+    Raises
+    ------
+    ValueError
+        If the run is none of these, or was charged another movement than the ensemble's own.
+
+    Examples
+    --------
+    >>> pair = SAder([GD(Simplex(3), 1.0), GD(Simplex(3), 4.0)], movement="tv")
+    >>> trace = run(pair, np.tile([0.0, 1.0, 2.0], (10, 1)), record="experts", engine="step")
+    >>> certify_experts(trace).slack.round(3).tolist()
+    [0.614, 1.543]
     """
     check_trace(trace, "certify_experts")
     learner: Any = trace.source
