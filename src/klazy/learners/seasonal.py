@@ -167,12 +167,38 @@ class Seasonal(Learner[SeasonalState]):
         return self.play(state, season)._replace(season=season)
 
     def observe(self, season: Array, g: Array) -> Array:
-        """What is known of the season after another round."""
+        """Learn from another round.
+
+        Parameters
+        ----------
+        season : array
+            What is known of the season.
+        g : array
+            The round's gradient or row.
+
+        Returns
+        -------
+        array
+            What is known after it.
+        """
         seen = g if self.family is None else self.family.moments(g)
         return self.season.observe(season, seen)
 
     def play(self, state: SeasonalState, season: Array) -> SeasonalState:
-        """The state after a round, given what is known of the season then."""
+        """Make the state after a round, given what is known of the season then.
+
+        Parameters
+        ----------
+        state : SeasonalState
+            The state of the round.
+        season : array
+            What is known after it.
+
+        Returns
+        -------
+        SeasonalState
+            The next round and its point.
+        """
         if season[SEASON_PERIOD] == 0.0:
             return state._replace(t=state.t + 1)
         value = state.value
