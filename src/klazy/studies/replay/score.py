@@ -32,7 +32,16 @@ Read = Callable[[int, int], Array]
 class Best(NamedTuple):
     """The optimum in hindsight: what the best sequence found pays, and what none can pay less than.
 
-    Of many rows it is found for ``pieces`` of them, one by one; each is certified, and so is their sum.
+    Parameters
+    ----------
+    hitting : float
+        What the rounds charge it.
+    switching : float
+        What moving charges it.
+    lower_bound : float
+        No sequence pays less.
+    pieces : int
+        Of many rows it is found piece by piece; each is certified, and so is their sum.
     """
 
     hitting: float
@@ -42,6 +51,7 @@ class Best(NamedTuple):
 
     @property
     def cost(self) -> float:
+        """What the best sequence found pays: hitting + switching."""
         return self.hitting + self.switching
 
 
