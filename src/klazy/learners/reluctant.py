@@ -142,6 +142,7 @@ class Reluctant(Learner[ReluctantState]):
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if set, movement or family have none."""
         family = Linear if self.family is None else type(self.family)
         rule = RULES.get((family, codes.code_of(self.domain), codes.code_of(self.movement)))
         if rule is None:

@@ -125,6 +125,7 @@ class Seasonal(Learner[SeasonalState]):
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if set, movement or family have none."""
         rule = self.mover.rule
         return None if rule is None else rule.replace("reluctant", "seasonal")
 

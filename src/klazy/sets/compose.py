@@ -61,7 +61,7 @@ class Product(ConvexSet):
 
     @property
     def cheap_lowest(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether :meth:`lowest` is exact and quick for all of its sets."""
+        """Whether ``lowest`` is exact and quick for all of its sets."""
         return all(s.cheap_lowest for s in self.sets)
 
     @property

@@ -27,8 +27,8 @@ ARROW: dict[str, Any] = {
 def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
     """Draw the last few decisions of each learner in the plane, with an arrow from each to the next.
 
-    The picture shows the points from near; a sketch tells which part of the set it is. A learner that stands still has one marker
-    and no arrow.
+    The picture shows the points from near; a sketch tells which part of the set it is. A learner that stands still has one
+    marker and no arrow.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """A run's regret beside its bounds, as running sums over the rounds. :func:`certify` makes it.
+    """A run's regret beside its bounds, as running sums over the rounds. :func:`~klazy.certify` makes it.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def _learner(trace: Trace) -> Learner[Any]:
 
 @dataclass(frozen=True, eq=False)
 class ExpertCertificate:
-    """An ensemble's cost beside that of each of its N experts. :func:`certify_experts` makes it.
+    """An ensemble's cost beside that of each of its N experts. :func:`~klazy.certify_experts` makes it.
 
     Parameters
     ----------
