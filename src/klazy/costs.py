@@ -30,7 +30,14 @@ __all__ = [
 
 
 class Costs(ABC):
-    """Base class of sequences of T convex costs on R^dim. Your own needs ``T``, ``dim`` and the three abstract methods."""
+    """Base class of sequences of T convex costs on R^dim. Your own needs ``T``, ``dim`` and the three abstract methods.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[1.0], [3.0], [8.0]])
+    >>> costs.T, costs.dim, costs.window(2, 3).value(1, np.array([1.0]))
+    (3, 1, 2.0)
+    """
 
     T: int
     dim: int

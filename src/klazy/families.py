@@ -30,6 +30,12 @@ class Family(Config, ABC):
     All methods act on the last axis and are batched over all others. Rules of thumb average what :meth:`moments` makes of
     the rows; :meth:`lowest` is the point that would have been best for such an average, :meth:`expected` what a point would
     have cost a round.
+
+    Examples
+    --------
+    >>> demand, stock = np.array([57.0]), np.array([50.0])
+    >>> Pinball(short=4.0).gradient(demand, stock).tolist()
+    [-4.0]
     """
 
     positive: ClassVar[bool] = False  # whether the numbers of a row must be above zero

@@ -27,7 +27,16 @@ _WIDEST = 1e12 * LARGEST  # what a set of such numbers, and a ladder of path len
 
 
 class Schedule(Config, ABC):
-    """Base class of sigmas that change with the rounds; your own needs only ``__call__(t)``."""
+    """Base class of sigmas that change with the rounds; your own needs only ``__call__(t)``.
+
+    Examples
+    --------
+    >>> class Linearly(Schedule):
+    ...     def __call__(self, t):
+    ...         return 2.0 * t
+    >>> Linearly().values(3).tolist()
+    [2.0, 4.0, 6.0]
+    """
 
     code: ClassVar[int | None] = None
 

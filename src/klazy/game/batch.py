@@ -50,6 +50,11 @@ class Batch:
         only some were.
     device : str
         What they were played on.
+
+    Examples
+    --------
+    >>> Batch(np.array([3.0]), np.array([1.0]), np.array([]), np.zeros((1, 0, 2)), "runs").cost.tolist()
+    [4.0]
     """
 
     hitting: Array

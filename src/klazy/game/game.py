@@ -26,6 +26,12 @@ class Game:
         The movement's weights: one for all rounds, or one per round.
     x0 : array or None
         The position before the first round; None lets the first round move for free.
+
+    Examples
+    --------
+    >>> game = Game.check("example", Simplex(2), [[1.0, 0.0], [0.0, 1.0]], "tv", None)
+    >>> game.costs.T, game.movement, game.weights.tolist()
+    (2, TVMovement(), [1.0])
     """
 
     costs: Costs

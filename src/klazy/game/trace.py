@@ -29,7 +29,7 @@ BLOCK = 4096  # rounds that are looked at together: they stay in the processor's
 
 
 class Totals(NamedTuple):
-    """Hold the sums over all rounds of a run.
+    """What a run paid, summed over all rounds.
 
     Parameters
     ----------
@@ -37,6 +37,11 @@ class Totals(NamedTuple):
         What the rounds charged.
     switching : float
         What moving charged, price included.
+
+    Examples
+    --------
+    >>> Totals(hitting=3.0, switching=1.5).cost
+    4.5
     """
 
     hitting: float

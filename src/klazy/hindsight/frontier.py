@@ -41,6 +41,12 @@ class Frontier:
         fixed point's bound, and counts at length zero alone.
     bound : array
         The heights of these lines.
+
+    Examples
+    --------
+    >>> curve = frontier([[1.0], [-1.0], [1.0]], Box(-1, 1))
+    >>> curve.regret(-1.0, [0.0, 4.0])[1].round(6).tolist()
+    [0.0, 2.0]
     """
 
     path_length: Array

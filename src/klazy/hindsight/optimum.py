@@ -46,6 +46,12 @@ class Optimum:
         The position before the first round.
     columns : tuple of str, optional
         The names of the coordinates, if the costs came as a frame.
+
+    Examples
+    --------
+    >>> best = offline_optimum([[1.0], [-3.0], [1.0]], Box(-1, 1), L1Movement(0.5))
+    >>> best.hitting, best.switching, round(best.lower_bound, 9)
+    (-5.0, 2.0, -3.0)
     """
 
     u: Array

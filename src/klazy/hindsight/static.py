@@ -35,6 +35,11 @@ class BestFixed:
         How far apart the two are, relative as in :class:`~klazy.Optimum`.
     iterations : int, optional
         How many it took; 0 for a closed form.
+
+    Examples
+    --------
+    >>> best_fixed(QuadraticCosts([[0.0], [1.0], [5.0]]), Box(0, 10)).x.tolist()
+    [2.0]
     """
 
     x: Array

@@ -53,6 +53,13 @@ class Learner(Config, ABC, Generic[S]):
 
     A learner sees gradients only, so it cannot look ahead. Gradients are checked before they come here. A learner with a
     ``family`` sees the rows of such costs instead, for example demands. To make your own, define :meth:`init` and :meth:`step`.
+
+    Examples
+    --------
+    >>> learner = GD(Box(0, 1), sigma=4.0)
+    >>> state = learner.init()
+    >>> state.t, state.x.item(), learner.step(state, np.array([-1.0])).x.item()
+    (1, 0.0, 0.25)
     """
 
     domain: ConvexSet
@@ -202,6 +209,11 @@ class Descent(Learner[S]):
     ------
     ValueError
         If sigma is not above zero, or the start lies outside the set.
+
+    Examples
+    --------
+    >>> GD(L2Ball(2), sigma=Sqrt(4), start=[0.0, 1.0]).init().x.tolist()
+    [0.0, 1.0]
     """
 
     sigma: Schedule

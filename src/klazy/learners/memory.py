@@ -16,7 +16,13 @@ from klazy.sets import ConvexSet
 
 
 class Memory(Config, ABC):
-    """Base class of memories for :class:`MemoryGD`: which share theta in [0, 1] of the normal vector survives a round."""
+    """Base class of memories for :class:`MemoryGD`: which share theta in [0, 1] of the normal vector survives a round.
+
+    Examples
+    --------
+    >>> [memory.theta(1, np.array([3.0, 4.0])) for memory in (Forget(), Decay(4.0), Clip(2.0), Full())]
+    [0.0, 0.75, 0.4, 1.0]
+    """
 
     code: ClassVar[int | None] = None
 
@@ -71,7 +77,13 @@ class Memory(Config, ABC):
 
 
 class Forget(Memory):
-    """Keep nothing, theta = 0: :class:`MemoryGD` is then greedy :class:`GD`."""
+    """Keep nothing, theta = 0: :class:`MemoryGD` is then greedy :class:`GD`.
+
+    Examples
+    --------
+    >>> Forget().theta(1, np.ones(2))
+    0.0
+    """
 
     code: ClassVar[int | None] = codes.FORGET
 
@@ -84,7 +96,13 @@ class Forget(Memory):
 
 
 class Full(Memory):
-    """Keep everything, theta = 1: :class:`MemoryGD` is then :class:`LazyGD`, for a constant sigma."""
+    """Keep everything, theta = 1: :class:`MemoryGD` is then :class:`LazyGD`, for a constant sigma.
+
+    Examples
+    --------
+    >>> Full().theta(1, np.ones(2))
+    1.0
+    """
 
     code: ClassVar[int | None] = codes.FULL
 

@@ -24,6 +24,11 @@ class ConvexSet(Config, ABC):
     They get finite float64 arrays of the right shape and check nothing; all but ``farthest`` act on the last axis and are
     batched over all others. :meth:`project`, :meth:`argmin_linear`, :meth:`contains` and :meth:`reach` check their input
     and then call them. If the subclass also gives ``code`` and :meth:`parameters`, learners on it are compiled.
+
+    Examples
+    --------
+    >>> Simplex(3).diameter, Simplex(3).start.round(3).tolist()
+    (1.4142135623730951, [0.333, 0.333, 0.333])
     """
 
     dim: int

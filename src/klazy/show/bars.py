@@ -45,6 +45,11 @@ def draw_bars(
     -------
     Figure
         A matplotlib figure.
+
+    Examples
+    --------
+    >>> len(draw_bars({"l2": {"GD": 3.0, "k=5": 2.0}}, "cost").axes[0].patches)
+    2
     """
     figure = make_sheet(2.3)
     errors = errors or {}

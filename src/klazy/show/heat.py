@@ -29,6 +29,11 @@ class Heat(NamedTuple):
         The numbers, of shape (len(y), len(x)), NaN where there are none.
     marked : sequence of tuple, optional
         Cells to mark, by row and column.
+
+    Examples
+    --------
+    >>> Heat([1.0, 2.0], [10.0], np.array([[3.0, 4.0]])).values.shape
+    (1, 2)
     """
 
     x: Sequence[float]
@@ -55,6 +60,12 @@ def draw_heat(parts: dict[str, Heat], xlabel: str, ylabel: str, label: str) -> "
     -------
     Figure
         A matplotlib figure.
+
+    Examples
+    --------
+    >>> heat = Heat([1.0, 2.0], [10.0], np.array([[3.0, 4.0]]))
+    >>> draw_heat({"cost": heat}, "k", "sigma", "cost").axes[0].get_xlabel()
+    'k'
     """
     figure, grid = make_tiles(len(parts), 2.6)
     for ax, (title, part) in zip(grid, parts.items(), strict=True):

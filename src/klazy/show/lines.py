@@ -51,6 +51,11 @@ class Lines(NamedTuple):
         Dashed horizontal lines.
     marked : dict of str to tuple
         Points to mark.
+
+    Examples
+    --------
+    >>> Lines(np.arange(3.0), {"GD": np.ones(3)}, {}, {}, {}).lines["GD"].tolist()
+    [1.0, 1.0, 1.0]
     """
 
     x: Array
@@ -76,6 +81,11 @@ def draw_curves(running: dict[str, Array], ylabel: str, comparator: Array | None
     -------
     Figure
         A matplotlib figure.
+
+    Examples
+    --------
+    >>> draw_curves({"GD": np.arange(5.0)}, "cost so far").axes[0].lines[0].get_ydata()[-1].item()
+    4.0
     """
     figure = make_sheet(2.3)
     ax = figure.subplots()
@@ -133,6 +143,11 @@ def draw_lines(
     -------
     Figure
         A matplotlib figure.
+
+    Examples
+    --------
+    >>> draw_lines(np.arange(1.0, 4.0), {"GD": np.ones(3)}, "k", "cost", log="x").axes[0].get_xscale()
+    'log'
     """
     return draw_panels({"": Lines(x, lines, bands or {}, levels or {}, marked or {})}, xlabel, ylabel, log)
 
@@ -155,6 +170,12 @@ def draw_panels(parts: dict[str, Lines], xlabel: str, ylabel: str, log: str = ""
     -------
     Figure
         A matplotlib figure.
+
+    Examples
+    --------
+    >>> lines = Lines(np.arange(3.0), {"GD": np.ones(3)}, {}, {}, {})
+    >>> len(draw_panels({"one": lines, "two": lines}, "k", "cost").axes)
+    2
     """
     figure, grid = make_tiles(len(parts), 2.4)
     labels = []

@@ -75,6 +75,11 @@ def draw_ranks(ranks: dict[str, float], difference: float) -> "Figure":
     -------
     Figure
         A matplotlib figure.
+
+    Examples
+    --------
+    >>> len(draw_ranks({"GD": 2.0, "auto": 1.0}, 0.5).axes)
+    1
     """
     names = sorted(ranks, key=ranks.__getitem__)
     bars = _list_cliques([ranks[name] for name in names], difference)

@@ -56,6 +56,11 @@ def draw_run(
     -------
     Figure
         A matplotlib figure.
+
+    Examples
+    --------
+    >>> [ax.get_ylabel() for ax in draw_run(np.ones(3), np.zeros(3), np.ones((3, 1))).axes]
+    ['cost so far', 'decision']
     """
     panels = 1
     if x is not None:
@@ -91,6 +96,11 @@ def draw_points(x: Array, names: Sequence[str] | None = None) -> "Figure":
     -------
     Figure
         A matplotlib figure.
+
+    Examples
+    --------
+    >>> draw_points(np.array([[0.0], [1.0]])).axes[0].get_ylabel()
+    'decision'
     """
     figure = make_sheet(0.3 + HEIGHT)
     ax = figure.subplots()

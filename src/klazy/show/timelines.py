@@ -45,6 +45,11 @@ def draw_phases(k: int, T: int) -> "Figure":
     -------
     Figure
         A matplotlib figure.
+
+    Examples
+    --------
+    >>> len(draw_phases(k=3, T=9).axes)
+    3
     """
     figure = make_sheet(3.2, WIDE)
     t = np.arange(1, T + 1)

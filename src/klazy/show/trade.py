@@ -58,6 +58,11 @@ def draw_pareto(
     -------
     Figure
         A matplotlib figure.
+
+    Examples
+    --------
+    >>> len(draw_pareto({"GD": 2.0, "auto": 1.0}, {"GD": 3.0, "auto": 4.0}).axes)
+    1
     """
     figure = make_sheet(3.2, 0.75 * WIDE)
     ax = figure.subplots()

@@ -161,6 +161,12 @@ class Contender(NamedTuple):
         Makes a player from the parameters, given by name.
     axes : dict of str to list of float
         The values to try for each parameter; they ascend.
+
+    Examples
+    --------
+    >>> lags = Contender("average", "simple", lambda window: window, {"window": [2, 4, 8]})
+    >>> [candidate.parameters for candidate in lags.make_candidates()]
+    [{'window': 2}, {'window': 4}, {'window': 8}]
     """
 
     name: str
@@ -329,6 +335,20 @@ def tune(contender: Contender, rows: Array, charge: Charge, measure: Measure | N
     -------
     Tuned
         The best candidate. A parameter is at an edge if it is the least or the largest tried: there may be better ones beyond.
+
+    Examples
+    --------
+    >>> class Held:
+    ...     def __init__(self, level):
+    ...         self.x = np.array([level])
+    ...     def play(self, rows):
+    ...         return np.tile(self.x, (len(rows), 1))
+    >>> held = Contender("held", "simple", Held, {"level": [1.0, 4.0, 16.0]})
+    >>> def charge(rows, path):
+    ...     return np.abs(rows - path[:-1])[:, 0], np.zeros(len(rows))
+    >>> tuned = tune(held, np.array([[5.0], [6.0], [9.0]]), charge)
+    >>> tuned.best.parameters, tuned.best.cost, tuned.candidates
+    ({'level': 4.0}, 8.0, 6)
     """
     tried = contender.make_candidates()
     best = tried[0]

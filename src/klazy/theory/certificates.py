@@ -38,6 +38,13 @@ class Certificate:
         Theorem 5 with the run's own G, R and movements, and its extension to schedules, of shape (T,).
     terms : dict of str to array
         The three parts of Lemma 7 that ``realised`` adds up, by name.
+
+    Examples
+    --------
+    >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)), engine="step")
+    >>> known = certify(trace, [-1.0, 0.0])
+    >>> round(known.slack, 2), round(known.worst_case_slack, 2)
+    (1.03, 4.75)
     """
 
     regret: Array

@@ -33,6 +33,12 @@ class Resonance:
         The learner's regret per round at each.
     greedy : array
         The same of greedy descent with the same sigma.
+
+    Examples
+    --------
+    >>> found = Resonance(np.array([10, 20]), lazy=np.array([0.5, 0.2]), greedy=np.array([0.3, 0.3]))
+    >>> found.worst, found.best
+    (10, 20)
     """
 
     lengths: np.ndarray

@@ -56,6 +56,11 @@ class Entry(NamedTuple):
         What the sequence is drawn from; None for data.
     rounds : int
         The number of rounds.
+
+    Examples
+    --------
+    >>> Entry("phases", "ball", 0.1, 0, 2000).name
+    'phases, ball, seed 0, price 0.1'
     """
 
     family: str

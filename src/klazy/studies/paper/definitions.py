@@ -38,6 +38,11 @@ class Settings(NamedTuple):
         How many sequences the seeds extra draws. Default: 20.
     quick : bool, optional
         Shorten phases, for a quick look. Default: False.
+
+    Examples
+    --------
+    >>> Settings(quick=True).shorter
+    10
     """
 
     preset: str = "paper"
@@ -69,6 +74,11 @@ class Experiment:
         Who plays, by label.
     rounded : bool, optional
         Measure rounded points that come from the origin, as the published curves do. Default: False.
+
+    Examples
+    --------
+    >>> make_experiment("example-ii").scenario
+    Scenario('alternating', L2Ball(dim=2), T=101)
     """
 
     name: str

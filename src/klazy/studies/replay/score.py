@@ -42,6 +42,11 @@ class Best(NamedTuple):
         No sequence pays less.
     pieces : int
         Of many rows it is found piece by piece; each is certified, and so is their sum.
+
+    Examples
+    --------
+    >>> Best(hitting=10.0, switching=2.0, lower_bound=11.9, pieces=1).cost
+    12.0
     """
 
     hitting: float

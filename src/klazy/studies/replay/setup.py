@@ -47,6 +47,12 @@ class Setup:
         The decision before the first round. Default: everybody begins at the set's point nearest to the origin.
     guards : Guards, optional
         They limit what is played in the second part, as they would limit an agent; contenders are tuned without them.
+
+    Examples
+    --------
+    >>> setup = Setup(Box(0, 100), Pinball(short=4.0), L1Movement(2.0))
+    >>> setup.charge(np.array([[57.0]]), np.array([[50.0], [53.0]]))
+    (array([28.]), array([6.]))
     """
 
     domain: ConvexSet

@@ -40,6 +40,12 @@ class Source:
         The columns to read, in this order. Default: all but the time.
     without : sequence of str, optional
         Columns to leave out.
+
+    Examples
+    --------
+    >>> trace = Source([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> trace.T, trace.dim, trace.read(1, 3).tolist()
+    (3, 2, [[3.0, 4.0], [5.0, 6.0]])
     """
 
     def __init__(
