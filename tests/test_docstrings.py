@@ -102,3 +102,14 @@ def test_help_on_a_learner_is_about_its_algorithm():
     head = text[: text.index("Method resolution order")]
     for words in ("k-lazyGD", r"\bmod k", "Parameters", "The slack", "Examples"):
         assert words in head
+
+
+def test_signatures_name_array_like_in_short(reference):
+    """Written out, NumPy's ArrayLike is a union of seven types, in which the rest of a signature is lost."""
+    texts = {}
+    for name, value in list_public(reference).items():
+        takes_anything = inspect.isclass(value) and issubclass(value, BaseException)
+        if callable(value) and not takes_anything:
+            texts[name] = str(inspect.signature(value))
+    assert "start: 'ArrayLike | None'" in texts["klazy.KLazyGD"]
+    assert [name for name, text in texts.items() if "_NestedSequence" in text] == []

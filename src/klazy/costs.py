@@ -4,6 +4,8 @@ A family holds arrays with one row per round, so a kernel reads them directly; :
 function instead and runs through ``step``. Rounds are t = 1, ..., T.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -99,7 +101,7 @@ class Costs(ABC):
         return None
 
     @abstractmethod
-    def window(self, first: int, last: int) -> "Costs":
+    def window(self, first: int, last: int) -> Costs:
         """Cut out some rounds; they become rounds 1, 2 and so on.
 
         Parameters
@@ -488,7 +490,7 @@ class CallableCosts(Costs):
     def subgradient(self, t: int, x: Array) -> Array:
         return vector(self._subgradient(t, x.copy()), f"subgradient({t})", "CallableCosts", self.dim).copy()
 
-    def window(self, first: int, last: int) -> "CallableCosts":
+    def window(self, first: int, last: int) -> CallableCosts:
         def value(t: int, x: Array) -> float:
             return self._value(first - 1 + t, x)
 

@@ -1,5 +1,7 @@
 """Cost families without data: what a round costs once its row is known."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

@@ -1,5 +1,7 @@
 """What moving costs: lambda_t m(x_t, x_{t-1}), with one weight lambda or one per round."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from typing import ClassVar

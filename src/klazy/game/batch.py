@@ -1,5 +1,7 @@
 """Many runs over one sequence at once: what a sweep needs of each is two sums, or their curve."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -155,7 +157,7 @@ def run_batch(
 
 def _group_by_sequence(
     learners: Any, sequences: list[Any], which: np.ndarray, movement: Any, checkpoints: Any, jobs: Any
-) -> "list[tuple[np.ndarray, _Runs]]":
+) -> list[tuple[np.ndarray, _Runs]]:
     """The learners of each sequence, by number, and their runs; where there are several sequences, a thread plays each."""
     if len(sequences) == 1:
         return [(np.arange(len(which)), _Runs(learners, sequences[0], movement, checkpoints, jobs))]
@@ -203,14 +205,14 @@ def _is_many(costs: Any) -> bool:
     return isinstance(costs[0], Costs) or np.ndim(costs[0]) == 2
 
 
-def _check_lengths(groups: "list[tuple[np.ndarray, _Runs]]") -> None:
+def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:
     lengths = {runs.costs.T for _, runs in groups}
     if len(lengths) > 1:
         found = f"lengths from {min(lengths)} to {max(lengths)}"
         raise refusal("run_batch", "sequences of one length", "costs", found, "call it once for each length")
 
 
-def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
+def _play_on_gpu(groups: list[tuple[_Runs, np.ndarray]]) -> None:
     """These runs of each sequence; those on equal sets under equal movement costs are played together."""
     alike: dict[Any, list[tuple[_Runs, np.ndarray]]] = {}
     for runs, places in groups:

@@ -1,5 +1,7 @@
 """Regret of a run against a comparator."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -94,7 +96,7 @@ class Regret:
             )
         return {name: getattr(self.curves, name) for name in ("dynamic", "switching", "total")}
 
-    def plot(self) -> "Figure":
+    def plot(self) -> Figure:
         """Draw dynamic regret, the movement paid and total regret over the rounds.
 
         Returns

@@ -1,5 +1,7 @@
 """The loop that joins a learner to costs: run, and many runs at once; batch.py plays many by one kernel, for their sums."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload

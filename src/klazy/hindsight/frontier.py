@@ -6,6 +6,8 @@ below it. So the two ends (the best fixed point, and every round's own minimum) 
 the slope of a chord enclose the function between a polygon and lines; solutions start from that of the nearest weight.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -107,7 +109,7 @@ class Frontier:
         saved = self.hitting[0] - self.hitting[-1]
         return float((upper - lower).max() / saved) if saved > 0.0 else 0.0
 
-    def plot(self, places: Mapping[str, tuple[float, float]] | None = None) -> "Figure":
+    def plot(self, places: Mapping[str, tuple[float, float]] | None = None) -> Figure:
         """Draw the best hitting cost against path length, shaded where it is uncertain.
 
         Parameters

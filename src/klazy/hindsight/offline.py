@@ -1,5 +1,7 @@
 """The offline optimum: the best sequence in hindsight when moving costs something, with a certificate."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """The best point in hindsight: one decision for all rounds, with a certificate."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The protocol of a learner: a frozen configuration, a small immutable state, and a pure ``step``."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
@@ -63,7 +65,7 @@ class Learner(Config, ABC, Generic[S]):
     """
 
     domain: ConvexSet
-    experts: "tuple[Learner[Any], ...]" = ()  # the learners inside, if any
+    experts: tuple[Learner[Any], ...] = ()  # the learners inside, if any
     family: Family | None = None  # of the costs whose rows it is told; None if it is told gradients
 
     accepts_hints: ClassVar[bool] = False
@@ -75,8 +77,8 @@ class Learner(Config, ABC, Generic[S]):
     # follow(state, rows, outlook=None): the points that `step` would play while these rows come, of shape (n, d), and the
     # state after them; for learners whose points depend on the rows alone. `outlook` is what `look(state, rows)` found,
     # perhaps for another learner with the same `view` that has seen the same rows
-    follow: "Callable[..., tuple[Array, Any]] | None" = None
-    look: "Callable[..., Any] | None" = None
+    follow: Callable[..., tuple[Array, Any]] | None = None
+    look: Callable[..., Any] | None = None
     view: Hashable = None
 
     _rests_on: ClassVar[dict[str, str]] = {

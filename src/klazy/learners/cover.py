@@ -1,5 +1,7 @@
 """A strongly adaptive learner: one fresh learner per geometric interval, weighted by what it gained while awake."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """k-lazyGD as follow-the-regularised-leader with pruning."""
 
+from __future__ import annotations
+
 import math
 from typing import ClassVar, NamedTuple
 

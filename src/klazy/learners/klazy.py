@@ -1,5 +1,7 @@
 """k-lazyGD, the update between greedy descent and dual averaging."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 import numpy as np

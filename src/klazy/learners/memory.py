@@ -1,5 +1,7 @@
 """The normal-memory form, which contains all the others, and the rules that say how much of the normal is kept."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple

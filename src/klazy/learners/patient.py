@@ -1,5 +1,7 @@
 """Descent that waits until a move pays for itself."""
 
+from __future__ import annotations
+
 from typing import ClassVar, NamedTuple
 
 import numpy as np

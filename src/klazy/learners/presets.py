@@ -1,5 +1,7 @@
 """Ensembles with their parameters from theory: SAder, SAder-k, their relatives, and the one that is told nothing."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

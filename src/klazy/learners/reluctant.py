@@ -1,5 +1,7 @@
 """A learner that moves only when the forecast says that it pays."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """SAder: many learners, weighted by what they cost, movement included."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from functools import cached_property

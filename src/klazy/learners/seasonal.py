@@ -1,5 +1,7 @@
 """A learner that moves ahead of what comes again."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """Rules of thumb that an engineer would try first. They follow the point that was best for the average of past rounds."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """The live object: it holds the state, takes the row or the gradient of a round, and gives the next decision."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -93,7 +95,7 @@ class Agent:
         terms = make_terms(learner, costs, columns, movement, origin, "Agent")
         self._serve(Live(learner, engine, state, guards, terms), None)
 
-    def _serve(self, live: Live, kept: "Kept | None") -> Self:
+    def _serve(self, live: Live, kept: Kept | None) -> Self:
         self._memory = live
         self._kept = kept
         self.learner = live.learner
@@ -362,7 +364,7 @@ class Agent:
             if record is not None:
                 self._memory.guards, self._memory.guarded = self._memory.guards_after(record)
 
-    def explain(self) -> "Explanation":
+    def explain(self) -> Explanation:
         """Explain why it plays ``x``: from which gradients, how far from moving, held back by which guards.
 
         Returns
@@ -437,7 +439,7 @@ class Agent:
     def open(
         cls,
         path: str | Path,
-        learner: "Learner[Any] | Agent | None" = None,
+        learner: Learner[Any] | Agent | None = None,
         *,
         name: str = "agent",
         costs: Family | None = None,
@@ -448,7 +450,7 @@ class Agent:
         state: Any = None,
         guards: Guards | None = None,
         sync: str = "always",
-        keep: "int | timedelta | None" = None,
+        keep: int | timedelta | None = None,
         read_only: bool = False,
         shared: bool = True,
     ) -> Self:
@@ -539,7 +541,7 @@ class Agent:
             self._require_store("refresh").reload()
             return self._live.x
 
-    def history(self, last: int | None = None) -> "polars.DataFrame":
+    def history(self, last: int | None = None) -> polars.DataFrame:
         """What the store keeps of the agent's rounds, as a frame. Each row is a call of :meth:`observe` or :meth:`update`.
 
         Parameters
@@ -580,7 +582,7 @@ class Agent:
         with self._lock:
             self._require_store("backup").store.back_up(path)
 
-    def _require_store(self, name: str) -> "Kept":
+    def _require_store(self, name: str) -> Kept:
         if self._kept is None:
             remedy = 'open it with Agent.open("decisions.db", learner)'
             raise refusal("Agent", f"a store for {name}", "path", None, remedy)

@@ -1,5 +1,7 @@
 """An agent that lives in a service: the methods of :class:`~klazy.Agent`, over HTTP."""
 
+from __future__ import annotations
+
 import json
 import random
 import time
@@ -86,7 +88,7 @@ class Client:
         movement: Movement | str | None = None,
         guards: Guards | None = None,
         engine: str = "auto",
-    ) -> "RemoteAgent":
+    ) -> RemoteAgent:
         """Get an agent of the service; with a learner it is made, if it is not there.
 
         Parameters
@@ -405,7 +407,7 @@ class RemoteAgent:
             **arrays, **numbers, t=found["t"], since=found["since"], words=tuple(found["words"])
         )
 
-    def history(self, last: int | None = None) -> "polars.DataFrame":
+    def history(self, last: int | None = None) -> polars.DataFrame:
         """Load what the store keeps of the rounds.
 
         Parameters

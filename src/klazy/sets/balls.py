@@ -1,5 +1,7 @@
 """Balls and boxes: sets whose projection has a closed form or a single threshold."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The protocol of a convex, compact set of R^d."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -229,7 +231,7 @@ class ConvexSet(Config, ABC):
         return TypeError(f"{type(self).__name__} has no whole points; check_whole refuses it.")
 
     @property
-    def leaves(self) -> "tuple[ConvexSet, ...]":
+    def leaves(self) -> tuple[ConvexSet, ...]:
         """The sets that this one is a product of; any other set is its own only leaf."""
         return (self,)
 

@@ -1,5 +1,7 @@
 """Simplices: shares of a fixed total, with or without limits per coordinate."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import ClassVar
 

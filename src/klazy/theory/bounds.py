@@ -4,6 +4,8 @@ The paper sets lambda = 1 and x_1 = 0; here R is the largest distance of a point
 are at most 2R apart. P is the comparator's path length, T the horizon, G bounds the gradients' norms.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -4,6 +4,8 @@ Every bound here holds for every prefix of the run, for any comparator in the se
 costs that are convex: they enter through their gradients at the points played. A violated certificate is an error of klazy.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from itertools import pairwise
@@ -73,7 +75,7 @@ class Certificate:
 
     __repr__ = __str__
 
-    def plot(self) -> "Figure":
+    def plot(self) -> Figure:
         """Draw regret, certificate and bound over the rounds, and below them the three terms.
 
         Returns

@@ -1,5 +1,7 @@
 """The geometry of one step in the plane: anchor, gradients, projection and normal cone."""
 
+from __future__ import annotations
+
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ LARGEST_DRAWN = 1e100  # in absolute value; beyond it the window of a figure ove
 RAY = 1e-6  # radians: a narrower cone is a ray
 
 
-def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> "Figure":
+def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> Figure:
     r"""Draw one round of a run in the plane: gradients, projection and normal cone.
 
     The picture shows the way from the phase's anchor :math:`x_\tau` along :math:`-g_s / \sigma_t`, :math:`s = \tau, \dots, t`,

@@ -1,5 +1,7 @@
 """What can be said of a learner that moves only when its forecast says that it pays."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

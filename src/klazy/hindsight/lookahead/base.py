@@ -1,5 +1,7 @@
 """What baselines that look ahead share: their type, how they are played, and the proximal step."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
