@@ -77,7 +77,9 @@ def directive(name: str, value: Any) -> str:
     """What documents one object."""
     if not inspect.isclass(value):
         return f".. autofunction:: {name}\n" if callable(value) else f".. autodata:: {name}\n   :no-value:\n"
-    hidden = list(getattr(value, "_fields", ()))  # of a named tuple, whose own words for them are empty
+    hidden: list[str] = [
+        *getattr(value, "_fields", ())
+    ]  # of a named tuple, whose own words for them are empty
     for key, member in vars(value).items():
         if inspect.isfunction(member) and member.__qualname__ != f"{value.__qualname__}.{key}":
             hidden.append(key)  # the default of a base class, which has it on its own page
