@@ -1,5 +1,6 @@
 """How the site is made: ``make docs``, where a warning is an error. The pages' own code is in reference.py and scraper.py."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from explorer.assemble import assembled  # noqa: E402
+from reference import CHECKS, EXEMPT, list_types  # noqa: E402
 from scraper import FigureScraper  # noqa: E402
 
 import klazy  # noqa: E402
@@ -58,7 +60,11 @@ autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # a step is explained once, where it is required
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
-numpydoc_validation_checks = {"GL08"}  # a public object without words
+numpydoc_validation_checks = CHECKS
+numpydoc_validation_exclude = {rf"^{re.escape(name)}$" for name in EXEMPT}
+numpydoc_xref_param_type = True  # types lead to their classes
+numpydoc_xref_aliases = list_types()
+numpydoc_xref_ignore = "all"  # what is no class of klazy stays text
 nitpicky = True  # every reference leads somewhere
 
 sphinx_gallery_conf = {

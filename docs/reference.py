@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from numpydoc.xref import DEFAULT_LINKS
 from sphinx.util import logging
 
 import klazy
@@ -33,6 +34,13 @@ PARTS = {  # a page each: its title, and the module whose names it has
     "paper": ("The paper's experiments", "studies.paper"),
     "show": ("Figures", "show"),
 }
+# What numpydoc must not find: an object without words (GL08), a parameter that is not documented (PR01) or is not there (PR02),
+# no Returns (RT01), a summary without a full stop (SS03).
+CHECKS = {"GL08", "PR01", "PR02", "RT01", "SS03"}
+EXEMPT = (
+    "klazy.State",
+    "klazy.studies.tuning.Player",
+)  # protocols, which nobody makes: they have no parameters
 log = logging.getLogger(__name__)
 
 
@@ -42,10 +50,20 @@ def public() -> dict[str, Any]:
     found = {name: value for name, value in named.items() if not isinstance(value, ModuleType)}
     for module in (import_module(f"klazy.{name}") for _, name in PARTS.values()):
         for name in getattr(module, "__all__", ()):
-            value = getattr(module, name, None)  # None: a name for type checkers only
-            if value is not None and getattr(klazy, name, None) is not value:
+            value = getattr(module, name)
+            if getattr(klazy, name, None) is not value:
                 found[f"{module.__name__}.{name}"] = value
     return found
+
+
+def list_types() -> dict[str, str]:
+    """The full name of each public class, by the name that stands in docstrings; Python's own types are left as they are."""
+    named: dict[str, set[str]] = {}
+    for name, value in public().items():
+        if inspect.isclass(value):
+            named.setdefault(value.__name__, set()).add(name)
+    types = {name: name for name in DEFAULT_LINKS}
+    return types | {short: full.pop() for short, full in named.items() if len(full) == 1}
 
 
 def home(name: str, value: Any) -> str:
@@ -59,8 +77,14 @@ def directive(name: str, value: Any) -> str:
     """What documents one object."""
     if not inspect.isclass(value):
         return f".. autofunction:: {name}\n" if callable(value) else f".. autodata:: {name}\n   :no-value:\n"
-    fields = ", ".join(getattr(value, "_fields", ()))  # of a named tuple, whose own words for them are empty
-    return f".. autoclass:: {name}\n   :members:\n" + (f"   :exclude-members: {fields}\n" if fields else "")
+    hidden: list[str] = [
+        *getattr(value, "_fields", ())
+    ]  # of a named tuple, whose own words for them are empty
+    for key, member in vars(value).items():
+        if inspect.isfunction(member) and member.__qualname__ != f"{value.__qualname__}.{key}":
+            hidden.append(key)  # the default of a base class, which has it on its own page
+    excluded = f"   :exclude-members: {', '.join(hidden)}\n" if hidden else ""
+    return f".. autoclass:: {name}\n   :members:\n{excluded}"
 
 
 def page(title: str, part: str) -> str:

@@ -94,5 +94,10 @@ def __getattr__(name: str) -> _Any:
         raise make_missing(name, missing.name, extra) from missing
 
 
+# The modules whose names are not here as well.
+_MODULES = ("sequences", "show", "theory")
+
+
 def __dir__() -> list[str]:
-    return [*globals(), *_LATER]
+    """What is for users: modules that only hold it, and what they are made of, are left out."""
+    return sorted({*__all__, *_LATER, *_MODULES, "__version__"})

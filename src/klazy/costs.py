@@ -4,6 +4,8 @@ A family holds arrays with one row per round, so a kernel reads them directly; :
 function instead and runs through ``step``. Rounds are t = 1, ..., T.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -30,7 +32,14 @@ __all__ = [
 
 
 class Costs(ABC):
-    """A sequence of T convex costs on R^dim."""
+    """Base class of sequences of T convex costs on R^dim. Your own needs ``T``, ``dim`` and the three abstract methods.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[1.0], [3.0], [8.0]])
+    >>> costs.T, costs.dim, costs.window(2, 3).value(1, np.array([1.0]))
+    (3, 1, 2.0)
+    """
 
     T: int
     dim: int
@@ -39,14 +48,51 @@ class Costs(ABC):
 
     @abstractmethod
     def value(self, t: int, x: Array) -> float:
-        """f_t(x)."""
+        """Compute f_t(x), what a decision costs in round t.
+
+        Parameters
+        ----------
+        t : int
+            The round, from 1 to T.
+        x : array
+            The decision.
+
+        Returns
+        -------
+        float
+            The cost.
+        """
 
     @abstractmethod
     def subgradient(self, t: int, x: Array) -> Array:
-        """An element of the subdifferential of f_t at x."""
+        """Compute an element of the subdifferential of f_t at a decision.
+
+        Parameters
+        ----------
+        t : int
+            The round, from 1 to T.
+        x : array
+            The decision.
+
+        Returns
+        -------
+        array
+            A subgradient, of shape (d,).
+        """
 
     def values(self, x: Array) -> Array:
-        """f_t(x_t) for all rounds at once, x of shape (T, d)."""
+        """Compute f_t(x_t) for all rounds at once.
+
+        Parameters
+        ----------
+        x : array
+            One decision per round, of shape (T, d).
+
+        Returns
+        -------
+        array
+            The costs, of shape (T,).
+        """
         return np.array([self.value(t, x[t - 1]) for t in range(1, self.T + 1)])
 
     @property
@@ -55,15 +101,38 @@ class Costs(ABC):
         return None
 
     @abstractmethod
-    def window(self, first: int, last: int) -> "Costs":
-        """The costs of rounds ``first`` to ``last`` alone, which become rounds 1, 2 and so on."""
+    def window(self, first: int, last: int) -> Costs:
+        """Cut out some rounds; they become rounds 1, 2 and so on.
+
+        Parameters
+        ----------
+        first : int
+            The first round.
+        last : int
+            The last round, included.
+
+        Returns
+        -------
+        Costs
+            The costs of these rounds alone.
+        """
 
     def check_finite(self) -> None:
         """Refuse data with NaN or inf, saying where; costs without data have nothing to refuse."""
         return
 
     def arrays(self) -> tuple[Array, Array, Array]:
-        """What the kernel reads: data of shape (T, d), one number per round (or one for all), parameters."""
+        """Give the arrays that compiled runs read.
+
+        Returns
+        -------
+        data : array
+            Of shape (T, d).
+        extra : array
+            One number per round, or one for all.
+        parameters : array
+            Numbers that hold for all rounds.
+        """
         raise TypeError(f"{type(self).__name__} has no kernel.")
 
     def __repr__(self) -> str:
@@ -115,10 +184,25 @@ class _Rows(Costs):
 
 
 class LinearCosts(_Rows):
-    r""":math:`f_t(x) = \langle g_t, x \rangle`, g of shape (T, d).
+    r"""Charge a price per unit, :math:`f_t(x) = \langle g_t, x \rangle`.
 
-    ``check=False`` leaves the search for NaN and inf to :func:`~klazy.run`, which finds them on the way at no cost and
-    refuses them as well; it is what a bare array gets.
+    Parameters
+    ----------
+    g : array_like
+        The prices, or gradients, of shape (T, d).
+    check : bool, optional
+        Whether to search for NaN and inf now. False leaves that to :func:`~klazy.run`, which finds them on the way at no cost
+        and refuses them as well; it is what a bare array gets. Default: True.
+
+    Raises
+    ------
+    ValueError
+        If g does not have one row per round, or an entry is not finite.
+
+    Examples
+    --------
+    >>> LinearCosts([[1.0, 2.0], [3.0, 4.0]]).value(2, np.array([0.5, 0.5]))
+    3.5
     """
 
     code: ClassVar[int | None] = codes.LINEAR
@@ -138,7 +222,25 @@ class LinearCosts(_Rows):
 
 
 class QuadraticCosts(_Rows):
-    r"""Tracking, :math:`f_t(x) = \tfrac{w_t}{2} \|x - c_t\|^2`; ``weight`` is one number or one per round."""
+    r"""Charge the squared distance to targets, :math:`f_t(x) = \tfrac{w_t}{2} \|x - c_t\|^2`.
+
+    Parameters
+    ----------
+    targets : array_like
+        The targets c, of shape (T, d).
+    weight : array_like, optional
+        The weights w >= 0: one number, or one per round. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative, or an entry is not finite.
+
+    Examples
+    --------
+    >>> QuadraticCosts([[1.0], [3.0]]).value(2, np.array([1.0]))
+    2.0
+    """
 
     code: ClassVar[int | None] = codes.QUADRATIC
 
@@ -152,7 +254,7 @@ class QuadraticCosts(_Rows):
 
     @property
     def family(self) -> Family | None:
-        """None if the weight changes from round to round, or is zero."""
+        """These costs without their data; None if the weight changes from round to round, or is zero."""
         weight = float(self.extra[0])
         return Quadratic(weight) if weight > 0.0 and (self.extra == weight).all() else None
 
@@ -164,9 +266,26 @@ class QuadraticCosts(_Rows):
 
 
 class PinballCosts(_Rows):
-    r"""Newsvendor, :math:`f_t(x) = \sum_i s_i (c_{t,i} - x_i)^+ + e_i (x_i - c_{t,i})^+` for demands c.
+    r"""Charge for too little and too much, :math:`f_t(x) = \sum_i s_i (c_{t,i} - x_i)^+ + e_i (x_i - c_{t,i})^+` (newsvendor).
 
-    s is ``short`` and e is ``excess``: what a unit too little or too much costs.
+    Parameters
+    ----------
+    demands : array_like
+        The demands c, of shape (T, d).
+    short : array_like, optional
+        What a unit too little costs, s: one number, or one per coordinate. Default: 1.
+    excess : array_like, optional
+        What a unit too much costs, e, likewise. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If a price is negative, or an entry is not finite.
+
+    Examples
+    --------
+    >>> PinballCosts([[57.0], [60.0]], short=4.0).value(1, np.array([50.0]))
+    28.0
     """
 
     code: ClassVar[int | None] = codes.PINBALL
@@ -195,7 +314,23 @@ class PinballCosts(_Rows):
 
 
 class LogWealthCosts(_Rows):
-    r"""Portfolio growth, :math:`f_t(x) = -\log \langle r_t, x \rangle` for price relatives r > 0."""
+    r"""Charge the growth that a portfolio misses, :math:`f_t(x) = -\log \langle r_t, x \rangle`.
+
+    Parameters
+    ----------
+    relatives : array_like
+        Price relatives r > 0, of shape (T, d): each price over the one before.
+
+    Raises
+    ------
+    ValueError
+        If one is not above zero.
+
+    Examples
+    --------
+    >>> round(LogWealthCosts([[2.0, 1.0]]).value(1, np.array([0.5, 0.5])), 6)
+    -0.405465
+    """
 
     code: ClassVar[int | None] = codes.LOG_WEALTH
 
@@ -237,7 +372,25 @@ class _Labelled(_Rows):
 
 
 class HingeCosts(_Labelled):
-    r""":math:`f_t(x) = \max(0, 1 - y_t \langle a_t, x \rangle)`."""
+    r"""Charge margins below 1, :math:`f_t(x) = \max(0, 1 - y_t \langle a_t, x \rangle)` (linear classification).
+
+    Parameters
+    ----------
+    features : array_like
+        The features a, of shape (T, d).
+    labels : array_like
+        The labels y, -1 or +1, of shape (T,).
+
+    Raises
+    ------
+    ValueError
+        If a label is neither -1 nor +1.
+
+    Examples
+    --------
+    >>> HingeCosts([[1.0, 2.0]], [-1.0]).value(1, np.array([1.0, 0.0]))
+    2.0
+    """
 
     code: ClassVar[int | None] = codes.HINGE
 
@@ -250,7 +403,25 @@ class HingeCosts(_Labelled):
 
 
 class LogisticCosts(_Labelled):
-    r""":math:`f_t(x) = \log(1 + \exp(-y_t \langle a_t, x \rangle))`."""
+    r"""Charge the logistic loss, :math:`f_t(x) = \log(1 + \exp(-y_t \langle a_t, x \rangle))` (linear classification).
+
+    Parameters
+    ----------
+    features : array_like
+        The features a, of shape (T, d).
+    labels : array_like
+        The labels y, -1 or +1, of shape (T,).
+
+    Raises
+    ------
+    ValueError
+        If a label is neither -1 nor +1.
+
+    Examples
+    --------
+    >>> round(LogisticCosts([[1.0, 2.0]], [1.0]).value(1, np.zeros(2)), 6)
+    0.693147
+    """
 
     code: ClassVar[int | None] = codes.LOGISTIC
 
@@ -265,7 +436,30 @@ class LogisticCosts(_Labelled):
 
 
 class CallableCosts(Costs):
-    """Any convex costs: ``value(t, x)`` and ``subgradient(t, x)`` as Python functions, t = 1, ..., T."""
+    """Use any convex costs, given as Python functions; learners then run through ``step``.
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    dim : int
+        The number of coordinates.
+    value : callable
+        ``value(t, x)``, what x costs in round t = 1, ..., T.
+    subgradient : callable
+        ``subgradient(t, x)``, a subgradient there.
+
+    Raises
+    ------
+    ValueError
+        If one of them is no function; in a run, if one returns something else than a number or a vector.
+
+    Examples
+    --------
+    >>> costs = CallableCosts(3, 1, lambda t, x: abs(x[0] - t), lambda t, x: np.sign(x - t))
+    >>> costs.value(2, np.array([5.0]))
+    3.0
+    """
 
     def __init__(
         self,
@@ -296,7 +490,7 @@ class CallableCosts(Costs):
     def subgradient(self, t: int, x: Array) -> Array:
         return vector(self._subgradient(t, x.copy()), f"subgradient({t})", "CallableCosts", self.dim).copy()
 
-    def window(self, first: int, last: int) -> "CallableCosts":
+    def window(self, first: int, last: int) -> CallableCosts:
         def value(t: int, x: Array) -> float:
             return self._value(first - 1 + t, x)
 

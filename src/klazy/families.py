@@ -1,5 +1,7 @@
 """Cost families without data: what a round costs once its row is known."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -25,50 +27,156 @@ ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 
 
 class Family(Config, ABC):
-    r"""What a round costs, given its row of data: costs without their data.
+    """Base class of cost families: what a round costs, given its row of data.
 
     All methods act on the last axis and are batched over all others. Rules of thumb average what :meth:`moments` makes of
     the rows; :meth:`lowest` is the point that would have been best for such an average, :meth:`expected` what a point would
     have cost a round.
+
+    Examples
+    --------
+    >>> demand, stock = np.array([57.0]), np.array([50.0])
+    >>> Pinball(short=4.0).gradient(demand, stock).tolist()
+    [-4.0]
     """
 
     positive: ClassVar[bool] = False  # whether the numbers of a row must be above zero
 
     def check(self, dim: int) -> None:
-        """Refuse parameters that do not fit rows of this length."""
+        """Refuse parameters that do not fit rows of this length.
+
+        Parameters
+        ----------
+        dim : int
+            The length of a row.
+
+        Raises
+        ------
+        ValueError
+            If they do not fit.
+        """
 
     @abstractmethod
     def value(self, row: Array, x: Array) -> Array:
-        """What the point x costs."""
+        """Compute what a decision costs.
+
+        Parameters
+        ----------
+        row : array
+            The row of the round.
+        x : array
+            The decision.
+
+        Returns
+        -------
+        array
+            The cost.
+        """
 
     @abstractmethod
     def gradient(self, row: Array, x: Array) -> Array:
-        """An element of the subdifferential at x."""
+        """Compute a subgradient of the cost at a decision.
+
+        Parameters
+        ----------
+        row : array
+            The row of the round.
+        x : array
+            The decision.
+
+        Returns
+        -------
+        array
+            An element of the subdifferential at x.
+        """
 
     def drift(self, row: Array, x: Array) -> Array:
-        """Where a point stands once the round is over: where it was, unless the row carries it away."""
+        """Give where a decision stands once the round is over: where it was, unless the row carries it away.
+
+        Parameters
+        ----------
+        row : array
+            The row of the round.
+        x : array
+            The decision.
+
+        Returns
+        -------
+        array
+            The position after the round.
+        """
         return x
 
     def moments(self, row: Array) -> Array:
-        """What is averaged: the row, unless the family says otherwise."""
+        """Give what is averaged over rounds: the row, unless the family says otherwise.
+
+        Parameters
+        ----------
+        row : array
+            The row of a round.
+
+        Returns
+        -------
+        array
+            Its moments.
+        """
         return row
 
     def width(self, d: int) -> int:
-        """How many moments a row of length d has."""
+        """Count the moments of a row.
+
+        Parameters
+        ----------
+        d : int
+            The length of a row.
+
+        Returns
+        -------
+        int
+            The number of moments.
+        """
         return d
 
     @abstractmethod
     def lowest(self, domain: ConvexSet, means: Array) -> Array:
-        """The points of the set that are best for these averages."""
+        """Find the points of a set that are best for averages of rounds.
+
+        Parameters
+        ----------
+        domain : ConvexSet
+            Where decisions live.
+        means : array
+            Averages of moments.
+
+        Returns
+        -------
+        array
+            The best point for each.
+        """
 
     @abstractmethod
     def expected(self, means: Array, x: Array) -> Array:
-        """What x costs a round, if the rounds are as on average."""
+        """Compute what a decision costs a round, if rounds are as on average.
+
+        Parameters
+        ----------
+        means : array
+            Averages of moments.
+        x : array
+            The decision.
+
+        Returns
+        -------
+        array
+            The cost, up to what costs every decision alike.
+        """
 
 
 class Linear(Family):
-    r""":math:`f(x) = \langle g, x \rangle`; the row is g.
+    r"""Charge a price per unit, :math:`f(x) = \langle g, x \rangle`; the row is the prices g.
 
+    Examples
+    --------
     >>> float(Linear().value(np.array([1.0, 2.0]), np.array([0.5, 0.5])))
     1.5
     """
@@ -90,8 +198,10 @@ class Linear(Family):
 
 
 class Rewards(Family):
-    r""":math:`f(x) = -\langle r, x \rangle`; the row is what a unit of each coordinate earns.
+    r"""Earn a reward per unit, :math:`f(x) = -\langle r, x \rangle`; the row is what a unit of each coordinate earns.
 
+    Examples
+    --------
     >>> float(Rewards().value(np.array([1.0, 2.0]), np.array([0.5, 0.5])))
     -1.5
     """
@@ -116,7 +226,23 @@ class Rewards(Family):
 
 
 class Quadratic(Family):
-    r"""Tracking, :math:`f(x) = \tfrac{w}{2} \|x - c\|^2`; the row is the target c, w is ``weight``."""
+    r"""Charge the squared distance to a target, :math:`f(x) = \tfrac{w}{2} \|x - c\|^2`; the row is the target c.
+
+    Parameters
+    ----------
+    weight : float, optional
+        The weight w > 0. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If the weight is not above zero.
+
+    Examples
+    --------
+    >>> float(Quadratic(weight=2.0).value(np.array([1.0]), np.array([4.0])))
+    9.0
+    """
 
     weight: float
 
@@ -134,15 +260,31 @@ class Quadratic(Family):
         return domain.nearest(means)
 
     def expected(self, means: Array, x: Array) -> Array:
-        """Up to what the targets' spread costs every point alike."""
         return self.value(means, x)
 
 
 class Pinball(Family):
-    r"""Newsvendor, :math:`f(x) = \sum_i s_i (c_i - x_i)^+ + e_i (x_i - c_i)^+`; the row is the demand c.
+    r"""Charge for too little and for too much, :math:`f(x) = \sum_i s_i (c_i - x_i)^+ + e_i (x_i - c_i)^+`.
 
-    s is ``short`` and e is ``excess``: what a unit too little or too much costs. An average is that of the demand and of its
-    square, and stands for a normal demand with these moments.
+    The row is the demand c. An average is that of the demand and of its square, and stands for a normal demand with these
+    moments.
+
+    Parameters
+    ----------
+    short : array_like, optional
+        What a unit too little costs, s: one number, or one per coordinate. Default: 1.
+    excess : array_like, optional
+        What a unit too much costs, e, likewise. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If a price is negative.
+
+    Examples
+    --------
+    >>> float(Pinball(short=4.0).value(np.array([57.0]), np.array([50.0])))
+    28.0
     """
 
     short: Array
@@ -178,13 +320,32 @@ class Pinball(Family):
         return 2 * d
 
     def fit_normal(self, means: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of the demand; a variance that is but the rounding of sums counts as none."""
+        """Fit a normal demand to averages of moments; a variance that is only the rounding of sums counts as none.
+
+        Parameters
+        ----------
+        means : array
+            Averages of the demand and of its square.
+
+        Returns
+        -------
+        mean : array
+            The mean demand.
+        spread : array
+            Its standard deviation.
+        """
         mean, square = np.split(means, 2, axis=-1)
         variance = square - mean**2
         return mean, np.sqrt(np.where(variance > ROUNDING * square, variance, 0.0))
 
     def find_quantiles(self) -> Array:
-        """How far above its mean a normal demand is best met, in standard deviations: one number, or one per coordinate."""
+        """Find how far above its mean a normal demand is best met, in standard deviations.
+
+        Returns
+        -------
+        array
+            One number, or one per coordinate.
+        """
         from scipy.special import ndtri
 
         prices = self.short + self.excess
@@ -193,7 +354,20 @@ class Pinball(Family):
         return ndtri(np.clip(enough, EPS, 1.0 - EPS))
 
     def lowest(self, domain: ConvexSet, means: Array) -> Array:
-        """Exact on a box; elsewhere the point of the set that is nearest to the best point of all."""
+        """Find the best stock for a normal demand: exact on a box; elsewhere the set's point nearest to the best of all.
+
+        Parameters
+        ----------
+        domain : ConvexSet
+            Where decisions live.
+        means : array
+            Averages of the demand and of its square.
+
+        Returns
+        -------
+        array
+            The best point for each.
+        """
         mean, spread = self.fit_normal(means)
         return domain.nearest(mean + self.find_quantiles() * spread)
 
@@ -209,9 +383,14 @@ class Pinball(Family):
 
 
 class LogWealth(Family):
-    r"""Portfolio growth, :math:`f(x) = -\log \langle r, x \rangle`; the row is the price relatives r > 0.
+    r"""Charge the growth that a portfolio misses, :math:`f(x) = -\log \langle r, x \rangle`; the row is price relatives r > 0.
 
     An average is that of the logarithms: it ranks single assets.
+
+    Examples
+    --------
+    >>> round(float(LogWealth().value(np.array([2.0, 1.0]), np.array([0.5, 0.5]))), 6)
+    -0.405465
     """
 
     positive: ClassVar[bool] = True
@@ -227,7 +406,25 @@ class LogWealth(Family):
         return -row / np.vecdot(row, x)[..., None]
 
     def drift(self, row: Array, x: Array) -> Array:
-        """The shares after prices have changed: what rose is a larger part of the wealth."""
+        """Give the shares after prices have changed: what rose is a larger part of the wealth.
+
+        Parameters
+        ----------
+        row : array
+            The price relatives of the round.
+        x : array
+            The shares before.
+
+        Returns
+        -------
+        array
+            The shares after.
+
+        Examples
+        --------
+        >>> LogWealth().drift(np.array([3.0, 1.0]), np.array([0.5, 0.5])).tolist()
+        [0.75, 0.25]
+        """
         worth = row * x
         return worth * (x.sum(axis=-1) / worth.sum(axis=-1))[..., None]
 

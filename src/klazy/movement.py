@@ -1,5 +1,7 @@
 """What moving costs: lambda_t m(x_t, x_{t-1}), with one weight lambda or one per round."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -30,7 +32,25 @@ __all__ = [
 
 
 class Movement(Config, ABC):
-    """A price for the step delta = x_t - x_{t-1}, times ``weight``: a number, or one number per round."""
+    """Base class of what moving costs: ``weight * distance(x_t - x_{t-1})``.
+
+    To make your own, derive from it and define :meth:`distance`.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        The price of a unit of movement (lambda in formulas): one number, or one per round. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or not finite.
+
+    Examples
+    --------
+    >>> TVMovement(5.0).paid(np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])).tolist()
+    [0.0, 2.5, 2.5]
+    """
 
     weight: float | Array
     code: ClassVar[int | None] = None
@@ -54,10 +74,37 @@ class Movement(Config, ABC):
 
     @abstractmethod
     def distance(self, delta: Array) -> Array:
-        """m for steps along the last axis, before the weight."""
+        """Measure steps, before the weight is applied.
+
+        Parameters
+        ----------
+        delta : array
+            Steps x_t - x_{t-1}, along the last axis.
+
+        Returns
+        -------
+        array
+            One number per step, >= 0.
+        """
 
     def weights(self, T: int) -> Array:
-        """One weight, or T of them."""
+        """Give the weights for a game of ``T`` rounds.
+
+        Parameters
+        ----------
+        T : int
+            The number of rounds.
+
+        Returns
+        -------
+        array
+            One weight for all rounds, or T of them.
+
+        Raises
+        ------
+        ValueError
+            If there are several weights, but not T.
+        """
         weight = np.atleast_1d(self.weight)
         if weight.size not in (1, T):
             raise refusal(
@@ -75,27 +122,104 @@ class Movement(Config, ABC):
         return float(weights[min(t, weights.size) - 1])
 
     def paid(self, x: Array, x0: Array | None = None) -> Array:
-        """What each round of the sequence ``x`` of shape (T, d) pays; the first pays only for leaving a given ``x0``."""
+        """Charge a sequence of decisions: what each round pays for moving.
+
+        Parameters
+        ----------
+        x : array
+            The decisions, of shape (T, d).
+        x0 : array, optional
+            The position before the first round. Default: none, so that the first round moves for free.
+
+        Returns
+        -------
+        array
+            What each round pays, weight included, of shape (T,).
+
+        Examples
+        --------
+        >>> L1Movement(2.0).paid(np.array([[0.0], [3.0], [1.0]]), x0=np.array([1.0])).tolist()
+        [2.0, 6.0, 4.0]
+        """
         before = x[0] if x0 is None else x0
         return self.weights(len(x)) * self.distance(self.steps(x, before))
 
     def steps(self, x: Array, before: Array, first: int = 1) -> Array:
-        """What is changed to play ``x``, of shape (n, d), in the rounds from ``first`` on, where one came from ``before``."""
+        """Find what is changed to play a sequence of decisions.
+
+        Parameters
+        ----------
+        x : array
+            The decisions, of shape (n, d).
+        before : array
+            Where one came from.
+        first : int, optional
+            The round of the first decision. Default: 1.
+
+        Returns
+        -------
+        array
+            The changes, of shape (n, d).
+        """
         return np.diff(x, axis=0, prepend=before[None])
 
     def lipschitz(self, dim: int) -> float:
-        """The most that a step of Euclidean length one costs, before the weight; one of length l costs l^degree times that."""
+        """Bound the cost of a step of Euclidean length 1, before the weight.
+
+        Parameters
+        ----------
+        dim : int
+            The number of coordinates.
+
+        Returns
+        -------
+        float
+            The most that such a step costs; inf for a fee. A step of length l costs at most l^degree times that.
+        """
         return 1.0
 
     def check(self, dim: int) -> None:
-        """Refuse a price per coordinate of the wrong length."""
+        """Refuse prices per coordinate that do not fit the dimension.
+
+        Parameters
+        ----------
+        dim : int
+            The number of coordinates of a decision.
+
+        Raises
+        ------
+        ValueError
+            If there is not one price for each of them.
+        """
 
     def prices(self, dim: int) -> Array:
-        """What the kernel needs beside the code."""
+        """Give the numbers that a compiled run needs.
+
+        Parameters
+        ----------
+        dim : int
+            The number of coordinates.
+
+        Returns
+        -------
+        array
+            The prices, in the order that the kernel reads.
+        """
         return np.zeros(1)
 
     def stretch(self, dim: int) -> Array:
-        """c, where the cost of a step is the norm of c delta."""
+        """Give c, where the cost of a step is the Euclidean norm of ``c * delta``.
+
+        Parameters
+        ----------
+        dim : int
+            The number of coordinates.
+
+        Returns
+        -------
+        array
+            One factor per coordinate.
+        """
         return np.ones(dim)
 
     def axes(self) -> Array | None:
@@ -104,7 +228,20 @@ class Movement(Config, ABC):
 
 
 class L2Movement(Movement):
-    r"""Euclidean distance, the default but on simplices and boxes: :math:`\lambda \|\delta\|_2`."""
+    r"""Charge the Euclidean distance: :math:`\lambda \|\delta\|_2`.
+
+    It is the default, except on simplices and boxes.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        The price of a unit of movement: one number, or one per round. Default: 1.
+
+    Examples
+    --------
+    >>> float(L2Movement().distance(np.array([3.0, 4.0])))
+    5.0
+    """
 
     code: ClassVar[int | None] = codes.MOVE_L2
     grouped: ClassVar[bool | None] = True
@@ -114,7 +251,25 @@ class L2Movement(Movement):
 
 
 class WeightedL2Movement(Movement):
-    r""":math:`\lambda \sqrt{\sum_i w_i \delta_i^2}` with a scale w_i >= 0 per coordinate."""
+    r"""Charge a Euclidean distance in which coordinates count differently: :math:`\lambda \sqrt{\sum_i w_i \delta_i^2}`.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        The price of a unit of movement: one number, or one per round. Default: 1.
+    scale : array_like
+        The w_i >= 0: one number, or one per coordinate.
+
+    Raises
+    ------
+    ValueError
+        If a weight or a scale is negative.
+
+    Examples
+    --------
+    >>> float(WeightedL2Movement(scale=[1.0, 4.0]).distance(np.array([3.0, 2.0])))
+    5.0
+    """
 
     scale: float | Array
     code: ClassVar[int | None] = codes.MOVE_WEIGHTED
@@ -141,7 +296,18 @@ class WeightedL2Movement(Movement):
 
 
 class L1Movement(Movement):
-    r"""Sum of absolute changes: :math:`\lambda \|\delta\|_1`."""
+    r"""Charge the sum of absolute changes: :math:`\lambda \|\delta\|_1`. It is the default on boxes.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        The price of a unit of movement: one number, or one per round. Default: 1.
+
+    Examples
+    --------
+    >>> float(L1Movement().distance(np.array([3.0, -4.0])))
+    7.0
+    """
 
     code: ClassVar[int | None] = codes.MOVE_ABSOLUTE
     grouped: ClassVar[bool | None] = False
@@ -157,7 +323,18 @@ class L1Movement(Movement):
 
 
 class TVMovement(Movement):
-    r"""Total variation, the mass that changes place: :math:`\lambda \|\delta\|_1 / 2`."""
+    r"""Charge total variation, the mass that changes place: :math:`\lambda \|\delta\|_1 / 2`. It is the default on simplices.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        The price of moving all of a unit of mass: one number, or one per round. Default: 1.
+
+    Examples
+    --------
+    >>> float(TVMovement().distance(np.array([0.3, -0.2, -0.1])))
+    0.3
+    """
 
     code: ClassVar[int | None] = codes.MOVE_ABSOLUTE
     grouped: ClassVar[bool | None] = False
@@ -173,9 +350,28 @@ class TVMovement(Movement):
 
 
 class AsymmetricMovement(Movement):
-    r""":math:`\lambda \sum_i (\mathrm{up}_i\, \delta_i^+ + \mathrm{down}_i\, \delta_i^-)`.
+    r"""Charge different prices for raising and for lowering a coordinate.
 
-    Raising and lowering have their own prices.
+    .. math:: \lambda \sum_i (\mathrm{up}_i\, \delta_i^+ + \mathrm{down}_i\, \delta_i^-)
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        A factor on all prices: one number, or one per round. Default: 1.
+    up : array_like, optional
+        The price of raising: one number, or one per coordinate. Default: 1.
+    down : array_like, optional
+        The price of lowering, likewise. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If a weight or a price is negative.
+
+    Examples
+    --------
+    >>> float(AsymmetricMovement(up=5.0, down=0.5).distance(np.array([2.0, -4.0])))
+    12.0
     """
 
     up: float | Array
@@ -401,7 +597,25 @@ class ImpactMovement(Movement):
 
 
 class SwitchFee(Movement):
-    r"""A fee lambda whenever any coordinate changes by more than ``tol``, however far."""
+    r"""Charge a fee whenever any coordinate changes, however far: :math:`\lambda\, [\max_i |\delta_i| > \mathrm{tol}]`.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        The fee: one number, or one per round. Default: 1.
+    tol : float, optional
+        Changes of up to ``tol`` are free. Default: 1e-9.
+
+    Raises
+    ------
+    ValueError
+        If the fee or ``tol`` is negative.
+
+    Examples
+    --------
+    >>> SwitchFee(10.0).paid(np.array([[1.0], [1.0], [1.5]])).tolist()
+    [0.0, 0.0, 10.0]
+    """
 
     tol: float
     code: ClassVar[int | None] = codes.MOVE_FEE

@@ -28,7 +28,16 @@ _WIDEST = 1e12 * LARGEST  # what a set of such numbers, and a ladder of path len
 
 
 class Schedule(Config, ABC):
-    """sigma as a function of the round; your own schedule needs only ``__call__``."""
+    """Base class of sigmas that change with the rounds; your own needs only ``__call__(t)``.
+
+    Examples
+    --------
+    >>> class Linearly(Schedule):
+    ...     def __call__(self, t):
+    ...         return 2.0 * t
+    >>> Linearly().values(3).tolist()
+    [2.0, 4.0, 6.0]
+    """
 
     code: ClassVar[int | None] = None
 
@@ -37,7 +46,24 @@ class Schedule(Config, ABC):
         """sigma_t for the round t = 1, 2, ..."""
 
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
-        """sigma_t, and the energy to carry on, once the gradient of round t is known."""
+        """Give sigma_t once the gradient of round t is known.
+
+        Parameters
+        ----------
+        t : int
+            The round.
+        energy : float
+            What the schedule remembers of the gradients so far; 0 at the start.
+        g : array
+            The gradient of round t.
+
+        Returns
+        -------
+        sigma : float
+            The sigma of the round.
+        energy : float
+            What to remember.
+        """
         return self._check(t), energy
 
     @property
@@ -46,7 +72,28 @@ class Schedule(Config, ABC):
         return type(self).observe is not Schedule.observe
 
     def values(self, T: int) -> Array:
-        """sigma_1, ..., sigma_T."""
+        """List sigma_1, ..., sigma_T.
+
+        Parameters
+        ----------
+        T : int
+            The number of rounds.
+
+        Returns
+        -------
+        array
+            The sigmas, of shape (T,).
+
+        Raises
+        ------
+        TypeError
+            If they depend on gradients.
+
+        Examples
+        --------
+        >>> Sqrt(4).values(4).round(3).tolist()
+        [0.5, 0.707, 0.866, 1.0]
+        """
         return np.array([self._check(t) for t in range(1, T + 1)])
 
     def _check(self, t: int) -> float:
@@ -62,12 +109,34 @@ class Schedule(Config, ABC):
         return sigma
 
     def parameters(self) -> tuple[float, float]:
-        """The two numbers that the kernel needs."""
+        """Give the two numbers that compiled runs need.
+
+        Returns
+        -------
+        tuple of float
+            The numbers.
+        """
         raise TypeError(f"{type(self).__name__} has no kernel.")
 
 
 class Constant(Schedule):
-    """sigma_t = s. A plain number means the same wherever a schedule is accepted."""
+    """Use the same sigma in every round, sigma_t = s. A plain number means the same wherever a schedule is accepted.
+
+    Parameters
+    ----------
+    s : float
+        The sigma, > 0: one over the learning rate.
+
+    Raises
+    ------
+    ValueError
+        If it is not above zero.
+
+    Examples
+    --------
+    >>> Constant(2.0)(7)
+    2.0
+    """
 
     s: float
     code: ClassVar[int | None] = codes.CONSTANT
@@ -84,8 +153,22 @@ class Constant(Schedule):
 
 
 class Sqrt(Schedule):
-    r""":math:`\sigma_t = \sqrt{(t + \mathrm{offset}) / c}`.
+    r"""Let sigma grow like the root of the rounds: :math:`\sigma_t = \sqrt{(t + \mathrm{offset}) / c}`.
 
+    Parameters
+    ----------
+    c : float
+        Larger means a smaller sigma; > 0.
+    offset : float, optional
+        Rounds to begin ahead by, > -1. Default: 0.
+
+    Raises
+    ------
+    ValueError
+        If a sigma would not be above zero.
+
+    Examples
+    --------
     >>> Sqrt(4)(36)
     3.0
     """
@@ -111,10 +194,22 @@ class Sqrt(Schedule):
 
 
 class Doubling(Schedule):
-    r""":math:`\sigma_t = \sqrt{2^e / c}` in epoch e, the :math:`2^e` rounds from :math:`t = 2^e` on.
+    r"""Let sigma grow in epochs: :math:`\sigma_t = \sqrt{2^e / c}` in epoch e, the :math:`2^e` rounds from :math:`t = 2^e` on.
 
-    Constant within an epoch and tuned to its length, so no horizon is needed; x carries over from epoch to epoch.
+    It is constant within an epoch and tuned to its length, so no horizon is needed; x carries over from epoch to epoch.
 
+    Parameters
+    ----------
+    c : float
+        Larger means a smaller sigma; > 0.
+
+    Raises
+    ------
+    ValueError
+        If c is not above zero.
+
+    Examples
+    --------
     >>> Doubling(1).values(8).round(3).tolist()
     [1.0, 1.414, 1.414, 2.0, 2.0, 2.0, 2.0, 2.828]
     """
@@ -134,15 +229,35 @@ class Doubling(Schedule):
 
 
 class ScaleFree(Schedule):
-    r""":math:`\sigma_t = \sqrt{\sum_{s \le t} (\|g_s\|^2 + 2 \lambda \|g_s\|) / (D^2 + 2 D P)}`, for unknown G and T.
+    r"""Let sigma follow the gradients seen, for an unknown size of gradients and an unknown horizon.
 
-    D is the diameter of the set, P a guess of the comparator's path length, lambda the movement weight. It never
-    decreases. Before the first nonzero gradient there is no scale: sigma is infinite and the learner stays put. A sigma
-    below 1e-60 counts as none.
+    .. math:: \sigma_t = \sqrt{\sum_{s \le t} (\|g_s\|^2 + 2 \lambda \|g_s\|) / (D^2 + 2 D P)}
 
-    Where moving has a price of its own in every round, ``movement_weight`` has one number per round. The move that g_s causes
-    is paid in round s + 1, so it is lambda_{s+1} that stands beside it (the last where rounds go on beyond them); such a
-    schedule has no kernel.
+    It never decreases. Before the first nonzero gradient there is no scale: sigma is infinite and the learner stays put. A
+    sigma below 1e-60 counts as none.
+
+    Parameters
+    ----------
+    diameter : float
+        The diameter D of the set: ``domain.diameter``.
+    path_length : float, optional
+        A guess of the comparator's path length P. Default: 0, a comparator that stays.
+    movement_weight : array_like, optional
+        The price of a unit of movement, lambda: one number, or one per round. The move that g_s causes is paid in round s + 1,
+        so it is lambda_{s+1} that stands beside it (the last where rounds go on beyond them); such a schedule has no kernel.
+        Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If the diameter is not above zero, or another number is negative.
+
+    Examples
+    --------
+    >>> ScaleFree(diameter=1.0).observe(1, 0.0, np.array([3.0, 4.0]))[0] ** 2
+    35.0
+
+    Moving is dear from the third round on:
 
     >>> dear_later = ScaleFree(1.0, movement_weight=[0.0, 0.0, 12.0])
     >>> [dear_later.observe(t, 0.0, np.array([1.0]))[0] for t in (1, 2, 3)]

@@ -54,7 +54,28 @@ class Config:
         return {name: getattr(self, name) for name in _defaults(type(self))}
 
     def replace(self, **changes: Any) -> Self:
-        """The same configuration with other values for some arguments."""
+        """Make the same configuration with other values for some arguments.
+
+        Parameters
+        ----------
+        **changes
+            The arguments to change, by name.
+
+        Returns
+        -------
+        Config
+            A new object of the same class.
+
+        Raises
+        ------
+        TypeError
+            If the class has no such argument.
+
+        Examples
+        --------
+        >>> GD(Simplex(3), 2.0).replace(sigma=5.0)
+        GD(domain=Simplex(dim=3), sigma=Constant(s=5.0))
+        """
         return type(self)(**self._arguments() | changes)
 
     def __repr__(self) -> str:
@@ -84,19 +105,49 @@ class Config:
         return hash(repr(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """The name of the class and the arguments as plain JSON values.
+        """Describe the object by plain JSON values: the name of its class, and its arguments.
 
         A class of klazy is named as users import it, ``klazy.GD``; another one by its module, ``mymodule.Patient``.
+
+        Returns
+        -------
+        dict
+            What :meth:`from_dict` rebuilds it from.
+
+        Examples
+        --------
+        >>> Simplex(3).to_dict()
+        {'class': 'klazy.Simplex', 'dim': 3, 'total': 1.0}
         """
         arguments = {name: _plain(value) for name, value in self._arguments().items()}
         return {"class": _file_name(type(self)), **arguments}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Rebuild what :meth:`to_dict` described; the class must be a (perhaps indirect) subclass of ``cls``.
+        """Rebuild what :meth:`to_dict` described.
 
-        Nothing is imported: the module that defines the class must have been. A bare name, as older files have it, is that of
-        a class of klazy.
+        Nothing is imported: the module that defines the class must have been imported already. A bare name, as older files have
+        it, is that of a class of klazy.
+
+        Parameters
+        ----------
+        data : dict
+            What :meth:`to_dict` gave.
+
+        Returns
+        -------
+        Config
+            An equal object, of a class derived from the one you call this on.
+
+        Raises
+        ------
+        ValueError
+            If the class is not known, or its arguments are refused.
+
+        Examples
+        --------
+        >>> Learner.from_dict(GD(Simplex(3), 2.0).to_dict())
+        GD(domain=Simplex(dim=3), sigma=Constant(s=2.0))
         """
         if not isinstance(data, dict):
             wanted = f"{cls.__name__} needs a dict as to_dict gives it"

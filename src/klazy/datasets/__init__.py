@@ -27,14 +27,35 @@ AVERAGED = {"departure_delay": "departed", "arrival_delay": "arrived"}  # a mean
 def flights(
     measure: str = "departure_delay", hours: int = 1, carriers: Iterable[str] = CARRIERS[:9]
 ) -> "polars.DataFrame":
-    """Flights from New York in 2013: a row per interval of ``hours``, a column per carrier, ``time`` the interval's beginning.
+    """Load flights from New York in 2013: delays or numbers of flights, by carrier.
 
-    ``measure`` is ``"departure_delay"`` or ``"arrival_delay"``, the mean in minutes (early is negative), or ``"scheduled"`` or
-    ``"cancelled"``, a number of flights. A flight belongs to the hour in which it was scheduled to depart, local time. A mean
-    is null where a carrier had nothing to average: no flight scheduled, or all of them cancelled. Cancelled flights are in no
-    mean, nor, for arrivals, are those that departed but have no arrival delay (diverted, or not recorded). Intervals in which
-    none of all sixteen carriers had a flight scheduled, as at night, have no row.
+    A flight belongs to the hour in which it was scheduled to depart, local time. A mean is null where a carrier had nothing to
+    average: no flight scheduled, or all of them cancelled. Cancelled flights are in no mean, nor, for arrivals, are those that
+    departed but have no arrival delay (diverted, or not recorded). Intervals in which none of all sixteen carriers had a flight
+    scheduled, as at night, have no row.
 
+    Parameters
+    ----------
+    measure : str, optional
+        ``"departure_delay"``, the default, or ``"arrival_delay"``, the mean in minutes (early is negative); ``"scheduled"`` or
+        ``"cancelled"``, a number of flights.
+    hours : int, optional
+        The length of an interval; it must divide a day. Default: 1.
+    carriers : list of str, optional
+        The carriers. Default: the nine largest of :data:`CARRIERS`.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row per interval, a column per carrier, ``time`` the interval's beginning.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unknown.
+
+    Examples
+    --------
     >>> hourly = flights()
     >>> hourly.shape, hourly["UA"].null_count()
     ((6936, 10), 729)
@@ -72,11 +93,19 @@ def flights(
 
 
 def cache_requests() -> "polars.DataFrame":
-    """Requests to one of Twitter's caches over 88 minutes: ``time`` in seconds, ``object``, its ``size`` in bytes.
+    """Load requests to one of Twitter's caches over 88 minutes.
 
-    All requests for one object in 64 of the first ten million of a trace. Objects are numbered 0, 1, ... as they first appear,
-    so those with ``object % 4 == 0``, say, are again such a sample, of a quarter. Which requests are writes is not recorded.
+    They are all requests for one object in 64 of the first ten million of a trace. Objects are numbered 0, 1, ... as they first
+    appear, so those with ``object % 4 == 0``, say, are again such a sample, of a quarter. Which requests are writes is not
+    recorded.
 
+    Returns
+    -------
+    polars.DataFrame
+        ``time`` in seconds, ``object``, its ``size`` in bytes.
+
+    Examples
+    --------
     >>> requests = cache_requests()
     >>> requests.height, requests["object"].n_unique()
     (112004, 14151)
@@ -85,12 +114,29 @@ def cache_requests() -> "polars.DataFrame":
 
 
 def llm_requests(service: str = "conversation", seconds: float | None = None) -> "polars.DataFrame":
-    """Requests to a language-model service for an hour: ``time`` in seconds, ``prompt_tokens``, ``output_tokens``.
+    """Load an hour of requests to a language-model service.
 
-    ``service`` is ``"conversation"`` or ``"code"``; time runs from its first request. With ``seconds`` a row is an interval of
-    that length, ``time`` its beginning, with the number of ``requests`` and the sums of tokens, zero where none came; requests
-    after the last whole interval are left out, for a part of one would look like a lull.
+    Parameters
+    ----------
+    service : str, optional
+        ``"conversation"``, the default, or ``"code"``; time runs from its first request.
+    seconds : float, optional
+        Sum over intervals of this length; requests after the last whole interval are left out, because a part of one would look
+        like a lull. Default: single requests.
 
+    Returns
+    -------
+    polars.DataFrame
+        ``time`` in seconds, ``prompt_tokens``, ``output_tokens``. For intervals ``time`` is the beginning, with the number of
+        ``requests`` and the sums of tokens, zero where none came.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unknown, or an interval too short or too long.
+
+    Examples
+    --------
     >>> llm_requests("code", seconds=60).select("requests", "prompt_tokens").max().row(0)
     (632, 1327909)
     """
@@ -116,11 +162,26 @@ def llm_requests(service: str = "conversation", seconds: float | None = None) ->
 
 
 def stock_prices(measure: str = "price") -> "polars.DataFrame":
-    """Daily prices of 20 stocks of the S&P 500 from 1990 to 2022, a column per stock; needs skfolio, in which they come.
+    """Load daily prices of 20 stocks of the S&P 500 from 1990 to 2022; needs skfolio, in which they come.
 
-    ``measure`` is ``"price"``, the adjusted closing price, or ``"relative"``, that price over the one of the day before, as
-    :class:`~klazy.LogWealthCosts` takes it; the first day has none. The companies were chosen in hindsight, and all lasted
-    33 years: every portfolio of them looks better than could have been known. Compare such portfolios with each other only.
+    The companies were chosen in hindsight, and all lasted 33 years: every portfolio of them looks better than could have been
+    known. Compare such portfolios with each other only.
+
+    Parameters
+    ----------
+    measure : str, optional
+        ``"price"``, the default, is the adjusted closing price; ``"relative"`` is that price over the one of the day before, as
+        :class:`~klazy.LogWealthCosts` takes it; the first day has none.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row per day, a column per stock.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If skfolio is not installed (``klazy[datasets]``).
     """
     measure = one_of(measure, "measure", "stock_prices", ("price", "relative"))
     pl = _import_polars("stock_prices")

@@ -8,7 +8,28 @@ CC_BY = "https://creativecommons.org/licenses/by/4.0/"
 
 @dataclass(frozen=True)
 class Provenance:
-    """A data set's title, rows, package, licence and attribution; ``print`` shows them, with the size of its file."""
+    """Where a data set comes from; ``print`` shows it, with the size of its file.
+
+    Parameters
+    ----------
+    title : str
+        What it is.
+    rows : int
+        How many rows it has.
+    package : str
+        The package on PyPI that it was taken from.
+    licence : str
+        Under which licence.
+    attribution : str
+        Whom to name.
+    file : Path, optional
+        The file that comes with klazy; None if it is read from an installed package.
+
+    Examples
+    --------
+    >>> SOURCES["flights"].rows, SOURCES["flights"].licence
+    (60142, 'CC0')
+    """
 
     title: str
     rows: int

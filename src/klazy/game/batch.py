@@ -1,5 +1,7 @@
 """Many runs over one sequence at once: what a sweep needs of each is two sums, or their curve."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,12 +37,28 @@ _PIECES = 4  # of the work, per thread: a thread that is done takes the next
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What n runs paid, in the order of their learners.
+    """What n runs paid, in the order of their learners. :func:`run_batch` makes it.
 
-    ``hitting`` and ``switching`` are the totals, of shape (n,). ``curves`` holds their running sums over the first
-    ``rounds[j]`` rounds, of shape (n, c, 2); both are empty unless asked for. ``engine`` is ``"lanes"`` if all runs were played
-    side by side, ``"runs"`` if each was played by :func:`~klazy.run`, ``"mixed"`` if some were. ``device`` names what they were
-    played on.
+    Parameters
+    ----------
+    hitting : array
+        What the rounds charged each run, of shape (n,).
+    switching : array
+        What moving charged each run, of shape (n,).
+    rounds : array of int
+        The rounds after which ``curves`` was taken, of shape (c,).
+    curves : array
+        Running sums of both, of shape (n, c, 2); empty unless you asked for checkpoints.
+    engine : str
+        ``"lanes"`` if all runs were played side by side, ``"runs"`` if each was played by :func:`~klazy.run`, ``"mixed"`` if
+        only some were.
+    device : str
+        What they were played on.
+
+    Examples
+    --------
+    >>> Batch(np.array([3.0]), np.array([1.0]), np.array([]), np.zeros((1, 0, 2)), "runs").cost.tolist()
+    [4.0]
     """
 
     hitting: Array
@@ -65,29 +83,38 @@ def run_batch(
     jobs: int | None = None,
     device: str = "cpu",
 ) -> Batch:
-    """Play every learner against ``costs`` and keep only sums: to 1e-12 those of :func:`~klazy.run` with ``record="totals"``.
+    """Play many learners and keep only sums: the quickest way to compare many settings or seeds.
 
-    Linear costs in up to 8 dimensions are played many runs at once, as lanes of vector registers, on every set with a kernel,
-    by every learner with a rule and for every movement cost. Runs whose schedules differ only in scale are fastest. Anything
-    else is played by :func:`~klazy.run_many`, but for rules of thumb without a kernel: those that average the same rounds
-    average them once.
-
-    On a GPU every run has a thread of its own, in up to 64 dimensions.
+    The sums are those of :func:`~klazy.run` with ``record="totals"``, to 1e-12. Linear costs in up to 8 dimensions are played
+    many runs at once, as lanes of vector registers, on every set with a kernel, by every learner with a rule and for every
+    movement cost. Runs whose schedules differ only in scale are fastest. Everything else is played by :func:`~klazy.run_many`;
+    rules of thumb without a kernel that average the same rounds share that work. On a GPU every run has its own thread, in up to
+    64 dimensions.
 
     Parameters
     ----------
-    costs
-        one sequence for all learners; or a list of as many sequences as there are learners, or an array of shape (n, T, d), one
-        for each. These must be of one length.
-    movement
-        what moving costs, as in :func:`~klazy.run`.
-    checkpoints
-        how many points of each run's curve to keep, evenly spaced, the last after round T; T if there are fewer.
-    jobs
-        threads; all cores by default.
-    device
-        ``"cpu"``, ``"cuda"`` for a GPU, or ``"auto"`` for a GPU if there is one and it can play the runs. The sums agree to
-        1e-12.
+    learners : list of Learner
+        Who plays.
+    costs : Costs or array_like or list of these
+        One sequence for all learners; or one for each, as a list or as an array of shape (n, T, d), all of one length.
+    movement : Movement or str, optional
+        What moving costs, as in :func:`~klazy.run`.
+    checkpoints : int, optional
+        How many points of each run's curve to keep, evenly spaced, the last after round T; T at most. Default: none.
+    jobs : int, optional
+        How many threads to use. Default: as many as there are cores.
+    device : str, optional
+        ``"cpu"``, the default; ``"cuda"`` for a GPU; ``"auto"`` for a GPU if there is one and it can play the runs.
+
+    Returns
+    -------
+    Batch
+        What each run paid.
+
+    Raises
+    ------
+    ValueError
+        If sequences differ in length, or a GPU is asked for that cannot play the runs.
 
     Examples
     --------
@@ -139,7 +166,7 @@ def run_batch(
 
 def _group_by_sequence(
     learners: Any, sequences: list[Any], which: np.ndarray, movement: Any, checkpoints: Any, jobs: Any
-) -> "list[tuple[np.ndarray, _Runs]]":
+) -> list[tuple[np.ndarray, _Runs]]:
     """The learners of each sequence, by number, and their runs; where there are several sequences, a thread plays each."""
     if len(sequences) == 1:
         return [(np.arange(len(which)), _Runs(learners, sequences[0], movement, checkpoints, jobs))]
@@ -187,14 +214,14 @@ def _is_many(costs: Any) -> bool:
     return isinstance(costs[0], Costs) or np.ndim(costs[0]) == 2
 
 
-def _check_lengths(groups: "list[tuple[np.ndarray, _Runs]]") -> None:
+def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:
     lengths = {runs.costs.T for _, runs in groups}
     if len(lengths) > 1:
         found = f"lengths from {min(lengths)} to {max(lengths)}"
         raise refusal("run_batch", "sequences of one length", "costs", found, "call it once for each length")
 
 
-def _play_on_gpu(groups: "list[tuple[_Runs, np.ndarray]]") -> None:
+def _play_on_gpu(groups: list[tuple[_Runs, np.ndarray]]) -> None:
     """These runs of each sequence; those on equal sets under equal movement costs are played together."""
     alike: dict[Any, list[tuple[_Runs, np.ndarray]]] = {}
     first: dict[Any, Any] = {}  # of equal pairs

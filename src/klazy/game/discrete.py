@@ -12,15 +12,35 @@ from klazy.sets.base import TOLERANCE
 
 
 def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
-    r"""One action per round, counted from 0, of shape (T,): a_t is i with probability x_{t,i}, the points scaled to sum 1.
+    r"""Draw one discrete action per round, switching as rarely as possible.
+
+    Action i has probability x_{t,i} in round t, the points being scaled to sum 1.
 
     .. math:: P(a_{t+1} = a_t) = \min(1, x_{t+1,a_t} / x_{t,a_t}), \qquad
               \text{else}\quad a_{t+1} \sim (x_{t+1} - x_t)^+ / \|(x_{t+1} - x_t)^+\|_1
 
     This is the maximal coupling of neighbouring rounds: the expected number of switches is the sum of the total variations,
-    which is what :class:`TVMovement` charges on ``Simplex(d)``, and no way to draw the actions has fewer. ``seed`` is
-    whatever ``numpy.random.default_rng`` takes.
+    which is what :class:`TVMovement` charges on ``Simplex(d)``. No other way to draw the actions has fewer.
 
+    Parameters
+    ----------
+    trace : Trace
+        A run on a simplex, with its points.
+    seed : int or Generator
+        Whatever ``numpy.random.default_rng`` takes.
+
+    Returns
+    -------
+    array of int
+        The actions, counted from 0, of shape (T,).
+
+    Raises
+    ------
+    ValueError
+        If the points cannot be read as probabilities.
+
+    Examples
+    --------
     >>> g = np.random.default_rng(0).uniform(size=(200, 3))
     >>> trace = run(KLazyGD(Simplex(3), sigma=4.0, k=20), g, movement=TVMovement())
     >>> switches = [np.count_nonzero(np.diff(sample_actions(trace, seed))) for seed in range(500)]

@@ -17,9 +17,24 @@ from klazy.sets import ConvexSet
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """Costs, what moving costs, and where the player stands before the first round; all of it fits together.
+    """Costs, what moving costs, and where the player stands before the first round, checked to fit together.
 
-    ``weights`` are the movement's, one for all rounds or one per round. Without ``x0`` the first round moves freely.
+    Parameters
+    ----------
+    costs : Costs
+        What rounds cost.
+    movement : Movement
+        What moving costs.
+    weights : array
+        The movement's weights: one for all rounds, or one per round.
+    x0 : array or None
+        The position before the first round; None lets the first round move for free.
+
+    Examples
+    --------
+    >>> game = Game.check("example", Simplex(2), [[1.0, 0.0], [0.0, 1.0]], "tv", None)
+    >>> game.costs.T, game.movement, game.weights.tolist()
+    (2, TVMovement(), [1.0])
     """
 
     costs: Costs
@@ -31,9 +46,32 @@ class Game:
     def check(
         cls, owner: str, domain: ConvexSet, costs: Any, movement: Any, x0: Any, learner: Any = None
     ) -> Self:
-        """The game on this set, or a refusal in the name of ``owner``; data is not searched for NaN and inf here.
+        """Check the parts of a game on a set, before anything is played; data is not searched for NaN and inf here.
 
-        ``movement`` may be a short name, or None: then moving costs what it costs this ``learner``, or suits the set.
+        Parameters
+        ----------
+        owner : str
+            Who asks, for the message of a refusal.
+        domain : ConvexSet
+            Where decisions live.
+        costs : Costs or array_like
+            What rounds cost.
+        movement : Movement or str or None
+            What moving costs, or its short name. None: what it costs this learner, or what suits the set.
+        x0 : array_like or None
+            The position before the first round.
+        learner : Learner, optional
+            Who will play.
+
+        Returns
+        -------
+        Game
+            The game.
+
+        Raises
+        ------
+        ValueError
+            If parts do not fit together.
         """
         known = as_costs(costs)
         if known.dim != domain.dim:

@@ -1,5 +1,7 @@
 """Regret of a run against a comparator."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,12 +35,27 @@ class Curves(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Regret:
-    """A run against a comparator u.
+    """A run against a comparator u: how much more the learner paid, and for what. :func:`regret` makes it.
 
-    ``dynamic`` is the sum of f_t(x_t) - f_t(u_t); ``switching`` what the learner paid for moving and
-    ``comparator_switching`` what u pays under the same movement cost; ``smoothed`` = dynamic + switching is the regret
-    that the theory bounds, ``total`` = smoothed - comparator_switching the one of the paper's figures. ``path_length``
-    is P_T in the Euclidean norm. ``curves`` holds the running sums (None if the run kept totals only).
+    Parameters
+    ----------
+    dynamic : float
+        The sum of f_t(x_t) - f_t(u_t).
+    switching : float
+        What the learner paid for moving.
+    comparator_switching : float
+        What u pays for moving, under the same movement cost.
+    path_length : float
+        How far u travels in the Euclidean norm, P_T.
+    curves : Curves, optional
+        The running sums over the rounds; None if the run kept totals only.
+
+    Examples
+    --------
+    >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]], engine="step")
+    >>> against = regret(trace, [-1.0])
+    >>> against.dynamic, against.switching, against.smoothed, against.path_length
+    (1.5, 1.0, 2.5, 0.0)
     """
 
     dynamic: float
@@ -49,10 +66,12 @@ class Regret:
 
     @property
     def smoothed(self) -> float:
+        """Dynamic regret plus what the learner paid for moving: what the theory bounds."""
         return self.dynamic + self.switching
 
     @property
     def total(self) -> float:
+        """Smoothed regret minus what the comparator pays for moving: what the paper's figures show."""
         return self.smoothed - self.comparator_switching
 
     def __repr__(self) -> str:
@@ -77,9 +96,21 @@ class Regret:
             )
         return {name: getattr(self.curves, name) for name in ("dynamic", "switching", "total")}
 
-    def plot(self) -> "Figure":
-        """Dynamic regret, the movement paid and total regret over the rounds: a matplotlib figure.
+    def plot(self) -> Figure:
+        """Draw dynamic regret, the movement paid and total regret over the rounds.
 
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+
+        Raises
+        ------
+        ValueError
+            If the run kept totals only.
+
+        Examples
+        --------
         >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]], engine="step")
         >>> [line.get_ydata()[-1].item() for line in regret(trace, [-1.0]).plot().axes[0].lines]
         [1.5, 1.0, 2.5]
@@ -88,12 +119,32 @@ class Regret:
 
 
 def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:
-    """Regret of a run against u: one point of shape (d,), or one per round of shape (T, d).
+    r"""Compute the regret of a run against a comparator u.
 
-    ``costs`` are those of the run; they need to be given only for a trace that was loaded from a file. If the run was
-    given a starting position x0, the comparator pays for leaving it too. A comparator outside the run's set is refused, unless
-    the trace comes from a file, which does not know the set.
+    .. math:: \sum_t f_t(x_t) - f_t(u_t) + \lambda_t m(x_t, x_{t-1}) - \lambda_t m(u_t, u_{t-1})
 
+    Parameters
+    ----------
+    trace : Trace
+        The run.
+    u : array_like
+        The comparator: one point of shape (d,), or one per round, of shape (T, d). It must lie in the run's set; a trace from
+        a file does not know its set. If the run had a starting position x0, u pays for leaving it too.
+    costs : Costs or array_like, optional
+        The run's costs. Give them only for a trace that was loaded from a file. Default: those of the trace.
+
+    Returns
+    -------
+    Regret
+        Its parts, and their sums over the rounds.
+
+    Raises
+    ------
+    ValueError
+        If u has the wrong shape or leaves the set, or costs are missing.
+
+    Examples
+    --------
     >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]])
     >>> regret(trace, [[-1.0], [-1.0], [1.0]]).total
     2.5
@@ -157,10 +208,29 @@ def _check_comparator(u: ArrayLike, trace: Trace[Any]) -> Array:
 
 
 def competitive_ratio(trace: Trace[Any], optimum: Optimum) -> float:
-    """What a run paid over what the offline optimum must pay, for costs that are never negative.
+    """Compare what a run paid with what the offline optimum must pay, for costs that are never negative.
 
-    It is certified: the optimum's lower bound is divided by, so the true ratio is no larger.
+    The answer is certified: it divides by the optimum's lower bound, so the true ratio is no larger.
 
+    Parameters
+    ----------
+    trace : Trace
+        The run.
+    optimum : Optimum
+        What :func:`~klazy.offline_optimum` found for the same costs and movement.
+
+    Returns
+    -------
+    float
+        At least 1, but for rounding.
+
+    Raises
+    ------
+    ValueError
+        If the two are not of the same game, a cost is negative, or the optimum may cost nothing.
+
+    Examples
+    --------
     >>> costs = QuadraticCosts([[0.0], [1.0], [0.0]])
     >>> best = offline_optimum(costs, Box(0, 1), L1Movement(0.1), x0=[0.0])
     >>> round(competitive_ratio(run(GD(Box(0, 1), 2.0), costs, movement=L1Movement(0.1), x0=[0.0]), best), 3)

@@ -1,5 +1,7 @@
 """The loop that joins a learner to costs: run, and many runs at once; batch.py plays many by one kernel, for their sums."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -72,38 +74,55 @@ def run(
     state: Any = None,
     guards: Guards | None = None,
 ) -> Trace[Any]:
-    """Play ``learner`` against ``costs``, a cost family or a bare array of gradients of shape (T, d), which is not copied.
+    """Play a learner against costs, and keep what it did and paid.
+
+    In each round t the learner plays x_t, pays :math:`f_t(x_t)` and what moving from x_{t-1} costs, and then sees the gradient.
 
     Parameters
     ----------
-    movement
-        what moving costs, or its short name: ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``; by default the
-        learner's own, such as what a :class:`SAder` charges its experts, else what suits the set, at a price of 1: total
-        variation on simplices, the sum of changes on boxes, Euclidean distance on all others. ``trace.movement`` says which.
-    engine
-        ``"compiled"`` runs the whole sequence in one kernel and raises, naming the part that has none;
-        ``"step"`` runs the NumPy specification; ``"auto"`` takes the kernel where there is one, and else ``"rows"``, many
-        rounds at once, where the learner's points depend on the rows alone. ``trace.engine`` says which.
-    record
-        ``"actions"`` keeps x and the costs of every round, ``"costs"`` only the costs, ``"totals"`` only the sums,
-        in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
-    hints
-        guesses of shape (T, d) for learners that accept them; row t, made after round t, guesses the gradient of t + 1.
-    delays
-        how many rounds later than its own the feedback of each round comes, of shape (T,) or one number for all, for a
+    learner : Learner
+        Who plays.
+    costs : Costs or array_like
+        What rounds cost: a class such as :class:`~klazy.QuadraticCosts`, or bare gradients of shape (T, d), which are not
+        copied; a frame's columns name the coordinates.
+    movement : Movement or str, optional
+        What moving costs, or its short name: ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``. Default: the learner's own, such as what
+        a :class:`SAder` charges its experts; else what suits the set, at a price of 1: total variation on simplices, the sum of
+        changes on boxes, Euclidean distance elsewhere. ``trace.movement`` says which.
+    engine : str, optional
+        ``"compiled"`` runs everything in one kernel, and refuses if a part has none; ``"step"`` runs the NumPy specification.
+        ``"auto"``, the default, takes the kernel where there is one; else ``"rows"``, many rounds at once, if the learner's
+        points depend on the rows alone; else ``"step"``. ``trace.engine`` says which.
+    record : str, optional
+        ``"actions"``, the default, keeps x and the costs of every round; ``"costs"`` only the costs; ``"totals"`` only the
+        sums, in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
+    hints : array_like, optional
+        Guesses of shape (T, d), for learners that accept them: row t, made after round t, guesses the gradient of round t + 1.
+    delays : array_like, optional
+        How many rounds later than its own the feedback of each round comes, of shape (T,) or one number for all, for a
         :class:`Delayed`: 0 at the end of its own round, ``inf`` never, and the round is given up. What would come after the
-        last round does not come; those rounds are left waiting in ``trace.state``.
-    feedback
-        ``"gradient"``, or ``"value"``: the learner, a :class:`Bandit`, is told only what its points cost. By default what the
+        last round does not come; those rounds are left waiting in ``trace.state``. Default: no delays.
+    feedback : str, optional
+        ``"gradient"``, or ``"value"``: the learner, a :class:`Bandit`, is told only what its points cost. Default: what the
         learner is made for.
-    x0
-        the position before the first round; without it the first round's movement is free.
-    state
-        where to go on from, a ``trace.state``; the learner's own start by default.
-    guards
-        limits on what is played, as an :class:`~klazy.Agent` has them: rounding, holds, budgets. The learner goes on from its
+    x0 : array_like, optional
+        The position before the first round. Default: none, so that the first round moves for free.
+    state : optional
+        Where to continue from: a ``trace.state``. Default: the learner's own start.
+    guards : Guards, optional
+        Limits on what is played, as an :class:`~klazy.Agent` has them: rounding, holds, budgets. The learner goes on from its
         own point, ``trace.wanted``; costs and gradients are those at the point played, ``trace.x``. Such a run goes through
-        ``step``, begins with budgets that nothing was taken from, and no certificate covers it.
+        ``step``, begins with budgets that nothing was taken from, and no certificate covers it. Default: none.
+
+    Returns
+    -------
+    Trace
+        Decisions, costs and totals.
+
+    Raises
+    ------
+    ValueError
+        If parts do not fit together, a cost is not finite, or ``engine="compiled"`` lacks a kernel.
 
     Examples
     --------
@@ -228,12 +247,34 @@ def run_many(
     jobs: int | None = None,
     **options: Any,
 ) -> list[Trace[Any]]:
-    """Many learners on one sequence, or one learner on many sequences, on all cores; ``options`` are those of :func:`run`.
+    """Play many learners on one sequence, or one learner on many sequences, on all cores.
 
-    Several sequences are a list of costs, a list of (T, d) arrays, or one array of shape (n, T, d). Runs that are compiled or
-    played by rows are threads of this process; runs that go through ``step`` are processes, where joblib is installed
-    (``klazy[cli]``).
+    Runs that are compiled or played by rows are threads of this process; runs that go through ``step`` are processes, where
+    joblib is installed (``klazy[cli]``).
 
+    Parameters
+    ----------
+    learners : Learner or list of Learner
+        Who plays.
+    costs : Costs or array_like or list of these
+        One sequence; or several, as a list of costs, a list of (T, d) arrays, or one array of shape (n, T, d).
+    jobs : int, optional
+        How many runs to play at once. Default: as many as there are cores.
+    **options
+        All other arguments of :func:`run`.
+
+    Returns
+    -------
+    list of Trace
+        One trace per run, in the order given.
+
+    Raises
+    ------
+    ValueError
+        If both are lists, or neither is.
+
+    Examples
+    --------
     >>> g = np.ones((100, 3))
     >>> [round(t.totals.cost, 3) for t in run_many([GD(Simplex(3), 1.0), LazyGD(Simplex(3), 1.0)], g)]
     [100.0, 100.0]

@@ -29,24 +29,73 @@ BLOCK = 4096  # rounds that are looked at together: they stay in the processor's
 
 
 class Totals(NamedTuple):
-    """Sums over all rounds; ``cost`` is what was paid altogether."""
+    """What a run paid, summed over all rounds.
+
+    Parameters
+    ----------
+    hitting : float
+        What the rounds charged.
+    switching : float
+        What moving charged, price included.
+
+    Examples
+    --------
+    >>> Totals(hitting=3.0, switching=1.5).cost
+    4.5
+    """
 
     hitting: float
     switching: float
 
     @property
     def cost(self) -> float:
+        """What was paid altogether: hitting + switching."""
         return self.hitting + self.switching
 
 
 @dataclass(frozen=True, eq=False)
 class Trace(Generic[S]):
-    """One learner's run: what it played, what that cost, what moving cost.
+    """One learner's run: what it played, what that cost, and what moving cost. :func:`~klazy.run` makes it.
 
-    ``record`` decided what was kept: the totals always, ``hitting`` and ``switching`` from ``"costs"`` on, ``x`` from
-    ``"actions"`` on, and what an ensemble knows of its experts with ``"experts"``. ``switching`` includes the movement weight.
-    ``state`` is the learner's after the last round, from which :func:`~klazy.run` can go on; a trace loaded from a file, or of
-    a baseline that looks ahead, has none.
+    What it holds depends on ``record``: the totals always, ``hitting`` and ``switching`` from ``"costs"`` on, ``x`` from
+    ``"actions"`` on, and what an ensemble knows of its experts with ``"experts"``. Asking for anything else raises an
+    ``AttributeError`` that names the ``record`` you need.
+
+    Parameters
+    ----------
+    engine : str
+        How it was played: ``"compiled"``, ``"rows"`` or ``"step"``.
+    record : str
+        What was kept: ``"totals"``, ``"costs"``, ``"actions"`` or ``"experts"``.
+    T : int
+        The number of rounds.
+    dim : int
+        The number of coordinates of a decision.
+    totals : Totals
+        Hitting, switching and cost over all rounds.
+    movement : Movement
+        What moving cost.
+    kept : dict of str to array
+        The arrays that were recorded.
+    state : State
+        The learner's state after the last round, from which :func:`~klazy.run` can continue. None in a trace from a file, and
+        in one of a baseline that looks ahead.
+    x0 : array, optional
+        The position before the first round, if one was given.
+    costs : Costs, optional
+        What was played against; None in a trace from a file.
+    source : Learner, optional
+        The learner itself; None in a trace from a file.
+    text : str, optional
+        The learner as text, where the learner itself is not known.
+    columns : tuple of str, optional
+        The names of the coordinates, if the costs came as a frame.
+
+    Examples
+    --------
+    >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]], engine="step")
+    >>> trace.x.ravel().tolist(), trace.totals.cost
+    ([0.0, -0.5, -1.0], 1.5)
     """
 
     engine: str
@@ -66,7 +115,7 @@ class Trace(Generic[S]):
 
     @property
     def learner(self) -> str:
-        """The learner as text; it is made when it is asked for, because an ensemble's fills pages."""
+        """The learner as text; it is made when you ask for it, because an ensemble's text fills pages."""
         if self.source is None:
             return self.text
         return repr(self.source) if self.guards is None else f"{self.source!r} within {self.guards!r}"
@@ -83,24 +132,24 @@ class Trace(Generic[S]):
 
     @property
     def hitting(self) -> Array:
-        """f_t(x_t), of shape (T,)."""
+        """What each round charged, f_t(x_t), of shape (T,)."""
         return self._recorded("hitting", "costs")
 
     @property
     def switching(self) -> Array:
-        """The movement paid in each round, weight included, of shape (T,)."""
+        """What each round paid for moving, weight included, of shape (T,)."""
         return self._recorded("switching", "costs")
 
     @property
     def weights(self) -> Array:
-        """w_t, what each of an ensemble's N experts weighs in the point played, of shape (T, N)."""
+        """The weights w_t of an ensemble's N experts in the point played, of shape (T, N)."""
         return self._recorded("weights", "experts")
 
     @property
     def expert_hitting(self) -> Array:
-        r""":math:`f_t(x_t) + \langle g_t, x^i_t - x_t\rangle`, of shape (T, N).
+        r"""What each expert would have paid, of shape (T, N): :math:`f_t(x_t) + \langle g_t, x^i_t - x_t\rangle`.
 
-        It is :math:`f_t(x^i_t)` itself if costs are linear, else a lower bound.
+        It is :math:`f_t(x^i_t)` itself for linear costs, and a lower bound for all others.
         """
         return self._recorded("expert_hitting", "experts")
 
@@ -111,17 +160,17 @@ class Trace(Generic[S]):
 
     @property
     def spread(self) -> Array:
-        """r_t, the largest less the smallest of the experts' losses, of shape (T,)."""
+        """The largest minus the smallest of the experts' losses, r_t, of shape (T,)."""
         return self._recorded("spread", "experts")
 
     @property
     def diameter(self) -> Array:
-        """d_t, how far apart the experts' points are in the movement's norm, before its weight, of shape (T,)."""
+        """How far apart the experts' points are in the movement's norm, before its weight: d_t, of shape (T,)."""
         return self._recorded("diameter", "experts")
 
     @property
     def beta(self) -> Array:
-        """beta_t, the meta rate in force, of shape (T,)."""
+        """The meta rate in force, beta_t, of shape (T,)."""
         return self._recorded("beta", "experts")
 
     @property
@@ -194,10 +243,25 @@ class Trace(Generic[S]):
         return [f"moved in {moved} of {self.T - 1} rounds"]
 
     def to_frame(self) -> "polars.DataFrame":
-        """One row per round as a polars frame: t, hitting, switching and, if recorded, the point.
+        """Make a polars frame with one row per round: t, hitting, switching and, if recorded, the decision.
 
-        Its columns are x_1 to x_d, or those of the frame that the costs came as; one that is named like another has ``x_``
-        before its name.
+        Returns
+        -------
+        polars.DataFrame
+            The decision's columns are x_1 to x_d, or those of the frame that the costs came as; where a name is taken, ``x_``
+            goes in front.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If polars is not installed (``klazy[cli]``).
+        AttributeError
+            If the run kept totals only.
+
+        Examples
+        --------
+        >>> run(GD(Box(-1, 1), 2.0), [[1.0], [-1.0]], engine="step").to_frame()["x_1"].to_list()
+        [0.0, -0.5]
         """
         try:
             import polars
@@ -215,10 +279,15 @@ class Trace(Generic[S]):
         return self.columns or tuple(f"x_{i + 1}" for i in range(self.dim))
 
     def plot(self) -> "Figure":
-        """What it paid so far, what it played and how it weighed its experts, as far as recorded: a matplotlib figure.
+        """Draw what it paid so far, what it played, and how it weighed its experts, as far as recorded.
 
-        It is shown where a notebook's cell ends with it, never before.
+        Returns
+        -------
+        Figure
+            A matplotlib figure; a notebook shows it where a cell ends with it, never before.
 
+        Examples
+        --------
         >>> [ax.get_ylabel() for ax in run(GD(Box(-1, 1), 2.0), [[1.0], [-1.0]], engine="step").plot().axes]
         ['cost so far', 'decision']
         """
@@ -226,7 +295,23 @@ class Trace(Generic[S]):
         return draw_run(self.hitting, self.switching, points, self.kept.get("weights"), self.columns)
 
     def gradients(self) -> Array:
-        """g_t, the gradients at the points played, of shape (T, d)."""
+        """Compute the gradients g_t at the points played.
+
+        Returns
+        -------
+        array
+            Of shape (T, d).
+
+        Raises
+        ------
+        ValueError
+            If the trace was loaded from a file, which does not hold the costs.
+
+        Examples
+        --------
+        >>> run(GD(Box(-1, 1), 2.0), QuadraticCosts([[1.0], [3.0]]), engine="step").gradients().ravel().tolist()
+        [-1.0, -2.5]
+        """
         if self.costs is None:
             raise ValueError(
                 "Trace.gradients needs the run's costs, got a trace loaded from a file; run it again."
@@ -234,10 +319,29 @@ class Trace(Generic[S]):
         return np.array([self.costs.subgradient(t, x) for t, x in enumerate(self.x, start=1)])
 
     def diagnose(self, G: float | None = None, R: float | None = None) -> "Diagnosis":
-        """How it moved: staleness, the bounds on its steps, and whether laziness could matter, for k-lazyGD and its ends.
+        """Show how it moved: staleness, the bounds on its steps, and whether laziness could matter.
 
-        ``G`` and ``R`` are what was assumed of the gradients' norms and of the distance from x_1; exceeding them is told.
+        It is for k-lazyGD and its ends, GD and LazyGD.
 
+        Parameters
+        ----------
+        G : float, optional
+            What you assumed about the gradients' norms; the diagnosis says if it was exceeded. Default: nothing.
+        R : float, optional
+            What you assumed about the distance from x_1, likewise. Default: nothing.
+
+        Returns
+        -------
+        Diagnosis
+            Per round the step, its bounds and the staleness; it prints and plots itself.
+
+        Raises
+        ------
+        ValueError
+            If the trace is from a file, was continued from a state, or is of another learner.
+
+        Examples
+        --------
         >>> run(KLazyGD(L1Ball(2), 1.0, k=5), np.tile([1.0, 0.2], (50, 1))).diagnose()
         The projection binds in 100.0% of 50 rounds; only there can laziness act.
         The point stands still against a gradient in 96.0% of the rounds, with a median margin of 1.7.
@@ -261,7 +365,13 @@ class Trace(Generic[S]):
         return diagnose(self.source, np.vstack((self.x, self.state.x)), self.gradients(), G, R)
 
     def save(self, path: str | Path) -> None:
-        """Write everything but the costs and the state to a NumPy ``.npz`` file; nothing in it is pickled."""
+        """Write the trace to a NumPy ``.npz`` file, without its costs and its state; nothing in it is pickled.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+        """
         about = {
             "format": FORMAT,
             "learner": self.learner,
@@ -283,7 +393,23 @@ class Trace(Generic[S]):
 
     @classmethod
     def load(cls, path: str | Path) -> "Trace[Any]":
-        """Read what :meth:`save` wrote; a file of a newer format is refused, and so is a damaged one."""
+        """Read a trace that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Trace
+            The trace, without costs and state.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or of a newer format.
+        """
         path = file_path(path, "path", "Trace.load")
         data = path.read_bytes()
         try:

@@ -6,6 +6,8 @@ below it. So the two ends (the best fixed point, and every round's own minimum) 
 the slope of a chord enclose the function between a polygon and lines; solutions start from that of the nearest weight.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,11 +29,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frontier:
-    """Best hitting cost against the path length allowed, between certified bounds.
+    """The best hitting cost for every path length allowed, between certified bounds. :func:`~klazy.frontier` makes it.
 
-    ``path_length`` and ``hitting`` are the corners of a convex polygon, each a sequence that was found: mixing neighbours
-    reaches every point between them. ``weight`` and ``bound`` are lines below: no sequence has hitting + weight * length <
-    bound; the line of infinite weight is the best fixed point's bound and counts at length zero alone.
+    Parameters
+    ----------
+    path_length : array
+        The path lengths at the corners of a convex polygon, each of a sequence that was found: mixing neighbours reaches every
+        point between them.
+    hitting : array
+        The hitting costs there.
+    weight : array
+        The slopes of lines below it: no sequence has hitting + weight * length < bound. The line of infinite weight is the best
+        fixed point's bound, and counts at length zero alone.
+    bound : array
+        The heights of these lines.
+
+    Examples
+    --------
+    >>> curve = frontier([[1.0], [-1.0], [1.0]], Box(-1, 1))
+    >>> curve.regret(-1.0, [0.0, 4.0])[1].round(6).tolist()
+    [0.0, 2.0]
     """
 
     path_length: Array
@@ -40,16 +57,46 @@ class Frontier:
     bound: Array
 
     def best(self, P: ArrayLike) -> tuple[Array, Array]:
-        """Bounds (lower, upper) of the best hitting cost with path length at most P, for every P."""
+        """Bound the best hitting cost with a path length of at most P.
+
+        Parameters
+        ----------
+        P : array_like
+            Path lengths, >= 0.
+
+        Returns
+        -------
+        lower : array
+            No sequence pays less, one number for every P.
+        upper : array
+            What a sequence that was found pays.
+
+        Raises
+        ------
+        ValueError
+            If a length is negative.
+        """
         P = real_array(P, "P", "Frontier.best")
         if (P < 0.0).any():
             raise refusal("Frontier.best", "path lengths P >= 0", "P", P.min(), "give a length")
         return line_bound(self.weight, self.bound, P), np.interp(P, self.path_length, self.hitting)
 
     def regret(self, cost: float, P: ArrayLike) -> tuple[Array, Array]:
-        """Bounds (lower, upper) of a run's regret against the best comparator of path length at most P, for every P at once.
+        """Bound a run's regret against the best comparator of path length at most P.
 
-        ``cost`` is what the run paid: for hitting (dynamic regret) or in total (with the learner's movement).
+        Parameters
+        ----------
+        cost : float
+            What the run paid: for hitting (dynamic regret), or in total (with the learner's movement).
+        P : array_like
+            Path lengths, >= 0.
+
+        Returns
+        -------
+        lower : array
+            The least that the regret can be, one number for every P.
+        upper : array
+            The most.
         """
         cost = number(cost, "cost", "Frontier.regret")
         lower, upper = self.best(P)
@@ -57,15 +104,26 @@ class Frontier:
 
     @property
     def gap(self) -> float:
-        """The largest distance of the bounds, relative to what moving can save at all."""
+        """The largest distance between the bounds, relative to what moving can save at all."""
         lower, upper = self.best(np.maximum(self._corners(), TINY))
         saved = self.hitting[0] - self.hitting[-1]
         return float((upper - lower).max() / saved) if saved > 0.0 else 0.0
 
-    def plot(self, places: Mapping[str, tuple[float, float]] | None = None) -> "Figure":
-        """Best hitting cost against path length, uncertain where shaded, as a matplotlib figure; ``places`` are (path length,
-        hitting cost) of a comparator or of learners, by label.
+    def plot(self, places: Mapping[str, tuple[float, float]] | None = None) -> Figure:
+        """Draw the best hitting cost against path length, shaded where it is uncertain.
 
+        Parameters
+        ----------
+        places : dict, optional
+            Points to mark, by label: (path length, hitting cost) of a comparator or of learners.
+
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+
+        Examples
+        --------
         >>> curve = frontier([[1.0], [-1.0], [1.0]], Box(-1, 1))
         >>> curve.plot({"greedy": (1.0, -1.2)}).axes[0].get_xlabel()
         'path length'
@@ -114,12 +172,33 @@ def frontier(
     points: int = 30,
     iterations: int = 3_000,
 ) -> Frontier:
-    """The best hitting cost for every path length, from at most ``points`` optima.
+    """Compute the best hitting cost for every path length.
 
-    Lengths are measured by ``movement``, its weight included; the first round is free. It stops once the bounds are nowhere
-    further apart than ``gap`` times the difference between the best fixed point and the rounds' own minima. An optimum
-    that is not found within ``iterations`` counts with the bound it has: the curve is certified in any case.
+    It stops once the bounds are nowhere further apart than ``gap`` times the difference between the best fixed point and the
+    rounds' own minima. The curve is certified in any case.
 
+    Parameters
+    ----------
+    costs : Costs or array_like
+        What rounds cost, or gradients of shape (T, d).
+    domain : ConvexSet
+        Where decisions live.
+    movement : Movement or str, optional
+        What measures lengths, its weight included; the first round is free. Default: what suits the set.
+    gap : float, optional
+        How far apart the bounds may be. Default: 0.01.
+    points : int, optional
+        The most optima to compute. Default: 30.
+    iterations : int, optional
+        The most iterations for each; one that is not found counts with the bound it has. Default: 3000.
+
+    Returns
+    -------
+    Frontier
+        The curve, between its bounds.
+
+    Examples
+    --------
     >>> curve = frontier([[1.0], [-1.0], [1.0]], Box(-1, 1))
     >>> curve.best([0.0, 2.0, 4.0])[1]
     array([-1., -2., -3.])
@@ -149,10 +228,41 @@ def best_with_path_length(
     points: int = 30,
     iterations: int = 3_000,
 ) -> Optimum:
-    """The sequence of path length at most ``P`` that pays least for hitting, with a certified bound.
+    """Find the sequence that pays least for hitting while it travels no further than P, with a certified bound.
 
-    Its ``switching`` is zero: within the budget moving is free. Lengths are measured by ``movement``, its weight included. It
-    is a mixture of two optima of the problem with a price on movement, one on either side of P.
+    It is a mixture of two optima of the problem with a price on movement, one on either side of P.
+
+    Parameters
+    ----------
+    costs : Costs or array_like
+        What rounds cost, or gradients of shape (T, d).
+    domain : ConvexSet
+        Where decisions live.
+    P : float
+        The longest path allowed, >= 0.
+    movement : Movement or str, optional
+        What measures lengths, its weight included. Default: what suits the set.
+    gap : float, optional
+        The certified gap to reach, relative as in :class:`Optimum`. Default: 1e-3.
+    points : int, optional
+        The most optima to compute. Default: 30.
+    iterations : int, optional
+        The most iterations for each. Default: 3000.
+
+    Returns
+    -------
+    Optimum
+        The sequence; its ``switching`` is zero, because moving is free within the budget.
+
+    Raises
+    ------
+    GapNotReached
+        If points or iterations end first.
+
+    Examples
+    --------
+    >>> round(best_with_path_length([[1.0], [-1.0], [1.0]], Box(-1, 1), P=2.0).hitting, 6)
+    -2.0
     """
     owner = "best_with_path_length"
     P = non_negative(P, "P", owner)

@@ -1,5 +1,7 @@
 """The offline optimum: the best sequence in hindsight when moving costs something, with a certificate."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np
@@ -31,14 +33,12 @@ def offline_optimum(
     integers: bool = False,
     progress: Progress | None = None,
 ) -> Optimum:
-    r"""The sequence in the set that would have paid least, with a lower bound on what any other pays.
+    r"""Find the sequence of decisions that would have paid least, with a lower bound on what any other pays.
 
     .. math:: \min_{u_1, \ldots, u_T \in X} \; \sum_t f_t(u_t) + \lambda_t\, m(u_t - u_{t-1})
 
-    The first round moves freely unless ``x0`` is given. Linear costs with prices of movement (l1, total variation, asymmetric)
-    on a simplex or a box are solved exactly by a dynamic programme in O(T d); everything else by a splitting method that
-    stops once its certified relative ``gap`` (see :class:`Optimum`) is reached, and raises :class:`GapNotReached` if
-    ``iterations`` end first. ``progress(iteration, gap)`` is called now and then.
+    Linear costs with prices of movement (l1, total variation, asymmetric) on a simplex or a box are solved exactly by a dynamic
+    programme in O(T d); everything else by a splitting method that stops once its certified gap is reached.
 
     With ``integers`` only whole points are played (sets as for :class:`Guards`). On a box a dynamic programme over its whole
     numbers is exact, for linear, quadratic and pinball costs with a price of each coordinate, and in one dimension for all
@@ -48,6 +48,39 @@ def offline_optimum(
     With a :class:`DriftedMovement` the problem is not convex: what is found is the optimum without drift, charged with it, and
     the bound holds for every sequence. It is for linear costs and log-wealth on a simplex.
 
+    Parameters
+    ----------
+    costs : Costs or array_like
+        What rounds cost, or gradients of shape (T, d).
+    domain : ConvexSet
+        Where decisions live.
+    movement : Movement or str, optional
+        What moving costs, or its short name. Default: what suits the set, at a price of 1.
+    x0 : array_like, optional
+        The position before the first round. Default: none, so that the first round moves for free.
+    gap : float, optional
+        The certified gap to reach, relative as in :class:`Optimum`. Default: 1e-4.
+    iterations : int, optional
+        The most iterations. Default: 20 000.
+    integers : bool, optional
+        Play whole points only. Default: False.
+    progress : callable, optional
+        Called now and then as ``progress(iteration, gap)``.
+
+    Returns
+    -------
+    Optimum
+        The sequence, what it pays and a lower bound.
+
+    Raises
+    ------
+    GapNotReached
+        If the iterations end first.
+    ValueError
+        If parts do not fit together, or costs or movement are of a kind that has no such method.
+
+    Examples
+    --------
     >>> best = offline_optimum([[1.0], [-3.0], [1.0]], Box(-1, 1), L1Movement(0.5))
     >>> best.u.ravel(), best.cost
     (array([-1.,  1., -1.]), -3.0)

@@ -17,14 +17,41 @@ EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Optimum:
-    r"""The best sequence found for a whole run of costs, with its certificate.
+    r"""The best sequence found for a whole run of costs, with its certificate. :func:`~klazy.offline_optimum` makes it.
 
-    ``cost`` = ``hitting`` + ``switching`` is what ``u`` of shape (T, d) pays, and no sequence in the set pays less than
-    ``lower_bound``, whatever the iterations did: it is the value of a feasible point of the dual problem, less an allowance
-    for rounding (on a Polytope or an Intersection as exact as their projections). ``gap`` is
-    (cost - lower_bound) / max(\|cost\|, S / 100), where S, the swing of the costs, is the size of the set times the sum of
-    the gradients' norms at its start (of the movement weights, if all of these are zero): a cost that nearly cancels has no
-    digits of its own, and is measured against a hundredth of what it is made of. ``movement`` and ``x0`` are those it is for.
+    No sequence in the set pays less than ``lower_bound``, whatever the iterations did: it is the value of a feasible point of
+    the dual problem, less an allowance for rounding (on a Polytope or an Intersection as exact as their projections).
+
+    Parameters
+    ----------
+    u : array
+        The sequence, of shape (T, d).
+    hitting : float
+        What the rounds charge it.
+    switching : float
+        What moving charges it.
+    lower_bound : float
+        No sequence pays less.
+    gap : float
+        (cost - lower_bound) / max(\|cost\|, S / 100), where S, the swing of the costs, is the size of the set times the sum of
+        the gradients' norms at its start (of the movement weights, if all of these are zero): a cost that nearly cancels has no
+        digits of its own, and is measured against a hundredth of what it is made of.
+    method : str
+        How it was found.
+    iterations : int
+        How many that took; 0 for an exact method.
+    movement : Movement, optional
+        What moving costs.
+    x0 : array, optional
+        The position before the first round.
+    columns : tuple of str, optional
+        The names of the coordinates, if the costs came as a frame.
+
+    Examples
+    --------
+    >>> best = offline_optimum([[1.0], [-3.0], [1.0]], Box(-1, 1), L1Movement(0.5))
+    >>> best.hitting, best.switching, round(best.lower_bound, 9)
+    (-5.0, 2.0, -3.0)
     """
 
     u: Array
@@ -40,6 +67,7 @@ class Optimum:
 
     @property
     def cost(self) -> float:
+        """What the sequence pays: hitting + switching."""
         return self.hitting + self.switching
 
     def __repr__(self) -> str:
@@ -57,8 +85,15 @@ class Optimum:
         )
 
     def plot(self) -> "Figure":
-        """What it plays over the rounds: a matplotlib figure.
+        """Draw what it plays over the rounds.
 
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+
+        Examples
+        --------
         >>> offline_optimum([[1.0], [-1.0]], Box(-1, 1)).plot().axes[0].get_ylabel()
         'decision'
         """
@@ -66,7 +101,19 @@ class Optimum:
 
 
 class GapNotReached(ArithmeticError):
-    """The iteration budget ended before the gap asked for; ``best`` is what was found, certified as far as it goes."""
+    """Report that iterations ended before the gap you asked for; ``best`` is what was found, certified as far as it goes.
+
+    Parameters
+    ----------
+    owner : str
+        Who looked for it.
+    wanted : float
+        The gap that was asked for.
+    best : Optimum or BestFixed
+        What was found.
+    remedy : str, optional
+        What to try.
+    """
 
     def __init__(self, owner: str, wanted: float, best: Any, remedy: str = "raise iterations or gap") -> None:
         self.best = best

@@ -1,5 +1,7 @@
 """The best point in hindsight: one decision for all rounds, with a certificate."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +23,25 @@ _TURN = 2.0
 
 @dataclass(frozen=True, eq=False)
 class BestFixed:
-    """One point ``x`` of shape (d,) for all rounds: its ``cost``, and a bound below which no point of the set can get.
+    """The best single decision for all rounds, with its certificate. :func:`~klazy.best_fixed` makes it.
 
-    ``gap`` is relative as in :class:`~klazy.Optimum`.
+    Parameters
+    ----------
+    x : array
+        The point, of shape (d,).
+    cost : float
+        What it pays over all rounds.
+    lower_bound : float
+        No point of the set pays less.
+    gap : float
+        How far apart the two are, relative as in :class:`~klazy.Optimum`.
+    iterations : int, optional
+        How many it took; 0 for a closed form.
+
+    Examples
+    --------
+    >>> best_fixed(QuadraticCosts([[0.0], [1.0], [5.0]]), Box(0, 10)).x.tolist()
+    [2.0]
     """
 
     x: Array
@@ -40,11 +58,33 @@ class BestFixed:
 def best_fixed(
     costs: Costs | ArrayLike, domain: ConvexSet, *, gap: float = 1e-4, iterations: int = 20_000
 ) -> BestFixed:
-    r"""The point of the set with the least total cost, :math:`\min_{x \in X} \sum_t f_t(x)`.
+    r"""Find the single decision with the least total cost, :math:`\min_{x \in X} \sum_t f_t(x)`.
 
-    Linear and quadratic costs have a closed form; others are split into one copy of the point per round, until the certified
-    ``gap`` is reached or the ``iterations`` end, which raises :class:`GapNotReached`.
+    Linear and quadratic costs have a closed form; others are split into one copy of the point per round.
 
+    Parameters
+    ----------
+    costs : Costs or array_like
+        What rounds cost, or gradients of shape (T, d).
+    domain : ConvexSet
+        Where decisions live.
+    gap : float, optional
+        The certified gap to reach, relative as in :class:`Optimum`. Default: 1e-4.
+    iterations : int, optional
+        The most iterations. Default: 20 000.
+
+    Returns
+    -------
+    BestFixed
+        The point, its cost and a lower bound.
+
+    Raises
+    ------
+    GapNotReached
+        If the iterations end first.
+
+    Examples
+    --------
     >>> best = best_fixed([[1.0, 0.0], [1.0, -3.0]], Simplex(2))
     >>> best.x, best.cost
     (array([0., 1.]), -3.0)

@@ -1,5 +1,7 @@
 """The protocol of a learner: a frozen configuration, a small immutable state, and a pure ``step``."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
@@ -19,13 +21,17 @@ NEVER = 2**53  # a slack that no run reaches: the largest count that a float64 s
 
 
 class State(Protocol):
-    """What every state has: the round about to be played and its point. States are named tuples."""
+    """What every state has: the round about to be played, and its point. States are named tuples."""
 
     @property
-    def t(self) -> int: ...
+    def t(self) -> int:
+        """The round about to be played, from 1."""
+        ...
 
     @property
-    def x(self) -> Array: ...
+    def x(self) -> Array:
+        """The point to play, of shape (d,)."""
+        ...
 
     def _replace(self, **fields: Any) -> Self: ...
 
@@ -46,14 +52,21 @@ S = TypeVar("S", bound=State)
 
 
 class Learner(Config, ABC, Generic[S]):
-    """Plays ``state.x``, is told a gradient there, and answers with the next state.
+    """Base class of learners: it plays ``state.x``, is told a gradient there, and answers with the next state.
 
-    A learner sees gradients only, so it cannot look ahead. Gradients were checked before they come here. One with a
-    ``family`` sees the rows of such costs instead: demands, say.
+    A learner sees gradients only, so it cannot look ahead. Gradients are checked before they come here. A learner with a
+    ``family`` sees the rows of such costs instead, for example demands. To make your own, define :meth:`init` and :meth:`step`.
+
+    Examples
+    --------
+    >>> learner = GD(Box(0, 1), sigma=4.0)
+    >>> state = learner.init()
+    >>> state.t, state.x.item(), learner.step(state, np.array([-1.0])).x.item()
+    (1, 0.0, 0.25)
     """
 
     domain: ConvexSet
-    experts: "tuple[Learner[Any], ...]" = ()  # the learners inside, if any
+    experts: tuple[Learner[Any], ...] = ()  # the learners inside, if any
     family: Family | None = None  # of the costs whose rows it is told; None if it is told gradients
 
     accepts_hints: ClassVar[bool] = False
@@ -65,8 +78,8 @@ class Learner(Config, ABC, Generic[S]):
     # follow(state, rows, outlook=None): the points that `step` would play while these rows come, of shape (n, d), and the
     # state after them; for learners whose points depend on the rows alone. `outlook` is what `look(state, rows)` found,
     # perhaps for another learner with the same `view` that has seen the same rows
-    follow: "Callable[..., tuple[Array, Any]] | None" = None
-    look: "Callable[..., Any] | None" = None
+    follow: Callable[..., tuple[Array, Any]] | None = None
+    look: Callable[..., Any] | None = None
     view: Hashable = None
 
     _rests_on: ClassVar[dict[str, str]] = {
@@ -75,28 +88,81 @@ class Learner(Config, ABC, Generic[S]):
 
     @abstractmethod
     def init(self, x: Array | None = None) -> S:
-        """The state before the first round, at the point ``x`` of the set if one is given."""
+        """Make the state before the first round.
+
+        Parameters
+        ----------
+        x : array, optional
+            A point of the set to begin at. Default: the learner's own start.
+
+        Returns
+        -------
+        State
+            Round 1 and its point.
+        """
 
     @abstractmethod
     def step(self, state: S, g: Array) -> S:
-        """The state after a round whose gradient at ``state.x``, or whose row, was ``g``; ``state`` itself is not changed."""
+        """Make the state after a round; ``state`` itself is not changed.
+
+        Parameters
+        ----------
+        state : State
+            The state of the round that was played.
+        g : array
+            The gradient at ``state.x``; for a learner with a family, the round's row.
+
+        Returns
+        -------
+        State
+            The next round and its point.
+        """
 
     @property
     def phase_length(self) -> int | None:
-        """The rounds of a phase, if a point comes from that of the phase's first round and the gradients since; else None."""
+        """The rounds of a phase, if a point comes from the phase's first point and the gradients since; else None."""
         return None
 
     def describe_memory(self, state: S) -> str:
-        """What the present point was made from, in a sentence, where there are no phases."""
+        """Say in a sentence what the present point was made from; used where there are no phases.
+
+        Parameters
+        ----------
+        state : State
+            The present state.
+
+        Returns
+        -------
+        str
+            The sentence.
+        """
         return f"What {type(self).__name__} remembers of the rounds up to {state.t - 1} depends on them."
 
     @property
     def own_movement(self) -> Movement:
-        """What moving costs unless a run or an agent says otherwise: what suits the set."""
+        """What moving costs unless a run or an agent is told otherwise; by default what suits the set."""
         return suit_movement(self.domain)
 
     def check_state(self, state: Any, owner: str) -> S:
-        """``state`` if this learner could have left it, else a refusal."""
+        """Check that this learner could have left a state.
+
+        Parameters
+        ----------
+        state : State
+            What was given.
+        owner : str
+            Who asks, for the message of a refusal.
+
+        Returns
+        -------
+        State
+            The same state.
+
+        Raises
+        ------
+        ValueError
+            If it is of another learner, or its point lies outside the set.
+        """
         model = self.init()
         if type(state) is not type(model):
             wanted = f"a state of {type(self).__name__}"
@@ -131,10 +197,26 @@ class Learner(Config, ABC, Generic[S]):
 
 
 class Descent(Learner[S]):
-    """A learner that takes one step per round from its point, or from an anchor, and projects.
+    """Base class of learners that take one step per round from a point or an anchor, and project it onto the set.
 
-    ``sigma`` is a :class:`~klazy.Schedule` or a number; ``start`` is x_1, by default the point of the set nearest to
-    the origin.
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    sigma : Schedule or float
+        Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
+    start : array_like, optional
+        First decision, x_1. Default: the point of the set nearest to the origin.
+
+    Raises
+    ------
+    ValueError
+        If sigma is not above zero, or the start lies outside the set.
+
+    Examples
+    --------
+    >>> GD(L2Ball(2), sigma=Sqrt(4), start=[0.0, 1.0]).init().x.tolist()
+    [0.0, 1.0]
     """
 
     sigma: Schedule
@@ -148,7 +230,18 @@ class Descent(Learner[S]):
         self._keep(domain=domain, sigma=as_schedule(sigma), start=None if start is None else x1)
 
     def first(self, x: Array | None) -> Array:
-        """``x`` if it is given, else x_1."""
+        """Choose the first decision.
+
+        Parameters
+        ----------
+        x : array or None
+            A point that was asked for.
+
+        Returns
+        -------
+        array
+            That point, or x_1.
+        """
         return x if x is not None else self.domain.start if self.start is None else self.start
 
 

@@ -18,7 +18,7 @@ class CentredState(NamedTuple):
 
 
 class CentredOMD(Descent[CentredState]):
-    r"""Mirror descent whose growing regulariser stays centred at x_1 (Euclidean case).
+    r"""Descend while growing sigmas pull back to x_1: mirror descent with a centred regulariser (Euclidean case).
 
     .. math:: x_{t+1} = \Pi\bigl(x_t + ((\sigma_t - \sigma_{t-1})(x_1 - x_t) - g_t) / \sigma_t\bigr)
 
@@ -27,6 +27,21 @@ class CentredOMD(Descent[CentredState]):
     round 1): it depends on the distance of u, where :class:`GD` needs the diameter of the set. For a constant sigma it is GD.
     References: Jacobsen and Cutkosky, *Parameter-free Mirror Descent* (2022); the dual-stabilised descent of Fang,
     Harvey, Portella and Friedlander (2022).
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    sigma : Schedule or float
+        Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
+    start : array_like, optional
+        First decision, x_1. Default: the point of the set nearest to the origin.
+
+    Examples
+    --------
+    >>> learner = CentredOMD(L2Ball(2), sigma=2.0)
+    >>> learner.step(learner.init(), np.array([1.0, 0.0])).x
+    array([-0.5,  0. ])
     """
 
     rule: ClassVar[str | None] = "centred"

@@ -1,5 +1,7 @@
 """A strongly adaptive learner: one fresh learner per geometric interval, weighted by what it gained while awake."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
@@ -26,14 +28,38 @@ class CoverState(NamedTuple):
 
 
 class StronglyAdaptive(Learner[CoverState]):
-    r"""A cover of time by geometric intervals (Daniely, Gonen and Shalev-Shwartz, 2015, with movement in the losses).
+    r"""Start a fresh learner on every geometric interval, and weigh each by what it gained: regret is small on all intervals.
 
-    Level j plays :class:`GD` on the intervals :math:`[i 2^j, (i+1) 2^j - 1]`, :math:`i \ge 1`, with theory's sigma for their
+    After Daniely, Gonen and Shalev-Shwartz (2015), with movement in the losses. Level j plays :class:`GD` on the intervals
+    :math:`[i 2^j, (i+1) 2^j - 1]`, :math:`i \ge 1`, with theory's sigma for their
     length, :math:`\sqrt{(G^2 + 2 \lambda G) 2^j} / D`; a new learner starts at the ensemble's current point. While awake its
     weight grows by :math:`1 + \rho r_t`, from :math:`\rho = \min(1/2, 2^{-j/2})`, where :math:`r_t` is what it saved this
     round over the ensemble, movement included, as a share of :math:`(G + \lambda) D`. Without movement cost the regret on
-    *every* interval I is then :math:`O(\sqrt{|I|} \log T)`; what reweighting moves is not bounded. ``levels`` ends the cover at
-    intervals of :math:`2^{\mathrm{levels} - 1}` rounds.
+    *every* interval I is then :math:`O(\sqrt{|I|} \log T)`; what reweighting moves is not bounded.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    G : float
+        A bound on the gradients' norms.
+    movement_weight : float, optional
+        The price of a unit of Euclidean distance. Default: 1.
+    levels : int, optional
+        The cover ends at intervals of :math:`2^{\mathrm{levels} - 1}` rounds. Default: 20.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Raises
+    ------
+    ValueError
+        If G is not above zero, the weight is negative, or the start lies outside the set.
+
+    Examples
+    --------
+    >>> learner = StronglyAdaptive(Box(-1, 1), G=1.0, levels=4)
+    >>> run(learner, np.ones((8, 1)), engine="step").x[-1].round(3).tolist()
+    [-0.955]
     """
 
     G: float

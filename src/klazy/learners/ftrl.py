@@ -1,5 +1,7 @@
 """k-lazyGD as follow-the-regularised-leader with pruning."""
 
+from __future__ import annotations
+
 import math
 from typing import ClassVar, NamedTuple
 
@@ -24,7 +26,7 @@ class FTRLState(NamedTuple):
 
 
 class KLazyFTRL(Descent[FTRLState]):
-    r"""Partially lazy gradient descent, FTRL form (the paper's Algorithm 2), in the version that holds for schedules too.
+    r"""Move in phases of k rounds: k-lazyGD, FTRL form (the paper's Algorithm 2), in the version that holds for schedules too.
 
     .. math:: y_{t+1} = -p_t / \sigma_t, \qquad x_{t+1} = \Pi(y_{t+1}), \qquad
               p_t = p_{t-1} + g^I_t + g_t - (\sigma_t - \sigma_{t-1})\, x_\tau
@@ -35,6 +37,28 @@ class KLazyFTRL(Descent[FTRLState]):
     For a constant sigma this is the paper's Alg. 2 with :math:`p_{1:0} = -\sigma x_1` (the printed 0 is right only for
     :math:`x_1 = 0`), and Theorem 1 holds: it plays the points of :class:`KLazyGD`. For a schedule the printed form
     does not; regulariser increments anchored at the phase's first point :math:`x_\tau` restore the equality.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    sigma : Schedule or float
+        Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
+    k : int
+        The slack, >= 1: the rounds of a phase. Larger is lazier.
+    start : array_like, optional
+        First decision, x_1. Default: the point of the set nearest to the origin.
+
+    Raises
+    ------
+    ValueError
+        If k < 1, sigma is not above zero, or the start lies outside the set.
+
+    Examples
+    --------
+    >>> learner = KLazyFTRL(L2Ball(2), sigma=2.0, k=5)
+    >>> learner.step(learner.init(), np.array([1.0, -1.0])).x
+    array([-0.5,  0.5])
     """
 
     k: int

@@ -17,10 +17,21 @@ class GDState(NamedTuple):
 
 
 class GD(Descent[GDState]):
-    r"""Greedy projected gradient descent.
+    r"""Follow every gradient at once: greedy projected gradient descent.
 
     .. math:: x_{t+1} = \Pi\bigl(x_t - g_t / \sigma_t\bigr)
 
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    sigma : Schedule or float
+        Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
+    start : array_like, optional
+        First decision, x_1. Default: the point of the set nearest to the origin.
+
+    Examples
+    --------
     >>> learner = GD(L2Ball(2), sigma=2.0)
     >>> learner.step(learner.init(), np.array([1.0, 0.0])).x
     array([-0.5,  0. ])
@@ -44,11 +55,27 @@ class GD(Descent[GDState]):
 
 
 class LazyGD(Descent[AnchoredState]):
-    r"""Lazy gradient descent, also known as dual averaging, anchored at x_1.
+    r"""Weigh all gradients since the start: lazy gradient descent, also known as dual averaging, anchored at x_1.
 
     .. math:: x_{t+1} = \Pi\bigl(x_1 - g_{1:t} / \sigma_t\bigr)
 
     It moves little, but its dynamic regret can be linear in T as soon as the comparator moves at all.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    sigma : Schedule or float
+        Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
+    start : array_like, optional
+        First decision, x_1. Default: the point of the set nearest to the origin.
+
+    Examples
+    --------
+    >>> learner = LazyGD(Box(0, 1), sigma=1.0)
+    >>> state = learner.step(learner.init(), np.array([-3.0]))
+    >>> state.x.item(), learner.step(state, np.array([1.0])).x.item()
+    (1.0, 1.0)
     """
 
     rule: ClassVar[str | None] = "k_lazy"

@@ -1,5 +1,7 @@
 """k-lazyGD, the update between greedy descent and dual averaging."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 import numpy as np
@@ -12,15 +14,41 @@ from klazy.sets import ConvexSet
 
 
 class KLazyGD(Descent[AnchoredState]):
-    r"""Partially lazy gradient descent, projection form (the paper's Algorithm 1).
+    r"""Move in phases of k rounds, lazily within each: k-lazyGD, projection form (the paper's Algorithm 1).
 
     .. math:: x_{t+1} = \Pi\bigl(x_\tau - g_{\tau:t} / \sigma_t\bigr), \qquad \tau = t - (t - 1) \bmod k
 
-    ``k=1`` is greedy :class:`GD`; ``k>=T`` is :class:`LazyGD`. In the interior of the set every k plays the same
-    points for a constant sigma: laziness acts only where the projection binds.
+    Within a phase it adds up gradients and steps from the phase's first point, so pushes that cancel do not move it. The next
+    phase forgets them. ``k=1`` is greedy :class:`GD`; ``k>=T`` is :class:`LazyGD`. In the interior of the set every k plays
+    the same points for a constant sigma: laziness acts only where the projection binds.
 
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    sigma : Schedule or float
+        Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
+    k : int
+        The slack, >= 1: the rounds of a phase. Larger is lazier.
+    start : array_like, optional
+        First decision, x_1. Default: the point of the set nearest to the origin.
+
+    Raises
+    ------
+    ValueError
+        If k < 1, sigma is not above zero, or the start lies outside the set.
+
+    Examples
+    --------
     >>> KLazyGD(Simplex(3), sigma=Sqrt(60), k=65)
     KLazyGD(domain=Simplex(dim=3), sigma=Sqrt(c=60.0), k=65)
+
+    A lazy learner at the edge of the set needs as much push back as it has had:
+
+    >>> lazy = KLazyGD(Box(0, 1), sigma=1.0, k=8)
+    >>> state = lazy.step(lazy.init(), np.array([-3.0]))
+    >>> state.x.item(), lazy.step(state, np.array([1.0])).x.item()
+    (1.0, 1.0)
     """
 
     k: int

@@ -187,7 +187,18 @@ class Leader(Learner[LeaderState]):
         return self.movement
 
     def weights(self, state: LeaderState) -> Array:
-        """What each expert weighs in the point about to be played: all for the one that is followed, unless the guard acts."""
+        """Give the experts' weights in the point about to be played: all for the one that is followed, unless the guard acts.
+
+        Parameters
+        ----------
+        state : LeaderState
+            The present state.
+
+        Returns
+        -------
+        array
+            One weight per expert; they sum to 1.
+        """
         if state.guarding:
             return np.exp(state.log_w)
         return np.eye(len(self.experts))[state.leader]
@@ -313,9 +324,17 @@ class Leader(Learner[LeaderState]):
         return tuple(following)
 
     def evidence(self, state: LeaderState) -> Array:
-        """How much less than the one that is followed each expert must yet cost to be followed, at the present points.
+        """Measure how much less each expert must yet cost than the one that is followed, to be followed itself.
 
-        It is infinite for the one that is followed.
+        Parameters
+        ----------
+        state : LeaderState
+            The present state.
+
+        Returns
+        -------
+        array
+            One number per expert, at the present points; infinite for the one that is followed.
         """
         points = points_of(state.experts)
         score = self._score(points, state.leader, state.behind, state.squares, state.t)
@@ -346,9 +365,22 @@ class Leader(Learner[LeaderState]):
         return words
 
     def account(self, state: LeaderState, g: Array) -> Array:
-        """One row of the record: weights of the point played, what the experts cost more than it, their movement, the one
-        that is followed; then r_t, d_t and beta_t of the guard, what was paid more than its ensemble would have, whether it is
-        played, and what the worst expert costs more than it."""
+        """Make one row of the record that ``record="experts"`` keeps.
+
+        Parameters
+        ----------
+        state : LeaderState
+            The state of the round.
+        g : array
+            The round's gradient or row.
+
+        Returns
+        -------
+        array
+            Weights of the point played, what the experts cost more than it, their movement, the one that is followed; then
+            r_t, d_t and beta_t of the guard, what was paid more than its ensemble would have, whether it is played, and what
+            the worst expert costs more than it.
+        """
         points = points_of(state.experts)
         hit = self._compare(points, state.x, g)
         row = (self.weights(state), hit, state.moved, (state.leader,))
@@ -366,7 +398,20 @@ class Leader(Learner[LeaderState]):
         return np.concatenate((*row, guard))
 
     def name_accounts(self, log: Array, hitting: Array) -> dict[str, Array]:
-        """The rows of :meth:`account`, split up and named."""
+        """Split the rows of :meth:`account` into named arrays.
+
+        Parameters
+        ----------
+        log : array
+            The rows, one per round.
+        hitting : array
+            What each round charged.
+
+        Returns
+        -------
+        dict of str to array
+            The arrays that a trace keeps.
+        """
         N = len(self.experts)
         named = {"weights": log[:, :N], "expert_hitting": hitting[:, None] + log[:, N : 2 * N]}
         named |= {"expert_switching": log[:, 2 * N : 3 * N], "leader": log[:, 3 * N]}

@@ -1,5 +1,7 @@
 """The normal-memory form, which contains all the others, and the rules that say how much of the normal is kept."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
@@ -16,7 +18,13 @@ from klazy.sets import ConvexSet
 
 
 class Memory(Config, ABC):
-    """Which share theta in [0, 1] of the normal vector survives a round."""
+    """Base class of memories for :class:`MemoryGD`: which share theta in [0, 1] of the normal vector survives a round.
+
+    Examples
+    --------
+    >>> [memory.theta(1, np.array([3.0, 4.0])) for memory in (Forget(), Decay(4.0), Clip(2.0), Full())]
+    [0.0, 0.75, 0.4, 1.0]
+    """
 
     code: ClassVar[int | None] = None
 
@@ -24,7 +32,20 @@ class Memory(Config, ABC):
 
     @abstractmethod
     def theta(self, t: int, raw: Array) -> float:
-        """The share kept at the end of round t of the normal ``raw`` at the new point."""
+        """Give the share that is kept at the end of a round.
+
+        Parameters
+        ----------
+        t : int
+            The round.
+        raw : array
+            The normal vector at the new point.
+
+        Returns
+        -------
+        float
+            Between 0 (forget) and 1 (keep all).
+        """
 
     @property
     def phase_length(self) -> int | None:
@@ -32,16 +53,39 @@ class Memory(Config, ABC):
         return None
 
     def describe(self, last: int) -> str | None:
-        """What is kept of the rounds up to ``last``, in a sentence, if it is known."""
+        """Say in a sentence what is kept of past rounds.
+
+        Parameters
+        ----------
+        last : int
+            The last round played.
+
+        Returns
+        -------
+        str or None
+            The sentence, if it is known.
+        """
         return None
 
     def parameter(self) -> float:
-        """The rule's number, for the kernel."""
+        """Give the rule's number, for compiled runs.
+
+        Returns
+        -------
+        float
+            Such as k or m; 0 if there is none.
+        """
         return 0.0
 
 
 class Forget(Memory):
-    """theta = 0: greedy :class:`GD`."""
+    """Keep nothing, theta = 0: :class:`MemoryGD` is then greedy :class:`GD`.
+
+    Examples
+    --------
+    >>> Forget().theta(1, np.ones(2))
+    0.0
+    """
 
     code: ClassVar[int | None] = codes.FORGET
 
@@ -54,7 +98,13 @@ class Forget(Memory):
 
 
 class Full(Memory):
-    """theta = 1: :class:`LazyGD` for a constant sigma."""
+    """Keep everything, theta = 1: :class:`MemoryGD` is then :class:`LazyGD`, for a constant sigma.
+
+    Examples
+    --------
+    >>> Full().theta(1, np.ones(2))
+    1.0
+    """
 
     code: ClassVar[int | None] = codes.FULL
 
@@ -67,7 +117,25 @@ class Full(Memory):
 
 
 class Clock(Memory):
-    """theta = 0 at every k-th round, else 1: :class:`KLazyGD` for a constant sigma, its own algorithm for a schedule."""
+    """Forget everything every k-th round: theta is 0 there, else 1.
+
+    For a constant sigma it is :class:`KLazyGD`, for a schedule an algorithm of its own.
+
+    Parameters
+    ----------
+    k : int
+        The rounds between, >= 1.
+
+    Raises
+    ------
+    ValueError
+        If k < 1.
+
+    Examples
+    --------
+    >>> [Clock(3).theta(t, np.ones(2)) for t in (1, 2, 3, 4)]
+    [1.0, 1.0, 0.0, 1.0]
+    """
 
     k: int
     code: ClassVar[int | None] = codes.CLOCK
@@ -87,7 +155,23 @@ class Clock(Memory):
 
 
 class Decay(Memory):
-    """theta = 1 - 1/m: exponential forgetting over about m rounds. No clock, so it cannot resonate with a period."""
+    """Forget gradually, over about m rounds: theta = 1 - 1/m. It has no clock, so it cannot resonate with a period.
+
+    Parameters
+    ----------
+    m : float
+        The memory in rounds, >= 1; 1 forgets everything.
+
+    Raises
+    ------
+    ValueError
+        If m < 1.
+
+    Examples
+    --------
+    >>> Decay(4.0).theta(1, np.ones(2))
+    0.75
+    """
 
     m: float
     code: ClassVar[int | None] = codes.DECAY
@@ -110,7 +194,23 @@ class Decay(Memory):
 
 
 class Clip(Memory):
-    """theta = min(1, kappa / size of raw): the normal is kept, but no longer than kappa."""
+    """Keep the normal, but no longer than kappa: theta = min(1, kappa / length of raw).
+
+    Parameters
+    ----------
+    kappa : float
+        The longest normal kept, > 0.
+
+    Raises
+    ------
+    ValueError
+        If kappa is not above zero.
+
+    Examples
+    --------
+    >>> Clip(2.0).theta(1, np.array([3.0, 4.0]))
+    0.4
+    """
 
     kappa: float
     code: ClassVar[int | None] = codes.CLIP
@@ -127,7 +227,23 @@ class Clip(Memory):
 
 
 class Event(Memory):
-    """theta = 0 when the normal has grown beyond kappa, else 1: a phase ends when it must, not when a clock says so."""
+    """Forget when the normal has grown beyond kappa: a phase ends when it must, not when a clock says so.
+
+    Parameters
+    ----------
+    kappa : float
+        The longest normal kept, > 0: theta is 0 beyond it, else 1.
+
+    Raises
+    ------
+    ValueError
+        If kappa is not above zero.
+
+    Examples
+    --------
+    >>> Event(4.0).theta(1, np.array([3.0, 4.0])), Event(6.0).theta(1, np.array([3.0, 4.0]))
+    (0.0, 1.0)
+    """
 
     kappa: float
     code: ClassVar[int | None] = codes.EVENT
@@ -153,13 +269,36 @@ class MemoryState(NamedTuple):
 
 
 class MemoryGD(Descent[MemoryState]):
-    r"""Gradient descent that remembers the normal vector of its last projection.
+    r"""Descend, and remember the normal vector of the last projection: it contains GD, LazyGD and k-lazyGD.
 
     .. math:: y = x_t + (n_t - g_t + h_t - h_{t+1}) / \sigma_t, \qquad x_{t+1} = \Pi(y), \qquad
               n_{t+1} = \theta\, \sigma_t (y - x_{t+1})
 
-    The rule ``memory`` gives theta: :class:`Forget`, :class:`Full`, :class:`Clock`, :class:`Decay`, :class:`Clip` or
-    :class:`Event`. An optional ``hint`` is a guess of the next gradient; the bound then has g - h in place of g.
+    An optional hint :math:`h_{t+1}` is a guess of the next gradient; the bound then has g - h in place of g.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    sigma : Schedule or float
+        Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
+    memory : Memory
+        The rule that gives theta: :class:`Forget`, :class:`Full`, :class:`Clock`, :class:`Decay`, :class:`Clip` or
+        :class:`Event`.
+    start : array_like, optional
+        First decision, x_1. Default: the point of the set nearest to the origin.
+
+    Raises
+    ------
+    ValueError
+        If the memory is none, sigma is not above zero, or the start lies outside the set.
+
+    Examples
+    --------
+    >>> learner = MemoryGD(Box(0, 1), sigma=1.0, memory=Decay(2.0))
+    >>> state = learner.step(learner.init(), np.array([-3.0]))
+    >>> state.x.item(), learner.step(state, np.array([1.25])).x.item()
+    (1.0, 0.75)
     """
 
     memory: Memory

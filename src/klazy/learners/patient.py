@@ -1,5 +1,7 @@
 """Descent that waits until a move pays for itself."""
 
+from __future__ import annotations
+
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -22,7 +24,38 @@ class PatientState(NamedTuple):
 
 
 class Patient(Descent[PatientState]):
-    """Greedy descent in the mind; x follows once staying has cost ``price`` times the distance to go."""
+    r"""Move to where greedy descent would be, but only once staying has cost as much as going.
+
+    It keeps a greedy point :math:`z_{t+1} = \Pi(z_t - g_t / \sigma_t)` in mind, and what it has lost by not being there. It
+    goes there once that is at least ``price`` times the distance.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    sigma : Schedule or float
+        Steps of the greedy point are divided by it: a number, or one that changes with the rounds.
+    price : float
+        What a unit of distance must have cost before it moves; >= 0.
+    start : array_like, optional
+        First decision, x_1. Default: the point of the set nearest to the origin.
+
+    Raises
+    ------
+    ValueError
+        If the price is negative, sigma is not above zero, or the start lies outside the set.
+
+    Examples
+    --------
+    >>> learner = Patient(Box(0, 1), sigma=1.0, price=1.5)
+    >>> state = learner.init()
+    >>> for g in (-1.0, -1.0, -1.0):
+    ...     state = learner.step(state, np.array([g]))
+    ...     print(state.x.item())
+    0.0
+    0.0
+    1.0
+    """
 
     price: float
     rule: ClassVar[str | None] = "patient"

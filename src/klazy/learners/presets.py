@@ -1,5 +1,7 @@
 """Ensembles with their parameters from theory: SAder, SAder-k, their relatives, and the one that is told nothing."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,10 +46,28 @@ MEMORIES = (Forget(), Decay(16.0), Decay(128.0), Decay(1024.0), Full())
 
 
 def sigma_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> Array:
-    r"""Theory's sigmas: :math:`\sqrt{(G^2 + 2 \lambda G) T} / R` and its halves, one near the best for every path length.
+    r"""List theory's sigmas: :math:`\sqrt{(G^2 + 2 \lambda G) T} / R` and its halves, one near the best for every path length.
 
     There are :math:`N = \lceil \log_2(8T - 7) / 2 \rceil + 1`.
 
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    R : float
+        A bound on the distance from x_1.
+    movement_weight : float, optional
+        The price of a unit of movement. Default: 1.
+
+    Returns
+    -------
+    array
+        The sigmas, largest first.
+
+    Examples
+    --------
     >>> sigma_grid(T=100, G=1.0, R=1.0).round(2).tolist()
     [17.32, 8.66, 4.33, 2.17, 1.08, 0.54]
     """
@@ -57,12 +77,30 @@ def sigma_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> Arra
 
 
 def meta_rate(rule: str, T: int, G: float, R: float, movement_weight: float = 1.0) -> float:
-    r"""A rate beta for an ensemble on a set of radius R, by the name of its rule; D = 2R.
+    r"""Compute a rate beta for an ensemble on a set of radius R.
 
-    - ``"lemma"``: :math:`\frac{2}{(2G + \lambda) D} \sqrt{2 / (5T)}`, the paper's;
-    - ``"tight"``: :math:`\frac{1}{D} \sqrt{8 / ((2G + \lambda)(2G + 3\lambda) T)}`, from the same bound, and larger;
-    - ``"authors"``: ten times ``lemma`` at G = lambda = R = 1, whatever theirs are; the published figures rest on it.
+    Parameters
+    ----------
+    rule : str
+        ``"lemma"``: :math:`\frac{2}{(2G + \lambda) D} \sqrt{2 / (5T)}`, the paper's, with D = 2R; ``"tight"``:
+        :math:`\frac{1}{D} \sqrt{8 / ((2G + \lambda)(2G + 3\lambda) T)}`, from the same bound, and larger; ``"authors"``: ten
+        times ``"lemma"`` at G = lambda = R = 1, whatever theirs are; the published figures rest on it.
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    R : float
+        A bound on the distance from x_1.
+    movement_weight : float, optional
+        The price of a unit of movement. Default: 1.
 
+    Returns
+    -------
+    float
+        The rate.
+
+    Examples
+    --------
     >>> [round(meta_rate(rule, T=1000, G=1.0, R=1.0), 4) for rule in ("lemma", "tight", "authors")]
     [0.0067, 0.0115, 0.0667]
     """
@@ -86,9 +124,41 @@ def sader(
     lazy: bool = False,
     start: ArrayLike | None = None,
 ) -> SAder:
-    """SAder of Zhang, Jiang, Lu and Yang (2021): greedy experts on :func:`sigma_grid`.
+    """Build SAder of Zhang, Jiang, Lu and Yang (2021): greedy experts on :func:`sigma_grid`.
 
-    ``beta`` is a number, a rule of :func:`meta_rate` or one of :class:`SAder`'s own. ``lazy`` adds a fully lazy expert.
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    movement_weight : float, optional
+        The price of a unit of Euclidean distance. Default: 1.
+    beta : float or str, optional
+        The rate: a number, a rule of :func:`meta_rate`, or one of :class:`SAder`'s own. Default: ``"lemma"``.
+    prior : str or array_like, optional
+        The weights at the start, as in :class:`SAder`. Default: ``"harmonic"``.
+    lazy : bool, optional
+        Add a fully lazy expert. Default: False.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Returns
+    -------
+    SAder
+        The ensemble.
+
+    Raises
+    ------
+    ValueError
+        If T, G or the weight are refused.
+
+    Examples
+    --------
+    >>> len(sader(L2Ball(5), T=100, G=1.0).experts)
+    6
     """
 
     def experts(sigma: float, k: int) -> list[Descent[Any]]:
@@ -110,10 +180,48 @@ def sader_k(
     lazy: bool = False,
     start: ArrayLike | None = None,
 ) -> SAder:
-    r"""SAder-k of the paper: k-lazy experts with :math:`k_i = \max(1, \lfloor 2 R \sigma_i / G \rfloor)` on :func:`sigma_grid`.
+    r"""Build SAder-k of the paper: k-lazy experts on :func:`sigma_grid`.
 
-    With ``memory="decay"`` the experts forget over about k rounds instead of every k-th round, so that none can fall into
-    step with the costs. ``greedy`` adds an expert with k = 1 for every sigma, ``lazy`` a fully lazy one.
+    They have :math:`k_i = \max(1, \lfloor 2 R \sigma_i / G \rfloor)`.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    movement_weight : float, optional
+        The price of a unit of Euclidean distance. Default: 1.
+    memory : str, optional
+        ``"clock"``, the default, forgets every k-th round; ``"decay"`` forgets over about k rounds instead, so that no expert
+        can fall into step with the costs.
+    beta : float or str, optional
+        The rate: a number, a rule of :func:`meta_rate`, or one of :class:`SAder`'s own. Default: ``"lemma"``.
+    prior : str or array_like, optional
+        The weights at the start, as in :class:`SAder`. Default: ``"harmonic"``.
+    greedy : bool, optional
+        Add an expert with k = 1 for every sigma. Default: False.
+    lazy : bool, optional
+        Add a fully lazy expert. Default: False.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Returns
+    -------
+    SAder
+        The ensemble.
+
+    Raises
+    ------
+    ValueError
+        If T, G or the weight are refused.
+
+    Examples
+    --------
+    >>> [expert.k for expert in sader_k(L2Ball(5), T=100, G=1.0).experts]
+    [34, 17, 8, 4, 2, 1]
     """
     decays = one_of(memory, "memory", "sader_k", ("clock", "decay")) == "decay"
 
@@ -129,10 +237,36 @@ def sader_k(
 
 
 def ader(domain: ConvexSet, T: int, G: float, *, start: ArrayLike | None = None) -> SAder:
-    r"""Ader of Zhang, Lu and Zhou (2018), which knows of no movement cost: dynamic regret alone.
+    r"""Build Ader of Zhang, Lu and Zhou (2018), which ignores movement costs: it is for dynamic regret alone.
 
     Greedy experts with steps :math:`2^{i-1} \frac{D}{G} \sqrt{7 / (2T)}`, :math:`N = \lceil \log_2(1 + 4T/7)/2 \rceil + 1` of
     them, the harmonic prior, and :math:`\beta = \sqrt{2 / T} / (G D)`; losses are linearised (the improved version).
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Returns
+    -------
+    SAder
+        The ensemble.
+
+    Raises
+    ------
+    ValueError
+        If T or G is refused.
+
+    Examples
+    --------
+    >>> len(ader(L2Ball(5), T=100, G=1.0).experts)
+    4
     """
     _check_domain(domain, "ader")
     T, G, _, _ = _check_known("ader", T, G, 1.0, 0.0)
@@ -146,10 +280,38 @@ def ader(domain: ConvexSet, T: int, G: float, *, start: ArrayLike | None = None)
 def scream(
     domain: ConvexSet, T: int, G: float, movement_weight: float = 1.0, *, start: ArrayLike | None = None
 ) -> SAder:
-    r"""Scream of Zhao, Wang and Zhou (2022), made for online learning with memory, of which a movement cost is a case.
+    r"""Build Scream of Zhao, Wang and Zhou (2022), made for online learning with memory; movement costs are a case of it.
 
     Greedy experts with steps :math:`2^{i-1} D / \sqrt{G (G + \lambda) T}` up to :math:`\sqrt{1 + 2T}` times the first, the
     harmonic prior, and :math:`\beta = \sqrt{2 / ((2\lambda + G)(\lambda + G) T)} / D`.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    movement_weight : float, optional
+        The price of a unit of Euclidean distance. Default: 1.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Returns
+    -------
+    SAder
+        The ensemble.
+
+    Raises
+    ------
+    ValueError
+        If T, G or the weight are refused.
+
+    Examples
+    --------
+    >>> len(scream(L2Ball(5), T=100, G=1.0).experts)
+    5
     """
     _check_domain(domain, "scream")
     T, G, _, weight = _check_known("scream", T, G, 1.0, movement_weight)
@@ -169,8 +331,26 @@ def product_grid(
     *,
     start: ArrayLike | None = None,
 ) -> list[Learner[Any]]:
-    """An expert for every sigma with every memory, for :class:`SAder`.
+    """List an expert for every sigma with every memory, for :class:`SAder`.
 
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    sigmas : list of Schedule or float
+        The sigmas.
+    memories : list of Memory
+        The memories.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Returns
+    -------
+    list of Learner
+        A :class:`MemoryGD` for each pair.
+
+    Examples
+    --------
     >>> len(product_grid(L2Ball(5), [1.0, 2.0, 4.0], [Forget(), Decay(32), Clock(65)]))
     9
     """
@@ -267,15 +447,31 @@ def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: s
 def ensemble_auto(
     domain: ConvexSet, movement: Movement | str | None = None, *, start: ArrayLike | None = None
 ) -> SAder:
-    r"""The self-tuned ensemble of lazy and greedy descents: what ``auto`` was at first.
+    """Build the self-tuned ensemble of lazy and greedy descents: what ``auto`` was at first.
 
-    Forty experts: :class:`ScaleFree` sigmas in eight scales, each with a memory of no, about 16, 128, 1024, and all rounds.
-    The weights tune themselves (``"self-tuned"``). ``movement`` is what moving costs, by default what suits the set.
+    It has forty experts: :class:`ScaleFree` sigmas in eight scales, each with a memory of no, about 16, 128, 1024, and all
+    rounds. The weights tune themselves (``"self-tuned"``).
 
     *Proved:* a bound on what it costs more than any of its experts, on the page Ensembles; and of the experts with a finite
     memory the regret of :class:`MemoryGD` with a scale-free sigma. *Measured:* how near it comes to learners tuned in
     hindsight, on the same page, with the cases where it does not.
 
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    movement : Movement or str, optional
+        What moving costs, or its short name. Default: what suits the set, at a price of 1.
+    start : array_like, optional
+        First decision. Default: the point of the set nearest to the origin.
+
+    Returns
+    -------
+    SAder
+        The ensemble.
+
+    Examples
+    --------
     >>> learner = ensemble_auto(Simplex(5), L2Movement(5.0))
     >>> trace = run(learner, np.tile([0.5, 0.4, 0.3, 0.2, 0.1], (100, 1)))
     >>> trace.x[-1].round(3).tolist()

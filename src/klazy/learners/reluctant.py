@@ -1,5 +1,7 @@
 """A learner that moves only when the forecast says that it pays."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -142,6 +144,7 @@ class Reluctant(Learner[ReluctantState]):
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if set, movement or family have none."""
         family = Linear if self.family is None else type(self.family)
         rule = RULES.get((family, codes.code_of(self.domain), codes.code_of(self.movement)))
         if rule is None:
@@ -204,7 +207,20 @@ class Reluctant(Learner[ReluctantState]):
         return after._replace(x=self.move(state.x, forecast, price))
 
     def observe(self, state: ReluctantState, g: Array) -> ReluctantState:
-        """The state after a round, before it moves."""
+        """Make the state after a round, before it moves.
+
+        Parameters
+        ----------
+        state : ReluctantState
+            The state of the round.
+        g : array
+            The round's gradient or row.
+
+        Returns
+        -------
+        ReluctantState
+            The next round, at the same point.
+        """
         t, x, m1, m2, n1, n2 = state
         seen = g if self.family is None else self.family.moments(g)
         m1 = self.kept * m1 + self.pace * seen
@@ -214,12 +230,40 @@ class Reluctant(Learner[ReluctantState]):
         return ReluctantState(t + 1, x, m1, m2, n1, n2)
 
     def forecast(self, state: ReluctantState) -> tuple[Array, float]:
-        """What it expects of a round, and what a unit of movement costs for each round that it should serve."""
+        """Forecast a round.
+
+        Parameters
+        ----------
+        state : ReluctantState
+            The present state.
+
+        Returns
+        -------
+        forecast : array
+            What it expects of a round.
+        price : float
+            What a unit of movement costs, for each round that the new point should serve.
+        """
         price = self.price / state.n2 if self.window is None else self.price
         return state.m2 / state.n2, price
 
     def move(self, x: Array, forecast: Array, price: float) -> Array:
-        """The next point, from this one, a forecast of a round and what a unit of movement costs."""
+        """Choose the next point: the argmin of the class's definition.
+
+        Parameters
+        ----------
+        x : array
+            The present point.
+        forecast : array
+            What is expected of a round.
+        price : float
+            What a unit of movement costs, for each round that the new point should serve.
+
+        Returns
+        -------
+        array
+            The next point; ``x`` itself unless moving pays.
+        """
         if isinstance(self.family, Quadratic):
             return approach_if_it_pays(self.domain, self.movement, x, forecast, price / self.family.weight)
         if isinstance(self.family, Pinball):

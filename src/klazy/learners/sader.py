@@ -1,5 +1,7 @@
 """SAder: many learners, weighted by what they cost, movement included."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -40,16 +42,15 @@ class SAderState(NamedTuple):
 
 
 class SAder(Learner[SAderState]):
-    r"""The ensemble of smoothed online learning (the paper's Algorithm 3), over any learners on one set.
+    r"""Mix many learners by weights that learn who is cheapest: SAder (the paper's Algorithm 3), over any learners on one set.
 
     .. math:: x_t = \sum_i w_{i,t}\, x^i_t, \qquad
               \ell_{i,t} = \langle g_t, x^i_t - x_t\rangle + \lambda\, m(x^i_t - x^i_{t-1}), \qquad
               w_{i,t+1} \propto \pi_i \exp\bigl(-\beta\, \ell_{i,1:t}\bigr)
 
-    Every expert is fed the gradient at the *ensemble's* point. ``movement`` is :math:`\lambda m`, what the experts are charged
-    for moving, a norm with one weight (for a fee, a price that is no norm, or a weight per round use :class:`Leader`, which
-    follows one expert); ``prior`` is ``"harmonic"`` (:math:`\pi_i \propto 1/(i(i+1))`), ``"uniform"`` or given.
-    With :math:`r_t` the spread of the losses, :math:`d_t` the diameter of the experts' points in the norm m and
+    Every expert is fed the gradient at the *ensemble's* point. Its movement is a norm with one weight; for a fee, a price that
+    is no norm, or a weight per round use :class:`Leader`, which follows one expert. With :math:`r_t` the spread of the losses,
+    :math:`d_t` the diameter of the experts' points in the norm m and
     :math:`v_t = r_t^2/8 + \lambda d_t r_t/4`, the ensemble costs at most :math:`\ln(1/\pi_i)/\beta + \beta \sum v_t` more than
     expert i, for every i and any fixed ``beta``. Three rules find the rate by themselves, free of scale and horizon:
 
@@ -65,6 +66,26 @@ class SAder(Learner[SAderState]):
 
     Before the first round that tells the experts apart there is no rate: the weights are the prior.
 
+    Parameters
+    ----------
+    experts : list of Learner
+        Learners on one set.
+    beta : float or str, optional
+        The rate, or the rule that finds it. Default: ``"self-tuned"``.
+    prior : str or array_like, optional
+        The weights at the start: ``"harmonic"``, the default (:math:`\pi_i \propto 1/(i(i+1))`), ``"uniform"``, or one number
+        per expert.
+    movement : Movement or str, optional
+        What the experts are charged for moving, :math:`\lambda m`: a norm with one weight, or its short name. Default: what
+        suits the set.
+
+    Raises
+    ------
+    ValueError
+        If the experts are on different sets, the movement is no norm with one weight, or rate or prior are refused.
+
+    Examples
+    --------
     >>> ball = L2Ball(2)
     >>> learner = SAder([GD(ball, 2.0), GD(ball, 8.0), LazyGD(ball, 4.0)], prior="uniform")
     >>> trace = run(learner, np.tile([1.0, 0.0], (50, 1)), engine="step")
@@ -102,7 +123,7 @@ class SAder(Learner[SAderState]):
 
     @cached_property
     def log_prior(self) -> Array:
-        r""":math:`\ln \pi`."""
+        r"""The logarithms of the prior weights, :math:`\ln \pi`."""
         N = len(self.experts)
         i = np.arange(1.0, N + 1.0)
         named = {"harmonic": (1.0 + 1.0 / N) / (i * (i + 1.0)), "uniform": np.full(N, 1.0 / N)}
@@ -110,11 +131,33 @@ class SAder(Learner[SAderState]):
         return freeze(np.log(prior))
 
     def weights(self, state: SAderState) -> Array:
-        """w_t, of the round about to be played."""
+        """Give the experts' weights in the round about to be played, w_t.
+
+        Parameters
+        ----------
+        state : SAderState
+            The present state.
+
+        Returns
+        -------
+        array
+            One weight per expert; they sum to 1.
+        """
         return np.exp(state.log_w)
 
     def rate(self, state: SAderState) -> float:
-        """beta_t, by which the weights of the round about to be played were made; 0 before anything told the experts apart."""
+        """Give the rate beta_t that made the weights of the round about to be played.
+
+        Parameters
+        ----------
+        state : SAderState
+            The present state.
+
+        Returns
+        -------
+        float
+            The rate; 0 before anything told the experts apart.
+        """
         return self.find_rate(state.V, state.budget)
 
     def init(self, x: Array | None = None) -> SAderState:
@@ -142,7 +185,36 @@ class SAder(Learner[SAderState]):
     def reweigh(
         self, log_w: Array, losses: Array, V: float, budget: float, points: Array, loss: Array, g: Array
     ) -> tuple[Array, Array, float, float]:
-        """The next log weights, summed losses, V and budget, after a round in which the experts at ``points`` lost ``loss``."""
+        """Weigh the experts anew after a round.
+
+        Parameters
+        ----------
+        log_w : array
+            The log weights of the round.
+        losses : array
+            The losses before it, summed up.
+        V : float
+            The variation before it.
+        budget : float
+            The variation at which the weights are reset.
+        points : array
+            The experts' points, of shape (N, d).
+        loss : array
+            What each expert lost in the round.
+        g : array
+            The round's gradient.
+
+        Returns
+        -------
+        log_w : array
+            The next log weights.
+        losses : array
+            The losses, summed up.
+        V : float
+            The variation.
+        budget : float
+            The next budget.
+        """
         V = V + self._variation(points, log_w, loss, g, self.find_rate(V, budget))
         losses = losses + loss
         if self.beta == RESTART and budget < V:
@@ -161,7 +233,20 @@ class SAder(Learner[SAderState]):
         return self.movement
 
     def find_rate(self, V: float, budget: float = 0.0) -> float:
-        """beta, where V and the budget are these."""
+        """Find the rate beta for a variation.
+
+        Parameters
+        ----------
+        V : float
+            The variation so far.
+        budget : float, optional
+            The variation at which the weights are reset, for the rule that has one. Default: 0.
+
+        Returns
+        -------
+        float
+            The rate; 0 while there is no variation.
+        """
         if not isinstance(self.beta, str):
             return self.beta
         scale = budget if self.beta == RESTART else V
@@ -199,12 +284,35 @@ class SAder(Learner[SAderState]):
         return reach, reach * float(self.movement.weight) * self.movement.lipschitz(self.domain.dim)
 
     def diameter(self, points: Array) -> float:
-        """d_t: how far apart two of the experts' points are, as the movement cost measures it, before its weight."""
+        """Measure how far apart the experts' points are, d_t, in the movement's norm, before its weight.
+
+        Parameters
+        ----------
+        points : array
+            The experts' points, of shape (N, d).
+
+        Returns
+        -------
+        float
+            The largest distance between two of them.
+        """
         return float(self.movement.distance(points[:, None] - points).max())
 
     def account(self, state: SAderState, g: Array) -> Array:
-        """One row of the ensemble's record: weights, the experts' losses apart from the ensemble's own cost, their movement,
-        then r_t, d_t and beta_t."""
+        """Make one row of the record that ``record="experts"`` keeps.
+
+        Parameters
+        ----------
+        state : SAderState
+            The state of the round.
+        g : array
+            The round's gradient.
+
+        Returns
+        -------
+        array
+            Weights, the experts' losses apart from the ensemble's own cost, their movement, then r_t, d_t and beta_t.
+        """
         points = points_of(state.experts)
         hit = (points - state.x) @ g
         loss = hit + state.moved
@@ -212,7 +320,20 @@ class SAder(Learner[SAderState]):
         return np.concatenate((self.weights(state), hit, state.moved, summary))
 
     def name_accounts(self, log: Array, hitting: Array) -> dict[str, Array]:
-        """The rows of :meth:`account`, split up and named; an expert's cost is the ensemble's plus its own difference."""
+        """Split the rows of :meth:`account` into named arrays; an expert's cost is the ensemble's plus its own difference.
+
+        Parameters
+        ----------
+        log : array
+            The rows, one per round.
+        hitting : array
+            What each round charged the ensemble.
+
+        Returns
+        -------
+        dict of str to array
+            The arrays that a trace keeps.
+        """
         N = len(self.experts)
         named = {"weights": log[:, :N], "expert_hitting": hitting[:, None] + log[:, N : 2 * N]}
         named |= {"expert_switching": log[:, 2 * N : 3 * N]}

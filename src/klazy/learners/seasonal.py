@@ -1,5 +1,7 @@
 """A learner that moves ahead of what comes again."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -127,6 +129,7 @@ class Seasonal(Learner[SeasonalState]):
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if set, movement or family have none."""
         rule = self.mover.rule
         return None if rule is None else rule.replace("reluctant", "seasonal")
 
@@ -169,12 +172,38 @@ class Seasonal(Learner[SeasonalState]):
         return self.play(state, season)._replace(season=season)
 
     def observe(self, season: Array, g: Array) -> Array:
-        """What is known of the season after another round."""
+        """Learn from another round.
+
+        Parameters
+        ----------
+        season : array
+            What is known of the season.
+        g : array
+            The round's gradient or row.
+
+        Returns
+        -------
+        array
+            What is known after it.
+        """
         seen = g if self.family is None else self.family.moments(g)
         return self.season.observe(season, seen)
 
     def play(self, state: SeasonalState, season: Array) -> SeasonalState:
-        """The state after a round, given what is known of the season then."""
+        """Make the state after a round, given what is known of the season then.
+
+        Parameters
+        ----------
+        state : SeasonalState
+            The state of the round.
+        season : array
+            What is known after it.
+
+        Returns
+        -------
+        SeasonalState
+            The next round and its point.
+        """
         if season[SEASON_PERIOD] == 0.0:
             return state._replace(t=state.t + 1)
         value = state.value

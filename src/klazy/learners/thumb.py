@@ -1,5 +1,7 @@
 """Rules of thumb that an engineer would try first. They follow the point that was best for the average of past rounds."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
@@ -51,9 +53,9 @@ class FixedState(NamedTuple):
 
 
 class Thumb(Learner[ThumbState]):
-    """A learner that follows the average of past rounds, in the rounds in which it may move.
+    """Base class of rules of thumb: follow the average of past rounds, in the rounds in which it may move.
 
-    ``family`` says what a row costs, by default :class:`~klazy.Linear`. ``window`` is how many rounds it averages, None all.
+    ``family`` says what a row costs, by default :class:`~klazy.Linear`. ``window`` is how many rounds it averages; None is all.
     """
 
     family: Family  # pyright: ignore[reportIncompatibleVariableOverride]  # never None here
@@ -95,7 +97,26 @@ class Thumb(Learner[ThumbState]):
 
     @abstractmethod
     def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
-        """In which of these rounds it would move to the aim, if it had been at x since round ``moved``."""
+        """Say in which of these rounds it would move to the aim, if it had been at ``x`` since round ``moved``.
+
+        Parameters
+        ----------
+        x : array
+            Where it stands.
+        moved : int
+            The round of its last move.
+        rounds : array of int
+            The rounds to judge.
+        aims : array
+            What is best for the average before each of them, one row per round.
+        means : array
+            These averages, one row per round.
+
+        Returns
+        -------
+        array of bool
+            One answer per round.
+        """
 
     def init(self, x: Array | None = None) -> ThumbState:
         if x is None:
@@ -127,6 +148,24 @@ class Thumb(Learner[ThumbState]):
     def follow(
         self, state: ThumbState, rows: Array, outlook: Outlook | None = None
     ) -> tuple[Array, ThumbState]:
+        """Play many rows at once, as :meth:`step` would one by one.
+
+        Parameters
+        ----------
+        state : ThumbState
+            Where to continue from.
+        rows : array
+            The rows to come, of shape (n, width).
+        outlook : Outlook, optional
+            What :meth:`look` saw in the same rows. Default: it looks itself.
+
+        Returns
+        -------
+        points : array
+            The decision of each row's round, of shape (n, d).
+        state : ThumbState
+            The state after the last row.
+        """
         if outlook is None:
             outlook = self.look(state, rows)
         means, aims, total, ring = outlook
@@ -137,9 +176,24 @@ class Thumb(Learner[ThumbState]):
 
     @property
     def view(self) -> tuple[Any, ...]:
+        """What rules must share to share an outlook: the set, the family and the window."""
         return self.domain, self.family, self.window
 
     def look(self, state: ThumbState, rows: Array) -> Outlook:
+        """Compute what all rules with the same window see in these rows.
+
+        Parameters
+        ----------
+        state : ThumbState
+            Where to continue from.
+        rows : array
+            The rows to come.
+
+        Returns
+        -------
+        Outlook
+            The average after each row, the point that is best for it, and the sums at the end.
+        """
         n = len(rows)
         moments = self.family.moments(rows)
         width = moments.shape[1]
@@ -539,6 +593,24 @@ class Fixed(Learner[FixedState]):
         return FixedState(state.t + 1, state.x)
 
     def follow(self, state: FixedState, rows: Array, outlook: None = None) -> tuple[Array, FixedState]:
+        """Stay for as many rounds as there are rows.
+
+        Parameters
+        ----------
+        state : FixedState
+            Where to continue from.
+        rows : array
+            The rows to come, which change nothing.
+        outlook : None, optional
+            Not used.
+
+        Returns
+        -------
+        points : array
+            The same point for each row.
+        state : FixedState
+            The state after the last row.
+        """
         return np.broadcast_to(state.x, rows.shape), FixedState(state.t + len(rows), state.x)
 
     def describe_memory(self, state: FixedState) -> str:

@@ -1,5 +1,7 @@
 """The live object: it holds the state, takes the row or the gradient of a round, and gives the next decision."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -93,7 +95,7 @@ class Agent:
         terms = make_terms(learner, costs, columns, movement, origin, "Agent")
         self._serve(Live(learner, engine, state, guards, terms), None)
 
-    def _serve(self, live: Live, kept: "Kept | None") -> Self:
+    def _serve(self, live: Live, kept: Kept | None) -> Self:
         self._memory = live
         self._kept = kept
         self.learner = live.learner
@@ -497,9 +499,16 @@ class Agent:
             if record is not None:
                 self._memory.guards, self._memory.guarded = self._memory.guards_after(record)
 
-    def explain(self) -> "Explanation":
-        """Why it plays ``x``: from which gradients, how far from moving, held back by which guards.
+    def explain(self) -> Explanation:
+        """Explain why it plays ``x``: from which gradients, how far from moving, held back by which guards.
 
+        Returns
+        -------
+        Explanation
+            It prints itself, and notebooks show it as a card.
+
+        Examples
+        --------
         >>> agent = Agent(KLazyGD(Box(0, 1), sigma=1.0, k=8))
         >>> for g in (-1.0, -2.0, 0.5):
         ...     x = agent.update([g])
@@ -518,7 +527,13 @@ class Agent:
         return explain(self.learner, state, self.guards, guarded, names)
 
     def save(self, path: str | Path) -> None:
-        """Write learner and state to a JSON file, in one step: a crash leaves the old file or the new one."""
+        """Write learner and state to a JSON file, in one step: a crash leaves the old file or the new one.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write; a file that is there is replaced.
+        """
         from klazy.base.files import write_durably
 
         with self._lock:
@@ -529,10 +544,27 @@ class Agent:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what :meth:`save` wrote.
+        """Read an agent that :meth:`save` wrote.
 
-        A damaged file is refused, and so is one of another format. One that was written by another version, or on another kind
-        of CPU, is read, with an :class:`~klazy.OtherMachine` warning.
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Agent
+            It continues bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or of another format.
+
+        Warns
+        -----
+        OtherMachine
+            If it was written by another version, or on another kind of CPU.
         """
         about = unseal(file_path(path, "path", "Agent.load").read_bytes(), "Agent.load", path)
         warn_of_another_machine(about, path, stacklevel=2)
@@ -542,7 +574,7 @@ class Agent:
     def open(
         cls,
         path: str | Path,
-        learner: "Learner[Any] | Agent | None" = None,
+        learner: Learner[Any] | Agent | None = None,
         *,
         name: str = "agent",
         costs: Family | None = None,
@@ -553,7 +585,7 @@ class Agent:
         state: Any = None,
         guards: Guards | None = None,
         sync: str = "always",
-        keep: "int | timedelta | None" = None,
+        keep: int | timedelta | None = None,
         read_only: bool = False,
         shared: bool = True,
     ) -> Self:
@@ -644,7 +676,7 @@ class Agent:
             self._require_store("refresh").reload()
             return self._live.x
 
-    def history(self, last: int | None = None) -> "polars.DataFrame":
+    def history(self, last: int | None = None) -> polars.DataFrame:
         """What the store keeps of the agent's rounds, as a frame. Each row is a call of :meth:`observe` or :meth:`update`.
 
         Parameters
@@ -685,7 +717,7 @@ class Agent:
         with self._lock:
             self._require_store("backup").store.back_up(path)
 
-    def _require_store(self, name: str) -> "Kept":
+    def _require_store(self, name: str) -> Kept:
         if self._kept is None:
             remedy = 'open it with Agent.open("decisions.db", learner)'
             raise refusal("Agent", f"a store for {name}", "path", None, remedy)

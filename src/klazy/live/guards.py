@@ -28,24 +28,39 @@ class GuardState(NamedTuple):
 
 
 class Guards(Config):
-    """Limits on what an agent, or a :func:`~klazy.run` with ``guards``, plays. Its learner goes on from its own point.
+    """Limit what an agent, or a :func:`~klazy.run` with ``guards``, plays.
 
-    Each round the agent's point follows the learner's, as far as these allow, in this order:
+    Its learner goes on from its own point, as if there were no limits.
 
-    ``G``, ``above``
-        A gradient or hint whose Euclidean norm exceeds G is refused (``"refuse"``), or shortened to G (``"clip"``).
-    ``integers``
-        Only whole points are played: the one nearest to the learner's. It must be defined on the set: boxes; simplices, with
-        or without whole caps, of a whole total, which is kept; products of these.
-    ``hold``
-        A point is played for at least so many rounds before it changes. A frozen agent does not change it at all.
-    ``per_round``, ``total``
-        The most that one move, and all moves together, may cost. A move that costs more goes as far along the straight line
-        as it may, which keeps it in the set; with ``integers`` as many units as it may, in proportion; under a fee not at all.
+    Each round the agent's point follows the learner's, as far as the guards allow. They act in the order of the parameters.
 
-    ``movement`` is what moving costs, with one weight, which budgets and ``Agent.switching`` include; by default it is what
-    :func:`~klazy.run` would charge. Charged is what is played, rounding and all.
+    Parameters
+    ----------
+    G : float, optional
+        The largest Euclidean norm of a gradient or hint. Default: no limit.
+    above : str, optional
+        What happens to one that is longer: ``"refuse"``, the default, or ``"clip"``, which shortens it to G.
+    integers : bool, optional
+        Play whole points only: the one nearest to the learner's. The set must allow it: boxes; simplices, with or without whole
+        caps, of a whole total, which is kept; products of these. Default: False.
+    hold : int, optional
+        Play a point for at least so many rounds before it changes. A frozen agent does not change it at all. Default: 1.
+    per_round : float, optional
+        The most that one move may cost. A move that costs more goes as far along the straight line as it may, which keeps it in
+        the set; with ``integers`` as many units as it may, in proportion; under a fee not at all. Default: no limit.
+    total : float, optional
+        The most that all moves together may cost, likewise. Default: no limit.
+    movement : Movement or str, optional
+        What moving costs, with one weight; budgets and ``Agent.switching`` include it. What is charged is what is played,
+        rounding and all. Default: what :func:`~klazy.run` would charge.
 
+    Raises
+    ------
+    ValueError
+        If a limit is not above zero, or the movement has a weight per round.
+
+    Examples
+    --------
     >>> agent = Agent(GD(Box(0, 10), sigma=1.0), guards=Guards(per_round=2.0))
     >>> [agent.update([-3.0]).item() for _ in range(6)], agent.switching
     ([2.0, 4.0, 6.0, 8.0, 10.0, 10.0], 10.0)
@@ -91,7 +106,23 @@ class Guards(Config):
         self._keep(above=above, integers=bool(integers), hold=hold, movement=movement)
 
     def fit(self, learner: Learner[Any]) -> "Guards":
-        """These guards, their movement cost named, for a learner on whose set they make sense."""
+        """Fit the guards to a learner: check that they make sense on its set, and fill in what moving costs.
+
+        Parameters
+        ----------
+        learner : Learner
+            Whom they will guard.
+
+        Returns
+        -------
+        Guards
+            The same guards, with a movement.
+
+        Raises
+        ------
+        ValueError
+            If the set has no whole points, or the movement has prices for another dimension.
+        """
         movement = learner.own_movement if self.movement is None else self.movement
         movement.check(learner.domain.dim)
         if self.integers:
@@ -99,7 +130,22 @@ class Guards(Config):
         return self.replace(movement=movement)
 
     def init(self, domain: ConvexSet, x: Array, t: int) -> GuardState:
-        """Before any move: the point played from round ``t`` on, where the learner stands at ``x``."""
+        """Make the state before any move.
+
+        Parameters
+        ----------
+        domain : ConvexSet
+            Where decisions live.
+        x : array
+            Where the learner stands.
+        t : int
+            The round from which on the point is played.
+
+        Returns
+        -------
+        GuardState
+            The point played, and since when.
+        """
         return GuardState(self._aim(domain, x), t)
 
     def _aim(self, domain: ConvexSet, target: Array) -> Array:
@@ -107,7 +153,22 @@ class Guards(Config):
         return domain.nearest_whole(target) if self.integers else target.copy()
 
     def admit(self, g: Array, hint: Array | None, owner: str = "Agent.update") -> None:
-        """Refuse what is above G, if that is the rule."""
+        """Refuse a gradient or hint above G, if ``above`` says so.
+
+        Parameters
+        ----------
+        g : array
+            The gradient.
+        hint : array or None
+            The hint, if there is one.
+        owner : str, optional
+            Who refuses it, in the message. Default: ``"Agent.update"``.
+
+        Raises
+        ------
+        ValueError
+            If one of them is longer than G.
+        """
         if self.G is None or self.above != "refuse":
             return
         for name, vector in (("g", g), ("hint", hint)):
@@ -117,7 +178,24 @@ class Guards(Config):
                 raise refusal(owner, f"|{name}| <= G={self.G}", f"|{name}|", size, remedy)
 
     def clip(self, g: Array, hint: Array | None) -> tuple[Array, Array | None, bool]:
-        """Gradient and hint no longer than G, and whether one was."""
+        """Shorten gradient and hint to G.
+
+        Parameters
+        ----------
+        g : array
+            The gradient.
+        hint : array or None
+            The hint, if there is one.
+
+        Returns
+        -------
+        g : array
+            The gradient, no longer than G.
+        hint : array or None
+            The hint, likewise.
+        clipped : bool
+            Whether one of them was longer.
+        """
         if self.G is None:
             return g, hint, False
         short = _shorten(g, self.G)
@@ -127,7 +205,26 @@ class Guards(Config):
     def step(
         self, state: GuardState, domain: ConvexSet, target: Array, t: int, clip: bool = False
     ) -> GuardState:
-        """The point of round ``t``, for which the learner wants ``target``; ``clip`` says whether the gradient was clipped."""
+        """Choose the point of round ``t``.
+
+        Parameters
+        ----------
+        state : GuardState
+            What was played before.
+        domain : ConvexSet
+            Where decisions live.
+        target : array
+            Where the learner wants to be.
+        t : int
+            The round.
+        clip : bool, optional
+            Whether the gradient was clipped, to be kept with the guards that acted. Default: False.
+
+        Returns
+        -------
+        GuardState
+            The point to play, what the move costs, and which guards acted.
+        """
         goal = self._aim(domain, target)
         acted = []
         if clip:

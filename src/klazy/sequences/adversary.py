@@ -11,12 +11,32 @@ from klazy.sets import Box, L1Ball, L2Ball
 
 
 def square_wave(k: int, T: int, active: int | None = None) -> Scenario:
-    r"""The wave that costs k-lazyGD a regret linear in k (Theorem 2): on [-1, 1], k/2 rounds of cost x, then k/2 of -x.
+    r"""Make the wave that costs k-lazyGD a regret linear in k (Theorem 2): on [-1, 1], k/2 rounds of cost x, then k/2 of -x.
 
-    For odd k the wave is that of k - 1 and a round without cost. The comparator follows it in the first ``active`` blocks
-    (default: all :math:`\lfloor T/k \rfloor`) and holds still after; each flip has length 2, so that
-    :math:`P_T = 2 (2A - 1)`. :func:`square_wave_regret` is the exact regret.
+    For odd k the wave is that of k - 1 and a round without cost. The comparator follows it in the active blocks and holds still
+    after them; each flip has length 2, so that :math:`P_T = 2 (2A - 1)`. :func:`square_wave_regret` is the exact regret.
 
+    Parameters
+    ----------
+    k : int
+        The slack of the learner that it is made against; >= 2.
+    T : int
+        The number of rounds.
+    active : int, optional
+        A, the blocks in which the comparator moves. Default: all :math:`\lfloor T/k \rfloor`.
+
+    Returns
+    -------
+    Scenario
+        The set, the costs and the comparator.
+
+    Raises
+    ------
+    ValueError
+        If there is not one whole block, or fewer than ``active``.
+
+    Examples
+    --------
     >>> square_wave(k=4, T=9).costs.subgradient(3, np.zeros(1)), square_wave(k=4, T=9).comparator[:5, 0].tolist()
     (array([-1.]), [-1.0, -1.0, 1.0, 1.0, -1.0])
     """
@@ -35,10 +55,28 @@ def square_wave(k: int, T: int, active: int | None = None) -> Scenario:
 
 
 def square_wave_regret(k: int, T: int, sigma: float, active: int | None = None) -> float:
-    r"""The dynamic regret of k-lazyGD with a constant sigma on :func:`square_wave`, exactly.
+    r"""Compute the exact dynamic regret of k-lazyGD with a constant sigma on :func:`square_wave`.
 
     It is :math:`A k_e + \lfloor T/k \rfloor \min(1, k_e / (2 \sigma))`, with :math:`k_e` the even part of k.
 
+    Parameters
+    ----------
+    k : int
+        The slack; >= 2.
+    T : int
+        The number of rounds.
+    sigma : float
+        The learner's sigma.
+    active : int, optional
+        The blocks in which the comparator moves, A. Default: all.
+
+    Returns
+    -------
+    float
+        The regret.
+
+    Examples
+    --------
     >>> square_wave_regret(k=4, T=40, sigma=3.0)
     46.66...
     """
@@ -67,9 +105,26 @@ def _check_wave(k: int, T: int, active: int | None) -> tuple[int, int, int, int]
 
 
 def rotating(T: int = 101, settled: int = 12) -> Scenario:
-    """Example (i): on the l1 ball, the cost -x_1 for a while, then unit costs that rotate: a lazy learner stays at its vertex.
+    """Make the paper's example (i), on the l1 ball: a lazy learner stays at its vertex.
 
-    The comparator is the best fixed point.
+    The cost is -x_1 for a while, then unit costs rotate. The comparator is the best fixed point.
+
+    Parameters
+    ----------
+    T : int, optional
+        The number of rounds. Default: 101.
+    settled : int, optional
+        The rounds before the costs rotate. Default: 12.
+
+    Returns
+    -------
+    Scenario
+        The set, the costs and the comparator.
+
+    Examples
+    --------
+    >>> rotating(T=15).costs.subgradient(14, np.zeros(2)).tolist()
+    [0.0, 1.0]
     """
     T = size(T, "T", "rotating", "a horizon T >= 1", "give the number of rounds")
     settled = whole(settled, "settled", "rotating", "settled >= 1", "give the rounds before the costs rotate")
@@ -81,9 +136,26 @@ def rotating(T: int = 101, settled: int = 12) -> Scenario:
 
 
 def alternating(T: int = 101, settled: int = 11) -> Scenario:
-    """Example (ii): on the l2 ball, the cost -x_1 for a while, then an alternating second part: a lazy learner hardly moves.
+    """Make the paper's example (ii), on the l2 ball: a lazy learner hardly moves.
 
-    The comparator is the best fixed point.
+    The cost is -x_1 for a while, then a second, alternating part is added. The comparator is the best fixed point.
+
+    Parameters
+    ----------
+    T : int, optional
+        The number of rounds. Default: 101.
+    settled : int, optional
+        The rounds before the costs alternate. Default: 11.
+
+    Returns
+    -------
+    Scenario
+        The set, the costs and the comparator.
+
+    Examples
+    --------
+    >>> alternating().costs.subgradient(12, np.zeros(2)).tolist()
+    [-1.0, 1.0]
     """
     T = size(T, "T", "alternating", "a horizon T >= 1", "give the number of rounds")
     settled = whole(
@@ -101,9 +173,28 @@ def _compare_with_fixed(name: str, domain: L1Ball | L2Ball, g: np.ndarray) -> Sc
 
 
 def phases_of_length(length: int, T: int, dim: int = 1) -> Scenario:
-    """Costs of unit norm along the diagonal, their sign flipped every ``length`` rounds, on the l2 ball: for resonances.
+    """Make costs whose sign flips every ``length`` rounds, on the l2 ball.
 
-    The comparator is the best point of every phase.
+    Gradients have unit norm, along the diagonal. The comparator is the best point of every phase.
+
+    Parameters
+    ----------
+    length : int
+        The rounds of a phase.
+    T : int
+        The number of rounds.
+    dim : int, optional
+        The number of coordinates. Default: 1.
+
+    Returns
+    -------
+    Scenario
+        The set, the costs and the comparator.
+
+    Examples
+    --------
+    >>> phases_of_length(2, T=5).comparator.ravel().tolist()
+    [-1.0, -1.0, 1.0, 1.0, -1.0]
     """
     length = size(length, "length", "phases_of_length", "length >= 1", "give the rounds of a phase")
     T = size(T, "T", "phases_of_length", "a horizon T >= 1", "give the number of rounds")

@@ -12,7 +12,26 @@ from klazy.sets import ConvexSet, L1Ball, L2Ball
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """A set to play on, the costs, and the comparator u of shape (T, d) that the paper measures against."""
+    """A set to play on, the costs, and the comparator to measure against.
+
+    Parameters
+    ----------
+    name : str
+        Its title.
+    domain : ConvexSet
+        Where decisions live.
+    costs : LinearCosts
+        What rounds cost.
+    comparator : array
+        The comparator u of the paper, of shape (T, d).
+
+    Examples
+    --------
+    >>> from klazy.sequences import phases_of_length
+    >>> scenario = phases_of_length(5, T=20)
+    >>> regret(run(GD(scenario.domain, 2.0), scenario.costs, engine="step"), scenario.comparator).dynamic
+    16.5
+    """
 
     name: str
     domain: ConvexSet
@@ -26,8 +45,30 @@ class Scenario:
 def stochastic(
     seed: Any, *, phases: int = 15, length: int = 4000, dim: int = 5, random_phases: bool = False
 ) -> Scenario:
-    """Gradients of mean +1 or -1 by phase under normal noise of variance 10 per coordinate, rows of unit norm, on the l2 ball.
+    """Make the paper's stochastic experiment: noisy gradients whose mean changes sign by phase, on the l2 ball.
 
+    Gradients have mean +1 or -1, normal noise of variance 10 per coordinate, and are scaled to unit norm.
+
+    Parameters
+    ----------
+    seed : int or Generator
+        Whatever ``numpy.random.default_rng`` takes.
+    phases : int, optional
+        The number of phases. Default: 15.
+    length : int, optional
+        The rounds of a phase. Default: 4000.
+    dim : int, optional
+        The number of coordinates. Default: 5.
+    random_phases : bool, optional
+        Draw the phases' lengths, between half and one and a half times ``length``, for as many rounds. Default: False.
+
+    Returns
+    -------
+    Scenario
+        The set, the costs and the comparator.
+
+    Examples
+    --------
     >>> stochastic(0)
     Scenario('stochastic', L2Ball(dim=5), T=60000)
     """
@@ -47,8 +88,33 @@ def stochastic(
 def corrupted(
     seed: Any = None, *, phases: int = 10, length: int = 2000, dim: int = 5, random_phases: bool = False
 ) -> Scenario:
-    """Of every 110 rounds the last 10 have the sign of the other phase; on the l1 ball. Only random phases need a seed.
+    """Make the paper's corrupted experiment: of every 110 rounds the last 10 have the sign of the other phase, on the l1 ball.
 
+    Parameters
+    ----------
+    seed : int or Generator, optional
+        Whatever ``numpy.random.default_rng`` takes; only random phases need one.
+    phases : int, optional
+        The number of phases. Default: 10.
+    length : int, optional
+        The rounds of a phase. Default: 2000.
+    dim : int, optional
+        The number of coordinates. Default: 5.
+    random_phases : bool, optional
+        Draw the phases' lengths, between half and one and a half times ``length``, for as many rounds. Default: False.
+
+    Returns
+    -------
+    Scenario
+        The set, the costs and the comparator.
+
+    Raises
+    ------
+    ValueError
+        If random phases have no seed.
+
+    Examples
+    --------
     >>> corrupted().costs.value(101, np.ones(5)) < 0 < corrupted().costs.value(100, np.ones(5))
     True
     """

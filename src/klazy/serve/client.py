@@ -1,5 +1,7 @@
 """An agent that lives in a service: the methods of :class:`~klazy.Agent`, over HTTP."""
 
+from __future__ import annotations
+
 import json
 import random
 import time
@@ -32,7 +34,7 @@ PAGE = 1000  # rounds of a history in one request
 
 
 class Client:
-    """A service that ``klazy serve`` runs.
+    """Talk to a service that ``klazy serve`` runs.
 
     Every round carries an id, one of the client's own if you give none, so that a request whose answer was lost is sent
     again without being taken twice.
@@ -86,8 +88,8 @@ class Client:
         movement: Movement | str | None = None,
         guards: Guards | None = None,
         engine: str = "auto",
-    ) -> "RemoteAgent":
-        """An agent of the service; with a learner it is made, if it is not there.
+    ) -> RemoteAgent:
+        """Get an agent of the service; with a learner it is made, if it is not there.
 
         Parameters
         ----------
@@ -118,7 +120,13 @@ class Client:
         return remote
 
     def agents(self) -> list[dict[str, Any]]:
-        """All agents that the token may see, each as a dict: name, learner, rounds, what they cost, and so on."""
+        """List all agents that the token may see.
+
+        Returns
+        -------
+        list of dict
+            For each its name, learner, rounds, what they cost, and so on.
+        """
         found: list[dict[str, Any]] = []
         after: str | None = ""
         while after is not None:
@@ -148,7 +156,31 @@ class Client:
         return [answer | {"x": np.array(answer["x"])} for answer in answers]
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request until it is answered; what the service refuses is raised."""
+        """Send a request until it is answered.
+
+        Parameters
+        ----------
+        method : str
+            Such as ``"GET"``.
+        path : str
+            Such as ``"/agents"``.
+        body : optional
+            What to send, as JSON holds it. Default: nothing.
+
+        Returns
+        -------
+        dict or list
+            The answer.
+
+        Raises
+        ------
+        ValueError
+            If the service refuses it.
+        PermissionError
+            If the token is wrong, or not enough.
+        ConnectionError
+            If no answer comes after all retries.
+        """
         content = None if body is None else json.dumps(body).encode()
         headers = {} if body is None else {"Content-Type": "application/json"}
         failure = ""
@@ -166,7 +198,7 @@ class Client:
         raise ConnectionError(f"{OWNER} needs a service that answers, got url={self.url}; {failure}")
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -180,7 +212,15 @@ class Client:
 
 
 class RemoteAgent:
-    """An agent of a service; :meth:`Client.agent` makes it. Its methods are those of :class:`~klazy.Agent`."""
+    """An agent of a service, with the methods of :class:`~klazy.Agent`. :meth:`Client.agent` makes it.
+
+    Parameters
+    ----------
+    client : Client
+        The service.
+    name : str
+        Which agent.
+    """
 
     def __init__(self, client: Client, name: str) -> None:
         if "/" in name:
@@ -299,27 +339,63 @@ class RemoteAgent:
         return {} if retry else {"t": self.t}
 
     def freeze(self, reason: str = "") -> None:
-        """Play the present point until :meth:`resume`, while the learner goes on learning; the agent must have guards."""
+        """Play the present point until :meth:`resume`, while the learner goes on learning; the agent must have guards.
+
+        Parameters
+        ----------
+        reason : str, optional
+            What the service keeps as the reason.
+        """
         self._client.ask("POST", f"{self.place}/freeze", {"reason": reason})
 
     def resume(self, reason: str = "") -> None:
-        """Let the point follow the learner again from the next round on."""
+        """Let the point follow the learner again from the next round on.
+
+        Parameters
+        ----------
+        reason : str, optional
+            What the service keeps as the reason.
+        """
         self._client.ask("POST", f"{self.place}/resume", {"reason": reason})
 
     def delete(self, reason: str = "") -> None:
-        """Take no more rounds until :meth:`restore`; the service keeps history and name."""
+        """Take no more rounds until :meth:`restore`; the service keeps history and name.
+
+        Parameters
+        ----------
+        reason : str, optional
+            What the service keeps as the reason.
+        """
         self._client.ask("DELETE", f"{self.place}?reason={quote(reason, safe='')}")
 
     def restore(self, reason: str = "") -> None:
-        """Take rounds again."""
+        """Take rounds again, after :meth:`delete`.
+
+        Parameters
+        ----------
+        reason : str, optional
+            What the service keeps as the reason.
+        """
         self._client.ask("POST", f"{self.place}/restore", {"reason": reason})
 
     def refresh(self) -> Array:
-        """The point to play now."""
+        """Ask for the point to play now.
+
+        Returns
+        -------
+        array
+            The point.
+        """
         return self.x
 
     def explain(self) -> Explanation:
-        """Why it plays ``x``."""
+        """Explain why it plays ``x``.
+
+        Returns
+        -------
+        Explanation
+            As of :meth:`Agent.explain`.
+        """
         found = self._client.ask("GET", f"{self.place}/explain")
         arrays = {}
         for name in ("x", "own", "y", "normal"):
@@ -331,8 +407,19 @@ class RemoteAgent:
             **arrays, **numbers, t=found["t"], since=found["since"], words=tuple(found["words"])
         )
 
-    def history(self, last: int | None = None) -> "polars.DataFrame":
-        """What the store keeps of the rounds, as a frame: the columns of :meth:`Agent.history`."""
+    def history(self, last: int | None = None) -> polars.DataFrame:
+        """Load what the store keeps of the rounds.
+
+        Parameters
+        ----------
+        last : int, optional
+            Only so many rounds. Default: all that are kept.
+
+        Returns
+        -------
+        polars.DataFrame
+            The columns of :meth:`Agent.history`.
+        """
         from klazy.live.history import make_frame
 
         rounds: list[dict[str, Any]] = []

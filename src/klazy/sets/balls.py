@@ -1,5 +1,7 @@
 """Balls and boxes: sets whose projection has a closed form or a single threshold."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 import numpy as np
@@ -53,7 +55,7 @@ class _Ball(ConvexSet):
     def _to_center(self, z: Array) -> Array:
         return z if self.center is None else z + self.center
 
-    def _of_radius(self, radius: float) -> "ConvexSet | None":
+    def _of_radius(self, radius: float) -> ConvexSet | None:
         """The ball of the same centre and this radius; None if there is none."""
         return type(self)(self.dim, radius, self.center) if radius >= SMALLEST else None
 
@@ -64,6 +66,22 @@ class _Ball(ConvexSet):
 class L2Ball(_Ball):
     r"""The Euclidean ball :math:`\{x : \|x - c\|_2 \le r\}`.
 
+    Parameters
+    ----------
+    dim : int
+        The number of coordinates.
+    radius : float, optional
+        The radius r. Default: 1.
+    center : array_like, optional
+        The centre c. Default: the origin.
+
+    Raises
+    ------
+    ValueError
+        If the radius is negative, or the centre does not have ``dim`` coordinates.
+
+    Examples
+    --------
     >>> L2Ball(2, radius=2.0).project([3.0, 4.0])
     array([1.2, 1.6])
     """
@@ -98,7 +116,6 @@ class L2Ball(_Ball):
         return self._beyond(y) if self.dim == 1 else np.zeros(y.shape[:-1])
 
     def stability(self, y: Array, following: Array) -> Array:
-        r""":math:`R \|y' - y\|` over the least norm between the two, where that is at least R."""
         step = np.linalg.norm(following - y, axis=-1)
         least = np.linalg.norm(self._from_center(following), axis=-1) - step
         bound = self.radius * step / np.maximum(least, self.radius)
@@ -108,6 +125,22 @@ class L2Ball(_Ball):
 class L1Ball(_Ball):
     r"""The cross-polytope :math:`\{x : \|x - c\|_1 \le r\}`.
 
+    Parameters
+    ----------
+    dim : int
+        The number of coordinates.
+    radius : float, optional
+        The radius r. Default: 1.
+    center : array_like, optional
+        The centre c. Default: the origin.
+
+    Raises
+    ------
+    ValueError
+        If the radius is negative, or the centre does not have ``dim`` coordinates.
+
+    Examples
+    --------
     >>> L1Ball(3).project([2.0, -1.5, 0.1])
     array([ 0.75, -0.25,  0.  ])
     """
@@ -139,7 +172,18 @@ class L1Ball(_Ball):
         return (np.abs(self._from_center(x)).sum(axis=-1) - self.radius) / self._size
 
     def half_spaces(self, near: Array) -> HalfSpaces:
-        """One of the :math:`2^d` sides: the one that ``near`` looks at."""
+        """Give one of the :math:`2^d` sides: the one that a point looks at.
+
+        Parameters
+        ----------
+        near : array
+            The point.
+
+        Returns
+        -------
+        HalfSpaces
+            That side.
+        """
         z = self._from_center(near)
         side = np.where(z >= 0.0, 1.0, -1.0) / self.dim**0.5
         bound = side @ self.middle + self.radius / self.dim**0.5
@@ -154,8 +198,22 @@ class L1Ball(_Ball):
 
 
 class Box(ConvexSet):
-    r"""The box :math:`\{x : \mathrm{lower} \le x \le \mathrm{upper}\}`; numbers stand for one coordinate.
+    r"""The box :math:`\{x : \mathrm{lower} \le x \le \mathrm{upper}\}`, for decisions with limits of their own.
 
+    Parameters
+    ----------
+    lower : array_like
+        The lower limits; a number stands for one coordinate.
+    upper : array_like
+        The upper limits.
+
+    Raises
+    ------
+    ValueError
+        If a lower limit is above its upper one, or one is not finite.
+
+    Examples
+    --------
     >>> Box([-1, 0], [1, 2]).project([3.0, -3.0])
     array([1., 0.])
     """

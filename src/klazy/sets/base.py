@@ -1,5 +1,7 @@
 """The protocol of a convex, compact set of R^d."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -18,12 +20,17 @@ TURNS = 180  # directions in which a small picture of a set is drawn
 
 
 class ConvexSet(Config, ABC):
-    r"""A convex and compact set with its Euclidean projection.
+    """Base class of sets of decisions: convex and compact, with their Euclidean projection.
 
     A subclass defines ``dim``, :attr:`diameter`, :meth:`nearest`, :meth:`lowest`, :meth:`violation` and :meth:`farthest`.
     They get finite float64 arrays of the right shape and check nothing; all but ``farthest`` act on the last axis and are
     batched over all others. :meth:`project`, :meth:`argmin_linear`, :meth:`contains` and :meth:`reach` check their input
     and then call them. If the subclass also gives ``code`` and :meth:`parameters`, learners on it are compiled.
+
+    Examples
+    --------
+    >>> Simplex(3).diameter, Simplex(3).start.round(3).tolist()
+    (1.4142135623730951, [0.333, 0.333, 0.333])
     """
 
     dim: int
@@ -50,33 +57,112 @@ class ConvexSet(Config, ABC):
 
     @abstractmethod
     def nearest(self, y: Array) -> Array:
-        """The nearest point of the set: :meth:`project` without its checks, as a learner's ``step`` uses it."""
+        """Find the nearest point of the set: :meth:`project` without its checks, as a learner's ``step`` uses it.
+
+        Parameters
+        ----------
+        y : array
+            Points of R^dim, along the last axis.
+
+        Returns
+        -------
+        array
+            The nearest points.
+        """
 
     @abstractmethod
     def lowest(self, g: Array) -> Array:
-        """Where the linear function g is least on the set: :meth:`argmin_linear` without its checks."""
+        """Find where a linear function is least on the set: :meth:`argmin_linear` without its checks.
+
+        Parameters
+        ----------
+        g : array
+            Gradients, along the last axis.
+
+        Returns
+        -------
+        array
+            A minimiser for each.
+        """
 
     @abstractmethod
     def violation(self, x: Array) -> Array:
-        """By how much the worst constraint is violated, relative to its own size (negative inside), along the last axis."""
+        """Measure by how much the worst constraint is violated, relative to its own size.
+
+        Parameters
+        ----------
+        x : array
+            Points of R^dim, along the last axis.
+
+        Returns
+        -------
+        array
+            One number per point; negative inside the set.
+        """
 
     @abstractmethod
     def farthest(self, center: Array) -> float:
-        """The largest distance of a point of the set from ``center`` (or an upper bound): :meth:`reach` without its checks."""
+        """Find the largest distance from a point, or an upper bound: :meth:`reach` without its checks.
+
+        Parameters
+        ----------
+        center : array
+            The point.
+
+        Returns
+        -------
+        float
+            The distance.
+        """
 
     def margin(self, y: Array) -> Array:
-        """How far ``y`` may be shifted, in any direction, while its projection stays; NaN where that is not known."""
+        """Measure how far a point may be shifted, in any direction, while its projection stays the same.
+
+        Parameters
+        ----------
+        y : array
+            Points of R^dim, along the last axis.
+
+        Returns
+        -------
+        array
+            One distance per point; NaN where it is not known.
+        """
         return np.full(y.shape[:-1], np.nan)
 
     def stability(self, y: Array, following: Array) -> Array:
-        """The most by which the projections of two points differ (Prop. 4); NaN where that is not known."""
+        r"""Bound how far apart the projections of two points are (Prop. 4).
+
+        Parameters
+        ----------
+        y : array
+            Points of R^dim, along the last axis.
+        following : array
+            As many others.
+
+        Returns
+        -------
+        array
+            One bound per pair; NaN where none is known. On an l2 ball it is :math:`R \|y' - y\|` over the least norm between
+            the two, where that is at least R.
+        """
         return np.full(y.shape[:-1], np.nan)
 
     def half_spaces(self, near: Array) -> HalfSpaces | None:
-        """The half-spaces whose intersection is the set; None if there are none or they are not known.
+        """Describe the set as an intersection of half-spaces.
 
         A set with very many gives one that is violated at ``near``, if any is: asked again at the nearest point of those it
         gave, it ends after finitely many.
+
+        Parameters
+        ----------
+        near : array
+            A point.
+
+        Returns
+        -------
+        HalfSpaces or None
+            The half-spaces; None if there are none, or they are not known.
         """
         return None
 
@@ -84,7 +170,7 @@ class ConvexSet(Config, ABC):
         """The part of ``v`` along the set, within the directions in which its points differ, along the last axis."""
         return v
 
-    def erode(self, delta: float) -> "ConvexSet | None":
+    def erode(self, delta: float) -> ConvexSet | None:
         """What :meth:`shrunk` answers with, without its checks; None if nothing is left."""
         kind = type(self).__name__
         raise refusal("shrunk", "a set that can shrink", "domain", kind, f"give {kind} a method erode(delta)")
@@ -94,7 +180,7 @@ class ConvexSet(Config, ABC):
         """The dimension of the set itself: in how many directions its points differ."""
         return round(float(np.trace(self.along(np.eye(self.dim)))))
 
-    def shrunk(self, delta: float) -> "ConvexSet":
+    def shrunk(self, delta: float) -> ConvexSet:
         r"""A set inside: around each of its points a ball of radius ``delta`` lies in this set.
 
         On a set without an inside, such as a simplex, the ball is one of the set's own dimension.
@@ -127,40 +213,134 @@ class ConvexSet(Config, ABC):
         return inside
 
     def check_whole(self, owner: str) -> None:
-        """Refuse a set whose whole points are not known; ``nearest_whole`` and the units below are for the others."""
+        """Refuse a set whose whole points are not known; the three methods below are for the others.
+
+        Parameters
+        ----------
+        owner : str
+            Who asks, for the message of a refusal.
+
+        Raises
+        ------
+        ValueError
+            If they are not known: use a Box, a Simplex, a CappedSimplex, or a Product of these.
+        """
         known = "a Box, Simplex, CappedSimplex or Product of these for integers"
         raise refusal(owner, known, "domain", self, "use one")
 
     def nearest_whole(self, x: Array) -> Array:
-        """The point of the set nearest to ``x`` among those whose coordinates are whole numbers."""
+        """Find the nearest point of the set whose coordinates are whole numbers.
+
+        Parameters
+        ----------
+        x : array
+            A point of the set.
+
+        Returns
+        -------
+        array
+            The whole point.
+        """
         raise self._without_whole_points()
 
     def count_units(self, gap: Array) -> int:
-        """How many units must change, or change place, for the difference ``gap`` of two whole points."""
+        """Count the units that must change, or change place, between two whole points.
+
+        Parameters
+        ----------
+        gap : array
+            Their difference.
+
+        Returns
+        -------
+        int
+            The number of units.
+        """
         raise self._without_whole_points()
 
     def take_units(self, gap: Array, m: int) -> Array:
-        """``m`` of the units of ``gap``, coordinates taking their shares of them."""
+        """Go part of the way between two whole points, coordinates taking their shares of it.
+
+        Parameters
+        ----------
+        gap : array
+            Their difference.
+        m : int
+            How many units to change.
+
+        Returns
+        -------
+        array
+            A difference of m units.
+        """
         raise self._without_whole_points()
 
     def _without_whole_points(self) -> TypeError:
         return TypeError(f"{type(self).__name__} has no whole points; check_whole refuses it.")
 
     @property
-    def leaves(self) -> "tuple[ConvexSet, ...]":
-        """The sets that this one is a product of: itself alone, but for a product."""
+    def leaves(self) -> tuple[ConvexSet, ...]:
+        """The sets that this one is a product of; any other set is its own only leaf."""
         return (self,)
 
     def parameters(self) -> Array:
-        """What the kernel of this set needs, in the layout named beside its code."""
+        """Give the numbers that compiled runs need, in the layout named beside the set's code.
+
+        Returns
+        -------
+        array
+            The numbers.
+        """
         raise TypeError(f"{type(self).__name__} has no kernel.")
 
     def project(self, y: ArrayLike) -> Array:
-        r"""The nearest point, :math:`\arg\min_{x \in X} \|x - y\|`."""
+        r"""Find the nearest point of the set, :math:`\arg\min_{x \in X} \|x - y\|`.
+
+        Parameters
+        ----------
+        y : array_like
+            A point of R^dim, or several along the last axis.
+
+        Returns
+        -------
+        array
+            The nearest point of each.
+
+        Raises
+        ------
+        ValueError
+            If the last axis does not have ``dim`` entries, or one is not finite.
+
+        Examples
+        --------
+        >>> Simplex(3).project([0.9, 0.5, -1.0])
+        array([0.7, 0.3, 0. ])
+        """
         return self.nearest(self._check_points(y, "y", "project"))
 
     def argmin_linear(self, g: ArrayLike) -> Array:
-        r"""A minimiser of :math:`\langle g, x \rangle`; for ``g = 0`` any point of the set."""
+        r"""Find a minimiser of :math:`\langle g, x \rangle` on the set; for ``g = 0`` any point.
+
+        Parameters
+        ----------
+        g : array_like
+            A gradient, or several along the last axis.
+
+        Returns
+        -------
+        array
+            A minimiser for each.
+
+        Raises
+        ------
+        ValueError
+            If the last axis does not have ``dim`` entries, or one is not finite.
+
+        Examples
+        --------
+        >>> Simplex(3).argmin_linear([3.0, 1.0, 2.0])
+        array([0., 1., 0.])
+        """
         return self.lowest(self._check_points(g, "g", "argmin_linear"))
 
     def _check_points(self, values: ArrayLike, name: str, owner: str) -> Array:
@@ -173,7 +353,25 @@ class ConvexSet(Config, ABC):
         return array
 
     def contains(self, x: ArrayLike, tol: float = TOLERANCE) -> bool:
-        """Whether every point of ``x`` lies in the set, up to ``tol`` relative to the size of each constraint."""
+        """Tell whether points lie in the set.
+
+        Parameters
+        ----------
+        x : array_like
+            A point, or several along the last axis.
+        tol : float, optional
+            By how much a constraint may be violated, relative to its own size. Default: 1e-9.
+
+        Returns
+        -------
+        bool
+            Whether all of them do; False for points of another dimension or with NaN or inf.
+
+        Examples
+        --------
+        >>> Simplex(2).contains([0.5, 0.5]), Simplex(2).contains([0.5, 0.6])
+        (True, False)
+        """
         points = real_array(x, "x", "contains", limit=math.inf)
         tol = number(tol, "tol", "contains")
         if points.ndim == 0 or points.shape[-1] != self.dim or not np.isfinite(points).all():
@@ -181,7 +379,28 @@ class ConvexSet(Config, ABC):
         return bool((self.violation(points) <= tol).all())
 
     def reach(self, center: ArrayLike | None = None) -> float:
-        """R, the largest distance of a point of the set from ``center`` (default: the start point)."""
+        """Measure R, the largest distance of a point of the set from a centre, or an upper bound where the class says so.
+
+        Parameters
+        ----------
+        center : array_like, optional
+            The centre. Default: the set's start point.
+
+        Returns
+        -------
+        float
+            The distance.
+
+        Raises
+        ------
+        ValueError
+            If the centre does not have ``dim`` coordinates.
+
+        Examples
+        --------
+        >>> Box(-1, 3).reach([0.0])
+        3.0
+        """
         if center is None:
             return self.farthest(self.start)
         return self.farthest(vector(center, "center", "reach", self.dim))
@@ -197,7 +416,25 @@ class ConvexSet(Config, ABC):
         return freeze(self.nearest(np.zeros(self.dim)))
 
     def start_at(self, point: ArrayLike | None, owner: str) -> Array:
-        """``point`` if it lies in the set, else a refusal; None means :attr:`start`."""
+        """Check a start point.
+
+        Parameters
+        ----------
+        point : array_like or None
+            The point; None means :attr:`start`.
+        owner : str
+            Who asks, for the message of a refusal.
+
+        Returns
+        -------
+        array
+            The point, read-only.
+
+        Raises
+        ------
+        ValueError
+            If it lies outside the set.
+        """
         if point is None:
             return self.start
         x = vector(point, "start", owner, self.dim)

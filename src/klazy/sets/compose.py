@@ -16,12 +16,24 @@ from klazy.sets.whole import share_units
 
 
 class NotConverged(UserWarning):
-    """An iterative projection ended its budget before it reached its tolerance."""
+    """Warn that an iterative projection used up its budget before it reached its tolerance."""
 
 
 class Product(ConvexSet):
     r"""The product :math:`X_1 \times X_2 \times \cdots`: the coordinates of the first set, then of the second, and so on.
 
+    Parameters
+    ----------
+    sets : list of ConvexSet
+        The sets.
+
+    Raises
+    ------
+    ValueError
+        If one of them is no set.
+
+    Examples
+    --------
     >>> Product([Box(-1, 1), Simplex(2)]).project([3.0, 1.0, 1.0])
     array([1. , 0.5, 0.5])
     """
@@ -43,11 +55,13 @@ class Product(ConvexSet):
 
     @property
     def code(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What compiled runs know it by; None if one of its sets has no kernel."""
         compiled = all(codes.code_of(leaf) is not None for leaf in self.leaves)
         return codes.PRODUCT if compiled else None
 
     @property
     def cheap_lowest(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether ``lowest`` is exact and quick for all of its sets."""
         return all(s.cheap_lowest for s in self.sets)
 
     @property
@@ -112,11 +126,31 @@ class Intersection(ConvexSet):
 
     Its projection is exact where all members are Euclidean balls, but for one set of any kind or several with flat sides
     (boxes, simplices, l1 balls, polytopes, and products of these; several need the extra ``klazy[polytope]``). Other members,
-    such as a product with a ball in it beside a box, or sets of your own, are projected onto by Dykstra's cyclic method:
-    a projection that has not settled to ``tol`` after ``budget`` cycles warns with :class:`NotConverged` and says how far
-    it is. An empty intersection is refused. ``reach`` and ``diameter`` are upper bounds, the smallest among the members.
-    It has no kernel, so learners on it run through ``step``.
+    such as a product with a ball in it beside a box, or sets of your own, are projected onto by Dykstra's cyclic method.
+    ``reach`` and ``diameter`` are upper bounds, the smallest among the members. It has no kernel, so learners on it run through
+    ``step``.
 
+    Parameters
+    ----------
+    sets : list of ConvexSet
+        The members.
+    tol : float, optional
+        To what an iterative projection must settle. Default: 1e-12.
+    budget : int, optional
+        The cycles that it may take. Default: 20 000.
+
+    Raises
+    ------
+    ValueError
+        If the intersection is empty.
+
+    Warns
+    -----
+    NotConverged
+        If a projection has not settled within the budget; the warning says how far it is.
+
+    Examples
+    --------
     >>> Intersection([L2Ball(2), Box([0, 0], [1, 1])]).project([-1.0, 2.0]).round(9)
     array([0., 1.])
     """
@@ -265,9 +299,19 @@ class Intersection(ConvexSet):
         return ""  # where members hardly meet, their projections would take seconds
 
     def lowest(self, g: Array) -> Array:
-        r"""A minimiser to within :math:`10^{-7} \|g\|` times the diameter, by proximal point steps with growing s.
+        r"""Find a minimiser to within :math:`10^{-7} \|g\|` times the diameter, by proximal point steps with growing s.
 
         A step :math:`x' = \Pi(x - s g)` ends no further from the minimum than :math:`\|x - x'\|` times the diameter over s.
+
+        Parameters
+        ----------
+        g : array
+            Gradients, along the last axis.
+
+        Returns
+        -------
+        array
+            A minimiser for each.
         """
         norm = np.linalg.norm(g, axis=-1, keepdims=True)
         direction = np.divide(g, norm, out=np.zeros_like(g), where=norm > 0)

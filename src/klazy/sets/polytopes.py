@@ -1,5 +1,7 @@
 """General polytopes."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +21,20 @@ class Polytope(ConvexSet):
     box around the polytope: the exact values are NP-hard. It has no kernel, so learners on it run through ``step``. The
     vertices of a small polytope are found once, and kept.
 
+    Parameters
+    ----------
+    A : array_like
+        One row per constraint, of shape (m, dim).
+    b : array_like
+        Their right-hand sides, of shape (m,).
+
+    Raises
+    ------
+    ValueError
+        If the polytope is empty or unbounded, or A and b do not fit.
+
+    Examples
+    --------
     >>> Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], [1.0, 0.0, 0.0]).project([1.0, 1.0])
     array([0.5, 0.5])
     """

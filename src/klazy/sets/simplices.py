@@ -1,5 +1,7 @@
 """Simplices: shares of a fixed total, with or without limits per coordinate."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from typing import ClassVar
 
@@ -20,8 +22,20 @@ class _Shares(ConvexSet):
     total: float
 
     def nearest_whole(self, x: Array) -> Array:
-        """By largest remainders, which keep the total.
+        """Round to whole shares by largest remainders, which keep the total.
 
+        Parameters
+        ----------
+        x : array
+            A point of the set.
+
+        Returns
+        -------
+        array
+            The whole point.
+
+        Examples
+        --------
         >>> Simplex(3, total=10).nearest_whole(np.array([3.6, 3.7, 2.7]))
         array([3., 4., 3.])
         """
@@ -42,8 +56,22 @@ class _Shares(ConvexSet):
 
 
 class Simplex(_Shares):
-    r"""The simplex :math:`\{x \ge 0 : \sum_i x_i = \mathrm{total}\}`.
+    r"""The simplex :math:`\{x \ge 0 : \sum_i x_i = \mathrm{total}\}`, for shares of a whole.
 
+    Parameters
+    ----------
+    dim : int
+        The number of shares.
+    total : float, optional
+        What they add up to. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If the total is negative.
+
+    Examples
+    --------
     >>> Simplex(3).project([0.9, 0.5, -1.0])
     array([0.7, 0.3, 0. ])
     """
@@ -98,11 +126,29 @@ class Simplex(_Shares):
 class CappedSimplex(_Shares):
     r"""The capped simplex :math:`\{x : \mathrm{floor} \le x \le \mathrm{cap}, \sum_i x_i = \mathrm{total}\}`.
 
-    ``total`` is what the coordinates add up to. ``cap`` and ``floor`` are shared, or one per coordinate.
+    It is for shares of a whole that have limits of their own.
 
     ``reach`` and ``diameter`` are upper bounds, exact when caps and floors are shared and divide the total evenly:
     the exact values would need the solution of a knapsack problem.
 
+    Parameters
+    ----------
+    dim : int
+        The number of shares.
+    total : float, optional
+        What they add up to. Default: 1.
+    cap : array_like, optional
+        The most that a share may be: one number, or one per coordinate. Default: 1.
+    floor : array_like, optional
+        The least that a share may be, likewise. Default: 0.
+
+    Raises
+    ------
+    ValueError
+        If no point has this total within the limits.
+
+    Examples
+    --------
     >>> CappedSimplex(3, total=2.0, cap=1.0).project([5.0, 0.6, 0.2])
     array([1. , 0.7, 0.3])
     """

@@ -15,11 +15,10 @@ from klazy.show.style import choose_looks
 from klazy.show.timelines import draw_experts, draw_phases, draw_sequence, draw_wave
 from klazy.show.trade import draw_decisions, draw_pareto
 
-if TYPE_CHECKING:
-    from klazy.show.style import Figure
+if TYPE_CHECKING:  # a name for type checkers only
+    from klazy.show.style import Figure as Figure
 
 __all__ = [
-    "Figure",
     "Heat",
     "Lines",
     "choose_looks",

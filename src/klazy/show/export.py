@@ -8,7 +8,17 @@ if TYPE_CHECKING:
 
 
 def write_figure(figure: "Figure", stem: Path, *, png: bool = True) -> None:
-    """The figure as ``stem.svg`` and, unless told otherwise, ``stem.png``; the same figure gives the same bytes on any day."""
+    """Write a figure to files; the same figure gives the same bytes on any day.
+
+    Parameters
+    ----------
+    figure : Figure
+        A matplotlib figure.
+    stem : Path
+        The files, without their endings.
+    png : bool, optional
+        Write ``stem.png`` beside ``stem.svg``. Default: True.
+    """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG

@@ -17,7 +17,24 @@ DECADE = 10.0  # between the least and the largest value, from which on colours 
 
 
 class Heat(NamedTuple):
-    """``values`` of shape (len(y), len(x)), NaN where there are none; ``marked`` are cells, by row and column."""
+    """A grid of numbers, for :func:`draw_heat`.
+
+    Parameters
+    ----------
+    x : sequence of float
+        The values along the x axis.
+    y : sequence of float
+        The values along the y axis.
+    values : array
+        The numbers, of shape (len(y), len(x)), NaN where there are none.
+    marked : sequence of tuple, optional
+        Cells to mark, by row and column.
+
+    Examples
+    --------
+    >>> Heat([1.0, 2.0], [10.0], np.array([[3.0, 4.0]])).values.shape
+    (1, 2)
+    """
 
     x: Sequence[float]
     y: Sequence[float]
@@ -26,7 +43,30 @@ class Heat(NamedTuple):
 
 
 def draw_heat(parts: dict[str, Heat], xlabel: str, ylabel: str, label: str) -> "Figure":
-    """Heat maps by title, the lower the brighter, in cells of one size. Marked cells have a ring, one alone also its value."""
+    """Draw heat maps, the lower the brighter, in cells of one size. Marked cells have a ring, one alone also its value.
+
+    Parameters
+    ----------
+    parts : dict of str to Heat
+        The maps, by title.
+    xlabel : str
+        What the x axis shows.
+    ylabel : str
+        What the y axis shows.
+    label : str
+        What the colours show.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Examples
+    --------
+    >>> heat = Heat([1.0, 2.0], [10.0], np.array([[3.0, 4.0]]))
+    >>> draw_heat({"cost": heat}, "k", "sigma", "cost").axes[0].get_xlabel()
+    'k'
+    """
     figure, grid = make_tiles(len(parts), 2.6)
     for ax, (title, part) in zip(grid, parts.items(), strict=True):
         known = part.values[np.isfinite(part.values)]

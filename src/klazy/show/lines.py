@@ -37,7 +37,26 @@ DASHES = ("--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 
 
 class Lines(NamedTuple):
-    """Lines over ``x``, with what :func:`draw_lines` may draw beside them."""
+    """Lines over ``x``, for :func:`draw_panels`.
+
+    Parameters
+    ----------
+    x : array
+        What they are over.
+    lines : dict of str to array
+        The lines, by label.
+    bands : dict of str to tuple
+        Shaded areas, as in :func:`draw_lines`.
+    levels : dict of str to float
+        Dashed horizontal lines.
+    marked : dict of str to tuple
+        Points to mark.
+
+    Examples
+    --------
+    >>> Lines(np.arange(3.0), {"GD": np.ones(3)}, {}, {}, {}).lines["GD"].tolist()
+    [1.0, 1.0, 1.0]
+    """
 
     x: Array
     lines: dict[str, Array]
@@ -47,9 +66,26 @@ class Lines(NamedTuple):
 
 
 def draw_curves(running: dict[str, Array], ylabel: str, comparator: Array | None = None) -> "Figure":
-    """A running sum for every learner, by its label, over the rounds 1 to T; ``comparator`` is one more, in black.
+    """Draw a running sum for every learner over the rounds; of a long run at most 400 rounds are drawn, the last always.
 
-    Of a long run at most 400 rounds are drawn, the last always.
+    Parameters
+    ----------
+    running : dict of str to array
+        The sums of rounds 1 to T, by label.
+    ylabel : str
+        What they are sums of.
+    comparator : array, optional
+        One more, in black.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Examples
+    --------
+    >>> draw_curves({"GD": np.arange(5.0)}, "cost so far").axes[0].lines[0].get_ydata()[-1].item()
+    4.0
     """
     figure = make_sheet(2.3)
     ax = figure.subplots()
@@ -82,18 +118,65 @@ def draw_lines(
     marked: dict[str, tuple[float, float]] | None = None,
     log: str = "",
 ) -> "Figure":
-    """Several lines over one parameter ``x``, which ascends; NaN leaves a gap.
+    """Draw several lines over one parameter; of many values of x those with the extremes are drawn.
 
-    ``bands`` are the lower and the upper edge of a shaded area in the colour of the line with the same label, ``levels``
-    dashed horizontal lines, and ``marked`` points, in the look of the line with the same label and with their x beside them.
-    ``log`` names the logarithmic axes: ``"x"``, ``"y"`` or ``"xy"``; y is linear near zero if not all is positive. Of many
-    values of x those with the extremes are drawn.
+    Parameters
+    ----------
+    x : array
+        The parameter, which ascends.
+    lines : dict of str to array
+        The lines, by label; NaN leaves a gap.
+    xlabel : str
+        What the x axis shows.
+    ylabel : str
+        What the y axis shows.
+    bands : dict of str to tuple, optional
+        The lower and the upper edge of a shaded area, in the colour of the line with the same label.
+    levels : dict of str to float, optional
+        Dashed horizontal lines.
+    marked : dict of str to tuple, optional
+        Points, in the look of the line with the same label and with their x beside them.
+    log : str, optional
+        The logarithmic axes: ``"x"``, ``"y"`` or ``"xy"``; y is linear near zero if not all is positive. Default: none.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Examples
+    --------
+    >>> draw_lines(np.arange(1.0, 4.0), {"GD": np.ones(3)}, "k", "cost", log="x").axes[0].get_xscale()
+    'log'
     """
     return draw_panels({"": Lines(x, lines, bands or {}, levels or {}, marked or {})}, xlabel, ylabel, log)
 
 
 def draw_panels(parts: dict[str, Lines], xlabel: str, ylabel: str, log: str = "") -> "Figure":
-    """The same for several sets of lines, by title, each in a panel of its own; a label looks the same in all."""
+    """Draw several sets of lines, each in a panel of its own; a label looks the same in all.
+
+    Parameters
+    ----------
+    parts : dict of str to Lines
+        The sets of lines, by title.
+    xlabel : str
+        What the x axes show.
+    ylabel : str
+        What the y axes show.
+    log : str, optional
+        The logarithmic axes, as in :func:`draw_lines`. Default: none.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Examples
+    --------
+    >>> lines = Lines(np.arange(3.0), {"GD": np.ones(3)}, {}, {}, {})
+    >>> len(draw_panels({"one": lines, "two": lines}, "k", "cost").axes)
+    2
+    """
     figure, grid = make_tiles(len(parts), 2.4)
     labels = []
     for part in parts.values():

@@ -25,10 +25,22 @@ ARROW: dict[str, Any] = {
 
 
 def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
-    """The last few actions of each learner, of shape (m, 2) by label, with an arrow from each to the next, around and around.
+    """Draw the last few decisions of each learner in the plane, with an arrow from each to the next.
 
-    ``outline``, of shape (n, 2), goes around the set. The picture shows the points from near; a sketch tells which part of the
-    set it is. Who stands still has one marker and no arrow.
+    The picture shows the points from near; a sketch tells which part of the set it is. A learner that stands still has one
+    marker and no arrow.
+
+    Parameters
+    ----------
+    outline : array
+        Points around the set, of shape (n, 2).
+    points : dict of str to array
+        The decisions, of shape (m, 2), by label.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
     """
     window = _choose_window(np.vstack(list(points.values())), float(np.ptp(outline, axis=0).max()) or 1.0)
     (left, low), (right, high) = window
@@ -77,20 +89,27 @@ def _set_window(ax: "Axes", window: Array) -> None:
 def draw_greedy_and_lazy(
     outlines: dict[str, Array], greedy: dict[str, Array], lazy: dict[str, Array], cones: dict[str, Array]
 ) -> "Figure":
-    r"""Two gradients in a row on one or more sets, each in a panel with its key as title: greedy and lazy part at the second.
-
-    ``outlines``
-        points around each set, of shape (n, 2);
-    ``greedy``
-        five points, of shape (5, 2): :math:`x_1`, :math:`y_2 = x_1 - g_1/\sigma`, its projection :math:`x_2`,
-        :math:`y_3 = x_2 - g_2/\sigma`, its projection :math:`x_3`;
-    ``lazy``
-        the same, but with :math:`y_3 = y_2 - g_2/\sigma`; the first three points are those of ``greedy``;
-    ``cones``
-        a fan of unit vectors, of shape (m, 2), that spans the normal cone at :math:`x_2`, first and last its edges: while
-        :math:`y_3` lies in it, :math:`x_3 = x_2`. One that is a ray is drawn as a line; an empty one is not drawn.
+    r"""Draw two gradients in a row on one or more sets, a panel each: greedy and lazy part at the second.
 
     Hollow dots are unconstrained points, full ones projections; a thick line is how far the second step went.
+
+    Parameters
+    ----------
+    outlines : dict of str to array
+        Points around each set, of shape (n, 2), by title.
+    greedy : dict of str to array
+        Five points, of shape (5, 2): :math:`x_1`, :math:`y_2 = x_1 - g_1/\sigma`, its projection :math:`x_2`,
+        :math:`y_3 = x_2 - g_2/\sigma`, its projection :math:`x_3`.
+    lazy : dict of str to array
+        The same, but with :math:`y_3 = y_2 - g_2/\sigma`; the first three points are those of ``greedy``.
+    cones : dict of str to array
+        A fan of unit vectors, of shape (m, 2), that spans the normal cone at :math:`x_2`, first and last its edges: while
+        :math:`y_3` lies in it, :math:`x_3 = x_2`. One that is a ray is drawn as a line; an empty one is not drawn.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
     """
     figure = make_sheet(3.3, WIDE)
     axes = figure.subplots(1, len(outlines), squeeze=False)[0]

@@ -21,7 +21,7 @@ TICKS = 8  # names of periods on the axis
 def draw_cumulative(
     x: NDArray[Any], curves: dict[str, Array], looks: Looks, xlabel: str, ylabel: str
 ) -> "Figure":
-    """Running sums over time, each with its name at its right end.
+    """Draw running sums over time, each with its name at its right end.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def draw_cumulative(
 def draw_periods(
     periods: Sequence[str], costs: dict[str, Array], looks: Looks, xlabel: str, ylabel: str
 ) -> "Figure":
-    """What each paid per period, side by side.
+    """Draw what each paid per period, side by side.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def draw_periods(
 def draw_prices(
     prices: Array, panels: dict[str, dict[str, Array]], winners: Sequence[str], looks: Looks
 ) -> "Figure":
-    """Lines over the price of moving, a panel each, with the winner of each price named below.
+    """Draw lines over the price of moving, a panel each, with the winner of each price named below.
 
     Parameters
     ----------

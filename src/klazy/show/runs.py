@@ -35,9 +35,32 @@ def draw_run(
     weights: Array | None = None,
     names: Sequence[str] | None = None,
 ) -> "Figure":
-    """Running totals of the costs; below them the points ``x``, by name, and an ensemble's ``weights``, where given.
+    """Draw running totals of the costs; below them the points and an ensemble's weights, where given.
 
     Of a long run at most 2000 rounds are drawn, the last always. Points of one simplex are stacked areas, others lines.
+
+    Parameters
+    ----------
+    hitting : array
+        What each round charged, of shape (T,).
+    switching : array
+        What moving charged, of shape (T,).
+    x : array, optional
+        The decisions, of shape (T, d).
+    weights : array, optional
+        An ensemble's weights, of shape (T, N).
+    names : sequence of str, optional
+        The names of the coordinates.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Examples
+    --------
+    >>> [ax.get_ylabel() for ax in draw_run(np.ones(3), np.zeros(3), np.ones((3, 1))).axes]
+    ['cost so far', 'decision']
     """
     panels = 1
     if x is not None:
@@ -60,7 +83,25 @@ def draw_run(
 
 
 def draw_points(x: Array, names: Sequence[str] | None = None) -> "Figure":
-    """The points of shape (T, d) alone, drawn as :func:`draw_run` draws them."""
+    """Draw decisions over the rounds, as :func:`draw_run` does.
+
+    Parameters
+    ----------
+    x : array
+        The decisions, of shape (T, d).
+    names : sequence of str, optional
+        The names of the coordinates.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Examples
+    --------
+    >>> draw_points(np.array([[0.0], [1.0]])).axes[0].get_ylabel()
+    'decision'
+    """
     figure = make_sheet(0.3 + HEIGHT)
     ax = figure.subplots()
     _draw_decisions(ax, choose_rounds(len(x)), x, names)
@@ -70,7 +111,24 @@ def draw_points(x: Array, names: Sequence[str] | None = None) -> "Figure":
 
 
 def draw_certificate(regret: Array, realised: Array, worst_case: Array, terms: dict[str, Array]) -> "Figure":
-    """Running regret below its certificate and its bound; below them the terms that the certificate adds up."""
+    """Draw running regret below its certificate and its bound; below them the terms that the certificate adds up.
+
+    Parameters
+    ----------
+    regret : array
+        The running regret, of shape (T,).
+    realised : array
+        The certificate.
+    worst_case : array
+        The bound.
+    terms : dict of str to array
+        The terms, by name.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+    """
     figure = make_sheet(0.3 + 2.0 * HEIGHT)
     t = choose_rounds(len(regret))
     above, below = figure.subplots(2, sharex=True)
@@ -98,9 +156,23 @@ def draw_certificate(regret: Array, realised: Array, worst_case: Array, terms: d
 
 
 def draw_movement(moved: Array, stale: Array, bounds: dict[str, Array]) -> "Figure":
-    """How far each step went, with the bounds on it that are defined somewhere; ticks below mark where it stood still.
+    """Draw how far each step went, with the bounds on it that are defined somewhere; ticks below mark where it stood still.
 
     Lengths of no more than rounding's size are left out. Of a long run at most 2000 rounds are drawn.
+
+    Parameters
+    ----------
+    moved : array
+        The length of each step, of shape (T,).
+    stale : array of bool
+        Where it stood still against a gradient.
+    bounds : dict of str to array
+        The bounds, by name, NaN where they are not defined.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
     """
     figure = make_sheet(0.3 + 1.4 * HEIGHT)
     t = choose_rounds(len(moved))

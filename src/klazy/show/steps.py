@@ -15,9 +15,27 @@ if TYPE_CHECKING:
 def draw_step(
     outline: Array, path: Array, x: Array, following: Array, cone: Array, window: Array
 ) -> "Figure":
-    """One step in the plane: ``path`` leads from the anchor to y, whose projection is ``following``; ``cone`` is a fan there.
+    """Draw one step in the plane, with the normal cone where it ends.
 
-    ``window`` is the lower and the upper corner of what is shown; if that is not the whole set, a sketch tells which part.
+    Parameters
+    ----------
+    outline : array
+        Points around the set, of shape (n, 2).
+    path : array
+        The way from the anchor to the unconstrained point y.
+    x : array
+        The point before the step.
+    following : array
+        The point after it: the projection of y.
+    cone : array
+        A fan of unit vectors that spans the normal cone there.
+    window : array
+        The lower and the upper corner of what is shown; if that is not the whole set, a sketch tells which part.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
     """
     (left, low), (right, high) = window
     figure = make_sheet(0.4 + WIDTH * (high - low) / (right - left))

@@ -47,11 +47,23 @@ MARKS = 12  # markers on a line
 
 
 def choose_looks(labels: Iterable[str]) -> Looks:
-    """The colour and the marker of every learner, by label, the same in all figures with these learners.
+    """Choose the colour and the marker of every learner, the same in all figures with these learners.
 
     GD, LazyGD, SAder, SAder-k and the comparator have their own; ``k=...`` take the paper's markers in order of appearance,
     others what is left. Markers come again only after nine that have none of their own, colours after eight.
 
+    Parameters
+    ----------
+    labels : iterable of str
+        The learners' labels.
+
+    Returns
+    -------
+    dict of str to dict
+        Colour and marker, by label.
+
+    Examples
+    --------
     >>> choose_looks(["GD", "k=65"])["k=65"]
     {'color': '#009E73', 'marker': 'd'}
     """

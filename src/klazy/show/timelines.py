@@ -30,10 +30,27 @@ SET = (-1.0, 1.0)  # on which the lower bound is played
 
 
 def draw_phases(k: int, T: int) -> "Figure":
-    """What GD, LazyGD and k-lazyGD build their next point from, a panel for each.
+    """Draw what GD, LazyGD and k-lazyGD build their next point from, a panel for each.
 
     Row t is the round in which x_{t+1} is built; its bar covers the gradients that are added up, and a dot marks the anchor
     from which the step starts. One row, the same in all panels, is framed and spelt out below.
+
+    Parameters
+    ----------
+    k : int
+        The slack.
+    T : int
+        The number of rounds.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Examples
+    --------
+    >>> len(draw_phases(k=3, T=9).axes)
+    3
     """
     figure = make_sheet(3.2, WIDE)
     t = np.arange(1, T + 1)
@@ -131,9 +148,21 @@ def draw_experts(sigmas: Sequence[float], slacks: Sequence[int], weights: Array,
 
 
 def draw_sequence(g: Array, sign: Array) -> "Figure":
-    """One coordinate of the costs: g_t over t, coloured by the phase's ``sign``, +1 or -1; both have shape (T,).
+    """Draw one coordinate of the costs over the rounds, coloured by phase.
 
     A red cross is a value whose sign is not its phase's. Dashed lines are where a phase ends.
+
+    Parameters
+    ----------
+    g : array
+        The coordinate, of shape (T,).
+    sign : array
+        The sign of each round's phase, +1 or -1.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
     """
     figure = make_sheet(2.0)
     t = np.arange(1, len(g) + 1)
@@ -159,9 +188,27 @@ def draw_sequence(g: Array, sign: Array) -> "Figure":
 
 
 def draw_wave(g: Array, y: Array, x: Array, u: Array, k: int) -> "Figure":
-    """The wave of the lower bound on [-1, 1]: gradients, unconstrained points, played points and the comparator, T of each.
+    """Draw the wave of the lower bound on [-1, 1].
 
     Dashed lines end the blocks of ``k`` rounds: whenever a block ends, y is back at zero, and so is x.
+
+    Parameters
+    ----------
+    g : array
+        The gradients, of shape (T,).
+    y : array
+        The unconstrained points.
+    x : array
+        The points played.
+    u : array
+        The comparator.
+    k : int
+        The slack.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
     """
     figure = make_sheet(2.4)
     t = np.arange(1, len(g) + 1)

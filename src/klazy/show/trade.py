@@ -39,9 +39,30 @@ def draw_pareto(
     looks: Looks | None = None,
     always: Sequence[str] = (),
 ) -> "Figure":
-    """Hitting over switching cost of every contender, lines of equal cost, and those on the lower edge joined.
+    """Draw hitting over switching cost of every contender, lines of equal cost, and those on the lower edge joined.
 
-    Who is far from all others is left out, unless it is one of ``always``.
+    Parameters
+    ----------
+    switching : dict of str to float
+        Switching, by contender.
+    hitting : dict of str to float
+        Hitting, by contender.
+    optimum : tuple of float, optional
+        Switching and hitting of the optimum.
+    looks : dict, optional
+        The colour of each name. Default: chosen here.
+    always : sequence of str, optional
+        Who is drawn even if far from all others.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Examples
+    --------
+    >>> len(draw_pareto({"GD": 2.0, "auto": 1.0}, {"GD": 3.0, "auto": 4.0}).axes)
+    1
     """
     figure = make_sheet(3.2, 0.75 * WIDE)
     ax = figure.subplots()
@@ -97,9 +118,27 @@ def draw_decisions(
     demand: Array | None = None,
     xlabel: str = "round",
 ) -> "Figure":
-    """What some contenders decided over the rounds, a panel each: areas where decisions are ``shares``, else lines.
+    """Draw what some contenders decided over the rounds, a panel each.
 
-    ``demand``, what the decisions were to meet, is drawn behind the lines in paler ones of their colours.
+    Parameters
+    ----------
+    rounds : array
+        The rounds, or dates.
+    points : dict of str to array
+        The decisions, of shape (T, d), by contender.
+    names : sequence of str
+        The names of the coordinates.
+    shares : bool
+        Whether decisions are shares: areas, else lines.
+    demand : array, optional
+        What the decisions were to meet, drawn behind the lines in paler ones of their colours.
+    xlabel : str, optional
+        What the axis shows. Default: ``"round"``.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
     """
     figure, grid = make_tiles(len(points), 2.2)
     d = next(iter(points.values())).shape[1]

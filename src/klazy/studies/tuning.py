@@ -42,7 +42,7 @@ Measure = Callable[[Sequence[Any]], Iterable[float]]
 
 
 class Player(Protocol):
-    """Who plays a game round after round and keeps where it stands."""
+    """Who plays a game round after round, and keeps where it stands."""
 
     @property
     def x(self) -> Array:
@@ -50,7 +50,18 @@ class Player(Protocol):
         ...
 
     def play(self, rows: Array) -> Array:
-        """The points of the next rounds, in which these rows come."""
+        """Play the next rounds.
+
+        Parameters
+        ----------
+        rows : array
+            The rows that come in them.
+
+        Returns
+        -------
+        array
+            The points of these rounds.
+        """
         ...
 
 
@@ -60,6 +71,19 @@ class Candidate:
 
     A round pays for its point, and for the move that follows it. Sums add one round after the other, as a live account does,
     so that both have the same digits.
+
+    Parameters
+    ----------
+    player : Player
+        Who plays.
+    parameters : dict of str to float
+        What it was made from.
+    hitting : float, optional
+        What its rounds have charged. Default: 0.
+    switching : float, optional
+        What its moves have charged. Default: 0.
+    rounds : int, optional
+        How many rounds it has played. Default: 0.
     """
 
     player: Player
@@ -70,10 +94,28 @@ class Candidate:
 
     @property
     def cost(self) -> float:
+        """What it has paid altogether: hitting + switching."""
         return self.hitting + self.switching
 
     def play(self, rows: Array, charge: Charge) -> tuple[Array, Array, Array]:
-        """Play the next rounds: what each of them hits and switches, and the points."""
+        """Play the next rounds, and add up what they cost.
+
+        Parameters
+        ----------
+        rows : array
+            The rows that come in them.
+        charge : callable
+            ``charge(rows, path)``: what each round hits, and what the move after it costs.
+
+        Returns
+        -------
+        hitting : array
+            What each round charged.
+        switching : array
+            What the move after each round charged.
+        points : array
+            The decisions.
+        """
         points = self.player.play(rows)
         path = np.vstack((points, self.player.x))
         hitting, switching = charge(rows, path)
@@ -84,12 +126,48 @@ class Candidate:
 
 
 def add_up(total: float, values: Array) -> float:
-    """Add one value after the other."""
+    """Add one value after the other, as a live account does.
+
+    Parameters
+    ----------
+    total : float
+        The sum so far.
+    values : array
+        What to add.
+
+    Returns
+    -------
+    float
+        The new sum.
+
+    Examples
+    --------
+    >>> add_up(1.0, np.array([0.5, 0.25]))
+    1.75
+    """
     return float(np.cumsum(np.concatenate(([total], values)))[-1])
 
 
 class Contender(NamedTuple):
-    """A name, what kind it is, how a player is made, and for each parameter the values to try, which ascend."""
+    """A way to make players from parameters, with the values to try.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    kind : str
+        What kind it is, such as ``"lazy"``.
+    make : callable
+        Makes a player from the parameters, given by name.
+    axes : dict of str to list of float
+        The values to try for each parameter; they ascend.
+
+    Examples
+    --------
+    >>> lags = Contender("average", "simple", lambda window: window, {"window": [2, 4, 8]})
+    >>> [candidate.parameters for candidate in lags.make_candidates()]
+    [{'window': 2}, {'window': 4}, {'window': 8}]
+    """
 
     name: str
     kind: str
@@ -97,7 +175,18 @@ class Contender(NamedTuple):
     axes: dict[str, list[float]]
 
     def make_candidates(self, axes: dict[str, list[float]] | None = None) -> list[Candidate]:
-        """One for every combination of values."""
+        """Make a candidate for every combination of values.
+
+        Parameters
+        ----------
+        axes : dict of str to list of float, optional
+            The values. Default: the contender's own.
+
+        Returns
+        -------
+        list of Candidate
+            The candidates.
+        """
         if axes is None:
             axes = self.axes
         candidates = []
@@ -107,7 +196,18 @@ class Contender(NamedTuple):
         return candidates
 
     def refine(self, best: Candidate) -> list[Candidate]:
-        """As many candidates again, between the best and its neighbours."""
+        """Make as many candidates again, between the best and its neighbours.
+
+        Parameters
+        ----------
+        best : Candidate
+            The best so far.
+
+        Returns
+        -------
+        list of Candidate
+            The candidates; none if there are no parameters.
+        """
         if not self.axes:
             return []
         finer = {name: refine_values(values, best.parameters[name]) for name, values in self.axes.items()}
@@ -115,7 +215,27 @@ class Contender(NamedTuple):
 
 
 def refine_values(values: list[float], best: float) -> list[float]:
-    """As many values as there are, from the one before the best to the one after it; whole numbers stay whole."""
+    """List as many values again, from the one before the best to the one after it; whole numbers stay whole.
+
+    Parameters
+    ----------
+    values : list of float
+        What was tried.
+    best : float
+        The best of them.
+
+    Returns
+    -------
+    list of float
+        The finer values.
+
+    Examples
+    --------
+    >>> refine_values([1, 10, 100], 10)
+    [1, 10, 100]
+    >>> refine_values([1, 4, 16, 64], 4)
+    [1, 3, 6, 16]
+    """
     at = values.index(best)
     low = values[max(at - 1, 0)]
     high = values[min(at + 1, len(values) - 1)]
@@ -126,18 +246,70 @@ def refine_values(values: list[float], best: float) -> list[float]:
 
 
 def choose_lags(n: int, count: int) -> list[float]:
-    """Numbers of rounds from 2 to half of the n that there are, ``count`` of them, or as many as differ."""
+    """Choose numbers of rounds to try, from 2 to half of those that there are.
+
+    Parameters
+    ----------
+    n : int
+        How many rounds there are.
+    count : int
+        How many numbers to choose; fewer if they would repeat.
+
+    Returns
+    -------
+    list of float
+        The numbers; they ascend.
+
+    Examples
+    --------
+    >>> choose_lags(1000, 4)
+    [2, 13, 79, 500]
+    """
     return sorted({round(lag) for lag in np.geomspace(2, max(2, n / 2), count)})
 
 
 def choose_sigmas(size: float, n: int, domain: ConvexSet, count: int) -> list[float]:
-    """Values of sigma about that of theory for n rounds with gradients of this size."""
+    """Choose values of sigma to try, around that of theory.
+
+    Parameters
+    ----------
+    size : float
+        The size of the gradients.
+    n : int
+        How many rounds there are.
+    domain : ConvexSet
+        Where decisions live.
+    count : int
+        How many values to choose.
+
+    Returns
+    -------
+    list of float
+        The values; they ascend.
+
+    Examples
+    --------
+    >>> choose_sigmas(1.0, 100, L2Ball(2), 3)
+    [0.05, 5.0, 500.0]
+    """
     scale = size * np.sqrt(n) / domain.scale
     return (scale * np.geomspace(*SPAN, count)).tolist()
 
 
 class Tuned(NamedTuple):
-    """A contender with its best candidate, as the tuning left it, the number of those tried, and parameters at an edge."""
+    """A contender with its best candidate. :func:`tune` makes it.
+
+    Parameters
+    ----------
+    contender : Contender
+        Who was tuned.
+    best : Candidate
+        Its best candidate, as the tuning left it.
+    candidates : int
+        How many were tried.
+    edges : list of str
+        The parameters that are the least or the largest tried.
+    """
 
     contender: Contender
     best: Candidate
@@ -146,10 +318,38 @@ class Tuned(NamedTuple):
 
 
 def tune(contender: Contender, rows: Array, charge: Charge, measure: Measure | None = None) -> Tuned:
-    """Find the candidate that pays least on these rows: of the contender's own, and of as many round the best of those.
+    """Find the candidate that pays least on some rows: of the contender's own, and of as many around the best of those.
 
-    ``measure`` says what candidates pay where that is known at less expense than by playing each of them. A parameter is at an
-    edge if it is the least or the largest of three or more: there may be better ones beyond.
+    Parameters
+    ----------
+    contender : Contender
+        Whom to tune.
+    rows : array
+        The rows to tune on.
+    charge : callable
+        ``charge(rows, path)``: what each round hits, and what the move after it costs.
+    measure : callable, optional
+        Says what candidates pay, where that is cheaper than playing each of them. Default: they are played.
+
+    Returns
+    -------
+    Tuned
+        The best candidate. A parameter is at an edge if it is the least or the largest of three or more: there may be better
+        ones beyond.
+
+    Examples
+    --------
+    >>> class Held:
+    ...     def __init__(self, level):
+    ...         self.x = np.array([level])
+    ...     def play(self, rows):
+    ...         return np.tile(self.x, (len(rows), 1))
+    >>> held = Contender("held", "simple", Held, {"level": [1.0, 4.0, 16.0]})
+    >>> def charge(rows, path):
+    ...     return np.abs(rows - path[:-1])[:, 0], np.zeros(len(rows))
+    >>> tuned = tune(held, np.array([[5.0], [6.0], [9.0]]), charge)
+    >>> tuned.best.parameters, tuned.best.cost, tuned.candidates
+    ({'level': 4.0}, 8.0, 6)
     """
     tried = contender.make_candidates()
     best = tried[0]
@@ -184,9 +384,34 @@ def _pay(candidates: list[Candidate], rows: Array, charge: Charge, measure: Meas
 class Score:
     """What a contender paid where it was scored, with the parameters it was tuned to.
 
-    ``stretches`` are parts of the cost, ``curve`` is its running sum after each of the rounds whose ``points`` are kept.
-    ``edges`` names the parameters that are the least or the largest tried among the ``candidates``. ``began`` is the player as
-    it stood before the first of these rounds, ``player`` after the last. ``moves`` counts the rounds after which it moved.
+    Parameters
+    ----------
+    name : str
+        The contender.
+    kind : str
+        What kind it is.
+    parameters : dict of str to float
+        What it was tuned to.
+    edges : list of str
+        The parameters that are the least or the largest tried.
+    candidates : int
+        How many were tried.
+    hitting : float
+        What its rounds charged.
+    switching : float
+        What its moves charged.
+    stretches : array
+        Parts of the cost, from which intervals are made.
+    points : array
+        Its decisions, in the rounds that are kept.
+    curve : array
+        What it had paid after each of these rounds.
+    moves : int
+        The rounds after which it moved.
+    began : Player
+        The player as it stood before the first of these rounds.
+    player : Player
+        The player after the last.
     """
 
     name: str
@@ -205,6 +430,7 @@ class Score:
 
     @property
     def cost(self) -> float:
+        """What it paid altogether: hitting + switching."""
         return self.hitting + self.switching
 
     @property
@@ -213,11 +439,35 @@ class Score:
         return float(np.abs(self.stretches).sum())
 
     def ties_with(self, other: "Score") -> bool:
-        """Whether both paid the same but for rounding."""
+        """Tell whether both paid the same, but for rounding.
+
+        Parameters
+        ----------
+        other : Score
+            The other.
+
+        Returns
+        -------
+        bool
+            Whether they tie.
+        """
         return abs(self.cost - other.cost) <= TIE * max(self.size, other.size)
 
     def compare(self, than: "Score") -> tuple[float, float]:
-        """How much less this one paid than the other, and half the width of its 95 % interval, from the stretches."""
+        """Compare with another contender.
+
+        Parameters
+        ----------
+        than : Score
+            The other.
+
+        Returns
+        -------
+        saved : float
+            How much less this one paid.
+        half : float
+            Half the width of its 95 % interval, from the stretches.
+        """
         from scipy.special import stdtrit
 
         gaps = than.stretches - self.stretches
@@ -280,10 +530,27 @@ def score(
     every: int = 1,
     tell: Callable[[float], object] = lambda share: None,
 ) -> list[Score]:
-    """What each pays from where it stands, the least first; who ties with another is where it was.
+    """Score tuned contenders on later rounds, from where they stand.
 
-    The rounds come in pieces. ``edges`` are the rounds at which stretches begin, counted from 0, and at last the number of all.
-    Of the points one in ``every`` is kept.
+    Parameters
+    ----------
+    tuned : list of Tuned
+        Whom to score.
+    pieces : iterable of array
+        The rows, in pieces.
+    edges : list of int
+        The rounds at which stretches begin, counted from 0, and at last the number of all.
+    charge : callable
+        ``charge(rows, path)``: what each round hits, and what the move after it costs.
+    every : int, optional
+        Keep one in so many points. Default: all.
+    tell : callable, optional
+        Called with the share of the rounds that is done.
+
+    Returns
+    -------
+    list of Score
+        What each paid, the least first; contenders that tie keep their order.
     """
     sheets = [_Sheet(each, edges) for each in tuned]
     done = 0
@@ -296,7 +563,18 @@ def score(
 
 
 def rank(scores: list[Score]) -> list[Score]:
-    """Sort by cost; costs that differ by rounding alone leave the order as it is."""
+    """Sort scores by cost; costs that differ by rounding alone leave the order as it is.
+
+    Parameters
+    ----------
+    scores : list of Score
+        The scores.
+
+    Returns
+    -------
+    list of Score
+        The best first.
+    """
     noise = TIE * max(each.size for each in scores)
     if noise == 0.0:
         return scores

@@ -4,6 +4,8 @@ The paper sets lambda = 1 and x_1 = 0; here R is the largest distance of a point
 are at most 2R apart. P is the comparator's path length, T the horizon, G bounds the gradients' norms.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any
 
@@ -18,8 +20,28 @@ _WIDEST = 1e50  # the bounds multiply up to five such numbers, and a horizon
 
 
 def sigma_star(T: int, G: float, R: float, P: float, movement_weight: float = 1.0) -> float:
-    r"""The sigma that minimises Theorem 5's bound: :math:`\sqrt{(G^2 + 2 \lambda G) T / (4 R P + R^2)}`.
+    r"""Compute the sigma that minimises Theorem 5's bound: :math:`\sqrt{(G^2 + 2 \lambda G) T / (4 R P + R^2)}`.
 
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    R : float
+        A bound on the distance from x_1.
+    P : float
+        The comparator's path length.
+    movement_weight : float, optional
+        The price of a unit of movement. Default: 1.
+
+    Returns
+    -------
+    float
+        The sigma.
+
+    Examples
+    --------
     >>> sigma_star(T=60_000, G=1.0, R=1.0, P=28.0)
     39.911...
     """
@@ -28,8 +50,26 @@ def sigma_star(T: int, G: float, R: float, P: float, movement_weight: float = 1.
 
 
 def k_star(T: int, R: float, P: float, c: float = 1.0) -> int:
-    r"""The largest slack that keeps the optimal rate: :math:`\lfloor c \sqrt{2 R T / P} \rfloor`, between 1 and T; T for P = 0.
+    r"""Compute the largest slack that keeps the optimal rate: :math:`\lfloor c \sqrt{2 R T / P} \rfloor`, between 1 and T.
 
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    R : float
+        A bound on the distance from x_1.
+    P : float
+        The comparator's path length; for 0 the slack is T.
+    c : float, optional
+        A factor. Default: 1.
+
+    Returns
+    -------
+    int
+        The slack k.
+
+    Examples
+    --------
     >>> k_star(T=60_000, R=1.0, P=28.0)
     65
     """
@@ -49,12 +89,39 @@ def theorem_5(
     movement_weight: float = 1.0,
     moves: ArrayLike | None = None,
 ) -> float:
-    r"""Theorem 5, for k-lazyGD with a constant sigma.
+    r"""Bound the smoothed regret of k-lazyGD with a constant sigma (Theorem 5).
 
     .. math:: R_T \le \sum_t \min\bigl(G \delta_t, \tfrac{G^2}{2\sigma}\bigr) + (2 R \sigma + k G) P + \tfrac{\sigma R^2}{2}
               + \lambda \sum_t \min\bigl(\delta_t, \tfrac{G}{\sigma}\bigr)
 
-    ``moves`` are the realised :math:`\delta_t = \|x_{t+1} - x_t\|`, t = 1, ..., T; without them their worst case stands in.
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    R : float
+        A bound on the distance from x_1.
+    P : float
+        The comparator's path length.
+    sigma : float
+        The learner's sigma.
+    k : int
+        The learner's slack.
+    movement_weight : float, optional
+        The price of a unit of movement. Default: 1.
+    moves : array_like, optional
+        The realised :math:`\delta_t = \|x_{t+1} - x_t\|`, t = 1, ..., T. Default: their worst case.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> theorem_5(T=100, G=1.0, R=1.0, P=0.0, sigma=10.0, k=5)
+    20.0
     """
     T, G, R, P, weight = check_known("theorem_5", T, G, R, P, movement_weight)
     sigma = check_range(sigma, "sigma", "theorem_5")
@@ -76,11 +143,38 @@ def theorem_5(
 def theorem_5_tuned(
     T: int, G: float, R: float, P: float, movement_weight: float = 1.0, c: float = 1.0
 ) -> float:
-    r"""Theorem 5 at :func:`~klazy.theory.sigma_star` and :func:`~klazy.theory.k_star`:
-    :math:`\sqrt{T (G^2 + 2 \lambda G)(R^2 + 4 R P)} + c\, G \sqrt{2 R T P}`.
+    r"""Bound the smoothed regret of k-lazyGD with the best sigma and k (Theorem 5, tuned).
 
-    The printed form of the second term lacks the factor :math:`c \sqrt{2R}`. It is an upper bound of :func:`theorem_5`
-    there, since k is rounded down; where k = 1 is the least there is, greedy descent's G P stands in.
+    .. math:: \sqrt{T (G^2 + 2 \lambda G)(R^2 + 4 R P)} + c\, G \sqrt{2 R T P}
+
+    The printed form of the second term lacks the factor :math:`c \sqrt{2R}`. It is an upper bound of :func:`theorem_5` at
+    :func:`~klazy.theory.sigma_star` and :func:`~klazy.theory.k_star`, since k is rounded down; where k = 1 is the least there
+    is, greedy descent's G P stands in.
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    R : float
+        A bound on the distance from x_1.
+    P : float
+        The comparator's path length.
+    movement_weight : float, optional
+        The price of a unit of movement. Default: 1.
+    c : float, optional
+        The factor of :func:`~klazy.theory.k_star`. Default: 1.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> round(theorem_5_tuned(T=100, G=1.0, R=1.0, P=0.0), 3)
+    17.321
     """
     T, G, R, P, weight = check_known("theorem_5_tuned", T, G, R, P, movement_weight)
     c = check_range(c, "c", "theorem_5_tuned")
@@ -93,10 +187,35 @@ def theorem_5_tuned(
 def theorem_8(
     T: int, G: float, R: float, P: float, movement_weight: float = 1.0, beta: float | str = "lemma"
 ) -> float:
-    r"""Theorem 8 with its constants: SAder-k's bound with theory's grid, harmonic prior and rate.
+    r"""Bound the smoothed regret of SAder-k, with theory's grid, harmonic prior and rate (Theorem 8).
 
     .. math:: R_T \le \min_i \Bigl[ \text{Theorem 5 of expert } i + \frac{\ln(1/\pi_i)}{\beta} \Bigr]
               + \beta T D^2 \frac{(2G + \lambda)(2G + 3\lambda)}{8}, \qquad D = 2R
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    R : float
+        A bound on the distance from x_1.
+    P : float
+        The comparator's path length.
+    movement_weight : float, optional
+        The price of a unit of movement. Default: 1.
+    beta : float or str, optional
+        The ensemble's rate, or the name of one that :func:`~klazy.meta_rate` knows. Default: ``"lemma"``.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> round(theorem_8(T=1000, G=1.0, R=1.0, P=10.0), 1)
+    971.1
     """
     T, G, R, P, weight = check_known("theorem_8", T, G, R, P, movement_weight)
     rate = (
@@ -111,9 +230,32 @@ def theorem_8(
 
 
 def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: float = 1.0) -> float:
-    r"""What an ensemble with the rate ``"lemma"`` costs more than an expert of this prior, at most (Zhang et al., 2021).
+    r"""Bound what an ensemble with the rate ``"lemma"`` costs more than one of its experts (Zhang et al., 2021).
 
     It is :math:`(2G + \lambda)\, 2R\, (\ln(1/\pi) + 1) \sqrt{5T/8}`.
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    R : float
+        A bound on the distance from x_1.
+    prior : float
+        The expert's weight at the start, pi.
+    movement_weight : float, optional
+        The price of a unit of movement. Default: 1.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> round(ensemble_lemma(T=1000, G=1.0, R=1.0, prior=0.5), 3)
+    253.972
     """
     T, G, R, _, weight = check_known("ensemble_lemma", T, G, R, 0.0, movement_weight)
     share = positive(prior, "prior", "ensemble_lemma")
@@ -123,23 +265,82 @@ def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: fl
 
 
 def expert_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> list[tuple[float, int]]:
-    r"""The grid H of (sigma, k), with :math:`k = \max(1, \lfloor 2 R \sigma / G \rfloor)`, largest sigma first."""
+    r"""List the experts that theory asks for: pairs of sigma and :math:`k = \max(1, \lfloor 2 R \sigma / G \rfloor)`.
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    R : float
+        A bound on the distance from x_1.
+    movement_weight : float, optional
+        The price of a unit of movement. Default: 1.
+
+    Returns
+    -------
+    list of tuple
+        The grid H of (sigma, k), largest sigma first.
+
+    Examples
+    --------
+    >>> [(round(sigma, 2), k) for sigma, k in expert_grid(T=100, G=1.0, R=1.0)]
+    [(17.32, 34), (8.66, 17), (4.33, 8), (2.17, 4), (1.08, 2), (0.54, 1)]
+    """
     T, G, R, _, weight = check_known("expert_grid", T, G, R, 0.0, movement_weight)
     return [(s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, weight).tolist()]
 
 
 def universal_lower_bound(T: int, P: float) -> float:
-    r"""The order of regret that no learner can beat, :math:`\sqrt{(P + 1) T}`, for G = R = 1; constants are not claimed."""
+    r"""Compute the order of regret that no learner can beat, :math:`\sqrt{(P + 1) T}`, for G = R = 1, without constants.
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    P : float
+        The comparator's path length.
+
+    Returns
+    -------
+    float
+        The order of regret.
+
+    Examples
+    --------
+    >>> universal_lower_bound(T=100, P=3.0)
+    20.0
+    """
     T, _, _, P, _ = check_known("universal_lower_bound", T, 1.0, 1.0, P, 0.0)
     return math.sqrt((P + 1.0) * T)
 
 
 def theorem_2(T: int, k: int, P: float) -> float:
-    r"""What the square wave of :func:`~klazy.sequences.square_wave` costs k-lazyGD at least on [-1, 1]: :math:`A k_e`.
+    r"""Bound from below what the wave of :func:`~klazy.sequences.square_wave` costs k-lazyGD on [-1, 1] (Theorem 2).
 
-    The comparator flips 2A - 1 times between -1 and 1, each flip of length 2, so a path length P pays for
+    It is :math:`A k_e`. The comparator flips 2A - 1 times between -1 and 1, each flip of length 2, so a path length P pays for
     :math:`A = \lfloor (P/2 + 1) / 2 \rfloor` active blocks, at most :math:`\lfloor T/k \rfloor`; :math:`k_e` is k, or k - 1 if
     k is odd. That is :math:`\Omega(k P)` as printed, whose own P counts a flip as 1 and so is half of the real one.
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    k : int
+        The slack.
+    P : float
+        The comparator's path length.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> theorem_2(T=100, k=10, P=6.0)
+    20.0
     """
     T, _, _, P, _ = check_known("theorem_2", T, 1.0, 1.0, P, 0.0)
     k = check_slack(k, "theorem_2")

@@ -4,6 +4,8 @@ Every bound here holds for every prefix of the run, for any comparator in the se
 costs that are convex: they enter through their gradients at the points played. A violated certificate is an error of klazy.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,11 +29,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """Running sums of shape (T,): regret is dynamic regret plus the movement paid; each bound is one on it.
+    """A run's regret beside its bounds, as running sums over the rounds. :func:`~klazy.certify` makes it.
 
-    ``realised`` uses the gradients, sigmas and points of the run; ``worst_case`` is Theorem 5 with the run's own G, R and
-    movements (and its extension to schedules), ``terms`` the three parts of Lemma 7 that ``realised`` adds up, and two more
-    where feedback came late.
+    Parameters
+    ----------
+    regret : array
+        Dynamic regret plus the movement paid, of shape (T,).
+    realised : array
+        The bound that uses the gradients, sigmas and points of the run, of shape (T,).
+    worst_case : array
+        Theorem 5 with the run's own G, R and movements, and its extension to schedules, of shape (T,).
+    terms : dict of str to array
+        The three parts of Lemma 7 that ``realised`` adds up, by name, and two more where feedback came late.
+
+    Examples
+    --------
+    >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)), engine="step")
+    >>> known = certify(trace, [-1.0, 0.0])
+    >>> round(known.slack, 2), round(known.worst_case_slack, 2)
+    (1.03, 4.75)
     """
 
     regret: Array
@@ -41,12 +57,12 @@ class Certificate:
 
     @property
     def slack(self) -> float:
-        """How far the realised certificate is above the regret at the end."""
+        """How far the realised certificate is above the regret at the end; >= 0, but for rounding."""
         return float(self.realised[-1] - self.regret[-1])
 
     @property
     def worst_case_slack(self) -> float:
-        """How far Theorem 5's bound is above it."""
+        """How far Theorem 5's bound is above the regret at the end."""
         return float(self.worst_case[-1] - self.regret[-1])
 
     def __str__(self) -> str:
@@ -60,9 +76,16 @@ class Certificate:
 
     __repr__ = __str__
 
-    def plot(self) -> "Figure":
-        """Regret, certificate and bound over the rounds, and below them the three terms: a matplotlib figure.
+    def plot(self) -> Figure:
+        """Draw regret, certificate and bound over the rounds, and below them the three terms.
 
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+
+        Examples
+        --------
         >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)), engine="step")
         >>> [ax.get_ylabel() for ax in certify(trace, [-1.0, 0.0]).plot().axes]
         ['regret so far', "the certificate's terms"]
@@ -71,7 +94,7 @@ class Certificate:
 
 
 def certify(trace: Trace, u: ArrayLike) -> Certificate:
-    r"""The regret of a run of one learner against u, of shape (d,) or (T, d), beside its bounds.
+    r"""Bound the regret of one learner's run from the run itself.
 
     .. math:: R_T \le \underbrace{\sum_t \min\bigl(\|g_t\| \delta_t, \tfrac{\|g_t\|^2}{2 \sigma_{t-1}}\bigr)}_{\text{I}}
               + \underbrace{\text{movement paid}}_{\text{II}}
@@ -92,6 +115,25 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     not priced. The closed forms in :mod:`klazy.theory` bound II as well, by steps of at most G / sigma; they are for Euclidean
     movement, and for another norm m with its weight times :meth:`Movement.lipschitz`. They do not cover what is no norm.
 
+    Parameters
+    ----------
+    trace : Trace
+        A run from its start, with its points.
+    u : array_like
+        The comparator: one point of the set, of shape (d,), or one per round, of shape (T, d).
+
+    Returns
+    -------
+    Certificate
+        The regret and its bounds, after every round.
+
+    Raises
+    ------
+    ValueError
+        If the learner has no certificate, the run did not begin at its start or had hints, or u leaves the set.
+
+    Examples
+    --------
     >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)))
     >>> print(certify(trace, [-1.0, 0.0]))
     regret                               ...
@@ -283,9 +325,17 @@ def _learner(trace: Trace) -> Learner[Any]:
 
 @dataclass(frozen=True, eq=False)
 class ExpertCertificate:
-    """For every expert of an ensemble, of shape (N,): what it cost, the bound on what the ensemble cost more, and its slack.
+    """An ensemble's cost beside that of each of its N experts. :func:`~klazy.certify_experts` makes it.
 
-    ``cost`` is the ensemble's; ``bound`` is Theorem 8's live form with the run's own losses (see the page Ensembles).
+    Parameters
+    ----------
+    cost : float
+        What the ensemble cost.
+    experts : array
+        What each expert cost, of shape (N,).
+    bound : array
+        The most that the ensemble can have cost more, of shape (N,): Theorem 8's live form with the run's own losses (see the
+        page Ensembles).
     """
 
     cost: float
@@ -294,15 +344,37 @@ class ExpertCertificate:
 
     @property
     def slack(self) -> Array:
-        """How much more the ensemble might have cost."""
+        """How much more the ensemble might have cost, of shape (N,); >= 0, but for rounding."""
         return self.experts + self.bound - self.cost
 
 
 def certify_experts(trace: Trace) -> ExpertCertificate:
-    r"""What an ensemble's run cost beside every expert's, with the bound on the difference (Theorem 8, live).
+    r"""Bound what an ensemble cost more than each of its experts (Theorem 8, live).
 
-    For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned ones, and
-    for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither.
+    For a fixed rate the bound is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned
+    rates, and for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither.
+
+    Parameters
+    ----------
+    trace : Trace
+        A run of a SAder, or of a Leader with its guard, from its start, with ``record="experts"``.
+
+    Returns
+    -------
+    ExpertCertificate
+        Costs and bounds, one per expert.
+
+    Raises
+    ------
+    ValueError
+        If the run is none of these, or was charged another movement than the ensemble's own.
+
+    Examples
+    --------
+    >>> pair = SAder([GD(Simplex(3), 1.0), GD(Simplex(3), 4.0)], movement="tv")
+    >>> trace = run(pair, np.tile([0.0, 1.0, 2.0], (10, 1)), record="experts", engine="step")
+    >>> certify_experts(trace).slack.round(3).tolist()
+    [0.614, 1.543]
     """
     check_trace(trace, "certify_experts")
     check_plain(trace, "certify_experts")

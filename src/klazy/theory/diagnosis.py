@@ -18,14 +18,31 @@ SELDOM = 0.02  # of the rounds
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    r"""Per round t = 1, ..., T, of the step from x_t to x_{t+1}; NaN where a quantity is not defined.
+    r"""How a run moved, step by step from x_t to x_{t+1}. :meth:`klazy.Trace.diagnose` makes it.
 
-    ``moved`` is its length; ``binds`` whether the unconstrained point lay outside the set; ``stale`` whether the point stood
-    still though the gradient was not zero (Prop. 3), ``margin`` by how much the unconstrained point may be shifted without
-    moving it; ``greedy_bound`` is the length of the step before it is projected: :math:`\|g_t\| / \sigma_t` where sigma is
-    constant or a phase begins, and else more, for a schedule also rescales the gradients of the phase. No step is longer.
-    ``stability_bound`` is Prop. 4 (l2 balls) and ``variance_bound`` the one by the deviation of the gradient from the phase's
-    mean (any set), both within phases. ``constant`` is whether sigma never changed.
+    Arrays have one entry per round t = 1, ..., T, and NaN where a quantity is not defined.
+
+    Parameters
+    ----------
+    moved : array
+        The length of the step.
+    binds : array of bool
+        Whether the unconstrained point lay outside the set; only there can laziness act.
+    stale : array of bool
+        Whether the point stood still although the gradient was not zero (Prop. 3).
+    margin : array
+        By how much the unconstrained point may shift without moving it.
+    greedy_bound : array
+        The length of the step before it is projected: :math:`\|g_t\| / \sigma_t` where sigma is constant or a phase begins;
+        else more, for a schedule also rescales the gradients of the phase. No step is longer.
+    stability_bound : array
+        Prop. 4, on l2 balls, within phases.
+    variance_bound : array
+        The bound by the deviation of the gradient from the phase's mean, on any set, within phases.
+    constant : bool
+        Whether sigma never changed.
+    warnings : tuple of str
+        What you assumed, and the run did not keep, in sentences.
     """
 
     moved: Array
@@ -62,8 +79,15 @@ class Diagnosis:
     __repr__ = __str__
 
     def plot(self) -> "Figure":
-        """How far each step went, below those of the three bounds that are defined somewhere: a matplotlib figure.
+        """Draw how far each step went, below those of the three bounds that are defined somewhere.
 
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+
+        Examples
+        --------
         >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)), engine="step")
         >>> trace.diagnose().plot().axes[0].get_yscale()
         'log'

@@ -1,5 +1,7 @@
 """The geometry of one step in the plane: anchor, gradients, projection and normal cone."""
 
+from __future__ import annotations
+
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +24,34 @@ LARGEST_DRAWN = 1e100  # in absolute value; beyond it the window of a figure ove
 RAY = 1e-6  # radians: a narrower cone is a ray
 
 
-def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> "Figure":
-    r"""Round t of a run with the gradients g, of shape (T, 2), on a set in the plane, as a matplotlib figure.
+def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> Figure:
+    r"""Draw one round of a run in the plane: gradients, projection and normal cone.
 
-    It shows the way from the phase's anchor :math:`x_\tau` along :math:`-g_s / \sigma_t`, :math:`s = \tau, \dots, t`, to the
-    unconstrained point :math:`y_{t+1}`, its projection :math:`x_{t+1}`, and the normal cone there: all that is projected to
-    this point. Where :math:`y_{t+1}` stays within the cone of :math:`x_t`, nothing moves (Prop. 3).
+    The picture shows the way from the phase's anchor :math:`x_\tau` along :math:`-g_s / \sigma_t`, :math:`s = \tau, \dots, t`,
+    to the unconstrained point :math:`y_{t+1}`, its projection :math:`x_{t+1}`, and the normal cone there: all points that are
+    projected to this one. Where :math:`y_{t+1}` stays within the cone of :math:`x_t`, nothing moves (Prop. 3).
 
+    Parameters
+    ----------
+    learner : Learner
+        GD, LazyGD or KLazyGD on a set in the plane.
+    g : array_like
+        The gradients, of shape (T, 2).
+    t : int
+        The round to draw.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Raises
+    ------
+    ValueError
+        If the learner or its set does not fit, or there is no round t.
+
+    Examples
+    --------
     >>> step_picture(KLazyGD(L1Ball(2), 10.0, k=5), np.tile([-1.0, 0.2], (20, 1)), t=18).axes[0].get_aspect()
     1.0
     """

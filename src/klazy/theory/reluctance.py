@@ -1,5 +1,7 @@
 """What can be said of a learner that moves only when its forecast says that it pays."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +15,22 @@ from klazy.theory.certificates import check_comparator
 
 
 class Reluctance(NamedTuple):
-    """A run of :class:`~klazy.Reluctant` beside its bounds; see :func:`klazy.theory.certify_reluctance`.
+    """A run of :class:`~klazy.Reluctant` beside its bounds. :func:`~klazy.theory.certify_reluctance` makes it.
 
-    ``switching`` is what moving cost, ``promised`` what the forecasts promised for it, ``variation`` a bound on that by the
-    forecasts alone. ``regret`` is that of the hitting costs, ``bound`` its bound. ``mistake`` is the part of the bound that
-    wrong forecasts make.
+    Parameters
+    ----------
+    switching : float
+        What moving cost.
+    promised : float
+        What the forecasts promised for it: a bound on ``switching``.
+    variation : float
+        A bound on ``promised`` by the forecasts alone.
+    regret : float
+        The regret of the hitting costs.
+    bound : float
+        Its bound.
+    mistake : float
+        The part of the bound that wrong forecasts make.
     """
 
     switching: float
@@ -29,7 +42,7 @@ class Reluctance(NamedTuple):
 
 
 def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
-    r"""The costs of a run of :class:`~klazy.Reluctant` beside their bounds, against u of shape (d,) or (T, d).
+    r"""Bound what a run of :class:`~klazy.Reluctant` paid for moving, and its regret.
 
     With the forecast :math:`\hat g_t` after round t, :math:`p_t` the price of a unit of movement beside it
     (:math:`\lambda / H`, or :math:`\lambda / (H t)` without a window) and D the diameter of the set,
@@ -50,7 +63,7 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     trace : Trace
         A run of a Reluctant that is told gradients, from its start, with its points.
     u : array_like
-        The comparator, points of the set.
+        The comparator: one point of the set, of shape (d,), or one per round, of shape (T, d).
 
     Returns
     -------

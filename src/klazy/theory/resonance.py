@@ -23,7 +23,23 @@ WIDE = 100.0  # the ratio of the longest phase to the shortest from which on a f
 
 @dataclass(frozen=True, eq=False)
 class Resonance:
-    """Smoothed regret per round by phase length, of a learner and of greedy descent with the same sigma."""
+    """Smoothed regret per round by phase length. :func:`resonance` makes it.
+
+    Parameters
+    ----------
+    lengths : array of int
+        The phase lengths.
+    lazy : array
+        The learner's regret per round at each.
+    greedy : array
+        The same of greedy descent with the same sigma.
+
+    Examples
+    --------
+    >>> found = Resonance(np.array([10, 20]), lazy=np.array([0.5, 0.2]), greedy=np.array([0.3, 0.3]))
+    >>> found.worst, found.best
+    (10, 20)
+    """
 
     lengths: np.ndarray
     lazy: Array
@@ -53,8 +69,15 @@ class Resonance:
     __repr__ = __str__
 
     def plot(self) -> "Figure":
-        """Both over the phase length, marked where laziness costs most: a matplotlib figure.
+        """Draw both over the phase length, and mark where laziness costs most.
 
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+
+        Examples
+        --------
         >>> resonance(KLazyGD(L2Ball(1), 5.0, k=200), [100, 200, 400]).plot().axes[0].get_xlabel()
         'phase length'
         """
@@ -69,13 +92,33 @@ class Resonance:
 
 
 def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips: int = 20) -> Resonance:
-    """Play ``flips`` changes of sign in phases of each length, and see where laziness costs most.
+    """Find the phase lengths at which laziness costs most and least.
 
-    The set must be a unit l2 ball; lengths are by default about 60 from 1 to 2000, in equal ratios. A clock of k rounds, k
-    much larger than sigma, is hurt most where the costs have its period, at phases of k / 2, as in the lower bound; at phases
-    of k it plays as greedy descent does, and at phases shorter than about 2 sigma laziness may gain. Other k and sigma look
-    otherwise: a gain at one phase length says little about another.
+    A clock of k rounds, k much larger than sigma, is hurt most where the costs have its period, at phases of k / 2, as in the
+    lower bound; at phases of k it plays as greedy descent does, and at phases shorter than about 2 sigma laziness may gain. For
+    other k and sigma it looks different: a gain at one phase length says little about another.
 
+    Parameters
+    ----------
+    learner : Descent
+        Who plays, on the unit l2 ball.
+    lengths : list of int, optional
+        The phase lengths to try. Default: about 60 from 1 to 2000, in equal ratios.
+    flips : int, optional
+        How often the costs change sign. Default: 20.
+
+    Returns
+    -------
+    Resonance
+        Regret per round at each length, of the learner and of greedy descent.
+
+    Raises
+    ------
+    ValueError
+        If the set is not the unit l2 ball.
+
+    Examples
+    --------
     >>> resonance(KLazyGD(L2Ball(1), 5.0, k=200), range(20, 401, 20))
     Beside greedy, phases of 100 hurt most: ...
     Beside greedy, phases of 200 hurt least: ...

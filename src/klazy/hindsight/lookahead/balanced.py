@@ -20,11 +20,30 @@ HALVINGS = 40
 
 
 class OBD(LookAhead):
-    r"""Online balanced descent: the point of a level set of f_t that is nearest to x_{t-1}, of that level where moving costs
-    ``balance`` times as much as the level is high; the nearest minimiser of f_t itself, to a millionth, if that costs less
-    (for costs that are neither linear nor quadratic, a minimiser).
+    """Balance hitting and moving in every round: online balanced descent.
 
-    Levels are counted from zero, or from the least value of f_t over the set where that is negative.
+    It plays the point of a level set of f_t that is nearest to x_{t-1}, of the level where moving costs ``balance`` times as
+    much as the level is high; or the nearest minimiser of f_t itself, to a millionth, if that costs less (for costs that are
+    neither linear nor quadratic, a minimiser). Levels are counted from zero, or from the least value of f_t over the set where
+    that is negative.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    balance : float, optional
+        What moving may cost for each unit of hitting cost, > 0. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If the balance is not above zero.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[1.0], [1.0]])
+    >>> run_ahead(OBD(Box(0, 1)), costs, x0=[0.0]).x.round(3).ravel().tolist()
+    [0.268, 0.43]
     """
 
     balance: float
@@ -75,8 +94,32 @@ class OBD(LookAhead):
 
 
 class ROBD(LookAhead):
-    r"""Regularised OBD: :math:`x_t = \arg\min_x f_t(x) + \tfrac{a}{2} \|x - x_{t-1}\|^2 + \tfrac{b}{2} \|x - v_t\|^2` with
-    v_t the minimiser of f_t; a is ``stay``, b is ``follow``."""
+    r"""Pull towards the last point and towards the round's minimiser: regularised OBD.
+
+    .. math:: x_t = \arg\min_x f_t(x) + \tfrac{a}{2} \|x - x_{t-1}\|^2 + \tfrac{b}{2} \|x - v_t\|^2
+
+    with v_t the minimiser of f_t.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    stay : float, optional
+        The pull a > 0 towards the last point. Default: 1.
+    follow : float, optional
+        The pull b >= 0 towards the minimiser. Default: 0.
+
+    Raises
+    ------
+    ValueError
+        If ``stay`` is not above zero, or ``follow`` is negative.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[1.0], [1.0]])
+    >>> run_ahead(ROBD(Box(0, 1)), costs, x0=[0.0]).x.ravel().tolist()
+    [0.5, 0.75]
+    """
 
     stay: float
     follow: float

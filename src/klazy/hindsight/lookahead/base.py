@@ -1,5 +1,7 @@
 """What baselines that look ahead share: their type, how they are played, and the proximal step."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +23,18 @@ CLOSE = 1e-10  # relative to the set's size, how near the two must come
 
 
 class LookAhead(Config, ABC):
-    """A baseline that sees the costs of ``window`` + 1 rounds before it plays the first of them."""
+    """Base class of baselines that see the costs of ``window`` + 1 rounds before they play the first of them.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+
+    Raises
+    ------
+    ValueError
+        If it is no set.
+    """
 
     domain: ConvexSet
     window: int = 0
@@ -34,10 +47,34 @@ class LookAhead(Config, ABC):
 
     @abstractmethod
     def points(self, game: Game) -> Array:
-        """What it plays, of shape (T, d); a checked game comes in."""
+        """Choose the decisions of a whole game.
+
+        Parameters
+        ----------
+        game : Game
+            A checked game.
+
+        Returns
+        -------
+        array
+            What it plays, of shape (T, d).
+        """
 
     def by_round(self, game: Game, play: Callable[[Costs, Array], Array]) -> Array:
-        """``play(f, before)`` round by round, f a single round; before the first it stands at x0 or at the set's start."""
+        """Choose decisions one by one; before the first it stands at x0, or at the set's start.
+
+        Parameters
+        ----------
+        game : Game
+            The game.
+        play : callable
+            ``play(f, before)``, the decision for a single round f, from where it stands.
+
+        Returns
+        -------
+        array
+            What it plays, of shape (T, d).
+        """
         at = self.domain.start if game.x0 is None else game.x0
         played = []
         for t in range(1, game.costs.T + 1):
@@ -46,7 +83,27 @@ class LookAhead(Config, ABC):
         return np.array(played)
 
     def step(self, f: Costs, center: Array, r: float) -> Array:
-        r"""The minimiser over the set of f(x) + r/2 \|x - center\|^2, for a single round f."""
+        r"""Take a proximal step, :math:`\arg\min_{x \in X} f(x) + \tfrac{r}{2} \|x - \mathrm{center}\|^2`.
+
+        Parameters
+        ----------
+        f : Costs
+            A single round.
+        center : array
+            What pulls.
+        r : float
+            How strongly.
+
+        Returns
+        -------
+        array
+            The minimiser.
+
+        Raises
+        ------
+        ArithmeticError
+            If iterations do not find it.
+        """
         family = family_of(f, type(self).__name__)
         by_coordinate = family.separable and self.domain.separable  # each stops at its bound
         if family.merged or by_coordinate:
@@ -77,8 +134,31 @@ def run_ahead(
     movement: Movement | str | None = None,
     x0: ArrayLike | None = None,
 ) -> Trace[Any]:
-    """Let a baseline that looks ahead play. The trace is as :func:`~klazy.run`'s; its ``engine`` says ``look-ahead``.
+    """Play a baseline that looks ahead.
 
+    Parameters
+    ----------
+    player : LookAhead
+        Who plays.
+    costs : Costs or array_like
+        What rounds cost, or gradients of shape (T, d).
+    movement : Movement or str, optional
+        What moving costs, or its short name. Default: what suits the set, at a price of 1.
+    x0 : array_like, optional
+        The position before the first round. Default: none, so that the first round moves for free.
+
+    Returns
+    -------
+    Trace
+        As :func:`~klazy.run`'s; its ``engine`` is ``"look-ahead"``.
+
+    Raises
+    ------
+    ValueError
+        If it is a learner, which :func:`~klazy.run` plays, or parts do not fit together.
+
+    Examples
+    --------
     >>> trace = run_ahead(RecedingHorizon(Box(-1, 1), window=1), [[1.0], [-1.0], [-1.0], [1.0]], movement=L1Movement(0.8))
     >>> trace.engine, trace.x[:, 0].tolist()
     ('look-ahead', [-1.0, 1.0, 1.0, -1.0])

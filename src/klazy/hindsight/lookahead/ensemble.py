@@ -11,7 +11,7 @@ from klazy.movement import DriftedMovement, Movement
 
 
 class LookAheadSAder(LookAhead):
-    r"""Experts take proximal steps on f_t, and are weighed with what they pay in round t itself.
+    r"""Mix experts that take proximal steps on f_t, weighed by what they pay in round t itself.
 
     .. math:: x^i_t = \arg\min_x f_t(x) + \tfrac{\sigma_i}{2} \|x - x^i_{t-1}\|^2, \qquad
               w_{t,i} \propto \pi_i \exp\Bigl(-\beta \sum_{s \le t} f_s(x^i_s) + \lambda \|x^i_s - x^i_{s-1}\|\Bigr)
@@ -26,10 +26,43 @@ class LookAheadSAder(LookAhead):
     at most D times the total variation of the weights, which Pinsker's inequality bounds by their divergence, and
     weights that have seen the loss gain that divergence over beta. Other norms than the Euclidean enter lambda by their
     Lipschitz constant.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[1.0], [1.0]])
+    >>> run_ahead(LookAheadSAder(Box(0, 1)), costs, x0=[0.0]).x.round(3).ravel().tolist()
+    [0.475, 0.72]
     """
 
     def parameters(self, T: int, movement: Movement) -> tuple[Array, Array, float]:
-        """sigma_i, the prior, and beta."""
+        """Compute the parameters for a game of T rounds.
+
+        Parameters
+        ----------
+        T : int
+            The number of rounds.
+        movement : Movement
+            What moving costs.
+
+        Returns
+        -------
+        sigmas : array
+            The experts' sigma_i.
+        prior : array
+            Their weights at the start.
+        beta : float
+            The rate.
+
+        Raises
+        ------
+        ValueError
+            If moving costs nothing, or a fee.
+        """
         weight = float(movement.weights(T).max()) * movement.lipschitz(self.domain.dim)
         D = self.domain.scale
         is_norm = movement.degree == 1.0 and not isinstance(movement, DriftedMovement)
@@ -46,7 +79,20 @@ class LookAheadSAder(LookAhead):
         return weight * np.sqrt(T) / (2.0 ** (i - 1) * D), prior, float(np.sqrt(8.0 / T) / (weight * D))
 
     def experts(self, game: Game) -> tuple[Array, Array]:
-        """What they play, of shape (N, T, d), and what they have paid by each round, of shape (N, T)."""
+        """Play all experts.
+
+        Parameters
+        ----------
+        game : Game
+            The game.
+
+        Returns
+        -------
+        points : array
+            What they play, of shape (N, T, d).
+        paid : array
+            What they have paid by each round, of shape (N, T).
+        """
         sigmas, *_ = self.parameters(game.costs.T, game.movement)
         played = [self.by_round(game, partial(self.step, r=float(sigma))) for sigma in sigmas]
         paid = [game.costs.values(x) + game.movement.paid(x, game.x0) for x in played]

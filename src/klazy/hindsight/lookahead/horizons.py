@@ -28,7 +28,24 @@ class _Planner(LookAhead):
         self._keep(window=int(rounds))
 
     def plan(self, game: Game, t: int, last: int, at: Array | None) -> Array:
-        """The best points for rounds t to ``last`` from where it stands."""
+        """Plan some rounds from where it stands.
+
+        Parameters
+        ----------
+        game : Game
+            The game.
+        t : int
+            The first round.
+        last : int
+            The last round.
+        at : array or None
+            Where it stands; None moves for free.
+
+        Returns
+        -------
+        array
+            The best points for these rounds.
+        """
         movement = game.movement
         if game.weights.size > 1:
             movement = movement.replace(weight=game.weights[t - 1 : last])
@@ -44,9 +61,27 @@ class _Planner(LookAhead):
 
 
 class RecedingHorizon(_Planner):
-    r"""Receding horizon control: the best plan for rounds t to t + w from where it stands, of which it plays the first step.
+    r"""Plan rounds t to t + w from where it stands, and play the plan's first step: receding horizon control.
 
     With ``window=0`` it is greedy with movement: :math:`x_t = \arg\min_x f_t(x) + \lambda m(x - x_{t-1})`.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    window : int, optional
+        How many future rounds it sees beside f_t, w >= 0. Default: 0.
+
+    Raises
+    ------
+    ValueError
+        If the window is not 0, 1, 2, ...
+
+    Examples
+    --------
+    >>> trace = run_ahead(RecedingHorizon(Box(-1, 1)), [[1.0], [-1.0]], movement=L1Movement(0.8), x0=[0.0])
+    >>> trace.x.ravel().tolist(), round(trace.totals.cost, 6)
+    ([-1.0, 1.0], 0.4)
     """
 
     def __init__(self, domain: ConvexSet, window: int = 0) -> None:
@@ -62,9 +97,27 @@ class RecedingHorizon(_Planner):
 
 
 class AveragingHorizon(_Planner):
-    """Averaging fixed horizon control: the mean of w + 1 planners.
+    """Average w + 1 planners: averaging fixed horizon control.
 
     Each of them plans w + 1 rounds, follows its plan to the end and plans anew; they plan in different rounds.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    window : int, optional
+        How many future rounds each plan sees, w >= 0. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If the window is not 0, 1, 2, ...
+
+    Examples
+    --------
+    >>> player = AveragingHorizon(Box(-1, 1), window=1)
+    >>> run_ahead(player, [[1.0], [-1.0], [-1.0]], movement=L1Movement(0.8)).x.ravel().tolist()
+    [-1.0, 1.0, 1.0]
     """
 
     def __init__(self, domain: ConvexSet, window: int = 1) -> None:

@@ -137,19 +137,19 @@ def compare(
 
     Parameters
     ----------
-    learners : callable
+    *learners : callable
         Functions that make a learner from ``domain``, ``movement`` and ``family``, or from those of them that they name.
-        Such a function is told nothing else: who has parameters must find them.
+        Such a function is told nothing else: a learner with parameters must find them.
     quick : bool, optional
-        A minute instead of half an hour: fewer games, and shorter ones.
+        A minute instead of half an hour: fewer games, and shorter ones. Default: True.
     seed : int, optional
-        The first seed of the synthetic games. Choose your learner with seeds below 100, and report others.
+        The first seed of the synthetic games. Choose your learner with seeds below 100, and report others. Default: 0.
     only : sequence of str, optional
-        Families of games; all by default.
+        Families of games. Default: all.
     out : path, optional
         A folder that keeps what klazy's own contenders paid, so that the next call plays yours alone.
     jobs : int, optional
-        Processes; all cores by default.
+        How many processes play. Default: as many as there are cores.
     progress : callable, optional
         Called with the number of games done and of all games.
 

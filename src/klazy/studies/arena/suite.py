@@ -42,7 +42,26 @@ class Setting:
 
 
 class Entry(NamedTuple):
-    """A game by name: ``family`` says what its sequence is like, ``place`` on which set, ``seed`` is None for data."""
+    """A game of the suite, by name. :func:`list_games` lists them.
+
+    Parameters
+    ----------
+    family : str
+        What its sequence is like.
+    place : str
+        On which set it is played.
+    price : float
+        The relative price of moving.
+    seed : int or None
+        What the sequence is drawn from; None for data.
+    rounds : int
+        The number of rounds.
+
+    Examples
+    --------
+    >>> Entry("phases", "ball", 0.1, 0, 2000).name
+    'phases, ball, seed 0, price 0.1'
+    """
 
     family: str
     place: str
@@ -62,14 +81,30 @@ class Entry(NamedTuple):
         return f"{self.sequence}, price {self.price:g}"
 
     def make(self) -> "Game":
-        """The game itself."""
+        """Make the game.
+
+        Returns
+        -------
+        Game
+            It can be played.
+        """
         setting = _make_setting(self.family, self.place, self.seed, self.rounds)
         return Game(self, setting, setting.movement(self.price * setting.unit))
 
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """A game that can be played."""
+    """A game of the suite that can be played. :meth:`Entry.make` makes it.
+
+    Parameters
+    ----------
+    entry : Entry
+        Its name.
+    setting : Setting
+        The set and the costs.
+    movement : Movement
+        What moving costs.
+    """
 
     entry: Entry
     setting: Setting
@@ -77,12 +112,12 @@ class Game:
 
     @property
     def domain(self) -> ConvexSet:
-        """The set."""
+        """The set of decisions."""
         return self.setting.domain
 
     @property
     def costs(self) -> Costs:
-        """Of all rounds."""
+        """The costs of all rounds."""
         return self.setting.costs
 
     @property

@@ -26,9 +26,24 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Arena:
-    """A played suite: its games and contenders, and what each contender paid in every game.
+    """A played suite: what each contender paid in every game. :func:`compare` and :func:`play_suite` make it.
 
-    ``micros`` are microseconds of a round by contender, ``missing`` what was not played, and why.
+    Parameters
+    ----------
+    games : list of Played
+        The games.
+    contenders : list of Contender
+        Who played.
+    seed : int, optional
+        The first seed of the synthetic games. Default: 0.
+    quick : bool, optional
+        Whether it was a quick look. Default: False.
+    only : tuple of str, optional
+        The families that were played. Default: all.
+    micros : dict of str to float, optional
+        Microseconds of a round, by contender.
+    missing : dict of str to str, optional
+        What was not played, and why.
     """
 
     games: list[Played]
@@ -41,12 +56,12 @@ class Arena:
 
     @property
     def names(self) -> list[str]:
-        """Of the contenders, in the order of the columns of :attr:`above` and :attr:`ratios`."""
+        """The contenders, in the order of the columns of :attr:`above` and :attr:`ratios`."""
         return [contender.name for contender in self.contenders]
 
     @cached_property
     def floors(self) -> Array:
-        """Of every game, of shape (games, 1)."""
+        """The floor of every game, of shape (games, 1)."""
         return FLOOR * np.array([[game.scale] for game in self.games])
 
     @cached_property
@@ -80,7 +95,7 @@ class Arena:
 
     @cached_property
     def ratios(self) -> Array:
-        """To the best tuned contender, of shape (games, contenders)."""
+        """Cost above the optimum, relative to the best tuned contender, of shape (games, contenders)."""
         return self.above / self.best_tuned[:, None]
 
     @cached_property
@@ -91,7 +106,20 @@ class Arena:
         return np.array([known[name] for name in names])
 
     def bootstrap(self, logs: Array) -> tuple[float, float]:
-        """The 95 % interval of a geometric mean; whole sequences are drawn, for their games are alike."""
+        """Compute the 95 % interval of a geometric mean; whole sequences are drawn, because their games are alike.
+
+        Parameters
+        ----------
+        logs : array
+            The logarithms, one per game.
+
+        Returns
+        -------
+        low : float
+            The lower end.
+        high : float
+            The upper end.
+        """
         count = int(self.sequences[-1]) + 1
         sums = np.bincount(self.sequences, logs, count)
         sizes = np.bincount(self.sequences, minlength=count)
@@ -101,7 +129,13 @@ class Arena:
         return low, high
 
     def rank(self) -> list[Row]:
-        """A row for each contender, the best first: geometric means of ratios, and how often and where it loses."""
+        """Rank the contenders: geometric means of ratios, and how often and where each loses.
+
+        Returns
+        -------
+        list of dict
+            A row for each contender, the best first.
+        """
         rows = []
         ranks = dict(zip(self.names, self.average_ranks.tolist(), strict=True))
         for at, contender in enumerate(self.contenders):
@@ -129,13 +163,19 @@ class Arena:
 
     @cached_property
     def average_ranks(self) -> Array:
-        """Of every contender, averaged over games."""
+        """The rank of every contender, averaged over games."""
         from scipy.stats import rankdata
 
         return rankdata(self.above, axis=1).mean(axis=0)
 
     def find_critical_difference(self) -> float:
-        """Nemenyi's: average ranks that differ by less may be luck. Sequences count, not games, which are not independent."""
+        """Compute Nemenyi's critical difference: average ranks that differ by less may be luck.
+
+        Returns
+        -------
+        float
+            The difference; sequences count, not games, which are not independent.
+        """
         from scipy.stats import studentized_range
 
         k = len(self.contenders)
@@ -145,7 +185,13 @@ class Arena:
         )
 
     def test_ranks(self) -> float:
-        """Friedman's probability that ranks as different as these are luck; again sequences count."""
+        """Compute Friedman's probability that ranks as different as these are luck; sequences count, not games.
+
+        Returns
+        -------
+        float
+            The probability.
+        """
         from scipy.stats import chi2
 
         k = len(self.contenders)
@@ -154,7 +200,18 @@ class Arena:
         return float(chi2.sf(statistic, k - 1))
 
     def group(self, key: str) -> list[Row]:
-        """The ratios by ``"family"``, ``"place"`` or ``"price"``: a row each, a column for every contender."""
+        """Average the ratios of groups of games.
+
+        Parameters
+        ----------
+        key : str
+            What groups them: ``"family"``, ``"place"`` or ``"price"``.
+
+        Returns
+        -------
+        list of dict
+            A row for each group, with a column for every contender.
+        """
         values = [getattr(game.entry, key) for game in self.games]
         rows = []
         for value in dict.fromkeys(values):
@@ -165,10 +222,13 @@ class Arena:
         return rows
 
     def list_worse_than_fixed(self) -> list[Row]:
-        """The games in which a self-tuned contender or one's own is clearly above never moving, the worst first.
+        """List the games in which a self-tuned contender, or your own, is clearly worse than never moving.
 
-        Shares are of the spread: what there was to be gained above never moving, what the contender paid for moving, and how
-        much less its rounds cost for it, which is negative where its points were worse.
+        Returns
+        -------
+        list of dict
+            The games, the worst first. Shares are of the spread: what there was to be gained above never moving, what the
+            contender paid for moving, and how much less its rounds cost for it, which is negative where its points were worse.
         """
         if FIXED not in self.names:
             return []
@@ -194,7 +254,17 @@ class Arena:
         return sorted(rows, key=lambda row: -row["against_never_moving"])
 
     def average_payments(self) -> tuple[dict[str, float], dict[str, float], tuple[float, float]]:
-        """Switching, and hitting above the optimum's, in shares of the spread, averaged over games; last the optimum's own."""
+        """Average what contenders paid over games, in shares of the spread.
+
+        Returns
+        -------
+        switching : dict of str to float
+            Switching, by contender.
+        hitting : dict of str to float
+            Hitting above the optimum's.
+        optimum : tuple of float
+            The optimum's own.
+        """
         switching = {}
         hitting = {}
         for name in self.names:
@@ -207,7 +277,13 @@ class Arena:
         return switching, hitting, (moved, 0.0)
 
     def to_dict(self) -> Row:
-        """Everything as one object that JSON holds."""
+        """Give everything as one object that JSON holds.
+
+        Returns
+        -------
+        dict
+            Games, ranking and groups.
+        """
         games = []
         for game in self.games:
             paid = {name: game.outcomes[name].cost - game.best.cost for name in self.names}

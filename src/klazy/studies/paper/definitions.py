@@ -26,7 +26,24 @@ AUTHORS_SLACKS = (500, 250, 125, 60, 30)  # theirs, on both sequences
 
 
 class Settings(NamedTuple):
-    """What a reproduction may be told: ``seeds`` is how many sequences the seeds extra draws; ``quick`` shortens phases."""
+    """What a reproduction may be told.
+
+    Parameters
+    ----------
+    preset : str, optional
+        ``"paper"``, the settings as printed, or ``"authors"``, those of the published curves. Default: ``"paper"``.
+    seed : int, optional
+        What sequences are drawn from. Default: 42.
+    seeds : int, optional
+        How many sequences the seeds extra draws. Default: 20.
+    quick : bool, optional
+        Shorten phases, for a quick look. Default: False.
+
+    Examples
+    --------
+    >>> Settings(quick=True).shorter
+    10
+    """
 
     preset: str = "paper"
     seed: int = 42
@@ -35,12 +52,34 @@ class Settings(NamedTuple):
 
     @property
     def shorter(self) -> int:
+        """By what phases are divided: 10 for a quick look, else 1."""
         return QUICKER if self.quick else 1
 
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """A scenario and the learners that play it, by label; ``rounded`` measures rounded points that come from the origin."""
+    """An experiment of the paper: a scenario, and the learners that play it.
+
+    Parameters
+    ----------
+    name : str
+        Its short name, as in :data:`EXPERIMENTS`.
+    title : str
+        Its title.
+    about : str
+        What it shows.
+    scenario : Scenario
+        The set, the costs and the comparator.
+    learners : dict of str to Learner
+        Who plays, by label.
+    rounded : bool, optional
+        Measure rounded points that come from the origin, as the published curves do. Default: False.
+
+    Examples
+    --------
+    >>> make_experiment("example-ii").scenario
+    Scenario('alternating', L2Ball(dim=2), T=101)
+    """
 
     name: str
     title: str
@@ -63,9 +102,42 @@ def make_experiment(
     name: str, preset: str = "paper", *, seed: Any = 42, shorter: int = 1,
     sequence: str | None = None, parameters: str | None = None, measurement: str | None = None,
 ) -> Experiment:  # fmt: skip
-    """One of :data:`EXPERIMENTS`; phases are ``shorter`` times shorter, for a quick look.
+    """Make one of the paper's experiments.
 
     Its sequence (with the comparator), the learners' parameters or the way of measuring may be those of the other preset.
+
+    Parameters
+    ----------
+    name : str
+        Which of :data:`EXPERIMENTS`.
+    preset : str, optional
+        ``"paper"``, the settings as printed, or ``"authors"``, those of the published curves. Default: ``"paper"``.
+    seed : int, optional
+        What the sequence is drawn from. Default: 42.
+    shorter : int, optional
+        Make phases so many times shorter, for a quick look. Default: 1.
+    sequence : str, optional
+        The preset of the sequence. Default: ``preset``.
+    parameters : str, optional
+        The preset of the learners' parameters. Default: ``preset``.
+    measurement : str, optional
+        The preset of the way of measuring. Default: ``preset``.
+
+    Returns
+    -------
+    Experiment
+        The experiment, ready for :func:`play_experiment`.
+
+    Raises
+    ------
+    ValueError
+        If the name or the preset is unknown.
+
+    Examples
+    --------
+    >>> from klazy.studies.paper import make_experiment
+    >>> list(make_experiment("example-i").learners)
+    ['GD', 'LazyGD', 'k=5']
     """
     one_of(preset, "preset", "experiment", PRESETS)
     recipe = EXPERIMENTS[one_of(name, "name", "experiment", tuple(EXPERIMENTS))]

@@ -17,7 +17,15 @@ DECIMALS = 5  # of the points that ``rounded`` experiments measure
 
 
 class Paid(NamedTuple):
-    """Per round, of shape (T,): hitting and movement cost."""
+    """What was paid in each round.
+
+    Parameters
+    ----------
+    hitting : array
+        What the rounds charged, of shape (T,).
+    switching : array
+        What moving charged, of shape (T,).
+    """
 
     hitting: Array
     switching: Array
@@ -25,14 +33,30 @@ class Paid(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """One experiment, played: what the comparator and each learner paid, by label."""
+    """An experiment that was played. :func:`play_experiment` makes it.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What was played.
+    comparator : Paid
+        What the comparator paid.
+    learners : dict of str to Paid
+        What each learner paid, by label.
+    """
 
     experiment: Experiment
     comparator: Paid
     learners: dict[str, Paid]
 
     def tabulate(self) -> list[dict[str, Any]]:
-        """One row per learner: :meth:`sum_up`, and what it is measured against."""
+        """Make one row per learner: its totals, and what it is measured against.
+
+        Returns
+        -------
+        list of dict
+            The rows.
+        """
         about = {"experiment": self.experiment.name, "T": self.experiment.scenario.costs.T}
         theirs = {
             "comparator_switching": float(self.comparator.switching.sum()),
@@ -41,7 +65,13 @@ class Outcome:
         return [{**about, "learner": label, **row, **theirs} for label, row in self.sum_up().items()]
 
     def sum_up(self) -> dict[str, dict[str, float]]:
-        """Totals of each learner: switching, hitting, dynamic regret, total regret."""
+        """Add up what each learner paid.
+
+        Returns
+        -------
+        dict of str to dict
+            By label: switching, hitting, dynamic regret, total regret.
+        """
         u = float(self.comparator.hitting.sum())
         moved = float(self.comparator.switching.sum())
         rows = {}
@@ -54,7 +84,18 @@ class Outcome:
 
 
 def play_experiment(experiment: Experiment) -> Outcome:
-    """Run every learner of an experiment."""
+    """Run every learner of an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to play.
+
+    Returns
+    -------
+    Outcome
+        What everyone paid.
+    """
     g = experiment.scenario.costs.arrays()[0]
     u = experiment.scenario.comparator
     points = {label: _play_learner(learner, experiment) for label, learner in experiment.learners.items()}
@@ -88,9 +129,18 @@ def find_hindsight(experiment: Experiment) -> Hindsight:
 
 
 def certify_outcome(outcome: Outcome) -> dict[str, float]:
-    """What each learner's total regret may be at most, from its exact run, before any rounding of a measurement.
+    """Bound what each learner's total regret may be, from its exact run, before any rounding of a measurement.
 
-    For one learner the realised certificate, for an ensemble the least of what Theorem 8, live, allows beyond an expert.
+    Parameters
+    ----------
+    outcome : Outcome
+        An experiment that was played.
+
+    Returns
+    -------
+    dict of str to float
+        By label: for one learner the realised certificate, for an ensemble the least of what Theorem 8, live, allows beyond an
+        expert.
     """
     scenario = outcome.experiment.scenario
     bounds = {}

@@ -50,9 +50,22 @@ TOLERANCE = 1e-9  # by which a baseline's decision may leave the set, relative t
 
 
 class Saving(NamedTuple):
-    """What the best contender saved in the second part: ``cost``, with ``half`` the width of its 95 % interval.
+    """What the best contender saved in the second part of a replay.
 
-    ``share`` is relative to what the other paid, None where that is not positive; ``per_day`` is None without dates.
+    Parameters
+    ----------
+    against : str
+        Compared with whom.
+    cost : float
+        What it saved.
+    half : float
+        Half the width of its 95 % interval.
+    share : float or None
+        Relative to what the other paid; None where that is not positive.
+    per_round : float
+        What it saved a round.
+    per_day : float or None
+        What it saved a day; None without dates.
     """
 
     against: str
@@ -69,25 +82,29 @@ class Report:
 
     ``print`` it for the answer and a short table; a notebook shows the same as a card.
 
-    Attributes
+    Parameters
     ----------
+    source : Source
+        The trace as it was read.
+    setup : Setup
+        The game that was played.
+    rounds : tuple of int
+        How many rounds the first and the second part have.
     scores : list of Score
         What each contender paid, the best first.
     optimum : Best or None
         The optimum in hindsight of the second part, with its lower bound; None where the movement allows none.
-    rounds : tuple of int
-        How many rounds the first and the second part have.
-    notes : list of str
-        What a reader should know of the data and of the game.
-    source, setup
-        The trace as it was read, and the game that was played.
-    unit : str
+    binds : float
+        The share of rounds in which k-lazyGD's projection binds.
+    repeats : float
+        The correlation of a row with the next.
+    unit : str, optional
         What costs are counted in.
-    binds, repeats : float
-        The share of rounds in which k-lazyGD's projection binds, and the correlation of a row with the next.
-    prices : list of Report
+    notes : list of str, optional
+        What a reader should know of the data and of the game.
+    prices : list of Report, optional
         The same replay for other prices of moving, if several were asked for.
-    folds : list of Fold
+    folds : list of Fold, optional
         The same replay for other splits, if they were asked for.
     """
 
@@ -201,7 +218,13 @@ class Report:
         return np.arange(first, last, choose_every(last - first, self.source.dim))
 
     def list_times(self) -> list[Any] | None:
-        """The time stamps of the kept rows: dates, or numbers; None without a time column."""
+        """List the time stamps of the kept rows.
+
+        Returns
+        -------
+        list or None
+            Dates, or numbers; None without a time column.
+        """
         seconds = self.source.read_times(0, self.source.T)
         if seconds is None:
             return None
@@ -271,7 +294,13 @@ class Report:
         write_durably(Path(path), make_report(self, command).encode())
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """Give the report as plain values.
+
+        Returns
+        -------
+        dict
+            What :meth:`to_json` writes.
+        """
         lazy = self.best_of("lazy")
         simple = self.best_of("simple")
         greedy = self.best_of("greedy")

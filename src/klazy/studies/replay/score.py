@@ -33,7 +33,21 @@ Read = Callable[[int, int], Array]
 class Best(NamedTuple):
     """The optimum in hindsight: what the best sequence found pays, and what none can pay less than.
 
-    Of many rows it is found for ``pieces`` of them, one by one; each is certified, and so is their sum.
+    Parameters
+    ----------
+    hitting : float
+        What the rounds charge it.
+    switching : float
+        What moving charges it.
+    lower_bound : float
+        No sequence pays less.
+    pieces : int
+        Of many rows it is found piece by piece; each is certified, and so is their sum.
+
+    Examples
+    --------
+    >>> Best(hitting=10.0, switching=2.0, lower_bound=11.9, pieces=1).cost
+    12.0
     """
 
     hitting: float
@@ -43,6 +57,7 @@ class Best(NamedTuple):
 
     @property
     def cost(self) -> float:
+        """What the best sequence found pays: hitting + switching."""
         return self.hitting + self.switching
 
 

@@ -35,8 +35,24 @@ SHAPES: dict[str, dict[str, Any]] = {
 class Setup:
     """A game without its rows: a set, what a row costs, what moving costs, and where one stands before the first round.
 
-    Without a ``start`` everybody begins at the set's point nearest to the origin. ``guards`` limit what is played in the second
-    part, as they would limit an agent; contenders are tuned without them.
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    family : Family
+        What a row costs.
+    movement : Movement
+        What moving costs.
+    start : array, optional
+        The decision before the first round. Default: everybody begins at the set's point nearest to the origin.
+    guards : Guards, optional
+        They limit what is played in the second part, as they would limit an agent; contenders are tuned without them.
+
+    Examples
+    --------
+    >>> setup = Setup(Box(0, 100), Pinball(short=4.0), L1Movement(2.0))
+    >>> setup.charge(np.array([[57.0]]), np.array([[50.0], [53.0]]))
+    (array([28.]), array([6.]))
     """
 
     domain: ConvexSet
@@ -46,7 +62,18 @@ class Setup:
     guards: Guards | None = None
 
     def costs(self, rows: Array) -> Costs:
-        """What these rows cost."""
+        """Make costs of rows.
+
+        Parameters
+        ----------
+        rows : array
+            The rows, of shape (T, d).
+
+        Returns
+        -------
+        Costs
+            What they cost.
+        """
         if isinstance(self.family, Quadratic):
             return QuadraticCosts(rows, self.family.weight)
         if isinstance(self.family, Pinball):
@@ -65,19 +92,57 @@ class Setup:
         return Linear() if isinstance(self.family, Rewards) else self.family
 
     def name_family(self, learner: Learner[Any]) -> Learner[Any]:
-        """The learner as an agent takes it, which is told the rows as they are in the trace."""
+        """Make a learner one that an agent takes, which is told rows as they are in the trace.
+
+        Parameters
+        ----------
+        learner : Learner
+            The learner that was tuned.
+
+        Returns
+        -------
+        Learner
+            The same, with the trace's family.
+        """
         if isinstance(self.family, Rewards) and learner.family is not None:
             return learner.replace(family=self.family)
         return learner
 
     def gradients(self, rows: Array, x: Array) -> Array:
-        """Gradients of these rows' costs, all at x."""
+        """Compute gradients of rows' costs, all at one point.
+
+        Parameters
+        ----------
+        rows : array
+            The rows, of shape (T, d).
+        x : array
+            The point.
+
+        Returns
+        -------
+        array
+            The gradients, of shape (T, d).
+        """
         return self.family.gradient(rows, np.broadcast_to(x, rows.shape))
 
     def charge(self, rows: Array, path: Array) -> tuple[Array, Array]:
-        """What each round costs at its point, and what the move to the next point of the path costs.
+        """Charge a path: what each round costs at its point, and what the move to the next point costs.
 
         Shares of wealth are bought and sold from where prices have carried them.
+
+        Parameters
+        ----------
+        rows : array
+            The rows, of shape (T, d).
+        path : array
+            The points, one more than rows.
+
+        Returns
+        -------
+        hitting : array
+            What each round charges.
+        switching : array
+            What the move after each round charges.
         """
         hitting = self.family.value(rows, path[:-1])
         stand = self.family.drift(rows, path[:-1])
@@ -101,7 +166,48 @@ def make_setup(
     whole: bool = False,
     **shape: Any,
 ) -> Setup:
-    """Make the setup for a trace with ``dim`` columns; ``shape`` is what the set takes."""
+    """Make the game for a trace with ``dim`` columns.
+
+    Parameters
+    ----------
+    dim : int
+        The number of columns.
+    domain : str or ConvexSet, optional
+        Where decisions live, as in :func:`~klazy.replay`. Default: ``"simplex"``.
+    costs : str or Family, optional
+        What a row means, as in :func:`~klazy.replay`. Default: ``"linear"``.
+    movement : str or Movement, optional
+        How moving is measured. Default: as suits the set.
+    move_cost : float, optional
+        The price of a unit of movement. Default: 1.
+    short, excess : float or list of float, optional
+        The prices of pinball costs.
+    up, down : float or list of float, optional
+        The prices of raising and lowering.
+    start : array_like, optional
+        The decision before the first round.
+    guards : Guards, optional
+        Limits on what is played in the second part.
+    whole : bool, optional
+        Play whole numbers only. Default: False.
+    **shape
+        What the set takes, such as ``total`` or ``upper``.
+
+    Returns
+    -------
+    Setup
+        The game without its rows.
+
+    Raises
+    ------
+    ValueError
+        If options do not fit together.
+
+    Examples
+    --------
+    >>> make_setup(3, "box", "pinball", short=4.0, upper=10.0).movement
+    L1Movement()
+    """
     given = {name: value for name, value in shape.items() if value is not None}
     prices = {"move_cost": move_cost, "short": short, "excess": excess, "up": up, "down": down}
     for name, value in (prices | given).items():

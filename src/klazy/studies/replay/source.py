@@ -21,9 +21,10 @@ WAYS = "correct the file, or choose --fill forward, zero or drop"
 
 
 class Source:
-    """A trace of T rows and the numeric ``columns``; ``filled`` counts the cells that were filled, or the rows dropped.
+    """Read a trace: its rows, columns and time stamps.
 
-    Rows are kept in a file without a name, so that a trace may be larger than memory. ``positive`` refuses other numbers.
+    Rows are kept in a file without a name, so that a trace may be larger than memory. Afterwards ``T`` is the number of rows,
+    ``columns`` their names, and ``filled`` counts the cells that were filled, or the rows dropped.
 
     Parameters
     ----------
@@ -39,6 +40,12 @@ class Source:
         The columns to read, in this order. Default: all but the time.
     without : sequence of str, optional
         Columns to leave out.
+
+    Examples
+    --------
+    >>> trace = Source([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> trace.T, trace.dim, trace.read(1, 3).tolist()
+    (3, 2, [[3.0, 4.0], [5.0, 6.0]])
     """
 
     def __init__(
@@ -89,19 +96,59 @@ class Source:
 
     @property
     def dim(self) -> int:
+        """The number of numeric columns."""
         return len(self.columns)
 
     def read(self, first: int, last: int) -> Array:
-        """Rows ``first`` to ``last - 1``, counted from 0."""
+        """Read some rows.
+
+        Parameters
+        ----------
+        first : int
+            The first, counted from 0.
+        last : int
+            The one after the last.
+
+        Returns
+        -------
+        array
+            The rows.
+        """
         self._spool.seek(8 * self.dim * first)
         return np.frombuffer(self._spool.read(8 * self.dim * (last - first))).reshape(-1, self.dim).copy()
 
     def read_pieces(self, first: int, last: int) -> Iterator[Array]:
-        """The rows from ``first`` to ``last - 1``, some at a time."""
+        """Read rows some at a time.
+
+        Parameters
+        ----------
+        first : int
+            The first, counted from 0.
+        last : int
+            The one after the last.
+
+        Returns
+        -------
+        iterator of array
+            The rows, in pieces.
+        """
         return (self.read(at, min(at + ROWS, last)) for at in range(first, last, ROWS))
 
     def read_times(self, first: int, last: int) -> Array | None:
-        """The seconds (or numbers) of these rows' time stamps; None without a time column."""
+        """Read the time stamps of some rows.
+
+        Parameters
+        ----------
+        first : int
+            The first, counted from 0.
+        last : int
+            The one after the last.
+
+        Returns
+        -------
+        array or None
+            Seconds, or numbers; None without a time column.
+        """
         if self.clock is None:
             return None
         self._stamps.seek(8 * first)
@@ -113,12 +160,24 @@ class Source:
         return self.clock is not None and self.clock.knows_dates
 
     def find_steps(self) -> Steps | None:
-        """The usual step of the time stamps, and those that are longer."""
+        """Find the usual step of the time stamps, and those that are longer.
+
+        Returns
+        -------
+        Steps or None
+            The steps; None without a time column.
+        """
         seconds = self.read_times(0, self.T)
         return None if seconds is None else Steps(seconds)
 
     def list_notes(self) -> list[str]:
-        """What a reader should know of the data: repaired cells, gaps, changes of the clock."""
+        """List what a reader should know of the data: repaired cells, gaps, changes of the clock.
+
+        Returns
+        -------
+        list of str
+            The notes.
+        """
         notes = []
         if self.filled:
             what = "rows were dropped" if self.fill == "drop" else f"missing cells were filled ({self.fill})"

@@ -14,7 +14,17 @@ from klazy.studies.tuning import Score
 
 
 class Fold(NamedTuple):
-    """The rows of a fold, counted from 0, and what each contender paid there, the best first."""
+    """One fold of a replay: its rows, and what each contender paid there.
+
+    Parameters
+    ----------
+    first : int
+        The first row, counted from 0.
+    last : int
+        The one after the last.
+    scores : list of Score
+        What each contender paid, the best first.
+    """
 
     first: int
     last: int
@@ -26,7 +36,18 @@ class Fold(NamedTuple):
         return next(score for score in self.scores if score.kind != BASELINE)
 
     def find(self, name: str) -> Score:
-        """The score of one contender."""
+        """Find the score of one contender.
+
+        Parameters
+        ----------
+        name : str
+            Its name, as in the table.
+
+        Returns
+        -------
+        Score
+            What it paid.
+        """
         return next(score for score in self.scores if score.name == name)
 
 

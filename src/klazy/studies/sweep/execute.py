@@ -30,9 +30,24 @@ Progress = Callable[[int, int, int], object]  # runs played, runs to play, learn
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A study that was played: ``rows`` has its runs; ``computed`` of them were played now, ``reused`` found in the folder.
+    """A study that was played. :func:`sweep` makes it.
 
-    ``device`` names what they were played on, in words.
+    Parameters
+    ----------
+    study : Study
+        What was played.
+    rows : polars.DataFrame
+        Its runs, one row each.
+    computed : int
+        How many of them were played now.
+    reused : int
+        How many were found in the folder.
+    learner_rounds : int
+        How many rounds were played now, over all runs.
+    seconds : float
+        How long that took.
+    device : str, optional
+        What they were played on, in words. Default: ``"cpu"``.
     """
 
     study: Study
@@ -45,24 +60,49 @@ class Sweep:
 
     @property
     def runs(self) -> int:
+        """The number of runs."""
         return len(self.rows)
 
     @property
     def failed(self) -> int:
+        """The number of runs that failed; their rows have the error."""
         return self.runs - self.rows["error"].null_count()
 
     def cells(
         self, metric: str | None = None, *, relative_to: str | None = None, held_out: bool = False
     ) -> "polars.DataFrame":
-        """Mean and 95 % interval of a metric, by default the study's first, for every cell of the grid.
+        """Compute the mean and the 95 % interval of a metric for every cell of the grid.
 
-        ``relative_to`` a learner: in per cent of what that one has, at its best for each setting. ``held_out``: the column
-        ``choice``, by which the best cells are chosen, is of the even seeds, and all else of the others.
+        Parameters
+        ----------
+        metric : str, optional
+            What to average. Default: the study's first metric.
+        relative_to : str, optional
+            A learner: give results in per cent of what it has, at its best for each setting. Default: plain numbers.
+        held_out : bool, optional
+            Choose the best cells by the even seeds (the column ``choice``) and compute everything else from the others.
+            Default: False.
+
+        Returns
+        -------
+        polars.DataFrame
+            One row per cell: its settings, ``runs``, ``mean``, and ``half``, half the width of the interval.
+
+        Raises
+        ------
+        ValueError
+            If the metric or the learner is unknown, or was not computed.
         """
         return average_cells(self.rows, metric or self.study.metrics[0], relative_to, held_out)
 
     def counts(self) -> dict[str, Any]:
-        """What the command prints as JSON."""
+        """Count what was done, as the command prints it with ``--json``.
+
+        Returns
+        -------
+        dict
+            Runs, computed, reused, failed, seconds, device and learner-rounds per second.
+        """
         names = ("runs", "computed", "reused", "failed", "seconds", "device")
         counts = {name: getattr(self, name) for name in names}
         return counts | {"learner_rounds_per_second": self.learner_rounds / self.seconds}
@@ -83,14 +123,42 @@ def sweep(
     progress: Progress | None = None,
     device: str | None = None,
 ) -> Sweep:
-    """Play all runs of a study that are not in the folder ``out`` yet, and keep them there; without it, in memory.
+    """Play all runs of a study that are not in the folder yet, and keep them there.
 
-    Rows are on the disk half a second after they are computed (later in a long sweep, by a hundredth of its time), so that a
-    sweep can be killed at any moment and started again. Runs that failed are kept with their error, and played again only
-    with ``retry_failed``. With ``jobs=1`` runs are played in this process. ``backend`` may be ``"dask"``, ``"ray"`` or
-    ``"spark"``, at ``address``, where klazy is installed. ``device`` stands in for the study's; a GPU is driven from
-    this process.
+    You can stop a sweep at any moment and start it again: rows are on the disk half a second after they are computed, or, in a
+    long sweep, after a hundredth of its time so far.
 
+    Parameters
+    ----------
+    study : Study
+        What to play.
+    out : str or Path, optional
+        The folder that keeps the runs. Default: none; they are kept in memory.
+    backend : str, optional
+        ``"local"``, the default; or ``"dask"``, ``"ray"`` or ``"spark"``, where klazy is installed on the workers.
+    address : str, optional
+        Where the cluster is.
+    jobs : int, optional
+        How many processes play; with 1, this process does. Default: as many as there are cores.
+    retry_failed : bool, optional
+        Play runs again that failed; otherwise they stay, with their error. Default: False.
+    progress : callable, optional
+        Called with the runs played, the runs to play, and the learner-rounds played.
+    device : str, optional
+        ``"cpu"``, ``"cuda"`` or ``"auto"``; a GPU is driven from this process. Default: what the study says.
+
+    Returns
+    -------
+    Sweep
+        The runs.
+
+    Raises
+    ------
+    ValueError
+        If an argument is refused, or a GPU is asked for on a cluster.
+
+    Examples
+    --------
     >>> found = sweep(Study(scenarios=[{"recipe": "phases_of_length", "length": 5, "T": 100}],
     ...                     learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}]), jobs=1)
     >>> found.cells().select("k", "mean").rows()

@@ -114,9 +114,24 @@ class Store:
 
 
 def load_sweep(folder: Path | str) -> "polars.DataFrame":
-    """The runs of a sweep as a polars frame, one row each; of all studies, and versions of klazy, that were played into it.
+    """Load the runs of a sweep from its folder.
 
-    DuckDB reads them by path: ``SELECT k, avg(total_regret) FROM 'folder/*.parquet' GROUP BY k``.
+    You can also query the files with DuckDB: ``SELECT k, avg(total_regret) FROM 'folder/*.parquet' GROUP BY k``.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder that :func:`sweep` wrote to.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row per run, of all studies, and versions of klazy, that were played into it.
+
+    Raises
+    ------
+    ValueError
+        If there are no runs in the folder.
     """
     for _ in range(RETRIES):
         files = sorted(Path(folder).glob(PARTS))

@@ -21,14 +21,41 @@ Whole = Annotated[int, Strict()]
 
 
 class Study(StrictModel):
-    """Every learner at every value of its grid, on every sequence, at every price of movement: one run each.
+    """Describe a study: every learner at every value of its grid, on every sequence, at every price of movement, one run each.
 
-    ``scenarios`` name recipes and ``learners`` rules, both with grids for their keys; ``seeds`` is how many sequences are
-    drawn of each scenario that is random, from ``seed``. ``metrics`` says what is shown, the first in tables and figures;
-    static_regret and optimum_regret are found only if they are named. ``record = "curves"`` keeps 200 points of each run's
-    running sums. ``device`` says what plays: the CPU, a GPU (``"cuda"``), or a GPU where there is one (``"auto"``). The rows
-    and their keys are the same.
+    Parameters
+    ----------
+    name : str, optional
+        Its title. Default: ``"a study"``.
+    scenarios : list of dict
+        What is played: recipes by name (``recipe = "phases_of_length"``), with grids for their keys.
+    learners : list of dict
+        Who plays: rules by name (``rule = "KLazyGD"``), with grids for their keys.
+    movement : str, optional
+        What moving costs: ``"l2"``, the default, ``"l1"`` or ``"tv"``.
+    movement_weight : float or list of float, optional
+        The prices of a unit of movement to try. Default: 1.
+    seeds : int, optional
+        How many sequences to draw of each scenario that is random. Default: 1.
+    seed : int, optional
+        What they are drawn from. Default: 0.
+    metrics : list of str, optional
+        What to show, the first in tables and figures: ``"cost"``, ``"hitting"``, ``"switching"``, ``"dynamic_regret"``,
+        ``"total_regret"``, ``"static_regret"``, ``"optimum_regret"``; the last two are computed only if you name them.
+        Default: ``"total_regret"``.
+    record : str, optional
+        ``"totals"``, the default, or ``"curves"``, which keeps 200 points of each run's running sums.
+    device : str, optional
+        What plays: ``"cpu"``, the default; ``"cuda"`` for a GPU; ``"auto"`` for a GPU where there is one. The rows and their
+        keys are the same.
 
+    Raises
+    ------
+    ValueError
+        If a key is unknown, or a value is refused; the message names each.
+
+    Examples
+    --------
     >>> study = Study(scenarios=[{"recipe": "phases_of_length", "length": [5, 10], "T": 100}],
     ...               learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": {"powers": [2, 0, 3]}}])
     >>> study.learners[0].axes["k"]
@@ -53,12 +80,36 @@ class Study(StrictModel):
             raise _explain(found, "Study") from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, from which the same study can be built."""
+        """Describe the study by plain values, from which the same study can be built.
+
+        Returns
+        -------
+        dict
+            Its keys and values.
+        """
         return self.model_dump(mode="json", exclude_none=True)
 
     @classmethod
     def read(cls, path: Path | str, *, trust: bool = False) -> Self:
-        """The study in a TOML file; recipes and rules other than klazy's own, which are code, only with ``trust``."""
+        """Read a study from a TOML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        trust : bool, optional
+            Allow recipes and rules that are not klazy's own: they are code, and reading them runs it. Default: False.
+
+        Returns
+        -------
+        Study
+            The study.
+
+        Raises
+        ------
+        ValueError
+            If the file cannot be read, is not TOML, or holds no valid study.
+        """
         path = Path(path)
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -72,7 +123,27 @@ class Study(StrictModel):
 
     @classmethod
     def from_file(cls, data: Any, path: Path, *, trust: bool) -> Self:
-        """The study that a file holds as ``data``."""
+        """Build the study that a file holds.
+
+        Parameters
+        ----------
+        data : dict
+            What the file holds.
+        path : Path
+            The file, for messages.
+        trust : bool
+            Whether code that is not klazy's own may be run.
+
+        Returns
+        -------
+        Study
+            The study.
+
+        Raises
+        ------
+        ValueError
+            If it is no valid study, or names code without ``trust``.
+        """
         if not isinstance(data, dict):
             raise refusal(str(path), "the keys of a study", "it", type(data).__name__, REMEDY)
         if not trust:
