@@ -127,7 +127,9 @@ REFUSED = {
     "certify needs a run from the start, got state.t=7; run it from the start.": lambda t: certify(
         kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state, engine="step"), [0.0, 0.0]
     ),
-    "certify_experts needs a run of a SAder or a Leader, got learner=GD(": lambda t: certify_experts(t),
+    "certify_experts needs a run of a SAder, a Leader or a BetterOfTwo, got learner=GD(": lambda t: (
+        certify_experts(t)
+    ),
     "diagnose needs a run of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=SAder;": lambda t: kl.run(
         kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3)), engine="step"
     ).diagnose(),

@@ -75,7 +75,8 @@ def run(
         ``"actions"`` keeps x and the costs of every round, ``"costs"`` only the costs, ``"totals"`` only the sums,
         in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
     hints
-        guesses of shape (T, d) for learners that accept them; row t, made after round t, guesses the gradient of t + 1.
+        guesses of shape (T, d) for learners that accept them; row t, made after round t, guesses the gradient of t + 1, or
+        the row of t + 1 for a learner that is told rows.
     x0
         the position before the first round; without it the first round's movement is free.
     state
@@ -262,7 +263,7 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     if record == "experts":
         kept |= learner.name_accounts(layout.order_record(log[0]), hitting)
     return _make_trace(
-        learner, game, "compiled", record, Totals(*totals.tolist()), layout.unpack(memory), kept
+        learner, game, "compiled", record, Totals(*totals.tolist()), layout.unpack(memory), kept, hints
     )
 
 
@@ -310,7 +311,7 @@ def play_by_step(learner: Any, game: Game, state: Any, record: str, hints: Array
     kept = {"x": np.array(points), "hitting": np.array(hitting), "switching": np.array(switching)}
     if record == "experts":
         kept |= learner.name_accounts(np.array(log), kept["hitting"])
-    return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept)
+    return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept, hints)
 
 
 def play_by_rows(learner: Any, game: Game, state: Any, record: str) -> Trace[Any]:
@@ -385,7 +386,14 @@ def _measure_first_move(game: Game, state: Any) -> float:
 
 
 def _make_trace(
-    learner: Any, game: Game, engine: str, record: str, totals: Totals, state: Any, kept: dict[str, Array]
+    learner: Any,
+    game: Game,
+    engine: str,
+    record: str,
+    totals: Totals,
+    state: Any,
+    kept: dict[str, Array],
+    hints: Array | None = None,
 ) -> Trace[Any]:
     if not np.isfinite(totals).all() or not is_finite(state):
         condition = "costs small enough for their sums and the learner's state to stay finite"
@@ -401,6 +409,7 @@ def _make_trace(
         state=state,
         x0=game.x0,
         costs=game.costs,
+        hints=hints,
         source=learner,
         columns=game.costs.columns,
     )

@@ -59,6 +59,7 @@ class Trace(Generic[S]):
     state: S
     x0: Array | None = None
     costs: Costs | None = None
+    hints: Array | None = None  # what the learner was told to expect, of shape (T, d)
     source: Any = None  # the learner itself, unless the trace was loaded from a file
     text: str = ""  # what is known of the learner where the learner itself is not
     columns: tuple[str, ...] | None = None  # the names of the coordinates, where costs came as a frame

@@ -1,6 +1,8 @@
 """Learners: frozen configurations with a pure ``step`` that reads like the algorithm box."""
 
+from klazy.learners.advice import Advice
 from klazy.learners.base import Descent, Learner, State
+from klazy.learners.better import BetterOfTwo
 from klazy.learners.centred import CentredOMD
 from klazy.learners.cover import StronglyAdaptive
 from klazy.learners.ftrl import KLazyFTRL
@@ -35,6 +37,8 @@ from klazy.learners.thumb import (
 
 __all__ = [
     "GD",
+    "Advice",
+    "BetterOfTwo",
     "CentredOMD",
     "Clip",
     "Clock",

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, number, positive, refusal
+from klazy.base.checks import Array, check_flag, number, positive, refusal
 from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, Descent, check_slack
@@ -159,22 +159,30 @@ class MemoryGD(Descent[MemoryState]):
               n_{t+1} = \theta\, \sigma_t (y - x_{t+1})
 
     The rule ``memory`` gives theta: :class:`Forget`, :class:`Full`, :class:`Clock`, :class:`Decay`, :class:`Clip` or
-    :class:`Event`. An optional ``hint`` is a guess of the next gradient; the bound then has g - h in place of g.
+    :class:`Event`. An optional ``hint`` is a guess of the next gradient; the bound then has g - h in place of g. With
+    ``hints=False`` it takes none: a twin for ensembles whose hints may be wrong.
     """
 
     memory: Memory
+    hints: bool
 
-    accepts_hints: ClassVar[bool] = True
     rule: ClassVar[str | None] = "memory"
     form: ClassVar[str | None] = "memory"
 
     def __init__(
-        self, domain: ConvexSet, sigma: Schedule | float, memory: Memory, *, start: ArrayLike | None = None
+        self,
+        domain: ConvexSet,
+        sigma: Schedule | float,
+        memory: Memory,
+        *,
+        start: ArrayLike | None = None,
+        hints: bool = True,
     ) -> None:
         super().__init__(domain, sigma, start=start)
         if not isinstance(memory, Memory):
             raise refusal("MemoryGD", "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
-        self._keep(memory=memory)
+        takes_hints = check_flag(hints, "hints", "MemoryGD")
+        self._keep(memory=memory, hints=takes_hints, accepts_hints=takes_hints)
 
     def init(self, x: Array | None = None) -> MemoryState:
         x = self.first(x)

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, freeze, one_of, positive, refusal, vector
+from klazy.base.checks import Array, check_flag, freeze, one_of, positive, refusal, vector
 from klazy.families import Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
@@ -64,6 +64,10 @@ class SAder(Learner[SAderState]):
 
     Before the first round that tells the experts apart there is no rate: the weights are the prior.
 
+    With ``hints=True`` a guess of what comes next is passed on to every expert that accepts hints; the others are told none.
+    Put a twin without hints beside each (``MemoryGD(..., hints=False)``): then wrong hints cost little more than no hints
+    would, by the bound above. Such an ensemble has no kernel.
+
     >>> ball = L2Ball(2)
     >>> learner = SAder([GD(ball, 2.0), GD(ball, 8.0), LazyGD(ball, 4.0)], prior="uniform")
     >>> trace = run(learner, np.tile([1.0, 0.0], (50, 1)), engine="step")
@@ -74,8 +78,7 @@ class SAder(Learner[SAderState]):
     beta: float | str
     prior: str | Array
     movement: Movement
-
-    rule: ClassVar[str | None] = "ensemble"
+    hints: bool
 
     def __init__(
         self,
@@ -84,8 +87,11 @@ class SAder(Learner[SAderState]):
         prior: str | ArrayLike = "harmonic",
         *,
         movement: Movement | str | None = None,
+        hints: bool = False,
     ) -> None:
         experts = check_experts(experts, "SAder")
+        takes_hints = check_hints(hints, experts, "SAder")
+        self._keep(hints=takes_hints, accepts_hints=takes_hints)
         if movement is None:
             movement = suit_movement(experts[0].domain)
         movement = as_movement(movement, "SAder")
@@ -98,6 +104,10 @@ class SAder(Learner[SAderState]):
         )
         self._keep(experts=experts, beta=rate, prior=_check_prior(prior, len(experts)), movement=movement)
         self._keep(domain=experts[0].domain)
+
+    @property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return None if self.hints else "ensemble"
 
     @cached_property
     def log_prior(self) -> Array:
@@ -128,12 +138,14 @@ class SAder(Learner[SAderState]):
             1, np.exp(self.log_prior) @ points_of(experts), experts, self.log_prior, nothing, nothing
         )
 
-    def step(self, state: SAderState, g: Array) -> SAderState:
+    def step(self, state: SAderState, g: Array, hint: Array | None = None) -> SAderState:
         t, x, experts, log_w, moved, losses, V, budget = state
         points = points_of(experts)
         loss = (points - x) @ g + moved
         log_w, losses, V, budget = self.reweigh(log_w, losses, V, budget, points, loss, g)
-        experts = tuple(expert.step(old, g) for expert, old in zip(self.experts, experts, strict=True))
+        experts = tuple(
+            step_expert(expert, old, g, hint) for expert, old in zip(self.experts, experts, strict=True)
+        )
         following = points_of(experts)
         moved = self.movement.weight * self.movement.distance(following - points)
         return SAderState(t + 1, np.exp(log_w) @ following, experts, log_w, moved, losses, V, budget)
@@ -220,7 +232,7 @@ class SAder(Learner[SAderState]):
 
     def check_state(self, state: Any, owner: str) -> SAderState:
         super().check_state(state, owner)
-        check_expert_states(state, owner)
+        check_expert_states(state, owner, self.hints)
         return state
 
     @property
@@ -256,13 +268,32 @@ def check_norm(movement: Any, dim: int, owner: str, remedy: str) -> None:
     movement.check(dim)
 
 
-def check_expert_states(state: Any, owner: str) -> None:
-    """Refuse experts that are in another round, or that were given hints."""
+def check_hints(hints: Any, experts: tuple[Learner[Any], ...], owner: str) -> bool:
+    """Whether hints are passed on, which takes an expert that accepts them."""
+    if not check_flag(hints, "hints", owner):
+        return False
+    if not any(expert.accepts_hints for expert in experts):
+        kinds = sorted({type(expert).__name__ for expert in experts})
+        remedy = "add MemoryGD(...) or Reluctant(..., hints=True)"
+        raise refusal(owner, "an expert that accepts hints", "experts", ", ".join(kinds), remedy)
+    return True
+
+
+def step_expert(expert: Learner[Any], state: Any, g: Array, hint: Array | None) -> Any:
+    """The state of an expert after a round; one that accepts no hints is told none."""
+    if hint is None or not expert.accepts_hints:
+        return expert.step(state, g)
+    step: Any = expert.step
+    return step(state, g, hint)
+
+
+def check_expert_states(state: Any, owner: str, hints: bool) -> None:
+    """Refuse experts that are in another round, or that were given hints though the ensemble takes none."""
     for i, expert in enumerate(state.experts):
         if expert.t != state.t:
             condition = f"experts in round t={state.t}"
             raise refusal(owner, condition, f"experts[{i}].t", expert.t, "go on from a trace")
-        if np.any(getattr(expert, "hint", 0.0)):
+        if not hints and np.any(getattr(expert, "hint", 0.0)):
             name = f"experts[{i}].hint"
             raise refusal(owner, "experts without hints", name, expert.hint, "an ensemble takes none")
 

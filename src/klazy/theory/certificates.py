@@ -16,7 +16,7 @@ from klazy import show
 from klazy.base.checks import Array, real_array, refusal, rows, vector
 from klazy.game.regret import regret
 from klazy.game.trace import Trace, check_trace
-from klazy.learners import Leader, Learner, SAder
+from klazy.learners import BetterOfTwo, Leader, Learner, SAder
 from klazy.sets import ConvexSet
 from klazy.theory.diagnosis import phases_of, sigmas_of
 
@@ -221,7 +221,8 @@ def _learner(trace: Trace) -> Learner[Any]:
 class ExpertCertificate:
     """For every expert of an ensemble, of shape (N,): what it cost, the bound on what the ensemble cost more, and its slack.
 
-    ``cost`` is the ensemble's; ``bound`` is Theorem 8's live form with the run's own losses (see the page Ensembles).
+    ``cost`` is the ensemble's, from its first point on; ``bound`` is Theorem 8's live form with the run's own losses (see the
+    page Ensembles).
     """
 
     cost: float
@@ -238,7 +239,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     r"""What an ensemble's run cost beside every expert's, with the bound on the difference (Theorem 8, live).
 
     For a fixed rate it is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned ones, and
-    for a :class:`~klazy.Leader` with its guard.
+    for a :class:`~klazy.Leader` with its guard. For a :class:`~klazy.BetterOfTwo` it is the bound told there.
     """
     check_trace(trace, "certify_experts")
     learner: Any = trace.source
@@ -246,8 +247,8 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         raise ValueError(
             "certify_experts needs a trace with its learner, got one loaded from a file; run it again."
         )
-    if not isinstance(learner, SAder | Leader):
-        condition = "a run of a SAder or a Leader"
+    if not isinstance(learner, SAder | Leader | BetterOfTwo):
+        condition = "a run of a SAder, a Leader or a BetterOfTwo"
         raise refusal("certify_experts", condition, "learner", trace.learner, "use certify for one learner")
     if isinstance(learner, Leader) and not learner.guard:
         raise refusal("certify_experts", "a Leader with a guard", "guard", False, "build it with guard=True")
@@ -260,13 +261,26 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         raise refusal(
             "certify_experts", f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy
         )
+    cost = trace.totals.cost - _entry(learner, trace)
+    if isinstance(learner, BetterOfTwo):
+        base = trace.totals.hitting - trace.state.lost
+        experts = base + trace.state.paid
+        return ExpertCertificate(cost, experts, base + learner.bound(trace.state) - experts)
     experts = (trace.expert_hitting + trace.expert_switching).sum(axis=0)
     if isinstance(learner, Leader):
         allowed = 2.0 * trace.state.Delta + 4.0 * learner.reach + float(trace.kept["worst"].max())
         bound = allowed + _excess(learner.ensemble, trace, trace.state.Delta)
     else:
         bound = _excess(learner, trace, trace.state.V)
-    return ExpertCertificate(trace.totals.cost, experts, bound)
+    return ExpertCertificate(cost, experts, bound)
+
+
+def _entry(learner: Any, trace: Trace) -> float:
+    """What the way from x0 to the first point cost, which no expert is charged."""
+    if trace.x0 is None:
+        return 0.0
+    weight = float(np.ravel(trace.movement.weight)[0])
+    return weight * float(trace.movement.distance(learner.init().x - trace.x0))
 
 
 def _excess(learner: SAder, trace: Trace, V: float) -> Array:
