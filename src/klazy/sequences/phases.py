@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 
 from klazy.base.checks import Array, refusal, seeded, size
-from klazy.costs import LinearCosts
+from klazy.costs import Costs, LinearCosts
 from klazy.sets import ConvexSet, L1Ball, L2Ball
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """A set to play on, the costs, and the comparator u of shape (T, d) that the paper measures against."""
+    """A set to play on, the costs, of any kind, and the comparator u of shape (T, d) to measure against."""
 
     name: str
     domain: ConvexSet
-    costs: LinearCosts
+    costs: Costs
     comparator: Array
 
     def __repr__(self) -> str:
