@@ -381,3 +381,120 @@ def test_bad_input_is_refused(message):
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         REFUSED[message]()
     assert str(refused.value).startswith(message)
+
+
+# ---- certificates
+
+
+MEMORIES = [kl.Forget(), kl.Full(), kl.Decay(4.0), kl.Clock(3), kl.Clip(0.5)]
+sigmas = st.sampled_from([kl.Constant(1.5), kl.Sqrt(2.0), kl.ScaleFree(2.0, 0.5, 0.8)])
+
+
+@given(domain=places, seed=seeds, noise=noises, sigma=sigmas, memory=st.sampled_from(MEMORIES))
+def test_certificates_hold_with_hints_after_every_round(domain, seed, noise, sigma, memory):
+    g = gradients(seed, 30, 5)
+    trace = kl.run(kl.MemoryGD(domain, sigma, memory), g, hints=guess(g, noise, seed), engine="step")
+    u = domain.lowest(np.random.default_rng(seed).normal(size=(30, 5)))
+    found = kl.certify(trace, u)
+    slack = 1e-9 * (1.0 + noise) * 30
+    assert (found.realised - found.regret >= -slack).all()
+    assert (found.worst_case - found.realised >= -slack).all()
+
+
+def test_right_hints_cost_nothing_where_one_does_not_know_the_cost():
+    g = gradients(3, 30, 5)
+    learner = kl.MemoryGD(BALL, 1.5, kl.Decay(4.0))
+    hints = guess(g, 0.0, 0)
+    first = np.vstack((np.zeros(5), g[1:]))  # nobody foresaw the first round, which costs nothing here
+    told = kl.certify(kl.run(learner, first, hints=hints, engine="step"), np.zeros(5))
+    blind = kl.certify(kl.run(learner, first, engine="step"), np.zeros(5))
+    assert told.terms["I, not knowing the cost"][-1] == pytest.approx(0.0, abs=1e-12)
+    assert blind.terms["I, not knowing the cost"][-1] > 1.0
+
+
+RATES = [0.3, "self-tuned", "self-tuned-keep", "self-tuned-restart"]
+
+
+@given(domain=places, seed=seeds, rate=st.sampled_from(RATES), scale=st.floats(0.01, 100.0))
+def test_certificates_of_ensembles_hold_after_every_round(domain, seed, rate, scale):
+    g = scale * gradients(seed, 40, 5)
+    learner = kl.SAder(twins(domain), rate, movement=movement_for(domain))
+    found = kl.certify_experts(kl.run(learner, g, record="experts", engine="step"))
+    assert found.curves is not None
+    assert (found.curves.slack >= -1e-9 * (1.0 + scale) * 40).all()
+    np.testing.assert_allclose(found.curves.bound[-1], found.bound)
+    np.testing.assert_allclose(found.curves.slack[-1], found.slack, atol=1e-9 * (1.0 + scale) * 40)
+
+
+@given(domain=places, seed=seeds, T=st.integers(2, 60))
+def test_a_curve_ends_where_a_shorter_run_ends(domain, seed, T):
+    g = gradients(seed, 60, 5)
+    for learner in (kl.SAder(twins(domain)), kl.Leader(twins(domain), movement_for(domain))):
+        long = kl.certify_experts(kl.run(learner, g, record="experts", engine="step"))
+        short = kl.certify_experts(kl.run(learner, g[:T], record="experts", engine="step"))
+        assert long.curves is not None
+        np.testing.assert_allclose(long.curves.bound[T - 1], short.bound, rtol=1e-9)
+        np.testing.assert_allclose(long.curves.experts[T - 1], short.experts, atol=1e-9)
+
+
+# ---- diagnosis
+
+DIAGNOSED = {
+    "Decay": lambda domain, sigma: kl.MemoryGD(domain, sigma, kl.Decay(4.0)),
+    "Event": lambda domain, sigma: kl.MemoryGD(domain, sigma, kl.Event(0.7)),
+    "CentredOMD": kl.CentredOMD,
+    "KLazyGD": lambda domain, sigma: kl.KLazyGD(domain, sigma, 4),
+}
+
+
+@pytest.mark.parametrize("make", DIAGNOSED.values(), ids=DIAGNOSED)
+@given(domain=places, sigma=sigmas, seed=seeds)
+def test_a_diagnosis_knows_the_point_that_was_projected(make, domain, sigma, seed):
+    """No step is longer than it was before the projection, and what does not bind was not projected."""
+    g = gradients(seed, 30, 5)
+    learner = make(domain, sigma)
+    hints = guess(g, 0.5, seed) if learner.accepts_hints else None
+    found = kl.run(learner, g, hints=hints, engine="step").diagnose()
+    assert (found.moved <= found.greedy_bound + 1e-9).all()
+    free = ~found.binds
+    if isinstance(learner, kl.CentredOMD):
+        np.testing.assert_allclose(found.moved[free], found.greedy_bound[free], atol=1e-9)
+    assert len(str(found).splitlines()) >= 2
+
+
+def test_forgetting_is_diagnosed_as_greedy_descent_is():
+    g = gradients(4, 40, 5)
+    memory = kl.run(kl.MemoryGD(BOX, 3.0, kl.Forget()), g, engine="step").diagnose()
+    greedy = kl.run(kl.GD(BOX, 3.0), g, engine="step").diagnose()
+    for name in ("moved", "binds", "stale", "margin", "greedy_bound"):
+        np.testing.assert_allclose(getattr(memory, name), getattr(greedy, name), atol=1e-12, err_msg=name)
+
+
+@every_ensemble
+@given(domain=places, seed=seeds)
+def test_what_an_ensemble_moves_is_its_experts_moves_and_its_weights(make, domain, seed):
+    learner = make(domain).replace(hints=False)
+    trace = kl.run(learner, gradients(seed, 40, 5), record="experts", engine="step")
+    found = trace.diagnose()
+    assert (found.switching <= found.experts + found.reweighting + 1e-9).all()
+    assert found.switching.sum() == pytest.approx(trace.totals.switching)
+    assert ((found.effective >= 1.0 - 1e-9) & (found.effective <= len(learner.experts) + 1e-9)).all()
+    assert "Its moves cost" in str(found)
+
+
+def test_an_ensemble_without_its_record_cannot_be_diagnosed():
+    trace = kl.run(kl.SAder([kl.GD(BALL, 1.0)]), np.ones((3, 5)), engine="step")
+    with pytest.raises(AttributeError, match=r"Trace\.weights needs record='experts'"):
+        trace.diagnose()
+
+
+# ---- resonance
+
+
+@pytest.mark.parametrize(
+    "domain", [kl.Box(-1.0, 1.0), kl.Simplex(5), kl.Box([0.0, 0.0], [1.0, 2.0])], ids=repr
+)
+def test_a_clock_resonates_on_every_set(domain):
+    found = kl.theory.resonance(kl.KLazyGD(domain, 2.0, k=40), [10, 20, 40], flips=6)
+    assert found.worst == 20  # half the clock, as in the lower bound
+    assert found.best == 40

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -32,7 +33,11 @@ class Movement(Config, ABC):
     # coordinates (False); None where it is neither, or not known
     grouped: ClassVar[bool | None] = None
 
-    _rests_on: ClassVar[dict[str, str]] = {"grouped": "distance"}
+    # subgradient(delta): an element of the subdifferential of m at one step, of a convex movement of one's own; comparators
+    # need it
+    subgradient: "Callable[[Array], ArrayLike] | None" = None
+
+    _rests_on: ClassVar[dict[str, str]] = {"grouped": "distance", "subgradient": "distance"}
 
     def __init__(self, weight: ArrayLike = 1.0) -> None:
         owner = type(self).__name__

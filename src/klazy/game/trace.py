@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import polars
 
     from klazy.show import Figure
-    from klazy.theory.diagnosis import Diagnosis
 
 FORMAT = 2  # of the file that Trace.save writes; in 1 it did not name its arrays
 STILL = 1e-12  # a coordinate that changes by no more has not moved
@@ -226,8 +225,12 @@ class Trace(Generic[S]):
             )
         return np.array([self.costs.subgradient(t, x) for t, x in enumerate(self.x, start=1)])
 
-    def diagnose(self, G: float | None = None, R: float | None = None) -> "Diagnosis":
-        """How it moved: staleness, the bounds on its steps, and whether laziness could matter, for k-lazyGD and its ends.
+    def diagnose(self, G: float | None = None, R: float | None = None) -> Any:
+        """How it moved: staleness, the bounds on its steps, and whether laziness could matter.
+
+        It is for GD, LazyGD, k-lazyGD, MemoryGD and CentredOMD. Of an ensemble or a leader, run with ``record="experts"``, it
+        tells apart what its experts' moves and what changing the weights cost.
+        It returns a ``Diagnosis`` or an ``EnsembleDiagnosis`` of klazy.theory.
 
         ``G`` and ``R`` are what was assumed of the gradients' norms and of the distance from x_1; exceeding them is told.
 
@@ -236,7 +239,7 @@ class Trace(Generic[S]):
         The point stands still against a gradient in 96.0% of the rounds, with a median margin of 1.7.
         In 80.0% of the rounds the variance bound speaks: moved 0.1414, at most 1.989; the bound of a greedy step is 40.79.
         """
-        from klazy.theory.diagnosis import diagnose  # which knows of runs itself
+        from klazy.theory.diagnosis import diagnose, diagnose_ensemble  # which know of runs themselves
 
         if self.source is None or self.state is None:
             raise ValueError(
@@ -246,11 +249,14 @@ class Trace(Generic[S]):
             raise refusal(
                 "Trace.diagnose", "a run from the start", "state.t", self.state.t, "run it from the start"
             )
+        if hasattr(self.source, "name_accounts"):
+            return diagnose_ensemble(self)
         if G is not None:
             G = positive(G, "G", "Trace.diagnose", "give a bound on the gradients' norms, or leave it out")
         if R is not None:
             R = positive(R, "R", "Trace.diagnose", "use domain.reach(), or leave it out")
-        return diagnose(self.source, np.vstack((self.x, self.state.x)), self.gradients(), G, R)
+        x = np.vstack((self.x, self.state.x))
+        return diagnose(self.source, x, self.gradients(), G, R, self.hints)
 
     def save(self, path: str | Path) -> None:
         """Write everything but the costs and the state to a NumPy ``.npz`` file; nothing in it is pickled."""

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import positive, refusal, whole
 from klazy.costs import Costs
 from klazy.hindsight.coarse import coarse_start
+from klazy.hindsight.cutting import CutProblem, cut_optimum, needs_cuts
 from klazy.hindsight.exact import exact_optimum
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import Problem
@@ -42,6 +43,10 @@ def offline_optimum(
     stops once its certified relative ``gap`` (see :class:`Optimum`) is reached, and raises :class:`GapNotReached` if
     ``iterations`` end first. ``progress(iteration, gap)`` is called now and then.
 
+    Costs without a known proximal step, :class:`CallableCosts` and classes of one's own, and movements of one's own that have a
+    method ``subgradient(delta)``, are solved by cutting planes: up to 400 linear programmes, each larger than the last, so for
+    some dozen rounds. All must be convex: the lower bound rests on the subgradients that they give.
+
     >>> best = offline_optimum([[1.0], [-3.0], [1.0]], Box(-1, 1), L1Movement(0.5))
     >>> best.u.ravel(), best.cost
     (array([-1.,  1., -1.]), -3.0)
@@ -49,14 +54,19 @@ def offline_optimum(
     True
     """
     owner = "offline_optimum"
-    problem = Problem(costs, domain, movement, x0, owner)
+    kind = CutProblem if needs_cuts(costs, movement) else Problem
+    problem = kind(costs, domain, movement, x0, owner)
     gap = positive(gap, "gap", owner)
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
     if progress is not None and not callable(progress):
         raise refusal(
             owner, "a function progress(iteration, gap)", "progress", repr(progress), "leave it out"
         )
-    found = exact_optimum(problem)
+    found = None
+    if isinstance(problem, CutProblem):
+        found = cut_optimum(problem, gap, budget, progress)
+    if found is None:
+        found = exact_optimum(problem)
     if found is None:
         found, _ = iterate(problem, gap, budget, progress=progress)
     found = replace(found, movement=problem.movement, x0=problem.x0, columns=problem.costs.columns)

@@ -12,14 +12,24 @@ from klazy.theory.bounds import (
     theorem_8,
     universal_lower_bound,
 )
-from klazy.theory.certificates import Certificate, ExpertCertificate, certify, certify_experts
+from klazy.theory.certificates import (
+    Certificate,
+    ExpertCertificate,
+    ExpertCurves,
+    certify,
+    certify_experts,
+)
+from klazy.theory.diagnosis import Diagnosis, EnsembleDiagnosis
 from klazy.theory.geometry import step_picture
 from klazy.theory.reluctance import Reluctance, certify_reluctance
 from klazy.theory.resonance import Resonance, resonance
 
 __all__ = [
     "Certificate",
+    "Diagnosis",
+    "EnsembleDiagnosis",
     "ExpertCertificate",
+    "ExpertCurves",
     "Reluctance",
     "Resonance",
     "certify",

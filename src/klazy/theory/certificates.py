@@ -18,7 +18,7 @@ from klazy.game.regret import regret
 from klazy.game.trace import Trace, check_trace
 from klazy.learners import BetterOfTwo, Leader, Learner, SAder
 from klazy.sets import ConvexSet
-from klazy.theory.diagnosis import phases_of, sigmas_of
+from klazy.theory.diagnosis import normals_of, phases_of, sigmas_of
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -78,9 +78,13 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
 
     with :math:`\delta_t = \|x_{t+1} - x_t\|`, and for k-lazyGD in both forms (so for GD and LazyGD) the state
     :math:`s_t = g_{\tau:t} + \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_\tau)` and the centre :math:`c_t = x_\tau`, the phase's
-    anchor; where a phase ends, less is charged, for its objective is at its minimum there. For :class:`MemoryGD` (without
-    hints) :math:`s_t = \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_{t+1}) - n_{t+1}` and :math:`c_t = x_t`, with
+    anchor; where a phase ends, less is charged, for its objective is at its minimum there. For :class:`MemoryGD`
+    :math:`s_t = \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_{t+1}) - n_{t+1}` and :math:`c_t = x_t`, with
     :math:`\sigma_t` in I; for :class:`CentredOMD` the same without n and with :math:`c_t = x_1`.
+
+    With hints :math:`h_t` of the gradients, I has :math:`g_t - h_t` in place of :math:`g_t`: right hints cost nothing there.
+    III then has
+    :math:`s_t - h_{t+1}`, and at its end :math:`\langle h_{T+1}, u_T - x_{T+1} \rangle` of the hint that is not answered yet.
 
     >>> trace = run(KLazyGD(L2Ball(2), 5.0, k=4), np.tile([1.0, 0.5], (40, 1)))
     >>> print(certify(trace, [-1.0, 0.0]))
@@ -93,7 +97,10 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     u = check_comparator(u, trace, learner.domain, "certify")
     known = regret(trace, u)
     assert known.curves is not None
-    return _bounds(learner, trace, x, g, u, known.curves.dynamic + known.curves.switching)
+    h = np.zeros_like(x)
+    if trace.hints is not None:
+        h[1:] = trace.hints
+    return _bounds(learner, trace, x, g, h, u, known.curves.dynamic + known.curves.switching)
 
 
 def check_comparator(u: ArrayLike, trace: Trace, domain: ConvexSet, owner: str) -> Array:
@@ -107,9 +114,12 @@ def check_comparator(u: ArrayLike, trace: Trace, domain: ConvexSet, owner: str) 
     return points
 
 
-def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
-    sigma = sigmas_of(learner, g)
-    T = len(g)
+def _bounds(
+    learner: Any, trace: Trace, x: Array, g: Array, h: Array, u: Array, smoothed: Array
+) -> Certificate:
+    surprise = g - h[:-1]
+    told = surprise + h[1:]  # what the step was made from
+    sigma = sigmas_of(learner, surprise)
     if np.any(np.diff(sigma[np.isfinite(sigma)]) < 0.0):
         raise refusal(
             "certify", "a sigma that never decreases", "sigma", repr(learner.sigma), "the proof needs it"
@@ -118,24 +128,28 @@ def _bounds(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: 
     scale = sigma[first] if np.isfinite(sigma[first]) else 1.0
     sigma = np.where(np.isfinite(sigma), sigma, scale)
     before = _shift_back(sigma)
-    state, center, used, limit = _STATES[learner.form](learner, x, g, u, sigma)
-    size = np.linalg.norm(g, axis=1)
+    state, center, used, limit = _STATES[learner.form](learner, x, told, u, sigma)
+    size = np.linalg.norm(surprise, axis=1)
     delta = np.linalg.norm(np.diff(x, axis=0), axis=1)
     jump = np.diff(u, axis=0)
     distance = np.sum((u - center) ** 2, axis=1)
     one = np.minimum(size * delta, size**2 / (2.0 * used))
     three = (sigma - before) / 2.0 * distance
     three[0] += sigma[0] / 2.0 * float(np.sum((u[0] - x[0]) ** 2))
-    three[1:] += state
+    three[1:] += state - np.vecdot(h[1:-1], jump)
+    in_force = np.vecdot(h[1:], u - x[1:])  # of the hint that no gradient has answered yet
     two = trace.switching
     G = float(size.max())
     R = learner.domain.reach(x[0])
     worst = np.minimum(G * delta, G * G / (2.0 * used)) + (sigma - before) / 2.0 * (2.0 * R) ** 2 + two
     worst[0] += sigma[0] * R * R / 2.0
-    worst[1:] += (2.0 * R * sigma[:-1] + limit) * np.linalg.norm(jump, axis=1)
+    hinted = np.linalg.norm(h[1:], axis=1)
+    worst[1:] += (2.0 * R * sigma[:-1] + limit + hinted[:-1]) * np.linalg.norm(jump, axis=1)
     named = {"I, not knowing the cost": one, "II, moving": two, "III, the comparator moving": three}
     terms = {name: np.cumsum(term) for name, term in named.items()}
-    return Certificate(smoothed, sum(terms.values(), np.zeros(T)), np.cumsum(worst), terms)
+    terms["III, the comparator moving"] += in_force
+    realised = sum(terms.values(), np.zeros(len(g)))
+    return Certificate(smoothed, realised, np.cumsum(worst) + 2.0 * R * hinted, terms)
 
 
 class _State(NamedTuple):
@@ -160,7 +174,7 @@ def _centred_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) -> 
 
 def _memory_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) -> _State:
     middle = (u[1:] + u[:-1]) / 2.0
-    n = _normals(learner, x, g, sigma)
+    n = normals_of(learner, x, g, sigma)[1:]
     moved = np.vecdot(sigma[:-1, None] * (middle - x[1:-1]) - n, np.diff(u, axis=0))
     return _State(moved, x[:-1], sigma, np.linalg.norm(n, axis=1))
 
@@ -187,17 +201,6 @@ def _anchored_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) ->
 _STATES = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
 
 
-def _normals(learner: Any, x: Array, g: Array, sigma: Array) -> Array:
-    """n_2, ..., n_T."""
-    n = np.zeros(x.shape[1])
-    kept = []
-    for t in range(1, len(g)):
-        raw = n - g[t - 1] - sigma[t - 1] * (x[t] - x[t - 1])
-        n = learner.memory.theta(t, raw) * raw
-        kept.append(n)
-    return np.array(kept).reshape(len(g) - 1, x.shape[1])
-
-
 def _learner(trace: Trace) -> Learner[Any]:
     """The learner of a run that can be certified: known, from its start, with its points."""
     learner = trace.source
@@ -212,14 +215,29 @@ def _learner(trace: Trace) -> Learner[Any]:
         raise refusal("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
     if trace.state.t != trace.T + 1:
         raise refusal("certify", "a run from the start", "state.t", trace.state.t, "run it from the start")
-    if np.any(getattr(trace.state, "hint", 0.0)):
-        raise refusal("certify", "a run without hints", "hint", trace.state.hint, "run it without")
+    if trace.hints is None and np.any(getattr(trace.state, "hint", 0.0)):
+        raise refusal("certify", "the hints of the run", "hint", trace.state.hint, "run it again")
     return learner
+
+
+class ExpertCurves(NamedTuple):
+    """An ensemble beside its experts after every round: its cost of shape (T,), theirs and the bounds of shape (T, N)."""
+
+    cost: Array
+    experts: Array
+    bound: Array
+
+    @property
+    def slack(self) -> Array:
+        """How much more the ensemble might have cost by then."""
+        return self.experts + self.bound - self.cost[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class ExpertCertificate:
     """For every expert of an ensemble, of shape (N,): what it cost, the bound on what the ensemble cost more, and its slack.
+
+    ``curves`` has the same after every round; None for a :class:`~klazy.BetterOfTwo`.
 
     ``cost`` is the ensemble's, from its first point on; ``bound`` is Theorem 8's live form with the run's own losses (see the
     page Ensembles).
@@ -228,6 +246,7 @@ class ExpertCertificate:
     cost: float
     experts: Array
     bound: Array
+    curves: "ExpertCurves | None" = None
 
     @property
     def slack(self) -> Array:
@@ -266,13 +285,22 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         base = trace.totals.hitting - trace.state.lost
         experts = base + trace.state.paid
         return ExpertCertificate(cost, experts, base + learner.bound(trace.state) - experts)
-    experts = (trace.expert_hitting + trace.expert_switching).sum(axis=0)
+    experts = np.cumsum(trace.expert_hitting + trace.expert_switching, axis=0)
     if isinstance(learner, Leader):
-        allowed = 2.0 * trace.state.Delta + 4.0 * learner.reach + float(trace.kept["worst"].max())
-        bound = allowed + _excess(learner.ensemble, trace, trace.state.Delta)
+        lost = _read_lost(learner.ensemble, trace, trace.state.Delta)
+        allowed = 2.0 * lost + 4.0 * learner.reach + np.maximum.accumulate(trace.kept["worst"])
+        bound = allowed[:, None] + _excess(learner.ensemble, trace, lost)
     else:
-        bound = _excess(learner, trace, trace.state.V)
-    return ExpertCertificate(cost, experts, bound)
+        bound = _excess(learner, trace, _read_lost(learner, trace, trace.state.V))
+    paid = np.cumsum(trace.hitting + trace.switching) - _entry(learner, trace)
+    return ExpertCertificate(cost, experts[-1], bound[-1], ExpertCurves(paid, experts, bound))
+
+
+def _read_lost(learner: SAder, trace: Trace, last: float) -> Array:
+    """What the weights of a self-tuned ensemble had lost after every round: the rate of the next round says it."""
+    rates = trace.beta[1:]
+    earlier = np.divide(math.log(len(learner.experts)), rates, out=np.zeros(len(rates)), where=rates > 0.0)
+    return np.append(earlier, last)
 
 
 def _entry(learner: Any, trace: Trace) -> float:
@@ -283,27 +311,44 @@ def _entry(learner: Any, trace: Trace) -> float:
     return weight * float(trace.movement.distance(learner.init().x - trace.x0))
 
 
-def _excess(learner: SAder, trace: Trace, V: float) -> Array:
-    """What an ensemble may have cost more than each expert, where its weights have lost V."""
+def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
+    """What an ensemble may have cost more than each expert after every round, of shape (T, N), where its weights have lost so
+    much."""
     weight = float(learner.movement.weight)
-    log_prior = np.asarray(learner.log_prior)
+    doubt = -np.asarray(learner.log_prior)
     r = trace.spread
     d = trace.diameter
     beta = trace.beta
     v = r**2 / 8.0 + weight * d * r / 4.0
     if not isinstance(learner.beta, str):
-        return -log_prior / learner.beta + learner.beta * v.sum()
+        return doubt / learner.beta + learner.beta * np.cumsum(v)[:, None]
     live = beta > 0.0
-    if not live.any():  # nothing told the experts apart, but perhaps the last round
-        return np.full(len(log_prior), r.sum() + weight * d.sum())
+    # until something told the experts apart, but perhaps the last round
+    bound = np.repeat(np.cumsum(r + weight * d)[:, None], len(doubt), axis=1)
+    if not live.any():
+        return bound
     first = int(np.argmax(live)) - 1
     opening = r[first] + weight * d[first]
+    rate = beta[first + 1 :]
     if learner.beta == "self-tuned-restart":
-        starts = [first + 1, *(np.flatnonzero(np.diff(beta[first + 1 :]) != 0) + first + 2), len(beta)]
-        epochs = [(beta[a], v[a:b].sum(), d[b - 1]) for a, b in pairwise(starts)]
-        return opening + sum(-log_prior / rate + rate * V + weight * last for rate, V, last in epochs)
-    drift = weight * d.max() * -log_prior.min() * math.log(beta[first + 1] / beta[-1])
-    common = drift - log_prior / beta[-1]
+        bound[first + 1 :] = opening + _add_epochs(doubt, rate, v[first + 1 :], weight * d[first + 1 :])
+        return bound
+    widest = np.maximum.accumulate(d)[first + 1 :]
+    common = (weight * widest * doubt.max() * np.log(rate[0] / rate))[:, None] + doubt / rate[:, None]
     if learner.beta == "self-tuned":
-        return common + weight * d[first] + V
-    return common + opening + (beta[live] * v[live]).sum()
+        bound[first + 1 :] = common + weight * d[first] + lost[first + 1 :, None]
+    else:
+        bound[first + 1 :] = common + opening + np.cumsum(rate * v[first + 1 :])[:, None]
+    return bound
+
+
+def _add_epochs(doubt: Array, rate: Array, v: Array, jump: Array) -> Array:
+    """The bounds of all epochs so far, each with a rate of its own, and with the jump of the weights at its end."""
+    starts = [0, *(np.flatnonzero(np.diff(rate) != 0) + 1), len(rate)]
+    bound = np.empty((len(rate), len(doubt)))
+    before = np.zeros(len(doubt))
+    for a, b in pairwise(starts):
+        moved = rate[a] * np.cumsum(v[a:b]) + jump[a:b]
+        bound[a:b] = before + doubt / rate[a] + moved[:, None]
+        before = bound[b - 1]
+    return bound
