@@ -61,7 +61,7 @@ FUNCTIONS = {
     kl.offline_optimum: {**FINITE, "movement": kl.L2Movement(), "x0": np.zeros(5), "progress": None},
     kl.run_ahead: {"player": kl.RecedingHorizon(BALL), "costs": G[:2], "movement": kl.L2Movement(), "x0": np.zeros(5)},
     kl.ader: {"domain": BALL, "T": 50, "G": 1.0, "start": np.zeros(5)},
-    kl.auto: {"domain": BALL, "movement": kl.L1Movement(), "costs": None, "start": np.zeros(5)},
+    kl.auto: {"domain": BALL, "movement": kl.L1Movement(), "costs": None, "start": np.zeros(5), "hints": False},
     kl.ensemble_auto: {"domain": BALL, "movement": kl.L1Movement(), "start": np.zeros(5)},
     kl.meta_rate: {"rule": "lemma", "T": 50, "G": 1.0, "R": 1.0, "movement_weight": 1.0},
     kl.product_grid: {"domain": BALL, "sigmas": [1.0, 2.0], "memories": [kl.Full()], "start": np.zeros(5)},
@@ -90,6 +90,10 @@ FUNCTIONS = {
     sequences.square_wave: {"k": 4, "T": 20, "active": 2},
     sequences.square_wave_regret: {"k": 4, "T": 20, "sigma": 1.0, "active": 2},
     sequences.stochastic: {"seed": 0, "phases": 2, "length": 10, "dim": 2, "random_phases": False},
+    sequences.data_centre: {"seed": 0, "T": 6, "centres": 1, "servers": 9.0, "peak": 3.0, "energy": 1.0, "delay": 1.0},
+    sequences.drifting_regression: {"seed": 0, "T": 6, "dim": 2, "drift": 0.1, "noise": 0.1},
+    sequences.sea: {"seed": 0, "T": 6, "dim": 2, "sigma": 0.5, "jump": 1.0, "every": 2},
+    sequences.tracking: {"seed": 0, "T": 6, "dim": 2, "step": 0.1, "noise": 0.1, "weight": 1.0},
     datasets.flights: {"measure": "departure_delay", "hours": 24, "carriers": ("UA", "DL")},
     datasets.llm_requests: {"service": "conversation", "seconds": 600.0},
     datasets.cache_requests: {},
@@ -104,6 +108,8 @@ COSTS = [
     (kl.LogWealthCosts, {"relatives": np.exp(G)}),
     (kl.HingeCosts, {"features": G, "labels": LABELS}),
     (kl.LogisticCosts, {"features": G, "labels": LABELS}),
+    (sequences.RegressionCosts, {"features": G, "outcomes": LABELS}),
+    (sequences.DelayCosts, {"loads": np.exp(G), "energy": 1.0, "delay": 1.0}),
     (kl.CallableCosts, {"T": 3, "dim": 5, "value": lambda t, x: 0.0, "subgradient": lambda t, x: x}),
 ]
 CONFIGS = [
@@ -117,6 +123,7 @@ CONFIGS = [
     kl.ROBD(BALL),
     kl.AveragingHorizon(BALL),
     kl.RecedingHorizon(BALL),
+    kl.RecedingHorizon(BALL, 1, forecast=G, gap=1e-3),
     kl.LookAheadSAder(BALL),
     kl.Guards(G=1.0, hold=2, per_round=1.0, total=2.0),
 ]
