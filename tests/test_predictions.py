@@ -127,7 +127,7 @@ def test_the_bounds_of_a_reluctant_learner_hold_with_hints(domain, seed, noise):
 
 def test_good_hints_help_auto_and_useless_ones_cost_little():
     """Costs without any pattern, so that only hints can help."""
-    g = np.random.default_rng(3).normal(size=(60, 5))
+    g = np.random.default_rng(3).normal(size=(40, 5))
     movement = kl.L1Movement(0.2)
     learner = kl.auto(BOX, movement, hints=True)
     plain = kl.run(kl.auto(BOX, movement), g, engine="step").totals.cost

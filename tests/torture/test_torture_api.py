@@ -382,6 +382,9 @@ RESULTS = (kl.Batch, kl.Game, kl.Regret, kl.Totals, kl.Trace, kl.BestFixed, kl.F
 RESULTS += (
     theory.Certificate,
     theory.ExpertCertificate,
+    theory.Diagnosis,
+    theory.EnsembleDiagnosis,
+    theory.ExpertCurves,
     theory.Reluctance,
     theory.Resonance,
     sequences.Scenario,

@@ -259,7 +259,7 @@ class Trace(Generic[S]):
         return diagnose(self.source, x, self.gradients(), G, R, self.hints)
 
     def save(self, path: str | Path) -> None:
-        """Write everything but the costs and the state to a NumPy ``.npz`` file; nothing in it is pickled."""
+        """Write everything but the costs, the hints and the state to a NumPy ``.npz`` file; nothing in it is pickled."""
         about = {
             "format": FORMAT,
             "learner": self.learner,
