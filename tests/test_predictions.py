@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import klazy as kl
@@ -126,11 +126,14 @@ def test_the_bounds_of_a_reluctant_learner_hold_with_hints(domain, seed, noise):
 
 
 def test_good_hints_help_auto_and_useless_ones_cost_little():
-    """Costs without any pattern, so that only hints can help."""
-    g = np.random.default_rng(3).normal(size=(40, 5))
+    """Costs without any pattern, so that only hints can help; of the experts without hints a part will do."""
+    g = np.random.default_rng(3).normal(size=(60, 5))
     movement = kl.L1Movement(0.2)
-    learner = kl.auto(BOX, movement, hints=True)
-    plain = kl.run(kl.auto(BOX, movement), g, engine="step").totals.cost
+    experts = kl.auto(BOX, movement, hints=True).experts
+    deaf = [expert for expert in experts if not expert.accepts_hints][::12]
+    heeding = [expert for expert in experts if expert.accepts_hints]
+    learner = kl.Leader([*deaf, *heeding], movement, hints=True)
+    plain = kl.run(kl.Leader(deaf, movement), g, engine="step").totals.cost
     perfect = kl.run(learner, g, hints=guess(g, 0.0, 0)).totals.cost
     useless = kl.run(learner, g, hints=guess(0.0 * g, 1.0, 0)).totals.cost
     best = kl.offline_optimum(g, BOX, movement).cost
@@ -193,14 +196,14 @@ ratios = st.sampled_from([(2.0, 2.0), (1.2, 1.0), (8.0, 0.5), (0.5, 3.0), (30.0,
 moves = st.sampled_from([kl.L2Movement(0.0), kl.L2Movement(0.3), kl.TVMovement(2.0), kl.L1Movement(5.0)])
 
 
-def duel(domain, movement, leave, back, rng):
+def duel(domain, movement, ratio, rng):
     """Two learners of which one jumps about, from starts of their own."""
     corners = domain.lowest(rng.normal(size=(80, 5)))
     steady = kl.GD(domain, float(rng.uniform(0.2, 5.0)), start=domain.lowest(rng.normal(size=5)))
     pair = [kl.Advice(domain, corners), steady]
     if rng.random() < 0.5:
         pair.reverse()
-    return kl.BetterOfTwo(*pair, movement, leave=leave, back=back)
+    return kl.BetterOfTwo(pair[0], pair[1], movement, leave=ratio[0], back=ratio[1])
 
 
 def check_duel(trace):
@@ -217,10 +220,11 @@ def check_duel(trace):
 @given(domain=places, seed=seeds, movement=moves, ratio=ratios)
 def test_the_better_of_two_keeps_its_promise_on_random_costs(domain, seed, movement, ratio):
     rng = np.random.default_rng(seed)
-    learner = duel(domain, movement, *ratio, rng)
-    trace = kl.run(learner, gradients(seed, 80, 5))
+    learner = duel(domain, movement, ratio, rng)
+    g = gradients(seed, 80, 5)
+    trace = kl.run(learner, g)
     check_duel(trace)
-    alone = [kl.run(expert, trace.costs, movement=movement, engine="step") for expert in learner.experts]
+    alone = [kl.run(expert, g, movement=movement, engine="step") for expert in learner.experts]
     start = learner.init()
     entry = movement.weight * movement.distance(np.diff([e.x for e in start.experts], axis=0)[0])
     costs = [alone[0].totals.cost, alone[1].totals.cost + entry]
@@ -230,7 +234,7 @@ def test_the_better_of_two_keeps_its_promise_on_random_costs(domain, seed, movem
 @given(domain=places, seed=seeds, movement=moves, ratio=ratios)
 def test_the_better_of_two_keeps_its_promise_when_it_is_played_against(domain, seed, movement, ratio):
     rng = np.random.default_rng(seed)
-    learner = duel(domain, movement, *ratio, rng)
+    learner = duel(domain, movement, ratio, rng)
     state = learner.init()
     g = []
     for _ in range(80):
@@ -259,7 +263,7 @@ def test_nine_times_the_better_one_is_what_an_adversary_can_make_it_pay():
     T = len(paths)
     line = kl.Box(-float(T), float(T))
     pair = [kl.Advice(line, np.array(paths)[:, [i]]) for i in (0, 1)]
-    learner = kl.BetterOfTwo(*pair, kl.L1Movement(1.0))
+    learner = kl.BetterOfTwo(pair[0], pair[1], kl.L1Movement(1.0))
     state = kl.run(learner, np.zeros((T, 1))).state
     assert state.changes == 10
     trace = kl.run(learner, np.zeros((T + 1, 1)))  # now it has come to the other one
@@ -426,9 +430,10 @@ def test_certificates_of_ensembles_hold_after_every_round(domain, seed, rate, sc
     np.testing.assert_allclose(found.curves.slack[-1], found.slack, atol=1e-9 * (1.0 + scale) * 40)
 
 
-@given(domain=places, seed=seeds, T=st.integers(2, 60))
+@settings(max_examples=4)
+@given(domain=places, seed=seeds, T=st.integers(2, 40))
 def test_a_curve_ends_where_a_shorter_run_ends(domain, seed, T):
-    g = gradients(seed, 60, 5)
+    g = gradients(seed, 40, 5)
     for learner in (kl.SAder(twins(domain)), kl.Leader(twins(domain), movement_for(domain))):
         long = kl.certify_experts(kl.run(learner, g, record="experts", engine="step"))
         short = kl.certify_experts(kl.run(learner, g[:T], record="experts", engine="step"))
@@ -491,9 +496,7 @@ def test_an_ensemble_without_its_record_cannot_be_diagnosed():
 # ---- resonance
 
 
-@pytest.mark.parametrize(
-    "domain", [kl.Box(-1.0, 1.0), kl.Simplex(5), kl.Box([0.0, 0.0], [1.0, 2.0])], ids=repr
-)
+@pytest.mark.parametrize("domain", [kl.Simplex(5), BOX], ids=repr)
 def test_a_clock_resonates_on_every_set(domain):
     found = kl.theory.resonance(kl.KLazyGD(domain, 2.0, k=40), [10, 20, 40], flips=6)
     assert found.worst == 20  # half the clock, as in the lower bound

@@ -35,7 +35,7 @@ class Movement(Config, ABC):
 
     # subgradient(delta): an element of the subdifferential of m at one step, of a convex movement of one's own; comparators
     # need it
-    subgradient: "Callable[[Array], ArrayLike] | None" = None
+    subgradient: "Callable[..., ArrayLike] | None" = None
 
     _rests_on: ClassVar[dict[str, str]] = {"grouped": "distance", "subgradient": "distance"}
 

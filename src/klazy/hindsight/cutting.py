@@ -72,6 +72,10 @@ class CutProblem(Problem):
             known = f"a movement with a subgradient, or one of {MOVEMENTS}"
             raise refusal(owner, known, "movement", repr(movement), "give it a method subgradient(delta)")
         self.prices = self.movement.prices(self.dim)
+        self.up = np.zeros(self.dim)
+        self.down = np.zeros(self.dim)
+        if self.grouped is False:
+            self.up, self.down = np.split(self.prices, 2)
         self.stretch = self.movement.stretch(self.dim)
         self.c = np.ones(self.dim)  # multipliers here are of the plain steps
         self.x0 = game.x0
@@ -111,7 +115,7 @@ class _Bundle:
         self.active = np.zeros(0, dtype=int)
         self.T = T
 
-    def add(self, rounds: Array, offsets: Array, slopes: Array, now: int) -> None:
+    def add(self, rounds: np.ndarray, offsets: Array, slopes: Array, now: int) -> None:
         fine = np.isfinite(offsets) & np.isfinite(slopes).all(axis=1)
         self.rounds = np.concatenate((self.rounds, rounds[fine]))
         self.offsets = np.concatenate((self.offsets, offsets[fine]))
@@ -137,7 +141,7 @@ class _Bundle:
         shares[np.argsort(self.rounds, kind="stable")[first]] = 1.0
         total[empty] = 1.0
         shares = shares / total[self.rounds]
-        offsets = np.bincount(self.rounds, shares * self.offsets, self.T)
+        offsets: Any = np.bincount(self.rounds, shares * self.offsets, self.T)
         slopes = np.zeros((self.T, self.slopes.shape[1]))
         np.add.at(slopes, self.rounds, shares[:, None] * self.slopes)
         return offsets, slopes
@@ -195,9 +199,11 @@ class _Planes:
         if self.total is not None:
             equal.add_sums(T, self.total)
         if priced:
-            up, down = np.split(problem.prices, 2)
             cost[n + T :] = np.concatenate(
-                (np.outer(problem.weights, up).ravel(), np.outer(problem.weights, down).ravel())
+                (
+                    np.outer(problem.weights, problem.up).ravel(),
+                    np.outer(problem.weights, problem.down).ravel(),
+                )
             )
             low[n + T :] = 0.0
             equal.add_steps(T, n + T, problem.origin)
@@ -218,7 +224,7 @@ class _Planes:
         weights = problem.weights[:, None]
         if priced:
             mu = -np.reshape(found.eqlin.marginals[-n:], (T, d))
-            mu = np.clip(mu, -weights * down, weights * up)
+            mu = np.clip(mu, -weights * problem.down, weights * problem.up)
         else:
             offsets, slopes = self.moves.combine(shares[k : k + len(self.moves.rounds)], now)
             e = e + problem.weights * offsets
@@ -239,10 +245,10 @@ class _Rows:
     def __init__(self, dim: int) -> None:
         self.dim = dim
         self.count = 0
-        self.places: list[tuple[Array, Array, Array]] = []
+        self.places: list[tuple[np.ndarray, np.ndarray, Array]] = []
         self.limits: list[Array] = []
 
-    def _extend(self, rows: Array, columns: Array, values: Array) -> None:
+    def _extend(self, rows: np.ndarray, columns: np.ndarray, values: Array) -> None:
         self.places.append((np.ravel(rows + self.count), np.ravel(columns), np.ravel(values)))
 
     def add(self, bundle: _Bundle, offsets: Array, above: int, origin: Array | None) -> None:
