@@ -72,7 +72,8 @@ def test_regression_has_the_optimum_of_cvxpy():
     missed = cp.sum(cp.multiply(costs.features, u), axis=1) - costs.outcomes
     moved = sum(cp.norm(u[t] - u[t - 1]) for t in range(1, 6))
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(missed) + 0.1 * moved), [cp.norm(u, axis=1) <= 1.0])
-    best = problem.solve(solver=cp.CLARABEL)
+    problem.solve(solver=cp.CLARABEL)
+    best = float(problem.value)  # pyright: ignore[reportArgumentType]
     assert found.lower_bound - 1e-7 <= best <= found.cost + 1e-7
 
 
