@@ -222,6 +222,19 @@ UNCOMPILED: dict[str, Maker] = {
     "Seasonal": lambda domain, sigma, **options: kl.Seasonal(
         domain, movement_for(domain), None, 2, period=3, **options
     ),
+    "Reluctant with hints": lambda domain, sigma, **options: kl.Reluctant(
+        domain, movement_for(domain), 4.0, 3.0, hints=True, **options
+    ),
+    "Advice": lambda domain, sigma, **options: kl.Advice(
+        domain, [options.get("start", domain.start)], **options
+    ),
+    "BetterOfTwo": lambda domain, sigma, **options: kl.BetterOfTwo(
+        kl.GD(domain, sigma, **options), kl.LazyGD(domain, 7.0, **options), kl.L2Movement(0.5), leave=1.5
+    ),
+    "SAder with hints": lambda domain, sigma, **options: kl.SAder(
+        [kl.MemoryGD(domain, sigma, kl.Decay(5.0), hints=heeds, **options) for heeds in (True, False)],
+        hints=True,
+    ),
     "nested SAder": _nested,
     "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)

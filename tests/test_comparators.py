@@ -504,9 +504,9 @@ REFUSED = {
         G, BALL, HalfMovement()
     ),
     "frontier needs a movement cost, got movement=3; write L2Movement(3).": lambda: frontier(G, BALL, 3),  # pyright: ignore
-    "offline_optimum needs costs of a known family (LinearCosts, QuadraticCosts, PinballCosts, LogWealthCosts, HingeCosts, "
+    "frontier needs costs of a known family (LinearCosts, QuadraticCosts, PinballCosts, LogWealthCosts, HingeCosts, "
     "LogisticCosts), got costs=CallableCosts(T=1, dim=3); state them as one of these.": (
-        lambda: offline_optimum(kl.CallableCosts(1, 3, lambda t, x: 0.0, lambda t, x: x), BALL)
+        lambda: frontier(kl.CallableCosts(1, 3, lambda t, x: 0.0, lambda t, x: x), BALL)
     ),
     "offline_optimum needs gap > 0, got gap=0; give a number above zero.": lambda: offline_optimum(
         G, BALL, gap=0

@@ -505,6 +505,8 @@ def test_only_these_classes_have_no_kernel():
         "Intersection",
         "CallableCosts",
         "StronglyAdaptive",
+        "Advice",
+        "BetterOfTwo",
         "Delayed",
         "Bandit",
         "Budgeted",

@@ -129,16 +129,18 @@ REFUSED = {
     "certify needs a run from the start, got state.t=7; run it from the start.": lambda t: certify(
         kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state, engine="step"), [0.0, 0.0]
     ),
-    "certify_experts needs a run of a SAder or a Leader, got learner=GD(": lambda t: certify_experts(t),
-    "diagnose needs a run of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=SAder;": lambda t: kl.run(
-        kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3)), engine="step"
-    ).diagnose(),
+    "certify_experts needs a run of a SAder, a Leader or a BetterOfTwo, got learner=GD(": lambda t: (
+        certify_experts(t)
+    ),
+    "diagnose needs a run of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder or Leader, got learner=Patient;": (
+        lambda t: kl.run(kl.Patient(kl.L2Ball(3), 1.0, 0.5), np.ones((3, 3)), engine="step").diagnose()
+    ),
     "certify needs a learner with a certificate, got learner=Halting; certify the learners that it is made of.": (
         lambda t: certify(kl.run(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))), np.zeros(2))
     ),
-    "diagnose needs a run of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=Halting;": lambda t: kl.run(
-        Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))
-    ).diagnose(),
+    "diagnose needs a run of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder or Leader, got learner=Halting;": (
+        lambda t: kl.run(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))).diagnose()
+    ),
     "step_picture needs one of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=Halting; draw one of these.": (
         lambda t: step_picture(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2)), 2)
     ),
@@ -156,8 +158,8 @@ REFUSED = {
         1, 1.0, 1.0, 0.0, 1.0, 1, moves=[-1.0]
     ),
     "ensemble_lemma needs prior <= 1, got prior=2.0;": lambda t: ensemble_lemma(3, 1.0, 1.0, 2.0),
-    "resonance needs a learner with a sigma on a unit l2 ball, got learner=GD(": lambda t: resonance(
-        kl.GD(kl.Box(-1, 1), 1.0)
+    "resonance needs a learner with a sigma, got learner=LastValue(": lambda t: resonance(
+        kl.LastValue(kl.Box(-1, 1))  # pyright: ignore
     ),
     "resonance needs shape (d,), got lengths of shape=(0,);": lambda t: resonance(
         kl.GD(kl.L2Ball(1), 1.0), []

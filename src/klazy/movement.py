@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar
 
@@ -60,7 +61,15 @@ class Movement(Config, ABC):
     # twice the step costs 2^degree times as much: 1 for norms, whose triangle inequality proofs need
     degree: ClassVar[float] = 1.0
 
-    _rests_on: ClassVar[dict[str, str]] = {"grouped": "distance", "degree": "distance"}
+    # subgradient(delta): an element of the subdifferential of m at one step, of a convex movement of one's own; comparators
+    # need it
+    subgradient: Callable[..., ArrayLike] | None = None
+
+    _rests_on: ClassVar[dict[str, str]] = {
+        "grouped": "distance",
+        "degree": "distance",
+        "subgradient": "distance",
+    }
 
     def __init__(self, weight: ArrayLike = 1.0) -> None:
         owner = type(self).__name__

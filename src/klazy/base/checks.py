@@ -196,6 +196,15 @@ def size(value: Any, name: str, owner: str, condition: str, remedy: str) -> int:
     return result
 
 
+def check_flag(value: Any, name: str, owner: str) -> bool:
+    """True or False, and nothing that merely counts as one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise refusal(
+            owner, f"{name} to be True or False", name, repr(value), f"write {name}=True or {name}=False"
+        )
+    return bool(value)
+
+
 def file_path(value: Any, name: str, owner: str) -> Path:
     """The path of a file, as text or a path; a number would be taken for an open file."""
     if isinstance(value, str | os.PathLike):

@@ -88,8 +88,8 @@ def run_batch(
     The sums are those of :func:`~klazy.run` with ``record="totals"``, to 1e-12. Linear costs in up to 8 dimensions are played
     many runs at once, as lanes of vector registers, on every set with a kernel, by every learner with a rule and for every
     movement cost. Runs whose schedules differ only in scale are fastest. Everything else is played by :func:`~klazy.run_many`;
-    rules of thumb without a kernel that average the same rounds share that work. On a GPU every run has its own thread, in up to
-    64 dimensions.
+    rules of thumb without a kernel that average the same rounds share that work. On a GPU every run has its own thread, in
+    up to 64 dimensions.
 
     Parameters
     ----------

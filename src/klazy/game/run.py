@@ -97,7 +97,8 @@ def run(
         ``"actions"``, the default, keeps x and the costs of every round; ``"costs"`` only the costs; ``"totals"`` only the
         sums, in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
     hints : array_like, optional
-        Guesses of shape (T, d), for learners that accept them: row t, made after round t, guesses the gradient of round t + 1.
+        Guesses of shape (T, d), for learners that accept them: row t, made after round t, guesses the gradient of round t + 1,
+        or its row for a learner that is told rows.
     delays : array_like, optional
         How many rounds later than its own the feedback of each round comes, of shape (T,) or one number for all, for a
         :class:`Delayed`: 0 at the end of its own round, ``inf`` never, and the round is given up. What would come after the
@@ -377,7 +378,7 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     if record == "experts":
         kept |= learner.name_accounts(layout.order_record(log[0]), hitting)
     return _make_trace(
-        learner, game, "compiled", record, Totals(*totals.tolist()), layout.unpack(memory), kept
+        learner, game, "compiled", record, Totals(*totals.tolist()), layout.unpack(memory), kept, hints
     )
 
 
@@ -469,7 +470,7 @@ def play_by_step(
         kept["delays"] = delays
     if guards is not None:
         kept["wanted"] = np.array(wanted)
-    return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept, guards)
+    return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept, hints, guards)
 
 
 def _end_late_round(
@@ -564,6 +565,7 @@ def _make_trace(
     totals: Totals,
     state: Any,
     kept: dict[str, Array],
+    hints: Array | None = None,
     guards: Guards | None = None,
 ) -> Trace[Any]:
     if not np.isfinite(totals).all() or not is_finite(state):
@@ -580,6 +582,7 @@ def _make_trace(
         state=state,
         x0=game.x0,
         costs=game.costs,
+        hints=hints,
         source=learner,
         columns=game.costs.columns,
         guards=guards,

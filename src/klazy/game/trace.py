@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import polars
 
     from klazy.show import Figure
-    from klazy.theory.diagnosis import Diagnosis
 
 FORMAT = 2  # of the file that Trace.save writes; in 1 it did not name its arrays
 STILL = 1e-12  # a coordinate that changes by no more has not moved
@@ -108,6 +107,7 @@ class Trace(Generic[S]):
     state: S
     x0: Array | None = None
     costs: Costs | None = None
+    hints: Array | None = None  # what the learner was told to expect, of shape (T, d)
     source: Any = None  # the learner itself, unless the trace was loaded from a file
     text: str = ""  # what is known of the learner where the learner itself is not
     columns: tuple[str, ...] | None = None  # the names of the coordinates, where costs came as a frame
@@ -318,8 +318,11 @@ class Trace(Generic[S]):
             )
         return np.array([self.costs.subgradient(t, x) for t, x in enumerate(self.x, start=1)])
 
-    def diagnose(self, G: float | None = None, R: float | None = None) -> "Diagnosis":
+    def diagnose(self, G: float | None = None, R: float | None = None) -> Any:
         """Show how it moved: staleness, the bounds on its steps, and whether laziness could matter.
+
+        It is for GD, LazyGD, k-lazyGD, MemoryGD and CentredOMD. Of an ensemble or a leader, run with ``record="experts"``, it
+        tells apart what its experts' moves and what changing the weights cost.
 
         It is for k-lazyGD and its ends, GD and LazyGD.
 
@@ -347,7 +350,7 @@ class Trace(Generic[S]):
         The point stands still against a gradient in 96.0% of the rounds, with a median margin of 1.7.
         In 80.0% of the rounds the variance bound speaks: moved 0.1414, at most 1.989; the bound of a greedy step is 40.79.
         """
-        from klazy.theory.diagnosis import diagnose  # which knows of runs itself
+        from klazy.theory.diagnosis import diagnose, diagnose_ensemble  # which know of runs themselves
 
         if self.source is None or self.state is None:
             raise ValueError(
@@ -358,14 +361,17 @@ class Trace(Generic[S]):
             raise refusal(
                 "Trace.diagnose", "a run from the start", "state.t", self.state.t, "run it from the start"
             )
+        if hasattr(self.source, "name_accounts"):
+            return diagnose_ensemble(self)
         if G is not None:
             G = positive(G, "G", "Trace.diagnose", "give a bound on the gradients' norms, or leave it out")
         if R is not None:
             R = positive(R, "R", "Trace.diagnose", "use domain.reach(), or leave it out")
-        return diagnose(self.source, np.vstack((self.x, self.state.x)), self.gradients(), G, R)
+        x = np.vstack((self.x, self.state.x))
+        return diagnose(self.source, x, self.gradients(), G, R, self.hints)
 
     def save(self, path: str | Path) -> None:
-        """Write the trace to a NumPy ``.npz`` file, without its costs and its state; nothing in it is pickled.
+        """Write the trace to a NumPy ``.npz`` file, without its costs, its hints and its state; nothing in it is pickled.
 
         Parameters
         ----------

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import positive, refusal, whole
 from klazy.costs import Costs
 from klazy.game.game import Game
+from klazy.hindsight.cutting import CutProblem, cut_optimum, needs_cuts
 from klazy.hindsight.drifting import drifted_optimum
 from klazy.hindsight.exact import exact_optimum
 from klazy.hindsight.iterate import Progress, iterate
@@ -39,6 +40,10 @@ def offline_optimum(
 
     Linear costs with prices of movement (l1, total variation, asymmetric) on a simplex or a box are solved exactly by a dynamic
     programme in O(T d); everything else by a splitting method that stops once its certified gap is reached.
+
+    Costs without a known proximal step, :class:`CallableCosts` and classes of one's own, and movements of one's own that have a
+    method ``subgradient(delta)``, are solved by cutting planes: up to 400 linear programmes, each larger than the last, so for
+    some dozen rounds. All must be convex: the lower bound rests on the subgradients that they give.
 
     With ``integers`` only whole points are played (sets as for :class:`Guards`). On a box a dynamic programme over its whole
     numbers is exact, for linear, quadratic and pinball costs with a price of each coordinate, and in one dimension for all
@@ -108,8 +113,13 @@ def offline_optimum(
         game.costs.check_finite()
         found = drifted_optimum(game, domain, gap, budget, progress)
     else:
-        problem = Problem(game.costs, domain, game.movement, x0, owner)
-        found = exact_optimum(problem)
+        kind = CutProblem if needs_cuts(game.costs, game.movement) else Problem
+        problem = kind(game.costs, domain, game.movement, x0, owner)
+        found = None
+        if isinstance(problem, CutProblem):
+            found = cut_optimum(problem, gap, budget, progress)
+        if found is None:
+            found = exact_optimum(problem)
         if found is None:
             found, _ = iterate(problem, gap, budget, progress=progress)
     found = replace(found, movement=game.movement, x0=game.x0, columns=game.costs.columns)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, positive, whole
 from klazy.costs import Costs
+from klazy.hindsight.cutting import CutProblem, add_up, cut_optimum, needs_cuts
 from klazy.hindsight.families import Minorant
 from klazy.hindsight.optimum import EPS, GapNotReached
 from klazy.hindsight.problem import Problem, lowest_of, norms
@@ -60,7 +61,8 @@ def best_fixed(
 ) -> BestFixed:
     r"""Find the single decision with the least total cost, :math:`\min_{x \in X} \sum_t f_t(x)`.
 
-    Linear and quadratic costs have a closed form; others are split into one copy of the point per round.
+    Linear and quadratic costs have a closed form; others are split into one copy of the point per round. Costs that are known
+    by values and subgradients alone, such as :class:`CallableCosts`, are solved by cutting planes.
 
     Parameters
     ----------
@@ -90,9 +92,19 @@ def best_fixed(
     (array([0., 1.]), -3.0)
     """
     owner = "best_fixed"
-    problem = Problem(costs, domain, None, None, owner)
+    by_cuts = needs_cuts(costs, None)
+    if by_cuts:
+        costs = add_up(costs)
+    kind = CutProblem if by_cuts else Problem
+    problem = kind(costs, domain, None, None, owner)
     gap = positive(gap, "gap", owner)
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
+    if isinstance(problem, CutProblem):
+        found = cut_optimum(problem, gap, budget, None)
+        fixed = BestFixed(found.u[0], found.cost, found.lower_bound, found.gap, found.iterations)
+        if found.gap > gap:
+            raise GapNotReached(owner, gap, fixed)
+        return fixed
     direct = problem.family.minimise_sum(domain)
     if direct is None:
         return _split(problem, gap, budget)

@@ -1,7 +1,9 @@
 """Learners: frozen configurations with a pure ``step`` that reads like the algorithm box."""
 
+from klazy.learners.advice import Advice
 from klazy.learners.bandit import Bandit
 from klazy.learners.base import Descent, Learner, State
+from klazy.learners.better import BetterOfTwo
 from klazy.learners.budgeted import Budgeted
 from klazy.learners.centred import CentredOMD
 from klazy.learners.cover import StronglyAdaptive
@@ -39,7 +41,9 @@ from klazy.learners.thumb import (
 
 __all__ = [
     "GD",
+    "Advice",
     "Bandit",
+    "BetterOfTwo",
     "Budgeted",
     "CentredOMD",
     "Clip",

@@ -69,7 +69,7 @@ class Learner(Config, ABC, Generic[S]):
     experts: tuple[Learner[Any], ...] = ()  # the learners inside, if any
     family: Family | None = None  # of the costs whose rows it is told; None if it is told gradients
 
-    accepts_hints: ClassVar[bool] = False
+    accepts_hints: bool = False  # whether `step` takes a guess of what comes next, as its third argument
     rule: ClassVar[str | None] = None  # its name in klazy.kernels.rules, if it is compiled; not inherited
     # how `step` makes the next point, where explanations and certificates know it: the projection of
     # x_tau - g_{tau:t} / sigma_t ("anchored"), of x_t + (n_t - g_t) / sigma_t ("memory"), or CentredOMD's ("centred")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,15 @@ from klazy.base.checks import Array, non_negative, refusal
 from klazy.families import Family, Linear, Pinball, Quadratic
 from klazy.kernels import codes
 from klazy.learners.base import Learner
-from klazy.learners.sader import SAder, check_expert_states, check_experts, check_norm, points_of
+from klazy.learners.sader import (
+    SAder,
+    check_expert_states,
+    check_experts,
+    check_hints,
+    check_norm,
+    points_of,
+    step_expert,
+)
 from klazy.learners.season import Season
 from klazy.learners.seasonal import Seasonal
 from klazy.movement import Movement, as_movement
@@ -85,6 +93,11 @@ class Leader(Learner[LeaderState]):
         gradient at its own point. By default it is told gradients, and costs are linear for it. Told quadratic or pinball
         rows, it compiles if all its experts have that family and compile.
 
+    hints : bool, optional
+        Whether it passes hints on to the experts that accept them: guesses of the next gradient, or of the next row of its
+        family. The other experts are told none, so that wrong hints cost little. Default: it takes no hints. With them it has
+        no kernel.
+
     Examples
     --------
     >>> ball = L2Ball(2)
@@ -97,8 +110,7 @@ class Leader(Learner[LeaderState]):
     movement: Movement
     caution: float
     guard: bool
-
-    rule: ClassVar[str | None] = "leader"
+    hints: bool
 
     def __init__(
         self,
@@ -108,8 +120,11 @@ class Leader(Learner[LeaderState]):
         caution: float = 0.25,
         guard: bool = True,
         family: Family | None = None,
+        hints: bool = False,
     ) -> None:
         experts = check_experts(experts, "Leader", ", L2Movement(1.0)")
+        takes_hints = check_hints(hints, experts, "Leader")
+        self._keep(hints=takes_hints, accepts_hints=takes_hints)
         if not isinstance(guard, bool | np.bool_):
             raise refusal(
                 "Leader", "a guard or none", "guard", repr(guard), "write guard=True or guard=False"
@@ -118,9 +133,13 @@ class Leader(Learner[LeaderState]):
         if guard:
             check_norm(movement, experts[0].domain.dim, "Leader", "write L2Movement(1.0), or guard=False")
         movement.check(experts[0].domain.dim)
-        _check_family(family, experts)
+        check_family(family, experts, "Leader")
         self._keep(experts=experts, movement=movement, guard=bool(guard), family=family)
         self._keep(caution=non_negative(caution, "caution", "Leader"), domain=experts[0].domain)
+
+    @property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return None if self.hints else "leader"
 
     @cached_property
     def ensemble(self) -> SAder:
@@ -230,7 +249,7 @@ class Leader(Learner[LeaderState]):
         state = expert.init(x)
         return state._replace(season=NOTHING) if self._shares(expert) else state
 
-    def step(self, state: LeaderState, g: Array) -> LeaderState:
+    def step(self, state: LeaderState, g: Array, hint: Array | None = None) -> LeaderState:
         points = points_of(state.experts)
         c = state.leader
         since = state.since
@@ -247,7 +266,7 @@ class Leader(Learner[LeaderState]):
             behind = behind - behind[c]
 
         season = self._observe_season(state.season, g)
-        experts = self._step_experts(state.experts, points, g, season)
+        experts = self._step_experts(state.experts, points, g, season, hint)
         following = points_of(experts)
         moved = self._price(following - points, state.t + 1)
         state = state._replace(leader=c, since=since, behind=behind, squares=squares)
@@ -311,16 +330,20 @@ class Leader(Learner[LeaderState]):
         return self.season.observe(season, seen)
 
     def _step_experts(
-        self, states: tuple[Any, ...], points: Array, g: Array, season: Array
+        self, states: tuple[Any, ...], points: Array, g: Array, season: Array, hint: Array | None
     ) -> tuple[Any, ...]:
         told = np.broadcast_to(self._slope(points, g), points.shape)
         following = []
-        for expert, state, own in zip(self.experts, states, told, strict=True):
+        for expert, state, point, own in zip(self.experts, states, points, told, strict=True):
             if isinstance(expert, Seasonal) and self._shares(expert):
                 following.append(expert.play(state, season))
                 continue
             knows_rows = expert.family is not None and expert.family == self.family
-            following.append(expert.step(state, g if knows_rows else own))
+            if knows_rows:
+                following.append(step_expert(expert, state, g, hint))
+                continue
+            slope = None if hint is None else self._slope(point, hint)
+            following.append(step_expert(expert, state, own, slope))
         return tuple(following)
 
     def evidence(self, state: LeaderState) -> Array:
@@ -437,7 +460,7 @@ class Leader(Learner[LeaderState]):
 
     def check_state(self, state: Any, owner: str) -> LeaderState:
         super().check_state(state, owner)
-        check_expert_states(state, owner)
+        check_expert_states(state, owner, self.hints)
         if self.season is not None:
             self.season.check(state.season, owner)
         if state.leader not in range(len(self.experts)):
@@ -446,13 +469,13 @@ class Leader(Learner[LeaderState]):
         return state
 
 
-def _check_family(family: Any, experts: tuple[Learner[Any], ...]) -> None:
-    """Refuse experts that want rows of another family than the leader is told."""
+def check_family(family: Any, experts: tuple[Learner[Any], ...], owner: str) -> None:
+    """Refuse experts that want rows of another family than their leader is told."""
     if family is not None and not isinstance(family, Family):
         remedy = "leave it out, or write Pinball(2.0, 1.0)"
-        raise refusal("Leader", "a family of costs", "family", repr(family), remedy)
+        raise refusal(owner, "a family of costs", "family", repr(family), remedy)
     for i, expert in enumerate(experts):
         if expert.family not in (None, Linear(), family):
             name = f"experts[{i}].family"
-            remedy = "give Leader the same family"
-            raise refusal("Leader", f"experts of the family {family}", name, expert.family, remedy)
+            remedy = f"give {owner} the same family"
+            raise refusal(owner, f"experts of the family {family}", name, expert.family, remedy)

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, number, positive, refusal
+from klazy.base.checks import Array, check_flag, number, positive, refusal
 from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, Descent, check_slack
@@ -287,6 +287,8 @@ class MemoryGD(Descent[MemoryState]):
         :class:`Event`.
     start : array_like, optional
         First decision, x_1. Default: the point of the set nearest to the origin.
+    hints : bool, optional
+        Whether it takes hints. Without them it is a twin for ensembles whose hints may be wrong. Default: True.
 
     Raises
     ------
@@ -302,18 +304,25 @@ class MemoryGD(Descent[MemoryState]):
     """
 
     memory: Memory
+    hints: bool
 
-    accepts_hints: ClassVar[bool] = True
     rule: ClassVar[str | None] = "memory"
     form: ClassVar[str | None] = "memory"
 
     def __init__(
-        self, domain: ConvexSet, sigma: Schedule | float, memory: Memory, *, start: ArrayLike | None = None
+        self,
+        domain: ConvexSet,
+        sigma: Schedule | float,
+        memory: Memory,
+        *,
+        start: ArrayLike | None = None,
+        hints: bool = True,
     ) -> None:
         super().__init__(domain, sigma, start=start)
         if not isinstance(memory, Memory):
             raise refusal("MemoryGD", "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
-        self._keep(memory=memory)
+        takes_hints = check_flag(hints, "hints", "MemoryGD")
+        self._keep(memory=memory, hints=takes_hints, accepts_hints=takes_hints)
 
     def init(self, x: Array | None = None) -> MemoryState:
         x = self.first(x)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, number, positive, refusal
+from klazy.base.checks import Array, check_flag, number, positive, refusal
 from klazy.families import Family, Linear, Pinball, Quadratic
 from klazy.kernels import codes
 from klazy.learners.base import Learner
@@ -64,6 +64,11 @@ class Reluctant(Learner[ReluctantState]):
     :class:`~klazy.LogWealth`. Which pairs of set and movement have closed forms is told at
     ``klazy.learners.prox.move_if_it_pays``; the others are slower.
 
+    With ``hints=True`` somebody else's forecast :math:`h_t` of the next row, made after round t, may be given with every round.
+    It stands for the first of the H rounds, its own forecast for the others (all of them for :math:`H \le 1`):
+
+    .. math:: \hat g_t \leftarrow \hat g_t + \frac{h_t - \hat g_t}{\max(1, H)}
+
     Parameters
     ----------
     domain : ConvexSet
@@ -78,6 +83,8 @@ class Reluctant(Learner[ReluctantState]):
         Of the costs whose rows it is told. Default: it is told gradients.
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
+    hints : bool, optional
+        Whether it takes hints: forecasts of the next gradient, or row of its family. Default: it takes none.
 
     Examples
     --------
@@ -92,6 +99,7 @@ class Reluctant(Learner[ReluctantState]):
     window: float | None
     horizon: float
     start: Array | None
+    hints: bool
 
     def __init__(
         self,
@@ -102,6 +110,7 @@ class Reluctant(Learner[ReluctantState]):
         *,
         family: Family | None = None,
         start: ArrayLike | None = None,
+        hints: bool = False,
     ) -> None:
         owner = "Reluctant"
         if not isinstance(domain, ConvexSet):
@@ -113,6 +122,8 @@ class Reluctant(Learner[ReluctantState]):
         if family is not None and not isinstance(family, Family):
             raise refusal(owner, "a cost family", "family", repr(family), "write Linear(), or leave it out")
         x1 = domain.start_at(start, owner)
+        takes_hints = check_flag(hints, "hints", owner)
+        self._keep(hints=takes_hints, accepts_hints=takes_hints)
         self._keep(
             domain=domain,
             movement=_check_movement(movement, domain.dim),
@@ -147,7 +158,7 @@ class Reluctant(Learner[ReluctantState]):
         """Its name among compiled rules; None if set, movement or family have none."""
         family = Linear if self.family is None else type(self.family)
         rule = RULES.get((family, codes.code_of(self.domain), codes.code_of(self.movement)))
-        if rule is None:
+        if rule is None or self.hints:
             return None
         if family is Pinball and (self.price == 0.0 or self.window is None):
             return None  # without a band, or with one that changes in every round
@@ -201,9 +212,9 @@ class Reluctant(Learner[ReluctantState]):
         nothing = np.zeros(d if self.family is None else self.family.width(d))
         return ReluctantState(1, x, nothing, nothing)
 
-    def step(self, state: ReluctantState, g: Array) -> ReluctantState:
+    def step(self, state: ReluctantState, g: Array, hint: Array | None = None) -> ReluctantState:
         after = self.observe(state, g)
-        forecast, price = self.forecast(after)
+        forecast, price = self.forecast(after, hint)
         return after._replace(x=self.move(state.x, forecast, price))
 
     def observe(self, state: ReluctantState, g: Array) -> ReluctantState:
@@ -229,13 +240,15 @@ class Reluctant(Learner[ReluctantState]):
         n2 = n2 + self.pace * (n1 - n2)
         return ReluctantState(t + 1, x, m1, m2, n1, n2)
 
-    def forecast(self, state: ReluctantState) -> tuple[Array, float]:
+    def forecast(self, state: ReluctantState, hint: Array | None = None) -> tuple[Array, float]:
         """Forecast a round.
 
         Parameters
         ----------
         state : ReluctantState
             The present state.
+        hint : array, optional
+            What somebody else expects of the next round. Default: nothing.
 
         Returns
         -------
@@ -244,8 +257,16 @@ class Reluctant(Learner[ReluctantState]):
         price : float
             What a unit of movement costs, for each round that the new point should serve.
         """
-        price = self.price / state.n2 if self.window is None else self.price
-        return state.m2 / state.n2, price
+        rounds = self.horizon
+        price = self.price
+        if self.window is None:
+            rounds = self.horizon * state.n2
+            price = self.price / state.n2
+        own = state.m2 / state.n2
+        if hint is None:
+            return own, price
+        told = hint if self.family is None else self.family.moments(hint)
+        return own + (told - own) / max(1.0, rounds), price
 
     def move(self, x: Array, forecast: Array, price: float) -> Array:
         """Choose the next point: the argmin of the class's definition.

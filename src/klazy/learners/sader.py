@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, freeze, one_of, positive, refusal, vector
+from klazy.base.checks import Array, check_flag, freeze, one_of, positive, refusal, vector
 from klazy.families import Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
@@ -66,6 +66,10 @@ class SAder(Learner[SAderState]):
 
     Before the first round that tells the experts apart there is no rate: the weights are the prior.
 
+    With ``hints=True`` a guess of what comes next is passed on to every expert that accepts hints; the others are told none.
+    Put a twin without hints beside each (``MemoryGD(..., hints=False)``): then wrong hints cost little more than no hints
+    would, by the bound above. Such an ensemble has no kernel.
+
     Parameters
     ----------
     experts : list of Learner
@@ -78,6 +82,8 @@ class SAder(Learner[SAderState]):
     movement : Movement or str, optional
         What the experts are charged for moving, :math:`\lambda m`: a norm with one weight, or its short name. Default: what
         suits the set.
+    hints : bool, optional
+        Whether it passes hints on to its experts. Default: False.
 
     Raises
     ------
@@ -96,8 +102,7 @@ class SAder(Learner[SAderState]):
     beta: float | str
     prior: str | Array
     movement: Movement
-
-    rule: ClassVar[str | None] = "ensemble"
+    hints: bool
 
     def __init__(
         self,
@@ -106,8 +111,11 @@ class SAder(Learner[SAderState]):
         prior: str | ArrayLike = "harmonic",
         *,
         movement: Movement | str | None = None,
+        hints: bool = False,
     ) -> None:
         experts = check_experts(experts, "SAder")
+        takes_hints = check_hints(hints, experts, "SAder")
+        self._keep(hints=takes_hints, accepts_hints=takes_hints)
         if movement is None:
             movement = suit_movement(experts[0].domain)
         movement = as_movement(movement, "SAder")
@@ -120,6 +128,10 @@ class SAder(Learner[SAderState]):
         )
         self._keep(experts=experts, beta=rate, prior=_check_prior(prior, len(experts)), movement=movement)
         self._keep(domain=experts[0].domain)
+
+    @property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return None if self.hints else "ensemble"
 
     @cached_property
     def log_prior(self) -> Array:
@@ -172,12 +184,14 @@ class SAder(Learner[SAderState]):
             1, np.exp(self.log_prior) @ points_of(experts), experts, self.log_prior, nothing, nothing
         )
 
-    def step(self, state: SAderState, g: Array) -> SAderState:
+    def step(self, state: SAderState, g: Array, hint: Array | None = None) -> SAderState:
         t, x, experts, log_w, moved, losses, V, budget = state
         points = points_of(experts)
         loss = (points - x) @ g + moved
         log_w, losses, V, budget = self.reweigh(log_w, losses, V, budget, points, loss, g)
-        experts = tuple(expert.step(old, g) for expert, old in zip(self.experts, experts, strict=True))
+        experts = tuple(
+            step_expert(expert, old, g, hint) for expert, old in zip(self.experts, experts, strict=True)
+        )
         following = points_of(experts)
         moved = self.movement.weight * self.movement.distance(following - points)
         return SAderState(t + 1, np.exp(log_w) @ following, experts, log_w, moved, losses, V, budget)
@@ -342,7 +356,7 @@ class SAder(Learner[SAderState]):
 
     def check_state(self, state: Any, owner: str) -> SAderState:
         super().check_state(state, owner)
-        check_expert_states(state, owner)
+        check_expert_states(state, owner, self.hints)
         return state
 
     @property
@@ -378,13 +392,32 @@ def check_norm(movement: Any, dim: int, owner: str, remedy: str) -> None:
     movement.check(dim)
 
 
-def check_expert_states(state: Any, owner: str) -> None:
-    """Refuse experts that are in another round, or that were given hints."""
+def check_hints(hints: Any, experts: tuple[Learner[Any], ...], owner: str) -> bool:
+    """Whether hints are passed on, which takes an expert that accepts them."""
+    if not check_flag(hints, "hints", owner):
+        return False
+    if not any(expert.accepts_hints for expert in experts):
+        kinds = sorted({type(expert).__name__ for expert in experts})
+        remedy = "add MemoryGD(...) or Reluctant(..., hints=True)"
+        raise refusal(owner, "an expert that accepts hints", "experts", ", ".join(kinds), remedy)
+    return True
+
+
+def step_expert(expert: Learner[Any], state: Any, g: Array, hint: Array | None) -> Any:
+    """The state of an expert after a round; one that accepts no hints is told none."""
+    if hint is None or not expert.accepts_hints:
+        return expert.step(state, g)
+    step: Any = expert.step
+    return step(state, g, hint)
+
+
+def check_expert_states(state: Any, owner: str, hints: bool) -> None:
+    """Refuse experts that are in another round, or that were given hints though the ensemble takes none."""
     for i, expert in enumerate(state.experts):
         if expert.t != state.t:
             condition = f"experts in round t={state.t}"
             raise refusal(owner, condition, f"experts[{i}].t", expert.t, "go on from a trace")
-        if np.any(getattr(expert, "hint", 0.0)):
+        if not hints and np.any(getattr(expert, "hint", 0.0)):
             name = f"experts[{i}].hint"
             raise refusal(owner, "experts without hints", name, expert.hint, "an ensemble takes none")
 

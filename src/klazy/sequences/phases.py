@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from klazy.base.checks import Array, refusal, seeded, size
-from klazy.costs import LinearCosts
+from klazy.costs import Costs, LinearCosts
 from klazy.sets import ConvexSet, L1Ball, L2Ball
 
 
@@ -20,7 +20,7 @@ class Scenario:
         Its title.
     domain : ConvexSet
         Where decisions live.
-    costs : LinearCosts
+    costs : Costs
         What rounds cost.
     comparator : array
         The comparator u of the paper, of shape (T, d).
@@ -35,7 +35,7 @@ class Scenario:
 
     name: str
     domain: ConvexSet
-    costs: LinearCosts
+    costs: Costs
     comparator: Array
 
     def __repr__(self) -> str:

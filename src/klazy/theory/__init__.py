@@ -21,8 +21,15 @@ from klazy.theory.budgets import (
     switch_lower_bound,
     switch_sigma,
 )
-from klazy.theory.certificates import Certificate, ExpertCertificate, certify, certify_experts
+from klazy.theory.certificates import (
+    Certificate,
+    ExpertCertificate,
+    ExpertCurves,
+    certify,
+    certify_experts,
+)
 from klazy.theory.delays import count_outstanding, delayed_bound, delayed_sigma
+from klazy.theory.diagnosis import Diagnosis, EnsembleDiagnosis
 from klazy.theory.geometry import step_picture
 from klazy.theory.longterm import LongTermCertificate, certify_long_term
 from klazy.theory.reluctance import Reluctance, certify_reluctance
@@ -30,7 +37,10 @@ from klazy.theory.resonance import Resonance, resonance
 
 __all__ = [
     "Certificate",
+    "Diagnosis",
+    "EnsembleDiagnosis",
     "ExpertCertificate",
+    "ExpertCurves",
     "LongTermCertificate",
     "Reluctance",
     "Resonance",

@@ -18,10 +18,10 @@ from klazy import show
 from klazy.base.checks import Array, real_array, refusal, rows, vector
 from klazy.game.regret import regret
 from klazy.game.trace import Trace, check_plain, check_trace
-from klazy.learners import Delayed, Leader, Learner, SAder
+from klazy.learners import BetterOfTwo, Delayed, Leader, Learner, SAder
 from klazy.sets import ConvexSet
 from klazy.theory.delays import order_feedback
-from klazy.theory.diagnosis import phases_of, sigmas_of
+from klazy.theory.diagnosis import normals_of, phases_of, sigmas_of
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -103,9 +103,13 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
 
     with :math:`\delta_t = \|x_{t+1} - x_t\|`, and for k-lazyGD in both forms (so for GD and LazyGD) the state
     :math:`s_t = g_{\tau:t} + \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_\tau)` and the centre :math:`c_t = x_\tau`, the phase's
-    anchor; where a phase ends, less is charged, for its objective is at its minimum there. For :class:`MemoryGD` (without
-    hints) :math:`s_t = \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_{t+1}) - n_{t+1}` and :math:`c_t = x_t`, with
+    anchor; where a phase ends, less is charged, for its objective is at its minimum there. For :class:`MemoryGD`
+    :math:`s_t = \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_{t+1}) - n_{t+1}` and :math:`c_t = x_t`, with
     :math:`\sigma_t` in I; for :class:`CentredOMD` the same without n and with :math:`c_t = x_1`.
+
+    With hints :math:`h_t` of the gradients, I has :math:`g_t - h_t` in place of :math:`g_t`: right hints cost nothing there.
+    III then has :math:`s_t - h_{t+1}`, and at its end :math:`\langle h_{T+1}, u_T - x_{T+1} \rangle` of the
+    hint that is not answered yet.
 
     For a :class:`Delayed` of one of these, I and III are those of its learner in the order in which feedback came, and two
     terms are added: :math:`\sum \|g_s\| \|x_s - z_s\|` over the rounds whose feedback has come, where :math:`z_s` is the
@@ -130,7 +134,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     Raises
     ------
     ValueError
-        If the learner has no certificate, the run did not begin at its start or had hints, or u leaves the set.
+        If the learner has no certificate, the run did not begin at its start, or u leaves the set.
 
     Examples
     --------
@@ -149,7 +153,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     smoothed = known.curves.dynamic + known.curves.switching
     if isinstance(learner, Delayed):
         return _bound_delayed(learner, trace, x[:-1], g, u, smoothed)
-    return bound_run(learner, trace.switching, x, g, u, smoothed)
+    return bound_run(learner, trace.switching, x, g, u, smoothed, trace.hints)
 
 
 def check_comparator(u: ArrayLike, trace: Trace, domain: ConvexSet, owner: str) -> Array:
@@ -212,10 +216,16 @@ def _sum_up(each: Array, come: np.ndarray) -> Array:
     return _at(np.cumsum(each), come)
 
 
-def bound_run(learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
+def bound_run(
+    learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Array, hints: Array | None = None
+) -> Certificate:
     """The bounds of a learner that played x, from the first point to the one after the last, told g, and paid ``two``."""
-    sigma = sigmas_of(learner, g)
-    T = len(g)
+    h = np.zeros_like(x)
+    if hints is not None:
+        h[1:] = hints
+    surprise = g - h[:-1]
+    told = surprise + h[1:]  # what the step was made from
+    sigma = sigmas_of(learner, surprise)
     if np.any(np.diff(sigma[np.isfinite(sigma)]) < 0.0):
         raise refusal(
             "certify", "a sigma that never decreases", "sigma", repr(learner.sigma), "the proof needs it"
@@ -224,23 +234,27 @@ def bound_run(learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: 
     scale = sigma[first] if np.isfinite(sigma[first]) else 1.0
     sigma = np.where(np.isfinite(sigma), sigma, scale)
     before = _shift_back(sigma)
-    state, center, used, limit = FORMS[learner.form](learner, x, g, u, sigma)
-    size = np.linalg.norm(g, axis=1)
+    state, center, used, limit = FORMS[learner.form](learner, x, told, u, sigma)
+    size = np.linalg.norm(surprise, axis=1)
     delta = np.linalg.norm(np.diff(x, axis=0), axis=1)
     jump = np.diff(u, axis=0)
     distance = np.sum((u - center) ** 2, axis=1)
     one = np.minimum(size * delta, size**2 / (2.0 * used))
     three = (sigma - before) / 2.0 * distance
     three[0] += sigma[0] / 2.0 * float(np.sum((u[0] - x[0]) ** 2))
-    three[1:] += state
+    three[1:] += state - np.vecdot(h[1:-1], jump)
+    in_force = np.vecdot(h[1:], u - x[1:])  # of the hint that no gradient has answered yet
     G = float(size.max())
     R = learner.domain.reach(x[0])
     worst = np.minimum(G * delta, G * G / (2.0 * used)) + (sigma - before) / 2.0 * (2.0 * R) ** 2 + two
     worst[0] += sigma[0] * R * R / 2.0
-    worst[1:] += (2.0 * R * sigma[:-1] + limit) * np.linalg.norm(jump, axis=1)
+    hinted = np.linalg.norm(h[1:], axis=1)
+    worst[1:] += (2.0 * R * sigma[:-1] + limit + hinted[:-1]) * np.linalg.norm(jump, axis=1)
     named = {"I, not knowing the cost": one, "II, moving": two, "III, the comparator moving": three}
     terms = {name: np.cumsum(term) for name, term in named.items()}
-    return Certificate(smoothed, sum(terms.values(), np.zeros(T)), np.cumsum(worst), terms)
+    terms["III, the comparator moving"] += in_force
+    realised = sum(terms.values(), np.zeros(len(g)))
+    return Certificate(smoothed, realised, np.cumsum(worst) + 2.0 * R * hinted, terms)
 
 
 class _State(NamedTuple):
@@ -265,7 +279,7 @@ def _centred_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) -> 
 
 def _memory_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) -> _State:
     middle = (u[1:] + u[:-1]) / 2.0
-    n = _normals(learner, x, g, sigma)
+    n = normals_of(learner, x, g, sigma)[1:]
     moved = np.vecdot(sigma[:-1, None] * (middle - x[1:-1]) - n, np.diff(u, axis=0))
     return _State(moved, x[:-1], sigma, np.linalg.norm(n, axis=1))
 
@@ -292,17 +306,6 @@ def _anchored_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) ->
 FORMS = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
 
 
-def _normals(learner: Any, x: Array, g: Array, sigma: Array) -> Array:
-    """n_2, ..., n_T."""
-    n = np.zeros(x.shape[1])
-    kept = []
-    for t in range(1, len(g)):
-        raw = n - g[t - 1] - sigma[t - 1] * (x[t] - x[t - 1])
-        n = learner.memory.theta(t, raw) * raw
-        kept.append(n)
-    return np.array(kept).reshape(len(g) - 1, x.shape[1])
-
-
 def _learner(trace: Trace) -> Learner[Any]:
     """The learner of a run that can be certified: known, from its start, with its points."""
     learner = trace.source
@@ -318,9 +321,22 @@ def _learner(trace: Trace) -> Learner[Any]:
         raise refusal("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
     if trace.state.t != trace.T + 1:
         raise refusal("certify", "a run from the start", "state.t", trace.state.t, "run it from the start")
-    if np.any(getattr(trace.state, "hint", 0.0)):
-        raise refusal("certify", "a run without hints", "hint", trace.state.hint, "run it without")
+    if trace.hints is None and np.any(getattr(trace.state, "hint", 0.0)):
+        raise refusal("certify", "the hints of the run", "hint", trace.state.hint, "run it again")
     return learner
+
+
+class ExpertCurves(NamedTuple):
+    """An ensemble beside its experts after every round: its cost of shape (T,), theirs and the bounds of shape (T, N)."""
+
+    cost: Array
+    experts: Array
+    bound: Array
+
+    @property
+    def slack(self) -> Array:
+        """How much more the ensemble might have cost by then."""
+        return self.experts + self.bound - self.cost[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,11 +352,14 @@ class ExpertCertificate:
     bound : array
         The most that the ensemble can have cost more, of shape (N,): Theorem 8's live form with the run's own losses (see the
         page Ensembles).
+    curves : ExpertCurves or None
+        The same after every round; None for a :class:`~klazy.BetterOfTwo`.
     """
 
     cost: float
     experts: Array
     bound: Array
+    curves: ExpertCurves | None = None
 
     @property
     def slack(self) -> Array:
@@ -352,12 +371,13 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     r"""Bound what an ensemble cost more than each of its experts (Theorem 8, live).
 
     For a fixed rate the bound is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned
-    rates, and for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither.
+    rates, and for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither. For
+    a :class:`~klazy.BetterOfTwo` it is the bound told there.
 
     Parameters
     ----------
     trace : Trace
-        A run of a SAder, or of a Leader with its guard, from its start, with ``record="experts"``.
+        A run of a SAder, of a Leader with its guard, or of a BetterOfTwo, from its start, with ``record="experts"``.
 
     Returns
     -------
@@ -383,8 +403,8 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         raise ValueError(
             "certify_experts needs a trace with its learner, got one loaded from a file; run it again."
         )
-    if not isinstance(learner, SAder | Leader):
-        condition = "a run of a SAder or a Leader"
+    if not isinstance(learner, SAder | Leader | BetterOfTwo):
+        condition = "a run of a SAder, a Leader or a BetterOfTwo"
         raise refusal("certify_experts", condition, "learner", trace.learner, "use certify for one learner")
     if isinstance(learner, Leader) and not learner.guard:
         raise refusal("certify_experts", "a Leader with a guard", "guard", False, "build it with guard=True")
@@ -397,36 +417,75 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         raise refusal(
             "certify_experts", f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy
         )
-    experts = (trace.expert_hitting + trace.expert_switching).sum(axis=0)
+    cost = trace.totals.cost - _entry(learner, trace)
+    if isinstance(learner, BetterOfTwo):
+        base = trace.totals.hitting - trace.state.lost
+        experts = base + trace.state.paid
+        return ExpertCertificate(cost, experts, base + learner.bound(trace.state) - experts)
+    experts = np.cumsum(trace.expert_hitting + trace.expert_switching, axis=0)
     if isinstance(learner, Leader):
-        allowed = 2.0 * trace.state.Delta + 4.0 * learner.reach + float(trace.kept["worst"].max())
-        bound = allowed + _excess(learner.ensemble, trace, trace.state.Delta)
+        lost = _read_lost(learner.ensemble, trace, trace.state.Delta)
+        allowed = 2.0 * lost + 4.0 * learner.reach + np.maximum.accumulate(trace.kept["worst"])
+        bound = allowed[:, None] + _excess(learner.ensemble, trace, lost)
     else:
-        bound = _excess(learner, trace, trace.state.V)
-    return ExpertCertificate(trace.totals.cost, experts, bound)
+        bound = _excess(learner, trace, _read_lost(learner, trace, trace.state.V))
+    paid = np.cumsum(trace.hitting + trace.switching) - _entry(learner, trace)
+    return ExpertCertificate(cost, experts[-1], bound[-1], ExpertCurves(paid, experts, bound))
 
 
-def _excess(learner: SAder, trace: Trace, V: float) -> Array:
-    """What an ensemble may have cost more than each expert, where its weights have lost V."""
+def _read_lost(learner: SAder, trace: Trace, last: float) -> Array:
+    """What the weights of a self-tuned ensemble had lost after every round: the rate of the next round says it."""
+    rates = trace.beta[1:]
+    earlier = np.divide(math.log(len(learner.experts)), rates, out=np.zeros(len(rates)), where=rates > 0.0)
+    return np.append(earlier, last)
+
+
+def _entry(learner: Any, trace: Trace) -> float:
+    """What the way from x0 to the first point cost, which no expert is charged."""
+    if trace.x0 is None:
+        return 0.0
+    weight = float(np.ravel(trace.movement.weight)[0])
+    return weight * float(trace.movement.distance(learner.init().x - trace.x0))
+
+
+def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
+    """What an ensemble may have cost more than each expert after every round, of shape (T, N), where its weights have lost so
+    much."""
     weight = float(learner.movement.weight)
-    log_prior = np.asarray(learner.log_prior)
+    doubt = -np.asarray(learner.log_prior)
     r = trace.spread
     d = trace.diameter
     beta = trace.beta
     v = r**2 / 8.0 + weight * d * r / 4.0
     if not isinstance(learner.beta, str):
-        return -log_prior / learner.beta + learner.beta * v.sum()
+        return doubt / learner.beta + learner.beta * np.cumsum(v)[:, None]
     live = beta > 0.0
-    if not live.any():  # nothing told the experts apart, but perhaps the last round
-        return np.full(len(log_prior), r.sum() + weight * d.sum())
+    # until something told the experts apart, but perhaps the last round
+    bound = np.repeat(np.cumsum(r + weight * d)[:, None], len(doubt), axis=1)
+    if not live.any():
+        return bound
     first = int(np.argmax(live)) - 1
     opening = r[first] + weight * d[first]
+    rate = beta[first + 1 :]
     if learner.beta == "self-tuned-restart":
-        starts = [first + 1, *(np.flatnonzero(np.diff(beta[first + 1 :]) != 0) + first + 2), len(beta)]
-        epochs = [(beta[a], v[a:b].sum(), d[b - 1]) for a, b in pairwise(starts)]
-        return opening + sum(-log_prior / rate + rate * V + weight * last for rate, V, last in epochs)
-    drift = weight * d.max() * -log_prior.min() * math.log(beta[first + 1] / beta[-1])
-    common = drift - log_prior / beta[-1]
+        bound[first + 1 :] = opening + _add_epochs(doubt, rate, v[first + 1 :], weight * d[first + 1 :])
+        return bound
+    widest = np.maximum.accumulate(d)[first + 1 :]
+    common = (weight * widest * doubt.max() * np.log(rate[0] / rate))[:, None] + doubt / rate[:, None]
     if learner.beta == "self-tuned":
-        return common + weight * d[first] + V
-    return common + opening + (beta[live] * v[live]).sum()
+        bound[first + 1 :] = common + weight * d[first] + lost[first + 1 :, None]
+    else:
+        bound[first + 1 :] = common + opening + np.cumsum(rate * v[first + 1 :])[:, None]
+    return bound
+
+
+def _add_epochs(doubt: Array, rate: Array, v: Array, jump: Array) -> Array:
+    """The bounds of all epochs so far, each with a rate of its own, and with the jump of the weights at its end."""
+    starts = [0, *(np.flatnonzero(np.diff(rate) != 0) + 1), len(rate)]
+    bound = np.empty((len(rate), len(doubt)))
+    before = np.zeros(len(doubt))
+    for a, b in pairwise(starts):
+        moved = rate[a] * np.cumsum(v[a:b]) + jump[a:b]
+        bound[a:b] = before + doubt / rate[a] + moved[:, None]
+        before = bound[b - 1]
+    return bound

@@ -1,7 +1,7 @@
-"""How a lazy learner moved, round by round: where its projection bound, where it stood still, and the bounds on its steps."""
+"""How a learner moved, round by round: where its projection bound, where it stood still, and the bounds on its steps."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from klazy.base.checks import Array, refusal
 from klazy.learners import Learner
 
 if TYPE_CHECKING:
+    from klazy.game.trace import Trace
     from klazy.show import Figure
 
 STILL = 1e-12  # relative to the set's size, a step below this is none
@@ -36,9 +37,9 @@ class Diagnosis:
         The length of the step before it is projected: :math:`\|g_t\| / \sigma_t` where sigma is constant or a phase begins;
         else more, for a schedule also rescales the gradients of the phase. No step is longer.
     stability_bound : array
-        Prop. 4, on l2 balls, within phases.
+        Prop. 4, on l2 balls, within phases of GD, LazyGD and k-lazyGD.
     variance_bound : array
-        The bound by the deviation of the gradient from the phase's mean, on any set, within phases.
+        The bound by the deviation of the gradient from the phase's mean, on any set, within such phases.
     constant : bool
         Whether sigma never changed.
     warnings : tuple of str
@@ -100,22 +101,107 @@ class Diagnosis:
         return show.draw_movement(self.moved, self.stale, bounds)
 
 
+class EnsembleDiagnosis(NamedTuple):
+    r"""How an ensemble or a leader moved, per round t = 1, ..., T; the first pays for no move of its own.
+
+    ``switching`` is what its move cost. It is at most ``experts``, what the moves of its experts cost by their weights
+    :math:`w_t`, plus ``reweighting``, what changing the weights may have cost: :math:`\lambda d_{t-1}` times the total
+    variation of :math:`w_t - w_{t-1}`, with :math:`d_{t-1}` the diameter of the experts' points (NaN for a leader without a
+    guard, which does not record it). ``effective`` is the number of experts that the weights amount to, the exponential
+    of their entropy; ``heaviest`` the expert with the largest weight, counted from 0; ``guarding`` whether the guard played.
+    """
+
+    switching: Array
+    experts: Array
+    reweighting: Array
+    effective: Array
+    heaviest: np.ndarray
+    guarding: np.ndarray
+
+    def __str__(self) -> str:
+        T = len(self.switching)
+        changes = int(np.count_nonzero(np.diff(self.heaviest)))
+        longest = int(np.bincount(self.heaviest).argmax())
+        share = float((self.heaviest == longest).mean())
+        lines = [
+            f"Its moves cost {self.switching.sum():.4g} in {T} rounds; those of its experts, weighed as they were played, "
+            f"{self.experts.sum():.4g}.",
+            f"It amounts to {self.effective.mean():.3g} experts on average; the heaviest changes {changes} times, and is "
+            f"expert {longest + 1} in {share:.1%} of the rounds.",
+        ]
+        if np.isfinite(self.reweighting).all():
+            lines.insert(1, f"Changing the weights cost at most {self.reweighting.sum():.4g}.")
+        if self.guarding.any():
+            lines.append(f"The guard played in {self.guarding.mean():.1%} of the rounds.")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def diagnose_ensemble(trace: "Trace[Any]") -> EnsembleDiagnosis:
+    """Diagnose a run of a SAder or a Leader that recorded its experts."""
+    weights = trace.weights
+    weight = float(np.max(trace.source.movement.weight))
+    change = 0.5 * np.abs(np.diff(weights, axis=0)).sum(axis=1)
+    diameter = trace.kept.get("diameter", np.full(trace.T, np.nan))
+    own = trace.source.movement.paid(trace.x)
+    logs = np.log(np.where(weights > 0.0, weights, 1.0))
+    return EnsembleDiagnosis(
+        switching=own,
+        experts=np.vecdot(weights, trace.expert_switching),
+        reweighting=np.concatenate(([0.0], weight * change * diameter[:-1])),
+        effective=np.exp(-np.vecdot(weights, logs)),
+        heaviest=weights.argmax(axis=1),
+        guarding=trace.kept.get("guarding", np.zeros(trace.T)).astype(bool),
+    )
+
+
 def diagnose(
-    learner: Learner[Any], x: Array, g: Array, G: float | None = None, R: float | None = None
+    learner: Learner[Any],
+    x: Array,
+    g: Array,
+    G: float | None = None,
+    R: float | None = None,
+    hints: Array | None = None,
 ) -> Diagnosis:
-    """Diagnose a run of GD, LazyGD or k-lazyGD from its T + 1 points and T gradients; G and R are what its user assumed."""
-    check_anchored(learner, "diagnose", "a run of", "diagnose one of these")
-    sigma = sigmas_of(learner, g)
-    start, anchor, held = phases_of(learner, x, g)
+    """Diagnose a run of one learner from its T + 1 points and T gradients; G and R are what its user assumed.
+
+    The unconstrained points are those of GD, LazyGD and k-lazyGD, of MemoryGD and of CentredOMD.
+    """
+    h = np.zeros_like(x)
+    if hints is not None:
+        h[1:] = hints
+    surprise = g - h[:-1]
+    if learner.form not in _UNCONSTRAINED:
+        known = "a run of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder or Leader"
+        raise refusal("diagnose", known, "learner", type(learner).__name__, "diagnose one of these")
+    sigma = sigmas_of(learner, surprise)
     live = np.isfinite(sigma)
-    y = anchor - held / np.where(live, sigma, 1.0)[:, None]
+    y, before = _UNCONSTRAINED[learner.form](learner, x, surprise + h[1:], np.where(live, sigma, 1.0))
     y[~live] = x[1:][~live]
+    before[~live] = x[:-1][~live]
     size = np.linalg.norm(g, axis=1)
     moved = np.linalg.norm(np.diff(x, axis=0), axis=1)
     scale = learner.domain.scale
     binds = np.linalg.norm(y - x[1:], axis=1) > STILL * scale
     stale = (moved <= STILL * scale) & (size > 0.0)
     margin = np.where(stale, learner.domain.margin(y), np.nan)
+    greedy = np.linalg.norm(y - before, axis=1)
+    stability = np.full(len(g), np.nan)
+    variance = np.full(len(g), np.nan)
+    if learner.form == "anchored":
+        stability, variance = _bound_within_phases(learner, x, g, sigma, y)
+    constant = bool((sigma == sigma[0]).all())
+    texts = _warn(binds, constant, size, np.linalg.norm(x - x[0], axis=1), G, R)
+    return Diagnosis(moved, binds, stale, margin, greedy, stability, variance, constant, texts)
+
+
+def _bound_within_phases(
+    learner: Learner[Any], x: Array, g: Array, sigma: Array, y: Array
+) -> tuple[Array, Array]:
+    """The bounds of Prop. 4 and by the deviation from the phase's mean, NaN where a phase begins."""
+    start, anchor, held = phases_of(learner, x, g)
+    live = np.isfinite(sigma)
     n = np.arange(len(g)) - start
     within = (n >= 1) & live & np.concatenate(([False], live[:-1]))
     t = np.flatnonzero(within)
@@ -126,11 +212,41 @@ def diagnose(
     deviation = np.linalg.norm(g[t] - mean, axis=1)
     stretch = np.abs((1.0 + 1.0 / n[t]) * sigma[t - 1] / sigma[t] - 1.0)
     variance[t] = deviation / sigma[t] + stretch * np.linalg.norm(x[t] - anchor[t], axis=1)
-    before = np.where((n >= 1)[:, None], np.roll(y, 1, axis=0), anchor)
-    greedy = np.linalg.norm(y - before, axis=1)
-    constant = bool((sigma == sigma[0]).all())
-    texts = _warn(binds, constant, size, np.linalg.norm(x - x[0], axis=1), G, R)
-    return Diagnosis(moved, binds, stale, margin, greedy, stability, variance, constant, texts)
+    return stability, variance
+
+
+def _anchored(learner: Any, x: Array, g: Array, sigma: Array) -> tuple[Array, Array]:
+    """The point that is projected in each round, and one that would have been projected to where the learner stood."""
+    start, anchor, held = phases_of(learner, x, g)
+    y = anchor - held / sigma[:, None]
+    within = (np.arange(len(g)) - start >= 1)[:, None]
+    return y, np.where(within, np.roll(y, 1, axis=0), anchor)
+
+
+def _remembering(learner: Any, x: Array, g: Array, sigma: Array) -> tuple[Array, Array]:
+    before = x[:-1] + normals_of(learner, x, g, sigma) / sigma[:, None]
+    return before - g / sigma[:, None], before
+
+
+def _centred(learner: Any, x: Array, g: Array, sigma: Array) -> tuple[Array, Array]:
+    rise = np.diff(sigma, prepend=0.0)[:, None]
+    rise[0] = 0.0  # there it stands at the centre
+    y = x[:-1] + (rise * (x[0] - x[:-1]) - g) / sigma[:, None]
+    return y, x[:-1].copy()
+
+
+_UNCONSTRAINED = {"anchored": _anchored, "memory": _remembering, "centred": _centred}
+
+
+def normals_of(learner: Any, x: Array, g: Array, sigma: Array) -> Array:
+    """n_1, ..., n_T of a MemoryGD."""
+    n = np.zeros(x.shape[1])
+    kept = [n]
+    for t in range(1, len(g)):
+        raw = n - g[t - 1] - sigma[t - 1] * (x[t] - x[t - 1])
+        n = learner.memory.theta(t, raw) * raw
+        kept.append(n)
+    return np.array(kept)
 
 
 def check_anchored(learner: Learner[Any], owner: str, what: str, remedy: str) -> None:

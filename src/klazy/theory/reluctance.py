@@ -54,9 +54,9 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     .. math:: \sum_t \langle g_t, x_t - u_t \rangle \;\le\; \langle g_1, x_1 - u_1 \rangle
               + \sum_{t>1} \Bigl( p_{t-1}\, m(u_t - x_t) + \langle g_t - \hat g_{t-1}, x_t - u_t \rangle \Bigr)
 
-    for every sequence u of points of the set, however much it moves. The proof is on the page Theory. It needs a movement that
-    obeys the triangle inequality, so no :class:`~klazy.SwitchFee`, :class:`~klazy.SquaredMovement` or
-    :class:`~klazy.ImpactMovement`, and a price above zero.
+    for every sequence u of points of the set, however much it moves, and whatever the forecasts are: those of hints, too. The
+    proof is on the page Theory. It needs a movement that obeys the triangle inequality, so no :class:`~klazy.SwitchFee`,
+    :class:`~klazy.SquaredMovement` or :class:`~klazy.ImpactMovement`, and a price above zero.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     g = trace.gradients()
     points = check_comparator(u, trace, learner.domain, owner)
     x = trace.x
-    forecasts, prices = _recall(learner, g)
+    forecasts, prices = _recall(learner, g, trace.hints)
     weight = float(learner.movement.weight)
     moves = np.diff(x, axis=0)
     promises = (weight / prices)[:, None] * forecasts
@@ -123,12 +123,13 @@ def _check_learner(trace: Trace, owner: str) -> Reluctant:
     return learner
 
 
-def _recall(learner: Reluctant, g: Array) -> tuple[Array, Array]:
+def _recall(learner: Reluctant, g: Array, hints: Array | None) -> tuple[Array, Array]:
     """The forecasts after the rounds 1, ..., T - 1, and their prices."""
     state = learner.init()
     forecasts = np.empty((len(g) - 1, g.shape[1]))
     prices = np.empty(len(g) - 1)
     for t, row in enumerate(g[:-1]):
         state = learner.observe(state, row)
-        forecasts[t], prices[t] = learner.forecast(state)
+        hint = None if hints is None else hints[t]
+        forecasts[t], prices[t] = learner.forecast(state, hint)
     return forecasts, prices

@@ -8,12 +8,13 @@ import numpy as np
 
 from klazy import show
 from klazy.base.checks import Array, refusal, vector, whole
+from klazy.costs import LinearCosts
 from klazy.game.regret import regret
 from klazy.game.run import run_many
 from klazy.learners import GD
 from klazy.learners.base import Descent
-from klazy.sequences import phases_of_length
-from klazy.sets import L2Ball
+from klazy.sequences import Scenario, phases_of_length
+from klazy.sets import ConvexSet, L2Ball
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -94,9 +95,12 @@ class Resonance:
 def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips: int = 20) -> Resonance:
     """Find the phase lengths at which laziness costs most and least.
 
-    A clock of k rounds, k much larger than sigma, is hurt most where the costs have its period, at phases of k / 2, as in the
-    lower bound; at phases of k it plays as greedy descent does, and at phases shorter than about 2 sigma laziness may gain. For
-    other k and sigma it looks different: a gain at one phase length says little about another.
+    The costs are a unit vector and its opposite, by turns: along the diagonal on a unit l2 ball, else along that of the
+    diagonal and the set's widest coordinate along which it is wider. The comparator is the best point of every phase.
+
+    On the ball a clock of k rounds, k much larger than sigma, is hurt most where the costs have its period, at phases of k / 2,
+    as in the lower bound; at phases of k it plays as greedy descent does, and at phases shorter than about 2 sigma laziness may
+    gain. For other k and sigma it looks different: a gain at one phase length says little about another.
 
     Parameters
     ----------
@@ -123,10 +127,9 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     Beside greedy, phases of 100 hurt most: ...
     Beside greedy, phases of 200 hurt least: ...
     """
-    if not isinstance(learner, Descent) or learner.domain != L2Ball(learner.domain.dim):
-        raise refusal(
-            "resonance", "a learner with a sigma on a unit l2 ball", "learner", repr(learner), "use L2Ball(d)"
-        )
+    if not isinstance(learner, Descent):
+        remedy = "write KLazyGD(L2Ball(2), 5.0, k=50)"
+        raise refusal("resonance", "a learner with a sigma", "learner", repr(learner), remedy)
     chosen = np.unique(np.geomspace(1, 2000, 60).astype(int))
     if lengths is not None:
         given = vector(lengths, "lengths", "resonance")
@@ -138,7 +141,26 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     pair = [learner, GD(learner.domain, learner.sigma, start=learner.start)]
     found = []
     for length in chosen.tolist():
-        scenario = phases_of_length(length, length * (flips + 1), learner.domain.dim)
+        scenario = _make_phases(learner.domain, length, length * (flips + 1))
         traces = run_many(pair, scenario.costs, record="totals", jobs=1)
         found.append([regret(trace, scenario.comparator).smoothed / scenario.costs.T for trace in traces])
     return Resonance(chosen, *np.array(found).T)
+
+
+def _make_phases(domain: ConvexSet, length: int, T: int) -> Scenario:
+    """Phases of this length on any set."""
+    d = domain.dim
+    if domain == L2Ball(d):
+        return phases_of_length(length, T, d)
+    diagonal = np.full((1, d), 1.0 / np.sqrt(d))
+    corners = domain.lowest(np.vstack((np.eye(d), -np.eye(d))))
+    across = corners[d:] - corners[:d]  # from where each coordinate is least to where it is largest
+    longest = across[np.argmax(across.diagonal())]
+    ways = np.vstack((diagonal, longest / (float(np.linalg.norm(longest)) or 1.0)))
+    widths = np.vecdot(ways, domain.lowest(-ways) - domain.lowest(ways))
+    way = ways[np.argmax(widths)]
+    sign = np.where(np.arange(T) // length % 2 == 0, 1.0, -1.0)[:, None]
+    g = sign * way
+    ends = domain.lowest(np.vstack((way, -way)))
+    u = np.where(sign > 0.0, ends[0], ends[1])
+    return Scenario(f"phases of {length}", domain, LinearCosts(g), u)

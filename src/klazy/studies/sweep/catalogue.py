@@ -21,15 +21,19 @@ from klazy.sequences import (
     Scenario,
     alternating,
     corrupted,
+    data_centre,
+    drifting_regression,
     phases_of_length,
     rotating,
+    sea,
     square_wave,
     stochastic,
+    tracking,
 )
 from klazy.sets import ConvexSet, L2Ball
 
 Point = dict[str, Any]  # the value of every key
-CONTEXT = ("seed", "domain", "T", "G", "movement", "movement_weight", "family", "start", "prior")
+CONTEXT = ("seed", "domain", "T", "G", "movement", "movement_weight", "family", "start", "prior", "hints")
 MOVEMENTS: dict[str, type[Movement]] = {"l2": L2Movement, "l1": L1Movement, "tv": TVMovement}
 
 
@@ -92,7 +96,17 @@ def _make_wave(period: int, T: int) -> Scenario:
     return square_wave(period, T)
 
 
-_MADE = (stochastic, corrupted, phases_of_length, rotating, alternating)
+_MADE = (
+    stochastic,
+    corrupted,
+    phases_of_length,
+    rotating,
+    alternating,
+    tracking,
+    drifting_regression,
+    data_centre,
+    sea,
+)
 RECIPES: dict[str, Entry] = {make.__name__: _make_entry(make, context=("seed",)) for make in _MADE}
 RECIPES["square_wave"] = _make_entry(_make_wave, context=("seed",))
 _PLAIN = (learners.GD, learners.LazyGD, learners.KLazyGD, learners.KLazyFTRL, learners.CentredOMD)

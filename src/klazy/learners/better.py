@@ -1,0 +1,224 @@
+"""Follow the better of two learners, at a cost that is at most a constant times that of either."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array, positive, refusal
+from klazy.families import Family, Linear
+from klazy.learners.base import Learner
+from klazy.learners.leader import check_family
+from klazy.learners.sader import check_expert_states, check_experts, check_norm, points_of, step_expert
+from klazy.movement import AsymmetricMovement, Movement, as_movement
+
+
+class BetterState(NamedTuple):
+    """The two states, which is followed and since when, and what each has paid.
+
+    ``paid`` is what each has cost more than the cheaper of the two round by round, with its own movement; ``moved`` what each
+    pays for its move to the present point. ``lost`` is what was hit more than the cheaper one, ``changes`` how often
+    it changed over, and ``overshoot`` by how much the one it left last had exceeded the ratio then.
+    """
+
+    t: int
+    x: Array
+    experts: tuple[Any, ...]
+    leader: int
+    since: int
+    paid: Array
+    moved: Array
+    lost: float = 0.0
+    changes: int = 0
+    overshoot: float = 0.0
+
+
+class BetterOfTwo(Learner[BetterState]):
+    r"""Follow one of two learners, and change over once it has cost too many times as much as the other.
+
+    Both play for themselves. Let :math:`e_t` be the lower of their two hitting costs in round t, and :math:`L_i` what
+    learner i has paid beyond :math:`e_1 + \dots + e_t`, its own movement included. The first is followed at first; it is left
+    once :math:`L_1 > a L_2`, and the second once :math:`L_2 > b L_1`. With :math:`E = \sum e_t`, the cost is then, whatever
+    happens,
+
+    .. math:: C \le E + c_i L_i + s\,\rho \qquad\text{for } i = 1, 2,
+
+    where :math:`\rho` is at most what one round cost the learner that was left last. For :math:`a = b = 2`: :math:`c_i = 9` and
+    :math:`s = 4`, so for costs that are not negative it pays at most 9 times as much as the better of the two, up to one round.
+    In general, with :math:`S(p, q) = 2 (q + 1) p / (pq - 1)`,
+
+    .. math:: c_1 = \max\bigl(1 + b\,S(a, b),\; b + S(b, a)\bigr), \qquad
+              c_2 = \max\bigl(1 + a\,S(b, a),\; a + S(a, b)\bigr), \qquad s = \max\bigl(S(a, b), S(b, a)\bigr).
+
+    This is the trade-off: a larger a trusts the first learner more, and as long as :math:`L_1 \le a L_2` in every round its
+    cost
+    is paid and nothing else; it makes :math:`c_2`, what a bad first learner may cost, larger. The proof is on the page
+    Ensembles. The idea is the deterministic combination of algorithms for metrical task systems (Fiat et al. 1990; with
+    predictions Antoniadis, Coester, Eliáš, Polak and Simon 2020, whose factor is 9, too), here for costs that one learns
+    after the move. The :class:`Leader` has a bound that adds in place of multiplying: use it unless you need a ratio.
+
+    The second learner is counted as coming from where the first starts. The bound takes the costs to be linear unless
+    it is told a family; for others it holds for their linearisations at the points played.
+
+    Parameters
+    ----------
+    first : Learner
+        Followed at first: :class:`Advice`, say, or a learner with hints.
+    second : Learner
+        The one to fall back on, on the same set.
+    movement : Movement or str
+        What moving costs: a norm that costs the same in both directions, with one weight.
+    leave : float, optional
+        a > 0, how many times as much as the second the first may cost. Default: 2.
+    back : float, optional
+        b > 0, how many times as much as the first the second may cost; a b > 1. Default: 2.
+    family : Family, optional
+        Of the costs whose rows it is told. A learner without a family is told the gradient at its own point. Default: it is
+        told gradients.
+
+    Examples
+    --------
+    >>> ball = L2Ball(2)
+    >>> wrong = Advice(ball, [[1.0, 0.0]])
+    >>> learner = BetterOfTwo(wrong, GD(ball, 2.0, start=[1.0, 0.0]), L2Movement(0.5))
+    >>> trace = run(learner, np.tile([1.0, 0.0], (50, 1)))
+    >>> certify_experts(trace).experts.tolist(), round(trace.totals.cost, 2), trace.state.changes
+    ([50.0, -44.0], -42.5, 1)
+    >>> learner.factors
+    (9.0, 9.0)
+    """
+
+    first: Learner[Any]
+    second: Learner[Any]
+    movement: Movement
+    leave: float
+    back: float
+
+    def __init__(
+        self,
+        first: Learner[Any],
+        second: Learner[Any],
+        movement: Movement | str,
+        *,
+        leave: float = 2.0,
+        back: float = 2.0,
+        family: Family | None = None,
+    ) -> None:
+        owner = "BetterOfTwo"
+        for name, one in (("first", first), ("second", second)):
+            if not isinstance(one, Learner):
+                remedy = "write BetterOfTwo(GD(ball, 1.0), LazyGD(ball, 1.0), L2Movement(1.0))"
+                raise refusal(owner, "two learners", name, repr(one), remedy)
+        experts = check_experts([first, second], owner)
+        movement = as_movement(movement, owner)
+        check_norm(movement, first.domain.dim, owner, "write L2Movement(1.0)")
+        if isinstance(movement, AsymmetricMovement):
+            remedy = "write L1Movement(1.0)"
+            raise refusal(owner, "the same price in both directions", "movement", repr(movement), remedy)
+        a = positive(leave, "leave", owner)
+        b = positive(back, "back", owner)
+        if a * b <= 1.0:
+            raise refusal(owner, "leave * back > 1", "leave * back", a * b, "use 2.0 for both")
+        check_family(family, experts, owner)
+        self._keep(first=first, second=second, movement=movement, leave=a, back=b, family=family)
+        self._keep(experts=experts, domain=first.domain)
+        self._keep(accepts_hints=any(expert.accepts_hints for expert in experts))
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.movement
+
+    @cached_property
+    def ratios(self) -> tuple[float, float]:
+        """How many times as much as the other each may cost while it is followed."""
+        return self.leave, self.back
+
+    @cached_property
+    def factors(self) -> tuple[float, float]:
+        """c_1 and c_2: how many times as much as each of the two it may cost at most."""
+        following = [self.bound_factors(leader)[0] for leader in (0, 1)]
+        first, second = np.max(following, axis=0).tolist()
+        return first, second
+
+    def bound_factors(self, leader: int) -> tuple[tuple[float, float], float]:
+        """c_1 and c_2 once it has changed over and follows ``leader``, and what the overshoot counts beside that one."""
+        a = self.ratios[leader]
+        b = self.ratios[1 - leader]
+        share = 2.0 * (b + 1.0) * a / (a * b - 1.0)
+        followed = 1.0 + b * share
+        other = a + share
+        return ((followed, other) if leader == 0 else (other, followed)), share
+
+    def bound(self, state: BetterState) -> Array:
+        r"""What it may have cost at most beyond :math:`E`, by each of the two, of shape (2,)."""
+        leader = state.leader
+        if state.changes == 0:
+            return np.array([1.0, self.leave]) * state.paid
+        factors, share = self.bound_factors(leader)
+        bound = np.array(factors) * state.paid
+        bound[leader] += share * state.overshoot
+        return bound
+
+    def init(self, x: Array | None = None) -> BetterState:
+        experts = tuple(expert.init(x) for expert in self.experts)
+        points = points_of(experts)
+        return BetterState(1, points[0].copy(), experts, 0, 1, np.zeros(2), self._price(points - points[0]))
+
+    def step(self, state: BetterState, g: Array, hint: Array | None = None) -> BetterState:
+        points = points_of(state.experts)
+        family = Linear() if self.family is None else self.family
+        hit = family.value(g, points)
+        above = hit - hit.min()
+        paid = state.paid + above + state.moved
+        c = state.leader
+        lost = state.lost + float(above[c])
+        since = state.since
+        changes = state.changes
+        overshoot = state.overshoot
+        allowed = self.ratios[c] * paid[1 - c]
+        if paid[c] > allowed:
+            overshoot = float(paid[c] - allowed)
+            c = 1 - c
+            since = state.t + 1
+            changes += 1
+        experts = self._step_experts(state.experts, points, g, hint)
+        following = points_of(experts)
+        moved = self._price(following - points)
+        x = following[c].copy()
+        return BetterState(state.t + 1, x, experts, c, since, paid, moved, lost, changes, overshoot)
+
+    def _step_experts(
+        self, states: tuple[Any, ...], points: Array, g: Array, hint: Array | None
+    ) -> tuple[Any, ...]:
+        following = []
+        for expert, state, point in zip(self.experts, states, points, strict=True):
+            told = g
+            guess = hint
+            knows_rows = expert.family is not None and expert.family == self.family
+            if self.family is not None and not knows_rows:
+                told = self.family.gradient(g, point)
+                guess = None if hint is None else self.family.gradient(hint, point)
+            following.append(step_expert(expert, state, told, guess))
+        return tuple(following)
+
+    def _price(self, delta: Array) -> Array:
+        return self.movement.weight * self.movement.distance(delta)
+
+    def describe_memory(self, state: BetterState) -> str:
+        c = state.leader
+        other = 1 - c
+        names = ("first", "second")
+        allowed = self.ratios[c] * state.paid[other]
+        return (
+            f"It follows the {names[c]} of two, {self.experts[c]}, since round {state.since}. Beyond what was cheaper of the "
+            f"two that one has cost {state.paid[c]:.4g}, the other {state.paid[other]:.4g}; it changes over beyond "
+            f"{allowed:.4g}."
+        )
+
+    def check_state(self, state: Any, owner: str) -> BetterState:
+        super().check_state(state, owner)
+        check_expert_states(state, owner, True)
+        if state.leader not in (0, 1):
+            remedy = "go on from a trace or agent"
+            raise refusal(owner, "a leader of 0 or 1", "state.leader", state.leader, remedy)
+        return state
