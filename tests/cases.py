@@ -199,6 +199,20 @@ RELUCTANT: dict[str, Maker] = {
         domain, movement_for(domain, 3.0), None, 2.0, family=kl.Linear(), **options
     ),
 }
+
+
+def has_entropy(domain: kl.ConvexSet) -> bool:
+    """Whether this is a set that Entropy knows."""
+    if isinstance(domain, kl.CappedSimplex):
+        return bool(np.min(domain.floor) >= 0.0)
+    return isinstance(domain, kl.Simplex)
+
+
+def _mirror(domain: kl.ConvexSet, sigma: Any, **options: Any) -> kl.Learner[Any]:
+    kind = kl.MirrorMemory if has_entropy(domain) else kl.MemoryGD
+    return kind(domain, sigma, kl.Decay(5.0), **options)
+
+
 CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2), 1.0).form is not None}
 # Rules of thumb have no sigma.
 THUMBS: dict[str, Maker] = {
@@ -216,6 +230,7 @@ UNCOMPILED: dict[str, Maker] = {
         domain, movement_for(domain), None, 2, period=3, **options
     ),
     **THUMBS,
+    "MirrorMemory": _mirror,
     "nested SAder": _nested,
     "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)
@@ -226,7 +241,10 @@ UNCOMPILED: dict[str, Maker] = {
 }
 COMPILED = LEARNERS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
-examples_of(kl.Learner, [make(kl.L2Ball(2), 1.0) for make in EVERY_LEARNER.values()])
+examples_of(
+    kl.Learner,
+    [make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))],
+)
 
 MOVEMENTS = {
     "l2": lambda d: kl.L2Movement(0.7),

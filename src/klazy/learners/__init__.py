@@ -8,6 +8,7 @@ from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Clip, Clock, Decay, Event, Forget, Full, Memory, MemoryGD
+from klazy.learners.mirror import Entropy, Geometry, MirrorMemory
 from klazy.learners.patient import Patient
 from klazy.learners.presets import (
     ader,
@@ -41,11 +42,13 @@ __all__ = [
     "DeadBand",
     "Decay",
     "Descent",
+    "Entropy",
     "Event",
     "Fixed",
     "FollowTheLeader",
     "Forget",
     "Full",
+    "Geometry",
     "KLazyFTRL",
     "KLazyGD",
     "LastValue",
@@ -55,6 +58,7 @@ __all__ = [
     "Memory",
     "MemoryGD",
     "MinimumHold",
+    "MirrorMemory",
     "MovingAverage",
     "Patient",
     "Periodic",

@@ -14,16 +14,19 @@ from klazy.theory.bounds import (
 )
 from klazy.theory.certificates import Certificate, ExpertCertificate, certify, certify_experts
 from klazy.theory.geometry import step_picture
+from klazy.theory.mirror import MirrorCertificate, certify_mirror
 from klazy.theory.reluctance import Reluctance, certify_reluctance
 from klazy.theory.resonance import Resonance, resonance
 
 __all__ = [
     "Certificate",
     "ExpertCertificate",
+    "MirrorCertificate",
     "Reluctance",
     "Resonance",
     "certify",
     "certify_experts",
+    "certify_mirror",
     "certify_reluctance",
     "ensemble_lemma",
     "expert_grid",
