@@ -1,6 +1,7 @@
 """Mirror descent with a memory: its projection against cvxpy, the learners it contains, its bound."""
 
 import re
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -70,6 +71,14 @@ def test_the_projection_meets_the_conditions_of_an_optimum(domain, floor, seed, 
     assert (excess[x > low * (1 + 1e-9)] >= 0.0).all()
     assert (excess[x < high * (1 - 1e-9)] <= 0.0).all()
     np.testing.assert_allclose(np.ptp(v - z - excess), 0.0, atol=1e-12 * size)
+
+
+def test_floors_that_lack_more_than_caps_have_too_much_are_met_first():
+    """Capping the third at once would leave too little for the floors of the others."""
+    low = np.array([0.3, 0.3, 0.0])
+    high = np.array([1.0, 1.0, 0.45])
+    x = fill_water(np.log([0.2, 0.2, 0.6]), 1.0, low, high).x
+    np.testing.assert_allclose(x, [0.3, 0.3, 0.4], atol=1e-15)
 
 
 def test_a_corner_is_projected_onto_itself():
@@ -209,6 +218,9 @@ def test_a_hint_of_zero_changes_nothing_and_a_perfect_one_helps(memory):
 
 
 LEARNER = kl.MirrorMemory(kl.Simplex(3), 1.0, kl.Full(), geometry=kl.Entropy(0.3))
+TEXT: Any = "a"
+EIGHT: Any = 8
+TENTH: Any = 0.1
 G = np.tile([0.0, 1.0, 2.0], (5, 1))
 
 
@@ -219,7 +231,7 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
             lambda: kl.Entropy(1.0),
             "Entropy needs 0 <= floor < 1, got floor=1.0; give a share of total / d, 0.01 say.",
         ),
-        (lambda: kl.Entropy("a"), "Entropy needs a finite number floor, got floor='a'"),
+        (lambda: kl.Entropy(TEXT), "Entropy needs a finite number floor, got floor='a'"),
         (
             lambda: kl.MirrorMemory(kl.L2Ball(3), 1.0, kl.Full()),
             "MirrorMemory needs a Simplex or CappedSimplex for Entropy, got domain=L2Ball(dim=3); use MemoryGD",
@@ -238,9 +250,12 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
             ),
             "MirrorMemory needs a floor that the set's caps and floors leave room for, got floor=0.9; lower it.",
         ),
-        (lambda: kl.MirrorMemory(kl.Simplex(3), 1.0, 8), "MirrorMemory needs a memory rule, got memory=8"),
         (
-            lambda: kl.MirrorMemory(kl.Simplex(3), 1.0, kl.Full(), geometry=0.1),
+            lambda: kl.MirrorMemory(kl.Simplex(3), 1.0, EIGHT),
+            "MirrorMemory needs a memory rule, got memory=8",
+        ),
+        (
+            lambda: kl.MirrorMemory(kl.Simplex(3), 1.0, kl.Full(), geometry=TENTH),
             "MirrorMemory needs a geometry, got geometry=0.1; write Entropy(0.01).",
         ),
         (
