@@ -57,31 +57,30 @@ def _pairs(row: list[tuple[int, int]]) -> set[tuple[tuple[int, int], tuple[int, 
 
 
 TRIANGLE = kl.Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -2.0]], [1.0, 0.5, 0.0])
-SETS = examples_of(
-    kl.ConvexSet,
-    [
-        kl.L2Ball(1),
-        kl.L2Ball(5),
-        kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
-        kl.L1Ball(1, 2.0),
-        kl.L1Ball(5),
-        kl.L1Ball(5, 2.0, [1.0, 0.0, -3.0, 0.2, 0.0]),
-        kl.Box(-1.0, 2.0),
-        kl.Box([-1.0, 0.5, 0.0, 1.0, -3.0], [1.0, 2.0, 0.0, 4.0, -2.0]),
-        kl.Simplex(1, 3.0),
-        kl.Simplex(5),
-        kl.Simplex(12, 2.5),
-        kl.CappedSimplex(4, 2.0, 1.0),
-        kl.CappedSimplex(4, -0.5, [0.3, 1.0, 2.0, 0.0], [-1.0, -0.2, 0.0, -0.4]),
-        kl.CappedSimplex(3, 3.0, 1.0),
-        TRIANGLE,
-        kl.Product([kl.L2Ball(2), kl.Simplex(3), kl.Box(-1.0, 1.0)]),
-        kl.Product(
-            [kl.L1Ball(3, 1.0, [1.0, 1.0, 1.0]), kl.Product([kl.CappedSimplex(3, 1.5, 1.0), kl.L2Ball(2)])]
-        ),
-        kl.Intersection([kl.L2Ball(3), kl.Box([0.0, -1.0, -1.0], [1.0, 1.0, 0.2])]),
-    ],
-)
+UNBOUNDED = [kl.Space(3), kl.Product([kl.Space(2), kl.Simplex(3)])]
+SETS = [
+    kl.L2Ball(1),
+    kl.L2Ball(5),
+    kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
+    kl.L1Ball(1, 2.0),
+    kl.L1Ball(5),
+    kl.L1Ball(5, 2.0, [1.0, 0.0, -3.0, 0.2, 0.0]),
+    kl.Box(-1.0, 2.0),
+    kl.Box([-1.0, 0.5, 0.0, 1.0, -3.0], [1.0, 2.0, 0.0, 4.0, -2.0]),
+    kl.Simplex(1, 3.0),
+    kl.Simplex(5),
+    kl.Simplex(12, 2.5),
+    kl.CappedSimplex(4, 2.0, 1.0),
+    kl.CappedSimplex(4, -0.5, [0.3, 1.0, 2.0, 0.0], [-1.0, -0.2, 0.0, -0.4]),
+    kl.CappedSimplex(3, 3.0, 1.0),
+    TRIANGLE,
+    kl.Product([kl.L2Ball(2), kl.Simplex(3), kl.Box(-1.0, 1.0)]),
+    kl.Product(
+        [kl.L1Ball(3, 1.0, [1.0, 1.0, 1.0]), kl.Product([kl.CappedSimplex(3, 1.5, 1.0), kl.L2Ball(2)])]
+    ),
+    kl.Intersection([kl.L2Ball(3), kl.Box([0.0, -1.0, -1.0], [1.0, 1.0, 0.2])]),
+]
+examples_of(kl.ConvexSet, [*SETS, *UNBOUNDED])
 COMPILED_SETS = [s for s in SETS if s.code is not None]
 
 SCHEDULES = examples_of(
@@ -231,6 +230,7 @@ UNCOMPILED: dict[str, Maker] = {
     ),
     **THUMBS,
     "MirrorMemory": _mirror,
+    "CoinBetting": lambda domain, sigma, **options: kl.CoinBetting(domain, 3.0, **options),
     "nested SAder": _nested,
     "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)

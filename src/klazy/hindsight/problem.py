@@ -13,6 +13,7 @@ from klazy.hindsight.families import Minorant, family_of
 from klazy.hindsight.optimum import EPS
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
+from klazy.sets.base import check_bounded
 
 MOVEMENTS = "L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement"  # in a refusal
 
@@ -38,6 +39,7 @@ class Problem:
             raise refusal(
                 owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))"
             )
+        check_bounded(domain, owner)
         game = Game.check(owner, domain, costs, movement, x0)
         game.costs.check_finite()
         self.domain = domain

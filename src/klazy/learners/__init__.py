@@ -2,6 +2,7 @@
 
 from klazy.learners.base import Descent, Learner, State
 from klazy.learners.centred import CentredOMD
+from klazy.learners.coin import CoinBetting
 from klazy.learners.cover import StronglyAdaptive
 from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
@@ -39,6 +40,7 @@ __all__ = [
     "CentredOMD",
     "Clip",
     "Clock",
+    "CoinBetting",
     "DeadBand",
     "Decay",
     "Descent",

@@ -11,6 +11,7 @@ from klazy.families import Family, Linear
 from klazy.learners.base import NEVER, Learner
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
+from klazy.sets.base import check_bounded
 
 LONGEST = 10**7  # rounds in a window, whose moments a state keeps
 CHUNKS = (16, 1024)  # the least and the most rounds that are looked through for the next move at a time
@@ -66,6 +67,7 @@ class Thumb(Learner[ThumbState]):
         if not isinstance(family, Family):
             raise refusal(owner, "a family of costs", "family", repr(family), "write family=Quadratic()")
         self._keep(domain=domain, family=family, start=check_start(owner, domain, start))
+        check_bounded(domain, owner)
 
     @abstractmethod
     def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:

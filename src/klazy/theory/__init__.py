@@ -2,6 +2,7 @@
 
 from klazy.learners.presets import meta_rate, sigma_grid
 from klazy.theory.bounds import (
+    coin_betting_bound,
     ensemble_lemma,
     expert_grid,
     k_star,
@@ -28,6 +29,7 @@ __all__ = [
     "certify_experts",
     "certify_mirror",
     "certify_reluctance",
+    "coin_betting_bound",
     "ensemble_lemma",
     "expert_grid",
     "k_star",
