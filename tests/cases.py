@@ -235,6 +235,8 @@ UNCOMPILED: dict[str, Maker] = {
     "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)
     ),
+    "SteadyAdaptive": lambda domain, sigma, **options: kl.SteadyAdaptive(domain, 2000, 3.0, **options),
+    "Blocks": lambda domain, sigma, **options: kl.Blocks(kl.GD(domain, sigma, **options), 3),
     "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(
         domain, 3.0, levels=5, **options
     ),

@@ -1,6 +1,7 @@
 """Learners: frozen configurations with a pure ``step`` that reads like the algorithm box."""
 
 from klazy.learners.base import Descent, Learner, State
+from klazy.learners.blocks import Blocks
 from klazy.learners.centred import CentredOMD
 from klazy.learners.coin import CoinBetting
 from klazy.learners.cover import StronglyAdaptive
@@ -25,6 +26,7 @@ from klazy.learners.presets import (
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SAder
 from klazy.learners.seasonal import Seasonal
+from klazy.learners.steady import SteadyAdaptive
 from klazy.learners.thumb import (
     DeadBand,
     Fixed,
@@ -37,6 +39,7 @@ from klazy.learners.thumb import (
 
 __all__ = [
     "GD",
+    "Blocks",
     "CentredOMD",
     "Clip",
     "Clock",
@@ -68,6 +71,7 @@ __all__ = [
     "SAder",
     "Seasonal",
     "State",
+    "SteadyAdaptive",
     "StronglyAdaptive",
     "ader",
     "auto",
