@@ -285,6 +285,7 @@ def costs_of(name: str, T: int, d: int, seed: int) -> kl.Costs:
         "LogWealthCosts": lambda: kl.LogWealthCosts(np.exp(0.3 * data)),
         "HingeCosts": lambda: kl.HingeCosts(data, labels),
         "LogisticCosts": lambda: kl.LogisticCosts(3.0 * data, labels),
+        "FilteredCosts": lambda: kl.FilteredCosts(kl.QuadraticCosts(data), [0.5, 0.3, -0.1]),
         "CallableCosts": lambda: kl.CallableCosts(
             T,
             d,
