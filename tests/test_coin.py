@@ -51,6 +51,21 @@ def test_a_set_that_is_never_left_changes_nothing(seed, start):
     np.testing.assert_array_equal(free, ball)
 
 
+@given(
+    seed=seeds, domain=st.sampled_from([kl.L2Ball(3, 0.5), kl.Simplex(3), kl.Box(-np.ones(3), np.ones(3))])
+)
+def test_what_a_bet_is_told_costs_it_at_least_what_the_point_costs(seed, domain):
+    """Beside every point of the set, and no coin is longer than 1: so the bettor's bound holds for the points played."""
+    rng = np.random.default_rng(seed)
+    bets = 3.0 * rng.normal(size=(20, 3))
+    others = domain.project(rng.normal(size=(20, 3)))
+    for bet, g in zip(bets, rng.normal(size=(20, 3)), strict=True):
+        x = domain.project(bet)
+        coin = kl.CoinBetting(domain, 5.0)._toss(g, bet - x)
+        assert np.linalg.norm(coin) <= 1.0
+        assert ((x - others) @ g <= (bet - others) @ (-5.0 * coin) + 1e-12).all()
+
+
 def test_the_first_bets_by_hand():
     """Coins of 1 and a wealth of 2: bets of 1/2 of 2, then 2/3 of 3."""
     x = played(kl.CoinBetting(kl.Space(1), 4.0, wealth=2.0), np.array([[-4.0], [-4.0]]))

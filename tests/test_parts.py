@@ -52,6 +52,14 @@ def test_costs_with_memory_are_at_most_those_of_held_points_and_their_movement(s
     np.testing.assert_allclose(costs.window(2, 5).values(x[1:5]), costs.values(x)[1:5], atol=1e-12)
 
 
+def test_the_movement_of_costs_with_memory_is_no_dearer_than_it_must_be():
+    """Each round charges for the point before, and the points alternate: held they gain 1 a round, and they cost 1."""
+    x = np.resize([1.0, -1.0], (T, 1))
+    costs = kl.FilteredCosts(-x, [0.0, 1.0])
+    assert costs.paid(x).sum() == T - 2
+    assert costs.values(x).sum() + costs.movement(1.0).paid(x).sum() == T - 2
+
+
 def test_costs_with_memory_refuse_what_is_no_kernel():
     with pytest.raises(ValueError, match="FilteredCosts needs shape"):
         kl.FilteredCosts(np.ones((3, 2)), [])
