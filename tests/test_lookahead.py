@@ -264,7 +264,7 @@ def test_looking_ahead_is_a_type_of_its_own():
             "GOBD needs greed <= 1, got greed=2.0; 1 plays every minimiser.",
         ),
         (
-            lambda: RHGD(kl.L2Ball(2), 0.5),
+            lambda: RHGD(kl.L2Ball(2), 0.5),  # pyright: ignore[reportArgumentType]
             "RHGD needs a window of 0, 1, 2, ... future rounds, got window=0.5; use 0 to see f_t alone.",
         ),
         (
