@@ -57,31 +57,30 @@ def _pairs(row: list[tuple[int, int]]) -> set[tuple[tuple[int, int], tuple[int, 
 
 
 TRIANGLE = kl.Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -2.0]], [1.0, 0.5, 0.0])
-SETS = examples_of(
-    kl.ConvexSet,
-    [
-        kl.L2Ball(1),
-        kl.L2Ball(5),
-        kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
-        kl.L1Ball(1, 2.0),
-        kl.L1Ball(5),
-        kl.L1Ball(5, 2.0, [1.0, 0.0, -3.0, 0.2, 0.0]),
-        kl.Box(-1.0, 2.0),
-        kl.Box([-1.0, 0.5, 0.0, 1.0, -3.0], [1.0, 2.0, 0.0, 4.0, -2.0]),
-        kl.Simplex(1, 3.0),
-        kl.Simplex(5),
-        kl.Simplex(12, 2.5),
-        kl.CappedSimplex(4, 2.0, 1.0),
-        kl.CappedSimplex(4, -0.5, [0.3, 1.0, 2.0, 0.0], [-1.0, -0.2, 0.0, -0.4]),
-        kl.CappedSimplex(3, 3.0, 1.0),
-        TRIANGLE,
-        kl.Product([kl.L2Ball(2), kl.Simplex(3), kl.Box(-1.0, 1.0)]),
-        kl.Product(
-            [kl.L1Ball(3, 1.0, [1.0, 1.0, 1.0]), kl.Product([kl.CappedSimplex(3, 1.5, 1.0), kl.L2Ball(2)])]
-        ),
-        kl.Intersection([kl.L2Ball(3), kl.Box([0.0, -1.0, -1.0], [1.0, 1.0, 0.2])]),
-    ],
-)
+UNBOUNDED = [kl.Space(3), kl.Product([kl.Space(2), kl.Simplex(3)])]
+SETS = [
+    kl.L2Ball(1),
+    kl.L2Ball(5),
+    kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
+    kl.L1Ball(1, 2.0),
+    kl.L1Ball(5),
+    kl.L1Ball(5, 2.0, [1.0, 0.0, -3.0, 0.2, 0.0]),
+    kl.Box(-1.0, 2.0),
+    kl.Box([-1.0, 0.5, 0.0, 1.0, -3.0], [1.0, 2.0, 0.0, 4.0, -2.0]),
+    kl.Simplex(1, 3.0),
+    kl.Simplex(5),
+    kl.Simplex(12, 2.5),
+    kl.CappedSimplex(4, 2.0, 1.0),
+    kl.CappedSimplex(4, -0.5, [0.3, 1.0, 2.0, 0.0], [-1.0, -0.2, 0.0, -0.4]),
+    kl.CappedSimplex(3, 3.0, 1.0),
+    TRIANGLE,
+    kl.Product([kl.L2Ball(2), kl.Simplex(3), kl.Box(-1.0, 1.0)]),
+    kl.Product(
+        [kl.L1Ball(3, 1.0, [1.0, 1.0, 1.0]), kl.Product([kl.CappedSimplex(3, 1.5, 1.0), kl.L2Ball(2)])]
+    ),
+    kl.Intersection([kl.L2Ball(3), kl.Box([0.0, -1.0, -1.0], [1.0, 1.0, 0.2])]),
+]
+examples_of(kl.ConvexSet, [*SETS, *UNBOUNDED])
 COMPILED_SETS = [s for s in SETS if s.code is not None]
 
 SCHEDULES = examples_of(
@@ -199,6 +198,20 @@ RELUCTANT: dict[str, Maker] = {
         domain, movement_for(domain, 3.0), None, 2.0, family=kl.Linear(), **options
     ),
 }
+
+
+def has_entropy(domain: kl.ConvexSet) -> bool:
+    """Whether this is a set that Entropy knows."""
+    if isinstance(domain, kl.CappedSimplex):
+        return bool(np.min(domain.floor) >= 0.0)
+    return isinstance(domain, kl.Simplex)
+
+
+def _mirror(domain: kl.ConvexSet, sigma: Any, **options: Any) -> kl.Learner[Any]:
+    kind = kl.MirrorMemory if has_entropy(domain) else kl.MemoryGD
+    return kind(domain, sigma, kl.Decay(5.0), **options)
+
+
 CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2), 1.0).form is not None}
 # Rules of thumb have no sigma. All but Fixed share their kernels.
 THUMBS: dict[str, Maker] = {
@@ -235,10 +248,14 @@ UNCOMPILED: dict[str, Maker] = {
         [kl.MemoryGD(domain, sigma, kl.Decay(5.0), hints=heeds, **options) for heeds in (True, False)],
         hints=True,
     ),
+    "MirrorMemory": _mirror,
+    "CoinBetting": lambda domain, sigma, **options: kl.CoinBetting(domain, 3.0, **options),
     "nested SAder": _nested,
     "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)
     ),
+    "SteadyAdaptive": lambda domain, sigma, **options: kl.SteadyAdaptive(domain, 2000, 3.0, **options),
+    "Blocks": lambda domain, sigma, **options: kl.Blocks(kl.GD(domain, sigma, **options), 3),
     "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(
         domain, 3.0, levels=5, **options
     ),
@@ -253,7 +270,10 @@ UNCOMPILED: dict[str, Maker] = {
 }
 COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
-examples_of(kl.Learner, [make(kl.L2Ball(2), 1.0) for make in EVERY_LEARNER.values()])
+examples_of(
+    kl.Learner,
+    [make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))],
+)
 
 
 def correlate(d: int) -> Array:
@@ -305,6 +325,7 @@ def costs_of(name: str, T: int, d: int, seed: int) -> kl.Costs:
         "LogWealthCosts": lambda: kl.LogWealthCosts(np.exp(0.3 * data)),
         "HingeCosts": lambda: kl.HingeCosts(data, labels),
         "LogisticCosts": lambda: kl.LogisticCosts(3.0 * data, labels),
+        "FilteredCosts": lambda: kl.FilteredCosts(kl.QuadraticCosts(data), [0.5, 0.3, -0.1]),
         "CallableCosts": lambda: kl.CallableCosts(
             T,
             d,

@@ -231,6 +231,8 @@ def test_tasks_share_an_agent():
 ROUNDED_BY_THE_CPU = {"Patient", "MemoryGD-Clip(kappa=0.8)", "MemoryGD-Event(kappa=1.5)", "nested SAder"}
 ROUNDED_BY_THE_CPU |= {
     "StronglyAdaptive",
+    "SteadyAdaptive",
+    "MirrorMemory",
     "Leader of ensembles",
     "Reluctant",
     "Reluctant sum",

@@ -138,8 +138,9 @@ def has_domain(name: str, domain: kl.ConvexSet) -> bool:
 
 
 def test_every_set_family_and_movement_is_here():
-    assert {type(s) for s in SETS} == set(concrete(kl.ConvexSet))
-    assert {kl.CallableCosts, *(getattr(kl, name) for name in FAMILIES)} == set(concrete(kl.Costs))
+    assert {kl.Space, *(type(s) for s in SETS)} == set(concrete(kl.ConvexSet))
+    costs = {kl.CallableCosts, kl.FilteredCosts, *(getattr(kl, name) for name in FAMILIES)}
+    assert costs == set(concrete(kl.Costs))
     known = {kl.SwitchFee, kl.DriftedMovement, *(type(m) for m in MOVEMENTS)}
     assert known == set(concrete(kl.Movement))
 

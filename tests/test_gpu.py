@@ -122,6 +122,16 @@ def test_a_rule_that_knows_its_set_pays_what_step_pays(domain):
     assert_agrees(run_batch(learners, g, device="cuda"), learners, g)
 
 
+@pytest.mark.parametrize("domain", [kl.Simplex(3), kl.CappedSimplex(3, 1.5, 1.0)], ids=repr)
+def test_mirror_descent_pays_what_step_pays(domain):
+    learners = [
+        kl.MirrorMemory(domain, 0.7, memory, geometry=kl.Entropy(0.1))
+        for memory in (kl.Clock(3), kl.Decay(4.0))
+    ]
+    g = gradients(6, 7, 3)
+    assert_agrees(run_batch(learners, g, device="cuda"), learners, g)
+
+
 EXPERTS = [
     kl.GD(BALL, 2.0),
     kl.MemoryGD(BALL, kl.ScaleFree(1.0), kl.Decay(4.0)),

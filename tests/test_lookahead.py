@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from klazy.hindsight.lookahead import (
+    GOBD,
     OBD,
+    RHGD,
     ROBD,
     AveragingHorizon,
     LookAheadSAder,
@@ -50,8 +52,9 @@ PLAYERS = [
     ROBD,
     lambda domain: ROBD(domain, 0.5, 1.5),
     LookAheadSAder,
+    lambda domain: RHGD(domain, 2),
 ]
-NAMES = ["greedy", "receding", "averaging", "OBD", "ROBD", "ROBD that follows", "SAder"]
+NAMES = ["greedy", "receding", "averaging", "OBD", "ROBD", "ROBD that follows", "SAder", "RHGD"]
 
 
 def anywhere(domain, rng, n=200):
@@ -199,6 +202,48 @@ def test_look_ahead_sader_keeps_its_promises(game, seed):
     ).all()
 
 
+@pytest.mark.parametrize("game", ["linear, ball", "quadratic, box"])
+def test_greedy_obd_lies_between_obd_and_the_minimiser(game):
+    domain, costs, movement = games(3, 4)[game]
+    x = {}
+    for greed in (0.0, 0.3, 1.0):
+        x[greed] = run_ahead(GOBD(domain, 2.0, greed), costs, movement=movement, x0=domain.start).x
+    plain = run_ahead(OBD(domain, 2.0), costs, movement=movement, x0=domain.start).x
+    least = np.array([kl.best_fixed(costs.window(t, t), domain).x for t in range(1, 5)])
+    np.testing.assert_allclose(x[0.0], plain, atol=1e-12)
+    np.testing.assert_allclose(x[1.0], least, atol=1e-12)
+    np.testing.assert_allclose(x[0.3][0], 0.7 * plain[0] + 0.3 * least[0], atol=1e-12)
+
+
+@given(seed=st.integers(0, 2**16), stay=st.floats(0.1, 5.0))
+def test_a_longer_window_brings_rhgd_nearer_to_the_optimum_of_squared_movement(seed, stay):
+    """At the rate that its theory gives; the optimum of a quadratic problem inside the box is a linear system's solution."""
+    rng = np.random.default_rng(seed)
+    T, weight = 7, rng.uniform(0.5, 2.0)
+    targets = rng.normal(size=(T, 2))
+    box = kl.Box(-99.0 * np.ones(2), 99.0 * np.ones(2))
+    moves = np.diff(np.vstack((np.zeros(T), np.eye(T))), axis=0)  # from x0 = 0
+    best = np.linalg.solve(weight * np.eye(T) + stay * moves.T @ moves, weight * targets)
+    costs = kl.QuadraticCosts(targets, weight)
+    away = [
+        np.sum((run_ahead(RHGD(box, window, stay, weight), costs, x0=np.zeros(2)).x - best) ** 2)
+        for window in (0, 1, 4, 59)
+    ]
+    rate = 1.0 - weight / (weight + 4.0 * stay)
+    assert away[0] > 0.0
+    for window, left in zip((1, 4, 59), away[1:], strict=True):
+        assert left <= rate**window * away[0] + 1e-20
+
+
+def test_rhgd_sees_no_further_than_its_window():
+    costs = np.random.default_rng(0).normal(size=(8, 2))
+    other = costs.copy()
+    other[6:] += 1.0
+    here, there = (run_ahead(RHGD(kl.L2Ball(2), 2), kl.QuadraticCosts(c)).x for c in (costs, other))
+    np.testing.assert_array_equal(here[:4], there[:4])  # round 4 sees the costs up to round 6
+    assert np.abs(here[4] - there[4]).max() > 0.0
+
+
 def test_looking_ahead_is_a_type_of_its_own():
     player = RecedingHorizon(kl.L2Ball(2), 3)
     assert not isinstance(player, kl.Learner)
@@ -214,6 +259,14 @@ def test_looking_ahead_is_a_type_of_its_own():
     [
         (lambda: OBD(None), "OBD needs a set to play on, got domain=None; write OBD(L2Ball(5))."),  # pyright: ignore[reportArgumentType]
         (lambda: OBD(kl.L2Ball(2), 0.0), "OBD needs balance > 0, got balance=0.0; give a number above zero."),
+        (
+            lambda: GOBD(kl.L2Ball(2), 1.0, 2.0),
+            "GOBD needs greed <= 1, got greed=2.0; 1 plays every minimiser.",
+        ),
+        (
+            lambda: RHGD(kl.L2Ball(2), 0.5),  # pyright: ignore[reportArgumentType]
+            "RHGD needs a window of 0, 1, 2, ... future rounds, got window=0.5; use 0 to see f_t alone.",
+        ),
         (
             lambda: ROBD(kl.L2Ball(2), 1.0, -1),
             "ROBD needs follow >= 0, got follow=-1; give zero or a positive number.",

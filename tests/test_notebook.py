@@ -18,6 +18,7 @@ from cases import (
     SCHEDULES,
     SETS,
     TRIANGLE,
+    UNBOUNDED,
     evaluated,
     examples_of,
     gradients,
@@ -25,17 +26,28 @@ from cases import (
 from klazy.base.config import Config, _text
 from klazy.base.html import HEIGHT, SIDE, WIDTH
 
-LOOKAHEADS = (kl.OBD, kl.ROBD, kl.RecedingHorizon, kl.AveragingHorizon, kl.LookAheadSAder)
+LOOKAHEADS = (
+    kl.OBD,
+    kl.GOBD,
+    kl.ROBD,
+    kl.RHGD,
+    kl.RecedingHorizon,
+    kl.AveragingHorizon,
+    kl.LookAheadSAder,
+)
 CONFIGS = examples_of(
     Config,
     [
         *SETS,
+        *UNBOUNDED,
         *SCHEDULES,
         *FAMILIES,
         *MEMORIES,
         *(make(3) for make in MOVEMENTS.values()),
         *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), TRIANGLE)),
         *(make(kl.Box(-1.0, 1.0)) for make in LOOKAHEADS),
+        kl.Entropy(0.1),
+        EVERY_LEARNER["MirrorMemory"](kl.Simplex(2), 1.0),
         kl.Guards(per_round=0.5, movement=kl.L1Movement(0.4)),
     ],
 )

@@ -31,6 +31,42 @@ class TestEveryCostFamily:
         assert repr(costs) == f"{name}(T=12, dim=4)"
 
 
+@given(seed=st.integers(0, 99), m=st.integers(1, 4), starts=st.booleans())
+def test_costs_with_memory_are_at_most_those_of_held_points_and_their_movement(seed, m, starts):
+    """And they are these where nothing moves; what the mix is, by hand."""
+    rng = np.random.default_rng(seed)
+    kernel = rng.normal(size=m)
+    g = rng.normal(size=(T, D))
+    costs = kl.FilteredCosts(g, kernel)
+    x = rng.normal(size=(T, D))
+    x0 = rng.normal(size=D) if starts else None
+    held = [x[0] if x0 is None else x0] * m
+    history = np.array([*held, *x])
+    by_hand = [sum(kernel[i] * history[m + t - i] for i in range(m)) for t in range(T)]
+    np.testing.assert_allclose(costs.mix(x, x0), by_hand, atol=1e-12)
+    G = float(np.linalg.norm(g, axis=1).max())
+    bound = costs.values(x).sum() + costs.movement(G).paid(x, x0).sum()
+    assert costs.paid(x, x0).sum() <= bound + 1e-9
+    still = np.tile(x[0], (T, 1))
+    np.testing.assert_allclose(costs.paid(still), costs.values(still), atol=1e-12)
+    np.testing.assert_allclose(costs.window(2, 5).values(x[1:5]), costs.values(x)[1:5], atol=1e-12)
+
+
+def test_the_movement_of_costs_with_memory_is_no_dearer_than_it_must_be():
+    """Each round charges for the point before, and the points alternate: held they gain 1 a round, and they cost 1."""
+    x = np.resize([1.0, -1.0], (T, 1))
+    costs = kl.FilteredCosts(-x, [0.0, 1.0])
+    assert costs.paid(x).sum() == T - 2
+    assert costs.values(x).sum() + costs.movement(1.0).paid(x).sum() == T - 2
+
+
+def test_costs_with_memory_refuse_what_is_no_kernel():
+    with pytest.raises(ValueError, match="FilteredCosts needs shape"):
+        kl.FilteredCosts(np.ones((3, 2)), [])
+    with pytest.raises(ValueError, match=r"FilteredCosts\.movement needs G > 0, got G=0\.0"):
+        kl.FilteredCosts(np.ones((3, 2)), [1.0]).movement(0.0)
+
+
 def test_cost_families_by_hand():
     x = np.array([0.5, 0.25])
     assert kl.LinearCosts([[1, 2]]).value(1, x) == 1.0

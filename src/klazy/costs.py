@@ -15,13 +15,26 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import FINITE, LARGEST, Array, coordinates, real_array, refusal, rows, vector, whole
+from klazy.base.checks import (
+    FINITE,
+    LARGEST,
+    Array,
+    coordinates,
+    positive,
+    real_array,
+    refusal,
+    rows,
+    vector,
+    whole,
+)
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
 from klazy.kernels import codes
+from klazy.movement import L2Movement
 
 __all__ = [
     "CallableCosts",
     "Costs",
+    "FilteredCosts",
     "HingeCosts",
     "LinearCosts",
     "LogWealthCosts",
@@ -498,6 +511,85 @@ class CallableCosts(Costs):
             return self._subgradient(first - 1 + t, x)
 
         return CallableCosts(last - first + 1, self.dim, value, subgradient)
+
+
+class FilteredCosts(Costs):
+    r"""Costs that depend on the last m points: a round charges :math:`c_t(a_0 x_t + \dots + a_{m-1} x_{t-m+1})`.
+
+    So do heat that lingers, advertising that is remembered, stock under way. A learner is told the cost of a point that is
+    held, :math:`f_t(x) = c_t((a_0 + \dots + a_{m-1})\, x)`, and pays for moving what the difference to the real cost can be:
+    with costs :math:`c_t` whose gradients are at most G,
+
+    .. math:: \sum_t c_t(a_0 x_t + \dots + a_{m-1} x_{t-m+1}) \le \sum_t f_t(x_t)
+              + G \Bigl( \sum_i i\, |a_i| \Bigr) \sum_t \|x_t - x_{t-1}\| ,
+
+    so that regret with this movement is regret in the costs with memory (Anava, Hazan and Mannor, 2015). Points before the
+    first count as the first, or as ``x0``.
+
+    Parameters
+    ----------
+    costs : Costs or array_like
+        :math:`c_t`; an array is one of linear costs.
+    kernel : array_like
+        :math:`a_0, \dots, a_{m-1}`, the share of the present point first.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is no vector of numbers.
+
+    Examples
+    --------
+    >>> costs = FilteredCosts(QuadraticCosts(np.repeat([[0.0], [1.0]], 20, axis=0)), [0.5, 0.3, 0.2])
+    >>> trace = run(GD(Box(0, 1), 2.0), costs, movement=costs.movement(G=1.0))
+    >>> round(float(costs.paid(trace.x).sum()), 3), round(trace.totals.cost, 3)
+    (0.932, 1.367)
+    """
+
+    def __init__(self, costs: Costs | ArrayLike, kernel: ArrayLike) -> None:
+        self.costs = as_costs(costs)
+        self.kernel = vector(kernel, "kernel", "FilteredCosts")
+        self.T = self.costs.T
+        self.dim = self.costs.dim
+        self.columns = self.costs.columns
+
+    @property
+    def m(self) -> int:
+        """How many points a round depends on."""
+        return self.kernel.size
+
+    def value(self, t: int, x: Array) -> float:
+        return self.costs.value(t, self.kernel.sum() * x)
+
+    def subgradient(self, t: int, x: Array) -> Array:
+        total = self.kernel.sum()
+        return total * self.costs.subgradient(t, total * x)
+
+    def window(self, first: int, last: int) -> FilteredCosts:
+        return FilteredCosts(self.costs.window(first, last), self.kernel)
+
+    def check_finite(self) -> None:
+        self.costs.check_finite()
+
+    def mix(self, x: ArrayLike, x0: ArrayLike | None = None) -> Array:
+        """What each round charges for, of a played sequence of shape (T, d)."""
+        played = rows(x, "x", "FilteredCosts", self.dim, self.T)
+        before = played[0] if x0 is None else vector(x0, "x0", "FilteredCosts", self.dim)
+        padded = np.vstack((np.tile(before, (self.m - 1, 1)), played))
+        mixed = np.zeros_like(played)
+        for i, share in enumerate(self.kernel.tolist()):
+            first = self.m - 1 - i
+            mixed += share * padded[first : first + self.T]
+        return mixed
+
+    def paid(self, x: ArrayLike, x0: ArrayLike | None = None) -> Array:
+        """What each round really costs, of a played sequence of shape (T, d)."""
+        return self.costs.values(self.mix(x, x0))
+
+    def movement(self, G: float) -> L2Movement:
+        """What moving must cost a learner, where gradients of the costs are at most G."""
+        bound = positive(G, "G", "FilteredCosts.movement", "give a bound on the gradients' norms")
+        return L2Movement(bound * float(np.arange(self.m) @ np.abs(self.kernel)))
 
 
 def rounds_of(costs: Costs) -> tuple[Callable[[int, Array], float], Callable[[int, Array], Array]]:

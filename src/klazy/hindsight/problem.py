@@ -157,9 +157,10 @@ class Problem:
 
 
 def check_domain(domain: object, owner: str) -> None:
-    """Refuse what is no set."""
+    """Refuse what is no set, and one without bounds."""
     if not isinstance(domain, ConvexSet):
         raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))")
+    check_bounded(domain, owner)
 
 
 def _check_grouped(movement: Movement, owner: str) -> bool:

@@ -101,6 +101,11 @@ def exp(x):
     return math.exp(x)
 
 
+def log(x):
+    """The logarithm of ``x > 0``."""
+    return math.log(x)
+
+
 # How a part is compiled. Without a mark it is pasted into the kernel, and its sums may be reordered so that they vectorise.
 
 

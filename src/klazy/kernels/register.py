@@ -174,6 +174,18 @@ def root(builder, x):
 
 
 @_function(LANES_TYPE, LANES_TYPE)
+def log(builder, x):
+    """One lane after the other: a round takes few logarithms, and none is worth a polynomial."""
+    kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.log.f64")
+    result = x
+    for lane in range(LANES):
+        at = ir.Constant(ir.IntType(32), lane)
+        result = builder.insert_element(result, builder.call(function, [builder.extract_element(x, at)]), at)
+    return result
+
+
+@_function(LANES_TYPE, LANES_TYPE)
 def size(builder, x):
     return _called(builder, "fabs", x)
 
@@ -304,6 +316,7 @@ if config.DISABLE_JIT:
     largest = np.max
     smallest = np.min
     exp = np.exp
+    log = np.log
 
 REGISTER = Lane(
     LANES,
@@ -326,5 +339,6 @@ REGISTER = Lane(
         "largest": largest,
         "smallest": smallest,
         "exp": exp,
+        "log": log,
     },
 )

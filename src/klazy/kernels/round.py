@@ -59,7 +59,7 @@ def place(rule, x, s, y, u, d, p):
     raise NotImplementedError
 
 
-def remember(rule, x, own, s, y, d, sigma, ends, memory, kappa):
+def remember(rule, x, own, s, y, d, p, sigma, ends, memory, kappa):
     raise NotImplementedError
 
 
@@ -94,6 +94,7 @@ def play_round(
         paid = spread(0.0)
         if anywhere(place(rule, x, s, y, u, d, p)):
             paid = settle_done(x, y, u, d, p, guess, guess, move, prices)
+        remember(rule, x, own, s, y, d, p, sigma, ends, memory, kappa)
         return dot, paid, guess
     shift, theta = threshold(y, u, d, p, guess)
     if MAY_STAY:
@@ -105,7 +106,7 @@ def play_round(
         paid = settle_done(x, y, u, d, p, shift, theta, move, prices)
     else:
         paid = settle(x, y, u, d, p, shift, theta, move, prices)
-    remember(rule, x, own, s, y, d, sigma, ends, memory, kappa)
+    remember(rule, x, own, s, y, d, p, sigma, ends, memory, kappa)
     return dot, paid, shift + theta
 
 
@@ -209,14 +210,14 @@ def place_nothing(rule, x, s, y, u, d, p):
     return spread(0.0) > 0.0
 
 
-def pick_remember(rule, x, own, s, y, d, sigma, ends, memory, kappa):
+def pick_remember(rule, x, own, s, y, d, p, sigma, ends, memory, kappa):
     if rule == CODE:
-        this(x, own, s, y, d, sigma, ends, memory, kappa)
+        this(x, own, s, y, d, p, sigma, ends, memory, kappa)
     else:
-        others(rule, x, own, s, y, d, sigma, ends, memory, kappa)
+        others(rule, x, own, s, y, d, p, sigma, ends, memory, kappa)
 
 
-def remember_nothing(rule, x, own, s, y, d, sigma, ends, memory, kappa):
+def remember_nothing(rule, x, own, s, y, d, p, sigma, ends, memory, kappa):
     return
 
 

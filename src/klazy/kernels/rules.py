@@ -11,7 +11,7 @@ A round is *propose, project, accept, remember*. ``propose`` writes the unconstr
 
 A rule with a ``place`` knows its set. There ``propose`` writes what it needs to know into ``y``, and ``place`` puts the next
 point into ``u`` and says which runs move: nothing is projected, and where none moves ``u`` is not looked at. ``p`` are the
-set's parameters.
+set's parameters. What ``place`` leaves in ``y`` is what ``remember`` finds there.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,10 @@ from klazy.kernels.lane import (
     called,
     everywhere,
     exact,
+    exp,
     larger,
     load,
+    log,
     root,
     size,
     skip,
@@ -138,7 +140,7 @@ def memory(x, own, s, g, h, y, d, sigma, step, old, starts):
     return dot
 
 
-def keep_normal(x, own, s, y, d, sigma, ends, kept, kappa):
+def keep_normal(x, own, s, y, d, p, sigma, ends, kept, kappa):
     """The memory's share theta of the normal sigma (y - x)."""
     normal = own
     square = spread(0.0)
@@ -149,6 +151,140 @@ def keep_normal(x, own, s, y, d, sigma, ends, kept, kappa):
     theta = share_kept(kept, kappa, square, ends)
     for i in range(d):
         store(normal, i, load(normal, i) * theta)
+
+
+# ---- MirrorMemory: the level of the water, as klazy.sets.waterfill finds it
+
+MIRROR_CAPPED = -1.0  # marks in u of the coordinates that are fixed at a bound
+MIRROR_FLOORED = -2.0
+MIRROR_REST = 1e-300  # as SMALLEST_REST there
+MIRROR_NO_FLOOR = -1e300  # the logarithm of a floor of zero
+
+
+def mirror(x, own, s, g, h, y, d, sigma, step, old, starts):
+    z = own
+    normal = skip(own, d)
+    hint = skip(own, 2 * d)
+    dot = spread(0.0)
+    for i in range(d):
+        dot = dot + load(x, i) * g[i]
+        pull = (load(normal, i) - g[i]) + (load(hint, i) - h[i])
+        store(hint, i, spread(h[i]))
+        store(y, i, load(z, i) + pull * step)
+    return dot
+
+
+def mirror_low(i, p, s, capped):
+    low = load(s, 0)
+    if capped:
+        low = larger(low, spread(p[1 + i]))
+    return low
+
+
+def mirror_high(i, d, p, capped):
+    high = spread(p[0])
+    if capped:
+        high = smaller(high, spread(p[1 + d + i]))
+    return high
+
+
+def mirror_log_low(i, p, s, capped):
+    low = mirror_low(i, p, s, capped)
+    return where(low > 0.0, log(larger(low, spread(MIRROR_REST))), spread(MIRROR_NO_FLOOR))
+
+
+@exact
+def mirror_fill(s, y, u, d, p, capped):
+    """The next point into u; y becomes the logarithms at the water's level, before their bounds."""
+    for i in range(d):
+        store(u, i, spread(0.0))
+    level = spread(0.0)
+    scale = spread(0.0)
+    turn = 0
+    searching = True
+    while searching:
+        peak = spread(-np.inf)
+        rest = spread(p[0])
+        for i in range(d):
+            mark = load(u, i)
+            peak = where(mark >= 0.0, larger(load(y, i), peak), peak)
+            rest = rest - where(mark == MIRROR_CAPPED, mirror_high(i, d, p, capped), spread(0.0))
+            rest = rest - where(mark == MIRROR_FLOORED, mirror_low(i, p, s, capped), spread(0.0))
+        rest = larger(rest, spread(MIRROR_REST))
+        amount = spread(0.0)
+        for i in range(d):
+            share = exp(smaller(load(y, i) - peak, spread(0.0)))
+            is_free = load(u, i) >= 0.0
+            amount = amount + where(is_free, share, spread(0.0))
+            store(u, i, where(is_free, share, load(u, i)))
+        some = amount > 0.0
+        amount = where(some, amount, spread(1.0))
+        level = where(some, peak + log(amount / rest), level)
+        scale = rest / amount
+        above = spread(0.0)
+        below = spread(0.0)
+        for i in range(d):
+            trial = load(u, i) * scale
+            above = above + larger(trial - mirror_high(i, d, p, capped), spread(0.0))
+            under = larger(mirror_low(i, p, s, capped) - trial, spread(0.0))
+            below = below + where(trial >= 0.0, under, spread(0.0))
+        for i in range(d):
+            trial = load(u, i) * scale
+            over = (above >= below) & (trial > mirror_high(i, d, p, capped))
+            under = (above < below) & (trial >= 0.0) & (trial < mirror_low(i, p, s, capped))
+            mark = where(over, spread(MIRROR_CAPPED), load(u, i))
+            store(u, i, where(under, spread(MIRROR_FLOORED), mark))
+        turn += 1
+        searching = turn <= d and anywhere(above + below > 0.0)
+    free = spread(0.0)
+    least = spread(-np.inf)
+    most = spread(np.inf)
+    for i in range(d):
+        mark = load(u, i)
+        free = where(mark >= 0.0, spread(1.0), free)
+        below = load(y, i) - mirror_log_low(i, p, s, capped)
+        above = load(y, i) - log(mirror_high(i, d, p, capped))
+        least = where(mark == MIRROR_FLOORED, larger(below, least), least)
+        most = where(mark == MIRROR_CAPPED, smaller(above, most), most)
+        point = where(mark == MIRROR_CAPPED, mirror_high(i, d, p, capped), mark * scale)
+        store(u, i, where(mark == MIRROR_FLOORED, mirror_low(i, p, s, capped), point))
+    level = where(free > 0.0, level, smaller(larger(level, least), most))
+    for i in range(d):
+        store(y, i, load(y, i) - level)
+    return level == level  # everywhere
+
+
+def mirror_on_simplex(x, s, y, u, d, p):
+    return mirror_fill(s, y, u, d, p, False)
+
+
+def mirror_on_capped(x, s, y, u, d, p):
+    return mirror_fill(s, y, u, d, p, True)
+
+
+def mirror_remember(own, s, y, d, p, sigma, ends, kept, kappa, capped):
+    """The logarithms within their bounds, and the memory's share of what lies beyond."""
+    z = own
+    normal = skip(own, d)
+    square = spread(0.0)
+    for i in range(d):
+        inside = larger(load(y, i), mirror_log_low(i, p, s, capped))
+        inside = smaller(inside, log(mirror_high(i, d, p, capped)))
+        raw = sigma * (load(y, i) - inside)
+        store(z, i, inside)
+        store(normal, i, raw)
+        square = square + raw * raw
+    theta = share_kept(kept, kappa, square, ends)
+    for i in range(d):
+        store(normal, i, load(normal, i) * theta)
+
+
+def mirror_keeps_on_simplex(x, own, s, y, d, p, sigma, ends, kept, kappa):
+    mirror_remember(own, s, y, d, p, sigma, ends, kept, kappa, False)
+
+
+def mirror_keeps_on_capped(x, own, s, y, d, p, sigma, ends, kept, kappa):
+    mirror_remember(own, s, y, d, p, sigma, ends, kept, kappa, True)
 
 
 def centred(x, own, s, g, h, y, d, sigma, step, old, starts):
@@ -586,6 +722,7 @@ THUMB_FIELDS: dict[str, Any] = {
     "parameters": thumb.THUMB,
     "ring": True,
 }
+MIRROR_FIELDS: dict[str, Any] = {"vectors": ("z", "n", "hint"), "parameters": ("least",)}
 
 RULES = {
     "gd": Rule(gd),
@@ -594,6 +731,10 @@ RULES = {
     "memory": Rule(memory, remember=keep_normal, vectors=("n", "hint")),
     "centred": Rule(centred, keeps_sigma=True, vectors=("center",)),
     "patient": Rule(patient, debt_is_due, vectors=("goal",), scalars=("debt",), parameters=("price",)),
+    "mirror_simplex": Rule(
+        mirror, remember=mirror_keeps_on_simplex, place=mirror_on_simplex, **MIRROR_FIELDS
+    ),
+    "mirror_capped": Rule(mirror, remember=mirror_keeps_on_capped, place=mirror_on_capped, **MIRROR_FIELDS),
     "reluctant_target": Rule(reluctant, place=reluctant_to_target, rows=True, **RELUCTANT_FIELDS),
     "reluctant_demand": Rule(
         reluctant_of_demand,

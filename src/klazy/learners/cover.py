@@ -13,6 +13,7 @@ from klazy.learners.base import Learner
 from klazy.learners.gd import GD
 from klazy.movement import L2Movement
 from klazy.sets import ConvexSet
+from klazy.sets.base import check_bounded
 
 MOST_LEVELS = 53  # no run outlives an interval of 2^52 rounds
 
@@ -80,6 +81,7 @@ class StronglyAdaptive(Learner[CoverState]):
         owner = "StronglyAdaptive"
         if not isinstance(domain, ConvexSet):
             raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), 1.0)")
+        check_bounded(domain, owner)
         x1 = domain.start_at(start, owner)
         movement = L2Movement(non_negative(movement_weight, "movement_weight", owner))
         self._keep(

@@ -22,6 +22,7 @@ from klazy.learners.seasonal import Seasonal
 from klazy.movement import L2Movement, Movement, SwitchFee, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
 from klazy.sets import ConvexSet
+from klazy.sets.base import check_bounded
 
 # The grid of auto: how far back experts look, for how many of these rounds a new point should serve, and the sums.
 WINDOWS = tuple(2.0**i for i in range(11))
@@ -383,6 +384,10 @@ def auto(
     were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee`, a
     :class:`SquaredMovement` or an :class:`ImpactMovement` has no such proof: the guard is off.
 
+    It plays to scale: on a ball c times as large it plays c times the same points, and its experts go to the far end of the
+    set. So the set is to be about as large as what you would ever play. Where you do not know how large that is, bet:
+    :class:`CoinBetting`.
+
     Parameters
     ----------
     domain : ConvexSet
@@ -535,6 +540,7 @@ def _on_grid(
 def _check_domain(domain: Any, owner: str) -> None:
     if not isinstance(domain, ConvexSet):
         raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
+    check_bounded(domain, owner)
 
 
 def _check_known(owner: str, T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:

@@ -15,6 +15,7 @@ from klazy.learners.base import Learner
 from klazy.learners.prox import approach_if_it_pays, find_band, move_if_it_pays, stock_if_it_pays
 from klazy.movement import Movement, SwitchFee, as_movement
 from klazy.sets import ConvexSet
+from klazy.sets.base import check_bounded
 
 # the rule that knows these costs, this set and this kind of movement
 RULES = {
@@ -117,6 +118,7 @@ class Reluctant(Learner[ReluctantState]):
             raise refusal(
                 owner, "a set to play on", "domain", repr(domain), "write Reluctant(Simplex(5), ...)"
             )
+        check_bounded(domain, owner)
         if window is not None and number(window, "window", owner) < 1.0:
             raise refusal(owner, "window >= 1", "window", window, "give a number of rounds, or None for all")
         if family is not None and not isinstance(family, Family):

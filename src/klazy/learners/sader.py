@@ -15,6 +15,7 @@ from klazy.families import Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.movement import Movement, as_movement, suit_movement
+from klazy.sets.base import check_bounded
 
 SELF_TUNED = "self-tuned"
 KEEP = "self-tuned-keep"
@@ -381,6 +382,7 @@ def check_experts(experts: Any, owner: str, more: str = "") -> tuple[Learner[Any
             condition = f"experts on one set, {known[0].domain!r}"
             remedy = "build every expert on the same set"
             raise refusal(owner, condition, f"experts[{i}].domain", expert.domain, remedy)
+    check_bounded(known[0].domain, owner)
     return known
 
 

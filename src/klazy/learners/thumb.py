@@ -14,6 +14,7 @@ from klazy.kernels import codes
 from klazy.learners.base import NEVER, Learner
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
+from klazy.sets.base import check_bounded
 
 RULES = {Linear: "thumb", Quadratic: "thumb_target", Pinball: "thumb_demand"}  # by what a row costs
 LONGEST = 10**7  # rounds in a window, whose moments a state keeps
@@ -79,6 +80,7 @@ class Thumb(Learner[ThumbState]):
         if not isinstance(family, Family):
             raise refusal(owner, "a family of costs", "family", repr(family), "write family=Quadratic()")
         self._keep(domain=domain, family=family, start=check_start(owner, domain, start))
+        check_bounded(domain, owner)
 
     @property
     def span(self) -> int:

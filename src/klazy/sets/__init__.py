@@ -5,6 +5,7 @@ from klazy.sets.base import ConvexSet
 from klazy.sets.compose import Intersection, NotConverged, Product
 from klazy.sets.polytopes import Polytope
 from klazy.sets.simplices import CappedSimplex, Simplex
+from klazy.sets.space import Space
 
 __all__ = [
     "Box",
@@ -17,4 +18,5 @@ __all__ = [
     "Polytope",
     "Product",
     "Simplex",
+    "Space",
 ]

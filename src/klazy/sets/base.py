@@ -38,6 +38,7 @@ class ConvexSet(Config, ABC):
     cheap_lowest: bool = (
         True  # whether `lowest` is exact and quick: not where it iterates or solves linear programmes
     )
+    bounded: bool = True  # whether it has a diameter; `check_bounded` refuses a set without one
     separable: bool = False  # whether `nearest` is known to treat each coordinate by itself
 
     _rests_on: ClassVar[dict[str, str]] = {
@@ -407,7 +408,9 @@ class ConvexSet(Config, ABC):
 
     @property
     def scale(self) -> float:
-        """The diameter, or 1 where the set is one point and any number will do: what tunings divide by."""
+        """The diameter, or 1 where the set is one point or has no bounds, and any number will do: what tunings divide by."""
+        if not self.bounded:
+            return 1.0
         return self.diameter or 1.0
 
     @cached_property
@@ -462,3 +465,9 @@ def outline(domain: ConvexSet, turns: int = 720) -> Array:
     """Points around the boundary of a set in the plane, its vertices among them: a circle about the set, projected."""
     angle = np.linspace(0.0, 2.0 * np.pi, turns, endpoint=False)
     return domain.project(domain.start + 2.0 * domain.scale * np.column_stack((np.cos(angle), np.sin(angle))))
+
+
+def check_bounded(domain: ConvexSet, owner: str) -> None:
+    """Refuse a set without bounds, where something is tuned to its size or may go to its far end."""
+    if not domain.bounded:
+        raise refusal(owner, "a bounded set", "domain", repr(domain), "use L2Ball(...), or play CoinBetting")

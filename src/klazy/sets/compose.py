@@ -65,6 +65,10 @@ class Product(ConvexSet):
         return all(s.cheap_lowest for s in self.sets)
 
     @property
+    def bounded(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return all(s.bounded for s in self.sets)
+
+    @property
     def diameter(self) -> float:
         return float(np.linalg.norm([s.diameter for s in self.sets]))
 
@@ -197,6 +201,10 @@ class Intersection(ConvexSet):
             else:
                 others.append(member)
         return balls, others
+
+    @property
+    def bounded(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return any(s.bounded for s in self.sets)
 
     @property
     def diameter(self) -> float:

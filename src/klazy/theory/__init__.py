@@ -3,6 +3,7 @@
 from klazy.learners.presets import meta_rate, sigma_grid
 from klazy.theory.bandits import bandit_bound, bandit_tuning
 from klazy.theory.bounds import (
+    coin_betting_bound,
     ensemble_lemma,
     expert_grid,
     k_star,
@@ -32,6 +33,7 @@ from klazy.theory.delays import count_outstanding, delayed_bound, delayed_sigma
 from klazy.theory.diagnosis import Diagnosis, EnsembleDiagnosis
 from klazy.theory.geometry import step_picture
 from klazy.theory.longterm import LongTermCertificate, certify_long_term
+from klazy.theory.mirror import MirrorCertificate, certify_mirror
 from klazy.theory.reluctance import Reluctance, certify_reluctance
 from klazy.theory.resonance import Resonance, resonance
 
@@ -42,6 +44,7 @@ __all__ = [
     "ExpertCertificate",
     "ExpertCurves",
     "LongTermCertificate",
+    "MirrorCertificate",
     "Reluctance",
     "Resonance",
     "bandit_bound",
@@ -52,7 +55,9 @@ __all__ = [
     "certify",
     "certify_experts",
     "certify_long_term",
+    "certify_mirror",
     "certify_reluctance",
+    "coin_betting_bound",
     "count_outstanding",
     "delayed_bound",
     "delayed_sigma",

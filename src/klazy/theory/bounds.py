@@ -292,6 +292,41 @@ def expert_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> lis
     return [(s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, weight).tolist()]
 
 
+def coin_betting_bound(T: int, G: float, distance: float, wealth: float = 1.0) -> float:
+    r"""What :class:`~klazy.CoinBetting` costs more than a point at this distance from its start, at most, movement apart.
+
+    It is :math:`G W_0 + G \|u - x_1\| \sqrt{T \ln(1 + 24 T^2 \|u - x_1\|^2 / W_0^2)}` (Orabona and Pal, 2016).
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        The largest norm of a gradient.
+    distance : float
+        How far the comparator is from the first point.
+    wealth : float, optional
+        The learner's.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> round(coin_betting_bound(T=50, G=1.0, distance=1.0), 2)
+    24.45
+    """
+    owner = "coin_betting_bound"
+    T = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
+    G = check_range(G, "G", owner)
+    wealth = check_range(wealth, "wealth", owner)
+    distance = _check_limit(non_negative(distance, "distance", owner), "distance", owner)
+    far = math.log1p(24.0 * (T * distance / wealth) ** 2)
+    return G * wealth + G * distance * math.sqrt(T * far)
+
+
 def universal_lower_bound(T: int, P: float) -> float:
     r"""Compute the order of regret that no learner can beat, :math:`\sqrt{(P + 1) T}`, for G = R = 1, without constants.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from klazy.base.checks import Array, non_negative, positive
+from klazy.base.checks import Array, non_negative, positive, refusal
 from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight import best_fixed
@@ -91,6 +91,48 @@ class OBD(LookAhead):
             else:
                 high = middle
         return self.step(f, before, high)
+
+
+class GOBD(OBD):
+    r"""Greedy OBD: a step of :class:`OBD`, and then the share ``greed`` of the way to the minimiser of f_t.
+
+    .. math:: x_t = (1 - \mu)\, x_t^{OBD} + \mu\, v_t
+
+    It was made for costs that are strongly convex beside squared movement (Goel, Lin, Sun and Wierman, 2019), where a share of
+    the order of the root of their curvature is best.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    balance : float, optional
+        As for :class:`OBD`. Default: 1.
+    greed : float, optional
+        :math:`\mu`, between 0, which is :class:`OBD`, and 1, which plays every minimiser. Default: 0.5.
+
+    Raises
+    ------
+    ValueError
+        If greed is not between 0 and 1.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[1.0], [1.0]])
+    >>> run_ahead(GOBD(Box(-1, 1), greed=0.5), costs, x0=[0.0]).x[:, 0].round(3).tolist()
+    [0.634, 0.842]
+    """
+
+    greed: float
+
+    def __init__(self, domain: ConvexSet, balance: float = 1.0, greed: float = 0.5) -> None:
+        super().__init__(domain, balance)
+        greed = non_negative(greed, "greed", "GOBD")
+        if greed > 1.0:
+            raise refusal("GOBD", "greed <= 1", "greed", greed, "1 plays every minimiser")
+        self._keep(greed=greed)
+
+    def _balance(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
+        return (1.0 - self.greed) * super()._balance(f, before, least, far) + self.greed * least
 
 
 class ROBD(LookAhead):

@@ -17,6 +17,7 @@ from klazy.game.trace import Totals, Trace
 from klazy.hindsight.families import Family, family_of
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
+from klazy.sets.base import check_bounded
 
 SPLITS = 50_000  # alternations of a step and a projection at most
 CLOSE = 1e-10  # relative to the set's size, how near the two must come
@@ -43,6 +44,7 @@ class LookAhead(Config, ABC):
         owner = type(self).__name__
         if not isinstance(domain, ConvexSet):
             raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5))")
+        check_bounded(domain, owner)
         self._keep(domain=domain)
 
     @abstractmethod

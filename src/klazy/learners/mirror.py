@@ -1,0 +1,222 @@
+"""Mirror descent with a memory: the steps of :class:`~klazy.MemoryGD`, measured in another geometry."""
+
+import math
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, number, refusal
+from klazy.base.config import Config
+from klazy.kernels import codes
+from klazy.learners.base import Descent
+from klazy.learners.memory import Memory
+from klazy.schedules import Schedule
+from klazy.sets import CappedSimplex, ConvexSet, Simplex
+from klazy.sets.waterfill import Filled, fill_water
+
+SMALLEST_SHARE = (
+    1e-200  # of the total: what a coordinate that starts at zero counts as, so that it has a logarithm
+)
+RULES = {codes.SIMPLEX: "mirror_simplex", codes.CAPPED_SIMPLEX: "mirror_capped"}
+
+
+class Geometry(Config, ABC):
+    r"""How :class:`MirrorMemory` measures: a strictly convex function phi, by its gradients.
+
+    A geometry of your own gives these three methods.
+    """
+
+    @abstractmethod
+    def check(self, domain: ConvexSet, owner: str) -> None:
+        """Refuse a set that it does not know."""
+
+    @abstractmethod
+    def to_dual(self, domain: ConvexSet, x: Array) -> Array:
+        """The gradient of phi at a point of the set."""
+
+    @abstractmethod
+    def project(self, domain: ConvexSet, v: Array) -> Filled:
+        """The nearest point x to the one with the gradient ``v``, its own gradient z, and the excess.
+
+        The excess is v - z, less anything that is the same for all points of the set: a normal of the set at x.
+        """
+
+
+class Entropy(Geometry):
+    r"""Relative entropy, :math:`\phi(x) = \sum_i x_i \log x_i`, on simplices and capped simplices.
+
+    Steps multiply: a coordinate changes by a factor and not by a summand, and dimensions enter bounds by their logarithm.
+
+    Parameters
+    ----------
+    floor : float, optional
+        Share of an even split that no coordinate falls below: :math:`x_i \ge floor \cdot total / d`, with
+        :math:`0 \le floor < 1`. A learner can follow a comparator that moves only if it is above zero. Default: 0.
+
+    Examples
+    --------
+    >>> Entropy(0.3).project(Simplex(3), np.log([0.7, 0.25, 0.05])).x.round(4)
+    array([0.6632, 0.2368, 0.1   ])
+    """
+
+    floor: float
+
+    def __init__(self, floor: float = 0.0) -> None:
+        floor = number(floor, "floor", "Entropy")
+        if not 0.0 <= floor < 1.0:
+            raise refusal("Entropy", "0 <= floor < 1", "floor", floor, "give a share of total / d, 0.01 say")
+        self._keep(floor=floor)
+
+    def check(self, domain: ConvexSet, owner: str) -> None:
+        if not isinstance(domain, Simplex | CappedSimplex):
+            wanted = "a Simplex or CappedSimplex for Entropy"
+            raise refusal(owner, wanted, "domain", repr(domain), "use MemoryGD on this set")
+        given = np.zeros(1) if isinstance(domain, Simplex) else np.ravel(domain.floor)
+        if given.min() < 0.0:
+            wanted = "floors >= 0 for Entropy"
+            raise refusal(owner, wanted, "domain.floor", given.min(), "use MemoryGD on this set")
+        low, high = self.bounds(domain)
+        if high.min() <= 0.0:
+            wanted = "a total and caps above zero for Entropy"
+            raise refusal(owner, wanted, "domain", repr(domain), "leave out coordinates that are always zero")
+        if (low > high).any() or low.sum() > domain.total * (1.0 + 1e-12):
+            wanted = "a floor that the set's caps and floors leave room for"
+            raise refusal(owner, wanted, "floor", self.floor, "lower it")
+
+    def least(self, domain: Any) -> float:
+        """floor * total / d, below which no coordinate falls."""
+        return self.floor * domain.total / domain.dim
+
+    def bounds(self, domain: Any) -> tuple[Array, Array]:
+        """Between which numbers each coordinate is kept."""
+        low = np.full(domain.dim, self.least(domain))
+        high = np.full(domain.dim, domain.total)
+        if isinstance(domain, CappedSimplex):
+            low = np.maximum(low, domain.floor)
+            high = np.minimum(high, domain.cap)
+        return low, high
+
+    def to_dual(self, domain: Any, x: Array) -> Array:
+        return np.log(np.maximum(x, SMALLEST_SHARE * domain.total))
+
+    def project(self, domain: Any, v: Array) -> Filled:
+        low, high = self.bounds(domain)
+        return fill_water(v, domain.total, low, high)
+
+
+class MirrorState(NamedTuple):
+    """A point, its gradient z of phi, a normal there, and the hint that the point already took into account."""
+
+    t: int
+    x: Array
+    z: Array
+    n: Array
+    hint: Array
+    energy: float = 0.0
+
+
+class MirrorMemory(Descent[MirrorState]):
+    r"""Mirror descent that remembers the normal vector of its last projection.
+
+    .. math:: v = z_t + (n_t - g_t + h_t - h_{t+1}) / \sigma_t, \qquad
+              x_{t+1} = \arg\min_{x \in X} \phi(x) - \langle v, x \rangle, \qquad
+              z_{t+1} = \nabla\phi(x_{t+1}), \qquad n_{t+1} = \theta\, \sigma_t (v - z_{t+1})
+
+    It is :class:`MemoryGD` with another geometry, and takes the same memories: :class:`Forget` gives mirror descent, on a
+    simplex Hedge, kept above its floor by projection, which is one form of fixed share; :class:`Full` gives dual averaging
+    (for a constant sigma), :class:`Clock` k-lazy mirror descent, and :class:`Decay` forgets smoothly. On a whole simplex, at a
+    floor of 0, they all play the same points: no bound is ever met, so there is nothing to remember.
+
+    References: Herbster and Warmuth, *Tracking the Best Linear Predictor* (2001), for the projection; Cesa-Bianchi, Gaillard,
+    Lugosi and Stoltz, *Mirror Descent Meets Fixed Share* (2012), for its relation to fixed share.
+
+    Parameters
+    ----------
+    domain : Simplex or CappedSimplex
+        Where decisions live; for a geometry of your own, any set that it knows.
+    sigma : Schedule or float
+        Steps are gradients over sigma.
+    memory : Memory
+        How much of the normal is kept.
+    geometry : Geometry, optional
+        How it measures. Default: ``Entropy()``.
+    start : array_like, optional
+        First decision. Default: the set's point nearest to the origin.
+
+    Raises
+    ------
+    ValueError
+        If the geometry does not know the set, or there is no room for its floor.
+
+    Examples
+    --------
+    >>> learner = MirrorMemory(Simplex(3), 2.0, Decay(8), geometry=Entropy(0.03))
+    >>> g = np.repeat([[0.0, 1.0, 1.0], [1.0, 1.0, 0.0]], 20, axis=0)
+    >>> run(learner, g, engine="step").x[[0, 19, 39]].round(3)
+    array([[0.333, 0.333, 0.333],
+           [0.98 , 0.01 , 0.01 ],
+           [0.057, 0.01 , 0.933]])
+    """
+
+    memory: Memory
+    geometry: Geometry
+
+    accepts_hints: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        sigma: Schedule | float,
+        memory: Memory,
+        *,
+        geometry: Geometry | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        owner = "MirrorMemory"
+        super().__init__(domain, sigma, start=start)
+        if not isinstance(memory, Memory):
+            raise refusal(owner, "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
+        if geometry is None:
+            geometry = Entropy()
+        if not isinstance(geometry, Geometry):
+            raise refusal(owner, "a geometry", "geometry", repr(geometry), "write Entropy(0.01)")
+        geometry.check(domain, owner)
+        self._keep(memory=memory, geometry=geometry)
+
+    @cached_property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        if type(self.geometry) is not Entropy:
+            return None
+        return RULES.get(codes.code_of(self.domain))  # pyright: ignore[reportArgumentType]
+
+    @property
+    def least(self) -> float:
+        """Below which no coordinate falls, for the kernel."""
+        assert isinstance(self.geometry, Entropy)
+        return self.geometry.least(self.domain)
+
+    def init(self, x: Array | None = None) -> MirrorState:
+        x = self.first(x)
+        nothing = np.zeros(self.domain.dim)
+        return MirrorState(1, x, self.geometry.to_dual(self.domain, x), nothing, nothing)
+
+    def step(self, state: MirrorState, g: Array, hint: Array | None = None) -> MirrorState:
+        t, _, z, n, h, energy = state
+        sigma, energy = self.sigma.observe(t, energy, g - h)
+        if sigma == math.inf:
+            return state._replace(t=t + 1)
+        following = np.zeros_like(g) if hint is None else hint
+        v = z + (n - g + h - following) / sigma
+        x, z, excess = self.geometry.project(self.domain, v)
+        raw = sigma * excess
+        return MirrorState(t + 1, x, z, self.memory.theta(t, raw) * raw, following, energy)
+
+    @property
+    def phase_length(self) -> int | None:
+        return self.memory.phase_length
+
+    def describe_memory(self, state: MirrorState) -> str:
+        return self.memory.describe(state.t - 1) or super().describe_memory(state)

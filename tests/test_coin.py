@@ -1,0 +1,173 @@
+"""Sets without bounds, and coin betting on them."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klazy as kl
+from cases import LEARNERS, UNBOUNDED, evaluated, gradients
+from klazy.theory import coin_betting_bound
+
+seeds = st.integers(0, 2**16)
+TEXT: Any = "a"
+
+
+def played(learner, g):
+    states = [learner.init()]
+    for row in g:
+        states.append(learner.step(states[-1], row))
+    return np.array([state.x for state in states])
+
+
+@given(
+    domain=st.sampled_from(
+        [kl.Space(3), kl.L2Ball(3, 1e6), kl.L2Ball(3, 0.5), kl.Simplex(3), kl.L1Ball(3, 4.0)]
+    ),
+    seed=seeds,
+    drift=st.floats(0.0, 3.0),
+    wealth=st.floats(0.01, 100.0),
+    distance=st.floats(0.01, 1e4),
+)
+def test_betting_costs_no_more_than_its_bound(domain, seed, drift, wealth, distance):
+    """Against the comparator that is best at its distance; on a set, against the nearest point of the set."""
+    rng = np.random.default_rng(seed)
+    g = rng.normal(size=(60, 3)) + drift * rng.normal(size=3)
+    G = float(np.linalg.norm(g, axis=1).max())
+    x = played(kl.CoinBetting(domain, G, wealth=wealth), g)[:-1]
+    u = domain.project(domain.start - distance * g.sum(axis=0) / np.linalg.norm(g.sum(axis=0)))
+    away = float(np.linalg.norm(u - domain.start))
+    assert (g * (x - u)).sum() <= coin_betting_bound(60, G, away, wealth) * (1.0 + 1e-12)
+
+
+@given(seed=seeds, start=st.floats(-5.0, 5.0))
+def test_a_set_that_is_never_left_changes_nothing(seed, start):
+    g = gradients(seed, 20, 2)
+    free = played(kl.CoinBetting(kl.Space(2), 5.0, start=[start, 0.0]), g)
+    ball = played(kl.CoinBetting(kl.L2Ball(2, 1e30), 5.0, start=[start, 0.0]), g)
+    np.testing.assert_array_equal(free, ball)
+
+
+@given(
+    seed=seeds, domain=st.sampled_from([kl.L2Ball(3, 0.5), kl.Simplex(3), kl.Box(-np.ones(3), np.ones(3))])
+)
+def test_what_a_bet_is_told_costs_it_at_least_what_the_point_costs(seed, domain):
+    """Beside every point of the set, and no coin is longer than 1: so the bettor's bound holds for the points played."""
+    rng = np.random.default_rng(seed)
+    bets = 3.0 * rng.normal(size=(20, 3))
+    others = domain.project(rng.normal(size=(20, 3)))
+    for bet, g in zip(bets, rng.normal(size=(20, 3)), strict=True):
+        x = domain.project(bet)
+        coin = kl.CoinBetting(domain, 5.0)._toss(g, bet - x)
+        assert np.linalg.norm(coin) <= 1.0
+        assert ((x - others) @ g <= (bet - others) @ (-5.0 * coin) + 1e-12).all()
+
+
+def test_the_first_bets_by_hand():
+    """Coins of 1 and a wealth of 2: bets of 1/2 of 2, then 2/3 of 3."""
+    x = played(kl.CoinBetting(kl.Space(1), 4.0, wealth=2.0), np.array([[-4.0], [-4.0]]))
+    np.testing.assert_allclose(x[:, 0], [0.0, 1.0, 2.0], rtol=1e-15)
+
+
+def test_wealth_ends_where_numbers_do():
+    x = played(kl.CoinBetting(kl.Space(2), 1.0), np.tile([0.6, -0.8], (3000, 1)))
+    assert np.isfinite(x).all()
+    assert np.linalg.norm(x[-1]) > 1e59
+
+
+def test_a_longer_gradient_counts_as_one_of_length_g():
+    g = gradients(0, 20, 2)
+    cut = g / np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1.0)
+    bettor = kl.CoinBetting(kl.Space(2), 1.0)
+    np.testing.assert_allclose(played(bettor, g), played(bettor, cut), rtol=1e-12)
+
+
+def distance_to_three(T):
+    return kl.CallableCosts(T, 1, lambda t, x: abs(float(x[0]) - 3.0), lambda t, x: np.sign(x - 3.0))
+
+
+def test_betting_pays_the_same_on_a_ball_of_any_size_and_auto_does_not():
+    paid = [
+        kl.run(kl.CoinBetting(kl.L2Ball(1, R), 1.0), distance_to_three(50), movement="l2").totals.cost
+        for R in (10.0, 1e6)
+    ]
+    assert paid[0] == paid[1] < 200.0
+
+
+def test_auto_plays_to_scale():
+    """Which is why it cannot know that a ball of radius a million is meant as one without bounds."""
+    g = gradients(4, 8, 2)
+    small = kl.run(kl.auto(kl.L2Ball(2)), g, engine="step").x
+    large = kl.run(kl.auto(kl.L2Ball(2, 2.0**20)), g, engine="step").x
+    np.testing.assert_allclose(large, 2.0**20 * small, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("domain", UNBOUNDED, ids=repr)
+class TestUnbounded:
+    def test_it_says_so(self, domain):
+        assert not domain.bounded
+        assert domain.diameter == domain.reach() == np.inf
+        assert evaluated(repr(domain)) == domain
+        assert kl.ConvexSet.from_dict(domain.to_dict()) == domain
+
+    def test_descents_play_on_it(self, domain):
+        g = gradients(1, 10, domain.dim)
+        for make in LEARNERS.values():
+            assert domain.contains(played(make(domain, 2.0), g))
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            kl.auto,
+            lambda domain: kl.sader(domain, 10, 1.0),
+            lambda domain: kl.SAder([kl.GD(domain, 1.0)]),
+            lambda domain: kl.Leader([kl.GD(domain, 1.0)], "l2"),
+            lambda domain: kl.Reluctant(domain, "l2", 4, 4),
+            lambda domain: kl.StronglyAdaptive(domain, 1.0),
+            kl.FollowTheLeader,
+            kl.OBD,
+            lambda domain: kl.offline_optimum(np.ones((3, domain.dim)), domain),
+            lambda domain: kl.best_fixed(np.ones((3, domain.dim)), domain),
+            lambda domain: domain.argmin_linear(np.ones(domain.dim)),
+        ],
+    )
+    def test_what_needs_bounds_refuses_it(self, domain, make):
+        with pytest.raises(ValueError, match="needs a bounded set, got domain="):
+            make(domain)
+
+
+def test_projections_onto_the_whole_space_change_nothing():
+    y = gradients(3, 4, 3, 1e9)
+    np.testing.assert_array_equal(kl.Space(3).project(y), y)
+    np.testing.assert_array_equal(played(kl.GD(kl.Space(3), 2.0), y)[1], -y[0] / 2.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: kl.Space(0), "Space needs a dimension dim >= 1, got dim=0; give the number of coordinates."),
+        (
+            lambda: kl.CoinBetting(TEXT, 1.0),
+            "CoinBetting needs a set to play on, got domain='a'; write CoinBetting(Space(5), 1.0).",
+        ),
+        (
+            lambda: kl.CoinBetting(kl.Space(2), 0.0),
+            "CoinBetting needs G > 0, got G=0.0; give a bound on the gradients' norms.",
+        ),
+        (
+            lambda: kl.CoinBetting(kl.Space(2), 1.0, wealth=-1.0),
+            "CoinBetting needs wealth > 0, got wealth=-1.0",
+        ),
+        (lambda: coin_betting_bound(0, 1.0, 1.0), "coin_betting_bound needs a horizon T >= 1, got T=0"),
+        (
+            lambda: coin_betting_bound(5, 1.0, -1.0),
+            "coin_betting_bound needs distance >= 0, got distance=-1.0",
+        ),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call()
