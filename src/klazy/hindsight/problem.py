@@ -13,6 +13,7 @@ from klazy.hindsight.families import Minorant, Turned, family_of
 from klazy.hindsight.optimum import EPS
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
+from klazy.sets.base import check_bounded
 
 MOVEMENTS = (  # in a refusal
     "L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, AsymmetricMovement, "
