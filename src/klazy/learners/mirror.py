@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -164,7 +164,7 @@ class MirrorMemory(Descent[MirrorState]):
     memory: Memory
     geometry: Geometry
 
-    accepts_hints: ClassVar[bool] = True
+    accepts_hints = True
 
     def __init__(
         self,

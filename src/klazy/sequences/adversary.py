@@ -10,7 +10,7 @@ from klazy.sequences.phases import Scenario
 from klazy.sets import Box, L1Ball, L2Ball
 
 
-def square_wave(k: int, T: int, active: int | None = None) -> Scenario:
+def square_wave(k: int, T: int, active: int | None = None) -> Scenario[LinearCosts]:
     r"""Make the wave that costs k-lazyGD a regret linear in k (Theorem 2): on [-1, 1], k/2 rounds of cost x, then k/2 of -x.
 
     For odd k the wave is that of k - 1 and a round without cost. The comparator follows it in the active blocks and holds still
@@ -104,7 +104,7 @@ def _check_wave(k: int, T: int, active: int | None) -> tuple[int, int, int, int]
     return k, T, blocks, active
 
 
-def rotating(T: int = 101, settled: int = 12) -> Scenario:
+def rotating(T: int = 101, settled: int = 12) -> Scenario[LinearCosts]:
     """Make the paper's example (i), on the l1 ball: a lazy learner stays at its vertex.
 
     The cost is -x_1 for a while, then unit costs rotate. The comparator is the best fixed point.
@@ -135,7 +135,7 @@ def rotating(T: int = 101, settled: int = 12) -> Scenario:
     return _compare_with_fixed("rotating", L1Ball(2), g)
 
 
-def alternating(T: int = 101, settled: int = 11) -> Scenario:
+def alternating(T: int = 101, settled: int = 11) -> Scenario[LinearCosts]:
     """Make the paper's example (ii), on the l2 ball: a lazy learner hardly moves.
 
     The cost is -x_1 for a while, then a second, alternating part is added. The comparator is the best fixed point.
@@ -167,12 +167,12 @@ def alternating(T: int = 101, settled: int = 11) -> Scenario:
     return _compare_with_fixed("alternating", L2Ball(2), g)
 
 
-def _compare_with_fixed(name: str, domain: L1Ball | L2Ball, g: np.ndarray) -> Scenario:
+def _compare_with_fixed(name: str, domain: L1Ball | L2Ball, g: np.ndarray) -> Scenario[LinearCosts]:
     u = np.broadcast_to(domain.argmin_linear(g.sum(axis=0)), g.shape)
     return Scenario(name, domain, LinearCosts(g), u)
 
 
-def phases_of_length(length: int, T: int, dim: int = 1) -> Scenario:
+def phases_of_length(length: int, T: int, dim: int = 1) -> Scenario[LinearCosts]:
     """Make costs whose sign flips every ``length`` rounds, on the l2 ball.
 
     Gradients have unit norm, along the diagonal. The comparator is the best point of every phase.

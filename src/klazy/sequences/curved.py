@@ -118,7 +118,7 @@ class DelayCosts(Costs):
 
 def tracking(
     seed: Any, *, T: int = 500, dim: int = 2, step: float = 0.1, noise: float = 0.3, weight: float = 1.0
-) -> Scenario:
+) -> Scenario[QuadraticCosts]:
     """Follow a target that walks at random within the unit ball and is seen under noise, at a quadratic cost.
 
     Parameters
@@ -163,7 +163,7 @@ def tracking(
 
 def drifting_regression(
     seed: Any, *, T: int = 200, dim: int = 3, drift: float = 0.05, noise: float = 0.1
-) -> Scenario:
+) -> Scenario[RegressionCosts]:
     """Least squares whose true coefficients walk at random within the unit ball; features have unit norm.
 
     Parameters
@@ -215,7 +215,7 @@ def data_centre(
     peak: float = 30.0,
     energy: float = 1.0,
     delay: float = 1.0,
-) -> Scenario:
+) -> Scenario[DelayCosts]:
     """How many servers to keep running, in one centre or several, for loads that rise and fall by day (24 rounds).
 
     Parameters
@@ -264,7 +264,7 @@ def data_centre(
 
 def sea(
     seed: Any, *, T: int = 500, dim: int = 2, sigma: float = 0.5, jump: float = 1.0, every: int = 50
-) -> Scenario:
+) -> Scenario[QuadraticCosts]:
     r"""Costs between chance and adversary (stochastically extended adversary, Sachs et al. 2022).
 
     The round's cost is :math:`\tfrac12 \|x - c_t\|^2`; an adversary chooses the mean of :math:`c_t`, chance the rest. With

@@ -1,7 +1,7 @@
 """Sequences in phases of alternating sign: the paper's stochastic and corrupted experiments, with aligned or random phases."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -9,9 +9,11 @@ from klazy.base.checks import Array, refusal, seeded, size
 from klazy.costs import Costs, LinearCosts
 from klazy.sets import ConvexSet, L1Ball, L2Ball
 
+C = TypeVar("C", bound=Costs, covariant=True)
+
 
 @dataclass(frozen=True, eq=False)
-class Scenario:
+class Scenario(Generic[C]):
     """A set to play on, the costs, and the comparator to measure against.
 
     Parameters
@@ -35,7 +37,7 @@ class Scenario:
 
     name: str
     domain: ConvexSet
-    costs: Costs
+    costs: C
     comparator: Array
 
     def __repr__(self) -> str:
@@ -44,7 +46,7 @@ class Scenario:
 
 def stochastic(
     seed: Any, *, phases: int = 15, length: int = 4000, dim: int = 5, random_phases: bool = False
-) -> Scenario:
+) -> Scenario[LinearCosts]:
     """Make the paper's stochastic experiment: noisy gradients whose mean changes sign by phase, on the l2 ball.
 
     Gradients have mean +1 or -1, normal noise of variance 10 per coordinate, and are scaled to unit norm.
@@ -87,7 +89,7 @@ def stochastic(
 
 def corrupted(
     seed: Any = None, *, phases: int = 10, length: int = 2000, dim: int = 5, random_phases: bool = False
-) -> Scenario:
+) -> Scenario[LinearCosts]:
     """Make the paper's corrupted experiment: of every 110 rounds the last 10 have the sign of the other phase, on the l1 ball.
 
     Parameters
