@@ -4,6 +4,8 @@ It needs a GPU, but for `--only host`: what a sweep costs beside its rounds. Rat
 with its copies, the best of several.
 """
 
+from __future__ import annotations
+
 import argparse
 import itertools
 import json
