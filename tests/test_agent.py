@@ -230,9 +230,14 @@ def test_tasks_share_an_agent():
 # Their steps use BLAS or NumPy's exp, whose last bits depend on the CPU.
 ROUNDED_BY_THE_CPU = {"Patient", "MemoryGD-Clip(kappa=0.8)", "MemoryGD-Event(kappa=1.5)", "nested SAder"}
 ROUNDED_BY_THE_CPU |= {
+    "Bandit 1",
+    "Bandit 2",
+    "Budgeted",
     "StronglyAdaptive",
     "SteadyAdaptive",
     "MirrorMemory",
+    "Reluctant with hints",
+    "SAder with hints",
     "Leader of ensembles",
     "Reluctant",
     "Reluctant sum",

@@ -184,7 +184,7 @@ def test_a_learner_that_compiles_everywhere_takes_as_few_lines_as_its_guide_says
     def count(text):
         return sum(bool(line.strip()) for line in text.splitlines())
 
-    learner = count((ROOT / "src/klazy/learners/patient.py").read_text())
+    learner = count((ROOT / "src/klazy/learners/patient.py").read_text()) - count(kl.Patient.__doc__ or "")
     twin = count(inspect.getsource(rules.patient)) + count(inspect.getsource(rules.debt_is_due))
     others = 2 + 1 + 1  # learners/__init__.py, the entry in RULES, tests/cases.py
     assert "four files and fewer than 60 lines" in (ROOT / "docs/howto/own_learner.md").read_text()

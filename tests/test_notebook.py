@@ -11,6 +11,7 @@ import pytest
 
 import klazy as kl
 from cases import (
+    DRIFTED,
     EVERY_LEARNER,
     FAMILIES,
     MEMORIES,
@@ -34,6 +35,7 @@ LOOKAHEADS = (
     kl.RecedingHorizon,
     kl.AveragingHorizon,
     kl.LookAheadSAder,
+    kl.LazyCapacity,
 )
 CONFIGS = examples_of(
     Config,
@@ -45,6 +47,7 @@ CONFIGS = examples_of(
         *MEMORIES,
         *(make(3) for make in MOVEMENTS.values()),
         *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), TRIANGLE)),
+        DRIFTED,
         *(make(kl.Box(-1.0, 1.0)) for make in LOOKAHEADS),
         kl.Entropy(0.1),
         EVERY_LEARNER["MirrorMemory"](kl.Simplex(2), 1.0),

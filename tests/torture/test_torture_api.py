@@ -19,7 +19,7 @@ import pytest
 from audit import amount, record
 
 import klazy as kl
-from cases import DRIFTED, EVERY_LEARNER, FAMILIES, MEMORIES, MOVEMENTS, SCHEDULES, SETS, flattened
+from cases import DRIFTED, EVERY_LEARNER, FAMILIES, MEMORIES, MOVEMENTS, SCHEDULES, SETS, UNBOUNDED, flattened
 from klazy import datasets, sequences, theory
 from klazy.base.config import Config
 
@@ -37,6 +37,7 @@ SQUARES = kl.QuadraticCosts(G)
 OPTIMUM = kl.offline_optimum(SQUARES, BALL, gap=1e-3)
 RUN_OF_SQUARES = kl.run(GD, SQUARES, engine="step")
 FRONTIER = kl.frontier(G[:3], BALL, gap=0.1, points=5)
+MIRROR = kl.MirrorMemory(kl.Simplex(5), 1.0, kl.Decay(4.0), geometry=kl.Entropy(0.1))
 PATH = Path(tempfile.gettempdir()) / "klazy-that-is-not-there"
 FINITE = {"costs": G, "domain": BALL, "gap": 0.1, "iterations": 200}
 
@@ -56,6 +57,8 @@ FUNCTIONS = {
     kl.certify: {"trace": TRACE, "u": np.zeros((6, 5))},
     kl.certify_experts: {"trace": EXPERTS},
     theory.certify_reluctance: {"trace": RELUCTANT, "u": np.zeros((6, 5))},
+    theory.certify_mirror: {"trace": kl.run(MIRROR, G, engine="step"), "u": np.full((6, 5), 0.2)},
+    theory.coin_betting_bound: {"T": 50, "G": 1.0, "distance": 2.0, "wealth": 1.0},
     theory.certify_long_term: {"trace": kl.run(kl.LongTerm(GD, np.ones(5), 9.0, 6), G), "u": np.zeros((6, 5))},
     kl.best_fixed: FINITE,
     kl.best_with_path_length: {**FINITE, "P": 1.0, "movement": kl.L2Movement(), "points": 5},
@@ -125,6 +128,7 @@ COSTS = [
     (kl.LogisticCosts, {"features": G, "labels": LABELS}),
     (sequences.RegressionCosts, {"features": G, "outcomes": LABELS}),
     (sequences.DelayCosts, {"loads": np.exp(G), "energy": 1.0, "delay": 1.0}),
+    (kl.FilteredCosts, {"costs": kl.LinearCosts(G), "kernel": [0.5, 0.5]}),
     (kl.CallableCosts, {"T": 3, "dim": 5, "value": lambda t, x: 0.0, "subgradient": lambda t, x: x}),
 ]
 CONFIGS = [
@@ -135,8 +139,13 @@ CONFIGS = [
     *(make(5) for make in MOVEMENTS.values()),
     DRIFTED,
     *(make(BALL, 1.0) for make in EVERY_LEARNER.values()),
+    *UNBOUNDED,
+    MIRROR,
+    kl.Entropy(0.1),
     kl.OBD(BALL),
+    kl.GOBD(BALL),
     kl.ROBD(BALL),
+    kl.RHGD(BALL),
     kl.AveragingHorizon(BALL),
     kl.RecedingHorizon(BALL),
     kl.RecedingHorizon(BALL, 1, forecast=G, gap=1e-3),
@@ -414,6 +423,7 @@ RESULTS += (
     theory.EnsembleDiagnosis,
     theory.ExpertCurves,
     theory.LongTermCertificate,
+    theory.MirrorCertificate,
     theory.Reluctance,
     theory.Resonance,
     sequences.Scenario,

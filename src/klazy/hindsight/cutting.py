@@ -16,7 +16,7 @@ from klazy.base.checks import Array, refusal, vector
 from klazy.costs import CallableCosts, Costs, as_costs, rounds_of
 from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
-from klazy.hindsight.problem import MOVEMENTS, Problem, norms
+from klazy.hindsight.problem import Problem, check_domain, norms
 from klazy.kernels import codes
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
@@ -24,6 +24,7 @@ from klazy.sets import ConvexSet
 MOST_PROGRAMMES = 400  # each is larger than the one before
 IDLE = 15  # programmes in a row in which a tangent had no part, after which it is dropped
 HALFWAY = 0.5
+PRICED = "L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement"  # without one
 OUTSIDE = 1e-9  # relative to the set's size, from which on a solution is cut off
 
 
@@ -56,9 +57,7 @@ class CutProblem(Problem):
         x0: ArrayLike | None,
         owner: str,
     ) -> None:
-        if not isinstance(domain, ConvexSet):
-            remedy = f"write {owner}(costs, L2Ball(5))"
-            raise refusal(owner, "a set to play on", "domain", repr(domain), remedy)
+        check_domain(domain, owner)
         game = Game.check(owner, domain, costs, movement, x0)
         game.costs.check_finite()
         self.domain = domain
@@ -67,9 +66,13 @@ class CutProblem(Problem):
         self.T = self.costs.T
         self.dim = self.costs.dim
         self.movement = game.movement
-        self.grouped: Any = self.movement.grouped
+        self.degree = self.movement.degree
+        self.axes = None
+        self.grouped: Any = None
+        if self.degree == 1.0 and self.movement.axes() is None:
+            self.grouped = self.movement.grouped
         if self.grouped is None and self.movement.subgradient is None:
-            known = f"a movement with a subgradient, or one of {MOVEMENTS}"
+            known = f"a movement with a subgradient, or one of {PRICED}"
             raise refusal(owner, known, "movement", repr(movement), "give it a method subgradient(delta)")
         self.prices = self.movement.prices(self.dim)
         self.up = np.zeros(self.dim)
@@ -82,7 +85,8 @@ class CutProblem(Problem):
         self.weights = np.full(self.T, game.weights)
         if self.x0 is None:
             self.weights[0] = 0.0
-        self.origin = np.zeros(self.dim) if self.x0 is None else self.x0
+        self.before = np.zeros(self.dim) if self.x0 is None else self.x0
+        self.origin = self.before
 
     def prove(self, e: Array, h: Array, mu: Array) -> float:
         """What no sequence in the set can pay less than: as `lower_bound`, with the least point of the set itself."""
