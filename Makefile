@@ -72,7 +72,7 @@ tests: .venv/ready browser database docs/node_modules
 	+$(BIN)/pytest -q -n 3 --dist loadgroup --durations=12
 
 # What exercises kernels once more, as plain Python: compilation is off.
-KERNELS := tests/test_kernels.py tests/test_seasonal.py tests/test_batch.py tests/test_fleet.py::TestInMemory tests/torture/test_torture_limits.py
+KERNELS := tests/test_kernels.py tests/test_seasonal.py tests/test_fleet.py::TestInMemory tests/torture/test_torture_limits.py
 uncompiled: .venv/ready
 	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(KERNELS)
 
