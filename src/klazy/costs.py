@@ -572,7 +572,25 @@ class FilteredCosts(Costs):
         self.costs.check_finite()
 
     def mix(self, x: ArrayLike, x0: ArrayLike | None = None) -> Array:
-        """What each round charges for, of a played sequence of shape (T, d)."""
+        """Mix the points played, as each round charges for them.
+
+        Parameters
+        ----------
+        x : array_like
+            The points played, of shape (T, d).
+        x0 : array_like, optional
+            Where it stood before the first round. Default: the first point played.
+
+        Returns
+        -------
+        array
+            The mixtures, of shape (T, d).
+
+        Raises
+        ------
+        ValueError
+            If x is not of shape (T, d), or x0 not of shape (d,).
+        """
         played = rows(x, "x", "FilteredCosts", self.dim, self.T)
         before = played[0] if x0 is None else vector(x0, "x0", "FilteredCosts", self.dim)
         padded = np.vstack((np.tile(before, (self.m - 1, 1)), played))
@@ -583,11 +601,45 @@ class FilteredCosts(Costs):
         return mixed
 
     def paid(self, x: ArrayLike, x0: ArrayLike | None = None) -> Array:
-        """What each round really costs, of a played sequence of shape (T, d)."""
+        """Compute what each round really costs.
+
+        Parameters
+        ----------
+        x : array_like
+            The points played, of shape (T, d).
+        x0 : array_like, optional
+            Where it stood before the first round. Default: the first point played.
+
+        Returns
+        -------
+        array
+            The costs, of shape (T,).
+
+        Raises
+        ------
+        ValueError
+            If x is not of shape (T, d), or x0 not of shape (d,).
+        """
         return self.costs.values(self.mix(x, x0))
 
     def movement(self, G: float) -> L2Movement:
-        """What moving must cost a learner, where gradients of the costs are at most G."""
+        r"""Choose what moving must cost a learner.
+
+        Parameters
+        ----------
+        G : float
+            The largest norm of a gradient of the costs.
+
+        Returns
+        -------
+        L2Movement
+            Euclidean movement of weight :math:`G \sum_i i\, |k_i|`, where :math:`k_0, k_1, \dots` is the kernel.
+
+        Raises
+        ------
+        ValueError
+            If G is not above zero.
+        """
         bound = positive(G, "G", "FilteredCosts.movement", "give a bound on the gradients' norms")
         return L2Movement(bound * float(np.arange(self.m) @ np.abs(self.kernel)))
 

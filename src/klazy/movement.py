@@ -126,7 +126,18 @@ class Movement(Config, ABC):
         return weight
 
     def weight_at(self, t: int) -> float:
-        """lambda_t; where rounds go on beyond the weights given, the last of them."""
+        """Give the weight of one round.
+
+        Parameters
+        ----------
+        t : int
+            The round, counted from 1.
+
+        Returns
+        -------
+        float
+            Its weight; beyond the last weight given, the last one.
+        """
         weights = np.atleast_1d(self.weight)
         return float(weights[min(t, weights.size) - 1])
 

@@ -5,6 +5,8 @@ including round t (:class:`ScaleFree`). What a schedule has to remember is one n
 in its own state, so schedules stay pure.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from typing import ClassVar

@@ -75,7 +75,15 @@ def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
 
 
 class WholePoints(NamedTuple):
-    """Whole points ``x`` of shape (T, d), and the ``probability`` of shape (T,) that a round's differs from the one before."""
+    """A run in whole numbers. :func:`~klazy.sample_whole` makes it.
+
+    Parameters
+    ----------
+    x : array
+        Whole points, of shape (T, d).
+    probability : array
+        How likely each point differs from the one before, of shape (T,).
+    """
 
     x: Array
     probability: Array

@@ -83,12 +83,16 @@ class Trace(Generic[S]):
         The position before the first round, if one was given.
     costs : Costs, optional
         What was played against; None in a trace from a file.
+    hints : array, optional
+        What the learner was told to expect, of shape (T, d); None in a trace from a file.
     source : Learner, optional
         The learner itself; None in a trace from a file.
     text : str, optional
         The learner as text, where the learner itself is not known.
     columns : tuple of str, optional
         The names of the coordinates, if the costs came as a frame.
+    guards : Guards, optional
+        The limits within which it played, if any.
 
     Examples
     --------

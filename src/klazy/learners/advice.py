@@ -1,5 +1,7 @@
 """A learner that plays what somebody else says."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -75,7 +77,27 @@ class Advice(Learner[AdviceState]):
         return AdviceState(t, self.ask(t, state.x, g))
 
     def ask(self, t: int, x: Array, g: Array) -> Array:
-        """The decision for round t, in the set."""
+        """Ask the policy for a decision, and move it into the set.
+
+        Parameters
+        ----------
+        t : int
+            The round to be played.
+        x : array
+            The point of the round before.
+        g : array
+            The gradient of the round before.
+
+        Returns
+        -------
+        array
+            The decision for round t.
+
+        Raises
+        ------
+        ValueError
+            If the policy is a function, and gives no point of the set's dimension.
+        """
         if callable(self.policy):
             said = self.policy(t, x.copy(), g.copy())
             return self.domain.nearest(vector(said, f"policy({t})", "Advice", self.domain.dim))

@@ -100,7 +100,20 @@ class Bandit(Learner[BanditState]):
         return self._play(1, self.mover.init(near))
 
     def step(self, state: BanditState, g: Array) -> BanditState:
-        """Learn from a linear cost: of its gradient ``g`` only the costs at the points tried are looked at."""
+        """Learn from a linear cost: of its gradient ``g`` only the costs at the points tried are looked at.
+
+        Parameters
+        ----------
+        state : BanditState
+            The state in the round.
+        g : array
+            The gradient of the round's cost.
+
+        Returns
+        -------
+        BanditState
+            The state in the next round.
+        """
         return self.learn(state, np.array([g @ point for point in self.probes(state)]))
 
     def learn(self, state: BanditState, values: Array) -> BanditState:
@@ -122,17 +135,52 @@ class Bandit(Learner[BanditState]):
         return self._play(state.t + 1, inner)
 
     def skip(self, state: BanditState) -> BanditState:
-        """End a round of which no cost is known, or that of another point."""
+        """End a round of which no cost is known, or that of another point.
+
+        Parameters
+        ----------
+        state : BanditState
+            The state in the round.
+
+        Returns
+        -------
+        BanditState
+            The state in the next round; the learner inside has learned nothing.
+        """
         return self._play(state.t + 1, state.inner)
 
     def probes(self, state: BanditState) -> Array:
-        """The points whose costs are wanted, the one to play first, of shape (points, d)."""
+        """List the points whose costs are wanted.
+
+        Parameters
+        ----------
+        state : BanditState
+            The state in the round.
+
+        Returns
+        -------
+        array
+            The points, of shape (points, d); the one to play comes first.
+        """
         if self.points == 1:
             return state.x[None]
         return np.array([state.x, state.inner.x + self.delta * state.v])
 
     def estimate(self, state: BanditState, values: Array) -> Array:
-        """The gradient that these costs stand for."""
+        """Estimate the gradient from the costs of a round.
+
+        Parameters
+        ----------
+        state : BanditState
+            The state in the round.
+        values : array
+            The costs of the points :meth:`probes`, of shape (points,).
+
+        Returns
+        -------
+        array
+            The estimate, of shape (d,).
+        """
         rise = values[0] if self.points == 1 else values[1] - values[0]
         return (self.domain.rank / self.delta * rise) * state.v
 
@@ -144,7 +192,25 @@ class Bandit(Learner[BanditState]):
         return BanditState(t, x, inner, v)
 
     def check_values(self, values: Any, owner: str) -> Array:
-        """The costs of a round, or a refusal; one number will do where one is wanted."""
+        """Check the costs of a round.
+
+        Parameters
+        ----------
+        values : array_like
+            One cost per point; a plain number will do for ``points=1``.
+        owner : str
+            Who asks, for the error message.
+
+        Returns
+        -------
+        array
+            The costs, of shape (points,).
+
+        Raises
+        ------
+        ValueError
+            If they are not as many real numbers.
+        """
         given = real_array(values, "value", owner)
         return vector(np.atleast_1d(given), "value", owner, self.points).copy()
 

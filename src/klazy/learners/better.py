@@ -141,7 +141,18 @@ class BetterOfTwo(Learner[BetterState]):
         return first, second
 
     def bound_factors(self, leader: int) -> tuple[tuple[float, float], float]:
-        """c_1 and c_2 once it has changed over and follows ``leader``, and what the overshoot counts beside that one."""
+        """Give the factors of the bound, once it has changed over.
+
+        Parameters
+        ----------
+        leader : int
+            Which of the two it follows, 0 or 1.
+
+        Returns
+        -------
+        tuple
+            The factors (c_1, c_2), and by what the overshoot is multiplied in the bound by the one it follows.
+        """
         a = self.ratios[leader]
         b = self.ratios[1 - leader]
         share = 2.0 * (b + 1.0) * a / (a * b - 1.0)
@@ -150,7 +161,18 @@ class BetterOfTwo(Learner[BetterState]):
         return ((followed, other) if leader == 0 else (other, followed)), share
 
     def bound(self, state: BetterState) -> Array:
-        r"""What it may have cost at most beyond :math:`E`, by each of the two, of shape (2,)."""
+        r"""Bound what it has cost beyond :math:`E`.
+
+        Parameters
+        ----------
+        state : BetterState
+            The state after the rounds to bound.
+
+        Returns
+        -------
+        array
+            A bound by what each of the two has paid, of shape (2,).
+        """
         leader = state.leader
         if state.changes == 0:
             return np.array([1.0, self.leave]) * state.paid

@@ -1,5 +1,7 @@
 """Coin betting: a learner that needs to know neither a sigma nor how far away the best point is."""
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 

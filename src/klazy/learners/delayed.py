@@ -139,7 +139,27 @@ class Delayed(Learner[DelayedState]):
         return state._replace(rounds=state.rounds[others], points=state.points[others])
 
     def find_point(self, state: DelayedState, round: Any, owner: str) -> Array:
-        """The point played in a round that waits for feedback, or a refusal."""
+        """Find the point played in a round that waits for feedback.
+
+        Parameters
+        ----------
+        state : DelayedState
+            The state to look in.
+        round : int
+            The round, counted from 1.
+        owner : str
+            Who asks, for the error message.
+
+        Returns
+        -------
+        array
+            The point, of shape (d,).
+
+        Raises
+        ------
+        ValueError
+            If this round does not wait for feedback.
+        """
         s = whole(round, "round", owner, "a round >= 1", "rounds are counted from one")
         found = np.flatnonzero(state.rounds == s)
         if len(found) == 0:

@@ -139,6 +139,7 @@ class Leader(Learner[LeaderState]):
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if it takes hints."""
         return None if self.hints else "leader"
 
     @cached_property

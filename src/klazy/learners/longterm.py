@@ -1,5 +1,7 @@
 """A learner that keeps what it uses within bounds in the long run, at a price that it learns."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
@@ -111,7 +113,20 @@ class LongTerm(Learner[LongTermState]):
         return LongTermState(state.t + 1, inner.x, inner, price, state.used + use)
 
     def charge(self, state: LongTermState, g: Array) -> Array:
-        """The gradient with what is used at its price."""
+        """Add the price of what is used to a gradient.
+
+        Parameters
+        ----------
+        state : LongTermState
+            The state in the round.
+        g : array
+            The gradient of the round's cost.
+
+        Returns
+        -------
+        array
+            What the learner inside is told, :math:`h_t`.
+        """
         return g + state.price * self.constraint.gradient(self.row, state.x)
 
     def check_state(self, state: Any, owner: str) -> LongTermState:

@@ -1,5 +1,7 @@
 """Mirror descent with a memory: the steps of :class:`~klazy.MemoryGD`, measured in another geometry."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -31,17 +33,54 @@ class Geometry(Config, ABC):
 
     @abstractmethod
     def check(self, domain: ConvexSet, owner: str) -> None:
-        """Refuse a set that it does not know."""
+        """Refuse a set that this geometry does not know.
+
+        Parameters
+        ----------
+        domain : ConvexSet
+            The set.
+        owner : str
+            Who asks, for the error message.
+
+        Raises
+        ------
+        ValueError
+            If it does not know the set.
+        """
 
     @abstractmethod
     def to_dual(self, domain: ConvexSet, x: Array) -> Array:
-        """The gradient of phi at a point of the set."""
+        """Give the gradient of phi at a point of the set.
+
+        Parameters
+        ----------
+        domain : ConvexSet
+            The set.
+        x : array
+            The point, of shape (d,).
+
+        Returns
+        -------
+        array
+            The gradient, of shape (d,).
+        """
 
     @abstractmethod
     def project(self, domain: ConvexSet, v: Array) -> Filled:
-        """The nearest point x to the one with the gradient ``v``, its own gradient z, and the excess.
+        """Find the point of the set nearest to the one with the gradient ``v``.
 
-        The excess is v - z, less anything that is the same for all points of the set: a normal of the set at x.
+        Parameters
+        ----------
+        domain : ConvexSet
+            The set.
+        v : array
+            A gradient of phi, of shape (d,).
+
+        Returns
+        -------
+        Filled
+            The point x, its own gradient z, and the excess: v - z, less anything that is the same for all points of the set.
+            This is a normal of the set at x.
         """
 
 
@@ -87,11 +126,33 @@ class Entropy(Geometry):
             raise refusal(owner, wanted, "floor", self.floor, "lower it")
 
     def least(self, domain: Any) -> float:
-        """floor * total / d, below which no coordinate falls."""
+        """Give the value below which the floor lets no coordinate fall.
+
+        Parameters
+        ----------
+        domain : Simplex or CappedSimplex
+            The set.
+
+        Returns
+        -------
+        float
+            floor * total / d.
+        """
         return self.floor * domain.total / domain.dim
 
     def bounds(self, domain: Any) -> tuple[Array, Array]:
-        """Between which numbers each coordinate is kept."""
+        """Give the least and the largest value of each coordinate.
+
+        Parameters
+        ----------
+        domain : Simplex or CappedSimplex
+            The set.
+
+        Returns
+        -------
+        tuple of array
+            Lower and upper bounds, each of shape (d,).
+        """
         low = np.full(domain.dim, self.least(domain))
         high = np.full(domain.dim, domain.total)
         if isinstance(domain, CappedSimplex):
@@ -188,6 +249,7 @@ class MirrorMemory(Descent[MirrorState]):
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if geometry or set have none."""
         if type(self.geometry) is not Entropy:
             return None
         return RULES.get(codes.code_of(self.domain))  # pyright: ignore[reportArgumentType]

@@ -132,6 +132,7 @@ class SAder(Learner[SAderState]):
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if it takes hints."""
         return None if self.hints else "ensemble"
 
     @cached_property

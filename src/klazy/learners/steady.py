@@ -1,5 +1,7 @@
 """Small regret on every interval, movement included, by learners of several paces whose weights change slowly."""
 
+from __future__ import annotations
+
 import math
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -154,7 +156,23 @@ class SteadyAdaptive(Learner[SteadyState]):
         return self.movement
 
     def bound(self, length: int) -> float:
-        """What it costs more than any fixed point on any interval of so many rounds, movement included."""
+        """Bound its regret on any interval, movement included.
+
+        Parameters
+        ----------
+        length : int
+            The rounds of the interval.
+
+        Returns
+        -------
+        float
+            The most that it can cost more than a fixed point there.
+
+        Raises
+        ------
+        ValueError
+            If the length is not a whole number above zero.
+        """
         rounds = size(
             length, "length", "SteadyAdaptive.bound", "length >= 1", "give the rounds of an interval"
         )
@@ -171,7 +189,18 @@ class SteadyAdaptive(Learner[SteadyState]):
         return total + self.worst * later
 
     def weights(self, state: SteadyState) -> Array:
-        """What each descent weighs in the point about to be played."""
+        """Give the weight of each descent in the point about to be played.
+
+        Parameters
+        ----------
+        state : SteadyState
+            The state in the round.
+
+        Returns
+        -------
+        array
+            One weight per descent, the longest first; they add up to 1.
+        """
         shares = self._shares(state.evidence)
         left = np.append(np.cumprod((1.0 - shares)[::-1])[::-1], 1.0)
         return left * np.append(1.0, shares)

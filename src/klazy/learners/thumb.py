@@ -88,7 +88,20 @@ class Thumb(Learner[ThumbState]):
         return self.window or 0
 
     def changes(self, x: Array, aims: Array) -> np.ndarray:
-        """Which of these points are others than x, by more than rounding."""
+        """Say which of these points differ from x by more than rounding.
+
+        Parameters
+        ----------
+        x : array
+            Where it stands.
+        aims : array
+            The points to compare, one per row.
+
+        Returns
+        -------
+        array of bool
+            One answer per point.
+        """
         return np.abs(aims - x).max(axis=-1) > self.least
 
     @property
@@ -259,7 +272,18 @@ class Thumb(Learner[ThumbState]):
 
 
 def find_rule(learner: Thumb) -> str | None:
-    """The name of a rule of thumb's compiled twin, or None."""
+    """Find the compiled twin of a rule of thumb.
+
+    Parameters
+    ----------
+    learner : Thumb
+        The rule of thumb.
+
+    Returns
+    -------
+    str or None
+        Its name among compiled rules; None if there is none.
+    """
     family = learner.family
     if learner.kind is None:
         return None

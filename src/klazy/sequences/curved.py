@@ -1,5 +1,7 @@
 """Sequences whose costs are not linear: tracking, regression, servers, and costs between chance and adversary."""
 
+from __future__ import annotations
+
 from copy import copy
 from typing import Any, Self
 
@@ -106,7 +108,13 @@ class DelayCosts(Costs):
         return self._parts(self.loads, x)[0].sum(axis=-1)
 
     def best_servers(self) -> Array:
-        r"""What would be best for each round alone: :math:`\lambda (1 + \sqrt{w / e})`, of shape (T, d)."""
+        r"""Find the number of servers that is best for each round alone.
+
+        Returns
+        -------
+        array
+            :math:`\lambda (1 + \sqrt{w / e})`, or :math:`\lambda / 0.95` if that is more, of shape (T, d).
+        """
         return self.loads * np.maximum(1.0 + np.sqrt(self.delay / self.energy), 1.0 / BUSIEST)
 
     def window(self, first: int, last: int) -> Self:
@@ -320,7 +328,7 @@ def _check_size(T: Any, dim: Any, owner: str, name: str = "dim") -> tuple[int, i
     return rounds, size(dim, name, owner, f"{name} >= 1", "give the number of coordinates")
 
 
-def _walk(rng: "np.random.Generator", domain: ConvexSet, T: int, step: float) -> Array:
+def _walk(rng: np.random.Generator, domain: ConvexSet, T: int, step: float) -> Array:
     """A random walk that is brought back into the set, from its start."""
     at = domain.start
     path = np.empty((T, domain.dim))

@@ -168,11 +168,38 @@ class ConvexSet(Config, ABC):
         return None
 
     def along(self, v: Array) -> Array:
-        """The part of ``v`` along the set, within the directions in which its points differ, along the last axis."""
+        """Project vectors onto the directions in which points of the set differ.
+
+        Parameters
+        ----------
+        v : array
+            Vectors of R^dim, along the last axis.
+
+        Returns
+        -------
+        array
+            The part of each vector along the set.
+        """
         return v
 
     def erode(self, delta: float) -> ConvexSet | None:
-        """What :meth:`shrunk` answers with, without its checks; None if nothing is left."""
+        """Shrink the set as :meth:`shrunk` does, without its checks.
+
+        Parameters
+        ----------
+        delta : float
+            The radius, above zero.
+
+        Returns
+        -------
+        ConvexSet or None
+            The smaller set; None if nothing is left.
+
+        Raises
+        ------
+        ValueError
+            If sets of this kind cannot shrink.
+        """
         kind = type(self).__name__
         raise refusal("shrunk", "a set that can shrink", "domain", kind, f"give {kind} a method erode(delta)")
 

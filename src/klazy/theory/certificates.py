@@ -116,7 +116,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     learner's point just before it, and :math:`\sum \|g_s\| \|x_s - u_s\|` over the others.
 
     It covers every movement, a fee and a square included: II is what the run paid for moving, and the comparator's moves are
-    not priced. The closed forms in :mod:`klazy.theory` bound II as well, by steps of at most G / sigma; they are for Euclidean
+    not priced. The closed forms in ``klazy.theory`` bound II as well, by steps of at most G / sigma; they are for Euclidean
     movement, and for another norm m with its weight times :meth:`Movement.lipschitz`. They do not cover what is no norm.
 
     Parameters
@@ -327,7 +327,17 @@ def _learner(trace: Trace) -> Learner[Any]:
 
 
 class ExpertCurves(NamedTuple):
-    """An ensemble beside its experts after every round: its cost of shape (T,), theirs and the bounds of shape (T, N)."""
+    """An ensemble's cost beside that of each of its N experts, after every round.
+
+    Parameters
+    ----------
+    cost : array
+        What the ensemble cost, of shape (T,).
+    experts : array
+        What each expert cost, of shape (T, N).
+    bound : array
+        The most that the ensemble can have cost more, of shape (T, N).
+    """
 
     cost: Array
     experts: Array

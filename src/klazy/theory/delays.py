@@ -1,5 +1,7 @@
 """What late feedback costs: the order in which it comes, and bounds for learners that wait for it."""
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 

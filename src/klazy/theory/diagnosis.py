@@ -104,11 +104,21 @@ class Diagnosis:
 class EnsembleDiagnosis(NamedTuple):
     r"""How an ensemble or a leader moved, per round t = 1, ..., T; the first pays for no move of its own.
 
-    ``switching`` is what its move cost. It is at most ``experts``, what the moves of its experts cost by their weights
-    :math:`w_t`, plus ``reweighting``, what changing the weights may have cost: :math:`\lambda d_{t-1}` times the total
-    variation of :math:`w_t - w_{t-1}`, with :math:`d_{t-1}` the diameter of the experts' points (NaN for a leader without a
-    guard, which does not record it). ``effective`` is the number of experts that the weights amount to, the exponential
-    of their entropy; ``heaviest`` the expert with the largest weight, counted from 0; ``guarding`` whether the guard played.
+    Parameters
+    ----------
+    switching : array
+        What its move cost: at most ``experts`` plus ``reweighting``.
+    experts : array
+        What the moves of its experts cost, by their weights :math:`w_t`.
+    reweighting : array
+        What changing the weights may have cost: :math:`\lambda d_{t-1}` times the total variation of :math:`w_t - w_{t-1}`,
+        with :math:`d_{t-1}` the diameter of the experts' points. NaN for a leader without a guard, which does not record it.
+    effective : array
+        The number of experts that the weights amount to: the exponential of their entropy.
+    heaviest : array of int
+        The expert with the largest weight, counted from 0.
+    guarding : array of bool
+        Whether the guard played.
     """
 
     switching: Array

@@ -1,5 +1,7 @@
 """What a constraint in the long run costs, and how far it is exceeded, computed from the run itself."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +17,18 @@ _ROUNDING = 1e-9
 
 
 class LongTermCertificate(NamedTuple):
-    """Of every prefix of a run, each of shape (T,).
+    """Regret and use after every round. :func:`~klazy.theory.certify_long_term` makes it.
 
-    ``regret`` is dynamic regret plus the movement paid, ``excess`` how much more was used than t B / T; each has its bound.
+    Parameters
+    ----------
+    regret : array
+        Dynamic regret plus the movement paid, of shape (T,).
+    regret_bound : array
+        Its bound, of shape (T,).
+    excess : array
+        How much more was used than t B / T, of shape (T,).
+    excess_bound : array
+        Its bound, of shape (T,).
     """
 
     regret: Array

@@ -1,5 +1,7 @@
 """What mirror descent with a memory costs at most, in relative entropy."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
@@ -15,7 +17,17 @@ from klazy.theory.diagnosis import sigmas_of
 
 
 class MirrorCertificate(NamedTuple):
-    """The regret of a run of :class:`~klazy.MirrorMemory` beside its bounds; see :func:`klazy.theory.certify_mirror`."""
+    """The regret of a run of :class:`~klazy.MirrorMemory` beside its bounds. :func:`~klazy.theory.certify_mirror` makes it.
+
+    Parameters
+    ----------
+    regret : float
+        Dynamic regret, movement included.
+    realised : float
+        Its bound by what the run paid and met.
+    worst_case : float
+        Its bound in the worst case; infinite at a floor of 0.
+    """
 
     regret: float
     realised: float

@@ -47,7 +47,18 @@ class LazyCapacity(LookAhead):
         domain.check_whole("LazyCapacity")
 
     def points(self, game: Game) -> Array:
-        """What it plays, coordinate by coordinate."""
+        """Choose the decisions of a whole game, coordinate by coordinate.
+
+        Parameters
+        ----------
+        game : Game
+            A checked game.
+
+        Returns
+        -------
+        array
+            What it plays, of shape (T, d).
+        """
         domain: Any = self.domain  # a box, as was checked
         start = domain.lowest(np.ones(game.costs.dim)) if game.x0 is None else game.x0
         tables = tabulate(game, domain, "LazyCapacity")

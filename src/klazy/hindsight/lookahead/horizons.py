@@ -1,5 +1,7 @@
 """Planning over a window of future costs, as they will be or as somebody forecasts them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -42,7 +44,27 @@ class _Planner(LookAhead):
         self._keep(window=int(ahead), forecast=expected, gap=chosen)
 
     def expect(self, game: Game, t: int, last: int) -> Costs:
-        """The costs of rounds t to ``last``, as they look before round t."""
+        """Forecast the costs of rounds t to ``last``, as they look before round t.
+
+        Parameters
+        ----------
+        game : Game
+            The game.
+        t : int
+            The first round to forecast.
+        last : int
+            The last round to forecast.
+
+        Returns
+        -------
+        Costs
+            One cost per round; the true ones if there is no forecast.
+
+        Raises
+        ------
+        ValueError
+            If the forecast has another number of rounds or coordinates.
+        """
         if self.forecast is None:
             return game.costs.window(t, last)
         rounds = range(t, last + 1)
