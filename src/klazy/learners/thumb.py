@@ -271,19 +271,8 @@ class Thumb(Learner[ThumbState]):
         return f"The aim is best for the average of the rounds from {state.t - self.window} to {seen}."
 
 
-def find_rule(learner: Thumb) -> str | None:
-    """Find the compiled twin of a rule of thumb.
-
-    Parameters
-    ----------
-    learner : Thumb
-        The rule of thumb.
-
-    Returns
-    -------
-    str or None
-        Its name among compiled rules; None if there is none.
-    """
+def _find_rule(learner: Thumb) -> str | None:
+    """The name of its compiled twin among the rules of kernels; None if there is none."""
     family = learner.family
     if learner.kind is None:
         return None
@@ -340,7 +329,11 @@ class LastValue(_AtSetTimes):
     """
 
     window: int | None = 1
-    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
+
+    @property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if there is none."""
+        return _find_rule(self)
 
     def __init__(
         self, domain: ConvexSet, *, family: Family | None = None, start: ArrayLike | None = None
@@ -373,7 +366,11 @@ class MovingAverage(_AtSetTimes):
     """
 
     window: int | None
-    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
+
+    @property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if there is none."""
+        return _find_rule(self)
 
     def __init__(
         self,
@@ -410,7 +407,10 @@ class FollowTheLeader(_AtSetTimes):
     [[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]
     """
 
-    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
+    @property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if there is none."""
+        return _find_rule(self)
 
     def __init__(
         self, domain: ConvexSet, *, family: Family | None = None, start: ArrayLike | None = None
@@ -446,7 +446,11 @@ class Periodic(_AtSetTimes):
 
     every: int
     window: int | None
-    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
+
+    @property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if there is none."""
+        return _find_rule(self)
 
     def __init__(
         self,
@@ -493,7 +497,11 @@ class MinimumHold(Thumb):
 
     hold: int
     window: int | None
-    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
+
+    @property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if there is none."""
+        return _find_rule(self)
 
     def __init__(
         self,
@@ -547,7 +555,10 @@ class DeadBand(Thumb):
     horizon: float
     window: int | None
 
-    rule = property(find_rule)  # pyright: ignore[reportAssignmentType]
+    @property
+    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its name among compiled rules; None if there is none."""
+        return _find_rule(self)
 
     def __init__(
         self,
