@@ -34,7 +34,7 @@ demo: $(if $(wildcard .venv/ready),.venv/ready,.venv/demo)
 	@echo "Open $(CURDIR)/build/demo/report.html in a browser."
 
 # The checks run beside each other. The tests print as they go, every other check when it ends.
-CHECKS := tests types lint layers uncompiled
+CHECKS := tests types lint layers
 test:
 	@rm -rf build/held
 	@mkdir -p build/held
@@ -71,15 +71,15 @@ database: browser  # one after the other: apt lets one in at a time
 tests: .venv/ready browser database docs/node_modules
 	+$(BIN)/pytest -q -n 3 --dist loadgroup --durations=12
 
-# What exercises kernels once more, as plain Python: compilation is off.
-KERNELS := tests/test_kernels.py tests/test_seasonal.py tests/test_fleet.py::TestInMemory tests/torture/test_torture_limits.py
+# What exercises kernels once more, as plain Python: compilation is off. In `make test` the simulator of a GPU does this.
+KERNELS := tests/test_kernels.py tests/test_seasonal.py tests/test_batch.py tests/test_fleet.py::TestInMemory tests/torture/test_torture_limits.py
 uncompiled: .venv/ready
 	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(KERNELS)
 
 # Hours of hostile input, kills and damage to files, and the table of docs/reliability.md; `make test` runs a sample of each.
 # SHARE=0.1 runs a tenth.
 SHARE := 1
-torture: .venv/ready database
+torture: .venv/ready database uncompiled
 	KLAZY_TORTURE=$(SHARE) $(BIN)/pytest -q -n auto --dist worksteal tests/torture
 	$(BIN)/python benchmarks/reliability.py --write docs/reliability.md
 

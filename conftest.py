@@ -16,7 +16,7 @@ os.environ.setdefault(
 
 slow_ok = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
-    "repeatable", deadline=None, derandomize=True, max_examples=10, suppress_health_check=slow_ok
+    "repeatable", deadline=None, derandomize=True, max_examples=8, suppress_health_check=slow_ok
 )
 settings.register_profile(
     "few", deadline=None, derandomize=True, max_examples=5, suppress_health_check=slow_ok

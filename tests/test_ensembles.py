@@ -221,6 +221,7 @@ def moving_comparator(g, domain, blocks):
     )
 
 
+@pytest.mark.xdist_group("ader")  # one kernel for all of them
 @given(seed=seeds, blocks=st.sampled_from([1, 2, 10, 50]))
 def test_ader_keeps_its_dynamic_regret_bound(seed, blocks):
     """Zhang, Lu and Zhou (2018), Theorem 3 with linearised losses, whose range is 2GD."""
@@ -236,12 +237,14 @@ def test_ader_keeps_its_dynamic_regret_bound(seed, blocks):
     assert r.dynamic <= bound
 
 
+@pytest.mark.xdist_group("ader")
 def test_ader_is_blind_to_movement():
     learner, g = kl.ader(kl.L2Ball(3), 100, 1.0), gradients(0, 100, 3)
     assert learner.movement == kl.L2Movement(0.0)
     assert not kl.run(learner, g, record="experts").expert_switching.any()
 
 
+@pytest.mark.xdist_group("ader")  # one kernel for all of them
 @given(seed=seeds, blocks=st.sampled_from([1, 5, 40]), weight=st.sampled_from([0.5, 1.0, 10.0]))
 def test_scream_keeps_its_smoothed_regret_bound(seed, blocks, weight):
     """The best expert's bound, D^2 + 2 D P over twice its step plus step (G^2/2 + lambda G) T, and the meta learner's."""

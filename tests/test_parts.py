@@ -325,7 +325,7 @@ FRONTS = {
     "run_many": lambda movement: kl.run_many(
         [kl.GD(kl.Simplex(5), 1.0)], np.eye(5), movement=movement, engine="step", jobs=1
     )[0].movement,
-    "run_batch": lambda movement: kl.run_batch([kl.LastValue(kl.Simplex(5))], np.eye(5), movement=movement).switching[0],
+    "run_batch": lambda movement: kl.run_batch([kl.CoinBetting(kl.Simplex(5), 1.0)], np.eye(5), movement=movement).switching[0],
     "run_ahead": lambda movement: kl.run_ahead(kl.RecedingHorizon(kl.Simplex(5)), np.eye(5), movement=movement).movement,
     "offline_optimum": lambda movement: kl.offline_optimum(np.eye(5), kl.Simplex(5), movement).movement,
     "frontier": lambda movement: kl.frontier(np.eye(5), kl.Simplex(5), movement).path_length.tolist(),
