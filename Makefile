@@ -51,7 +51,7 @@ lint: .venv/ready
 	$(BIN)/deptry .
 
 types: .venv/ready
-	$(BIN)/pyright
+	$(BIN)/pyright src docs examples scripts
 
 layers: .venv/ready
 	$(BIN)/lint-imports
@@ -69,7 +69,7 @@ database: browser  # one after the other: apt lets one in at a time
 
 # The whole suite with compiled kernels, in one process more than CI has cores, for some tests wait. The + lets its output through at once.
 tests: .venv/ready browser database docs/node_modules
-	+$(BIN)/pytest -q -n 3 --dist loadgroup --durations=12
+	+$(BIN)/pytest -q -n 3 --dist loadgroup -m "not long" --durations=12
 
 # What exercises kernels once more, as plain Python: compilation is off. In `make test` the simulator of a GPU does this.
 KERNELS := tests/test_kernels.py tests/test_seasonal.py tests/test_batch.py tests/test_fleet.py::TestInMemory tests/torture/test_torture_limits.py
@@ -80,6 +80,8 @@ uncompiled: .venv/ready
 # SHARE=0.1 runs a tenth.
 SHARE := 1
 torture: .venv/ready database uncompiled
+	$(BIN)/pyright
+	$(BIN)/pytest -q -m long
 	KLAZY_TORTURE=$(SHARE) $(BIN)/pytest -q -n auto --dist worksteal tests/torture
 	$(BIN)/python benchmarks/reliability.py --write docs/reliability.md
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pages import markdown, run
 
 HEADING = "## What was tried"
-SAMPLE = "A row marked *sample* is from `make test`; `make torture` tries more."
+SAMPLE = "A row marked *sample* is from `make test` or from a share of `make torture`, which tries more when it is whole."
 
 
 def tabulate(records: Path) -> list[str]:

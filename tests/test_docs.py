@@ -70,10 +70,16 @@ klazy() { command klazy "$@" | sed 's/^seeds = 10 /seeds = 2 /'; }
 """
 
 
+def marks_of(page):
+    """Pages play in groups of their own; the one with a cluster takes long, and tests/test_sweep.py has one, too."""
+    group = pytest.mark.xdist_group(page.stem)
+    return (group, pytest.mark.long) if page.stem == "cluster" else (group,)
+
+
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.stem, marks=pytest.mark.xdist_group(page.stem))
+        pytest.param(page, id=page.stem, marks=marks_of(page))
         for page in PAGES
         if any(block.kind == "sh" for block in blocks(page))
     ],

@@ -37,10 +37,10 @@ def quick(monkeypatch):
     monkeypatch.setattr("klazy.live.sqlite.SYNCS", {"always": "OFF", "batch": "OFF"})
 
 
-@pytest.mark.xdist_group("L1Ball0")  # with tests/test_durable.py, which has the kernels of this set
+@pytest.mark.xdist_group("Simplex5")  # with tests/test_agent.py, which has the kernels of this set
 @pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)
 def test_every_learner_plays_as_it_does_alone(make):
-    learner = make(kl.L1Ball(12, 2.0, np.linspace(0.0, 0.3, 12)), kl.ScaleFree(2.0))
+    learner = make(kl.Simplex(5), kl.ScaleFree(2.0))
     missing = find_missing_part(learner)
     if missing is not None:
         message = (
@@ -51,7 +51,7 @@ def test_every_learner_plays_as_it_does_alone(make):
         return
     fleet = kl.Fleet(learner, 3)
     agents = [kl.Agent(learner) for _ in range(3)]
-    g = gradients(1, 60, 12).reshape(20, 3, 12)
+    g = gradients(1, 60, 5).reshape(20, 3, 5)
     for t, rows in enumerate(g):
         x = fleet.update(rows)
         for agent, row, point in zip(agents, rows, x, strict=True):

@@ -301,7 +301,8 @@ def test_every_rule_of_thumb(domain, family, window):
         assert [type(field) for field in compiled.state] == [type(field) for field in step.state]
 
 
-def test_rules_of_thumb_as_lanes_and_experts():
+def test_rules_of_thumb_as_lanes_and_experts(monkeypatch):
+    monkeypatch.setattr("klazy.game.run.WORTH_A_KERNEL", 0)
     """Those with one window lie side by side."""
     domain = kl.Simplex(5)
     g = gradients(8, ROUNDS, 5)

@@ -657,6 +657,7 @@ class TestElsewhere:
         assert (found.computed, found.failed) == (480, 0)
         assert_whole(tmp_path, of)
 
+    @pytest.mark.long
     def test_a_single_dask_worker_is_used_and_so_are_those_that_come_later(self, dask, tmp_path, monkeypatch):
         (tmp_path / "togetherness.py").write_text(TOGETHER)
         monkeypatch.syspath_prepend(tmp_path)
@@ -678,6 +679,7 @@ class TestElsewhere:
         assert {int(name.partition("-")[0]) for name in os.listdir(folder)} == {first.pid, second.pid}
         assert len(os.listdir(folder)) == threads
 
+    @pytest.mark.long
     def test_a_run_that_ends_its_dask_worker_has_that_as_its_error(self, dask):
         deadly = {"rule": "own:deadly", "sigma": 1.0, "k": 5}
         of, errors = study(scenarios=[WAVES | {"length": 5}], learners=[deadly]), []

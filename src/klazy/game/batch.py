@@ -15,7 +15,7 @@ from klazy.base.checks import Array, number, refusal, whole
 from klazy.costs import Costs, as_costs
 from klazy.game.device import Grid, choose_device, find_obstacle, play_grid
 from klazy.game.game import Game, check_family, check_learners, count_workers
-from klazy.game.run import follow_rows, knows_rows, run_many
+from klazy.game.run import follow_rows, is_short, knows_rows, run_many
 from klazy.kernels import codes
 from klazy.kernels.codes import LANES, UNROLLED_DIM
 from klazy.kernels.layout import (
@@ -323,10 +323,14 @@ class _Runs:
         """Whether this learner follows rows, and no kernel is quicker."""
         if not knows_rows(learner, self.costs):
             return False
+        if is_short(learner, self.costs, len(self.learners)):
+            return True
         return find_missing_part(learner, self.costs, self.movement_of(learner)) is not None
 
     def _find_lanes(self, learner: Any) -> bool:
         if codes.code_of(self.costs) != codes.LINEAR or learner.domain.dim > UNROLLED_DIM:
+            return False
+        if is_short(learner, self.costs, len(self.learners)):
             return False
         return rule_of(learner) not in MANY and find_missing_part(learner, self.movement) is None
 

@@ -22,6 +22,7 @@ from klazy.learners.base import S, is_finite
 from klazy.live.guards import Guards
 from klazy.movement import Movement
 
+WORTH_A_KERNEL = 500_000  # rounds: to follow their rows takes as long as to compile a kernel, some seconds
 RECORDS = ("experts", "actions", "costs", "totals")
 ENGINES = ("auto", "compiled", "step")
 FEEDBACK = ("gradient", "value")
@@ -92,7 +93,8 @@ def run(
     engine : str, optional
         ``"compiled"`` runs everything in one kernel, and refuses if a part has none; ``"step"`` runs the NumPy specification.
         ``"auto"``, the default, takes the kernel where there is one; else ``"rows"``, many rounds at once, if the learner's
-        points depend on the rows alone; else ``"step"``. ``trace.engine`` says which.
+        points depend on the rows alone; else ``"step"``. Short runs of such a learner go by ``"rows"`` even if it has a kernel,
+        which would take longer to compile. ``trace.engine`` says which.
     record : str, optional
         ``"actions"``, the default, keeps x and the costs of every round; ``"costs"`` only the costs; ``"totals"`` only the
         sums, in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
@@ -161,11 +163,18 @@ def run(
         raise refusal(
             "run", "a kernel for every part", "engine", f"'compiled' with {missing}", "use engine='auto'"
         )
+    if engine == "auto" and is_short(learner, game.costs):
+        return play_by_rows(learner, game, first, record)
     if engine != "step" and missing is None:
         return play_compiled(learner, game, first, record, guesses)
     if engine != "step" and knows_rows(learner, game.costs):
         return play_by_rows(learner, game, first, record)
     return play_by_step(learner, game, first, record, guesses, arrivals, tells_values)
+
+
+def is_short(learner: Learner[Any], costs: Costs, runs: int = 1) -> bool:
+    """Whether to follow rows takes less time than to compile a kernel would."""
+    return knows_rows(learner, costs) and costs.T * runs < WORTH_A_KERNEL
 
 
 def knows_rows(learner: Learner[Any], costs: Costs) -> bool:
