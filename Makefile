@@ -51,7 +51,7 @@ lint: .venv/ready
 	$(BIN)/deptry .
 
 types: .venv/ready
-	$(BIN)/pyright src docs examples scripts
+	$(BIN)/pyright
 
 layers: .venv/ready
 	$(BIN)/lint-imports
@@ -80,7 +80,7 @@ uncompiled: .venv/ready
 # SHARE=0.1 runs a tenth.
 SHARE := 1
 torture: .venv/ready database uncompiled
-	$(BIN)/pyright
+	$(BIN)/pyright tests benchmarks
 	$(BIN)/pytest -q -m long
 	KLAZY_TORTURE=$(SHARE) $(BIN)/pytest -q -n auto --dist worksteal tests/torture
 	$(BIN)/python benchmarks/reliability.py --write docs/reliability.md

@@ -120,6 +120,7 @@ class TestAGame:
         x = game.domain.argmin_linear(g[: game.half].sum(axis=0))
         assert (found.hitting, found.switching) == (pytest.approx((g[game.half :] @ x).sum()), 0.0)
 
+    @pytest.mark.long
     def test_nobody_is_below_the_optimum(self):
         curved = Entry("demand", "wandering", 3.0, 0, 200)
         for entry in (TINY[0], curved):

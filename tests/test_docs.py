@@ -71,9 +71,9 @@ klazy() { command klazy "$@" | sed 's/^seeds = 10 /seeds = 2 /'; }
 
 
 def marks_of(page):
-    """Pages play in groups of their own; the one with a cluster takes long, and tests/test_sweep.py has one, too."""
+    """Pages play in groups of their own. Some take long, and what they show has tests of its own, too."""
     group = pytest.mark.xdist_group(page.stem)
-    return (group, pytest.mark.long) if page.stem == "cluster" else (group,)
+    return (group, pytest.mark.long) if page.stem in ("cluster", "live_agent", "sweeps") else (group,)
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,11 @@ LOADERS = {
     "right_sizing": "llm_requests",
 }
 ROUNDED = 0.0005  # the bounds are printed with three digits
+LONG = {"carriers": [pytest.mark.long]}  # the others show the same ways of tuning and scoring
 every_example = pytest.mark.parametrize(
     "name",
     [
-        pytest.param(path.stem, marks=pytest.mark.xdist_group(path.stem))
+        pytest.param(path.stem, marks=[pytest.mark.xdist_group(path.stem), *LONG.get(path.stem, [])])
         for path in sorted(FOLDER.glob("*.py"))
     ],
 )

@@ -30,10 +30,15 @@ KERNELS = {
     "14": "Box5",
 }
 KERNELS |= dict.fromkeys(("02", "03", "06", "08", "09"), "L2Ball5")
-SCRIPTS = [
-    pytest.param(path, marks=pytest.mark.xdist_group(KERNELS.get(path.stem[:2], path.stem)), id=path.stem)
-    for path in sorted(FOLDER.glob("*.py"))
-]
+LONG = {"14": [pytest.mark.long]}  # tests/test_arena.py plays the same game
+
+
+def marks_of(path):
+    number = path.stem[:2]
+    return [pytest.mark.xdist_group(KERNELS.get(number, path.stem)), *LONG.get(number, [])]
+
+
+SCRIPTS = [pytest.param(path, marks=marks_of(path), id=path.stem) for path in sorted(FOLDER.glob("*.py"))]
 every_script = pytest.mark.parametrize("path", SCRIPTS)
 
 

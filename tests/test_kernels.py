@@ -631,6 +631,7 @@ class TestCompiling:
         ]
         assert [json.loads(a.stdout) for a in answers] == [[[0, 1], [0, 1]], [[1, 0], [1, 0]]]
 
+    @pytest.mark.long
     def test_kernels_that_other_sources_left_long_ago_are_removed_from_the_cache(self, tmp_path):
         script = (
             "import os, sys, time\n"

@@ -221,6 +221,7 @@ class TestCommand:
         )
         assert (tmp_path / "here" / "authors" / "worst-case" / "total-regret.svg").exists()
 
+    @pytest.mark.long
     def test_piped_it_ends_with_the_path_of_the_report(self, tmp_path):
         """As a process of its own, which has others make the part in both presets."""
         command = [sys.executable, "-m", "klazy", "reproduce", "worst-case", "--quick", "--out", "here"]

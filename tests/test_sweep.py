@@ -448,6 +448,7 @@ def assert_whole(out: Path, of: Study) -> None:
 
 
 class TestTheStore:
+    @pytest.mark.long
     def test_loses_tears_and_doubles_nothing_when_killed_at_any_moment(self, tmp_path):
         of = Study(**MANY)
         lines = served(
