@@ -30,7 +30,7 @@ KERNELS = {
     "14": "Box5",
 }
 KERNELS |= dict.fromkeys(("02", "03", "06", "08", "09"), "L2Ball5")
-LONG = {"14": [pytest.mark.long]}  # tests/test_arena.py plays the same game
+LONG = {"14": [pytest.mark.long]}  # the arena has tests of its own
 
 
 def marks_of(path):
