@@ -367,7 +367,7 @@ def in_store(sweep: Callable[[], object]) -> float:
         return call
 
     methods: dict[str, Any] = {
-        name: timed(getattr(Store, name)) for name in ("__init__", "write_text", "add")
+        name: timed(getattr(Store, name)) for name in ("__init__", "write", "add")
     }
     with mock.patch.multiple(Store, **methods):
         whole = seconds(sweep)
