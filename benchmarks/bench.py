@@ -366,9 +366,7 @@ def in_store(sweep: Callable[[], object]) -> float:
 
         return call
 
-    methods: dict[str, Any] = {
-        name: timed(getattr(Store, name)) for name in ("__init__", "write", "add")
-    }
+    methods: dict[str, Any] = {name: timed(getattr(Store, name)) for name in ("__init__", "write", "add")}
     with mock.patch.multiple(Store, **methods):
         whole = seconds(sweep)
     return spent[0] / whole
