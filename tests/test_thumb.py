@@ -231,3 +231,15 @@ def test_bad_arguments_are_refused(make, complaint):
     with pytest.raises(ValueError, match="needs") as refused:
         make()
     assert str(refused.value).startswith(complaint)
+
+
+def test_short_runs_go_by_rows_and_long_ones_by_the_kernel():
+    """A kernel takes longer to compile than half a million rounds take by their rows."""
+    from klazy.game.run import WORTH_A_KERNEL, is_short
+
+    rule = kl.LastValue(kl.Simplex(3))
+    costs = kl.LinearCosts(np.eye(3))
+    assert kl.run(rule, costs).engine == "rows"
+    assert is_short(rule, costs, WORTH_A_KERNEL // 3)
+    assert not is_short(rule, costs, WORTH_A_KERNEL // 3 + 1)
+    assert not is_short(kl.GD(kl.Simplex(3), 1.0), costs)
