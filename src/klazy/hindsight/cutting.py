@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal, vector
+from klazy.base.programme import solve_linear
 from klazy.costs import CallableCosts, Costs, as_costs, rounds_of
 from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
@@ -184,7 +185,6 @@ class _Planes:
 
     def solve(self, now: int) -> tuple[Array, float]:
         """A sequence that is best for what was seen, perhaps outside the set, and a bound that no sequence in it is below."""
-        from scipy.optimize import linprog
         from scipy.sparse import coo_matrix
 
         problem = self.problem
@@ -217,7 +217,7 @@ class _Planes:
         rows.add_walls(self.walls)
         A, b = rows.build(coo_matrix, width)
         A_eq, b_eq = equal.build(coo_matrix, width)
-        found = linprog(cost, A, b, A_eq, b_eq, np.column_stack((low, high)), method="highs")
+        found = solve_linear(cost, A_ub=A, b_ub=b, A_eq=A_eq, b_eq=b_eq, bounds=np.column_stack((low, high)))
         if found.x is None:
             raise ArithmeticError(
                 f"offline_optimum needs a bounded linear programme, got {found.message}; scale the costs."

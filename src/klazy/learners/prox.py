@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from klazy.base.checks import Array
+from klazy.base.programme import solve_linear
 from klazy.families import Pinball
 from klazy.movement import Movement, SwitchFee
 from klazy.sets import Box, CappedSimplex, ConvexSet, L1Ball, L2Ball, NotConverged, Polytope, Product, Simplex
@@ -285,13 +286,11 @@ def _pay_on_l2_ball(domain: L2Ball, x: Array, g: Array, rise: Array, fall: Array
 
 def _pay_on_polytope(domain: Polytope, x: Array, g: Array, rise: Array, fall: Array) -> Array:
     """A linear programme in what rises and what falls."""
-    from scipy.optimize import linprog
-
     A, b = domain._unit_rows
     scale = float((np.abs(g) + rise + fall).max())
     tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     prices = np.concatenate((g + rise, fall - g)) / scale
-    found = linprog(prices, A_ub=np.hstack((A, -A)), b_ub=b - A @ x, bounds=(0.0, None), options=tight)
+    found = solve_linear(prices, A_ub=np.hstack((A, -A)), b_ub=b - A @ x, bounds=(0.0, None), options=tight)
     if not found.success:
         return x
     up, down = np.split(found.x, 2)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import SMALLEST, Array, Refused, refusal, rows, vector
+from klazy.base.programme import solve_linear
 from klazy.sets.base import ConvexSet
 from klazy.sets.programme import HalfSpaces, project_onto
 from klazy.sets.vertices import list_vertices
@@ -81,24 +82,20 @@ class Polytope(ConvexSet):
         return float(np.abs(b).max(initial=0.0)) or 1.0
 
     def _linear_programme(self, g: Array) -> Any:
-        from scipy.optimize import linprog
-
         A, b = self._unit_rows
         size = self._size
         tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        found = linprog(g, A_ub=A, b_ub=b / size, bounds=(None, None), options=tight)
+        found = solve_linear(g, A_ub=A, b_ub=b / size, bounds=(None, None), options=tight)
         if found.success:
             found.x = size * found.x
         return found
 
     def _is_bounded(self) -> bool:
         """No direction stays in the set iff the rows of A span R^d with positive weights that cancel."""
-        from scipy.optimize import linprog
-
         A, b = self._unit_rows
         if not len(b):
             return False
-        cancels = linprog(np.zeros(len(b)), A_eq=A.T, b_eq=np.zeros(self.dim), bounds=(1.0, None))
+        cancels = solve_linear(np.zeros(len(b)), A_eq=A.T, b_eq=np.zeros(self.dim), bounds=(1.0, None))
         return np.linalg.matrix_rank(A) == self.dim and cancels.success
 
     @cached_property

@@ -5,6 +5,7 @@ from math import comb
 import numpy as np
 
 from klazy.base.checks import Array
+from klazy.base.programme import solve_linear
 
 MANY = 100_000  # bases, beyond which vertices are not listed
 CLOSE = 1e-9  # relative to the set, within which two vertices are one
@@ -12,7 +13,6 @@ CLOSE = 1e-9  # relative to the set, within which two vertices are one
 
 def list_vertices(A: Array, b: Array) -> Array | None:
     """The vertices of {x : A x <= b}, a bounded set; None where it is flat or may have too many of them."""
-    from scipy.optimize import linprog
     from scipy.spatial import HalfspaceIntersection, QhullError
 
     d = A.shape[1]
@@ -20,7 +20,7 @@ def list_vertices(A: Array, b: Array) -> Array | None:
         return None
     # the centre of the largest ball inside, which must have a radius
     radius = np.column_stack((A, np.linalg.norm(A, axis=1)))
-    inside = linprog(
+    inside = solve_linear(
         np.append(np.zeros(d), -1.0), A_ub=radius, b_ub=b, bounds=[(None, None)] * d + [(0.0, None)]
     )
     if not inside.success or inside.x[-1] <= CLOSE * max(1.0, float(np.abs(b).max())):

@@ -23,8 +23,10 @@ def write_figure(figure: "Figure", stem: Path, *, png: bool = True) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # else each file would lay it out again
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine("none")  # else each file would lay it out again
     dpi = figure.dpi
     # Not by savefig, which draws once more, in vain, before it does.
     with matplotlib.rc_context({"svg.hashsalt": stem.name}):
