@@ -104,8 +104,10 @@ dist: .venv/release
 	$(BIN)/twine check --strict dist/*
 	for python in $(PYTHONS); do \
 	  $(BIN)/uv venv --quiet --clear --python $$python build/empty && \
-	  $(BIN)/uv pip install --quiet --python build/empty "$$(ls $(CURDIR)/dist/*.whl)[cli]" && \
-	  build/empty/bin/python scripts/try_install.py || exit 1; \
+	  for extras in cli cli,cluster,excel,polytope,postgres,serve; do \
+	    $(BIN)/uv pip install --quiet --python build/empty "$$(ls $(CURDIR)/dist/*.whl)[$$extras]" && \
+	    build/empty/bin/python scripts/try_install.py || exit 1; \
+	  done || exit 1; \
 	done
 
 # What the wheel needs, as versions and licences (build/sbom.json), and whether any of it has a known vulnerability.

@@ -1,7 +1,8 @@
 """Try an installed klazy as a user would: version, replay of a shipped trace, doctor, warm kernels, an agent in a store.
 
 Run it with the Python of the environment in which klazy is installed. It needs the extra ``cli`` and nothing of this checkout,
-works in a folder of its own, and keeps kernels there. Exit status 0 means that all of it worked.
+works in a folder of its own, and keeps kernels there. Other extras are tried where they are installed; what was tried is
+printed. Exit status 0 means that all of it worked.
 """
 
 import json
@@ -22,6 +23,66 @@ assert again.t == 2 and again.x.tolist() == before
 again.close()
 print(before)
 """
+# What each extra is for; these print one line, too.
+EXTRAS = {
+    "polytope": """
+import klazy as kl
+triangle = kl.Polytope([[-1.0, 0.0], [0.0, -1.0], [1.0, 1.0]], [0.0, 0.0, 1.0])
+x = triangle.project([2.0, 1.0])
+assert abs(x - [1.0, 0.0]).max() < 1e-9
+print(x)
+""",
+    "excel": """
+import fastexcel, polars
+print("fastexcel", fastexcel.__version__)
+""",
+    "postgres": """
+import klazy as kl
+try:
+    kl.Agent.open("postgresql://nobody@127.0.0.1:9/none", name="try")
+except (ConnectionError, ValueError) as error:
+    print(error)
+""",
+    "cluster": """
+import subprocess, sys
+from pathlib import Path
+import klazy as kl
+from dask.distributed import Client
+study = '''
+name = "try"
+movement_weight = 1.0
+seeds = 2
+[[scenarios]]
+recipe = "square_wave"
+period = 10
+T = 100
+[[learners]]
+rule = "GD"
+sigma = [1.0, 10.0]
+'''
+Path("study.toml").write_text(study)
+if __name__ == "__main__":
+    with Client(n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+        address = ["--backend", "dask", "--address", client.scheduler.address]
+        sweep = [sys.executable, "-P", "-m", "klazy", "sweep", "study.toml", "--out", "results", *address]
+        subprocess.run(sweep, check=True, capture_output=True)
+    print(kl.load_sweep("results").height, "runs")
+""",
+    "serve": """
+import json, subprocess, sys
+import klazy as kl
+command = [sys.executable, "-P", "-m", "klazy", "serve", "--insecure", "--port", "0", "--store", "served.db"]
+server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+try:
+    told = next(line for line in server.stderr if "serving" in line)
+    with kl.Client(f"http://127.0.0.1:{json.loads(told)['port']}") as client:
+        agent = client.agent("try", kl.GD(kl.Simplex(3), 1.0))
+        print(agent.update([1.0, 0.0, 0.5], id="first"))
+finally:
+    server.terminate()
+    assert server.wait(10) in (0, -15)  # as asked, or by the signal
+""",
+}
 TRACE = "from klazy.datasets import flights; flights(hours=24).write_csv('delays.csv')"
 
 
@@ -53,6 +114,11 @@ def main() -> None:
         assert found["cache"]["kernels"] >= warmed["kernels"] > 0
         print("doctor:", found["versions"])
         print("agent:", call(*python, "-c", AGENT).strip())
+        for name, script in EXTRAS.items():
+            if found["extras"][name]["missing"]:
+                print(f"{name}: not installed")
+            else:
+                print(f"{name}:", call(*python, "-c", script).strip())
 
 
 if __name__ == "__main__":
