@@ -87,7 +87,7 @@ class TestKills:
         name = name_database(place)
         lives = amount(4, 1_000)
         found = in_a_process_of_its_own(f"killed_fleets({str(place)!r}, {lives})")
-        assert found["calls"] >= 0.75 * lives
+        assert found["calls"] >= lives * 3 // 4  # so many live until they have made one
         what = f"SIGKILL of processes that play a fleet, at random moments ({name})"
         record(f"kills-fleets-{name.lower()}", what, lives, f"{found['calls']} calls, all whole")
 

@@ -297,11 +297,11 @@ STUDY = """seeds = 4000
 [[scenarios]]
 recipe = "stochastic"
 phases = 2
-length = 40
+length = 400
 [[learners]]
 rule = "GD"
 sigma = [1.0, 2.0]
-"""
+"""  # which takes minutes: no command ends by itself before it is stopped
 STOPPED = {
     "sweep alone": ("sweep", "study.toml", "--jobs", "1"),
     "sweep": ("sweep", "study.toml", "--jobs", "2"),
@@ -339,7 +339,7 @@ class TestStops:
         environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}  # it is the processes that matter
         for i in range(1, tried + 1):
             what = list(STOPPED)[i % len(STOPPED)]
-            command = [sys.executable, "-m", "klazy", *STOPPED[what]]
+            command = [sys.executable, "-m", "klazy", *STOPPED[what], "--out", f"out{i}"]
             with subprocess.Popen(
                 command,
                 cwd=tmp_path,
