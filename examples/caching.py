@@ -20,6 +20,7 @@ import polars as pl
 
 import klazy as kl
 from klazy.datasets import cache_requests
+from klazy.studies.tuning import tune_learner
 
 SLACKS = [6**i for i in range(1, 6)]
 MEMORIES = {
@@ -42,7 +43,11 @@ def s3_fifo(requests, capacity):
     while there, else out, to be remembered by the ghost queue: who is asked for again in time enters the main queue at once.
     There the oldest goes round once more for each time it was asked for, of which at most three count.
     """
-    small, main, ghost, missed, tenth = {}, {}, {}, [], max(1, capacity // 10)
+    small = {}
+    main = {}
+    ghost = {}
+    missed = []
+    tenth = max(1, capacity // 10)
     for item in requests:
         home = small if item in small else main
         missed.append(item not in home)
@@ -65,21 +70,20 @@ def s3_fifo(requests, capacity):
 def main(every: int = 16, part: int = 0, shares=(0.01, 0.1), prices=(0.1, 1.0)) -> pl.DataFrame:
     """What everyone chose and pays per request, where the cache holds these shares of all objects, at these prices."""
     requests = cache_requests().filter(pl.col("object") % every == part)["object"].to_numpy() // every
-    N, half, rows = int(requests.max()) + 1, len(requests) // 2, []
+    N = int(requests.max()) + 1
+    half = len(requests) // 2
+    rows = []
     g = -np.eye(N)[requests]
-    needed = g[
-        half:, g[half:].any(axis=0)
-    ]  # of the second half; the optimum gains nothing by holding anything else
+    needed = g[half:, g[half:].any(axis=0)]  # the optimum gains nothing by holding anything else
     for capacity, price in [(round(share * N), price) for share in shares for price in prices]:
-        domain, movement = kl.CappedSimplex(N, capacity, 1.0), kl.AsymmetricMovement(price, up=1.0, down=0.0)
+        domain = kl.CappedSimplex(N, capacity, 1.0)
+        movement = kl.AsymmetricMovement(price, up=1.0, down=0.0)
         for name, rule in (("LRU", lru), ("S3-FIFO", s3_fifo)):
             missed = rule(requests, capacity)[half:].mean()
             rows.append((capacity, price, name, "", missed, price * missed))
         for name, memories in MEMORIES.items():
-            candidates: Any = kl.product_grid(
-                domain, np.geomspace(0.02, 200, 25 // len(memories)).tolist(), memories
-            )
-            best = candidates[kl.run_batch(candidates, g[:half], movement=movement).cost.argmin()]
+            sigmas = np.geomspace(0.02, 200, 25 // len(memories)).tolist()
+            best: Any = tune_learner(kl.product_grid(domain, sigmas, memories), g[:half], movement=movement)
             trace = kl.run(best, g, movement=movement, record="costs")
             paid = 1.0 + trace.hitting[half:].mean(), trace.switching[half:].mean()
             rows.append((capacity, price, name, f"sigma={best.sigma.s:.3g}, {best.memory}", *paid))

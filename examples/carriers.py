@@ -20,6 +20,7 @@ import polars as pl
 
 import klazy as kl
 from klazy.datasets import CARRIERS, flights
+from klazy.studies.tuning import tune_learner
 
 SLACKS = [2**i for i in range(1, 9)]
 MEMORIES = {"GD": [kl.Forget()], "LazyGD": [kl.Full()]}
@@ -29,12 +30,10 @@ SETS = {"with US": CARRIERS[:8], "without US": tuple(name for name in CARRIERS[:
 
 def rivals(g, half, names, movement):
     """Every contender: its name, what it chose on the first part, and the points it plays."""
-    domain, corners = kl.Simplex(len(names)), np.eye(len(names))
+    domain = kl.Simplex(len(names))
     for name, memories in MEMORIES.items():
-        candidates: Any = kl.product_grid(
-            domain, np.geomspace(0.1, 1e4, 64 // len(memories)).tolist(), memories
-        )
-        best = candidates[kl.run_batch(candidates, g[:half], movement=movement).cost.argmin()]
+        sigmas = np.geomspace(0.1, 1e4, 64 // len(memories)).tolist()
+        best: Any = tune_learner(kl.product_grid(domain, sigmas, memories), g[:half], movement=movement)
         yield name, f"sigma={best.sigma.s:.3g}, {best.memory}", kl.run(best, g, movement=movement).x
         if name == "KLazyGD":
             late = best.init()._replace(t=1 + best.memory.k // 2)
@@ -45,7 +44,7 @@ def rivals(g, half, names, movement):
             )
     yield "auto", "", kl.run(kl.auto(domain, movement), g).x
     leader = g[:half].mean(axis=0).argmin()
-    yield "hold", names[leader], np.tile(corners[leader], (len(g), 1))
+    yield "hold", names[leader], np.tile(np.eye(len(names))[leader], (len(g), 1))
     best = kl.offline_optimum(g[half:], domain, movement)
     bound = best.lower_bound / len(best.u)
     yield "optimum", f"nobody below {bound:.3f}", np.vstack((np.tile(best.u[0], (half, 1)), best.u))
@@ -56,17 +55,15 @@ def main(prices=(1.0, 10.0), days: int = 365) -> pl.DataFrame:
     rows = []
     for (carriers, names), price in product(SETS.items(), prices):
         g = flights(hours=24, carriers=names).drop("time").to_numpy()[:days]
-        movement, half, greedy = kl.TVMovement(price), days // 2, None
+        movement = kl.TVMovement(price)
+        half = days // 2
+        greedy = None
         for name, chosen, x in rivals(g, half, names, movement):
             paid = np.stack((np.vecdot(g, x), movement.paid(x)), axis=1)[half:]
             greedy = paid if greedy is None else greedy
             apart = (paid - greedy).sum(axis=1)
-            sums = (
-                *paid.mean(axis=0),
-                paid.sum(axis=1).mean(),
-                apart.mean(),
-                1.96 * apart.std() / len(apart) ** 0.5,
-            )
+            interval = 1.96 * apart.std() / len(apart) ** 0.5
+            sums = (*paid.mean(axis=0), paid.sum(axis=1).mean(), apart.mean(), interval)
             rows.append((carriers, price, name, chosen, *map(float, sums)))
     columns = ["carriers", "price", "contender", "chosen", "hitting", "switching", "total", "vs GD", "+-"]
     return pl.DataFrame(rows, columns, orient="row")
@@ -77,10 +74,8 @@ if __name__ == "__main__":
     pl.Config(tbl_hide_dataframe_shape=True, tbl_width_chars=120, float_precision=2)
     print(table := main())
     for (carriers, price), rows in table.group_by("carriers", "price", maintain_order=True):
-        online, lazy = (
-            rows.filter(pl.col("contender") != "optimum"),
-            rows.filter(pl.col("contender").is_in([*MEMORIES][1:])),
-        )
+        online = rows.filter(pl.col("contender") != "optimum")
+        lazy = rows.filter(pl.col("contender").is_in([*MEMORIES][1:]))
         least = online.filter(pl.col("total") < pl.col("total").min() + 0.005)["contender"]
         less = lazy.filter(pl.col("vs GD") < -pl.col("+-"))["contender"]
         more = lazy.filter(pl.col("vs GD") > 0.0)["contender"]

@@ -20,6 +20,7 @@ import polars as pl
 
 import klazy as kl
 from klazy.datasets import stock_prices
+from klazy.studies.tuning import tune_learner
 
 SLACKS = [4**i for i in range(1, 9)]
 MEMORIES = {"GD": [kl.Forget()], "LazyGD": [kl.Full()]}
@@ -39,21 +40,18 @@ def exact(x, r, fee):
 def rivals(r, half, movement):
     """Every contender: its name, what it chose on the first part, and the points it plays in the second."""
     T, d = r.shape
-    domain, costs = kl.Simplex(d), kl.LogWealthCosts(r)
+    domain = kl.Simplex(d)
+    costs = kl.LogWealthCosts(r)
+    first = costs.window(1, half)
     growth = np.vstack((np.ones(d), r[half:-1].cumprod(axis=0)))
     yield "buy and hold", "equal parts", growth / growth.sum(axis=1, keepdims=True)
     yield "rebalanced", "equal parts", np.full((T - half, d), 1.0 / d)
     yield "first's best", "all in one", np.tile(np.eye(d)[r[:half].prod(axis=0).argmax()], (T - half, 1))
     for name, memories in MEMORIES.items():
-        candidates: Any = kl.product_grid(
-            domain, np.geomspace(1e-3, 1e3, 64 // len(memories)).tolist(), memories
-        )
-        best = candidates[kl.run_batch(candidates, costs.window(1, half), movement=movement).cost.argmin()]
-        yield (
-            name,
-            f"sigma={best.sigma.s:.3g}, {best.memory}",
-            kl.run(best, costs, movement=movement).x[half:],
-        )
+        sigmas = np.geomspace(1e-3, 1e3, 64 // len(memories)).tolist()
+        best: Any = tune_learner(kl.product_grid(domain, sigmas, memories), first, movement=movement)
+        x = kl.run(best, costs, movement=movement).x
+        yield name, f"sigma={best.sigma.s:.3g}, {best.memory}", x[half:]
     best = kl.offline_optimum(costs.window(half + 1, T), domain, movement, gap=0.03)
     yield "optimum", f"nobody below {best.lower_bound:.3f}", best.u
 
@@ -61,20 +59,21 @@ def rivals(r, half, movement):
 def main(since: int = 2000, fee: float = 0.001) -> pl.DataFrame:
     """What everyone chose on the first half since that year and pays on the second, in log-wealth."""
     prices = stock_prices("relative").filter(pl.col("time").dt.year() >= since).drop("time")
-    r, movement, held, rows = prices.to_numpy(), kl.L1Movement(fee), None, []
+    r = prices.to_numpy()
+    movement = kl.L1Movement(fee)
     half = len(r) // 2
+    held = None
+    rows = []
     for name, chosen, x in rivals(r, half, movement):
-        hitting, switching, paid = (
-            -np.log(np.vecdot(r[half:], x)).sum(),
-            movement.paid(x).sum(),
-            exact(x, r[half:], fee),
-        )
+        hitting = -np.log(np.vecdot(r[half:], x)).sum()
+        switching = movement.paid(x).sum()
+        paid = exact(x, r[half:], fee)
         held = paid if held is None else held
-        sums = hitting, switching, hitting + switching, paid.sum(), (held - paid).sum()
+        ahead = held - paid
+        interval = 1.96 * ahead.std() * len(x) ** 0.5
+        sums = hitting, switching, hitting + switching, paid.sum(), ahead.sum(), interval
         largest = f"{prices.columns[x.mean(axis=0).argmax()]} {x.mean(axis=0).max():.0%}"
-        rows.append(
-            (name, chosen, largest, *map(float, sums), float(1.96 * (held - paid).std() * len(x) ** 0.5))
-        )
+        rows.append((name, chosen, largest, *map(float, sums)))
     columns = ["contender", "chosen", "largest", "hitting", "switching", "total", "exact", "ahead", "+-"]
     return pl.DataFrame(rows, columns, orient="row")
 

@@ -16,43 +16,39 @@ import polars as pl
 
 import klazy as kl
 from klazy.datasets import llm_requests
+from klazy.studies.tuning import tune_learner
 
-SIGMAS, FEW, SLACKS = np.geomspace(0.1, 1e3, 64), np.geomspace(0.1, 1e3, 8), [2**i for i in range(1, 9)]
+SIGMAS = np.geomspace(0.1, 1e3, 64)
+FEW = np.geomspace(0.1, 1e3, 8)
+SLACKS = [2**i for i in range(1, 9)]
 
 
 def main(rooms=(2.0, 1.0), boot: float = 6.0) -> pl.DataFrame:
     """What everyone chose on the first half of the hour and pays on the second, a round, for both services."""
-    rows, movement = [], kl.L1Movement(boot)
+    rows = []
+    movement = kl.L1Movement(boot)
     for service, room in [(service, room) for service in ("conversation", "code") for room in rooms]:
         load = llm_requests(service, seconds=10)["requests"].to_numpy()[:, None]
-        T, half = len(load), len(load) // 2
-        domain, costs = (
-            kl.Box(0.0, 10.0 * room),
-            kl.PinballCosts(load * 10.0 / load[:half].max(), short=10.0, excess=1.0),
-        )
-        first, second = costs.window(1, half), costs.window(half + 1, T)
+        T = len(load)
+        half = T // 2
+        domain = kl.Box(0.0, 10.0 * room)
+        costs = kl.PinballCosts(load * 10.0 / load[:half].max(), short=10.0, excess=1.0)
+        first = costs.window(1, half)
+        second = costs.window(half + 1, T)
         rules = {
             "GD": [kl.GD(domain, s) for s in SIGMAS],
             "LazyGD": [kl.LazyGD(domain, s) for s in SIGMAS],
             "KLazyGD": [kl.KLazyGD(domain, s, k) for s in FEW for k in SLACKS],
         }
         for name, candidates in rules.items():
-            best = candidates[kl.run_batch(candidates, first, movement=movement).cost.argmin()]
-            trace, greedy = (
-                kl.run(rule, costs, movement=movement) for rule in (best, kl.GD(domain, best.sigma))
-            )
-            seen = trace.diagnose().binds[half:].mean(), (greedy.hitting + greedy.switching)[half:].mean()
+            best = tune_learner(candidates, first, movement=movement)
+            trace = kl.run(best, costs, movement=movement)
+            greedy = kl.run(kl.GD(domain, best.sigma), costs, movement=movement)
             chosen = f"sigma={best.sigma.s:.3g}" + (f", k={best.k}" if isinstance(best, kl.KLazyGD) else "")
+            paid = trace.hitting[half:].mean(), trace.switching[half:].mean()
+            binds = trace.diagnose().binds[half:].mean()
             rows.append(
-                (
-                    service,
-                    room,
-                    name,
-                    chosen,
-                    trace.hitting[half:].mean(),
-                    trace.switching[half:].mean(),
-                    *seen,
-                )
+                (service, room, name, chosen, *paid, binds, (greedy.hitting + greedy.switching)[half:].mean())
             )
         levels = np.linspace(0.0, 10.0 * room, 64)
         level = levels[np.argmin([first.values(np.full((half, 1), level)).sum() for level in levels])]
@@ -60,9 +56,8 @@ def main(rooms=(2.0, 1.0), boot: float = 6.0) -> pl.DataFrame:
         rows.append((service, room, "hold", f"{level:.3g} servers", held, 0.0, None, None))
         best = kl.offline_optimum(second, domain, movement)
         paid = np.array((best.hitting, best.switching)) / (T - half)
-        rows.append(
-            (service, room, "optimum", f"nobody below {best.lower_bound / (T - half):.3f}", *paid, None, None)
-        )
+        bound = f"nobody below {best.lower_bound / (T - half):.3f}"
+        rows.append((service, room, "optimum", bound, *paid, None, None))
     columns = ["service", "room", "contender", "chosen", "hitting", "switching", "binds", "greedy"]
     table = pl.DataFrame(rows, columns, orient="row")
     return table.insert_column(6, (table["hitting"] + table["switching"]).alias("total"))
@@ -75,7 +70,8 @@ if __name__ == "__main__":
     for (service, room), rows in table.group_by("service", "room", maintain_order=True):
         online = rows.filter(pl.col("contender") != "optimum")
         least = online.filter(pl.col("total") < pl.col("total").min() + 0.0005)["contender"]
-        paid, lazy = dict(rows.select("contender", "total").rows()), rows.row(2, named=True)
+        paid = dict(rows.select("contender", "total").rows())
+        lazy = rows.row(2, named=True)
         print(
             f"{service}, room {room:g}: least is paid by {', '.join(least)}. KLazyGD's steps leave the set in",
             end=" ",

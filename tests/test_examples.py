@@ -103,7 +103,7 @@ def test_every_example_is_looked_at_here():
 @every_example
 def test_every_example_is_short_and_says_what_moving_costs(name):
     source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
-    assert len(code_lines(source)) < 80
+    assert len(code_lines(source)) < 90
     about = ast.get_docstring(ast.parse(source)) or ""
     assert all(
         word in about

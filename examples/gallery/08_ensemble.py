@@ -11,6 +11,7 @@ import numpy as np
 import klazy as kl
 from klazy import show
 from klazy.sequences import stochastic
+from klazy.studies.tuning import tune_learner
 
 scenario = stochastic(seed=0, phases=5, length=800, random_phases=True)
 learner = kl.ensemble_auto(scenario.domain, kl.L2Movement(1.0))
@@ -31,7 +32,7 @@ memories = {"GD": kl.Forget(), "k=100": kl.Clock(100), "Decay": kl.Decay(50)}
 runs = {"ensemble_auto": trace}
 for name, memory in memories.items():
     candidates = kl.product_grid(scenario.domain, sigmas, [memory])
-    best = candidates[kl.run_batch(candidates, scenario.costs).cost.argmin()]
+    best = tune_learner(candidates, scenario.costs)
     runs[name] = kl.run(best, scenario.costs)
 found = {name: kl.regret(run, scenario.comparator) for name, run in runs.items()}
 print(", ".join(f"{name} {r.total:.0f}" for name, r in found.items()))

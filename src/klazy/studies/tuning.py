@@ -5,16 +5,23 @@ rounds, ``score`` what it pays on later ones, going on from where it stands. All
 ``charge`` says what points pay.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array
+from klazy.costs import Costs
+from klazy.game.batch import run_batch
+from klazy.learners import Learner
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
 __all__ = [
@@ -30,6 +37,7 @@ __all__ = [
     "refine_values",
     "score",
     "tune",
+    "tune_learner",
 ]
 
 TIE = 1e-10  # of what was paid, below which a difference is rounding
@@ -37,6 +45,7 @@ THREADS = 8
 SPAN = (1e-2, 1e2)  # of sigma, about the scale of theory
 Charge = Callable[[Array, Array], tuple[Array, Array]]
 """``charge(rows, path)``: what each round hits, and what the move after it costs; the path has one point more than rows."""
+L = TypeVar("L", bound=Learner[Any])
 Measure = Callable[[Sequence[Any]], Iterable[float]]
 """``measure(players)``: what each of these players, as it was made, would pay on the rows of the tuning."""
 
@@ -380,6 +389,35 @@ def _pay(candidates: list[Candidate], rows: Array, charge: Charge, measure: Meas
     return [candidate.cost for candidate in candidates]
 
 
+def tune_learner(
+    candidates: Sequence[L], costs: Costs | ArrayLike, *, movement: Movement | str | None = None
+) -> L:
+    """Find the learner that pays least on some rounds; all are played side by side.
+
+    Parameters
+    ----------
+    candidates : list of Learner
+        Whom to choose from.
+    costs : Costs or array_like
+        The rounds to tune on.
+    movement : Movement or str, optional
+        What moving costs. Default: as for :func:`klazy.run_batch`.
+
+    Returns
+    -------
+    Learner
+        The best of them, as it was given.
+
+    Examples
+    --------
+    >>> g = np.random.default_rng(0).normal(size=(200, 2))
+    >>> best = tune_learner([GD(L2Ball(2), sigma) for sigma in (0.1, 10.0, 1000.0)], g[:100])
+    >>> best.sigma.s
+    1000.0
+    """
+    return candidates[int(run_batch(candidates, costs, movement=movement).cost.argmin())]
+
+
 @dataclass(eq=False)
 class Score:
     """What a contender paid where it was scored, with the parameters it was tuned to.
@@ -438,7 +476,7 @@ class Score:
         """The sum of what was paid and what was earned, beside which a difference may be rounding."""
         return float(np.abs(self.stretches).sum())
 
-    def ties_with(self, other: "Score") -> bool:
+    def ties_with(self, other: Score) -> bool:
         """Tell whether both paid the same, but for rounding.
 
         Parameters
@@ -453,7 +491,7 @@ class Score:
         """
         return abs(self.cost - other.cost) <= TIE * max(self.size, other.size)
 
-    def compare(self, than: "Score") -> tuple[float, float]:
+    def compare(self, than: Score) -> tuple[float, float]:
         """Compare with another contender.
 
         Parameters
