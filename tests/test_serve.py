@@ -78,6 +78,59 @@ def test_an_agent_that_takes_rows_is_told_and_answers_by_name(served, tmp_path):
     own.close()
 
 
+def test_feedback_may_come_late_out_of_order_or_never(served, tmp_path):
+    learner = kl.Delayed(kl.GD(kl.Simplex(5), kl.Sqrt(9.0)))
+    own = kl.Agent.open(tmp_path / "own.db", learner, engine="step")
+    remote = served.client().agent("late", learner, engine="step")
+    for both in (own, remote):
+        for t in range(1, 5):
+            both.advance(id=f"end {t}")
+        both.update(G[2], round=3, id="third")
+        both.update(G[0], round=1, id="first")
+        both.give_up(2, id="lost")
+        both.update(G[4], id="at once")
+    assert list(remote.pending) == list(own.pending) == [4]
+    np.testing.assert_array_equal(remote.pending[4], own.pending[4])
+    np.testing.assert_array_equal(remote.x, own.x)
+    assert remote.t == own.t == 6
+    assert remote.history().drop("time").equals(own.history().drop("time"))
+    own.close()
+    # what was sent before is taken once, and says of which round its decision is
+    for body, t in (
+        ({"g": G[2].tolist(), "round": 3, "id": "third"}, 5),
+        ({"g": G[4].tolist(), "id": "at once"}, 6),
+    ):
+        again = remote._client.ask("POST", f"{remote.place}/update", body)
+        assert again["repeated"]
+        assert again["t"] == t
+    with pytest.raises(ValueError, match="a round that waits for feedback"):
+        remote.update(G[0], round=1)
+    many = served.client().update_many([{"agent": "late", "g": G[3].tolist(), "round": 4}])
+    assert many[0]["t"] == 6
+    assert remote.pending == {}
+    assert remote.t == 6
+
+
+def test_a_learner_that_sees_costs_alone_is_told_them(served, tmp_path):
+    learner = kl.Bandit(kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), sigma=4.0), points=2, delta=0.1)
+    own = kl.Agent.open(tmp_path / "own.db", learner, engine="step")
+    remote = served.client().agent("costs alone", learner, engine="step")
+    for _ in range(20):
+        for mine, its in zip(own.probes, remote.probes, strict=True):
+            np.testing.assert_array_equal(mine, its)
+        cost = [float(((x - 6.0) ** 2).sum()) for x in own.probes]
+        np.testing.assert_array_equal(remote.observe_cost(cost), own.observe_cost(cost))
+    assert remote.hitting == own.hitting
+    with pytest.raises(kl.Overtaken, match="round t=1"):
+        remote.observe_cost(cost, t=1)
+    with pytest.raises(ValueError, match="finite"):
+        remote.observe_cost([np.nan, 1.0])
+    with pytest.raises(ValueError, match="Bandit"):
+        served.client().agent("told gradients", LEARNER, engine="step").observe_cost(1.0)
+    assert remote.t == 21
+    own.close()
+
+
 def test_a_round_sent_again_is_answered_as_it_was_then(agent):
     first = agent._client.ask("POST", f"{agent.place}/update", {"g": G[0].tolist(), "id": "a"})
     agent.update(G[1])
@@ -282,6 +335,9 @@ CALLS = {
     ("GET", "/metrics"): "reader",
     ("POST", "/agents/{}/update"): "writer",
     ("POST", "/agents/{}/observe"): "writer",
+    ("POST", "/agents/{}/cost"): "writer",
+    ("POST", "/agents/{}/advance"): "writer",
+    ("POST", "/agents/{}/give-up"): "writer",
     ("POST", "/rounds"): "writer",
     ("POST", "/agents/{}/freeze"): "writer",
     ("POST", "/agents/{}/resume"): "writer",
@@ -292,6 +348,9 @@ CALLS = {
 BODIES = {
     "update": {"g": [0.0] * 5},
     "observe": {"row": [0.0] * 5},
+    "cost": {"cost": [0.0], "t": 1},
+    "advance": {},
+    "give-up": {"round": 1},
     "freeze": {},
     "resume": {},
     "restore": {},

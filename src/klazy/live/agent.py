@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, file_path, refusal
 from klazy.families import Family
-from klazy.learners import Bandit, Learner
+from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.machine import warn_of_another_machine
 from klazy.live.records import Record, check_id
@@ -290,11 +290,7 @@ class Agent:
     def probes(self) -> tuple[Any, ...]:
         """The decisions whose costs :meth:`observe_cost` takes: the one to play, and perhaps one to try beside it."""
         with self._lock:
-            live = self._live
-            if not isinstance(self.learner, Bandit):
-                return (live.terms.name(live.x),)
-            tried = self.learner.probes(live.state)[1:]
-            return tuple(live.terms.name(x) for x in (live.x, *tried))
+            return tuple(self._live.terms.name(x) for x in self._live.probes)
 
     def observe_cost(self, value: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Any:
         """End the round with what its decision cost; the learner must be a :class:`~klazy.Bandit`.

@@ -178,6 +178,13 @@ class Live:
         state = self.state
         return {int(s): x.copy() for s, x in zip(state.rounds, state.points, strict=True)}
 
+    @property
+    def probes(self) -> tuple[Array, ...]:
+        """The points whose costs a learner is told that sees nothing else: the one to play, and those to try beside it."""
+        if not isinstance(self.learner, Bandit):
+            return (self.x,)
+        return (self.x, *self.learner.probes(self.state)[1:])
+
     def require_delayed(self, owner: str) -> Delayed:
         """The learner, if it takes feedback late."""
         if not isinstance(self.learner, Delayed):

@@ -160,7 +160,7 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
         """End the round with a gradient of its cost; the answer is the next decision."""
         allow(request, "writer", name)
         body = await read_body(request, bodies.Update)
-        told = Told(name, body.g, body.hint, body.gradient, None, body.id, body.t)
+        told = Told(name, **vars(body))
         return write_json(_describe_played(name, await service.play(told)))
 
     @app.post("/agents/{name}/observe", **_describe_round(bodies.Observe, bodies.Answer))
@@ -168,7 +168,28 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
         """End the round with its row of data; the answer is the next decision."""
         allow(request, "writer", name)
         body = await read_body(request, bodies.Observe)
-        told = Told(name, row=body.row, id=body.id, t=body.t)
+        told = Told(name, **vars(body))
+        return write_json(_describe_played(name, await service.play(told)))
+
+    @app.post("/agents/{name}/cost", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
+    async def observe_cost(name: Name, body: bodies.Cost, request: Request) -> Response:
+        """End the round with what its decision cost, for a learner that is told no more."""
+        allow(request, "writer", name)
+        told = Told(name, **vars(body))
+        return write_json(_describe_played(name, await service.play(told)))
+
+    @app.post("/agents/{name}/advance", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
+    async def advance(name: Name, body: bodies.Advance, request: Request) -> Response:
+        """End the round before its feedback is known; update or observe tells it later, with round."""
+        allow(request, "writer", name)
+        told = Told(name, **vars(body), waits=True)
+        return write_json(_describe_played(name, await service.play(told)))
+
+    @app.post("/agents/{name}/give-up", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
+    async def give_up(name: Name, body: bodies.GiveUp, request: Request) -> Response:
+        """Wait no more for the feedback of a round; the answer is the decision to play, as before."""
+        allow(request, "writer", name)
+        told = Told(name, **vars(body), gives_up=True)
         return write_json(_describe_played(name, await service.play(told)))
 
     @app.post("/rounds", **_describe_round(bodies.Rounds, bodies.Answers))

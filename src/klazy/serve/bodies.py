@@ -16,6 +16,9 @@ LEARNER = {
 ANSWER = {"agent": "eu-west", "t": 2, "x": [0.0, 0.5, 0.5], "repeated": False}
 
 
+LATE = "The round that it is of, if it waits for its feedback; the round under way then goes on."
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -31,6 +34,7 @@ class Update(_Body):
     id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
     t: int | None = Field(None, description="Take the round only if it is this one.")
     gradient: bool = Field(False, description="Say that g is a gradient indeed, to an agent that takes rows.")
+    round: int | None = Field(None, description=LATE)
 
 
 class Observe(_Body):
@@ -43,6 +47,32 @@ class Observe(_Body):
     row: Row = Field(description="Its numbers by column name, or in the order of the columns.")
     id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
     t: int | None = Field(None, description="Take the round only if it is this one.")
+    round: int | None = Field(None, description=LATE)
+
+
+class Cost(_Body):
+    """What the decision of the round cost, for agents that are told no more."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"cost": [3.5], "t": 12}]})
+    cost: list[Number] = Field(description="The cost of each of the agent's probes, the decision first.")
+    t: int = Field(description="The round whose decision cost this; refused if another one is under way.")
+    id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
+
+
+class Advance(_Body):
+    """End the round before its feedback is known."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"id": "2026-11-16T12:00"}]})
+    id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
+    t: int | None = Field(None, description="End the round only if it is this one.")
+
+
+class GiveUp(_Body):
+    """Wait no more for the feedback of a round."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"round": 12}]})
+    round: int = Field(description="One of those that are pending.")
+    id: Id | None = Field(None, description="The same request sent again with the same id is taken once.")
 
 
 class AgentRound(_Body):
@@ -61,6 +91,7 @@ class AgentRound(_Body):
     row: Row | None = None
     id: Id | None = None
     t: int | None = None
+    round: int | None = None
 
 
 class Rounds(_Body):
@@ -135,6 +166,10 @@ class Summary(BaseModel):
     guards: dict[str, Any] | None
     frozen: bool
     deleted: bool
+    pending: dict[int, list[float]] = Field(
+        description="Rounds that wait for their feedback, with their points."
+    )
+    probes: list[list[float]] = Field(description="The points whose costs an agent is told that takes costs.")
 
 
 class Summaries(BaseModel):

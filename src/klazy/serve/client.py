@@ -284,12 +284,13 @@ class RemoteAgent:
         retry: bool = True,
         gradient: bool = False,
         t: int | None = None,
+        round: int | None = None,
     ) -> Array:
         """End the round with a gradient of its cost; a refused one changes nothing.
 
         Parameters
         ----------
-        g, hint, id, gradient : optional
+        g, hint, id, gradient, round : optional
             As in :meth:`Agent.update`.
         retry : bool, optional
             Whether the gradient goes to whichever round is under way. Default: True. If False, give ``t``.
@@ -309,11 +310,17 @@ class RemoteAgent:
             body["hint"] = vector(hint, "hint", "Agent.update").tolist()
         if gradient:
             body["gradient"] = True
-        body |= self._choose_round(retry, t)
+        body |= self._choose_round(retry, t, round)
         return np.array(self._client.ask("POST", f"{self.place}/update", body)["x"])
 
     def observe(
-        self, row: Any, *, id: str | int | None = None, retry: bool = True, t: int | None = None
+        self,
+        row: Any,
+        *,
+        id: str | int | None = None,
+        retry: bool = True,
+        t: int | None = None,
+        round: int | None = None,
     ) -> Any:
         """End the round with its row of data; a refused one changes nothing.
 
@@ -321,7 +328,7 @@ class RemoteAgent:
         ----------
         row : dict or array_like
             The numbers of the round by column name, or in the order of the columns.
-        id, retry, t : optional
+        id, retry, t, round : optional
             As in :meth:`update`.
 
         Returns
@@ -330,10 +337,74 @@ class RemoteAgent:
             The next decision, by name where names are known.
         """
         body = {"row": _make_plain(row), "id": _make_id() if id is None else _make_plain(id)}
-        body |= self._choose_round(retry, t)
+        body |= self._choose_round(retry, t, round)
         return _name(self._client.ask("POST", f"{self.place}/observe", body))
 
-    def _choose_round(self, retry: bool, t: int | None) -> dict[str, int]:
+    @property
+    def probes(self) -> tuple[Array, ...]:
+        """The points whose costs :meth:`observe_cost` takes: the one to play, and perhaps one to try beside it."""
+        return tuple(np.array(x) for x in self.about["probes"])
+
+    def observe_cost(self, value: ArrayLike, *, t: int | None = None, id: str | int | None = None) -> Any:
+        """End the round with what its decision cost; the learner must be a :class:`~klazy.Bandit`.
+
+        Parameters
+        ----------
+        value : float or array_like
+            The cost of the decision; with two points, that of each of :attr:`probes`.
+        t : int, optional
+            The round whose decision cost this: :class:`~klazy.Overtaken` if another one is under way. Default: the one
+            under way; give it where several processes play.
+        id : str or int, optional
+            As in :meth:`update`.
+
+        Returns
+        -------
+        dict or ndarray
+            The next decision, by name where names are known.
+        """
+        cost = vector(np.atleast_1d(np.asarray(value, dtype=float)), "value", "Agent.observe_cost").tolist()
+        body = {"cost": cost, "t": self.t if t is None else int(t)}
+        body["id"] = _make_id() if id is None else _make_plain(id)
+        return _name(self._client.ask("POST", f"{self.place}/cost", body))
+
+    @property
+    def pending(self) -> dict[int, Array]:
+        """The rounds that wait for their feedback, each with the point played in it, the oldest first."""
+        return {int(round): np.array(x) for round, x in self.about["pending"].items()}
+
+    def advance(self, *, id: str | int | None = None, retry: bool = True, t: int | None = None) -> Any:
+        """End the round before its feedback is known; the learner must be a :class:`~klazy.Delayed`.
+
+        Parameters
+        ----------
+        id, retry, t : optional
+            As in :meth:`update`.
+
+        Returns
+        -------
+        dict or ndarray
+            The next decision, by name where names are known.
+        """
+        body = {"id": _make_id() if id is None else _make_plain(id)} | self._choose_round(retry, t, None)
+        return _name(self._client.ask("POST", f"{self.place}/advance", body))
+
+    def give_up(self, round: int, *, id: str | int | None = None) -> None:
+        """Wait no more for the feedback of a round; it is not learned from.
+
+        Parameters
+        ----------
+        round : int
+            One of :attr:`pending`.
+        id : str or int, optional
+            As in :meth:`update`.
+        """
+        body = {"round": int(round), "id": _make_id() if id is None else _make_plain(id)}
+        self._client.ask("POST", f"{self.place}/give-up", body)
+
+    def _choose_round(self, retry: bool, t: int | None, round: int | None) -> dict[str, int]:
+        if round is not None:
+            return {"round": int(round)}
         if t is not None:
             return {"t": int(t)}
         return {} if retry else {"t": self.t}

@@ -18,7 +18,7 @@ from klazy.base.checks import Array, Refused, vector
 from klazy.live.kept import Kept, play_many
 from klazy.live.opening import revive_agent
 from klazy.live.overtaken import Overtaken
-from klazy.live.records import check_id
+from klazy.live.records import WAITS, check_id, read_feedback
 from klazy.live.store import Store, StoreFailed
 from klazy.serve.problems import Problem, explain, refuse_deleted, refuse_unknown
 
@@ -38,6 +38,10 @@ class Told:
     row: Any = None
     id: str | int | None = None
     t: int | None = None
+    round: int | None = None
+    cost: list[float] | None = None
+    waits: bool = False
+    gives_up: bool = False
 
 
 @dataclass(slots=True)
@@ -219,11 +223,7 @@ class Desk:
         n = kept.n
         paid = kept.switching
         try:
-            if told.g is None:
-                x = kept.observe(told.row, id, True)
-            else:
-                kept.live.check_gradient(told.gradient)
-                x = kept.play(told.g, told.hint, id, True)
+            x = _end(kept, told, id)
         except Refused:
             if kept.deleted:
                 raise refuse_deleted(told.agent) from None
@@ -242,7 +242,9 @@ class Desk:
         if row is None:
             return None
         x = np.frombuffer(row.decision, "<f8").astype(np.float64)
-        return Played(row.t + 1, x, kept.live.terms.name(x), repeated=True)
+        feedback = read_feedback(row)
+        ended = feedback is None or feedback[0] == WAITS  # late feedback leaves the round under way
+        return Played(row.t + ended, x, kept.live.terms.name(x), repeated=True)
 
     def play_all(self, rounds: list[Told]) -> list[Played]:
         """End many rounds, or none of them if one is refused; the refusal says which."""
@@ -270,7 +272,7 @@ class Desk:
         plain = []
         paid = []
         for told in rounds:
-            if told.g is None or told.hint is not None or told.t is not None:
+            if told.g is None or told.hint is not None or told.t is not None or told.round is not None:
                 return None
             try:
                 kept = self.find(told.agent)
@@ -294,6 +296,20 @@ class Desk:
     def _forget(self, name: str) -> None:
         self._agents.pop(name, None)
         self._current.discard(name)
+
+
+def _end(kept: Kept, told: Told, id: str) -> Array:
+    """The point to play after what was told."""
+    if told.gives_up:
+        return kept.give_up(told.round, id)
+    if told.waits:
+        return kept.advance(id, True)
+    if told.cost is not None:
+        return kept.observe_cost(told.cost, id, True)
+    if told.g is None:
+        return kept.observe(told.row, id, True, told.round)
+    kept.live.check_gradient(told.gradient)
+    return kept.play(told.g, told.hint, id, True, told.round)
 
 
 def _name_place(refused: Exception, place: int, agent: str) -> Exception:

@@ -106,4 +106,6 @@ def summarize(kept: Kept) -> dict[str, Any]:
         "guards": None if live.guards is None else live.guards.to_dict(),
         "frozen": live.guarded is not None and live.guarded.frozen,
         "deleted": kept.deleted,
+        "pending": {round: x.tolist() for round, x in live.pending.items()},
+        "probes": [x.tolist() for x in live.probes],
     }
