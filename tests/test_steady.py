@@ -66,6 +66,20 @@ def test_regret_on_every_interval_is_within_its_bound_and_jumps_are_small():
             assert (paid[length:] - paid[:-length] - best).max() <= learner.bound(length)
 
 
+def test_evidence_counts_what_the_mixture_and_the_expert_have_moved():
+    learner = kl.SteadyAdaptive(kl.L2Ball(2), 5_000, 1.0, 0.2)
+    state = learner.init()
+    for g in np.random.default_rng(0).normal(size=(30, 2)) / 3.0:
+        state = learner.step(state, g)
+    state = state._replace(evidence=np.full_like(state.evidence, 0.5))  # neither certain nor below its end
+    price = 0.01
+    now = learner.step(state, np.zeros(2)).evidence
+    by_mixture = learner.step(state._replace(mixture_moved=state.mixture_moved + price), np.zeros(2)).evidence
+    by_expert = learner.step(state._replace(moved=state.moved + price), np.zeros(2)).evidence
+    np.testing.assert_allclose(by_mixture - now, price / learner.worst, atol=1e-12)
+    np.testing.assert_allclose(by_expert - now, -price / learner.worst, atol=1e-12)
+
+
 def test_it_comes_to_follow_the_shorter_descent_where_that_is_better():
     """Costs that turn around every 60 rounds, to which the longest of the descents is far too slow."""
     learner = kl.SteadyAdaptive(kl.L2Ball(1), 20_000, 1.0, 0.0)
