@@ -142,6 +142,27 @@ def test_a_bound_without_the_outstanding_term_would_be_exceeded():
     assert kl.regret(trace, [0.0]).smoothed <= delayed_bound(**known, outstanding=pairs, missing=missing)
 
 
+def test_a_bound_with_half_of_the_missing_term_would_be_exceeded():
+    """If nothing is ever told, it stays at one end of the set, while the best point is at the other."""
+    T, sigma = 1000, 30.0
+    delays = np.full(T, float(T))
+    pairs, missing = count_outstanding(delays)
+    assert missing == T
+    learner = kl.Delayed(kl.GD(kl.Box(-1, 1), sigma, start=[-1.0]))
+    trace = kl.run(learner, np.full((T, 1), -1.0), delays=delays, movement=kl.L2Movement(0.0))
+    known = {
+        "T": T,
+        "G": 1.0,
+        "R": 1.0,
+        "P": 0.0,
+        "sigma": sigma,
+        "movement_weight": 0.0,
+        "outstanding": pairs,
+    }
+    lost = kl.regret(trace, [1.0]).smoothed
+    assert delayed_bound(**known, missing=missing / 2) < lost <= delayed_bound(**known, missing=missing)
+
+
 def test_a_run_goes_on_where_rounds_wait():
     g, learner = gradients(1, 40, 5), kl.Delayed(kl.GD(BALL, 2.0))
     first = kl.run(learner, g[:20], delays=3)

@@ -207,6 +207,17 @@ def test_the_certificate_is_nearly_tight_where_one_round_is_all_there_is():
     assert certify_mirror(whole, [1.0, 0.0]).worst_case == np.inf
 
 
+@given(seed=seeds, memory=memories)
+def test_a_hint_counts_until_its_gradient_is_known(seed, memory):
+    """On a whole simplex shares are those of the start, times exp of minus all gradients and the one hint, over sigma."""
+    g = gradients(seed, 12, 4)
+    hints = gradients(seed + 1, 12, 4)
+    learner = kl.MirrorMemory(kl.Simplex(4), 3.0, memory, geometry=kl.Entropy())
+    for t, state in enumerate(played(learner, g, hints)[1:]):
+        shares = np.exp(-(g[: t + 1].sum(axis=0) + hints[t]) / 3.0)
+        np.testing.assert_allclose(state.x, shares / shares.sum(), rtol=1e-9)
+
+
 @pytest.mark.parametrize("memory", MEMORIES, ids=repr)
 def test_a_hint_of_zero_changes_nothing_and_a_perfect_one_helps(memory):
     g = gradients(2, 100, 4)

@@ -132,30 +132,28 @@ class TestLazyCapacity:
 
     def test_it_stays_between_the_two_plans_of_the_definition(self):
         """The plans are found by trying all sequences, the first charged for rising and the second for falling."""
-        rng = np.random.default_rng(1)
-        demands = rng.uniform(0.0, 3.0, (5, 1))
-        box = kl.Box(0.0, 3.0)
-        trace = kl.run_ahead(
-            kl.LazyCapacity(box),
-            kl.PinballCosts(demands, 2.0),
-            movement=kl.AsymmetricMovement(1.5, down=0.0),
-            x0=[0.0],
-        )
-        at = 0.0
-        for t in range(1, 6):
-            costs = kl.PinballCosts(demands[:t], 2.0)
-            ends = []
-            for movement, sign in (
-                (kl.AsymmetricMovement(1.5, down=0.0), 1.0), (kl.AsymmetricMovement(1.5, up=0.0), -1.0),
-            ):  # fmt: skip
-                tried = []
-                for path in itertools.product(range(4), repeat=t):
-                    u = np.array(path, float)[:, None]
-                    cost = float(costs.values(u).sum() + movement.paid(u, np.zeros(1)).sum())
-                    tried.append((round(cost, 9), sign * path[-1]))
-                ends.append(sign * min(tried)[1])
-            at = min(max(at, ends[0]), ends[1])
-            assert trace.x[t - 1, 0] == at
+        T = 6
+        paths = np.array(list(itertools.product(range(4), repeat=T)))
+        for seed in range(150):
+            rng = np.random.default_rng(seed)
+            demands = rng.uniform(0.0, 3.0, (T, 1))
+            if seed % 2:
+                demands = np.round(2.0 * demands) / 2.0  # then several sequences are equally cheap
+            costs = kl.PinballCosts(demands, float(rng.integers(1, 5)))
+            price = float(rng.integers(1, 6)) / 2.0
+            at = float(rng.integers(0, 4))
+            movement = kl.AsymmetricMovement(price, down=0.0)
+            trace = kl.run_ahead(kl.LazyCapacity(kl.Box(0.0, 3.0)), costs, movement=movement, x0=[at])
+            hit = np.array([costs.values(np.full((T, 1), level)) for level in range(4)])
+            steps = np.diff(paths, axis=1, prepend=int(at))
+            for t in range(1, T + 1):
+                paid = hit[paths[:, :t], np.arange(t)].sum(axis=1)
+                rising = np.round(paid + price * np.maximum(steps[:, :t], 0).sum(axis=1), 9)
+                falling = np.round(paid + price * np.maximum(-steps[:, :t], 0).sum(axis=1), 9)
+                bottom = paths[rising == rising.min(), t - 1].min()
+                top = paths[falling == falling.min(), t - 1].max()
+                at = min(max(at, bottom), top)
+                assert trace.x[t - 1, 0] == at
 
     def test_coordinates_are_provisioned_one_by_one(self):
         rng = np.random.default_rng(2)
