@@ -330,3 +330,51 @@ def test_an_interrupted_row_is_taken_once(file, monkeypatch):
         for row in ROWS[:2]:
             alone.observe(row)
         assert remember(agent) == remember(alone)
+
+
+class TestForecasts:
+    """A forecast of the next row reaches the learner as the hint of its step, and is kept with the round."""
+
+    def play(self, agent, rows):
+        return [
+            agent.observe(name_row(row), name_row(following), id=t)
+            for t, (row, following) in enumerate(zip(rows[:-1], rows[1:], strict=True))
+        ]
+
+    def test_of_a_learner_that_is_told_rows(self, file):
+        family = kl.Pinball(3.0, 1.0)
+        box = kl.Box(np.zeros(DIM), np.full(DIM, 2.0))
+        learner = kl.Reluctant(box, kl.L1Movement(0.1), 2, 1.0, family=family, hints=True)
+        state = learner.init()
+        for row, following in zip(ROWS[:-1], ROWS[1:], strict=True):
+            state = learner.step(state, row, following)
+        with kl.Agent.open(file, learner, costs=family, columns=COLUMNS) as agent:
+            made = self.play(agent, ROWS)
+            np.testing.assert_array_equal(agent.x, state.x)
+            assert made[-1] == agent.decision
+            np.testing.assert_array_equal(np.stack(agent.history()["hint"].to_list()), ROWS[1:])
+        store = Store(file, read_only=True)
+        assert [checked.fault for checked in check_store(store) if checked.fault is not None] == []
+        store.close()
+
+    def test_of_a_learner_that_is_told_gradients(self, file):
+        family = kl.Quadratic()
+        learner = kl.MemoryGD(SIMPLEX, 2.0, kl.Decay(4.0))
+        state = learner.init()
+        for row, following in zip(ROWS[:-1], ROWS[1:], strict=True):
+            gradients = [family.gradient(each, state.x) for each in (row, following)]
+            state = learner.step(state, *gradients)
+        with kl.Agent.open(file, learner, costs=family, columns=COLUMNS, engine="step") as agent:
+            self.play(agent, ROWS)
+            np.testing.assert_array_equal(agent.x, state.x)
+        with kl.Agent.open(file) as again:
+            np.testing.assert_array_equal(again.x, state.x)
+
+    def test_of_a_learner_that_takes_none_is_refused_and_so_is_a_bad_one(self):
+        agent = kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear(), columns=COLUMNS)
+        with pytest.raises(Refused, match=r"Agent\.observe needs a learner that accepts hints"):
+            agent.observe(name_row(ROWS[0]), name_row(ROWS[1]))
+        agent = kl.Agent(kl.MemoryGD(SIMPLEX, 2.0, kl.Full()), costs=kl.Linear(), columns=COLUMNS)
+        with pytest.raises(Refused, match="missing='us', 'asia'"):
+            agent.observe(name_row(ROWS[0]), {"eu": 1.0})
+        assert agent.t == 1

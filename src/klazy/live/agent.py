@@ -238,7 +238,13 @@ class Agent:
             return self._memory.x
 
     def observe(
-        self, row: Any, *, id: str | int | None = None, retry: bool = False, round: int | None = None
+        self,
+        row: Any,
+        hint: Any = None,
+        *,
+        id: str | int | None = None,
+        retry: bool = False,
+        round: int | None = None,
     ) -> Any:
         """End the round with its row of data: demands or prices, say. A refused row changes nothing.
 
@@ -249,6 +255,9 @@ class Agent:
         ----------
         row : dict, pandas.Series, one-row frame or array_like
             The numbers of the round by column name, or in the order of the columns.
+        hint : dict, pandas.Series, one-row frame or array_like, optional
+            A forecast of the next round's row, for a learner that accepts hints. A learner that is told gradients gets the
+            gradient of the forecast at the decision that was played.
         id : str or int, optional
             As in :meth:`update`: a round of an id that was taken before changes nothing.
         retry : bool, optional
@@ -281,9 +290,9 @@ class Agent:
         with self._lock:
             terms = self._live.terms
             if self._kept is not None:
-                return terms.name(self._kept.observe(row, text, retry, round))
+                return terms.name(self._kept.observe(row, text, retry, round, hint))
             if text == "" or text not in self._memory.ids:
-                self._take(self._memory.check_row(row, text, round))
+                self._take(self._memory.check_row(row, text, round, hint))
             return terms.name(self._memory.x)
 
     @property

@@ -106,11 +106,11 @@ class Kept:
 
         return self._end_round(end, id, retry or round is not None, "Agent.update")
 
-    def observe(self, row: Any, id: str, retry: bool, round: Any = None) -> Array:
+    def observe(self, row: Any, id: str, retry: bool, round: Any = None, hint: Any = None) -> Array:
         """The same for a round of which the row is told."""
 
         def end() -> Array:
-            return self._play(lambda live: live.check_row(row, id, round))
+            return self._play(lambda live: live.check_row(row, id, round, hint))
 
         return self._end_round(end, id, retry or round is not None, OBSERVE)
 

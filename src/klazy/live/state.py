@@ -222,10 +222,7 @@ class Live:
         g = vector(g, "g", "Agent.update", d).copy()
         if hint is not None:
             hint = vector(hint, "hint", "Agent.update", d)
-        if hint is not None and not self.learner.accepts_hints:
-            raise refusal(
-                "Agent.update", "a learner that accepts hints", "learner", repr(self.learner), "use MemoryGD"
-            )
+            self.require_hints("Agent.update")
         if self.guards is not None:
             self.guards.admit(g, hint)
         if hint is None:
@@ -256,7 +253,13 @@ class Live:
         values = learner.check_values(value, COST)
         return Record(ROUND, learner.estimate(self._state, values), id, row=json.dumps(values.tolist()))
 
-    def check_row(self, row: Any, id: str, round: Any = None) -> Record:
+    def require_hints(self, owner: str) -> None:
+        """Refuse a hint that the learner would not heed."""
+        if not self.learner.accepts_hints:
+            remedy = "use MemoryGD, or auto(..., hints=True)"
+            raise refusal(owner, "a learner that accepts hints", "learner", repr(self.learner), remedy)
+
+    def check_row(self, row: Any, id: str, round: Any = None, hint: Any = None) -> Record:
         """The record of a round of which the row is told; refused if the terms, the learner or the guards cannot take it."""
         costs = self.terms.costs
         if costs is None:
@@ -268,9 +271,17 @@ class Live:
         hitting = float(costs.value(values, x))
         if not (np.isfinite(hitting) and np.isfinite(g).all()):
             raise refusal(OBSERVE, f"a finite cost at {x.tolist()}", "cost", hitting, "check the row")
+        guess = None
+        if hint is not None:
+            self.require_hints(OBSERVE)
+            guess = self.terms.read(hint, self.learner.domain.dim)
+            if not needs_rows(self.learner):  # it is told gradients, here and there
+                guess = np.asarray(costs.gradient(guess, x), dtype=np.float64)
         if self.guards is not None:
-            self.guards.admit(g, None)
-        return Record(ROUND, g.copy(), id, note, self.terms.write(values))
+            self.guards.admit(g, guess)
+        if guess is None:
+            return Record(ROUND, g.copy(), id, note, self.terms.write(values))
+        return Record(HINTED, np.concatenate((g, guess)), id, "", self.terms.write(values))
 
     def after(self, record: Record) -> Outcome:
         """What :meth:`show` will show once a round is taken."""

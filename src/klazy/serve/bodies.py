@@ -45,6 +45,7 @@ class Observe(_Body):
         json_schema_extra={"examples": [{"row": {"eu": 57.0, "us": 31.0}, "id": "2026-11-16T12:00"}]},
     )
     row: Row = Field(description="Its numbers by column name, or in the order of the columns.")
+    hint: Row | None = Field(None, description="A forecast of the next round's row.")
     id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
     t: int | None = Field(None, description="Take the round only if it is this one.")
     round: int | None = Field(None, description=LATE)
@@ -86,7 +87,7 @@ class AgentRound(_Body):
     )
     agent: str
     g: list[Number] | None = None
-    hint: list[Number] | None = None
+    hint: Row | None = None
     gradient: bool = False
     row: Row | None = None
     id: Id | None = None

@@ -316,6 +316,7 @@ class RemoteAgent:
     def observe(
         self,
         row: Any,
+        hint: Any = None,
         *,
         id: str | int | None = None,
         retry: bool = True,
@@ -328,6 +329,8 @@ class RemoteAgent:
         ----------
         row : dict or array_like
             The numbers of the round by column name, or in the order of the columns.
+        hint : dict or array_like, optional
+            A forecast of the next round's row, for a learner that accepts hints.
         id, retry, t, round : optional
             As in :meth:`update`.
 
@@ -337,6 +340,8 @@ class RemoteAgent:
             The next decision, by name where names are known.
         """
         body = {"row": _make_plain(row), "id": _make_id() if id is None else _make_plain(id)}
+        if hint is not None:
+            body["hint"] = _make_plain(hint)
         body |= self._choose_round(retry, t, round)
         return _name(self._client.ask("POST", f"{self.place}/observe", body))
 

@@ -33,7 +33,7 @@ class Told:
 
     agent: str
     g: list[float] | None = None
-    hint: list[float] | None = None
+    hint: Any = None
     gradient: bool = False
     row: Any = None
     id: str | int | None = None
@@ -307,7 +307,7 @@ def _end(kept: Kept, told: Told, id: str) -> Array:
     if told.cost is not None:
         return kept.observe_cost(told.cost, id, True)
     if told.g is None:
-        return kept.observe(told.row, id, True, told.round)
+        return kept.observe(told.row, id, True, told.round, told.hint)
     kept.live.check_gradient(told.gradient)
     return kept.play(told.g, told.hint, id, True, told.round)
 
