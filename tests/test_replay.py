@@ -283,8 +283,16 @@ class TestAContender:
             ).sum()  # without the last move, and before prices carry shares away
             assert hitting.sum() + moving == pytest.approx(cost, rel=1e-12, abs=1e-12)
 
+    @pytest.mark.parametrize("comes_again", [False, True])
+    def test_that_looks_for_a_season_plays_where_it_finds_one(self, by_step, comes_again):
+        rows = np.random.default_rng(2).normal(size=(240, 2))
+        if comes_again:
+            rows = np.tile(rows[:12], (20, 1))
+        shown = {score.name for score in replay(rows, move_cost=0.1).scores}
+        assert ("seasonal" in shown) == comes_again
+
     def test_takes_a_day_from_dates_and_moves_ahead_of_it(self, by_step):
-        """Costs that change every six hours, the same every day: whoever follows is late, a profile is not."""
+        """Costs that change every six hours, the same every day: a rule that follows is late, a profile is not."""
         of = make_setup(3, move_cost=0.1)
         day = np.repeat(np.eye(3)[[0, 1, 2, 1]], 6, axis=0)
         rows = np.tile(day, (10, 1))
@@ -669,7 +677,8 @@ class TestTheAnswer:
         plain = json.loads(report.to_json())
         assert plain["table"][0]["cost"] == report.scores[0].cost
         assert plain["savings"]["fixed"]["cost"] == report.savings["fixed"].cost
-        assert set(NAMES) == {score.name for score in report.scores} < set(LOOKS)
+        shown = {score.name for score in report.scores}
+        assert set(NAMES) - {"seasonal"} == shown < set(LOOKS)  # noise has no season
         assert len({look["color"] for look in LOOKS.values()}) == len(LOOKS)
         assert report.decisions.columns == ["row", "c0", "c1", "c2", "c3", "c4"]
         assert report.decisions["row"].to_list() == list(range(401, 801))

@@ -11,7 +11,7 @@ from klazy.families import Family, Linear
 from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import GapNotReached, best_fixed
-from klazy.kernels.codes import SEASON_ROWS
+from klazy.kernels.codes import SEASON_PERIOD, SEASON_ROWS
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import (
     GD,
@@ -246,6 +246,16 @@ def _has_seasons(setup: Setup, make: Callable[..., Learner[Any]]) -> bool:
         return False
     learner = make(setup.domain, setup.start, periods=2, horizon=1)
     return find_missing_part(learner) is None
+
+
+def waits_for_a_season(player: Any) -> bool:
+    """Whether this is a seasonal learner that has found no period yet: it would stay at its start, whatever that costs."""
+    learner = player.learner
+    experts: Any = learner.experts if isinstance(learner, Leader) else ()
+    if len(experts) != 1 or not isinstance(experts[0], Seasonal):
+        return False
+    known = player.state.season  # the leader keeps it for its expert
+    return len(known) > 0 and known[SEASON_PERIOD] == 0.0
 
 
 def _find_fixed(setup: Setup, before: Callable[[], Iterator[Array]]) -> Array:

@@ -13,7 +13,13 @@ from klazy.hindsight import GapNotReached, Optimum, offline_optimum
 from klazy.learners import KLazyGD
 from klazy.movement import DriftedMovement, TVMovement
 from klazy.sets import CappedSimplex, Simplex
-from klazy.studies.replay.contenders import Given, guard, list_contenders, measure_learners
+from klazy.studies.replay.contenders import (
+    Given,
+    guard,
+    list_contenders,
+    measure_learners,
+    waits_for_a_season,
+)
 from klazy.studies.replay.setup import Setup
 from klazy.studies.replay.source import Source
 from klazy.studies.tuning import Candidate, Contender, Score, Tuned, score, tune
@@ -82,9 +88,11 @@ def score_split(
     contenders = list_contenders(setup, rows, lambda: source.read_pieces(0, first), source.T, seconds)
     tuned: list[Tuned] = []
     measure = partial(measure_learners, setup=setup, rows=rows)
-    for contender in contenders:
-        tuned.append(tune(contender, rows, setup.charge, measure))
-        tell(0.5 * len(tuned) / len(contenders))
+    for done, contender in enumerate(contenders, start=1):
+        best = tune(contender, rows, setup.charge, measure)
+        if not waits_for_a_season(best.best.player):
+            tuned.append(best)
+        tell(0.5 * done / len(contenders))
     if setup.guards is not None:
         for each in tuned:
             each.best.player = guard(each.best.player, setup)
