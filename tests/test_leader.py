@@ -248,3 +248,10 @@ def test_it_says_when_its_guard_acts():
     assert f"But the guard plays the mean of all experts: following had cost {state.excess:.4g} more" in (
         learner.describe_memory(state)
     )
+
+
+def test_a_repr_counts_experts_where_there_are_many():
+    text = repr(kl.auto(kl.Simplex(3), kl.TVMovement(1.0)))
+    assert len(text) < 300
+    assert text.startswith("Leader(experts=(Reluctant(")
+    assert ": 160 in all)" in text

@@ -18,6 +18,7 @@ from klazy.base.checks import freeze
 from klazy.base.html import fade, fold, list_values, make_card, make_paragraph, make_table, mark_code
 
 _SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
+_SHOWN_EACH = 12  # of a tuple, such as experts: more are counted
 _LINE = 80  # letters that notebooks show of a part before they fold it
 
 
@@ -204,6 +205,8 @@ def _same(a: Any, b: Any) -> bool:
 def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return repr(value.tolist()) if value.size <= _SHOWN else f"<array of shape {value.shape}>"
+    if isinstance(value, tuple) and len(value) > _SHOWN_EACH:
+        return f"({value[0]!r}, ..., {value[-1]!r}: {len(value)} in all)"
     return repr(value)
 
 
