@@ -107,6 +107,8 @@ def test_feedback_may_come_late_out_of_order_or_never(served, tmp_path):
         remote.update(G[0], round=1)
     many = served.client().update_many([{"agent": "late", "g": G[3].tolist(), "round": 4}])
     assert many[0]["t"] == 6
+    counted = served.ask("GET", "/metrics").text
+    assert re.search(r'klazy_rounds_total{agent="late"} 5.0', counted)
     assert remote.pending == {}
     assert remote.t == 6
 

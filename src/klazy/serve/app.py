@@ -210,7 +210,8 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
         played = await service.desk.ask(lambda desk: desk.play_all(rounds), agents=names, alone=True)
         answers = []
         for told, one in zip(rounds, played, strict=True):
-            service.metrics.count_round(told.agent, one)
+            if told.ends_round:
+                service.metrics.count_round(told.agent, one)
             answers.append(_describe_played(told.agent, one))
         return write_json({"answers": answers})
 

@@ -43,6 +43,11 @@ class Told:
     waits: bool = False
     gives_up: bool = False
 
+    @property
+    def ends_round(self) -> bool:
+        """Whether a round is over after it; the feedback of an earlier one leaves the present one under way."""
+        return self.round is None
+
 
 @dataclass(slots=True)
 class Played:

@@ -58,7 +58,8 @@ class Service:
         """End a round, and count it."""
         await self.prepare([told.agent])
         played = await self.desk.ask(lambda desk: desk.play(told), agents=[told.agent])
-        self.metrics.count_round(told.agent, played)
+        if told.ends_round:
+            self.metrics.count_round(told.agent, played)
         return played
 
 
