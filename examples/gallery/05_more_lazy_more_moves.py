@@ -27,8 +27,8 @@ so_far = {name: trace.switching.cumsum() for name, trace in runs.items()}
 moved_so_far = show.draw_curves(so_far, "moved so far")
 
 # %%
-# This is the exception. Each dot is one of 400 random sequences of six gradients, and above the line k = 2 moved more. Among 400
-# sequences of fifty rounds there is no such dot. But no theorem can say "never".
+# This is the exception. Each dot is one of 400 random sequences of six gradients, and above the line k = 2 moved more. Among
+# 400 sequences of fifty rounds there is no such dot. But no theorem can say "never".
 rng = np.random.default_rng(0)
 
 
