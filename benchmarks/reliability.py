@@ -9,7 +9,7 @@ from pathlib import Path
 from pages import markdown, run
 
 HEADING = "## What was tried"
-SAMPLE = "A row marked *sample* is from `make test` or from a share of `make torture`, which tries more when it is whole."
+SAMPLE = "A row marked *sample* comes from `make test`, or from a part of `make torture`. A full `make torture` tries more."
 
 
 def tabulate(records: Path) -> list[str]:

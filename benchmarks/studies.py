@@ -1,6 +1,7 @@
 """The two studies of examples/, their figures and what they say, for docs/sweeps.md: python benchmarks/studies.py."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -14,90 +15,129 @@ HEADING = "## Two studies"
 MORE = "% more than GD's"
 
 
+class Reading(NamedTuple):
+    """A study's cells, the column that goes across the figure, and the lines that explain the cells."""
+
+    cells: pl.DataFrame
+    x: str
+    lines: list[str]
+
+
 def percent(cell: dict) -> str:
-    """Mean and interval, and less than nothing where it is."""
+    """How much less or more than GD a cell has, with its interval."""
     return f"{abs(cell['mean']):.1f} % {'less' if cell['mean'] < 0.0 else 'more'} (+- {cell['half']:.1f})"
 
 
-def resonance(found: Sweep) -> tuple[pl.DataFrame, str, str]:
-    """The cells, what goes across the figure, and what they say."""
+def resonance(found: Sweep) -> Reading:
+    """Compare the best slacks on phases of equal and of random length."""
     cells = found.cells(relative_to="GD", held_out=True)
     rows = choose_best(cells, ("length", "random_phases", "learner")).to_dicts()
     best = {(row["length"], row["random_phases"], row["learner"]): row for row in rows}
-    lengths = sorted({length for length, _, _ in best})
-    if any(best[n, False, "KLazyGD"]["k"] != n for n in lengths):
-        raise SystemExit("The best slack is no longer the length of the phases: the words below must change.")
-    equal = [
-        f"{best[n, False, 'KLazyGD']['k']} for phases of {n}, {percent(best[n, False, 'KLazyGD'])} than GD"
-        for n in lengths
+    table = []
+    for length in sorted({row["length"] for row in rows}):
+        equal = best[length, False, "KLazyGD"]
+        random = best[length, True, "KLazyGD"]
+        same = best_with_slack(cells, length)
+        if equal["k"] != length or same["mean"] < 0.0:
+            raise SystemExit(
+                "The best slack is not the length of the phases, or wins on random ones: change the words below."
+            )
+        still = same["sigma"] == cells["sigma"].max()
+        table.append(
+            {
+                "phase length": length,
+                "equal phases, best k": f"k = {equal['k']}: {percent(equal)}",
+                "random phases, best k": f"k = {random['k']}: {percent(random)}",
+                "random phases, k = length": percent(same) + (", hardly moving" if still else ""),
+                "random phases, Decay": percent(best[length, True, "Decay"]),
+            }
+        )
+    lines = [
+        "`KLazyGD` forgets every k rounds; k is its slack. `Decay` forgets a little in every round, without a clock. The table "
+        "shows how much less or more total regret they have than GD, with the 95 % interval. Random phases last half to one "
+        "and a half times the phase length. *Hardly moving* means that the best sigma is the largest of the grid:",
+        "",
+        *markdown(table),
+        "On equal phases the best k is the phase length: the learner forgets exactly when the costs change. With half that k, "
+        "every second reset falls on a change. On random phases the same k does not beat GD. The best k there gains little, "
+        "and so does `Decay`.",
+        "",
+        "So most of the gain on equal phases is resonance: the clock and the costs are in step. You can only count on it if "
+        "you know when costs change. The few per cent that remain come from laziness.",
     ]
-    random = [
-        f"{best[n, True, 'KLazyGD']['k']} for {n}, {percent(best[n, True, 'KLazyGD'])}" for n in lengths
-    ]
-    decay = [f"{percent(best[n, True, 'Decay'])} for {n}" for n in lengths]
-    moved = [as_long_as_phases(cells, n) for n in lengths]
-    said = (
-        f"Where phases are equally long, the best slack is {'; '.join(equal)}. It is the length of the phase itself: the clock "
-        "forgets just when there is something new to learn; at half that length it does so every other time. Draw the lengths "
-        f"at random, from half to one and a half times as long, and the best slack is {'; '.join(random)}; the slack that was "
-        f"best before is then {'; '.join(moved)} than GD. Decay, which forgets without a clock, has on random phases "
-        f"{'; '.join(decay)}. So most of what a slack wins on equal phases is resonance, on which nobody can count who does "
-        "not know when costs change; a few per cent are laziness."
-    )
-    return cells, "k", said
+    return Reading(cells, "k", lines)
 
 
-def as_long_as_phases(cells: pl.DataFrame, length: int) -> str:
-    """What the slack that is as long as the phases has on random phases, at the sigma that suits it there."""
+def best_with_slack(cells: pl.DataFrame, length: int) -> dict:
+    """The best cell on random phases whose slack is the length of the phases, at the sigma that suits it there."""
     there = cells.filter(pl.col("length") == length, pl.col("random_phases"), pl.col("k") == length)
-    best = choose_best(there, ()).row(0, named=True)
-    still = best["sigma"] == cells["sigma"].max()
-    return percent(best) + (" (standing nearly still, at the largest sigma)" if still else "")
+    return choose_best(there, ()).row(0, named=True)
 
 
-def tuned(found: Sweep) -> tuple[pl.DataFrame, str, str]:
+def tuned(found: Sweep) -> Reading:
+    """Find the prices of moving at which each learner is clearly better or worse than GD."""
     cells = found.cells(relative_to="GD", held_out=True)
     best = choose_best(cells, ("scenario", "movement_weight", "learner"))
-    said = []
-    for (scenario,), group in best.group_by("scenario", maintain_order=True):
-        parts = []
-        for (learner,), line in group.sort("movement_weight").group_by("learner", maintain_order=True):
-            if learner == "GD":
-                continue
-            clear = line.filter(pl.col("mean").abs() > pl.col("half"))
-            wins, losses = clear.filter(pl.col("mean") < -0.05), clear.filter(pl.col("mean") > 0.05)
-            parts.append(f"{learner} {span(wins, 'wins', len(line))}, {span(losses, 'loses', len(line))}")
-        said.append(f"On the {scenario} sequence, against GD: " + "; ".join(parts) + ".")
+    corrupted = best.filter(pl.col("scenario") == "corrupted")
+    costly = corrupted.filter(pl.col("learner") == "Decay", pl.col("movement_weight") > 5.0)
+    cheap = corrupted.filter(pl.col("learner") != "GD", pl.col("movement_weight") < 5.0)
+    if (costly["mean"] > 0.0).any() or (cheap["mean"] < 0.0).any():
+        raise SystemExit("It is no longer a price of 5 that parts the winners: the words below must change.")
+    memory = ", ".join(f"{m:g}" for m in costly["m"].unique().sort())
     greedy = best.filter(pl.col("scenario") == "stochastic", pl.col("learner") == "GD")
     still = greedy.filter(pl.col("sigma") == found.rows["sigma"].max())["movement_weight"]
-    costly = best.filter(
-        pl.col("scenario") == "corrupted", pl.col("learner") == "Decay", pl.col("movement_weight") > 5.0
-    )
-    cheap = best.filter(
-        pl.col("scenario") == "corrupted", pl.col("learner") != "GD", pl.col("movement_weight") < 5.0
-    )
-    if (costly["mean"] > 0.0).any() or (cheap["mean"] < 0.0).any():
-        raise SystemExit("It is no longer lambda = 5 that parts the winners: the words below must change.")
-    memory = ", ".join(f"{m:g}" for m in costly["m"].unique().sort())
-    said.append(
-        f"From lambda = {still.min():.3g} on the best sigma on the stochastic sequence is the largest there is: who is tuned "
-        "does not move, and all pay the same but ensemble_auto, which has to find that "
-        "out. On the corrupted sequence ten rounds on the "
-        "wrong side cost 20 / sqrt(5), and to go over and come back lambda 4 / sqrt(5): below lambda = 5 every stretch is "
-        "worth following, which greedy descent does best, and above it is worth sitting out, which Decay does with a "
-        f"memory of {memory} rounds."
-    )
-    return cells, "movement_weight", " ".join(said)
+    prices = best["movement_weight"]
+    lines = [
+        f"The study has {prices.n_unique()} prices of moving, from {prices.min():.2g} to {prices.max():.2g}. The table shows "
+        "where each learner clearly pays less or more above the optimum than GD, and by how much at most. Clearly means that "
+        "the difference is larger than its 95 % interval and larger than 0.05 %:",
+        "",
+        *markdown(compare_by_price(best)),
+        f"On the stochastic sequence, at prices of {still.min():.3g} and above, the best sigma is the largest of the grid. The "
+        "tuned learners do not move there, and all pay the same. `ensemble_auto` pays more, because it has to find that out.",
+        "",
+        "On the corrupted sequence the costs turn to the other side for ten rounds at a time. Staying costs 20 / sqrt(5) in "
+        "these rounds. Going over and coming back costs 4 / sqrt(5) times the price. Below a price of 5 every such burst is "
+        "worth following, and GD follows best. Above 5 it is better to wait until the burst is over. `Decay` does that with a "
+        f"memory of {memory} rounds.",
+    ]
+    return Reading(cells, "movement_weight", lines)
 
 
-def span(line: pl.DataFrame, verb: str, prices: int) -> str:
-    """At which prices a learner wins or loses, and how much at most."""
+def compare_by_price(best: pl.DataFrame) -> list[dict[str, str]]:
+    """One row for each scenario and learner: where it is clearly below GD, and where above."""
+    rows = []
+    ordered = best.filter(pl.col("learner") != "GD").sort("scenario", "movement_weight", maintain_order=True)
+    for (scenario, learner), line in ordered.group_by("scenario", "learner", maintain_order=True):
+        clear = line.filter(pl.col("mean").abs() > pl.col("half"))
+        wins = clear.filter(pl.col("mean") < -0.05)
+        losses = clear.filter(pl.col("mean") > 0.05)
+        rows.append(
+            {
+                "sequence": scenario,
+                "learner": learner,
+                "pays less than GD at": tell_prices(wins),
+                "less by up to": tell_most(wins),
+                "pays more than GD at": tell_prices(losses),
+                "more by up to": tell_most(losses),
+            }
+        )
+    return rows
+
+
+def tell_prices(line: pl.DataFrame) -> str:
+    """How many prices there are, and between which."""
     if not len(line):
-        return f"{verb} nowhere"
+        return "no price"
     weights = line["movement_weight"]
-    most = line.sort(pl.col("mean").abs())["mean"][-1]
-    span = f"from {weights.min():.2g} to {weights.max():.2g}"
-    return f"{verb} at {len(line)} of {prices} prices, {span}, by up to {abs(most):.1f} %"
+    return f"{len(line)} prices, {weights.min():.2g} to {weights.max():.2g}"
+
+
+def tell_most(line: pl.DataFrame) -> str | None:
+    """The largest difference, nothing where there is none."""
+    if not len(line):
+        return None
+    return f"{line['mean'].abs().max():.1f} %"
 
 
 STUDIES = {"resonance": resonance, "tuned": tuned}
@@ -107,7 +147,7 @@ def section(name: str, out: Path, figures: Path) -> list[str]:
     """A study played, drawn and read."""
     study = Study.read(Path("examples") / f"{name}.toml")
     found = sweep(study, out / name)
-    cells, x, said = STUDIES[name](found)
+    cells, x, lines = STUDIES[name](found)
     label = f"{study.metrics[0].replace('_', ' ')}, {MORE}"
     ((_, figure),) = draw_cells(cells, label, x)
     show.write_figure(figure, figures / name)
@@ -117,12 +157,13 @@ def section(name: str, out: Path, figures: Path) -> list[str]:
     shown = [
         row for row in best if row["learner"] != "GD" and row.get("movement_weight", prices[0]) in prices
     ]
+    options = "--relative-to GD --held-out"
     return [
         f"### {study.name[0].upper()}{study.name[1:]}", "",
-        f"`klazy sweep examples/{name}.toml --out {name} --relative-to GD --held-out`, "
-        f"`klazy sweep plot {name} --x {x} --relative-to GD --held-out`: {found.runs} runs.", "",
+        f"`klazy sweep examples/{name}.toml --out {name} {options}` plays {found.runs} runs. "
+        f"`klazy sweep plot {name} --x {x} {options}` draws the figure.", "",
         f"![{label}, over {x.replace('_', ' ')}](figures/{name}.png)", "",
-        said, "",
+        *lines, "",
         f"The best cell of each learner ({label}{', at some prices' if len(prices) > 1 else ''}):", "",
         *markdown(shown),
     ]  # fmt: skip

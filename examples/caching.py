@@ -1,15 +1,18 @@
-"""What to keep in a cache? Fractions of objects, decided before every request, against LRU and S3-FIFO (Twitter's requests).
+"""What should a cache hold? Parts of objects, decided before every request, against LRU and S3-FIFO (Twitter's requests).
 
-Decided is a point of the capped simplex: how much of each object the cache holds, at most all of it, ``capacity`` objects
-together. (A fraction is a part of the object, or the chance that a cache drawn at random holds it.) A request costs 1 less the
-cached fraction of its object, the miss. Bringing in costs ``price`` a unit, for writing wears out flash; throwing out is free.
-LRU and S3-FIFO (Yang et al., SOSP 2023) play the same game in whole objects: a miss costs 1, and ``price`` for the object,
-which they always bring in.
+Decided is a point of the capped simplex: how much of each object the cache holds. That is at most all of an object, and
+``capacity`` objects in total. A fraction is a part of the object, or the chance that a random cache holds it.
 
-One object in sixteen, and all requests for it; the first half of these chooses, for each rule from 25 candidates, the second is
-scored, per request. LRU and S3-FIFO have nothing to choose, and know of no price. Look at who wins where writing is cheap,
-and where it is not; where the larger cache is dear to write it is a close race, which other sixteenths decide otherwise
-(``main(part=1)``). The optimum knows what comes and fetches ahead; no sequence pays less than the bound beside it.
+A request costs 1 minus the cached fraction of its object: the miss. Bringing in a unit costs ``price``, because writing wears
+out flash memory. Throwing out is free. LRU and S3-FIFO (Yang et al., SOSP 2023) play the same game with whole objects. A miss
+costs them 1, plus ``price`` for the object, which they always bring in.
+
+The data are one object in sixteen, with all of its requests. Each rule chooses among 25 candidates on the first half of these
+requests. The second half is scored, per request. LRU and S3-FIFO have nothing to choose and do not know the price.
+
+Look at who wins where writing is cheap and where it is expensive. With the larger cache and expensive writing the race is
+close, and other sixteenths have other winners (``main(part=1)``). The optimum knows all requests in advance and fetches
+ahead. No sequence pays less than the bound beside it.
 """
 
 from functools import lru_cache
@@ -31,17 +34,18 @@ MEMORIES = {
 
 
 def lru(requests, capacity):
-    """Which requests miss, 1 or 0, by the cache that Python has; what was asked for longest ago makes room."""
+    """Which requests miss, 1 or 0, with Python's own cache. It drops the object that was not requested for the longest time."""
     ask = lru_cache(capacity)(lambda item: None)
     return np.diff([(ask(item), ask.cache_info().misses)[1] for item in requests], prepend=0)
 
 
 def s3_fifo(requests, capacity):
-    """Which requests miss. Three queues, as dicts from the oldest item to the newest, with how often each was asked for since.
+    """Which requests miss. The three queues are dicts from the oldest item to the newest, with how often each was requested.
 
-    What is new enters the small queue, a tenth of the cache, and goes on to the main one if it is asked for more than once
-    while there, else out, to be remembered by the ghost queue: who is asked for again in time enters the main queue at once.
-    There the oldest goes round once more for each time it was asked for, of which at most three count.
+    A new item enters the small queue, a tenth of the cache. If it is requested more than once there, it goes on to the main
+    queue. Otherwise it leaves the cache, and the ghost queue remembers its name for a while. If it is requested again in that
+    time, it enters the main queue directly. The oldest item of the main queue stays for one more round for each request it
+    had, up to three.
     """
     small = {}
     main = {}
@@ -68,7 +72,7 @@ def s3_fifo(requests, capacity):
 
 
 def main(every: int = 16, part: int = 0, shares=(0.01, 0.1), prices=(0.1, 1.0)) -> pl.DataFrame:
-    """What everyone chose and pays per request, where the cache holds these shares of all objects, at these prices."""
+    """What each contender chose and pays per request, for caches that hold these shares of all objects, at these prices."""
     requests = cache_requests().filter(pl.col("object") % every == part)["object"].to_numpy() // every
     N = int(requests.max()) + 1
     half = len(requests) // 2

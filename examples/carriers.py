@@ -1,15 +1,17 @@
-"""Which carrier tomorrow? Bookings from New York split among eight carriers, day by day (flights of 2013).
+"""Which carrier tomorrow? Bookings from New York, split among eight carriers day by day (flights of 2013).
 
 Decided is a point of the simplex: the share of tomorrow's passengers that goes with each carrier. A share costs its carrier's
-mean departure delay, in minutes; cancelled flights are in no mean, and on no day is a mean missing. To move a passenger to
-another carrier takes ``price`` minutes, one where a click does it, ten where somebody must call, the same whichever carriers
-are concerned: so movement is the mass that changes place.
+mean departure delay, in minutes. Cancelled flights are in no mean, and no day lacks a mean. Moving a passenger to another
+carrier costs ``price`` minutes: one if it takes a click, ten if somebody must call. It is the same between any two carriers,
+so movement is the mass that changes place.
 
-January to June choose the parameters, each rule's from 64 candidates; July to December are scored, in minutes per passenger and
-day, every rule going on from where it stands. ``+-`` is the 95 % interval of the daily difference to GD, as if days were
-independent. Look at the two sets of carriers: US Airways is the most punctual in every month, so that with it holding still is
-best, and whoever can hold still is as good; in the second set Southwest stands in its place, and no carrier is always best.
-Look also at "out of step", k-lazyGD as chosen but with its clock half a phase off: the gain that this takes away was luck.
+Each rule chooses among 64 candidates on January to June. July to December are scored, in minutes per passenger and day; every
+rule continues from where it stands. ``+-`` is the 95 % interval of the daily difference to GD, as if days were independent.
+
+Look at the two sets of carriers. In the first, US Airways is the most punctual in every month, so it is best to stay with it,
+and every rule that can stay does equally well. In the second set Southwest replaces it, and no carrier is always best. Look
+also at "out of step". This is k-lazyGD with the chosen parameters, but with its clock half a phase off. The gain that
+disappears there was luck.
 """
 
 from itertools import product
@@ -29,7 +31,7 @@ SETS = {"with US": CARRIERS[:8], "without US": tuple(name for name in CARRIERS[:
 
 
 def rivals(g, half, names, movement):
-    """Every contender: its name, what it chose on the first part, and the points it plays."""
+    """Each contender: its name, what it chose on the first part, and the points it plays."""
     domain = kl.Simplex(len(names))
     for name, memories in MEMORIES.items():
         sigmas = np.geomspace(0.1, 1e4, 64 // len(memories)).tolist()
@@ -51,7 +53,7 @@ def rivals(g, half, names, movement):
 
 
 def main(prices=(1.0, 10.0), days: int = 365) -> pl.DataFrame:
-    """What everyone chose on the first half of these days and pays on the second, a day, at these prices of moving."""
+    """What each contender chose on the first half of these days and pays per day on the second, at these prices of moving."""
     rows = []
     for (carriers, names), price in product(SETS.items(), prices):
         g = flights(hours=24, carriers=names).drop("time").to_numpy()[:days]

@@ -1,16 +1,19 @@
 """Which stocks tomorrow? Wealth in twenty stocks, rebalanced daily at 10 basis points, from 2000 to 2022.
 
-Decided is a point of the simplex: the share of wealth in each stock. A day costs -log of the growth of wealth. To buy or sell
-costs ``fee`` = 0.001 a unit of wealth, commission and half the spread of large stocks, and log-wealth about as much. About:
-klazy charges |x_t - x_{t-1}|, while before one trades the day's prices have moved the shares by themselves. ``exact`` simulates
-wealth with the fee taken out of it: there buy-and-hold pays nothing for its moving shares, and constant rebalancing pays.
+Decided is a point of the simplex: the share of wealth in each stock. A day costs -log of the growth of wealth. Buying or
+selling costs ``fee`` = 0.001 per unit of wealth, for commission and half the spread of large stocks. In log-wealth it costs
+about the same, but not exactly. klazy charges |x_t - x_{t-1}|, while prices change the shares by themselves before you trade.
+``exact`` simulates wealth and takes the fee out of it. There buy-and-hold pays nothing while its shares move, and constant
+rebalancing pays.
 
-The first half, to mid-2011, chooses, for each rule from 64 candidates; the second is scored, summed over its days. ``ahead`` is
-how much less than buy-and-hold one pays, exactly, and ``+-`` its 95 % interval, as if days were independent: look at that
-first, then at the largest holding. The stocks were chosen in hindsight, and all lasted 33 years: compare contenders, but do not
-believe them. Prices are rounded to a thousandth, much for the small ones of the nineties, which any rule that buys what fell
-takes for profit: hence the late start. The optimum is that of what klazy charges, and shows what hindsight is worth.
-Needs skfolio, in which the prices come: pip install '.[datasets]'.
+Each rule chooses among 64 candidates on the first half, to mid-2011. The second half is scored, as the sum over its days.
+``ahead`` is how much less than buy-and-hold a contender pays, exactly. ``+-`` is its 95 % interval, as if days were
+independent. Look at that first, then at the largest holding. The optimum is the lowest of what klazy charges, and shows what
+hindsight is worth.
+
+Compare contenders, but do not expect their gains: the stocks were chosen in hindsight, and all lasted 33 years. The data
+start in 2000 because prices are rounded to a thousandth. That is a lot for the small prices of the nineties, and looks like
+profit to any rule that buys what fell. You need skfolio, which has the prices: pip install '.[datasets]'.
 """
 
 from typing import Any
@@ -28,7 +31,7 @@ MEMORIES |= {"KLazyGD": [kl.Clock(k) for k in SLACKS], "Decay": [kl.Decay(m) for
 
 
 def exact(x, r, fee):
-    """-log of what each day multiplies wealth by, if its shares are x once the fee on what was traded for it is paid."""
+    """-log of the growth of wealth on each day, if its shares are x after trading and paying the fee."""
     grown = x * r
     before = np.vstack((x[:1], grown[:-1] / grown[:-1].sum(axis=1, keepdims=True)))
     left = np.ones(len(x))
@@ -38,7 +41,7 @@ def exact(x, r, fee):
 
 
 def rivals(r, half, movement):
-    """Every contender: its name, what it chose on the first part, and the points it plays in the second."""
+    """Each contender: its name, what it chose on the first part, and the points it plays in the second."""
     T, d = r.shape
     domain = kl.Simplex(d)
     costs = kl.LogWealthCosts(r)
@@ -57,7 +60,7 @@ def rivals(r, half, movement):
 
 
 def main(since: int = 2000, fee: float = 0.001) -> pl.DataFrame:
-    """What everyone chose on the first half since that year and pays on the second, in log-wealth."""
+    """What each contender chose on the first half since that year and pays on the second, in log-wealth."""
     prices = stock_prices("relative").filter(pl.col("time").dt.year() >= since).drop("time")
     r = prices.to_numpy()
     movement = kl.L1Movement(fee)

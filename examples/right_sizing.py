@@ -1,14 +1,16 @@
-"""How many servers next? A fleet for requests to a language model, decided every ten seconds: laziness does not help.
+"""How many servers next? A fleet for requests to a language model, decided every ten seconds. Laziness does not help here.
 
-Decided is a number of servers between none and the fleet; parts of one count, as slices of machines that others use too. A
-round costs 1 for each server that is idle, and 10 for each that is missing, for then people wait. To start or stop one costs
-``boot`` = 6, since it stands idle for a minute meanwhile. Ten servers carry the highest load of the first half; the fleet has
-twice as many, ``room`` = 2, or just as many, ``room`` = 1.
+Decided is a number of servers between none and the whole fleet. Parts of a server count: they are slices of shared machines.
+A round costs 1 for each idle server, and 10 for each missing one, because people wait. Starting or stopping a server costs
+``boot`` = 6, because it is idle for a minute meanwhile. Ten servers carry the highest load of the first half. The fleet has
+twice as many (``room`` = 2) or just as many (``room`` = 1).
 
-The first half of the hour chooses, for each rule from 64 candidates; the second is scored, per round. ``binds`` is the share of
-its rounds in which the step leads out of the set, and ``greedy`` what GD pays with the very same sigma: look at these two.
-Inside the set every k plays GD's points, and the load, which wanders, leaves the rules inside; where they seem to differ, it is
-their sigmas that do. Only a fleet without room makes laziness act, and then there is little to be had.
+Each rule chooses among 64 candidates on the first half of the hour. The second half is scored, per round. Look at two
+columns: ``binds`` is the share of rounds in which the step leads out of the set, and ``greedy`` is what GD pays with the same
+sigma.
+
+Inside the set, every k plays the same points as GD. The load wanders, and mostly keeps the rules inside. Where they seem to
+differ, only their sigmas do. Laziness acts only in a fleet without room, and gains little there.
 """
 
 import numpy as np
@@ -24,7 +26,7 @@ SLACKS = [2**i for i in range(1, 9)]
 
 
 def main(rooms=(2.0, 1.0), boot: float = 6.0) -> pl.DataFrame:
-    """What everyone chose on the first half of the hour and pays on the second, a round, for both services."""
+    """What each contender chose on the first half of the hour and pays per round on the second, for both services."""
     rows = []
     movement = kl.L1Movement(boot)
     for service, room in [(service, room) for service in ("conversation", "code") for room in rooms]:

@@ -2,9 +2,10 @@ r"""
 Greedy, lazy and between: one step in the plane
 ===============================================
 
-Five gradients push the point to the edge of the set; the sixth pulls it away. Greedy descent starts from where it stands and
-follows at once. k-lazyGD starts from where it stood when its phase began, at the anchor :math:`x_\tau`, and adds up all
-gradients since: what was pushed *beyond* the edge has to be undone first. How much that holds the point depends on the set.
+Five gradients push the point to the edge of the set, and the sixth pulls it away. Greedy descent steps from its current
+point and follows at once. k-lazyGD steps from the anchor :math:`x_\tau`, its point when the phase began, and adds up all
+gradients since. The sixth gradient must first undo what was pushed *beyond* the edge. How much that holds the point
+depends on the set.
 """
 
 import numpy as np
@@ -25,8 +26,8 @@ def moved(learner):
 # A set with corners
 # ------------------
 #
-# On the l1 ball the same point is projected to by a whole cone. Greedy descent leaves the corner; with k = 3 the
-# unconstrained point :math:`y_{t+1}` is still inside the cone, and nothing moves (Proposition 3 of the paper).
+# On the l1 ball a whole cone of points is projected to the same corner. Greedy descent leaves the corner. With k = 3 the
+# unconstrained point :math:`y_{t+1}` is still inside the cone, and the learner does not move (Proposition 3 of the paper).
 domain = kl.L1Ball(2)
 greedy, lazy = kl.GD(domain, sigma=2.0), kl.KLazyGD(domain, sigma=2.0, k=3)
 print(f"GD moves by {moved(greedy):.3f}, k-lazyGD with k = 3 by {moved(lazy):.3f}")
@@ -39,8 +40,8 @@ corner_lazy = step_picture(lazy, g, t=6)
 # A round set
 # -----------
 #
-# On the l2 ball every cone is a ray, so that any gradient moves the point that is not along it; but the farther outside
-# :math:`y_{t+1}` lies, the less. Full laziness, whose anchor is the very first point, moves least here.
+# On the l2 ball every cone is a ray, so any gradient that is not along the ray moves the point. The farther outside
+# :math:`y_{t+1}` lies, the less it moves. Full laziness, whose anchor is the very first point, moves least here.
 domain = kl.L2Ball(2)
 greedy, between = kl.GD(domain, sigma=2.0), kl.KLazyGD(domain, sigma=2.0, k=3)
 lazy = kl.LazyGD(domain, sigma=2.0)

@@ -2,10 +2,10 @@
 What laziness saves
 ===================
 
-Costs point one way for a while and then the other, under heavy noise: the first sequence of the paper, made shorter. Greedy
-descent follows the noise and pays for it; a lazy learner averages it away. Fully lazy descent never starts afresh, and so
-notices too late that the costs have turned. Between the two there is something to be had, *at one sigma for all and with
-phases of equal length*; the next example takes both restrictions away.
+Costs point one way for a while and then the other, under heavy noise. This is the first sequence of the paper, made
+shorter. Greedy descent follows the noise and pays for it. A lazy learner averages the noise away. Fully lazy descent
+never starts afresh, so it notices too late that the costs have turned. A learner between the two gains, *at one sigma for
+all and with phases of equal length*. The next example removes both restrictions.
 """
 
 import klazy as kl
@@ -34,12 +34,14 @@ assert moved == sorted(moved, reverse=True)
 assert found["k=100"].total < found["GD"].total < found["LazyGD"].total
 
 # %%
-# Total regret is what was paid beyond the comparator, who sits in the best point of each phase and pays for moving, too.
+# Total regret is what a learner paid beyond the comparator. The comparator is at the best point of each phase, and pays for
+# moving, too.
 curves = {name: r.curves.total for name, r in found.items() if r.curves}
 regrets = show.draw_curves(curves, "total regret")
 
 # %%
-# Its two parts. The lazier, the less is paid for moving; but being late costs, and of the fully lazy learner much too much.
+# Total regret has two parts. Lazier learners pay less for moving, but they pay for being late. The fully lazy learner pays
+# far too much for it.
 parts = show.draw_bars(
     {
         "dynamic regret": {name: r.dynamic for name, r in found.items()},

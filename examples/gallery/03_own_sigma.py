@@ -1,10 +1,10 @@
 """
-To each its own sigma: the gain shrinks
-=======================================
+Each learner with its own sigma: the gain shrinks
+=================================================
 
-A large sigma makes small steps, which is restraint as well: at one sigma for both, a lazy learner is restrained twice and a
-greedy one once. So let every learner have the sigma that suits it best in hindsight; and let the phases be of random length
-as well, so that no clock can be in step with them. See what is left of the gain.
+A large sigma makes small steps, so it holds a learner back as laziness does. At one sigma for both, a lazy learner is
+held back twice and a greedy one once. Here every learner has the sigma that suits it best in hindsight. Phases have
+random lengths in the second panel, so no clock can be in step with them. See what is left of the gain.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ memories = {"GD": kl.Forget(), "k=100": kl.Clock(100), "k=400": kl.Clock(400), "
 
 
 def total_regret(memory, seed, random):
-    """At every sigma, on one draw of the sequence; all are played at once."""
+    """The total regret at every sigma, on one draw of the sequence."""
     drawn = stochastic(seed, phases=5, length=800, random_phases=random)
     u = drawn.comparator
     theirs = drawn.costs.values(u).sum() + kl.L2Movement().paid(u).sum()
@@ -27,7 +27,7 @@ def total_regret(memory, seed, random):
 
 
 def lines(random):
-    """The mean of three draws for every learner, and where it is least."""
+    """The mean of three draws for every learner, with its lowest point."""
     mean, best = {}, {}
     for name, memory in memories.items():
         y = np.mean([total_regret(memory, seed, random) for seed in range(3)], axis=0)
@@ -36,9 +36,9 @@ def lines(random):
 
 
 # %%
-# A clock of 400 rounds is in step with phases of 800, and gains by it. With random phases that gain is gone: k = 400 is worse
-# than greedy descent. What remains belongs to the shorter memories, with a clock or without (Decay), and it is modest. It is
-# flattered, too: slacks and memory were chosen after looking at these very draws.
+# A clock of 400 rounds is in step with phases of 800, and gains from it. With random phases this gain is gone, and k = 400
+# is worse than greedy descent. The shorter memories keep a modest gain, with a clock (k = 100) or without (Decay). Even
+# that is flattering, because slacks and memory were chosen after looking at these draws.
 parts = {"equal phases": lines(random=False), "random phases": lines(random=True)}
 by_sigma = show.draw_panels(parts, r"$\sigma$", "total regret", log="x")
 for ax in by_sigma.axes:

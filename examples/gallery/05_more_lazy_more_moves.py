@@ -2,8 +2,9 @@
 More laziness can move more
 ===========================
 
-One might think that a larger k never moves more, and a remark in the paper says so. Six gradients in the plane show otherwise.
-The greedy learner crosses the set and then rests; the lazy one, a memory behind, goes on from corner to corner without rest.
+You might think that a larger k never moves more, and a remark in the paper says so. Six gradients in the plane show the
+opposite. The greedy learner crosses the set and then rests. The lazy learner still acts on its memory, and keeps moving
+from corner to corner.
 """
 
 import matplotlib.pyplot as plt
@@ -26,8 +27,8 @@ so_far = {name: trace.switching.cumsum() for name, trace in runs.items()}
 moved_so_far = show.draw_curves(so_far, "moved so far")
 
 # %%
-# It is not the rule. Each dot is one of 400 random sequences of six gradients; above the line k = 2 moved more. Among 400
-# sequences of fifty rounds there is no such dot. But no theorem can say "never".
+# This is the exception. Each dot is one of 400 random sequences of six gradients, and above the line k = 2 moved more. Among
+# 400 sequences of fifty rounds there is no such dot. But no theorem can say "never".
 rng = np.random.default_rng(0)
 
 

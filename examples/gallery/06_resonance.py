@@ -2,9 +2,9 @@
 Resonance: where a clock hurts, and where it wins
 =================================================
 
-k-lazyGD forgets by a clock, every k rounds. If the costs have a rhythm of their own, the two are in step or out of step, and
-that can matter more than anything else. ``klazy.theory.resonance`` plays phases of many lengths against a learner, the sign of
-the costs changing from one to the next, and greedy descent with the same sigma beside it.
+k-lazyGD forgets by a clock, every k rounds. If the costs have a rhythm of their own, the two can be in step or out of
+step. That can matter more than anything else. ``klazy.theory.resonance`` plays phases of many lengths, and the costs
+change sign from one phase to the next. It compares a learner with greedy descent at the same sigma.
 """
 
 import numpy as np
@@ -24,19 +24,19 @@ assert np.allclose(clock.lazy[in_step], clock.greedy[in_step])
 assert (np.diff(decay.lazy) < 0.0).all()
 
 # %%
-# These costs have no noise, so that there is little to gain. The clock is hurt most by phases half as long as its own: what
-# it has gathered in one it must undo in the next, and then it forgets. Where its own length divides a phase's, it is in step
-# and as good as greedy descent. ``Decay``, which forgets a little in every round, has neither the peak nor the dips.
+# These costs have no noise, so there is little to gain. Phases half as long as the clock hurt it most: it must undo in one
+# phase what it gathered in the one before, and then it forgets. If its length divides the phase's, it is in step and as
+# good as greedy descent. ``Decay`` forgets a little in every round, and has neither the peak nor the dips.
 lines = {"GD": clock.greedy, "k=200": clock.lazy, "Decay": decay.lazy}
 by_length = show.draw_lines(clock.lengths, lines, "length of a phase", "regret per round")
 
 
 # %%
-# With noise there is something to gain. Now phases have 800 rounds and k varies: the regret dips where a clock fits into a
-# phase once or twice. With phases of random length those very slacks lose, and the best of all, picked on the same
-# draws, gains little.
+# With noise there is something to gain. Now phases have 800 rounds and k varies. The regret dips where the clock fits into
+# a phase once or twice. With phases of random length these same slacks lose. The best slack, picked on the same draws,
+# gains little.
 def total_regret(seed, random):
-    """Of every slack, on one draw of the sequence."""
+    """The total regret of every slack, on one draw of the sequence."""
     drawn = stochastic(seed, phases=5, length=800, random_phases=random)
     u = drawn.comparator
     theirs = drawn.costs.values(u).sum() + kl.L2Movement().paid(u).sum()

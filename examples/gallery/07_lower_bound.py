@@ -2,9 +2,9 @@ r"""
 The lower bound, to the last digit
 ==================================
 
-Theorem 2 of the paper says that k-lazyGD's regret is at least of order :math:`k P_T`: laziness has a price, however sigma is
-chosen. The proof is a sequence, a square wave in step with the clock. On it the regret is known in closed form, so that the
-measured value and the formula can be laid side by side: they are equal.
+Theorem 2 of the paper says that k-lazyGD's regret is at least of order :math:`k P_T`. Laziness has a price, whatever
+sigma you choose. The proof is a sequence of costs, a square wave in step with the clock. Its regret has a closed formula,
+so you can compare the measured value with the formula: they are equal.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from klazy import show
 from klazy.sequences import square_wave, square_wave_regret
 
 # %%
-# In every block of k rounds the costs pull to the left for half of them, and then to the right. When the comparator turns,
-# what the learner remembers must be undone first: its point is back at zero when the block ends, and there the clock starts
+# In every block of k rounds the costs pull to the left for the first half, and then to the right. When the comparator
+# turns, the learner must first undo what it remembers. It is back at zero when the block ends, and there the clock starts
 # again.
 k, T, sigma = 6, 24, 1.5
 scenario = square_wave(k, T)
@@ -27,8 +27,8 @@ assert (x[::k] == 0.0).all()
 wave = show.draw_wave(g, y, x, scenario.comparator[:, 0], k)
 
 # %%
-# The regret per unit of the comparator's path, for ever larger k, beside the formula and beside greedy descent on the same
-# wave. It grows linearly in k; greedy descent's does not.
+# This is the regret per unit of the comparator's path, for growing k, beside the formula and greedy descent on the same
+# wave. It grows linearly in k; the regret of greedy descent does not.
 T, rows = 600, []
 for k in range(2, 61, 2):
     wave_k = square_wave(k, T)

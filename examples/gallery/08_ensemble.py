@@ -2,8 +2,9 @@
 An ensemble at work
 ===================
 
-Nobody knows the right sigma, nor how long to remember. ``ensemble_auto`` is told the set and what moving costs, and nothing
-else. It weighs forty learners, eight scales of sigma with five memories each, by what each has cost so far, movement included.
+You do not know the right sigma, nor how long to remember. ``ensemble_auto`` needs only the set and what moving costs. It
+runs forty learners: eight scales of sigma, with five memories each. Their weights depend on what each has cost so far,
+movement included.
 """
 
 import numpy as np
@@ -18,15 +19,16 @@ learner = kl.ensemble_auto(scenario.domain, kl.L2Movement(1.0))
 trace = kl.run(learner, scenario.costs, record="experts")
 
 # %%
-# What it paid, what it played, and how the weights went from expert to expert.
+# The figure shows what the ensemble paid, what it played, and how the weights moved from expert to expert.
 costs_points_weights = trace.plot()
 mean = trace.weights.mean(axis=0)
 for i in np.argsort(-mean)[:3]:
     print(f"expert {i}, {learner.experts[i].memory}, had {mean[i]:.0%} on average")
 
 # %%
-# Beside learners with a constant sigma, tuned in hindsight on this very sequence: no fair race, which ``ensemble_auto`` need
-# not win. The bound is live, too: ``certify_experts`` says how much more than each of its experts it could have cost here.
+# The other learners here have a constant sigma, tuned in hindsight on this same sequence. That is not a fair race, and
+# ``ensemble_auto`` need not win it. ``certify_experts`` bounds how much more than each of its experts the ensemble could
+# have cost in this run.
 sigmas = np.geomspace(2.0, 100.0, 40).tolist()
 memories = {"GD": kl.Forget(), "k=100": kl.Clock(100), "Decay": kl.Decay(50)}
 runs = {"ensemble_auto": trace}

@@ -2,8 +2,8 @@
 A certificate for every run
 ===========================
 
-A theorem bounds the regret of the worst sequence. A run knows more: its own gradients, its own steps. ``certify`` puts them
-into the same proof, and what comes out is a bound that holds for this run, round by round.
+A theorem bounds the regret on the worst sequence. A run knows more: its own gradients and its own steps. ``certify`` puts
+them into the same proof. The result is a bound that holds for this run, round by round.
 """
 
 import klazy as kl
@@ -17,9 +17,9 @@ learner = kl.KLazyGD(scenario.domain, sigma, k)
 trace = kl.run(learner, scenario.costs)
 
 # %%
-# Above: the regret, the realised certificate, and Theorem 5 with the run's own movements. Below: the three terms that the
-# certificate adds up. The theorem charges every turn of the comparator in full; the certificate knows where the learner
-# stood.
+# The upper panel shows the regret, the certificate of this run, and Theorem 5 with the run's own movements. The lower panel
+# shows the three terms that the certificate adds up. The theorem charges every turn of the comparator in full. The
+# certificate knows where the learner stood.
 certificate = kl.certify(trace, scenario.comparator)
 print(certificate)
 rounding = 1e-9
@@ -28,8 +28,8 @@ assert (certificate.realised <= certificate.worst_case + rounding).all()
 bounds = certificate.plot()
 
 # %%
-# It holds for any comparator. The best fixed point is beaten: the regret is below zero, and the certificate proves even that,
-# which no bound for the worst case can.
+# The certificate holds for any comparator. Here the learner beats the best fixed point, so its regret is below zero. The
+# certificate proves even that, which no bound for the worst case can.
 fixed = kl.best_fixed(scenario.costs, scenario.domain).x
 against_fixed = kl.certify(trace, fixed)
 print(f"above the regret by {certificate.slack:.0f}, and here by {against_fixed.slack:.0f}")

@@ -1,9 +1,10 @@
 """
-What the best in hindsight would have paid
-==========================================
+The best possible cost in hindsight
+===================================
 
-A comparator made by hand may be a poor one. ``offline_optimum`` finds the best sequence of all, moving paid for, and proves it:
-no sequence in the set pays less than its lower bound. ``frontier`` does so for every length of path at once.
+A comparator made by hand may be a poor one. ``offline_optimum`` finds the best sequence of all, with the price of moving
+included. It also proves a lower bound: no sequence in the set pays less. ``frontier`` does the same for every path length
+at once.
 """
 
 import klazy as kl
@@ -24,8 +25,9 @@ print(best)
 assert best.lower_bound <= best.cost
 
 # %%
-# What everyone paid beyond the optimum, which follows the bursts. So does greedy descent, and of the three learners it loses
-# least; laziness sleeps through them. The comparator of the figures knows the phases, but leaves the bursts to the optimum.
+# This is what each learner paid beyond the optimum. The optimum follows the bursts. So does greedy descent, which loses
+# least of the three learners. Lazy learners miss the bursts. The comparator of the paper's figures knows the phases, but
+# ignores the bursts.
 least = (scenario.costs.values(best.u) + movement.paid(best.u)).cumsum()
 paid = {name: run.hitting + run.switching for name, run in runs.items()}
 paid["comparator"] = scenario.costs.values(u) + movement.paid(u)
@@ -35,9 +37,9 @@ assert beyond["comparator"][-1] > 0.0
 beyond_the_optimum = show.draw_curves(beyond, "cost beyond the optimum")
 
 # %%
-# The frontier: the least that the decisions can cost if the path may be so long; certified to within the shaded band, which
-# is too thin to see. Nothing can lie below it, and how far above it a learner lies is its regret against all paths of its
-# length.
+# The frontier is the lowest possible cost of the decisions for each path length. The shaded band shows how exactly it is
+# certified, and is too thin to see. Nothing can lie below it. A learner's distance above it is its regret against all paths
+# of its length.
 curve = kl.frontier(scenario.costs, scenario.domain)
 places = {"optimum": (best.switching, best.hitting)}
 places["comparator"] = float(movement.paid(u).sum()), float(scenario.costs.values(u).sum())

@@ -2,9 +2,10 @@
 One action at a time
 ====================
 
-A point of the simplex is a mixture; often one thing must be done, this server or that one. ``sample_actions`` draws an action
-in every round, with just the probabilities that were played, and changes it as seldom as any way to draw them can: the expected
-number of switches is the total variation of the points. What a learner saves by moving less is saved in switches, too.
+A point of the simplex is a mixture, but often you must choose one action, such as one server. ``sample_actions`` draws an
+action in every round, with exactly the probabilities that were played. It switches actions as rarely as any way of
+drawing can. The expected number of switches is the total variation of the points. A learner that moves less therefore
+switches less.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +22,7 @@ tv = kl.TVMovement(1.0)
 runs = {name: kl.run(learner, g, movement=tv) for name, learner in learners.items()}
 
 # %%
-# The points, as shares, and below them one draw of actions from each.
+# The first figure shows the points, as shares. The second shows one draw of actions from each.
 rounds, names = np.arange(1, 301), [f"action {i}" for i in range(5)]
 points = {name: trace.x for name, trace in runs.items()}
 drawn = {name: np.eye(5)[kl.sample_actions(trace, seed=1)] for name, trace in runs.items()}
@@ -29,8 +30,8 @@ shares = show.draw_decisions(rounds, points, names, shares=True)
 actions = show.draw_decisions(rounds, drawn, names, shares=True)
 
 # %%
-# Four hundred draws: their number of switches varies, its mean is what ``TVMovement`` charged, and so is the mean of their
-# costs.
+# In 400 draws the number of switches varies. Its mean is what ``TVMovement`` charged. The mean cost of the draws is the
+# cost of the points.
 histogram, ax = plt.subplots(figsize=(3.5, 2.3), layout="constrained")
 for name, trace in runs.items():
     draws = np.array([kl.sample_actions(trace, seed) for seed in range(400)])

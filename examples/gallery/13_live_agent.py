@@ -2,9 +2,9 @@
 A live agent with guards
 ========================
 
-In service a decision has limits that no learner knows of: not so far at once, not so often, not on a night like this.
-``Guards`` hold an agent's point back while its learner goes on learning behind them, and ``explain`` says why the agent plays
-what it plays.
+In production a decision has limits that the learner does not know: how far it may move at once, how often, and when not
+at all. ``Guards`` hold an agent's point back, while its learner continues to learn. ``explain`` says why the agent plays
+its current point.
 """
 
 import numpy as np
@@ -32,8 +32,8 @@ for t, delay in enumerate(delays, start=1):
         print(agent.explain(), end="\n\n")
 
 # %%
-# Left the learner's own point, right what was played: steps of at most a tenth of the mass, one in five rounds, and none
-# while the agent is frozen.
+# The left panel shows the learner's own point, the right panel what was played. Steps are at most a tenth of the mass,
+# there is at most one in five rounds, and none while the agent is frozen.
 names = ["first", "second", "third"]
 points = {"the learner's own point": np.array(own), "played": np.array(played)}
 shares = show.draw_decisions(np.arange(1, 121), points, names, shares=True)
@@ -45,7 +45,7 @@ assert np.diff(np.flatnonzero(moved)).min() >= 5
 assert not moved[80:95].any()
 
 # %%
-# What the guards cost: the agent moves less, and follows later.
+# The guards have a cost: the agent moves less, and follows later.
 paid = {name: np.vecdot(delays, x) + movement.paid(x) for name, x in points.items()}
 costs = show.draw_curves({name: cost.cumsum() for name, cost in paid.items()}, "cost so far")
 assert paid["played"].sum() > paid["the learner's own point"].sum()

@@ -2,10 +2,11 @@ r"""
 Only the costs are known
 ========================
 
-You see what your decision cost, and no gradient. A bandit learner tries points around its own and estimates the gradient from
-what they cost. Theory says how regret grows with the horizon, movement included: like :math:`T^{3/4}` if one cost is known per
-round, like :math:`T^{1/2}` if two are. Here is what it is on a sequence whose best point jumps three times, beside the bounds.
-With one cost the exponent of a single sequence is uncertain: its estimates are mostly noise.
+You see what your decision cost, but no gradient. A bandit learner tries points around its own and estimates the gradient
+from their costs. Theory says how regret grows with the number of rounds T, movement included: like :math:`T^{3/4}` with
+one known cost per round, like :math:`T^{1/2}` with two. This example measures it on a sequence whose best point jumps
+three times, and compares it with the bounds. With one cost the measured exponent is uncertain, because the estimates are
+mostly noise.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from klazy import show
 from klazy.theory import bandit_bound, bandit_tuning
 
 # %%
-# The best point stays for a quarter of the rounds; in every round a random part of the cost points across.
+# The best point stays for a quarter of the rounds. In every round a random part of the cost points sideways.
 ball, horizons, path = kl.L2Ball(2), np.array([240, 960, 3840]), 3 * 2**0.5
 
 
@@ -26,8 +27,8 @@ def draw_costs(T):
 
 
 # %%
-# Delta and sigma are theory's for each horizon. The slope of the line through the three regrets, in logarithms, is the exponent
-# that was measured.
+# Delta, the distance of the trial points, and sigma are theory's choices for each T. The slope of a line through the three
+# regrets, in logarithms, is the measured exponent.
 lines = {}
 for points, rate in ((1, 0.75), (2, 0.5)):
     found = []

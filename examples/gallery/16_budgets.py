@@ -2,9 +2,9 @@ r"""
 A budget for moving
 ===================
 
-You may move only so far in all, whatever the costs do. Theory knows the price: regret of order :math:`G R^2 T / S` for a budget
-S, and no learner does better than that order. Here is greedy descent with theory's sigma, between the two bounds; and what
-becomes of a learner that is too quick.
+You may move only so far in total, whatever the costs do. Theory knows the price: for a budget S the regret is of order
+:math:`G R^2 T / S`, and no learner has a better order. This example shows greedy descent with theory's sigma, between the
+two bounds. It also shows what happens to a learner that moves too fast.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from klazy import show
 from klazy.theory import budget_lower_bound, budget_sigma, budgeted_bound
 
 # %%
-# Costs are blocks of random sign, as in the proof of the lower bound, of the length that hurts a budget most. The lower bound
-# is one on the average over all such sequences; a few of them may lie below it.
+# The costs are blocks of random sign, as in the proof of the lower bound, with the length that hurts a budget most. The
+# lower bound holds on average over all such sequences, so a few may lie below it.
 T, line, budgets, rows = 1000, kl.Box(-1, 1), np.array([2.0, 4.0, 8.0, 16.0]), []
 
 
@@ -40,8 +40,8 @@ names = ("tuned", "bound", "no learner does better")
 by_budget = show.draw_lines(budgets, dict(zip(names, np.transpose(rows), strict=True)), "budget", "regret")
 
 # %%
-# Half of the rounds are noise, then something lasting changes. A hasty learner has spent its budget on the noise. If the budget
-# is released evenly over the horizon, half of it is left.
+# Half of the rounds are noise, then something lasting changes. A hasty learner has spent its budget on the noise. If the
+# budget is released evenly over all rounds, half of it is left.
 noise = np.random.default_rng(1).choice([-1.0, 1.0], T // 2)
 g = np.concatenate((noise, np.ones(T // 2)))[:, None]
 hasty, tuned = kl.GD(line, 5.0), kl.GD(line, budget_sigma(T, 1.0, 1.0, 0.0, 8.0))

@@ -2,10 +2,9 @@
 Forecasts from perfect to useless
 =================================
 
-Somebody forecasts the next round's costs. How good the forecasts are, nobody knows beforehand. Trusting them blindly is best
-while
-they are right, and dear when they are not; a learner with twins that ignore them pays between the two. How much more than the
-better twin it may pay is certified for each run.
+Somebody forecasts the next round's costs, and you do not know how good the forecasts are. Blind trust is best while they
+are right, and expensive when they are wrong. A learner that also runs experts without forecasts pays something between
+the two. Each run comes with a certified bound on how much more it may pay than its best expert.
 """
 
 import numpy as np
@@ -27,7 +26,7 @@ careful = kl.Leader([*deaf, *heeding], movement, hints=True)
 either = kl.BetterOfTwo(trusting, deaf[1], movement)
 
 # %%
-# The forecast of a round is its cost and noise; from row to row of the table the noise is larger.
+# The forecast of a round is its cost plus noise. Each row of the table has more noise than the one before.
 noises = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
 following = np.vstack((g[1:], g[-1:]))
 noise = rng.normal(size=g.shape)
@@ -44,7 +43,7 @@ for size in noises:
     print(f"{size:6.2f}" + "".join(f"{curve[-1]:16.1f}" for curve in paid.values()) + f"{best:12.1f}")
 
 # %%
-# Cost above the optimum over the noise: the leader follows whoever is cheaper.
+# The figure shows the cost above the optimum for each amount of noise. The leader follows the cheaper side.
 assert paid["trusting"][0] < 0.5 * paid["ignoring"][0]
 assert paid["trusting"][-1] > 1.2 * paid["ignoring"][-1]
 assert paid["leader of both"][0] < 0.6 * paid["ignoring"][0]
