@@ -1,6 +1,6 @@
 """What should a cache hold? Parts of objects, decided before every request, against LRU and S3-FIFO (Twitter's requests).
 
-Decided is a point of the capped simplex: how much of each object the cache holds. That is at most all of an object, and
+You decide on a point of the capped simplex: how much of each object the cache holds. That is at most all of an object, and
 ``capacity`` objects in total. A fraction is a part of the object, or the chance that a random cache holds it.
 
 A request costs 1 minus the cached fraction of its object: the miss. Bringing in a unit costs ``price``, because writing wears

@@ -1,6 +1,6 @@
 """Which carrier tomorrow? Bookings from New York, split among eight carriers day by day (flights of 2013).
 
-Decided is a point of the simplex: the share of tomorrow's passengers that goes with each carrier. A share costs its carrier's
+You decide on a point of the simplex: the share of tomorrow's passengers that goes with each carrier. A share costs its carrier's
 mean departure delay, in minutes. Cancelled flights are in no mean, and no day lacks a mean. Moving a passenger to another
 carrier costs ``price`` minutes: one if it takes a click, ten if somebody must call. It is the same between any two carriers,
 so movement is the mass that changes place.
@@ -82,7 +82,7 @@ if __name__ == "__main__":
         less = lazy.filter(pl.col("vs GD") < -pl.col("+-"))["contender"]
         more = lazy.filter(pl.col("vs GD") > 0.0)["contender"]
         gain = dict(rows.select("contender", "vs GD").rows())
-        print(f"{carriers}, {price:g} min: least is paid by {', '.join(least)}.", end=" ")
+        print(f"{carriers}, {price:g} min: the lowest total has {', '.join(least)}.", end=" ")
         print(
             f"Of the lazy, clearly below GD: {', '.join(less) or 'none'}; above it: {', '.join(more) or 'none'}.",
             end=" ",

@@ -1,6 +1,6 @@
 """Which stocks tomorrow? Wealth in twenty stocks, rebalanced daily at 10 basis points, from 2000 to 2022.
 
-Decided is a point of the simplex: the share of wealth in each stock. A day costs -log of the growth of wealth. Buying or
+You decide on a point of the simplex: the share of wealth in each stock. A day costs -log of the growth of wealth. Buying or
 selling costs ``fee`` = 0.001 per unit of wealth, for commission and half the spread of large stocks. In log-wealth it costs
 about the same, but not exactly. klazy charges |x_t - x_{t-1}|, while prices change the shares by themselves before you trade.
 ``exact`` simulates wealth and takes the fee out of it. There buy-and-hold pays nothing while its shares move, and constant

@@ -1,6 +1,6 @@
 """How many servers next? A fleet for requests to a language model, decided every ten seconds. Laziness does not help here.
 
-Decided is a number of servers between none and the whole fleet. Parts of a server count: they are slices of shared machines.
+You decide on a number of servers between none and the whole fleet. Parts of a server count: they are slices of shared machines.
 A round costs 1 for each idle server, and 10 for each missing one, because people wait. Starting or stopping a server costs
 ``boot`` = 6, because it is idle for a minute meanwhile. Ten servers carry the highest load of the first half. The fleet has
 twice as many (``room`` = 2) or just as many (``room`` = 1).
@@ -75,7 +75,7 @@ if __name__ == "__main__":
         paid = dict(rows.select("contender", "total").rows())
         lazy = rows.row(2, named=True)
         print(
-            f"{service}, room {room:g}: least is paid by {', '.join(least)}. KLazyGD's steps leave the set in",
+            f"{service}, room {room:g}: the lowest total has {', '.join(least)}. KLazyGD's steps leave the set in",
             end=" ",
         )
         print(

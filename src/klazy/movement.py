@@ -482,8 +482,8 @@ class DriftedMovement(Movement):
 
     .. math:: \tilde x_{t-1,i} = \frac{r_{t-1,i}\, x_{t-1,i}}{\langle r_{t-1}, x_{t-1} \rangle} \sum_j x_{t-1,j}
 
-    With the price relatives r of a round, what rose is a larger part of the wealth once it is over. Whoever lets shares drift
-    pays nothing; whoever plays the same point again buys and sells. It charges what ``klazy replay --costs log-wealth`` and
+    With the price relatives r of a round, what rose is a larger part of the wealth once it is over. If you let shares drift,
+    you pay nothing; to play the same point again you buy and sell. It charges what ``klazy replay --costs log-wealth`` and
     agents with ``costs=LogWealth()`` do.
 
     It depends on the rounds and not on the step alone. So it is for :func:`~klazy.run`, :func:`~klazy.run_batch`,
