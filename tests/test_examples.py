@@ -162,7 +162,9 @@ def test_the_script_prints_its_table_and_says_who_wins(name, capsys):
     printed = capsys.readouterr().out
     assert all(contender in printed for contender in table(name)["contender"])
     assert max(map(len, printed.splitlines()[: table(name).height])) <= 140
-    assert {"caching": "pays least", "portfolio": "Clearly ahead"}.get(name, "the lowest total has") in printed
+    assert {"caching": "pays least", "portfolio": "Clearly ahead"}.get(
+        name, "the lowest total has"
+    ) in printed
 
 
 # Caching, against caches written as plainly as possible.

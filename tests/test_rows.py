@@ -1,5 +1,6 @@
 """Agents that take rows: what they pay, what they refuse, and what of it files and stores keep."""
 
+import itertools
 import json
 import sqlite3
 
@@ -338,7 +339,7 @@ class TestForecasts:
     def play(self, agent, rows):
         return [
             agent.observe(name_row(row), name_row(following), id=t)
-            for t, (row, following) in enumerate(zip(rows[:-1], rows[1:], strict=True))
+            for t, (row, following) in enumerate(itertools.pairwise(rows))
         ]
 
     def test_of_a_learner_that_is_told_rows(self, file):
@@ -346,7 +347,7 @@ class TestForecasts:
         box = kl.Box(np.zeros(DIM), np.full(DIM, 2.0))
         learner = kl.Reluctant(box, kl.L1Movement(0.1), 2, 1.0, family=family, hints=True)
         state = learner.init()
-        for row, following in zip(ROWS[:-1], ROWS[1:], strict=True):
+        for row, following in itertools.pairwise(ROWS):
             state = learner.step(state, row, following)
         with kl.Agent.open(file, learner, costs=family, columns=COLUMNS) as agent:
             made = self.play(agent, ROWS)
@@ -361,7 +362,7 @@ class TestForecasts:
         family = kl.Quadratic()
         learner = kl.MemoryGD(SIMPLEX, 2.0, kl.Decay(4.0))
         state = learner.init()
-        for row, following in zip(ROWS[:-1], ROWS[1:], strict=True):
+        for row, following in itertools.pairwise(ROWS):
             gradients = [family.gradient(each, state.x) for each in (row, following)]
             state = learner.step(state, *gradients)
         with kl.Agent.open(file, learner, costs=family, columns=COLUMNS, engine="step") as agent:
