@@ -1,9 +1,9 @@
 """Which carrier tomorrow? Bookings from New York, split among eight carriers day by day (flights of 2013).
 
 You decide on a point of the simplex: the share of tomorrow's passengers that goes with each carrier. A share costs its
-carrier's mean departure delay, in minutes. Cancelled flights are in no mean, and no day lacks a mean. Moving a passenger to another
-carrier costs ``price`` minutes: one if it takes a click, ten if somebody must call. It is the same between any two carriers,
-so movement is the mass that changes place.
+carrier's mean departure delay, in minutes. Cancelled flights are in no mean, and no day lacks a mean. Moving a passenger to
+another carrier costs ``price`` minutes: one if it takes a click, ten if somebody must call. It is the same between any two
+carriers, so movement is the mass that changes place.
 
 Each rule chooses among 64 candidates on January to June. July to December are scored, in minutes per passenger and day; every
 rule continues from where it stands. ``+-`` is the 95 % interval of the daily difference to GD, as if days were independent.
