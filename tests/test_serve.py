@@ -124,7 +124,7 @@ def test_a_learner_that_sees_costs_alone_is_told_them(served, tmp_path):
         np.testing.assert_array_equal(remote.observe_cost(cost), own.observe_cost(cost))
     assert remote.hitting == own.hitting
     with pytest.raises(kl.Overtaken, match="round t=1"):
-        remote.observe_cost(cost, t=1)
+        remote.observe_cost([1.0, 1.0], t=1)
     with pytest.raises(ValueError, match="finite"):
         remote.observe_cost([np.nan, 1.0])
     with pytest.raises(ValueError, match="Bandit"):
