@@ -171,7 +171,7 @@ def of_reluctance(folder: str) -> list[str]:
             ratio, fastest = paired(lambda learner=learner: kl.run(learner, g, record="totals"), by_c)
             np.testing.assert_allclose(kl.run(learner, g, record="totals").totals, totals, rtol=1e-8)
             moves = float((kl.run(learner, g, record="costs").switching > 0.0).mean())
-            cells = f"{ratio:.2f} | {fastest / len(g) * 1e9:.0f} | {moves:.1%}"
+            cells = f"{mark(ratio, ratio <= 1.25)} | {fastest / len(g) * 1e9:.0f} | {moves:.1%}"
             lines.append(f"| {name} | {window:g} | {horizon:g} | {cells} |")
             print(lines[-1], file=sys.stderr, flush=True)
     return lines
@@ -236,6 +236,11 @@ def of_ensembles(folder: str) -> list[str]:
     return lines
 
 
+def mark(value: float, is_reached: bool) -> str:
+    """A number of a table; one that misses its aim says so."""
+    return f"{value:.2f}" if is_reached else f"{value:.2f} (missed)"
+
+
 def of_auto() -> list[str]:
     """What a round of auto takes, in ``run`` and as an ``Agent.update``, without and with a season, and by dimension."""
     lines = ["| set | d | costs | us a round in `run` | us an `Agent.update` |", "|---|--:|---|--:|--:|"]
@@ -262,9 +267,9 @@ def of_auto() -> list[str]:
                     agent.update(row)
 
             single = min(seconds(update) for _ in range(5))
-            lines.append(
-                f"| {name} | {d} | {what} | {whole / T * 1e6:.2f} | {single / len(rows) * 1e6:.2f} |"
-            )
+            in_run = mark(whole / T * 1e6, d > 5 or whole / T <= 3e-6)
+            live = mark(single / len(rows) * 1e6, d > 5 or single / len(rows) <= 10e-6)
+            lines.append(f"| {name} | {d} | {what} | {in_run} | {live} |")
             print(lines[-1], file=sys.stderr, flush=True)
     return lines
 
@@ -449,8 +454,8 @@ def table() -> str:
             "same loop in plain C, and against NumPy vectorised over the experts. The aims: 1.1 times C, 300 times NumPy.",
             "\n".join(of_ensembles(folder)),
             "## auto",
-            "Microseconds on this machine, the least of five. The aims at d = 5: 3 in `run`, 10 an `Agent.update`. Beyond 64 "
-            "dimensions `auto` looks for no season.",
+            "Microseconds on this machine, the least of five. The aims at d = 5: 3 in `run`, 10 an `Agent.update`. On the l2 "
+            "ball a move is a search over an angle, and has no closed form. Beyond 64 dimensions `auto` looks for no season.",
             "\n".join(of_auto()),
             "## Against the NumPy specification, d = 5, k = 65",
             "The aims: whole sequences 300 times faster; `Agent.update` 3 times on the l2 ball, 10 times on the l1 ball.",
