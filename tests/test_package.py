@@ -97,6 +97,7 @@ def installed(tmp_path_factory):
     return python
 
 
+@pytest.mark.xdist_group("installed")
 def test_a_type_checker_finds_every_public_name_of_the_installed_package(installed, tmp_path):
     names = "".join(f"_ = kl.{name}\n" for name in public_names())
     (tmp_path / "user.py").write_text(USER + names)
@@ -112,6 +113,7 @@ READ_METADATA = (
 )
 
 
+@pytest.mark.xdist_group("installed")
 def test_the_page_on_pypi_links_to_the_repository_and_names_every_licence(installed):
     """PyPI shows the README alone, so that a link to a file beside it would lead nowhere."""
     ask = [installed, "-X", "utf8", "-c", READ_METADATA]

@@ -531,12 +531,10 @@ class TestStepPicture:
     @pytest.mark.parametrize(
         "domain", [*DRAWABLE, kl.Box([1.0, 1.0], [1.0, 1.0]), kl.Product([kl.Box(-1.0, 1.0)] * 2)], ids=repr
     )
-    @pytest.mark.parametrize("scale", [0.0, 30.0])
-    def test_draws_any_step_without_complaint(self, domain, scale):
-        for t in (1, 4):
-            step_picture(kl.LazyGD(domain, kl.ScaleFree(1.0)), scale * noise(0, 4, 2), t).savefig(
-                io.BytesIO(), dpi=20
-            )
+    @pytest.mark.parametrize(("scale", "t"), [(0.0, 1), (30.0, 4)])
+    def test_draws_any_step_without_complaint(self, domain, scale, t):
+        learner = kl.LazyGD(domain, kl.ScaleFree(1.0))
+        step_picture(learner, scale * noise(0, 4, 2), t).savefig(io.BytesIO(), dpi=20)
 
     @pytest.mark.parametrize(
         ("learner", "T", "t", "message"),
