@@ -9,7 +9,7 @@ __all__ = ["solve_linear"]
 def solve_linear(cost: Any, **constraints: Any) -> Any:
     """What :func:`scipy.optimize.linprog` finds; loaded when it is first asked for.
 
-    A type checker that follows SciPy's untyped sources to the result takes as long as for fifty files of klazy.
+    A type checker would follow SciPy's untyped sources to the result, which takes it seconds; so it is told nothing.
     """
     optimize: Any = import_module("scipy.optimize")
     return optimize.linprog(cost, **constraints)
