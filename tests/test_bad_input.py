@@ -7,6 +7,7 @@ import pytest
 
 import klazy as kl
 from klazy.sequences import corrupted
+from klazy.theory import resonance
 
 BALL, G = kl.L2Ball(3), np.ones((4, 3))
 DRIFTED = kl.DriftedMovement(relatives=np.ones((3, 3)))
@@ -256,6 +257,12 @@ REFUSED = {
     ),
     "WeightedL2Movement needs shape (3,), got scale of shape=(2,); give one number per coordinate.": (
         lambda: kl.run(GD, G, movement=kl.WeightedL2Movement(scale=np.ones(2)))
+    ),
+    "ImpactMovement needs scale >= 0, got scale=[]; give a number or one per coordinate.": (
+        lambda: kl.ImpactMovement(scale=())
+    ),
+    "resonance needs flips <= 1000000, got flips=9223372036854775808; the mean settles long before.": (
+        lambda: resonance(kl.KLazyGD(BALL, 1.0, 4), flips=2**63)
     ),
     "MahalanobisMovement needs a square matrix, got A of shape=(2,); give one of shape (d, d).": (
         lambda: kl.MahalanobisMovement(A=[1.0, 2.0])

@@ -132,3 +132,9 @@ def test_bad_input_is_refused(message):
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         REFUSED[message]()
     assert str(refused.value) == message
+
+
+def test_jumps_further_apart_than_the_sequence_is_long_never_come():
+    rare = sea(3, T=20, every=2**64 - 1)
+    np.testing.assert_array_equal(rare.comparator, sea(3, T=20, every=20).comparator)
+    assert np.ptp(rare.comparator, axis=0).max() == 0.0

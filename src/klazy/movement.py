@@ -739,7 +739,7 @@ def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:
 def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:
     """A price or one per coordinate, none negative."""
     prices = real_array(value, name, owner)
-    if prices.ndim > 1 or (prices < 0).any():
+    if prices.ndim > 1 or prices.size == 0 or (prices < 0).any():
         raise refusal(owner, f"{name} >= 0", name, prices.tolist(), "give a number or one per coordinate")
     return float(prices) if prices.ndim == 0 else prices
 

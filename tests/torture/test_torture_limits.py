@@ -90,7 +90,7 @@ SMALL = [domain for domain in COMPILED_SETS if domain.dim == 5 or isinstance(dom
 PAIRS = [(SMALL[i % len(SMALL)], name) for i, name in enumerate([*LEARNERS, "SAder"])]
 # On these sets a move that pays is searched for by splitting, which takes seconds a round at the limits, or warns.
 SEARCHED = (kl.Polytope, kl.Intersection)
-BY_FORECAST = {*RELUCTANT, "Seasonal"}
+BY_FORECAST = {*RELUCTANT, "Reluctant with hints", "Seasonal"}
 ALL = [
     (domain, name)
     for domain in SETS

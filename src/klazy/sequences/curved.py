@@ -314,7 +314,7 @@ def sea(
     far = non_negative(jump, "jump", owner)
     if far > 2.0:
         raise refusal(owner, "jump <= 2, the width of the ball", "jump", jump, "use 1.0")
-    every = whole(every, "every", owner, "every >= 1", "give the rounds between two jumps")
+    every = min(T, whole(every, "every", owner, "every >= 1", "give the rounds between two jumps"))
     line = rng.normal(size=dim)
     line /= np.linalg.norm(line)
     side = np.where(np.arange(T) // every % 2 == 0, 0.5, -0.5)

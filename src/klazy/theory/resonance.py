@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 WIDE = 100.0  # the ratio of the longest phase to the shortest from which on a figure's axis is logarithmic
+MOST_FLIPS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +139,8 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
             raise refusal("resonance", wanted, "lengths", given.tolist(), "leave it out for the default")
         chosen = given.astype(int)
     flips = whole(flips, "flips", "resonance", "flips >= 1", "give the number of sign changes")
+    if flips > MOST_FLIPS:
+        raise refusal("resonance", f"flips <= {MOST_FLIPS}", "flips", flips, "the mean settles long before")
     pair = [learner, GD(learner.domain, learner.sigma, start=learner.start)]
     found = []
     for length in chosen.tolist():
