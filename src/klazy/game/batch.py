@@ -211,7 +211,12 @@ def _is_many(costs: Any) -> bool:
         return costs.ndim == 3
     if not isinstance(costs, list | tuple) or not costs:
         return False
-    return isinstance(costs[0], Costs) or np.ndim(costs[0]) == 2
+    if isinstance(costs[0], Costs):
+        return True
+    try:
+        return np.ndim(costs[0]) == 2
+    except ValueError:
+        return False  # no array: it is refused as a sequence
 
 
 def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:
