@@ -258,9 +258,6 @@ REFUSED = {
     "WeightedL2Movement needs shape (3,), got scale of shape=(2,); give one number per coordinate.": (
         lambda: kl.run(GD, G, movement=kl.WeightedL2Movement(scale=np.ones(2)))
     ),
-    "LinearCosts needs rows of equal length, got g=a ragged list; give every row the same length.": (
-        lambda: kl.run_batch([GD], [[[1.0, [2.0]]]])  # pyright: ignore
-    ),
     "ImpactMovement needs scale >= 0, got scale=[]; give a number or one per coordinate.": (
         lambda: kl.ImpactMovement(scale=())
     ),

@@ -300,3 +300,13 @@ def test_bad_input_is_refused(call, message):
 def test_weights_of_another_horizon_are_refused():
     with pytest.raises(ValueError, match="L2Movement needs one weight or T=4 of them, got weights=3"):
         run_batch(TWO, np.ones((4, 5)), movement=kl.L2Movement([1.0, 2.0, 3.0]))
+
+
+def test_lists_that_are_no_array_are_refused_in_words():
+    deep = 1.0
+    for _ in range(80):
+        deep = [deep]
+    ragged = [[[1.0, [2.0]]]]
+    for costs in (deep, ragged):
+        with pytest.raises(ValueError, match="LinearCosts needs rows of equal length, got g=a ragged list"):
+            kl.run_batch([kl.GD(kl.L2Ball(2), 1.0)], costs)  # pyright: ignore
