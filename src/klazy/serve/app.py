@@ -143,6 +143,11 @@ def _describe_played(agent: str, played: Played) -> dict[str, Any]:
 def _add_decisions(app: FastAPI, service: Service) -> None:
     """Decide, observe, update: what is asked every round."""
 
+    async def end(request: Request, told: Told) -> Response:
+        """End the round, if the token allows it; the answer is the decision to play."""
+        allow(request, "writer", told.agent)
+        return write_json(_describe_played(told.agent, await service.play(told)))
+
     @app.get("/agents/{name}/decision", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
     async def decide(name: Name, request: Request) -> Response:
         """The decision to play now."""
@@ -158,39 +163,31 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
     @app.post("/agents/{name}/update", **_describe_round(bodies.Update, bodies.Answer))
     async def update(name: Name, request: Request) -> Response:
         """End the round with a gradient of its cost; the answer is the next decision."""
-        allow(request, "writer", name)
+        allow(request, "writer", name)  # before the body is read
         body = await read_body(request, bodies.Update)
-        told = Told(name, **vars(body))
-        return write_json(_describe_played(name, await service.play(told)))
+        return await end(request, Told(name, **vars(body)))
 
     @app.post("/agents/{name}/observe", **_describe_round(bodies.Observe, bodies.Answer))
     async def observe(name: Name, request: Request) -> Response:
         """End the round with its row of data; the answer is the next decision."""
-        allow(request, "writer", name)
+        allow(request, "writer", name)  # before the body is read
         body = await read_body(request, bodies.Observe)
-        told = Told(name, **vars(body))
-        return write_json(_describe_played(name, await service.play(told)))
+        return await end(request, Told(name, **vars(body)))
 
     @app.post("/agents/{name}/cost", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
     async def observe_cost(name: Name, body: bodies.Cost, request: Request) -> Response:
         """End the round with what its decision cost, for a learner that is told no more."""
-        allow(request, "writer", name)
-        told = Told(name, **vars(body))
-        return write_json(_describe_played(name, await service.play(told)))
+        return await end(request, Told(name, **vars(body)))
 
     @app.post("/agents/{name}/advance", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
     async def advance(name: Name, body: bodies.Advance, request: Request) -> Response:
         """End the round before its feedback is known; update or observe tells it later, with round."""
-        allow(request, "writer", name)
-        told = Told(name, **vars(body), waits=True)
-        return write_json(_describe_played(name, await service.play(told)))
+        return await end(request, Told(name, **vars(body), waits=True))
 
     @app.post("/agents/{name}/give-up", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
     async def give_up(name: Name, body: bodies.GiveUp, request: Request) -> Response:
         """Wait no more for the feedback of a round; the answer is the decision to play, as before."""
-        allow(request, "writer", name)
-        told = Told(name, **vars(body), gives_up=True)
-        return write_json(_describe_played(name, await service.play(told)))
+        return await end(request, Told(name, **vars(body), gives_up=True))
 
     @app.post("/rounds", **_describe_round(bodies.Rounds, bodies.Answers))
     async def play_all(request: Request) -> Response:
