@@ -74,15 +74,15 @@ tests: .venv/ready browser database docs/node_modules
 # What exercises kernels once more, as plain Python: compilation is off. In `make test` the simulator of a GPU does this.
 KERNELS := tests/test_kernels.py tests/test_seasonal.py tests/test_batch.py tests/test_fleet.py::TestInMemory tests/torture/test_torture_limits.py
 uncompiled: .venv/ready
-	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q $(KERNELS)
+	HYPOTHESIS_PROFILE=few NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q --timeout 0 $(KERNELS)
 
 # Hours of hostile input, kills and damage to files, and the table of docs/reliability.md; `make test` runs a sample of each.
 # SHARE=0.1 runs a tenth.
 SHARE := 1
 torture: .venv/ready database uncompiled
 	$(BIN)/pyright tests benchmarks
-	$(BIN)/pytest -q -m long
-	KLAZY_TORTURE=$(SHARE) $(BIN)/pytest -q -n auto --dist worksteal tests/torture
+	$(BIN)/pytest -q --timeout 0 -m long
+	KLAZY_TORTURE=$(SHARE) $(BIN)/pytest -q --timeout 0 -n auto --dist worksteal tests/torture
 	$(BIN)/python benchmarks/reliability.py --write docs/reliability.md
 
 # Mathematics in the site is drawn by MathJax, from npm.

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from klazy.kernels.layout import constant_dim
 os.environ.setdefault(
     "NUMBA_ENABLE_CUDASIM", "1"
 )  # before Numba is loaded: runs on a GPU are tested without one
+
+# A script that starts the tests with & leaves Ctrl-C ignored, here and in every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 slow_ok = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(

@@ -35,17 +35,18 @@ def feed(text, agent, *arguments):
 
 
 class Interrupted(io.StringIO):
-    """Input that never ends; a signal comes while more of it than the text is awaited."""
+    """Input during which a signal comes, once the text has been read. Unless ``goes_on`` is False it never ends."""
 
-    def __init__(self, text, number):
+    def __init__(self, text, number, goes_on=True):
         super().__init__(text)
         self.number = number
+        self.more = NOON if goes_on else ""
 
     def readline(self, size=-1, /):
         line = super().readline(size)
         if not line:
             os.kill(os.getpid(), self.number)
-        return line or NOON
+        return line or self.more
 
 
 def test_decisions_come_as_the_rows_do(agent):
@@ -166,6 +167,18 @@ def test_signals_end_it_cleanly(agent, number):
     assert ended.status == 0
     assert ended.stderr.startswith("Rows taken: 1, refused: 0")
     assert signal.getsignal(number) is before
+
+
+def test_an_ignored_signal_is_respected(agent):
+    """Commands that a script starts with & have Ctrl-C ignored; they go on."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        ended = feed(Interrupted(HEADER + MORNING, signal.SIGINT, goes_on=False), agent)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.status == 0
+    assert ended.stderr.startswith("Rows taken: 1, refused: 0")
 
 
 def test_a_process_answers_row_by_row_and_ends_at_sigterm(agent):
