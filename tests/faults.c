@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -51,10 +53,30 @@ static void die(void) { kill(getpid(), SIGKILL); }
         return -1; \
     }
 
+/* Only writes to files count: pipes, sockets and terminals are not what is tested. */
+static int is_file(int fd) {
+    int before = errno;
+    struct stat about;
+    int found = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+    errno = before;
+    return found;
+}
+
+ssize_t write(int fd, const void *data, size_t size) {
+    REAL(write)
+    if (!is_file(fd) || !strikes()) return real(fd, data, size);
+    if (what == DIE_IN) { real(fd, data, size / 2); die(); }
+    if (what == DIE_AFTER) { real(fd, data, size); die(); }
+    if (what == SHORT) return real(fd, data, size > 1 ? size / 2 : size);
+    errno = what;
+    return -1;
+}
+
 WRITE(pwrite, off_t)
 WRITE(pwrite64, off64_t)
 OTHER(fsync, (int fd), (fd), 1)
 OTHER(fdatasync, (int fd), (fd), 1)
 OTHER(ftruncate, (int fd, off_t size), (fd, size), 0)
 OTHER(ftruncate64, (int fd, off64_t size), (fd, size), 0)
+OTHER(rename, (const char *from, const char *to), (from, to), 0)
 OTHER(unlink, (const char *path), (path), 0)

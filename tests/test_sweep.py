@@ -10,13 +10,12 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread, Timer
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import duckdb
 import numpy as np
@@ -44,6 +43,7 @@ from klazy.studies.sweep.specs import RECIPES, RULES
 from klazy.studies.sweep.study import read_example
 from klazy.studies.sweep.table import average_cells, choose_best, make_schema, summarize
 from klazy.studies.sweep.worker import play_task
+from swept import MANY, assert_whole, served, start_scheduler, until
 
 WAVES = {"recipe": "phases_of_length", "length": [5, 10], "T": 100, "dim": 5}
 LAZY = {"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}
@@ -401,52 +401,6 @@ class TestAFailure:
         )
 
 
-# Children are forked before polars has threads, and play in the process itself, so that hundreds can be killed in seconds.
-SERVER = """
-import json, os, random, signal, sys, time
-sys.path.insert(0, {tests!r})
-from klazy.studies.sweep import Study, execute
-from klazy.studies.sweep.worker import play_task
-from klazy.studies.sweep.runs import deal, list_tasks
-execute.PATIENCE = execute.SHARE = 0.0  # a file for every task
-study, out = Study(**json.loads({study!r})), {out!r}
-for task in list_tasks(study):
-    play_task(task)  # kernels are compiled here
-    break
-
-def child(then=lambda found: None, pipe=None):
-    pid = os.fork()
-    if pid == 0:
-        then(execute.sweep(study, out, jobs=1, progress=pipe and (lambda *_: os.write(pipe, b"."))))
-        os._exit(0)
-    return pid
-"""
-
-
-def served(script: str, of: Study, out: Path) -> list[str]:
-    """What the script prints, line by line, run after SERVER."""
-    tests = str(Path(__file__).parent)
-    code = SERVER.format(tests=tests, study=json.dumps(of.to_dict()), out=str(out)) + script
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-MANY = {
-    "scenarios": [{"recipe": "stochastic", "phases": 2, "length": 20}],
-    "learners": [{"rule": "KLazyGD", "sigma": 2.0, "k": list(range(1, 9))}],
-    "seeds": 60,
-}
-
-
-def assert_whole(out: Path, of: Study) -> None:
-    """Every run of the study is there once, and is what it is when nothing disturbs it."""
-    rows, undisturbed = load_sweep(out).sort("key"), sweep(of, jobs=1).rows.sort("key")
-    assert rows["key"].n_unique() == len(rows)
-    assert rows.equals(undisturbed)
-    assert [file.name for file in out.iterdir() if file.name.endswith(".partial")] == []
-
-
 class TestTheStore:
     @pytest.mark.long
     def test_loses_tears_and_doubles_nothing_when_killed_at_any_moment(self, tmp_path):
@@ -556,75 +510,10 @@ while killed:
             sweep(study(), tmp_path / "file", jobs=1)
 
 
-QUIET: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-DASK = [sys.executable, "-m", "dask"]
-
-
-@contextmanager
-def process(*command, **options):
-    """A process that ends with the block."""
-    started = subprocess.Popen(list(map(str, command)), **QUIET, **options)
-    try:
-        yield started
-    finally:
-        started.terminate()
-        started.wait(30)
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Wait for at most a minute."""
-    for _ in range(600):
-        if holds():
-            return
-        time.sleep(0.1)
-    raise AssertionError("a minute has gone by")
-
-
-class Scheduler(NamedTuple):
-    """A dask scheduler in a process of its own."""
-
-    file: Path
-
-    @property
-    def address(self) -> str:
-        return json.loads(self.file.read_text())["address"]
-
-    @contextmanager
-    def worker(self, threads: int = 1, path: Path | str = "", wait: bool = True):
-        """A worker in a process of its own, where modules in the folder ``path`` are found."""
-        options = (
-            "--scheduler-file",
-            self.file,
-            "--nthreads",
-            threads,
-            "--no-nanny",
-            "--no-dashboard",
-            "--death-timeout",
-            60,
-        )
-        before = self.workers() if wait else 0
-        with process(*DASK, "worker", *options, env=os.environ | {"PYTHONPATH": str(path)}) as started:
-            if wait:
-                until(lambda: self.workers() > before)
-            yield started
-
-    def workers(self) -> int:
-        from dask.distributed import Client
-
-        with Client(self.address, set_as_default=False) as client:
-            return len(client.scheduler_info()["workers"])
-
-
 @pytest.fixture(scope="class")
 def dask(tmp_path_factory):
-    """A scheduler without workers, which tries no task again that has ended one."""
-    file = tmp_path_factory.mktemp("dask") / "scheduler.json"
-    where = ("--host", "127.0.0.1", "--port", "0", "--scheduler-file", file, "--no-dashboard")
-    with process(
-        *DASK, "scheduler", *where, env=os.environ | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
-    ):
-        until(lambda: file.exists() and file.stat().st_size)
-        yield Scheduler(file)
+    with start_scheduler(tmp_path_factory.mktemp("dask"), failures=0) as started:
+        yield started
 
 
 # A recipe whose sequences are made only when so many threads have come to make one, or it is too late.

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import resource
-import shutil
 import subprocess
 import sys
 import threading
@@ -60,17 +59,6 @@ def in_a_process_of_its_own(call, **environment):
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
-
-
-@pytest.fixture(scope="module")
-def faults(tmp_path_factory):
-    """The environment of a process in which calls of the system fail as they are told to."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None or not sys.platform.startswith("linux"):
-        pytest.skip("needs a C compiler and LD_PRELOAD")
-    library = tmp_path_factory.mktemp("faults") / "faults.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, TESTS / "faults.c", "-ldl"], check=True)
-    return {"LD_PRELOAD": str(library)}
 
 
 class TestKills:
