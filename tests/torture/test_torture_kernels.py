@@ -16,7 +16,7 @@ from audit import FULL, amount, record
 
 import klazy as kl
 from cases import COMPILED, COMPILED_SETS, COSTS, LEARNERS, MOVEMENTS, SCHEDULES, costs_of, flattened
-from klazy.kernels import batch, ensemble, offline, sequence, update
+from klazy.kernels import batch, ensemble, fleet, leader, offline, sequence, update
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled here")
 AGREE = 1e-12  # as in tests/test_kernels.py, times the size of the numbers compared
@@ -69,6 +69,7 @@ def guard_kernel(kernel, rooms, calls):
         calls.append(kernel)
         return answer
 
+    call.overloads = kernel.overloads  # A fleet calls the compiled code itself.
     return call
 
 
@@ -77,6 +78,8 @@ MAKERS = {
     update: ["update_kernel"],
     batch: ["batch_kernel"],
     ensemble: ["sequence_kernel", "update_kernel"],
+    leader: ["sequence_kernel", "update_kernel"],
+    fleet: ["_fleet_kernel"],
     offline: ["dynamic_programmes", "splitting_kernels", "projecting_kernel"],
 }
 
@@ -114,6 +117,13 @@ def play_everything(rng):
     pair = kl.SAder([kl.GD(kl.Simplex(5), 2.0), kl.KLazyGD(kl.Simplex(5), 2.0, 4)])
     trace = kl.run(pair, g, record="experts", engine="compiled")
     results += [*trace.kept.values(), *flattened(trace.state)]
+    auto = kl.auto(kl.Simplex(5), kl.TVMovement())
+    trace = kl.run(auto, g, engine="compiled")
+    results += [*trace.kept.values(), *flattened(trace.state)]
+    agent = kl.Agent(auto)
+    results += [agent.update(row) for row in g[:10]]
+    fleet_of_three = kl.Fleet(kl.KLazyGD(kl.L2Ball(5), sigma, 4), 3)
+    results += [fleet_of_three.update(g[:1].repeat(3, axis=0)) for _ in range(3)]
     runs = kl.run_batch([kl.KLazyGD(kl.L2Ball(5), s, 4) for s in (1.0, 2.0)], g, checkpoints=3, jobs=1)
     results += [runs.hitting, runs.switching, runs.curves]
     results.append(kl.offline_optimum(g, kl.Simplex(5), kl.L1Movement()).u)  # by a dynamic programme
