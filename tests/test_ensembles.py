@@ -190,6 +190,28 @@ class TestTheory:
         grid = kl.product_grid(domain, [1.0, kl.Sqrt(3)], MEMORIES)
         assert len(set(grid)) == 2 * len(MEMORIES)
 
+    @pytest.mark.parametrize("memory", ["clock", "decay"])
+    @pytest.mark.parametrize("lazy", [False, True])
+    def test_greedy_experts_share_the_places_of_lazy_ones(self, memory, lazy):
+        """Algorithm 3 gives the place i of the sigmas C / (i (i + 1)), whatever is there."""
+        domain = kl.L2Ball(5, 2.0)
+        alone = kl.sader_k(domain, 500, 1.5, memory=memory, lazy=lazy)
+        mixed = kl.sader_k(domain, 500, 1.5, memory=memory, lazy=lazy, greedy=True)
+        sigmas = [e.sigma(1) for e in mixed.experts[: 2 * len(alone.experts) - 2 * lazy]]  # pyright: ignore
+        assert sigmas == sorted(sigmas, reverse=True)
+        places = np.exp(alone.log_prior)
+        prior = np.exp(mixed.log_prior)
+        for i, expert in enumerate(alone.experts[: len(alone.experts) - lazy]):
+            assert mixed.experts[2 * i] == expert
+            assert type(mixed.experts[2 * i + 1]) is kl.GD
+            assert prior[2 * i] == pytest.approx(places[i] / 2)
+            assert prior[2 * i + 1] == pytest.approx(places[i] / 2)
+        if lazy:
+            assert mixed.experts[-1] == alone.experts[-1]
+            assert prior[-1] == pytest.approx(places[-1])
+        uniform = kl.sader_k(domain, 500, 1.5, memory=memory, lazy=lazy, greedy=True, prior="uniform")
+        assert np.ptp(uniform.log_prior) == 0.0
+
     def test_the_rates(self):
         assert kl.meta_rate("lemma", 90, 1.5, 2.0, 0.5) == pytest.approx(2 / (3.5 * 4) * math.sqrt(2 / 450))
         assert kl.meta_rate("tight", 90, 1.5, 2.0, 0.5) == pytest.approx(math.sqrt(8 / (3.5 * 4.5 * 90)) / 4)

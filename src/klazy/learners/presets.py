@@ -17,7 +17,7 @@ from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.reluctant import Reluctant
-from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder
+from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder, harmonic_prior
 from klazy.learners.seasonal import Seasonal
 from klazy.movement import L2Movement, Movement, SwitchFee, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
@@ -186,7 +186,9 @@ def sader_k(
 ) -> SAder:
     r"""Build SAder-k of the paper: k-lazy experts on :func:`sigma_grid`.
 
-    They have :math:`k_i = \max(1, \lfloor 2 R \sigma_i / G \rfloor)`.
+    They have :math:`k_i = \max(1, \lfloor 2 R \sigma_i / G \rfloor)`. As in Algorithm 3 they stand in the order of their
+    sigmas, largest first, and place i has the prior :math:`C / (i (i + 1))`. With ``greedy=True`` the lazy and the greedy
+    expert of one sigma stand side by side, and each has half the prior of their place.
 
     Parameters
     ----------
@@ -208,7 +210,7 @@ def sader_k(
     greedy : bool, optional
         Add an expert with k = 1 for every sigma. Default: False.
     lazy : bool, optional
-        Add a fully lazy expert. Default: False.
+        Add a fully lazy expert, in the last place. Default: False.
     start : array_like, optional
         First decision. Default: the point of the set nearest to the origin.
 
@@ -226,6 +228,9 @@ def sader_k(
     --------
     >>> [expert.k for expert in sader_k(L2Ball(5), T=100, G=1.0).experts]
     [34, 17, 8, 4, 2, 1]
+    >>> both = sader_k(L2Ball(5), T=100, G=1.0, greedy=True)
+    >>> np.exp(both.log_prior[:4]).round(3).tolist()
+    [0.292, 0.292, 0.097, 0.097]
     """
     decays = one_of(memory, "memory", "sader_k", ("clock", "decay")) == "decay"
 
@@ -527,10 +532,14 @@ def _on_grid(
     R = domain.reach(start) or 1.0
     _check_known(owner, T, G, R, movement_weight)
     sigmas = sigma_grid(T, G, R, movement_weight).tolist()
-    made = [make(sigma, max(1, math.floor(2.0 * R * sigma / G))) for sigma in sigmas]
-    experts = [expert for column in zip(*made, strict=True) for expert in column]
+    places = [make(sigma, max(1, math.floor(2.0 * R * sigma / G))) for sigma in sigmas]
     if lazy:
-        experts.append(LazyGD(domain, sigmas[0], start=start))
+        places.append([LazyGD(domain, sigmas[0], start=start)])
+    experts = [expert for place in places for expert in place]
+    if len(experts) > len(places) and isinstance(prior, str) and prior == "harmonic":
+        # The prior belongs to the sigma. Two experts that share it are each at most ln(2) / beta worse off than alone.
+        sizes = [len(place) for place in places]
+        prior = np.repeat(harmonic_prior(len(places)) / sizes, sizes)
     if isinstance(beta, str) and beta not in RATES:
         rules = ("lemma", "tight", "authors", SELF_TUNED, KEEP, RESTART)
         beta = meta_rate(one_of(beta, "beta", owner, rules), T, G, R, movement_weight)

@@ -139,8 +139,7 @@ class SAder(Learner[SAderState]):
     def log_prior(self) -> Array:
         r"""The logarithms of the prior weights, :math:`\ln \pi`."""
         N = len(self.experts)
-        i = np.arange(1.0, N + 1.0)
-        named = {"harmonic": (1.0 + 1.0 / N) / (i * (i + 1.0)), "uniform": np.full(N, 1.0 / N)}
+        named = {"harmonic": harmonic_prior(N), "uniform": np.full(N, 1.0 / N)}
         prior = named[self.prior] if isinstance(self.prior, str) else self.prior / self.prior.sum()
         return freeze(np.log(prior))
 
@@ -370,6 +369,12 @@ class SAder(Learner[SAderState]):
         if self.beta == KEEP:
             log_n += 1.0
         return RATES[self.beta], log_n
+
+
+def harmonic_prior(N: int) -> Array:
+    """Compute Algorithm 3's prior for N places, C / (i (i + 1)) with C = 1 + 1/N."""
+    i = np.arange(1.0, N + 1.0)
+    return (1.0 + 1.0 / N) / (i * (i + 1.0))
 
 
 def check_experts(experts: Any, owner: str, more: str = "") -> tuple[Learner[Any], ...]:
