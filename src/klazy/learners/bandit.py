@@ -236,7 +236,8 @@ def draw_direction(domain: ConvexSet, seed: int, t: int) -> Array:
     """
     if domain.rank == 0:
         return np.zeros(domain.dim)
-    random = np.random.RandomState(np.random.Philox(key=seed, counter=t))
+    # A Philox counts up its lowest word as it draws. The round is the highest one, so that no two rounds share numbers.
+    random = np.random.RandomState(np.random.Philox(key=seed, counter=[0, 0, 0, t]))
     while True:
         v = domain.along(random.standard_normal(domain.dim))
         length = float(np.sqrt((v * v).sum()))
