@@ -97,12 +97,47 @@ def test_betting_pays_the_same_on_a_ball_of_any_size_and_auto_does_not():
     assert paid[0] == paid[1] < 200.0
 
 
-def test_auto_plays_to_scale():
-    """Which is why it cannot know that a ball of radius a million is meant as one without bounds."""
-    g = gradients(4, 8, 2)
-    small = kl.run(kl.auto(kl.L2Ball(2)), g, engine="step").x
-    large = kl.run(kl.auto(kl.L2Ball(2, 2.0**20)), g, engine="step").x
-    np.testing.assert_allclose(large, 2.0**20 * small, rtol=1e-9, atol=1e-6)
+class TestAutoOnLargeSets:
+    def test_it_plays_to_scale_and_says_what_to_do(self):
+        """Nothing in linear costs has a length, so it cannot know that a radius of a million is meant as no bound at all."""
+        large = kl.L2Ball(2, 2.0**20)
+        words = (
+            "auto follows gradients to the far end of its set, and L2Ball(dim=2, radius=1048576.0) reaches 1.05e+06 from its "
+            "start. If good points are much nearer, give auto a smaller set, tell it rows (costs=Quadratic()), or use "
+            "CoinBetting(domain, G)."
+        )
+        with pytest.warns(UserWarning, match=f"^{re.escape(words)}$"):
+            learner = kl.auto(large)
+        g = np.random.default_rng(0).normal(size=(50, 2))
+        smaller = kl.run(kl.auto(kl.L2Ball(2)), g, engine="step")
+        found = kl.run(learner, g, engine="step")
+        np.testing.assert_allclose(found.x, 2.0**20 * smaller.x, rtol=1e-9, atol=1e-6)
+        assert found.totals.cost > 1e6
+        # What it is told to do instead costs next to nothing.
+        assert smaller.totals.cost < 10.0
+        assert kl.run(kl.CoinBetting(large, 1.0), g, movement="l2").totals.cost < 10.0
+
+    def test_told_rows_it_goes_where_they_are(self):
+        costs = kl.QuadraticCosts(np.random.default_rng(0).normal(size=(50, 2)))
+        paid = [
+            kl.run(kl.auto(kl.L2Ball(2, R), costs=costs), costs, engine="step").totals.cost
+            for R in (3.0, 1e6)
+        ]
+        assert paid[1] < 2.0 * paid[0]
+
+    @pytest.mark.parametrize(
+        ("domain", "start"),
+        [
+            (kl.L2Ball(2, 100.0), None),
+            (kl.Simplex(3, 1e6), None),
+            (kl.Box(1e6, 1e6 + 1.0), None),
+            (kl.Box(0.0, 1e6), [2e4]),
+        ],
+        ids=repr,
+    )
+    def test_a_start_that_is_as_large_as_the_set_says_how_large_points_are(self, domain, start):
+        """A warning would end this test."""
+        assert kl.auto(domain, start=start).domain == domain
 
 
 @pytest.mark.parametrize("domain", UNBOUNDED, ids=repr)

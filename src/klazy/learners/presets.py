@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, check_flag, non_negative, one_of, positive, refusal, size
-from klazy.families import Family, Linear, Pinball
+from klazy.families import Family, Linear, Pinball, Quadratic
 from klazy.learners.base import Descent, Learner
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
@@ -34,6 +35,9 @@ PERIODS = (4, 16)
 # Its experts that heed hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
 # single round the window does not matter.
 HINTED = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
+# A set that reaches so many times as far as a unit and as its start is hardly meant as a whole. Linear costs have no length of
+# their own that a set could be compared with, so any such number is a convention.
+LARGE = 1e3
 MOST_SEASONAL = 64  # dimensions: beyond, what is known of a season would fill more memory than all else
 
 SCALES = (
@@ -389,9 +393,10 @@ def auto(
     were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee`, a
     :class:`SquaredMovement` or an :class:`ImpactMovement` has no such proof: the guard is off.
 
-    It plays to scale: on a ball c times as large it plays c times the same points, and its experts go to the far end of the
-    set. So the set is to be about as large as what you would ever play. Where you do not know how large that is, bet:
-    :class:`CoinBetting`.
+    It plays to scale: told gradients, on a ball c times as large it plays c times the same points, and its experts go to the
+    far end of the set. So the set is to be about as large as what you would ever play; it warns if the set reaches 1000 times
+    as far as a unit and as its start. Where you do not know how large that is, bet: :class:`CoinBetting`. Told demands or
+    targets (``costs=``), it goes where these are, on a set of any size.
 
     Parameters
     ----------
@@ -422,6 +427,21 @@ def auto(
     >>> trace.x[-1].round(3).tolist()
     [0.0, 0.0, 0.0, 0.0, 1.0]
     """
+    learner = build_auto(domain, movement, costs, start=start, hints=hints)
+    if not isinstance(learner.family, Quadratic | Pinball):
+        _warn_of_size(domain, domain.start_at(start, "auto"))
+    return learner
+
+
+def build_auto(
+    domain: ConvexSet,
+    movement: Movement | str | None,
+    costs: Any,
+    *,
+    start: ArrayLike | None,
+    hints: bool = False,
+) -> Leader:
+    """Build :func:`auto` without its warning, for whoever measures it beside others."""
     _check_domain(domain, "auto")
     movement = _check_movement(domain, movement, "auto")
     family = getattr(costs, "family", costs)  # of costs with data, or the family itself
@@ -458,6 +478,19 @@ def auto(
         ]
     experts = [*sums, *smoothed, *seasonal, *hinted]
     return Leader(experts, movement, guard=is_norm, family=family, hints=bool(hinted))
+
+
+def _warn_of_size(domain: ConvexSet, x: Array) -> None:
+    """Say what to do where a set is so large, beside its start, that it is hardly meant to be played as a whole."""
+    reach = domain.reach(x)
+    if reach > LARGE * max(1.0, float(np.linalg.norm(x))):
+        warnings.warn(
+            f"auto follows gradients to the far end of its set, and {domain!r} reaches {reach:.3g} from its start. If good "
+            "points are much nearer, give auto a smaller set, tell it rows (costs=Quadratic()), or use "
+            "CoinBetting(domain, G).",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: str) -> Movement:
