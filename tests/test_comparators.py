@@ -496,14 +496,12 @@ REFUSED = {
     "got movement=SwitchFee(); state it as one of these.": lambda: offline_optimum(G, BALL, kl.SwitchFee()),
     "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, "
     "AsymmetricMovement, SquaredMovement, ImpactMovement), "
-    "got movement=LongestMovement(weight=2.0); state it as one of these.": (
-        lambda: offline_optimum(G, BALL, LongestMovement(2.0))
-    ),
+    "got movement=LongestMovement(weight=2.0); state it as one of these, or give it a method subgradient(delta) if it is "
+    "convex: offline_optimum takes that.": (lambda: offline_optimum(G, BALL, LongestMovement(2.0))),
     "offline_optimum needs a known movement cost (L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, "
     "AsymmetricMovement, SquaredMovement, ImpactMovement), "
-    "got movement=HalfMovement(); state it as one of these.": lambda: offline_optimum(
-        G, BALL, HalfMovement()
-    ),
+    "got movement=HalfMovement(); state it as one of these, or give it a method subgradient(delta) if it is convex: "
+    "offline_optimum takes that.": lambda: offline_optimum(G, BALL, HalfMovement()),
     "frontier needs a movement cost, got movement=3; write L2Movement(3).": lambda: frontier(G, BALL, 3),  # pyright: ignore
     "frontier needs costs of a known family (LinearCosts, QuadraticCosts, PinballCosts, LogWealthCosts, HingeCosts, "
     "LogisticCosts), got costs=CallableCosts(T=1, dim=3); state them as one of these.": (

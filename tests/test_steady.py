@@ -66,6 +66,14 @@ def test_regret_on_every_interval_is_within_its_bound_and_jumps_are_small():
             assert (paid[length:] - paid[:-length] - best).max() <= learner.bound(length)
 
 
+@given(T=st.integers(1, 10**6), G=st.floats(0.1, 10), weight=st.floats(0.0, 10), length=st.integers(1, 10**6))
+def test_no_bound_is_above_the_trivial_one(T, G, weight, length):
+    """A round costs at most G D more than a fixed point, and no move is longer than D."""
+    learner = kl.SteadyAdaptive(kl.L2Ball(2), T, G, weight)
+    assert learner.bound(length) <= length * (G + weight) * 2.0 * (1.0 + 1e-12)
+    assert learner.bound(length) <= length * learner.worst * (1.0 + 1e-12)
+
+
 def test_evidence_counts_what_the_mixture_and_the_expert_have_moved():
     learner = kl.SteadyAdaptive(kl.L2Ball(2), 5_000, 1.0, 0.2)
     state = learner.init()

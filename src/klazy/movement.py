@@ -35,7 +35,9 @@ __all__ = [
 class Movement(Config, ABC):
     """Base class of what moving costs: ``weight * distance(x_t - x_{t-1})``.
 
-    To make your own, derive from it and define :meth:`distance`.
+    To make your own, derive from it and define :meth:`distance`. If it is convex, define ``subgradient(delta)`` too, one
+    vector of the subdifferential of the distance at one step: :func:`~klazy.offline_optimum` needs it, learners and runs do
+    not.
 
     Parameters
     ----------
@@ -61,8 +63,6 @@ class Movement(Config, ABC):
     # twice the step costs 2^degree times as much: 1 for norms, whose triangle inequality proofs need
     degree: ClassVar[float] = 1.0
 
-    # subgradient(delta): an element of the subdifferential of m at one step, of a convex movement of one's own; comparators
-    # need it
     subgradient: Callable[..., ArrayLike] | None = None
 
     _rests_on: ClassVar[dict[str, str]] = {

@@ -11,7 +11,7 @@ from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight.families import Minorant, Turned, family_of
 from klazy.hindsight.optimum import EPS
-from klazy.movement import Movement
+from klazy.movement import DriftedMovement, Movement, SwitchFee
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
@@ -169,7 +169,10 @@ def _check_grouped(movement: Movement, owner: str) -> bool:
     grouped = movement.grouped if isinstance(movement, Movement) else None
     if grouped is None or (grouped, movement.degree) not in KINDS:
         known = f"a known movement cost ({MOVEMENTS})"
-        raise refusal(owner, known, "movement", repr(movement), "state it as one of these")
+        remedy = "state it as one of these"
+        if not isinstance(movement, SwitchFee | DriftedMovement):
+            remedy += ", or give it a method subgradient(delta) if it is convex: offline_optimum takes that"
+        raise refusal(owner, known, "movement", repr(movement), remedy)
     return grouped
 
 

@@ -69,7 +69,7 @@ class SteadyAdaptive(Learner[SteadyState]):
     --------
     >>> learner = SteadyAdaptive(L2Ball(2), T=4000, G=1.0)
     >>> learner.lengths, round(learner.bound(4000)), round(learner.bound(250))
-    ((4000, 2000, 1000, 500), 890, 640)
+    ((4000, 2000, 1000, 500), 890, 633)
     """
 
     T: int
@@ -147,7 +147,7 @@ class SteadyAdaptive(Learner[SteadyState]):
 
     @cached_property
     def worst(self) -> float:
-        """M, the most that a round can cost more for one of them than for another, movement included."""
+        """M, the most that a round can cost more for one of them than for another or a fixed point, movement included."""
         stride = self.G * self.domain.scale / (self._steepness * math.sqrt(self.lengths[-1]))
         return self.G * self.domain.scale + self.movement_weight * (stride + self.most_moved)
 
@@ -157,6 +157,8 @@ class SteadyAdaptive(Learner[SteadyState]):
 
     def bound(self, length: int) -> float:
         """Bound its regret on any interval, movement included.
+
+        On short intervals this is the trivial bound: the most that a single round can cost, M, times the rounds.
 
         Parameters
         ----------
@@ -186,7 +188,7 @@ class SteadyAdaptive(Learner[SteadyState]):
             fades = certain / n + self._toll * self.changes[j - 1]
             total += self.worst * (certain + 1.0 + rounds * fades)
         later = sum(certain / 2.0 + 1.0 + rounds / self.T for certain in self.certainties[j:])
-        return total + self.worst * later
+        return min(total + self.worst * later, self.worst * rounds)
 
     def weights(self, state: SteadyState) -> Array:
         """Give the weight of each descent in the point about to be played.
