@@ -45,6 +45,9 @@ def budgeted_bound(T: int, G: float, R: float, P: float, S: float) -> float:
 
     Moving is not charged. It is that of ``Budgeted(GD(domain, budget_sigma(...)), S, "l2")`` too, with or without T.
 
+    The order T / S, from above and below, is that of Wang, Wan, Yang and Zhang, *Online Convex Optimization with Continuous
+    Switching Constraint* (2021); the constants and the path length are added here.
+
     Parameters
     ----------
     T, G, R, P, S
