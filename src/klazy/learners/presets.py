@@ -37,7 +37,7 @@ PERIODS = (4, 16)
 HINTED = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
 # A set that reaches so many times as far as a unit and as its start is hardly meant as a whole. Linear costs have no length of
 # their own that a set could be compared with, so any such number is a convention.
-LARGE = 1e3
+LARGE = 1e5
 MOST_SEASONAL = 64  # dimensions: beyond, what is known of a season would fill more memory than all else
 
 SCALES = (
@@ -394,8 +394,8 @@ def auto(
     :class:`SquaredMovement` or an :class:`ImpactMovement` has no such proof: the guard is off.
 
     It plays to scale: told gradients, on a ball c times as large it plays c times the same points, and its experts go to the
-    far end of the set. So the set is to be about as large as what you would ever play; it warns if the set reaches 1000 times
-    as far as a unit and as its start. Where you do not know how large that is, bet: :class:`CoinBetting`. Told demands or
+    far end of the set. So the set is to be about as large as what you would ever play; it warns if the set reaches 100 000
+    times as far as a unit and as its start. Where you do not know how large that is, bet: :class:`CoinBetting`. Told demands or
     targets (``costs=``), it goes where these are, on a set of any size.
 
     Parameters
