@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import COSTS, FAMILIES, MOVEMENTS, SCHEDULES, costs_of, evaluated, points
+from klazy.costs import make_costs
 
 T, D = 12, 4
 
@@ -111,6 +112,18 @@ class TestEveryFamily:
             np.testing.assert_allclose(expected, family.expected(means[t], x[t]), rtol=1e-13, atol=1e-13)
 
     @given(seed=seeds)
+    def test_costs_of_rows_are_what_the_rows_cost(self, family, seed):
+        rows = some_rows(seed)
+        x = some_rows(seed + 1)
+        costs = make_costs(family, rows)
+        assert type(costs) is not kl.CallableCosts
+        for t in range(1, 41):
+            now = x[t - 1]
+            np.testing.assert_allclose(costs.value(t, now), family.value(rows[t - 1], now), rtol=1e-14)
+            gradient = family.gradient(rows[t - 1], now)
+            np.testing.assert_allclose(costs.subgradient(t, now), gradient, rtol=1e-14)
+
+    @given(seed=seeds)
     def test_lowest_is_least_of_what_is_expected_on_a_box(self, family, seed):
         means = family.moments(some_rows(seed)).mean(axis=0)
         x = some_rows(seed + 1, 200)
@@ -128,6 +141,20 @@ class TestEveryFamily:
         means = family.moments(row)
         gap = family.value(row, x) - family.value(row, z)
         np.testing.assert_allclose(family.expected(means, x) - family.expected(means, z), gap, rtol=1e-12)
+
+    def test_a_subclass_with_other_values_has_other_costs(self, family):
+        class Doubled(type(family)):
+            def value(self, row, x):
+                return 2.0 * super().value(row, x)
+
+            def gradient(self, row, x):
+                return 2.0 * super().gradient(row, x)
+
+        own = Doubled(**{name: getattr(family, name) for name in family.to_dict() if name != "class"})
+        rows = some_rows(0, 3)
+        costs = make_costs(own, rows)
+        assert type(costs) is kl.CallableCosts
+        np.testing.assert_allclose(costs.value(2, rows[0]), 2.0 * family.value(rows[1], rows[0]), rtol=1e-14)
 
     def test_repr_and_file_form_give_it_back(self, family):
         assert evaluated(repr(family)) == family

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import klazy as kl
+from cases import FAMILIES
 from command import call_klazy
 from klazy.live.checking import check_store
 from klazy.live.store import Store
@@ -560,6 +561,27 @@ def test_the_comparison_is_what_klazy_says_of_the_same_costs(agent, served):
     best = kl.offline_optimum(G, LEARNER.domain, LEARNER.own_movement, gap=1e-3)
     assert found["optimum"]["cost"] == pytest.approx(best.cost, rel=1e-3)
     assert found["optimum"]["lower_bound"] <= found["optimum"]["cost"] <= found["cost"][-1]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+def test_the_comparison_is_right_for_every_cost_family(served, family, request):
+    rows = np.exp(G[:12, :3])
+    learner = kl.GD(kl.Simplex(3), sigma=4.0)
+    name = re.sub(r"\W", "-", request.node.name)
+    remote = served.client().agent(name, learner, costs=family, movement="tv", engine="step")
+    for row in rows:
+        remote.observe(row)
+    by_hand = kl.CallableCosts(
+        12, 3, lambda t, x: family.value(rows[t - 1], x), lambda t, x: family.gradient(rows[t - 1], x)
+    )
+    found = served.ask("GET", f"{remote.place}/comparison?optimum=true").json()
+    # Both sides stop within 1e-3 of what is best, in relation to it.
+    near = {"rel": 2e-3, "abs": 1e-9}
+    best = kl.best_fixed(by_hand, learner.domain, gap=1e-3)
+    assert found["fixed"]["cost"][-1] == pytest.approx(best.cost, **near)
+    optimum = kl.offline_optimum(by_hand, learner.domain, kl.TVMovement(), gap=1e-3)
+    assert found["optimum"]["cost"] == pytest.approx(optimum.cost, **near)
+    assert found["optimum"]["lower_bound"] <= optimum.cost <= found["cost"][-1] + 1e-9
 
 
 def test_openapi_has_an_example_of_every_body_that_works(served):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
+from klazy.costs import make_costs
 from klazy.game.game import Game
 from klazy.game.run import play_by_rows
 
@@ -27,17 +28,6 @@ PLACES = [
 windows = st.one_of(st.none(), st.integers(1, 9), st.just(N - 1), st.just(2 * N))
 counts = st.integers(1, 7)
 places = pytest.mark.parametrize(("family", "domain"), PLACES, ids=lambda part: repr(part).partition("(")[0])
-
-
-def costs_for(family: kl.Family, rows: np.ndarray) -> kl.Costs:
-    if isinstance(family, kl.Linear):
-        return kl.LinearCosts(rows)
-    if isinstance(family, kl.Quadratic):
-        return kl.QuadraticCosts(rows, family.weight)
-    if isinstance(family, kl.LogWealth):
-        return kl.LogWealthCosts(rows)
-    assert isinstance(family, kl.Pinball)
-    return kl.PinballCosts(rows, float(family.short[0]), float(family.excess[0]))
 
 
 def rows_for(family: kl.Family, n: int = N, seed: int = 0) -> np.ndarray:
@@ -100,13 +90,13 @@ class TestEveryRule:
     def test_plays_what_a_slow_loop_plays(self, family, domain, window, count):
         rows = rows_for(family)
         for learner in everyone(domain, family, window, count):
-            x = run_by_rows(learner, costs_for(family, rows)).x
+            x = run_by_rows(learner, make_costs(family, rows)).x
             np.testing.assert_allclose(x, play_slowly(learner, rows), rtol=0, atol=1e-9)
 
     @given(window=windows, count=counts, cuts=st.sets(st.integers(1, N - 1), max_size=3))
     def test_is_the_same_round_by_round_and_in_pieces(self, family, domain, window, count, cuts):
         rows = rows_for(family)
-        costs = costs_for(family, rows)
+        costs = make_costs(family, rows)
         for learner in everyone(domain, family, window, count):
             by_step = kl.run(learner, costs, movement=PRICE, engine="step")
             whole = run_by_rows(learner, costs, movement=PRICE)
@@ -118,7 +108,7 @@ class TestEveryRule:
             state = None
             points = []
             for part in np.split(rows, sorted(cuts)):
-                piece = run_by_rows(learner, costs_for(family, part), state=state)
+                piece = run_by_rows(learner, make_costs(family, part), state=state)
                 points.append(piece.x)
                 state = piece.state
             assert np.array_equal(np.vstack(points), whole.x)

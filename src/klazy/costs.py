@@ -27,7 +27,7 @@ from klazy.base.checks import (
     vector,
     whole,
 )
-from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
+from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.movement import L2Movement
 
@@ -642,6 +642,35 @@ class FilteredCosts(Costs):
         """
         bound = positive(G, "G", "FilteredCosts.movement", "give a bound on the gradients' norms")
         return L2Movement(bound * float(np.arange(self.m) @ np.abs(self.kernel)))
+
+
+# How rows of a family become costs. A subclass may charge something else, so classes must match exactly.
+_FROM_ROWS: dict[type[Family], Callable[[Any, Array], Costs]] = {
+    Linear: lambda family, data: LinearCosts(data),
+    Rewards: lambda family, data: LinearCosts(-data),
+    Quadratic: lambda family, data: QuadraticCosts(data, family.weight),
+    Pinball: lambda family, data: PinballCosts(
+        data, np.broadcast_to(family.short, data.shape[1]), np.broadcast_to(family.excess, data.shape[1])
+    ),
+    LogWealth: lambda family, data: LogWealthCosts(data),
+}
+
+
+def make_costs(family: Family, data: Array) -> Costs:
+    """Make the costs of rounds from their rows; a family of a user's own gets costs of its ``value`` and ``gradient``.
+
+    >>> make_costs(Rewards(), np.array([[1.0, 2.0], [3.0, 0.0]])).value(2, np.array([0.5, 0.5]))
+    -1.5
+    """
+    make = _FROM_ROWS.get(type(family))
+    if make is not None:
+        return make(family, data)
+    return CallableCosts(
+        len(data),
+        data.shape[1],
+        lambda t, x: float(family.value(data[t - 1], x)),
+        lambda t, x: family.gradient(data[t - 1], x),
+    )
 
 
 def rounds_of(costs: Costs) -> tuple[Callable[[int, Array], float], Callable[[int, Array], Array]]:

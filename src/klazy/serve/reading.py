@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
-from klazy.families import LogWealth, Pinball, Quadratic
+from klazy.costs import Costs, LinearCosts, QuadraticCosts, make_costs
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.hindsight.optimum import GapNotReached
 from klazy.learners import Learner
@@ -154,15 +153,7 @@ def _gather_costs(terms: Terms, rounds: list[Row], dim: int) -> Costs:
     """What the rounds would have cost elsewhere: by their rows, or else by their gradients."""
     if terms.costs is None or any(row.row is None for row in rounds):
         return LinearCosts(np.array([_read_gradient(row, dim) for row in rounds]))
-    told = np.array([terms.parse(row.row or "") for row in rounds])
-    family = terms.costs
-    if isinstance(family, Quadratic):
-        return QuadraticCosts(told, family.weight)
-    if isinstance(family, Pinball):
-        return PinballCosts(told, family.short, family.excess)
-    if isinstance(family, LogWealth):
-        return LogWealthCosts(told)
-    return LinearCosts(told)
+    return make_costs(terms.costs, np.array([terms.parse(row.row or "") for row in rounds]))
 
 
 def _read_gradient(row: Row, dim: int) -> Array:

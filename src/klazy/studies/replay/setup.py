@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from klazy.base.checks import Array, coordinates, one_of, positive, refusal
-from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
+from klazy.costs import Costs, make_costs
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.learners import Learner
 from klazy.live import Guards
@@ -74,17 +74,7 @@ class Setup:
         Costs
             What they cost.
         """
-        if isinstance(self.family, Quadratic):
-            return QuadraticCosts(rows, self.family.weight)
-        if isinstance(self.family, Pinball):
-            short = np.broadcast_to(self.family.short, rows.shape[1])
-            excess = np.broadcast_to(self.family.excess, rows.shape[1])
-            return PinballCosts(rows, short, excess)
-        if isinstance(self.family, LogWealth):
-            return LogWealthCosts(rows)
-        if isinstance(self.family, Rewards):
-            return LinearCosts(-rows, check=False)
-        return LinearCosts(rows, check=False)
+        return make_costs(self.family, rows)
 
     @property
     def told(self) -> Family:
