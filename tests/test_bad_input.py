@@ -20,7 +20,19 @@ def holes(value, d=3):
     return g
 
 
+def nested(depth):
+    """A description that is nested too deep."""
+    about = GD.to_dict()
+    for _ in range(depth):
+        about = {"class": "klazy.Blocks", "learner": about, "length": 2}
+    return about
+
+
 REFUSED = {
+    # descriptions
+    "Learner needs at most 100 levels of lists and objects, got depth=more than 100; describe it with fewer.": (
+        lambda: kl.Learner.from_dict(nested(900))
+    ),
     # sets
     "L2Ball needs a dimension dim >= 1, got dim=0; give the number of coordinates.": lambda: kl.L2Ball(0),
     "L2Ball needs a dimension dim >= 1, got dim=2.5; give the number of coordinates.": lambda: kl.L2Ball(2.5),  # pyright: ignore

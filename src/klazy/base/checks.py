@@ -26,6 +26,9 @@ LARGEST_SIZE = (
 LARGEST = 1e60
 SMALLEST = 1e-60
 FINITE = sys.float_info.max
+DEEPEST = (
+    100  # levels of what files and requests describe: functions that call themselves must come to an end
+)
 
 
 class Refused(ValueError):
@@ -35,6 +38,21 @@ class Refused(ValueError):
 def refusal(owner: str, condition: str, name: str, value: object, remedy: str) -> Refused:
     """The one form that every complaint about a value takes."""
     return Refused(f"{owner} needs {condition}, got {name}={value}; {remedy}.")
+
+
+def check_depth(value: dict[str, Any], owner: str) -> None:
+    """Refuse an object of JSON that is nested too deep."""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for outer in level:
+            members = outer.values() if isinstance(outer, dict) else outer
+            inner.extend(member for member in members if isinstance(member, dict | list))
+        if not inner:
+            return
+        level = inner
+    condition = f"at most {DEEPEST} levels of lists and objects"
+    raise refusal(owner, condition, "depth", f"more than {DEEPEST}", "describe it with fewer")
 
 
 def real_array(values: ArrayLike, name: str, owner: str, *, limit: float = LARGEST) -> Array:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from klazy.base.checks import freeze
+from klazy.base.checks import check_depth, freeze
 from klazy.base.html import fade, fold, list_values, make_card, make_paragraph, make_table, mark_code
 
 _SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
@@ -143,7 +143,7 @@ class Config:
         Raises
         ------
         ValueError
-            If the class is not known, or its arguments are refused.
+            If the class is not known, its arguments are refused, or it is nested too deep.
 
         Examples
         --------
@@ -153,13 +153,8 @@ class Config:
         if not isinstance(data, dict):
             wanted = f"{cls.__name__} needs a dict as to_dict gives it"
             raise TypeError(f"{wanted}, got a {type(data).__name__}; pass one.")
-        name = data.get("class")
-        kind = _find(cls, str(name))
-        if kind is None:
-            raise ValueError(
-                f"{cls.__name__} needs a known class, got class={name!r}; import the module that defines it."
-            )
-        return kind(**{key: _rebuild(value) for key, value in data.items() if key != "class"})
+        check_depth(data, cls.__name__)
+        return _build(cls, data)
 
 
 @cache
@@ -268,7 +263,18 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a configuration file needs plain values, got {value!r}; functions cannot be saved.")
 
 
+def _build(cls: type, data: dict[str, Any]) -> Any:
+    """Build an object of a class below ``cls`` from its description."""
+    name = data.get("class")
+    kind = _find(cls, str(name))
+    if kind is None:
+        raise ValueError(
+            f"{cls.__name__} needs a known class, got class={name!r}; import the module that defines it."
+        )
+    return kind(**{key: _rebuild(value) for key, value in data.items() if key != "class"})
+
+
 def _rebuild(value: Any) -> Any:
     if isinstance(value, dict):
-        return Config.from_dict(value)
+        return _build(Config, value)
     return [_rebuild(item) for item in value] if isinstance(value, list) else value

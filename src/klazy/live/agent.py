@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, file_path, refusal
+from klazy.base.checks import Array, check_depth, file_path, refusal
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards
@@ -785,6 +785,7 @@ def unseal(data: bytes, owner: str, path: object) -> dict[str, Any]:
         file = None
     if not isinstance(file, dict) or "format" not in file or not isinstance(file.get("agent", {}), dict):
         raise refusal(owner, "a file that Agent.save wrote", "path", path, "check the path")
+    check_depth(file, owner)
     if file["format"] != FORMAT:
         remedy = "load it with the klazy that wrote it"
         raise refusal(owner, f"a file of format {FORMAT}", "format", repr(file["format"]), remedy)
