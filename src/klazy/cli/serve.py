@@ -36,6 +36,9 @@ def serve(
     ] = 5000.0,
     body: Annotated[int, typer.Option(min=1000, help="Most bytes in a request.")] = 4 << 20,
     dim: Annotated[int, typer.Option(min=1, help="Most coordinates of an agent.")] = 10_000,
+    numbers: Annotated[
+        int, typer.Option(min=1, help="Most numbers in an agent's state: windows times coordinates.")
+    ] = 200_000,
     agents: Annotated[int, typer.Option(min=1, help="Most agents in the store.")] = 10_000,
     patience: Annotated[
         float, typer.Option(min=0.1, help="Seconds until a request must be complete.")
@@ -71,6 +74,7 @@ def serve(
         body_seconds=patience,
         header_seconds=patience,
         dim=dim,
+        numbers=numbers,
         agents=agents,
         log_level=log_level,
     )

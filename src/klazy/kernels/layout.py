@@ -88,11 +88,14 @@ def count_ring(learner: Any) -> int:
     return getattr(learner, rule.parameters[0]) if rule.ring else 0
 
 
+def count_row(learners: Sequence[Any]) -> int:
+    """Count the numbers of a row that has room for each of these learners."""
+    return FIELDS + (1 + max(map(count_vectors, learners))) * learners[0].domain.dim
+
+
 def write_rows(learners: Sequence[Any], states: Sequence[Any]) -> Array:
     """One row for each learner in its state, as long as the rule with the most vectors needs."""
-    d = learners[0].domain.dim
-    most = max(map(count_vectors, learners))
-    rows = np.zeros((len(learners), FIELDS + (1 + most) * d))
+    rows = np.zeros((len(learners), count_row(learners)))
     pairs = list(zip(learners, states, strict=True))
     rows[:, : codes.MOVED] = [_describe(learner, state) for learner, state in pairs]
     for row, (learner, state) in zip(rows, pairs, strict=True):
@@ -217,7 +220,7 @@ class RunLayout:
     def __init__(self, learner: Any) -> None:
         self.learner = learner
         self.d = learner.domain.dim
-        self.size = FIELDS + (1 + count_vectors(learner)) * self.d
+        self.size = count_row([learner])
         self.x = slice(FIELDS, FIELDS + self.d)
         self.hint = slice(self.size, self.size + self.d)
 
@@ -264,6 +267,7 @@ class EnsembleLayout:
         else:
             self.lanes = fill_lanes(range(len(learner.experts)), width)
         self.first = codes.first_block(self.d)
+        self.size = self.lanes.size * count_row(learner.experts)  # of its blocks
         self.rules = tuple(sorted({RULE_CODES[expert.rule] for expert in learner.experts}))
         self.model = learner.init()  # the form of its states
 

@@ -137,7 +137,9 @@ class Thumb(Learner[ThumbState]):
         if x is None:
             x = self.domain.start if self.start is None else self.start
         width = self.family.width(self.domain.dim)
-        return ThumbState(1, x, np.zeros(width), np.zeros((self.window or 0, width)))
+        # A long window takes memory from the first round on, not before: a service counts it first.
+        ring = np.broadcast_to(0.0, (self.window or 0, width))
+        return ThumbState(1, x, np.zeros(width), ring)
 
     def step(self, state: ThumbState, g: Array) -> ThumbState:
         t, x, total, ring, moved = state

@@ -233,7 +233,7 @@ def _add_agents(app: FastAPI, service: Service) -> None:
         """Make an agent, from its learner or a saved one. The same again changes nothing; other guards hold from now on."""
         allow(request, "admin", name)
         check_path_name(name)
-        live = await asyncio.to_thread(build_live, body.model_dump(), service.settings.dim)
+        live = await asyncio.to_thread(build_live, vars(body), service.settings)
         most = service.settings.agents
         made, about = await service.desk.ask(lambda desk: _create(desk, name, live, most), agents=[])
         return write_json(about, 201 if made else 200)

@@ -12,7 +12,8 @@ class Settings:
     """A service and its limits.
 
     ``rate`` is how many requests a second each token may send to each worker; ``body`` the bytes of a request, ``body_seconds``
-    the time in which all of it must have come; ``dim`` and ``agents`` what a store of this service may hold.
+    the time in which all of it must have come; ``dim``, ``numbers`` (of an agent's state) and ``agents`` what a store of this
+    service may hold.
     """
 
     store: str
@@ -26,6 +27,7 @@ class Settings:
     body_seconds: float = 10.0
     header_seconds: float = 10.0
     dim: int = 10_000
+    numbers: int = 200_000
     agents: int = 10_000
     log_level: str = "info"
 
