@@ -212,3 +212,64 @@ def test_a_file_nested_too_deep_is_refused_in_words(tmp_path):
 @pytest.mark.parametrize("name", ["klazy._Everywhere", "_Everywhere", "klazy._Shares"])
 def test_private_classes_are_refused(served, name):
     assert "classes of klazy only" in refuse(served, {"learner": GD | {"domain": {"class": name, "dim": 5}}})
+
+
+@pytest.fixture(scope="module")
+def plain(served):
+    return served.client().agent("plain", kl.GD(SIMPLEX, 1.0), engine="step")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("update", '{"g": [1, 2, 3, 4, 5], "t": 1, "t": 1}'),
+        ("update", '{"g": [1, 2, 3, 4, 5], "g": [1, 2, 3, 4, 5]}'),
+        ("observe", '{"row": {"a": 1, "a": 2}}'),
+        ("advance", '{"id": "1", "id": "2"}'),
+        ("freeze", '{"reason": "", "reason": "none"}'),
+        ("/rounds", '{"rounds": [{"agent": "plain", "agent": "other", "g": [1, 2, 3, 4, 5]}]}'),
+        ("PUT", '{"learner": {"class": "klazy.GD", "class": "klazy.LazyGD"}}'),
+    ],
+)
+def test_an_object_that_has_a_key_twice_is_refused(served, plain, path, text):
+    method, place = ("PUT", "/agents/never") if path == "PUT" else ("POST", f"{plain.place}/{path}")
+    answer = served.ask(method, path if path[0] == "/" else place, content=text)
+    assert answer.status_code == 400, answer.text
+    assert "needs a body that is JSON, got body=the key '" in answer.json()["detail"]
+    assert "' twice;" in answer.json()["detail"]
+    assert plain.t == 1
+
+
+def test_a_body_that_python_cannot_read_is_refused_in_words(served):
+    for content in ("[" * 100_000, b"\xff\xfe\xff", '{"engine": ' + "1" * 5000 + "}"):
+        answer = served.ask("PUT", "/agents/never", content=content)
+        assert answer.status_code == 400
+        assert "needs a body that is JSON, got body=" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        ("update", {"g": [1, 2, 3, 4, 5], "t": "1"}, "t"),
+        ("update", {"g": [1, 2, 3, 4, 5], "t": True}, "t"),
+        ("update", {"g": [1, 2, 3, 4, 5], "t": 1.5}, "t"),
+        ("update", {"g": [1, 2, 3, 4, 5], "gradient": "yes"}, "gradient"),
+        ("update", {"g": [1, 2, 3, 4, 5], "gradient": 1}, "gradient"),
+        ("observe", {"row": [1, 2, 3, 4, 5], "round": "1"}, "round"),
+        ("cost", {"cost": [1.0], "t": "1"}, "t"),
+        ("give-up", {"round": "1"}, "round"),
+        ("/rounds", {"rounds": [{"agent": "plain", "g": [1, 2, 3, 4, 5], "t": "1"}]}, "rounds.0.t"),
+    ],
+)
+def test_values_of_another_kind_are_refused(served, plain, path, body, place):
+    answer = served.ask("POST", path if path[0] == "/" else f"{plain.place}/{path}", body)
+    assert answer.status_code == 422
+    assert f"needs {place} as described" in answer.json()["detail"]
+    assert plain.t == 1
+
+
+def test_whole_numbers_may_be_written_with_a_point_and_floats_without(served):
+    agent = served.client().agent("numbers", kl.GD(SIMPLEX, 1.0), engine="step")
+    text = '{"g": [1, 2, 3.0, 4, 5], "t": 1.0, "gradient": true}'
+    answer = served.ask("POST", f"{agent.place}/update", content=text)
+    assert (answer.status_code, answer.json()["t"]) == (200, 2)

@@ -2,11 +2,17 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-Number = Annotated[float, Field(strict=True)]
-Row = dict[str, Number] | list[Number]
-Id = Annotated[str, Field(strict=True)] | Annotated[int, Field(strict=True)]
+
+def read_whole(value: Any) -> Any:
+    """Make 12.0 an integer, which it is in JSON; leave all else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(read_whole)]
+Row = dict[str, float] | list[float]
+Id = str | int
 LEARNER = {
     "class": "klazy.KLazyGD",
     "domain": {"class": "klazy.Simplex", "dim": 3},
@@ -20,59 +26,60 @@ LATE = "The round that it is of, if it waits for its feedback; the round under w
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    """A body in which nothing is taken for something else: neither "1" nor true is a number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Update(_Body):
     """A gradient of the round's cost at the decision played."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"g": [1.0, 0.0, 0.0], "id": "2026-11-16T12:00"}]}
+        json_schema_extra={"examples": [{"g": [1.0, 0.0, 0.0], "id": "2026-11-16T12:00"}]}
     )
-    g: list[Number] = Field(description="A gradient of the round's cost, one number per coordinate.")
-    hint: list[Number] | None = Field(None, description="A guess of the next gradient.")
+    g: list[float] = Field(description="A gradient of the round's cost, one number per coordinate.")
+    hint: list[float] | None = Field(None, description="A guess of the next gradient.")
     id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
-    t: int | None = Field(None, description="Take the round only if it is this one.")
+    t: Whole | None = Field(None, description="Take the round only if it is this one.")
     gradient: bool = Field(False, description="Say that g is a gradient indeed, to an agent that takes rows.")
-    round: int | None = Field(None, description=LATE)
+    round: Whole | None = Field(None, description=LATE)
 
 
 class Observe(_Body):
     """The row of data of the round."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={"examples": [{"row": {"eu": 57.0, "us": 31.0}, "id": "2026-11-16T12:00"}]},
     )
     row: Row = Field(description="Its numbers by column name, or in the order of the columns.")
     hint: Row | None = Field(None, description="A forecast of the next round's row.")
     id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
-    t: int | None = Field(None, description="Take the round only if it is this one.")
-    round: int | None = Field(None, description=LATE)
+    t: Whole | None = Field(None, description="Take the round only if it is this one.")
+    round: Whole | None = Field(None, description=LATE)
 
 
 class Cost(_Body):
     """What the decision of the round cost, for agents that are told no more."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"cost": [3.5], "t": 12}]})
-    cost: list[Number] = Field(description="The cost of each of the agent's probes, the decision first.")
-    t: int = Field(description="The round whose decision cost this; refused if another one is under way.")
+    model_config = ConfigDict(json_schema_extra={"examples": [{"cost": [3.5], "t": 12}]})
+    cost: list[float] = Field(description="The cost of each of the agent's probes, the decision first.")
+    t: Whole = Field(description="The round whose decision cost this; refused if another one is under way.")
     id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
 
 
 class Advance(_Body):
     """End the round before its feedback is known."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"id": "2026-11-16T12:00"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "2026-11-16T12:00"}]})
     id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
-    t: int | None = Field(None, description="End the round only if it is this one.")
+    t: Whole | None = Field(None, description="End the round only if it is this one.")
 
 
 class GiveUp(_Body):
     """Wait no more for the feedback of a round."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"round": 12}]})
-    round: int = Field(description="One of those that are pending.")
+    model_config = ConfigDict(json_schema_extra={"examples": [{"round": 12}]})
+    round: Whole = Field(description="One of those that are pending.")
     id: Id | None = Field(None, description="The same request sent again with the same id is taken once.")
 
 
@@ -80,19 +87,18 @@ class AgentRound(_Body):
     """A round of one of many agents: its gradient or its row."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [{"agent": "eu-west", "g": [1.0, 0.0, 0.0], "id": "2026-11-16T12:00"}]
         },
     )
     agent: str
-    g: list[Number] | None = None
+    g: list[float] | None = None
     hint: Row | None = None
     gradient: bool = False
     row: Row | None = None
     id: Id | None = None
-    t: int | None = None
-    round: int | None = None
+    t: Whole | None = None
+    round: Whole | None = None
 
 
 class Rounds(_Body):
@@ -105,7 +111,6 @@ class Create(_Body):
     """A new agent: its learner, as ``to_dict`` gives it; or what ``Agent.save`` or ``klazy replay --emit`` wrote."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [{"learner": LEARNER, "guards": {"class": "klazy.Guards", "per_round": 0.1}}]
         },
@@ -119,7 +124,7 @@ class Create(_Body):
     movement: dict[str, Any] | str | None = Field(None, description="What moving costs.")
     origin: dict[str, Any] | None = Field(None, description="Where it was tuned.")
     engine: str = Field("auto", description="auto, compiled or step.")
-    format: int | None = Field(None, description="Of a saved agent.")
+    format: Whole | None = Field(None, description="Of a saved agent.")
     checksum: str | None = Field(None, description="Of a saved agent.")
     agent: dict[str, Any] | None = Field(None, description="A saved agent.")
 
@@ -127,9 +132,7 @@ class Create(_Body):
 class Reason(_Body):
     """Why something is done; the history keeps it."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"reason": "the link to server 4 is down"}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "the link to server 4 is down"}]})
     reason: str = Field("", max_length=1000)
 
 

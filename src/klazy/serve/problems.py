@@ -53,6 +53,11 @@ def explain(failed: Exception) -> Problem:
     return Problem(500, "The service failed; its log says why. Nothing was changed.")
 
 
+def shorten(text: str) -> str:
+    """The beginning of a text that an answer repeats."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
 def explain_invalid(errors: list[Any]) -> Problem:
     """The first thing that is wrong with a request's parts, in klazy's words."""
     first = errors[0]
@@ -61,9 +66,7 @@ def explain_invalid(errors: list[Any]) -> Problem:
         reason = first.get("ctx", {}).get("error", first["msg"])
         return Problem(400, str(refusal("The service", "a body that is JSON", "body", reason, remedy)))
     place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-    value = repr(first.get("input"))
-    if len(value) > SHOWN:
-        value = f"{value[:SHOWN]}..."
+    value = shorten(repr(first.get("input")))
     wanted = first["msg"][:1].lower() + first["msg"][1:]
     remedy = "/openapi.json describes what it takes"
     return Problem(422, str(refusal("The service", f"{place} as described ({wanted})", place, value, remedy)))
