@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 import klazy as kl
 from command import call_klazy
 from klazy.base.checks import Refused
+from klazy.live.checking import check_store
+from klazy.live.store import Store
 from klazy.studies.replay import Source, make_setup, replay
 from klazy.studies.replay.contenders import (
     CANDIDATES,
@@ -35,6 +37,8 @@ from klazy.studies.replay.score import STRETCHES
 from klazy.studies.replay.times import Steps
 from klazy.studies.replay.words import _explain, judge, judge_laziness
 from klazy.studies.tuning import Candidate, tune
+from served import run_service
+from test_live import feed
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
 
@@ -575,6 +579,180 @@ def reproduce(report, score, rows, folder):
     assert (agent.hitting, agent.switching) == (score.hitting, score.switching)
     assert list(decision.values()) == score.player.x.tolist()
     return agent
+
+
+def write_with_holes(folder: Path) -> tuple[list[str], list[int]]:
+    """A file of demands with missing cells in rows 3, 30 and 31 and every seventh one; its lines, and which are whole."""
+    rng = np.random.default_rng(5)
+    lines = ["day;eu;us"]
+    whole = []
+    for i in range(60):
+        cells = [f"{rng.uniform(1000.0, 1900.0):.3f}", f"{rng.uniform(1.0, 9.0):.3f}"]
+        cells = [cell.replace(".", ",") for cell in cells]
+        if i in (2, 29, 30) or i % 7 == 6:
+            cells[i % 2] = ("", "NA", "NaN")[i % 3]
+        else:
+            cells[0] = f"{cells[0][0]}.{cells[0][1:]}"  # 1.234,567: a point between thousands
+            whole.append(i)
+        lines.append(";".join([str(date(2024, 1, 1) + timedelta(days=i)), *cells]))
+    written(folder, "\n".join(lines) + "\n", "load.csv")
+    return lines, whole
+
+
+class TestMissingCells:
+    OPTIONS = (
+        "--domain",
+        "box",
+        "--upper",
+        "2000,10",
+        "--costs",
+        "pinball",
+        "--short",
+        4,
+        "--move-cost",
+        0.5,
+    )
+
+    @pytest.mark.parametrize("fill", ["forward", "zero", "drop"])
+    def test_are_filled_alike_by_replay_live_observe_and_the_service(self, tmp_path, by_step, fill):
+        """An emitted agent, told the rows with their holes, pays what the replay says of its second part, to the last digit."""
+        lines, whole = write_with_holes(tmp_path)
+        options = ("replay", "load.csv", *self.OPTIONS, "--fill", fill, "--json")
+        ended = call_klazy(*options, "--emit", "agent.json", "--contender", "moving average", folder=tmp_path)
+        assert ended.status == 0, ended.stderr
+        report = json.loads(ended.stdout)
+        (paid,) = (row for row in report["table"] if row["contender"] == "moving average")
+        first = report["rounds"]["first"]
+        rest = lines[1 + (whole[first - 1] + 1 if fill == "drop" else first) :]
+        dropped = sum(line.count(",") < 2 for line in rest) if fill == "drop" else 0
+        assert dropped or fill != "drop"
+        agent = kl.Agent.load(tmp_path / "agent.json")
+        assert (agent.fill, f"fill='{fill}'" in repr(agent)) == (fill, True)
+
+        ended = feed("\n".join([lines[0], *rest]), tmp_path / "agent.json", "--state", "live.db")
+        assert ended.status == 0, ended.stderr
+        assert f"Rows taken: {len(rest) - dropped}, " in ended.stderr.splitlines()[-1]
+        assert ended.stderr.count(": dropped, since a cell is missing.") == dropped
+        with kl.Agent.open(tmp_path / "live.db", name="agent") as played:
+            assert (played.hitting, played.switching) == (paid["hitting"], paid["switching"])
+            decision = played.decision
+
+        rows = [read_holes(line) for line in rest]
+        file = tmp_path / "observed.db"
+        kl.Agent.open(file, agent, name="fleet").close()
+        for at, row in enumerate(rows):
+            with kl.Agent.open(file, name="fleet") as opened:
+                before = opened.t
+                holds = opened.check_row(row)
+                opened.observe(row, id=at)
+                assert opened.t == before + holds
+                assert opened.observe(row, id=at) == opened.decision  # it may be told again
+        with kl.Agent.open(file, name="fleet") as opened:
+            assert (opened.hitting, opened.switching) == (paid["hitting"], paid["switching"])
+            assert opened.decision == decision
+            assert opened.fill == fill
+            opened.save(tmp_path / "saved.json")
+        assert kl.Agent.load(tmp_path / "saved.json").decision == decision
+        assert [found.fault for found in check_store(Store(file))] == [None, None]
+
+        with run_service(tmp_path, insecure=True) as served:
+            remote = served.client().agent("fleet", tmp_path / "agent.json")
+            answers = []
+            for at, row in enumerate(rows):
+                sent = {name: cell for name, cell in row.items() if at % 2 or cell is not None}
+                answer = served.ask("POST", "/agents/fleet/observe", {"row": sent})
+                assert answer.status_code == 200, answer.text
+                answers.append(answer.json()["dropped"])
+            assert (remote.hitting, remote.switching) == (paid["hitting"], paid["switching"])
+            assert remote.decision == decision
+            assert sum(answers) == dropped
+            assert remote.about["fill"] == fill
+            assert "missing cell" in str(remote.explain())
+
+    @pytest.mark.parametrize(
+        "text",
+        ["a\n1\n\n3\n\n", "a,b\n1,2\n\n3,4\n", "a|b\n1|2\nnull|4\n", ",a,b\n0,1,2\n1,,4\n", "a;b\n1.002,5;1\n;N/A\n", "time,a\n1,2\n\n"],
+        ids=repr,
+    )  # fmt: skip
+    @pytest.mark.parametrize("fill", ["forward", "zero", "drop"])
+    def test_are_found_by_live_where_a_replay_finds_them(self, tmp_path, text, fill):
+        path = written(tmp_path, text)
+        expected = [[2.0]]  # a blank line has no time stamp: a replay refuses it, live leaves it out
+        if not text.startswith("time"):
+            source = Source(path, fill=fill)
+            expected = source.read(0, source.T).tolist()
+        columns = ["a", "b"][: len(expected[0])]
+        learner = kl.GD(kl.L2Ball(len(columns)), 1.0)
+        origin = {"time": "index"}
+        kl.Agent(learner, costs=kl.Linear(), columns=columns, fill=fill, engine="step", origin=origin).save(
+            tmp_path / "agent.json"
+        )
+        assert feed(text, tmp_path / "agent.json", "--state", "live.db").status == 0
+        with kl.Agent.open(tmp_path / "live.db", name="agent") as agent:
+            rows = [list(json.loads(row).values()) for row in agent.history()["row"]]
+        assert rows == expected
+
+    def test_of_pandas_are_missing_too(self, by_step):
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame({"a": [1, 2] * 25, "b": [3, 4] * 25}, dtype="Int64")
+        frame.loc[3, "b"] = pandas.NA
+        assert Source(frame, fill="forward").read(3, 4).tolist() == [[2.0, 3.0]]
+        agent = kl.Agent(
+            kl.GD(kl.Simplex(2), 1.0),
+            costs=kl.Linear(),
+            columns=["a", "b"],
+            fill="forward",
+            last_row=[9.0, 3.0],
+        )
+        agent.observe(frame.loc[3])
+        whole = kl.Agent(kl.GD(kl.Simplex(2), 1.0), costs=kl.Linear(), columns=["a", "b"])
+        assert agent.decision == whole.observe([2.0, 3.0])
+
+    def test_of_the_first_row_cannot_be_filled_forward(self):
+        agent = kl.Agent(
+            kl.GD(kl.Box(0, 9), 1.0), costs=kl.Linear(), columns=["eu"], fill="forward", engine="step"
+        )
+        for row in (
+            {"eu": None},
+            {},
+            {"eu": float("nan")},
+            [None],
+            np.array([np.nan]),
+            pl.DataFrame({"eu": [None]}),
+        ):
+            with pytest.raises(
+                Refused, match="a row before it to fill forward from, got eu=missing; give the first"
+            ):
+                agent.observe(row)
+        agent.observe([2.0])
+        agent.observe([None])
+        agent.observe({"eu": float("nan")})
+        assert agent.state == kl.run(kl.GD(kl.Box(0, 9), 1.0), [[2.0]] * 3, engine="step").state
+
+    @pytest.mark.parametrize(
+        ("options", "complaint"),
+        [
+            ({"fill": "back"}, "fill to be one of 'forward', 'zero', 'drop', got fill='back'"),
+            ({"fill": "zero", "costs": kl.LogWealth()}, "numbers above zero for LogWealth(), got fill='zero'; choose 'forward'"),
+            ({"fill": "zero", "costs": None}, "costs that say what a row costs, to fill rows, got costs=None; give costs"),
+            ({"last_row": [1.0, 2.0]}, "fill='forward' for last_row, got fill=None; leave last_row out"),
+            ({"fill": "forward", "last_row": [1.0]}, "shape (2,)"),
+        ],
+        ids=repr,
+    )  # fmt: skip
+    def test_are_filled_in_ways_that_make_sense_only(self, options, complaint):
+        with pytest.raises(Refused, match=re.escape(complaint)):
+            kl.Agent(kl.GD(kl.Simplex(2), 1.0), **{"costs": kl.Linear(), **options})
+        with pytest.raises(Refused, match=r"numbers above zero for LogWealth\(\), got fill='zero'"):
+            replay(np.full((50, 2), 1.0), costs="log-wealth", fill="zero")
+
+
+def read_holes(line: str) -> dict[str, float | None]:
+    """A row of :func:`write_with_holes`, None where a cell is missing."""
+    row = {}
+    for name, cell in zip(("eu", "us"), line.split(";")[1:], strict=True):
+        row[name] = float(cell.replace(".", "").replace(",", ".")) if "," in cell else None
+    return row
 
 
 class TestAGameWithoutContent:

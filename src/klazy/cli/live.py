@@ -12,12 +12,11 @@ from typing import Annotated, Any, NamedTuple, TextIO
 
 import typer
 
+from klazy.base.cells import SEPARATORS, TIMES, name_index
 from klazy.base.checks import Refused, refusal
 from klazy.cli.terminal import say
 from klazy.live.agent import Agent
 
-TIMES = ("time", "date", "datetime", "timestamp")  # names that are taken for a time column, as replay does
-DELIMITERS = ",;\t"
 WHY = "why"  # the name of an explanation
 SHOWN = 60  # letters of what is no number, in a message
 
@@ -64,8 +63,8 @@ def live(
     """Decide row by row: read each round's row from standard input, print the decision for the next round.
 
     Rows are CSV with a header, or JSON lines. Each decision is printed at once, in the same form, with the row's time and id.
-    A bad row changes nothing: it is reported on standard error, and the exit status is 1 at the end. End of input, Ctrl-C and
-    SIGTERM stop the command between two rows.
+    A bad row changes nothing: it is reported on standard error, and the exit status is 1 at the end. An agent from
+    klazy replay --fill fills missing cells as the replay did. End of input, Ctrl-C and SIGTERM stop the command between two rows.
 
     \b
     Examples:
@@ -120,6 +119,7 @@ class _Desk:
         self.explain = explain
         self.strict = strict
         self.taken = 0
+        self.dropped = 0
         self.refused = 0
         self.time = (agent.origin or {}).get("time")
         if id in self.columns:
@@ -136,12 +136,13 @@ class _Desk:
             is_json = True
             lines = _read_json(number, text, source)
         else:
-            delimiter = max(DELIMITERS, key=text.count)
-            names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+            delimiter = max(SEPARATORS, key=text.count)
+            names = name_index([name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])])
             if text:
                 self._check_header(names)
             beside = {name: None for name in names if self._is_beside(name)}
-            lines = _read_csv(number, names, delimiter, source, self.columns)
+            fills_blank = self.agent.fill is not None and self.columns.issuperset(names)
+            lines = _read_csv(number, names, delimiter, source, self.columns, fills_blank)
         write = _write_json if is_json or as_json else _CsvWriter()
         if first:
             write(self._describe(beside))
@@ -153,7 +154,7 @@ class _Desk:
             if line.fault is not None:
                 raise line.fault
             row, beside, id = self._split(line.cells)
-            self.agent.check_row(row, id=id)
+            ends_round = self.agent.check_row(row, id=id)
         except Refused as wrong:
             if self.strict:
                 raise Refused(f"line {line.number}: {wrong}") from None
@@ -161,7 +162,11 @@ class _Desk:
             say(f"line {line.number}: {wrong}", file=sys.stderr)
             return
         made = self.agent.observe(row, id=id, retry=True)
-        self.taken += 1
+        if ends_round:
+            self.taken += 1
+        else:
+            self.dropped += 1
+            say(f"line {line.number}: dropped, since a cell is missing.", file=sys.stderr)
         write(self._describe(beside, made))
 
     def _describe(self, beside: dict[str, Any], made: Any = None) -> dict[str, Any]:
@@ -224,9 +229,10 @@ class _Desk:
 
     def sum_up(self) -> None:
         """Say on standard error what was done, if anything was."""
-        if self.taken + self.refused == 0:
+        if self.taken + self.dropped + self.refused == 0:
             return
-        words = f"Rows taken: {self.taken}, refused: {self.refused}; round {self.agent.t} comes next"
+        dropped = f", dropped: {self.dropped}" if self.agent.fill == "drop" else ""
+        words = f"Rows taken: {self.taken}{dropped}, refused: {self.refused}; round {self.agent.t} comes next"
         paid = f"hitting {self.agent.hitting:.6g}, switching {self.agent.switching:.6g}"
         say(f"{words}; paid so far: {paid}.", file=sys.stderr)
 
@@ -271,9 +277,17 @@ def _parse_json(number: int, text: str) -> Line:
 
 
 def _read_csv(
-    number: int, names: list[str], delimiter: str, source: TextIO, numeric: frozenset[str]
+    number: int,
+    names: list[str],
+    delimiter: str,
+    source: TextIO,
+    numeric: frozenset[str],
+    fills_blank: bool,
 ) -> Iterator[Line]:
-    """The rows under a header, which was line ``number``; cells of ``numeric`` columns as numbers, if they are."""
+    """The rows under a header, which was line ``number``; cells of ``numeric`` columns as numbers, if they are.
+
+    A blank line is left out; with ``fills_blank`` it is a row in which every cell is missing, as it is for a replay.
+    """
     reader = csv.reader(iter(source.readline, ""), delimiter=delimiter)
     while True:
         try:
@@ -290,16 +304,18 @@ def _read_csv(
             for name in numeric:
                 named[name] = _read_cell(named[name], delimiter)
             yield Line(at, named)
+        elif not cells and fills_blank:
+            yield Line(at, dict.fromkeys(names))
         elif cells:
             wanted = f"{len(names)} cells, as in the header"
             yield Line(at, {}, refusal("live", wanted, "cells", len(cells), "give one per column"))
 
 
 def _read_cell(cell: str, delimiter: str) -> float | str:
-    """The number, if it is one; where commas do not separate cells, one may be a decimal comma."""
+    """The number, if it is one; where commas do not separate cells, it may have a decimal comma, and points before it."""
     text = cell.strip()
-    if delimiter != ",":
-        text = text.replace(",", ".")
+    if delimiter != "," and "," in text:
+        text = text.replace(".", "").replace(",", ".", 1)
     try:
         return float(text)
     except ValueError:

@@ -202,10 +202,13 @@ def _emit(found: "Report", file: Path, contender: str | None, at: str) -> str:
 
 def _tell_emitted(found: "Report", file: Path | None, name: str, at: str) -> str:
     first, last = found.span
+    rows = "row"
+    if found.source.fill == "drop" and found.source.filled:
+        rows = "complete row"
     if at == "end":
-        return f"{file}: {name}, as it is after row {last}."
+        return f"{file}: {name}, as it is after {rows} {last}."
     cost = found.score(name).cost
-    return f"{file}: {name}, as it was after row {first}. On the rows after it, it pays the same {cost!r}."
+    return f"{file}: {name}, as it was after {rows} {first}. On the rows after it, it pays the same {cost!r}."
 
 
 def _make_guards(hold: int, per_round: float | None) -> Guards | None:

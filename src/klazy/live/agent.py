@@ -18,7 +18,7 @@ from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.machine import warn_of_another_machine
 from klazy.live.records import Record, check_id
-from klazy.live.rows import OBSERVE, make_terms
+from klazy.live.rows import OBSERVE, Dropped, make_terms
 from klazy.live.state import COST, REMEMBERED, Live
 from klazy.movement import Movement
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # stores, frames and explanations are imported when they are 
 FORMAT = 2  # of the file that Agent.save writes
 _NEEDED = {"engine", "machine", "learner", "state"}  # in that file
 _OPTIONAL = {"guards", "guarded", "ids", "costs", "columns", "names", "movement", "origin", "account"}
+_OPTIONAL |= {"fill", "last_row"}
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -64,6 +65,11 @@ class Agent:
         Limits on what it plays. Without them it plays the learner's points.
     origin : dict, optional
         Where it was tuned, as plain values. It is kept with the agent and changes nothing.
+    fill : str, optional
+        What to do with a missing cell of a row (None, NaN, or no entry at all): ``"forward"`` repeats the number of the row
+        before, ``"zero"`` takes 0, ``"drop"`` leaves out the row. Default: refuse the row.
+    last_row : array_like, optional
+        With ``fill="forward"``, the row before the first one. Default: none, so that the first row must be complete.
 
     Examples
     --------
@@ -91,9 +97,17 @@ class Agent:
         state: Any = None,
         guards: Guards | None = None,
         origin: dict[str, Any] | None = None,
+        fill: str | None = None,
+        last_row: Any = None,
     ) -> None:
-        terms = make_terms(learner, costs, columns, movement, origin, "Agent")
-        self._serve(Live(learner, engine, state, guards, terms), None)
+        terms = make_terms(learner, costs, columns, movement, origin, "Agent", fill)
+        live = Live(learner, engine, state, guards, terms)
+        if last_row is not None and fill != "forward":
+            remedy = "leave last_row out"
+            raise refusal("Agent", "fill='forward' for last_row", "fill", repr(fill), remedy)
+        if last_row is not None:
+            live.fill_from(live.terms.read(last_row, live.learner.domain.dim))
+        self._serve(live, None)
 
     def _serve(self, live: Live, kept: Kept | None) -> Self:
         self._memory = live
@@ -161,6 +175,11 @@ class Agent:
     def origin(self) -> dict[str, Any] | None:
         """Where it was tuned, if that was said."""
         return self._live.terms.origin
+
+    @property
+    def fill(self) -> str | None:
+        """What happens to a missing cell of a row: ``"forward"``, ``"zero"`` or ``"drop"``; None if the row is refused."""
+        return self._live.terms.fill
 
     @property
     def hitting(self) -> float:
@@ -254,7 +273,8 @@ class Agent:
         Parameters
         ----------
         row : dict, pandas.Series, one-row frame or array_like
-            The numbers of the round by column name, or in the order of the columns.
+            The numbers of the round by column name, or in the order of the columns. Missing cells are filled if the agent has a
+            :attr:`fill`; a row that it drops changes nothing, and the round and its decision stay.
         hint : dict, pandas.Series, one-row frame or array_like, optional
             A forecast of the next round's row, for a learner that accepts hints. A learner that is told gradients gets the
             gradient of the forecast at the decision that was played.
@@ -289,11 +309,14 @@ class Agent:
         text = "" if id is None else check_id(id, OBSERVE)
         with self._lock:
             terms = self._live.terms
-            if self._kept is not None:
-                return terms.name(self._kept.observe(row, text, retry, round, hint))
-            if text == "" or text not in self._memory.ids:
-                self._take(self._memory.check_row(row, text, round, hint))
-            return terms.name(self._memory.x)
+            try:
+                if self._kept is not None:
+                    return terms.name(self._kept.observe(row, text, retry, round, hint))
+                if text == "" or text not in self._memory.ids:
+                    self._take(self._memory.check_row(row, text, round, hint))
+            except Dropped:
+                pass
+            return terms.name(self._live.x)
 
     @property
     def probes(self) -> tuple[Any, ...]:
@@ -416,7 +439,7 @@ class Agent:
             elif text == "" or text not in self._memory.ids:
                 self._take(self._memory.check_given_up(round, text))
 
-    def check_row(self, row: Any, *, id: str | int | None = None) -> None:
+    def check_row(self, row: Any, *, id: str | int | None = None) -> bool:
         """Refuse a row that :meth:`observe` would refuse now; nothing changes.
 
         Parameters
@@ -426,6 +449,11 @@ class Agent:
         id : str or int, optional
             As in :meth:`observe`.
 
+        Returns
+        -------
+        bool
+            True if the row would end the round, False if ``fill="drop"`` would leave it out.
+
         Raises
         ------
         ValueError
@@ -433,7 +461,11 @@ class Agent:
         """
         text = "" if id is None else check_id(id, OBSERVE)
         with self._lock:
-            self._live.check_row(row, text)
+            try:
+                self._live.check_row(row, text)
+            except Dropped:
+                return False
+            return True
 
     def _take(self, record: Record) -> None:
         """Work the round out beside the present state, then show it."""
@@ -528,8 +560,8 @@ class Agent:
         with self._lock:
             state = self._live.state
             guarded = self._live.guarded
-            names = self._live.terms.names
-        return explain(self.learner, state, self.guards, guarded, names)
+            terms = self._live.terms
+        return explain(self.learner, state, self.guards, guarded, terms.names, terms.fill)
 
     def save(self, path: str | Path) -> None:
         """Write learner and state to a JSON file, in one step: a crash leaves the old file or the new one.
@@ -586,6 +618,7 @@ class Agent:
         columns: Sequence[str] | Mapping[str, str] | None = None,
         movement: Movement | str | None = None,
         origin: dict[str, Any] | None = None,
+        fill: str | None = None,
         engine: str = "auto",
         state: Any = None,
         guards: Guards | None = None,
@@ -609,7 +642,7 @@ class Agent:
             it may be left out, and must not differ.
         name : str, optional
             Which agent of the file. Default: ``"agent"``.
-        costs, columns, movement, origin : optional
+        costs, columns, movement, origin, fill : optional
             As in :class:`Agent`, for a new agent. Where there is one, they may be left out, and must not differ; its origin
             stays.
         engine : str, optional
@@ -657,7 +690,7 @@ class Agent:
         """
         from klazy.live.opening import open_agent
 
-        given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin}
+        given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
         start: Any = learner
         if isinstance(learner, Agent):
             given_too = [term for term, value in (given | {"state": state}).items() if value is not None]
@@ -747,14 +780,15 @@ class Agent:
         with self._lock:
             live = self._memory
             about = live.learner, live.engine, live.state, live.guards, live.terms
-            return *about, live.guarded, live.account, tuple(live.ids)
+            return *about, live.guarded, live.account, tuple(live.ids), live.last_row
 
     def __setstate__(self, saved: tuple[Any, ...]) -> None:
-        *about, guarded, account, ids = saved
+        *about, guarded, account, ids, last_row = saved
         live = Live(*about)
         live.guarded = guarded
         live.account = account
         live.ids = dict.fromkeys(ids)
+        live.last_row = last_row
         self._serve(live, None)
 
     def __repr__(self) -> str:
@@ -766,6 +800,8 @@ class Agent:
             told += f", columns={list(terms.columns)}"
         if terms.movement is not None:
             told += f", movement={terms.movement!r}"
+        if terms.fill is not None:
+            told += f", fill={terms.fill!r}"
         guards = "" if self.guards is None else f", guards={self.guards!r}"
         return f"Agent({self.learner!r}, t={self.t}{told}{guards})"
 

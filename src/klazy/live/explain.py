@@ -23,6 +23,11 @@ _WORDS = {
     "per_round": "the move was cut to the round's budget {per_round:g}",
     "total": "the move was cut to what is left of the total budget {total:g}",
 }
+_FILLED = {
+    "forward": "A missing cell of a row repeats the number of the row before.",
+    "zero": "A missing cell of a row counts as zero.",
+    "drop": "A row with a missing cell is left out.",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +61,12 @@ def explain(
     guards: Guards | None,
     guarded: GuardState | None,
     names: Sequence[str] | None = None,
+    fill: str | None = None,
 ) -> Explanation:
-    """Explain the point that follows from a learner's state and from what guards made of it, coordinates by name."""
+    """Explain the point that follows from a learner's state and from what guards made of it, coordinates by name.
+
+    ``fill`` is what the agent does with missing cells.
+    """
     x = state.x if guarded is None else guarded.x
     since, memory = _explain_memory(learner, state)
     y = None
@@ -75,6 +84,8 @@ def explain(
         words += _explain_slack(learner, normal, drift, margin, names)
     if guards is not None and guarded is not None:
         words += _explain_guards(guards, guarded)
+    if fill is not None:
+        words.append(_FILLED[fill])
     return Explanation(state.t, x.copy(), state.x.copy(), since, y, normal, drift, margin, tuple(words))
 
 

@@ -7,14 +7,20 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, number, refusal, vector
+from klazy.base.cells import is_missing
+from klazy.base.checks import Array, Refused, number, one_of, refusal, vector
 from klazy.families import Family, Linear
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
 
 OBSERVE = "Agent.observe"
-COMPARED = ("costs", "columns", "movement")  # an origin is but a note
+FILLS = ("forward", "zero", "drop")
+COMPARED = ("costs", "columns", "movement", "fill")  # an origin is but a note
 SHOWN = 5  # names in a message
+
+
+class Dropped(Refused):
+    """A row that is left out because a cell is missing; the round goes on."""
 
 
 class Account(NamedTuple):
@@ -29,7 +35,8 @@ class Terms:
     """What an agent's rounds cost and how they are named; what is None was left open.
 
     ``columns`` names the entries of a row, ``names`` those of a decision; mostly they are the same. ``origin`` is where the
-    agent was tuned, as plain values.
+    agent was tuned, as plain values. ``fill`` says what happens to a missing cell: it repeats the last row, counts as zero, or
+    drops the row.
     """
 
     costs: Family | None = None
@@ -37,10 +44,19 @@ class Terms:
     names: tuple[str, ...] | None = None
     movement: Movement | None = None
     origin: dict[str, Any] | None = None
+    fill: str | None = None
 
     @classmethod
     def check(
-        cls, learner: Learner[Any], costs: Any, columns: Any, movement: Any, origin: Any, owner: str = "Agent"
+        cls,
+        learner: Learner[Any],
+        costs: Any,
+        columns: Any,
+        movement: Any,
+        origin: Any,
+        owner: str = "Agent",
+        *,
+        fill: Any = None,
     ) -> Self:
         """The terms for this learner, or a refusal."""
         dim = learner.domain.dim
@@ -57,7 +73,8 @@ class Terms:
             remedy = "give movement=L2Movement(1.0), say"
             own = repr(learner.own_movement)
             raise refusal(owner, "a movement cost with one weight", "movement", own, remedy)
-        return cls(found, rows, decisions, price, _check_origin(origin, owner))
+        _check_fill(fill, found, owner)
+        return cls(found, rows, decisions, price, _check_origin(origin, owner), fill)
 
     @property
     def takes_rows(self) -> bool:
@@ -77,6 +94,8 @@ class Terms:
             about["movement"] = self.movement.to_dict()
         if self.origin is not None:
             about["origin"] = self.origin
+        if self.fill is not None:
+            about["fill"] = self.fill
         return about
 
     def repeat(self) -> dict[str, Any]:
@@ -84,7 +103,13 @@ class Terms:
         columns: Any = self.columns
         if self.columns is not None and self.names != self.columns:
             columns = dict(zip(self.columns, self.names or (), strict=True))
-        return {"costs": self.costs, "columns": columns, "movement": self.movement, "origin": self.origin}
+        return {
+            "costs": self.costs,
+            "columns": columns,
+            "movement": self.movement,
+            "origin": self.origin,
+            "fill": self.fill,
+        }
 
     @classmethod
     def rebuild(cls, learner: Learner[Any], about: dict[str, Any]) -> Self:
@@ -100,6 +125,7 @@ class Terms:
             columns,
             None if movement is None else Movement.from_dict(movement),
             about.get("origin"),
+            fill=about.get("fill"),
         )
 
     def find_difference(self, given: Mapping[str, Any], learner: Learner[Any]) -> tuple[str, Any] | None:
@@ -136,6 +162,37 @@ class Terms:
             raise refusal(OBSERVE, f"numbers above zero for {self.costs}", name, values[i], remedy)
         return values
 
+    def read_filled(self, row: Any, dim: int, last: Array | None) -> Array:
+        """Read a row whose missing cells are filled, forward from the row ``last``; raise Dropped if it is left out."""
+        return self.read(row if self.fill is None else self._fill(row, dim, last), dim)
+
+    def _fill(self, row: Any, dim: int, last: Array | None) -> Any:
+        """Replace the missing cells of a row. What else is wrong with it, :meth:`read` says."""
+        named = _read_names(row)
+        cells: dict[Any, Any]
+        if named is not None and self.columns is not None:
+            names: Sequence[Any] = self.columns
+            cells = dict.fromkeys(names) | named
+        else:
+            entries = row if named is None else list(named.values())
+            if isinstance(row, Mapping) or not hasattr(entries, "__len__") or len(entries) != dim:
+                return row
+            names = range(dim)
+            cells = dict(enumerate(entries))
+        missing = [i for i, name in enumerate(names) if is_missing(cells[name])]
+        if not missing:
+            return row
+        first = f"row[{missing[0]}]" if self.columns is None else self.columns[missing[0]]
+        if self.fill == "drop":
+            raise Dropped(f"{OBSERVE} dropped the row: {first} is missing.")
+        if self.fill == "forward" and last is None:
+            remedy = "give the first row a number in every column"
+            raise refusal(OBSERVE, "a row before it to fill forward from", first, "missing", remedy)
+        values = last if self.fill == "forward" and last is not None else np.zeros(dim)
+        for i in missing:
+            cells[names[i]] = float(values[i])
+        return cells if names is self.columns else list(cells.values())
+
     def _order(self, named: Mapping[str, Any], columns: tuple[str, ...]) -> Array:
         missing = [name for name in columns if name not in named]
         if missing:
@@ -169,12 +226,12 @@ class Terms:
 
 
 def make_terms(
-    learner: Any, costs: Any, columns: Any, movement: Any, origin: Any, owner: str
+    learner: Any, costs: Any, columns: Any, movement: Any, origin: Any, owner: str, fill: Any = None
 ) -> Terms | None:
     """The terms of an agent; None where there is no learner to check them by, which is refused elsewhere."""
     if not isinstance(learner, Learner):
         return None
-    return Terms.check(learner, costs, columns, movement, origin, owner)
+    return Terms.check(learner, costs, columns, movement, origin, owner, fill=fill)
 
 
 def needs_rows(learner: Learner[Any]) -> bool:
@@ -234,6 +291,24 @@ def _check_origin(origin: Any, owner: str) -> dict[str, Any] | None:
         return json.loads(json.dumps(origin, allow_nan=False))
     except (TypeError, ValueError) as failed:
         raise refusal(owner, "an origin that JSON can hold", "origin", failed, remedy) from None
+
+
+def _check_fill(fill: Any, costs: Family | None, owner: str) -> None:
+    """Refuse a way to fill missing cells that is unknown, or that the costs cannot take."""
+    if fill is None:
+        return
+    one_of(fill, "fill", owner, FILLS)
+    if costs is None:
+        remedy = "give costs, or leave fill out"
+        raise refusal(owner, "costs that say what a row costs, to fill rows", "costs", None, remedy)
+    refuse_zeros(fill, costs, owner)
+
+
+def refuse_zeros(fill: str | None, costs: Family, owner: str) -> None:
+    """Refuse zeros for missing cells where a row must be above zero."""
+    if fill == "zero" and costs.positive:
+        remedy = "choose 'forward' or 'drop'"
+        raise refusal(owner, f"numbers above zero for {costs}", "fill", repr(fill), remedy)
 
 
 def _read_names(row: Any) -> dict[str, Any] | None:

@@ -39,7 +39,7 @@ COPIED_AT_ONCE = 500  # numbers; while NumPy copies more, other threads run
 class Outcome(NamedTuple):
     """What a round leads to: the learner's state, in its engine's form, and the guards'; what it cost, and moving after it.
 
-    ``acted`` names the guards that acted.
+    ``acted`` names the guards that acted, ``row`` is the row that the round was told.
     """
 
     form: Any
@@ -47,12 +47,14 @@ class Outcome(NamedTuple):
     hitting: float
     switching: float
     acted: str = ""
+    row: Array | None = None
 
 
 class Live:
     """A learner's state in the form of its engine, the point that guards let it play, and the ids of its latest rounds.
 
-    ``terms`` says what a round costs and how it is named. An agent that takes rows also keeps an ``account`` of its costs.
+    ``terms`` says what a round costs and how it is named. An agent that takes rows also keeps an ``account`` of its costs, and
+    one that fills missing cells forward the ``last_row`` that it was told.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Live:
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
         self.ids: dict[str, None] = {}
+        self.last_row: Array | None = None
         self.guard_by(guards)
 
     def _hold(self, state: Any) -> None:
@@ -265,7 +268,7 @@ class Live:
         if costs is None:
             remedy = "build it with costs=Linear(), say, or tell it gradients with update(g)"
             raise refusal(OBSERVE, "costs that say what a row costs", "costs", None, remedy)
-        values = self.terms.read(row, self.learner.domain.dim)
+        values = self.terms.read_filled(row, self.learner.domain.dim, self.last_row)
         x, note = self.find_played(round, OBSERVE)
         g = np.asarray(costs.gradient(values, x), dtype=np.float64)
         hitting = float(costs.value(values, x))
@@ -295,6 +298,7 @@ class Live:
         costs = self.terms.costs
         hitting = float(g.dot(played)) + 0.0  # SQLite has no -0.0
         stand = played
+        row = None
         if record.row and costs is None:
             return self._after_cost(self.terms.parse(record.row))
         if record.row and costs is not None:
@@ -307,14 +311,14 @@ class Live:
         if self.guards is None or self.guarded is None:
             form = self._step(g, hint)
             switching = movement.weight * float(movement.distance(self.point(form) - stand))
-            return Outcome(form, None, hitting, switching)
+            return Outcome(form, None, hitting, switching, row=row)
         g, hint, clip = self.guards.clip(g, hint)
         form = self._step(g, hint)
         guarded = self.guards.step(self.guarded, self.learner.domain, self.point(form), self.t + 1, clip)
         switching = guarded.price
         if stand is not played:
             switching = movement.weight * float(movement.distance(guarded.x - stand))
-        return Outcome(form, guarded, hitting, switching, guarded.acted)
+        return Outcome(form, guarded, hitting, switching, guarded.acted, row)
 
     def _after_other_feedback(self, record: Record, what: str, round: int) -> Outcome:
         """The same where the feedback does not come with its round."""
@@ -327,6 +331,7 @@ class Live:
         g = record.numbers
         hitting = float(g.dot(played)) + 0.0
         costs = self.terms.costs
+        row = None
         if record.row and costs is not None:
             row = self.terms.parse(record.row)
             hitting = float(costs.value(row, played)) + 0.0
@@ -336,7 +341,7 @@ class Live:
         if self.guards is not None:
             g, _, is_clipped = self.guards.clip(g, None)
             acted = "clip" if is_clipped else ""
-        return Outcome(learner.learn(self._state, round, g), self.guarded, hitting, 0.0, acted)
+        return Outcome(learner.learn(self._state, round, g), self.guarded, hitting, 0.0, acted, row)
 
     def _after_cost(self, values: Array) -> Outcome:
         """The same where only costs are told; those of a point that guards chose teach nothing."""
@@ -375,9 +380,16 @@ class Live:
             self._state = outcome.form
         else:
             self.flat = outcome.form
+        if outcome.row is not None:
+            self.fill_from(outcome.row)
         if self.account is not None:
             paid = self.account
             self.account = Account(paid.hitting + outcome.hitting, paid.switching + outcome.switching)
+
+    def fill_from(self, row: Array) -> None:
+        """Fill the missing cells of the next row from this one, if the agent fills forward."""
+        if self.terms.fill == "forward":
+            self.last_row = row
 
     def guards_after(self, record: Record) -> tuple[Guards | None, GuardState | None]:
         """The guards and their state after a change that is no round; the learner goes on as it is."""
@@ -413,7 +425,7 @@ class Live:
         return {"engine": self.engine, "learner": self.learner.to_dict(), **self.terms.about()}
 
     def about_state(self) -> dict[str, Any]:
-        """What does: the machine, the state, the guards and theirs."""
+        """What does: the machine, the state, the guards and theirs, the last row."""
         about: dict[str, Any] = {
             "machine": describe_machine(self.engine),
             "state": describe_state(self.state),
@@ -422,6 +434,8 @@ class Live:
             about |= {"guards": self.guards.to_dict(), "guarded": describe_state(self.guarded)}
         if self.account is not None:
             about |= {"account": describe_state(self.account)}
+        if self.last_row is not None:
+            about |= {"last_row": self.last_row.tolist()}
         return about
 
     @classmethod
@@ -446,5 +460,7 @@ class Live:
             live.account = rebuild_state(live.account, about["account"])
             if live.account is None:
                 raise ValueError("Agent needs the account of its costs, got none; the file is damaged.")
+        if "last_row" in about:
+            live.fill_from(live.terms.read(about["last_row"], learner.domain.dim))
         live.ids = dict.fromkeys(about.get("ids", ()))
         return live

@@ -186,6 +186,7 @@ def _describe_played(agent: str, played: Played) -> dict[str, Any]:
         "x": played.x.tolist(),
         "decision": decision,
         "repeated": played.repeated,
+        "dropped": played.dropped,
     }
 
 
@@ -256,7 +257,7 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
         played = await service.desk.ask(lambda desk: desk.play_all(rounds), agents=names, alone=True)
         answers = []
         for told, one in zip(rounds, played, strict=True):
-            if told.ends_round:
+            if told.ends_round and not one.dropped:
                 service.metrics.count_round(told.agent, one)
             answers.append(_describe_played(told.agent, one))
         return write_json({"answers": answers})
@@ -302,7 +303,7 @@ def _add_agents(app: FastAPI, service: Service) -> None:
 
         def look(desk: Desk) -> Explanation:
             live = desk.find_present(name).live
-            return explain_decision(live.learner, live.state, live.guards, live.guarded)
+            return explain_decision(live.learner, live.state, live.guards, live.guarded, fill=live.terms.fill)
 
         return write_json(_describe_reasons(await service.desk.ask(look)))
 

@@ -11,7 +11,7 @@ def read_whole(value: Any) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(read_whole)]
-Row = dict[str, float] | list[float]
+Row = dict[str, float | None] | list[float | None]
 Id = str | int
 LEARNER = {
     "class": "klazy.KLazyGD",
@@ -51,7 +51,9 @@ class Observe(_Body):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"row": {"eu": 57.0, "us": 31.0}, "id": "2026-11-16T12:00"}]},
     )
-    row: Row = Field(description="Its numbers by column name, or in the order of the columns.")
+    row: Row = Field(
+        description="Its numbers by column name, or in the order of the columns; null where one is missing."
+    )
     hint: Row | None = Field(None, description="A forecast of the next round's row.")
     id: Id | None = Field(None, description="The same round sent again with the same id is taken once.")
     t: Whole | None = Field(None, description="Take the round only if it is this one.")
@@ -123,6 +125,9 @@ class Create(_Body):
     columns: list[str] | dict[str, str] | None = Field(None, description="The names of a row's entries.")
     movement: dict[str, Any] | str | None = Field(None, description="What moving costs.")
     origin: dict[str, Any] | None = Field(None, description="Where it was tuned.")
+    fill: str | None = Field(
+        None, description="What to do with missing cells of a row: forward, zero or drop. Default: refuse it."
+    )
     engine: str = Field("auto", description="auto, compiled or step.")
     format: Whole | None = Field(None, description="Of a saved agent.")
     checksum: str | None = Field(None, description="Of a saved agent.")
@@ -146,6 +151,9 @@ class Answer(BaseModel):
     decision: dict[str, float] | None = Field(None, description="The same by name, where there are names.")
     repeated: bool = Field(
         False, description="Whether the round's id was known: this is the decision made then."
+    )
+    dropped: bool = Field(
+        False, description="Whether the row was left out, since a cell was missing: the round goes on."
     )
 
 

@@ -16,6 +16,7 @@ import httpx
 import numpy as np
 from numpy.typing import ArrayLike
 
+from klazy.base.cells import is_missing
 from klazy.base.checks import Array, Refused, real_array, refusal, vector
 from klazy.families import Family
 from klazy.learners import Learner
@@ -87,6 +88,7 @@ class Client:
         columns: Sequence[str] | Mapping[str, str] | None = None,
         movement: Movement | str | None = None,
         guards: Guards | None = None,
+        fill: str | None = None,
         engine: str = "auto",
     ) -> RemoteAgent:
         """Get an agent of the service; with a learner it is made, if it is not there.
@@ -97,7 +99,7 @@ class Client:
             Which agent.
         learner : Learner, str or Path, optional
             For a new agent: its learner, or the file that :meth:`Agent.save` or ``klazy replay --emit`` wrote.
-        costs, columns, movement, guards, engine : optional
+        costs, columns, movement, guards, fill, engine : optional
             As in :class:`~klazy.Agent`, for a new agent.
 
         Returns
@@ -111,7 +113,7 @@ class Client:
             self.ask("PUT", remote.place, about)
         elif learner is not None:
             parts = {"costs": costs, "movement": movement, "guards": guards}
-            about: dict[str, Any] = {"learner": learner.to_dict(), "engine": engine}
+            about: dict[str, Any] = {"learner": learner.to_dict(), "engine": engine, "fill": fill}
             for part, value in parts.items():
                 about[part] = value if value is None or isinstance(value, str) else value.to_dict()
             if columns is not None:
@@ -328,7 +330,8 @@ class RemoteAgent:
         Parameters
         ----------
         row : dict or array_like
-            The numbers of the round by column name, or in the order of the columns.
+            The numbers of the round by column name, or in the order of the columns; None or NaN where one is missing, if the
+            agent was made with ``fill``.
         hint : dict or array_like, optional
             A forecast of the next round's row, for a learner that accepts hints.
         id, retry, t, round : optional
@@ -530,15 +533,17 @@ def _make_id() -> str:
 
 
 def _make_plain(value: Any) -> Any:
-    """A value as JSON holds it; NaN is sent as it is, and refused there."""
+    """A value as JSON holds it; NaN is sent as it is, and the service says what it thinks of it."""
     if isinstance(value, np.integer):
         return int(value)
     if isinstance(value, Mapping):
-        return {str(name): float(number) for name, number in value.items()}
+        return {str(name): None if is_missing(cell) else float(cell) for name, cell in value.items()}
     if value is None or isinstance(value, str | int | float):
         return value
     if hasattr(value, "to_dict"):  # a Series
         return _make_plain(value.to_dict())
+    if isinstance(value, list | tuple) and any(cell is None for cell in value):
+        value = [np.nan if cell is None else cell for cell in value]
     return real_array(value, "row", OWNER, limit=float("inf")).tolist()
 
 

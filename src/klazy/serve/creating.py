@@ -41,7 +41,13 @@ def build_live(about: dict[str, Any], limits: Settings) -> Live:
     learner = _build_learner(about, limits)
     parts = {name: _build_if_given(kind, about.get(name)) for name, kind in _PARTS.items()}
     terms = Terms.check(
-        learner, parts["costs"], about.get("columns"), parts["movement"], about.get("origin"), OWNER
+        learner,
+        parts["costs"],
+        about.get("columns"),
+        parts["movement"],
+        about.get("origin"),
+        OWNER,
+        fill=about.get("fill"),
     )
     return Live(learner, about["engine"], None, parts["guards"], terms)
 

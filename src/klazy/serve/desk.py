@@ -19,6 +19,7 @@ from klazy.live.kept import Kept, play_many
 from klazy.live.opening import revive_agent
 from klazy.live.overtaken import Overtaken
 from klazy.live.records import WAITS, check_id, read_feedback
+from klazy.live.rows import Dropped
 from klazy.live.store import Store, StoreFailed
 from klazy.serve.problems import Problem, explain, refuse_deleted, refuse_unknown
 
@@ -53,7 +54,7 @@ class Told:
 class Played:
     """What came of it: ``x`` is the decision of round ``t``, ``decision`` the same by name where there are names.
 
-    If it was played now: what the move cost, and which guards acted.
+    If it was played now: what the move cost, and which guards acted. If its row was ``dropped``, the round goes on.
     """
 
     t: int
@@ -62,6 +63,7 @@ class Played:
     repeated: bool = False
     moved: float = 0.0
     guards: str = ""
+    dropped: bool = False
 
 
 @dataclass
@@ -229,6 +231,9 @@ class Desk:
         paid = kept.switching
         try:
             x = _end(kept, told, id)
+        except Dropped:
+            live = kept.live
+            return Played(live.t, live.x, live.terms.name(live.x), dropped=True)
         except Refused:
             if kept.deleted:
                 raise refuse_deleted(told.agent) from None

@@ -58,7 +58,7 @@ class Service:
         """End a round, and count it."""
         await self.prepare([told.agent])
         played = await self.desk.ask(lambda desk: desk.play(told), agents=[told.agent])
-        if told.ends_round:
+        if told.ends_round and not played.dropped:
             self.metrics.count_round(told.agent, played)
         return played
 

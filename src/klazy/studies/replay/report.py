@@ -14,6 +14,7 @@ from klazy.base.checks import one_of, refusal, whole
 from klazy.base.files import write_durably
 from klazy.families import Family, LogWealth
 from klazy.live.agent import Agent
+from klazy.live.rows import refuse_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.studies.replay import words
@@ -362,7 +363,8 @@ class Report:
         Returns
         -------
         Agent
-            It knows its costs, movement, columns, guards, and by ``origin`` where it was tuned and what it paid there.
+            It knows its costs, movement, columns, guards, what to do with missing cells, and by ``origin`` where it was tuned
+            and what it paid there.
         """
         score = self.best if name is None else self.score(name)
         if score.kind == BASELINE:
@@ -370,6 +372,10 @@ class Report:
             raise refusal("Report.agent", "a contender that can decide", "name", name, remedy)
         one_of(at, "at", "Report.agent", ("split", "end"))
         player = score.began if at == "split" else score.player
+        before = self.span[0] if at == "split" else self.span[1]
+        last_row = None
+        if self.source.fill == "forward":
+            last_row = self.source.read(before - 1, before)[0]
         return Agent(
             self.setup.name_family(player.learner),
             costs=self.setup.family,
@@ -378,6 +384,8 @@ class Report:
             state=player.state,
             guards=self.setup.guards,
             origin=self._tell_origin(score, at),
+            fill=self.source.fill,
+            last_row=last_row,
         )
 
     def _tell_origin(self, score: Score, at: str) -> dict[str, Any]:
@@ -496,6 +504,7 @@ def replay(
     source, read = _open(data, time, fill, costs, baseline)
     choices = [float(each) for each in np.atleast_1d(move_cost).tolist()]
     setups = [make_setup(source.dim, domain, costs, movement, each, **options) for each in choices]
+    refuse_zeros(fill, setups[0].family, "replay")
     first = count_first(source, train)
     refuse_nonsense(source, setups[0])
     parts = len(setups) + (1 if count else 0)

@@ -7,15 +7,15 @@ from weakref import finalize
 
 import numpy as np
 
+from klazy.base.cells import INDEX, MISSING, TIMES
 from klazy.base.checks import LARGEST, Array, one_of, refusal
-from klazy.studies.replay.tables import INDEX, Table, open_table
-from klazy.studies.replay.times import NAIVE, TIMES, Clock, Steps, describe_span, read_stamp, shorten
+from klazy.live.rows import FILLS
+from klazy.studies.replay.tables import Table, open_table
+from klazy.studies.replay.times import NAIVE, Clock, Steps, describe_span, read_stamp, shorten
 
 if TYPE_CHECKING:
     import polars
 
-FILLS = ("forward", "zero", "drop")
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "None")
 ROWS = 65_536  # at a time
 WAYS = "correct the file, or choose --fill forward, zero or drop"
 

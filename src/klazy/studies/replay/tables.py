@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from klazy.base.cells import INDEX, SEPARATORS, is_missing, name_index
 from klazy.base.checks import refusal, rows
 from klazy.base.install import make_missing
 from klazy.studies.replay.times import read_stamp
@@ -16,11 +17,8 @@ if TYPE_CHECKING:
     import polars
 
 ROWS = 65_536  # at a time
-SEPARATORS = (",", ";", "\t", "|")
 TEXT = (".csv", ".tsv", ".txt")
 EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
-INDEX = "index"  # what a first column without a name is called, as pandas writes its index
-NAMELESS = ("", "Unnamed: 0")
 
 
 class Table(ABC):
@@ -175,9 +173,7 @@ class _Refusing:
 
 def _check_names(names: list[str]) -> list[str]:
     """The names of the columns, each once; a first one that is empty is an index."""
-    found = [str(name) for name in names]
-    if len(found) > 1 and found[0] in NAMELESS:
-        found[0] = INDEX
+    found = name_index([str(name) for name in names])
     if len(set(found)) < len(found) or "" in found:
         raise refusal("replay", "a name for each column, each once", "first line", names, "name them")
     return found
@@ -221,7 +217,7 @@ def _list_cells(cells: Any) -> Any:
         return values.astype("datetime64[us]")
     if values.dtype.kind in "biuf":
         return values
-    return [None if cell is None or cell != cell else cell for cell in cells]
+    return [None if is_missing(cell) else cell for cell in cells]
 
 
 def _convert_array(data: Any) -> "polars.DataFrame":

@@ -13,7 +13,6 @@ from klazy.base.checks import Array, refusal
 if TYPE_CHECKING:
     import polars
 
-TIMES = ("time", "date", "datetime", "timestamp")  # names that are taken for a time column
 DAY = 86_400.0  # seconds
 HOUR = 3_600.0
 LONG = 1.5  # steps, from which on a step is a gap
