@@ -22,6 +22,7 @@ from klazy.hindsight import (
     frontier,
     offline_optimum,
 )
+from klazy.hindsight.drifting import drift_with
 from klazy.hindsight.families import Ridge, Separate, family_of
 from klazy.hindsight.problem import Problem
 from klazy.hindsight.search import Vertex, _hull
@@ -148,19 +149,22 @@ def test_every_set_family_and_movement_is_here():
 class TestDrift:
     """Not convex, so the oracle is a dynamic programme over a grid of all shares of two assets."""
 
+    @pytest.mark.parametrize("cap", [1.0, 0.7])
     @pytest.mark.parametrize("linear", [True, False])
     @pytest.mark.parametrize("x0", [None, [0.8, 0.2]])
-    def test_the_bound_holds_on_a_grid_and_the_optimum_is_near_it(self, linear, x0):
+    def test_the_bound_holds_on_a_grid_and_the_optimum_is_near_it(self, linear, x0, cap):
         rng = np.random.default_rng(4)
         n = 201
-        share = np.linspace(0.0, 1.0, n)
+        share = np.linspace(1.0 - cap, cap, n)
+        domain = kl.Simplex(2) if cap == 1.0 else kl.CappedSimplex(2, cap=cap)
         points = np.stack((share, 1.0 - share), axis=1)
         for scale in (0.1, 0.5):
             relatives = np.exp(rng.normal(0.0, scale, (6, 2)))
             costs = kl.LinearCosts(rng.normal(size=(6, 2))) if linear else kl.LogWealthCosts(relatives)
             movement = kl.DriftedMovement(0.2, relatives=relatives)
             start = None if x0 is None else np.array(x0)
-            found = offline_optimum(costs, kl.Simplex(2), movement, x0=start, gap=0.2)
+            found = offline_optimum(costs, domain, movement, x0=start, gap=1.0)
+            assert domain.contains(found.u)
             least = np.zeros(n) if start is None else 0.2 * np.abs(share - start[0])
             for t in range(6):
                 if t > 0:
@@ -173,13 +177,40 @@ class TestDrift:
             # as near as its gap says; a grid of 1/200 costs little more than the true optimum
             assert found.cost - found.lower_bound >= least.min() - found.lower_bound - 0.02
 
-    def test_where_prices_stand_still_it_is_total_variation(self):
+    @pytest.mark.parametrize("domain", [SIMPLEX, kl.CappedSimplex(3, cap=0.6, floor=0.1)], ids=repr)
+    def test_where_prices_stand_still_it_is_total_variation(self, domain):
         costs = kl.LinearCosts(gradients(3, 20, 3))
         drifted = kl.DriftedMovement(0.4, relatives=np.full((20, 3), 2.0))
-        plain = offline_optimum(costs, SIMPLEX, kl.TVMovement(0.4))
-        found = offline_optimum(costs, SIMPLEX, drifted, gap=1e-3)
+        plain = offline_optimum(costs, domain, kl.TVMovement(0.4))
+        found = offline_optimum(costs, domain, drifted, gap=1e-3)
         assert found.lower_bound <= plain.cost <= found.cost + 1e-12 * abs(plain.cost)
         assert found.cost == pytest.approx(plain.cost, rel=1e-3)
+
+    @pytest.mark.parametrize("domain", [kl.Simplex(3), kl.CappedSimplex(3, cap=0.6)], ids=repr)
+    def test_at_daily_returns_the_bound_is_near_the_optimum(self, domain):
+        relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.02, (100, 3)))
+        costs = kl.LogWealthCosts(relatives)
+        found = offline_optimum(costs, domain, drift_with(kl.L1Movement(0.0015), domain, relatives), gap=0.02)
+        assert found.movement == kl.DriftedMovement(0.003, relatives=relatives)
+        alone = float(costs.values(domain.lowest(-relatives)).sum())
+        assert alone < found.lower_bound < found.cost
+
+    def test_only_sums_of_equal_prices_are_total_variation(self):
+        relatives = np.ones((4, 3))
+        skew = kl.AsymmetricMovement(2.0, up=[1.0, 2.0, 3.0], down=1.0)
+        for movement, weight in (
+            (kl.TVMovement(2.0), 2.0),
+            (kl.L1Movement(2.0), 4.0),
+            (kl.AsymmetricMovement(2.0, up=3.0, down=0.5), 7.0),
+        ):
+            drifted = drift_with(movement, SIMPLEX, relatives)
+            assert drifted is not None
+            assert drifted.weight == weight
+            x = SIMPLEX.project(gradients(1, 4, 3))
+            np.testing.assert_allclose(drifted.paid(x), movement.paid(x), rtol=1e-12, atol=1e-15)
+        for movement in (skew, kl.L2Movement(2.0), kl.ImpactMovement(2.0), kl.SwitchFee(2.0)):
+            assert drift_with(movement, SIMPLEX, relatives) is None
+        assert drift_with(kl.TVMovement(), kl.L2Ball(3), relatives) is None
 
 
 class TestAgainstAConicSolver:

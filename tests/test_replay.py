@@ -528,6 +528,22 @@ class TestAReplay:
             agent.observe(row)
         assert agent.switching == report.score("baseline").switching > 0.0
 
+    @pytest.mark.parametrize("shape", [{}, {"domain": "capped-simplex", "cap": 0.6}], ids=repr)
+    def test_of_shares_is_the_same_in_l1_as_in_total_variation_at_twice_the_price(self, by_step, shape):
+        """What some shares gain, others lose."""
+        relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.01, (60, 3)))
+        options = {"costs": "log-wealth", **shape}
+        best = replay(relatives, movement="l1", move_cost=0.01, **options).optimum
+        same = replay(relatives, movement="tv", move_cost=0.02, **options).optimum
+        assert best is not None
+        assert same is not None
+        assert best.lower_bound == same.lower_bound
+        assert best.cost == pytest.approx(same.cost, rel=1e-12)
+        family = kl.LogWealth()
+        domain = kl.CappedSimplex(3, cap=shape.get("cap", 1.0))
+        alone = float(family.value(relatives[30:], domain.lowest(-relatives[30:])).sum())
+        assert alone < best.lower_bound < best.cost
+
     def test_of_rewards_is_one_of_their_negatives(self, by_step):
         rows = rows_for("linear", 50)
         report = replay(rows, costs="rewards")

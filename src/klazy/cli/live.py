@@ -63,8 +63,8 @@ def live(
     """Decide row by row: read each round's row from standard input, print the decision for the next round.
 
     Rows are CSV with a header, or JSON lines. Each decision is printed at once, in the same form, with the row's time and id.
-    A bad row changes nothing: it is reported on standard error, and the exit status is 1 at the end. An agent from
-    klazy replay --fill fills missing cells as the replay did. End of input, Ctrl-C and SIGTERM stop the command between two rows.
+    A bad row changes nothing: it is reported on standard error, and the exit status is 1 at the end. An agent from klazy
+    replay --fill fills missing cells as the replay did. End of input, Ctrl-C and SIGTERM stop the command between two rows.
 
     \b
     Examples:

@@ -6,6 +6,8 @@ the multipliers mu of the problem without drift, D being the drift. So no sequen
     min over x of  f_t(x) + <mu_t, x> - <mu_{t+1}, D_t(x)>.
 
 For a given value of <r_t, x> that is linear in x, so the least value lies on an edge of the simplex, where it is found exactly.
+A capped simplex has too many edges. There f_t is replaced by a tangent, and D_t(x) = s r_t x with s = total / <r_t, x>: for a
+given x the value is linear in s, so no less than at one of the two ends that s can reach.
 """
 
 import numpy as np
@@ -17,8 +19,23 @@ from klazy.hindsight.iterate import Progress, iterate
 from klazy.hindsight.optimum import EPS, Optimum
 from klazy.hindsight.problem import Problem
 from klazy.kernels import codes
-from klazy.movement import DriftedMovement, TVMovement
-from klazy.sets import ConvexSet, Simplex
+from klazy.movement import DriftedMovement, Movement, TVMovement
+from klazy.sets import CappedSimplex, ConvexSet, Simplex
+
+
+def drift_with(movement: Movement, domain: ConvexSet, relatives: Array) -> DriftedMovement | None:
+    """Charge a movement from where prices have carried the shares; None where that is not known.
+
+    What some shares gain, the others lose. So a sum of prices ``up`` and ``down`` that are the same for all shares is up + down
+    times total variation: l1 is twice it.
+    """
+    is_sum = movement.grouped is False and movement.degree == 1.0
+    if not is_sum or type(domain) not in (Simplex, CappedSimplex):
+        return None
+    up, down = np.split(movement.prices(domain.dim), 2)
+    if np.ptp(up) > 0.0 or np.ptp(down) > 0.0:
+        return None
+    return DriftedMovement((up[0] + down[0]) * np.asarray(movement.weight), relatives=relatives)
 
 
 def drifted_optimum(
@@ -31,7 +48,7 @@ def drifted_optimum(
     plain = Problem(game.costs, domain, TVMovement(movement.weight), game.x0, "offline_optimum")
     found, at = iterate(plain, gap / 3.0, iterations, progress=progress)
     best = None
-    for u in (found.u, _let_drift(found.u, movement.relatives)):
+    for u in (found.u, _let_drift(found.u, movement.relatives, domain)):
         hitting = float(game.costs.values(u).sum())
         switching = float(movement.paid(u, game.x0).sum())
         if best is None or hitting + switching < best[1] + best[2]:
@@ -39,14 +56,18 @@ def drifted_optimum(
     assert best is not None
     u, hitting, switching = best
     cost = hitting + switching
-    bound = min(_bound(plain, movement.relatives, at.mu, is_linear), cost)
+    if type(domain) is Simplex:
+        bound = _bound(plain, movement.relatives, at.mu, is_linear)
+    else:
+        bound = _bound_capped(plain, movement.relatives, at.mu, found.u, is_linear)
+    bound = min(bound, cost)
     return Optimum(u, hitting, switching, bound, plain.gap(cost, bound), "splitting", found.iterations)
 
 
 def _check(game: Game, domain: ConvexSet, movement: DriftedMovement) -> bool:
     """Whether the costs are linear; refused are sets and costs for which the bound is not known."""
     owner = "offline_optimum"
-    if type(domain) is not Simplex:
+    if type(domain) not in (Simplex, CappedSimplex):
         remedy = "use Simplex(d), or TVMovement(...)"
         raise refusal(owner, "a Simplex for a DriftedMovement", "domain", repr(domain), remedy)
     code = codes.code_of(game.costs)
@@ -59,12 +80,14 @@ def _check(game: Game, domain: ConvexSet, movement: DriftedMovement) -> bool:
     return False
 
 
-def _let_drift(u: Array, relatives: Array) -> Array:
-    """The same sequence, but shares drift wherever it would stay."""
+def _let_drift(u: Array, relatives: Array, domain: ConvexSet) -> Array:
+    """The same sequence, but shares drift wherever it would stay, as far as the set allows."""
     moved = np.array(u)
     for t in range(1, len(u)):
         if np.array_equal(u[t], u[t - 1]):
-            moved[t] = LogWealth().drift(relatives[t - 1], moved[t - 1])
+            drifted = LogWealth().drift(relatives[t - 1], moved[t - 1])
+            if domain.contains(drifted):
+                moved[t] = drifted
     return moved
 
 
@@ -81,6 +104,34 @@ def _bound(problem: Problem, relatives: Array, mu: Array, is_linear: bool) -> fl
     value = float(least.sum()) - float(mu[0] @ problem.before)
     size = float(np.abs(slopes).sum() + np.abs(mu).sum()) * total + float(np.abs(np.log(relatives)).sum())
     return value - (problem.dim + 100) * EPS * (size + problem.T * abs(np.log(total)))
+
+
+def _bound_capped(problem: Problem, relatives: Array, mu: Array, u: Array, is_linear: bool) -> float:
+    """The same on a capped simplex, from the tangents of the costs at a sequence ``u``."""
+    domain = problem.domain
+    total = float(u[0].sum())
+    after = np.concatenate((mu[1:], np.zeros((1, problem.dim))))
+    middle = 0.5 * (
+        after.max(axis=1) + after.min(axis=1)
+    )  # sums of D are the total, so that this part is exact
+    carried = (after - middle[:, None]) * relatives
+    if is_linear:
+        height = np.zeros(problem.T)
+        slope = problem.costs.arrays()[0]
+    else:
+        steepness = 1.0 / np.vecdot(relatives, u)
+        height = 1.0 + np.log(steepness)
+        slope = -steepness[:, None] * relatives
+    least = np.full(problem.T, np.inf)
+    for sign in (-1.0, 1.0):
+        worth = np.vecdot(relatives, domain.lowest(sign * relatives))
+        p = slope + mu - (total / worth)[:, None] * carried
+        least = np.minimum(least, np.vecdot(p, domain.lowest(p)))
+    value = float((height + least - total * middle).sum()) - float(mu[0] @ problem.before)
+    size = float(np.abs(slope).sum() + np.abs(mu).sum() + np.abs(carried).sum()) + problem.dim * float(
+        np.abs(after).sum()
+    )
+    return value - (problem.dim + 100) * EPS * (size * total + float(np.abs(height).sum()))
 
 
 def _least_on_edge(r: Array, slope: Array, after: Array, total: float, is_linear: bool) -> Array:

@@ -10,8 +10,9 @@ from klazy.base.checks import Array, refusal
 from klazy.families import LogWealth
 from klazy.game.run import run
 from klazy.hindsight import GapNotReached, Optimum, offline_optimum
+from klazy.hindsight.drifting import drift_with
 from klazy.learners import KLazyGD
-from klazy.movement import DriftedMovement, TVMovement
+from klazy.movement import DriftedMovement
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.contenders import (
     Given,
@@ -116,7 +117,7 @@ def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | 
 
     A piece begins wherever it likes, so that no sequence pays less than the sum of the pieces' bounds. What is found is joined,
     and pays for the moves from piece to piece. Where rows carry points away, what is found pays for that too; the bound then
-    knows of it on a simplex with total variation, and elsewhere is what the decisions alone must cost.
+    knows of it where a move costs the same for all shares, and elsewhere is what the decisions alone must cost.
     """
     if setup.movement.grouped is None:
         return None
@@ -145,9 +146,8 @@ def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | 
 
 def _solve(setup: Setup, rows: Array) -> Optimum:
     movement = setup.movement
-    drifts = isinstance(setup.family, LogWealth) and type(setup.domain) is Simplex
-    if drifts and type(movement) is TVMovement:
-        movement = DriftedMovement(movement.weight, relatives=rows)
+    if isinstance(setup.family, LogWealth):
+        movement = drift_with(movement, setup.domain, rows) or movement
     try:
         return offline_optimum(setup.costs(rows), setup.domain, movement, gap=1e-3, iterations=5000)
     except GapNotReached as short:
