@@ -173,6 +173,14 @@ class TestRegret:
         with pytest.raises(ValueError, match=re.escape(f"regret needs finite numbers, got u[1]={value};")):
             kl.regret(trace, spoilt[2])
 
+    def test_an_optimum_is_a_comparator_as_its_points_are(self):
+        trace = kl.run(kl.GD(kl.L2Ball(3), 2.0), gradients(0, 20, 3), engine="step")
+        best = kl.offline_optimum(trace.costs, kl.L2Ball(3), trace.movement)
+        fixed = kl.best_fixed(trace.costs, kl.L2Ball(3))
+        for found, points in ((best, best.u), (fixed, fixed.x)):
+            assert str(kl.regret(trace, found)) == str(kl.regret(trace, points))
+        assert kl.regret(trace, best).total == pytest.approx(trace.totals.cost - best.cost)
+
     def test_a_run_has_no_regret_against_itself(self):
         trace = kl.run(kl.GD(kl.L2Ball(3), 1.0), gradients(1, 40, 3))
         assert kl.regret(trace, trace.x).total == pytest.approx(0.0, abs=1e-12)

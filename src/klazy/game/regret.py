@@ -14,7 +14,7 @@ from klazy.base.checks import FINITE, Array, is_within, real_array, refusal, row
 from klazy.base.html import draw_sparkline, line_up, make_card, make_table
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace, check_trace
-from klazy.hindsight import Optimum
+from klazy.hindsight import BestFixed, Optimum
 from klazy.movement import L2Movement
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Regret:
         return show.draw_curves(self._running, "regret so far")
 
 
-def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = None) -> Regret:
+def regret(trace: Trace[Any], u: ArrayLike | Optimum | BestFixed, costs: Costs | ArrayLike | None = None) -> Regret:
     r"""Compute the regret of a run against a comparator u.
 
     .. math:: \sum_t f_t(x_t) - f_t(u_t) + \lambda_t m(x_t, x_{t-1}) - \lambda_t m(u_t, u_{t-1})
@@ -127,9 +127,10 @@ def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = No
     ----------
     trace : Trace
         The run.
-    u : array_like
-        The comparator: one point of shape (d,), or one per round, of shape (T, d). It must lie in the run's set; a trace from
-        a file does not know its set. If the run had a starting position x0, u pays for leaving it too.
+    u : array_like, Optimum or BestFixed
+        The comparator: one point of shape (d,), or one per round, of shape (T, d); or what :func:`~klazy.offline_optimum` or
+        :func:`~klazy.best_fixed` found. It must lie in the run's set; a trace from a file does not know its set. If the run had
+        a starting position x0, u pays for leaving it too.
     costs : Costs or array_like, optional
         The run's costs. Give them only for a trace that was loaded from a file. Default: those of the trace.
 
@@ -147,6 +148,8 @@ def regret(trace: Trace[Any], u: ArrayLike, costs: Costs | ArrayLike | None = No
     --------
     >>> trace = run(GD(Box(-1, 1), sigma=2.0), [[1.0], [1.0], [-1.0]])
     >>> regret(trace, [[-1.0], [-1.0], [1.0]]).total
+    2.5
+    >>> regret(trace, offline_optimum(trace.costs, Box(-1, 1))).total
     2.5
     """
     check_trace(trace, "regret")
@@ -194,8 +197,12 @@ def _add_up(trace: Trace[Any], hitting: Array, moved: Array, path: Array) -> Cur
     return Curves(dynamic, switching, comparator_switching, total, np.cumsum(path))
 
 
-def _check_comparator(u: ArrayLike, trace: Trace[Any]) -> Array:
+def _check_comparator(u: ArrayLike | Optimum | BestFixed, trace: Trace[Any]) -> Array:
     """``u``, finite and in the set, as one point per round."""
+    if isinstance(u, Optimum):
+        u = u.u
+    elif isinstance(u, BestFixed):
+        u = u.x
     several = real_array(u, "u", "regret", limit=math.inf)
     if several.ndim == 2:
         points = rows(several, "u", "regret", trace.dim, trace.T)
