@@ -212,12 +212,69 @@ class TestATrace:
     def test_says_where_clocks_changed_and_steps_are_missing(self):
         spring = np.datetime64("2024-03-31T00:00") + np.arange(6) * np.timedelta64(1, "h")
         hours = np.delete(spring.astype("datetime64[s]").astype(float), 2)
-        assert (Steps(hours).gaps, Steps(hours).springs) == (1, 1)
-        assert (Steps(hours + 86400.0).gaps, Steps(hours + 86400.0).springs) == (1, 0)
+        spring = Steps(hours, is_naive=True)
+        assert (spring.gaps, spring.springs) == (0, 1)
+        later = Steps(hours + 86400.0, is_naive=True)
+        assert (later.gaps, later.springs) == (1, 0)
         summer = [f"2024-10-27T0{hour}:00+02:00" for hour in range(3)]
         winter = [f"2024-10-27T0{hour}:00+01:00" for hour in range(2, 5)]
         source = Source(pl.DataFrame({"time": [*summer, *winter], "a": np.arange(6.0)}))
         assert source.list_notes() == ["The offset from UTC changes once, as for daylight saving."]
+
+    @pytest.mark.parametrize("month", [3, 10])
+    def test_of_steps_that_are_all_the_same_has_no_gap_whatever_the_clocks_show(self, month):
+        """Minutes around the last Sunday of the month, when clocks change, as text and with a zone of their own."""
+        instants = np.datetime64(f"2024-{month:02}-30T22:00" if month == 3 else "2024-10-26T22:00")
+        frame = pl.DataFrame(
+            {"time": instants + np.arange(300) * np.timedelta64(60_000, "ms"), "a": np.arange(300.0)}
+        )
+        zoned = frame.with_columns(
+            pl.col("time").dt.replace_time_zone("UTC").dt.convert_time_zone("Europe/Berlin")
+        )
+        text = zoned.with_columns(pl.col("time").dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
+        for data in (zoned, text):
+            source = Source(data)
+            assert source.list_notes() == ["The offset from UTC changes once, as for daylight saving."]
+            late = Source(data[[*range(40), *range(41, 300)]])
+            assert late.list_notes()[1:] == [
+                "1 gap in the time stamps (the usual step is 1 minute); rows are treated as consecutive."
+            ]
+
+    def test_of_business_days_or_hours_has_gaps_only_where_one_is_missing(self):
+        days = np.arange(np.datetime64("2023-01-02"), np.datetime64("2023-06-30"))
+        days = days[np.is_busday(days)]
+        trading = (
+            np.datetime64("1970-01-01T09:30")
+            - np.datetime64("1970-01-01")
+            + np.arange(14) * np.timedelta64(1_800_000, "ms")
+        )
+        hours = (days[:, None] + trading).ravel()
+        for stamps, step in ((days, "1 day"), (hours, "30 minutes")):
+            source = Source(pl.DataFrame({"time": stamps, "a": np.arange(float(len(stamps)))}))
+            assert source.list_notes() == []
+            one = len(stamps) // 2
+            missing = Source(
+                pl.DataFrame({"time": np.delete(stamps, one), "a": np.arange(len(stamps) - 1.0)})
+            )
+            told = f"1 gap in the time stamps, apart from those of every week (the usual step is {step}); rows are treated as consecutive."
+            assert missing.list_notes() == [told]
+        every = np.arange(
+            np.datetime64("2023-01-02T00:00"),
+            np.datetime64("2023-01-06T00:00"),
+            np.timedelta64(3_600_000, "ms"),
+        )
+        source = Source(
+            pl.DataFrame({"time": np.delete(every, [30, 31, 50]), "a": np.arange(len(every) - 3.0)})
+        )
+        assert source.list_notes() == [
+            "2 gaps in the time stamps (the usual step is 1 hour); rows are treated as consecutive."
+        ]
+
+    @pytest.mark.parametrize(
+        ("fill", "note"), [("zero", "1 missing cell was filled (zero)."), ("drop", "1 row was dropped.")]
+    )
+    def test_with_one_missing_cell_says_so(self, tmp_path, fill, note):
+        assert Source(written(tmp_path, "a,b\n1,2\n3,\n5,6\n"), fill=fill).list_notes() == [note]
 
 
 FAMILIES = [
@@ -565,6 +622,10 @@ class TestAReplay:
         }
         prices = json.loads(report.to_json())["prices"]
         assert [row["move_cost"] for row in prices] == [0.1, 1.0]
+        assert [row["parameters"] for row in prices] == [each.best.parameters for each in report.prices]
+        folds = json.loads(report.to_json())["folds"]
+        scores = [score for fold in report.folds for score in fold.scores]
+        assert [row["parameters"] for row in folds] == [score.parameters for score in scores]
         assert "Who paid least depends on the move cost" in report.answer
         assert report.plot("prices").axes
         with pytest.raises(Refused, match="2 folds or more of 20 rows each, got folds=3"):
@@ -856,6 +917,29 @@ class TestTheAnswer:
         inside = (x[1:] > 1e-9).all(axis=1)
         assert report.binds <= 1.0 - inside.mean() + 1.0 / len(x)
 
+    def test_speaks_of_what_you_do_only_if_you_said_it(self, by_step):
+        rows = rows_for("linear", 60, d=3)
+        for baseline in (None, np.eye(3)[rows.argmin(axis=1)]):
+            report = replay(rows, move_cost=5.0, baseline=baseline)
+            for verdict in ("saves", "perhaps", "keep"):
+                shift = {"saves": 1e6, "perhaps": 1e-3, "keep": -1e6}[verdict] / STRETCHES
+                noise = np.linspace(-1.0, 1.0, STRETCHES)
+                best = report.reference.stretches - shift - noise
+                greedy = replace(report.score("GD"), stretches=best, hitting=best.sum(), switching=0.0)
+                scores = [greedy, *(score for score in report.scores if score.name != "GD")]
+                judged = replace(report, scores=scores)
+                assert judge(judged) == verdict
+                said = judged.answer.splitlines()[0]
+                assert ("what you did until now" in said) == (baseline is not None)
+                assert ("Keep doing what you do" in said) == (baseline is not None and verdict != "saves")
+
+    def test_of_shares_does_not_call_daily_trades_never_moving(self, by_step):
+        relatives = np.exp(0.01 * np.random.default_rng(0).normal(size=(60, 3)))
+        report = replay(relatives, costs="log-wealth", move_cost=0.01)
+        assert report.score("fixed").moves == 30
+        assert "ebalancing to fixed shares" in report.answer
+        assert "ever moving" not in report.answer
+
     def test_saved_is_the_sum_of_differences_with_students_interval(self, phased):
         report, _ = phased
         one, other = report.scores[0], report.scores[-1]
@@ -871,6 +955,10 @@ class TestTheAnswer:
         plain = json.loads(report.to_json())
         assert plain["table"][0]["cost"] == report.scores[0].cost
         assert plain["savings"]["fixed"]["cost"] == report.savings["fixed"].cost
+        assert [row["parameters"] for row in plain["table"]] == [
+            *(score.parameters for score in report.scores),
+            {},
+        ]
         shown = {score.name for score in report.scores}
         assert set(NAMES) - {"seasonal"} == shown < set(LOOKS)  # noise has no season
         assert len({look["color"] for look in LOOKS.values()}) == len(LOOKS)

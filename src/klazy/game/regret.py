@@ -118,7 +118,9 @@ class Regret:
         return show.draw_curves(self._running, "regret so far")
 
 
-def regret(trace: Trace[Any], u: ArrayLike | Optimum | BestFixed, costs: Costs | ArrayLike | None = None) -> Regret:
+def regret(
+    trace: Trace[Any], u: ArrayLike | Optimum | BestFixed, costs: Costs | ArrayLike | None = None
+) -> Regret:
     r"""Compute the regret of a run against a comparator u.
 
     .. math:: \sum_t f_t(x_t) - f_t(u_t) + \lambda_t m(x_t, x_{t-1}) - \lambda_t m(u_t, u_{t-1})

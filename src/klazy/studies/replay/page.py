@@ -65,7 +65,7 @@ def _tabulate_folds(found: "Report") -> list[dict[str, object]]:
                 "best": fold.best.name,
                 "its cost": fold.best.cost,
                 found.best.name: fold.find(found.best.name).cost,
-                "never moving": fold.find("fixed").cost,
+                words.name_fixed(found): fold.find("fixed").cost,
             }
         )
     return rows

@@ -9,6 +9,7 @@ from klazy import show
 from klazy.base.checks import Array, refusal
 from klazy.families import Pinball, Quadratic
 from klazy.sets import CappedSimplex, Simplex
+from klazy.studies.replay import words
 from klazy.studies.replay.contenders import NAMES
 from klazy.studies.replay.score import BASELINE, SHOWN
 from klazy.studies.replay.times import DAY, tell_time
@@ -63,7 +64,7 @@ def list_shown(found: "Report") -> list[str]:
 
 
 def _name_reference(found: "Report") -> str:
-    return "what you did" if found.reference.name == BASELINE else "never moving"
+    return "what you did" if found.reference.name == BASELINE else words.name_fixed(found)
 
 
 def _caption_decisions(found: "Report") -> str:

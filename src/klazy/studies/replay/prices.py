@@ -41,6 +41,7 @@ def tabulate_prices(reports: "list[Report]") -> list[dict[str, Any]]:
             {
                 "move_cost": price,
                 "best": best.name,
+                "parameters": best.parameters,
                 "cost": best.cost,
                 "above_the_optimum": None if bound is None else max(best.cost - bound, 0.0),
                 "movement": best.switching / price if price > 0.0 else None,
@@ -65,4 +66,6 @@ def tell_prices(reports: "list[Report]") -> str:
         parts.append(f"{start['best']} {where}")
         if following is not None:
             start = following
+    if len(parts) == 1:
+        return f"The same paid least at every move cost: {parts[0]}."
     return f"Who paid least depends on the move cost: {', '.join(parts)}."

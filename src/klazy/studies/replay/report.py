@@ -182,7 +182,7 @@ class Report:
         """One row per contender, the best first, and the optimum at the end, with all digits."""
         import polars as pl
 
-        return pl.DataFrame(words.tabulate(self), infer_schema_length=None)
+        return pl.DataFrame(words.tabulate(self), infer_schema_length=None).drop("parameters")
 
     @cached_property
     def savings(self) -> dict[str, Saving]:
@@ -202,7 +202,7 @@ class Report:
         steps = self.source.find_steps() if self.source.has_dates else None
         if steps is None:
             return None
-        seconds = self.source.read_times(*self.span)
+        seconds = self.source.read_instants(*self.span)
         assert seconds is not None
         return float(seconds[-1] - seconds[0] + steps.usual) / DAY
 
@@ -517,7 +517,7 @@ def replay(
         found.notes.append(tell_prices(reports))
     if count:
         found.folds = walk_forward(source, found.setup, first, count, read, _scale(tell, parts - 1, parts))
-        found.notes.append(tell_folds(found.folds, found.best.name))
+        found.notes.append(tell_folds(found.folds, found.best.name, words.name_fixed(found)))
     tell(1.0)
     return found
 
@@ -566,7 +566,9 @@ def _list_doubts(source: Source, setup: Setup, scores: list[Score], read: Read |
         (made,) = (score for score in scores if score.kind == BASELINE)
         outside = float((setup.domain.violation(made.points) > TOLERANCE).mean())
         if outside > 0.0:
-            doubts.append(f"In {outside:.0%} of the rounds the baseline's decision is not in the set.")
+            doubts.append(
+                f"In {100.0 * outside:.2g}% of the rounds the baseline's decision is not in the set."
+            )
     return doubts
 
 

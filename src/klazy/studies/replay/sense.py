@@ -34,7 +34,8 @@ def list_doubts(source: Source, setup: Setup) -> list[str]:
     if len(constant) == source.dim:
         doubts.append("All rows are the same: there is nothing to follow.")
     elif constant:
-        doubts.append(f"These columns never change: {', '.join(constant)}.")
+        what = "This column never changes" if len(constant) == 1 else "These columns never change"
+        doubts.append(f"{what}: {', '.join(constant)}.")
     if float(np.max(setup.movement.weight)) == 0.0:
         doubts.append("Moving costs nothing here, so laziness has nothing to save.")
     if isinstance(setup.domain, Box) and isinstance(setup.family, Pinball | Quadratic):
@@ -42,7 +43,7 @@ def list_doubts(source: Source, setup: Setup) -> list[str]:
         far = np.maximum(*sides) >= OUTSIDE
         if far.any():
             names = ", ".join(name for name, out in zip(source.columns, far, strict=True) if out)
-            doubts.append(f"Nearly all of these columns lies outside the box: {names}.")
+            doubts.append(f"Nearly all rows lie outside the box in: {names}.")
     return doubts
 
 

@@ -147,12 +147,34 @@ class Source:
         Returns
         -------
         array or None
-            Seconds, or numbers; None without a time column.
+            Seconds on the clock that people read, or numbers; None without a time column.
         """
+        stamps = self._read_stamps(first, last)
+        return None if stamps is None else stamps[:, 0].copy()
+
+    def read_instants(self, first: int, last: int) -> Array | None:
+        """Read when some rows were, whatever the clocks showed.
+
+        Parameters
+        ----------
+        first : int
+            The first, counted from 0.
+        last : int
+            The one after the last.
+
+        Returns
+        -------
+        array or None
+            As :meth:`read_times`, in UTC where time stamps have a zone.
+        """
+        stamps = self._read_stamps(first, last)
+        return None if stamps is None else stamps[:, 1].copy()
+
+    def _read_stamps(self, first: int, last: int) -> Array | None:
         if self.clock is None:
             return None
-        self._stamps.seek(8 * first)
-        return np.frombuffer(self._stamps.read(8 * (last - first))).copy()
+        self._stamps.seek(16 * first)
+        return np.frombuffer(self._stamps.read(16 * (last - first))).reshape(-1, 2)
 
     @property
     def has_dates(self) -> bool:
@@ -167,8 +189,11 @@ class Source:
         Steps or None
             The steps; None without a time column.
         """
-        seconds = self.read_times(0, self.T)
-        return None if seconds is None else Steps(seconds)
+        stamps = self._read_stamps(0, self.T)
+        if stamps is None or self.clock is None:
+            return None
+        walls = stamps[:, 0] if self.has_dates else None
+        return Steps(stamps[:, 1], walls, is_naive=self.clock.kind == NAIVE)
 
     def list_notes(self) -> list[str]:
         """List what a reader should know of the data: repaired cells, gaps, changes of the clock.
@@ -180,21 +205,26 @@ class Source:
         """
         notes = []
         if self.filled:
-            what = "rows were dropped" if self.fill == "drop" else f"missing cells were filled ({self.fill})"
+            were = "was" if self.filled == 1 else "were"
+            what = f"row{_plural(self.filled)} {were} dropped"
+            if self.fill != "drop":
+                what = f"missing cell{_plural(self.filled)} {were} filled ({self.fill})"
             notes.append(f"{self.filled} {what}.")
         steps = self.find_steps()
         if steps is None or self.clock is None:
             return notes
-        springs = steps.springs if self.clock.kind == NAIVE else 0
-        if springs:
-            notes.append(f"Clocks went forward {_count(springs)}: the local hour is missing there.")
+        if steps.springs:
+            notes.append(f"Clocks went forward {_count(steps.springs)}: the local hour is missing there.")
         if self.clock.shifts:
             notes.append(f"The offset from UTC changes {_count(self.clock.shifts)}, as for daylight saving.")
-        gaps = steps.gaps - springs
-        if gaps:
+        if steps.gaps:
             usual = describe_span(steps.usual) if self.has_dates else f"{steps.usual:.4g}"
+            others = ", apart from those of every week" if steps.closings else ""
+            if self.fill == "drop" and self.filled:
+                others += ", dropped rows included"
             notes.append(
-                f"{gaps} steps between rows are longer than the usual {usual}; rows follow each other all the same."
+                f"{steps.gaps} gap{_plural(steps.gaps)} in the time stamps{others} (the usual step is {usual}); "
+                "rows are treated as consecutive."
             )
         return notes
 
@@ -278,6 +308,10 @@ def _open_spool(owner: Source) -> Any:
     spool = tempfile.TemporaryFile()  # noqa: SIM115
     finalize(owner, spool.close)
     return spool
+
+
+def _plural(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 def _count(times: int) -> str:

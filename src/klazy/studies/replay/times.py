@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import polars
 
 DAY = 86_400.0  # seconds
+WEEK = 7.0 * DAY
 HOUR = 3_600.0
+FINEST = 604_800  # steps of a week, up to which closing hours are looked for: seconds
 LONG = 1.5  # steps, from which on a step is a gap
 SHOWN = 60  # letters of a cell in a message
 FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M")
@@ -24,11 +26,15 @@ ZONED = "dates with a zone"
 
 
 class Stamp(NamedTuple):
-    """A time stamp: its kind, what is compared with others of its kind, and seconds on the clock that people read."""
+    """A time stamp: its kind, what is compared with others of its kind, and seconds on the clock that people read.
+
+    ``offset`` is how far that clock is ahead of UTC, in seconds; zero where there is no zone.
+    """
 
     kind: str
     order: Any
     seconds: float
+    offset: float = 0.0
 
 
 def read_stamp(cell: Any) -> Stamp | None:
@@ -42,7 +48,12 @@ def read_stamp(cell: Any) -> Stamp | None:
         return None
     if isinstance(cell, datetime):
         wall = cell.replace(tzinfo=UTC).timestamp()
-        return Stamp(NAIVE if cell.tzinfo is None else ZONED, cell, wall)
+        offset = cell.utcoffset()
+        if offset is None:
+            return Stamp(NAIVE, cell.replace(tzinfo=None), wall)
+        # Python compares two datetimes of one zone by their clocks, which show an hour twice in autumn. Microseconds do not.
+        since = cell.replace(tzinfo=None) - datetime(1970, 1, 1) - offset
+        return Stamp(ZONED, since // timedelta(microseconds=1), wall, offset.total_seconds())
     if isinstance(cell, date):
         return Stamp(NAIVE, datetime(cell.year, cell.month, cell.day), _count_days(cell) * DAY)
     if isinstance(cell, time):
@@ -85,11 +96,12 @@ class Clock:
         return self.kind in (NAIVE, ZONED)
 
     def take(self, cells: "polars.Series", before: int) -> Array:
-        """The seconds of these stamps, the first of which is in row ``before + 1``."""
+        """The seconds of these stamps on the clock that people read, and in UTC; the first is in row ``before + 1``."""
         quick = self._read_at_once(cells)
         if quick is not None:
-            return quick
-        return np.array([self._follow(cell, at) for at, cell in enumerate(cells.to_list(), before + 1)])
+            return np.stack((quick, quick), axis=1)
+        stamps = [self._follow(cell, at) for at, cell in enumerate(cells.to_list(), before + 1)]
+        return np.array([(stamp.seconds, stamp.seconds - stamp.offset) for stamp in stamps]).reshape(-1, 2)
 
     def _read_at_once(self, cells: "polars.Series") -> Array | None:
         """The same for cells without a fault that polars can read; None for all others."""
@@ -111,7 +123,7 @@ class Clock:
         unit = 1.0 if first.kind == NUMBERS else 1e-6
         return unit * numbers
 
-    def _follow(self, cell: Any, at: int) -> float:
+    def _follow(self, cell: Any, at: int) -> Stamp:
         stamp = read_stamp(cell)
         where = f"row {at}, column {self.column}"
         if stamp is None:
@@ -130,10 +142,9 @@ class Clock:
         self._cell = cell
         self.kind = stamp.kind
         if stamp.kind == ZONED:
-            offset = stamp.order.utcoffset()
-            self.shifts += self._offset not in (None, offset)
-            self._offset = offset
-        return stamp.seconds
+            self.shifts += self._offset not in (None, stamp.offset)
+            self._offset = stamp.offset
+        return stamp
 
 
 def _advise(stamp: Stamp) -> str:
@@ -180,14 +191,26 @@ def _convert_text(cells: "polars.Series") -> Any:
 
 
 class Steps:
-    """What the steps between time stamps say: the usual one, and how many are longer."""
+    """Find the usual step between time stamps, and which are longer.
 
-    def __init__(self, seconds: Array) -> None:
+    ``springs`` counts longer steps in which clocks went forward, ``closings`` those over hours for which no week has rows, such
+    as weekends, and ``gaps`` all others. ``walls`` are the same stamps on the clock that people read, where they are dates;
+    clocks can go forward only if the stamps have no zone (``is_naive``).
+    """
+
+    def __init__(self, seconds: Array, walls: Array | None = None, *, is_naive: bool = False) -> None:
         steps = np.diff(seconds)
         self.usual = float(np.median(steps)) if len(steps) else 0.0
         long = np.flatnonzero(steps > LONG * self.usual)
-        self.gaps = len(long)
-        self.springs = sum(self._skips_an_hour(seconds[at], steps[at]) for at in long)
+        springs = np.zeros(len(long), dtype=bool)
+        closings = np.zeros(len(long), dtype=bool)
+        if is_naive:
+            springs = np.array([self._skips_an_hour(seconds[at], steps[at]) for at in long], dtype=bool)
+        if walls is not None and len(long):
+            closings = _find_closings(walls, self.usual, long) & ~springs
+        self.springs = int(springs.sum())
+        self.closings = int(closings.sum())
+        self.gaps = len(long) - self.springs - self.closings
 
     def _skips_an_hour(self, before: float, step: float) -> bool:
         """Whether a local hour is missing where clocks go forward: early on a Sunday in spring."""
@@ -197,6 +220,23 @@ class Steps:
         return when.weekday() == 6 and when.month in (3, 4, 9, 10) and when.hour <= 3
 
 
+def _find_closings(walls: Array, usual: float, long: np.ndarray) -> np.ndarray:
+    """Find which of the long steps are over times of the week at which there is never a row, in two weeks at least."""
+    slots = round(WEEK / usual)
+    if usual > DAY or slots > FINEST or abs(slots * usual - WEEK) > 1.0:
+        return np.zeros(len(long), dtype=bool)
+    place = np.round(walls / usual).astype(np.int64)
+    first = (place[long] + 1) % slots
+    count = np.minimum(place[long + 1] - place[long] - 1, slots)
+    skipped = np.zeros(2 * slots + 1, dtype=np.int64)
+    np.add.at(skipped, first, 1)
+    np.add.at(skipped, first + count, -1)
+    skipped = np.cumsum(skipped)[:-1].reshape(2, slots).sum(axis=0)
+    is_open = (skipped < 2) | (np.bincount(place % slots, minlength=slots) > 0)
+    opened = np.concatenate(([0], np.cumsum(np.tile(is_open, 2))))
+    return (count > 0) & (opened[first + count] == opened[first])
+
+
 def tell_time(seconds: float) -> datetime:
     """The date and time that a clock showed."""
     return datetime(1970, 1, 1) + timedelta(microseconds=round(1e6 * seconds))
@@ -204,7 +244,7 @@ def tell_time(seconds: float) -> datetime:
 
 def describe_span(seconds: float) -> str:
     """A length of time in words."""
-    for unit, length in (("day", DAY), ("hour", HOUR), ("minute", 60.0)):
+    for unit, length in (("day", DAY), ("hour", HOUR), ("minute", 60.0), ("second", 1.0)):
         if seconds >= length:
             count = seconds / length
             return f"{count:.3g} {unit}{'' if count == 1.0 else 's'}"

@@ -69,17 +69,17 @@ def walk_forward(
     return folds
 
 
-def tell_folds(folds: list[Fold], winner: str) -> str:
-    """Whether the winner of the single split wins in every fold, in a sentence."""
+def tell_folds(folds: list[Fold], winner: str, fixed: str) -> str:
+    """Say whether the winner of the single split wins in every fold; ``fixed`` is what to call playing one decision."""
     wins = Counter(fold.best.name for fold in folds)
     if list(wins) == [winner]:
         return f"{winner} also wins all {len(folds)} folds, each tuned on the rows before it."
     beaten = sum(fold.find(winner).cost < fold.find("fixed").cost for fold in folds)
     names = ", ".join(f"{name} in {count}" for name, count in wins.most_common())
-    return (
-        f"The winner differs between folds: {names} of {len(folds)}. {winner}, the winner of the single split, "
-        f"paid less than never moving in {beaten} folds."
-    )
+    said = f"The winner differs between folds: {names} of {len(folds)}."
+    if winner == "fixed":
+        return said
+    return f"{said} {winner}, the winner of the single split, paid less than {fixed} in {beaten} of {len(folds)}."
 
 
 def tabulate_folds(folds: list[Fold]) -> list[dict[str, Any]]:
@@ -88,5 +88,6 @@ def tabulate_folds(folds: list[Fold]) -> list[dict[str, Any]]:
     for at, fold in enumerate(folds, 1):
         for score in fold.scores:
             about = {"fold": at, "first_row": fold.first + 1, "last_row": fold.last}
-            rows.append(about | {"contender": score.name, "cost": score.cost} | score.parameters)
+            paid = {"contender": score.name, "cost": score.cost, "parameters": score.parameters}
+            rows.append(about | paid)
     return rows

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from klazy.families import Rewards
+from klazy.families import LogWealth, Rewards
 from klazy.studies.replay.numbers import tell_column, tell_number
 from klazy.studies.replay.score import BASELINE
 from klazy.studies.tuning import Score
@@ -15,11 +15,6 @@ SHORT = 50  # rounds that a rule averages, up to which it has a short memory
 ALIKE = 0.5  # the correlation of a row with the next from which on costs drift
 STEADY = 0.01  # relative to its cost, how near the fixed point is to the best where nothing lasting changes
 NUMBERS = ("hitting", "switching", "cost", "above_the_optimum")
-WORDS = {
-    "saves": "You would have saved",
-    "perhaps": "Keep doing what you do for now",
-    "keep": "Keep doing what you do",
-}
 
 
 def judge(found: "Report") -> str:
@@ -51,31 +46,39 @@ def answer(found: "Report") -> list[str]:
 def _tell_savings(found: "Report") -> str:
     best = found.best
     saved = [found.savings[name] for name in (BASELINE, "fixed") if name in found.savings]
-    now = _name_reference(found)
+    now = _name(found, found.reference.name)
     verdict = judge(found)
+    has_baseline = found.reference.name == BASELINE
     if verdict == "keep":
         cost = _tell(found, found.reference.cost)
-        paid = f"{WORDS[verdict]}: {now} paid {cost}, and no learner or rule paid less."
-        others = [f"Never moving paid {_tell(found, found.score('fixed').cost)}." for _ in saved[1:]]
-        return " ".join([paid, *others])
+        if not has_baseline:
+            return f"{_begin(now)} was best: it paid {cost}, and no learner or rule paid less."
+        fixed = f"{_begin(name_fixed(found))} paid {_tell(found, found.score('fixed').cost)}."
+        return f"Keep doing what you do: {now} paid {cost}, and no learner or rule paid less. {fixed}"
     if verdict == "perhaps":
-        return (
-            f"{WORDS[verdict]}: {describe(best)} paid {_tell_saving(found, saved[0])} less than {now}, "
-            "which may be chance."
-        )
+        said = "Keep doing what you do for now" if has_baseline else "No saving is certain"
+        return f"{said}: {describe(best)} paid {_tell_saving(found, saved[0])} less than {now}, which may be chance."
     parts = [
-        f"{_tell_saving(found, saving)} against {_name(saving)}" for saving in saved if saving.cost != 0.0
+        f"{_tell_saving(found, saving)} against {_name(found, saving.against)}"
+        for saving in saved
+        if saving.cost != 0.0
     ]
-    said = "You would have gained" if isinstance(found.setup.family, Rewards) else WORDS[verdict]
+    said = "You would have gained" if isinstance(found.setup.family, Rewards) else "You would have saved"
     return f"{said} {' and '.join(parts)}, with {describe(best)}."
 
 
-def _name_reference(found: "Report") -> str:
-    return "what you did until now" if found.reference.name == BASELINE else "never moving"
+def name_fixed(found: "Report") -> str:
+    """What it means to play one decision all the time: shares of wealth have to be bought and sold to stay the same."""
+    is_rebalanced = isinstance(found.setup.family, LogWealth)
+    return "rebalancing to fixed shares" if is_rebalanced else "never moving"
 
 
-def _name(saving: "Saving") -> str:
-    return "what you did until now" if saving.against == BASELINE else "never moving"
+def _name(found: "Report", contender: str) -> str:
+    return "what you did until now" if contender == BASELINE else name_fixed(found)
+
+
+def _begin(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def _tell(found: "Report", value: float) -> str:
@@ -150,13 +153,13 @@ def _compare(found: "Report", score: Score, than: Score) -> str:
 
 def describe(score: Score) -> str:
     """A contender with its parameters."""
-    values = list_parameters(score)
+    values = list_parameters(score.parameters)
     return f"{score.name} ({values})" if values else score.name
 
 
-def list_parameters(score: Score) -> str:
-    """Parameters with their values."""
-    return ", ".join(f"{name}={value:.4g}" for name, value in score.parameters.items())
+def list_parameters(parameters: dict[str, float]) -> str:
+    """Write parameters with a few digits of their values."""
+    return ", ".join(f"{name}={value:.4g}" for name, value in parameters.items())
 
 
 def tabulate(found: "Report") -> list[dict[str, Any]]:
@@ -164,24 +167,25 @@ def tabulate(found: "Report") -> list[dict[str, Any]]:
     bound = None if found.optimum is None else found.optimum.lower_bound
     rows = []
     for score in found.scores:
-        row = _make_row(score.name, list_parameters(score), score.hitting, score.switching, bound)
+        row = _make_row(score.name, score.parameters, score.hitting, score.switching, bound)
         tried = {"moves": score.moves, "candidates": score.candidates, "edge": ", ".join(score.edges)}
         rows.append(row | tried)
     best = found.optimum
     if best is not None:
-        row = _make_row("optimum in hindsight", "", best.hitting, best.switching, bound)
+        row = _make_row("optimum in hindsight", {}, best.hitting, best.switching, bound)
         rows.append(row | {"moves": None, "candidates": None, "edge": ""})
     return rows
 
 
 def _make_row(
-    name: str, chosen: str, hitting: float, switching: float, bound: float | None
+    name: str, parameters: dict[str, float], hitting: float, switching: float, bound: float | None
 ) -> dict[str, Any]:
     cost = hitting + switching
     above = None if bound is None else max(cost - bound, 0.0)
     return {
         "contender": name,
-        "chosen": chosen,
+        "chosen": list_parameters(parameters),
+        "parameters": parameters,
         "hitting": hitting,
         "switching": switching,
         "cost": cost,
