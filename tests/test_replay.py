@@ -836,7 +836,12 @@ class TestAGameWithoutContent:
     @pytest.mark.parametrize(
         ("rows", "options", "complaint"),
         [
-            (np.ones((50, 1)), {}, "two columns or more to share a total, got columns=['x1']"),
+            (
+                np.ones((50, 1)),
+                {},
+                "two columns or more to share a total, got columns=['x1']; with one column everybody plays the total; "
+                "write domain='box' and upper=1.",
+            ),
             (
                 np.ones((50, 2)),
                 {"domain": "box"},
@@ -845,18 +850,49 @@ class TestAGameWithoutContent:
             (
                 np.full((50, 1), 57.0),
                 {"domain": "box", "costs": "pinball"},
-                "rows within the box, got column x1=100% above --upper 1, half of them beyond 57; write --upper 60.",
+                "rows within the box, got column x1=100% above upper=1, half of them beyond 57; write upper=60.",
             ),
             (
                 np.full((50, 2), 57.0),
                 {"costs": "quadratic"},
-                "rows near a total of 1, got trace=rows that add up to 114; write --total 150",
+                "rows near a total of 1, got trace=rows that add up to 114; write total=150, or domain='box'.",
             ),
         ],
     )
     def test_is_refused_with_what_was_meant(self, rows, options, complaint):
         with pytest.raises(Refused, match=re.escape(f"replay needs {complaint}")):
             replay(rows, **options)
+
+    @pytest.mark.parametrize(
+        ("options", "complaint"),
+        [
+            ({"domian": "box"}, "an option that it has, got domian='box'; the nearest is domain."),
+            ({"uper": 3.0}, "an option that it has, got uper=3.0; the nearest is upper."),
+            ({"zzz": 3}, "an option that it has, got zzz=3; it has baseline, cap, costs, "),
+            ({"cap": 0.3}, "domain='capped-simplex' for cap, got domain=simplex; leave one of them out."),
+            (
+                {"floor": 0.3, "domain": "box"},
+                "domain='simplex' or 'capped-simplex' for floor, got domain=box",
+            ),
+            (
+                {"short": 0.3},
+                "costs='pinball' for short and excess, got costs=linear; leave one of them out.",
+            ),
+            ({"domain": "polytope"}, "a file with A and b, got polytope=None; write polytope='set.json'."),
+        ],
+        ids=repr,
+    )
+    def test_or_with_options_that_do_not_fit_is_refused_in_the_words_of_python(self, options, complaint):
+        with pytest.raises(Refused, match=re.escape(f"replay needs {complaint}")):
+            replay(np.ones((50, 2)), **options)
+
+    def test_with_missing_cells_is_refused_in_the_words_of_who_asked(self, tmp_path):
+        frame = pl.DataFrame({"a": [1.0, None], "b": [2.0, 3.0]})
+        with pytest.raises(Refused, match=re.escape("or choose fill='forward', 'zero' or 'drop'.")):
+            replay(frame)
+        frame.write_csv(tmp_path / "t.csv")
+        ended = call_klazy("replay", "t.csv", folder=tmp_path)
+        assert ended.stderr.endswith("correct the file, or choose --fill forward, zero or drop.\n")
 
     def test_is_flagged_where_it_may_be_meant(self, by_step):
         report = replay(np.tile([0.92, 0.76, 0.5], (60, 1)))
@@ -1037,6 +1073,18 @@ class TestTheCommand:
         assert kl.Agent.load(tmp_path / "agent.json").t == 801
         plain = json.loads(self.klazy("t.csv", *options, "--json", folder=tmp_path))
         assert (plain["best"], plain["emitted"]) == (best, other)
+
+    def test_needs_a_package_for_polytopes_and_says_so_in_one_line(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "daqp", None)  # as if it were not installed
+        pl.DataFrame({"a": np.arange(40.0), "b": np.ones(40)}).write_csv(tmp_path / "t.csv")
+        sides = {"A": [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], "b": [1.0, 0.0, 1.0, 0.0]}
+        (tmp_path / "set.json").write_text(json.dumps(sides))
+        said = self.klazy(
+            "t.csv", "--domain", "polytope", "--polytope", "set.json", folder=tmp_path, status=2
+        )
+        assert re.fullmatch(
+            r"Polytope .* need daqp, which is not installed; pip install .*\[polytope\]'?\.\n", said
+        )
 
     def test_refuses_in_one_line(self, tmp_path):
         """Here, and for docs/replay.md in tests/test_docs.py, the command is a process of its own."""

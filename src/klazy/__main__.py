@@ -5,7 +5,7 @@ import sys
 from typing import NoReturn
 
 from klazy.base.checks import Refused, refusal
-from klazy.base.install import make_missing
+from klazy.base.install import MissingPackage, make_missing
 from klazy.base.parallel import end_at_signals
 
 # For the processes that a command starts: no module of the current folder comes before an installed one, and the one that
@@ -35,7 +35,7 @@ def main() -> None:
             app(prog_name="klazy")
         finally:
             sys.stdout.flush()
-    except Refused as wrong:
+    except (Refused, MissingPackage) as wrong:
         say(str(wrong), file=sys.stderr)
         sys.exit(2)
     except OSError as failed:  # a full disk, say

@@ -36,9 +36,13 @@ def advise_install(extra: str) -> str:
     return f"pip install {shlex.quote(f'{place}[{extra}]')}"
 
 
-def make_missing(owner: str, package: str | None, extra: str, *, verb: str = "needs") -> ImportError:
+class MissingPackage(ImportError):
+    """A package that an extra installs, and that is not there; its message is all that a user needs."""
+
+
+def make_missing(owner: str, package: str | None, extra: str, *, verb: str = "needs") -> MissingPackage:
     """The error of a part whose package is not installed, with the command that installs it."""
-    return ImportError(f"{owner} {verb} {package}, which is not installed; {advise_install(extra)}.")
+    return MissingPackage(f"{owner} {verb} {package}, which is not installed; {advise_install(extra)}.")
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from klazy.base.checks import refusal
+from klazy.base.options import write_as_flags
 from klazy.cli.terminal import Json, read_command_line, say, show_progress
 from klazy.live import Guards
 
@@ -157,7 +158,7 @@ def replay(
         "whole": whole,
         "guards": _make_guards(hold, per_round),
     }
-    with show_progress() as bar:
+    with show_progress() as bar, write_as_flags():
         task = bar.add_task("replaying", total=1.0)
         found = replay_trace(
             trace,

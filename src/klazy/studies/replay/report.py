@@ -4,7 +4,9 @@ import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,7 +36,7 @@ from klazy.studies.replay.score import (
     score_split,
 )
 from klazy.studies.replay.sense import list_doubts, refuse_nonsense
-from klazy.studies.replay.setup import Setup, make_setup
+from klazy.studies.replay.setup import SHAPES, Setup, make_setup
 from klazy.studies.replay.source import Source
 from klazy.studies.replay.times import DAY, tell_time
 from klazy.studies.replay.walk import Fold, tabulate_folds, tell_folds, walk_forward
@@ -497,6 +499,7 @@ def replay(
     >>> report.best.name, report.savings["fixed"].cost > 0.0
     ('k-lazyGD', True)
     """
+    _refuse_unknown(options)
     tell = progress or (lambda share: None)
     count = 0
     if folds:
@@ -520,6 +523,19 @@ def replay(
         found.notes.append(tell_folds(found.folds, found.best.name, words.name_fixed(found)))
     tell(1.0)
     return found
+
+
+def _refuse_unknown(options: dict[str, Any]) -> None:
+    """Refuse an option that there is not, with the one that was probably meant."""
+    takes = signature(make_setup).parameters.keys() - {"dim", "shape"}
+    for shape in SHAPES.values():
+        takes |= shape.keys()
+    known = sorted(takes | signature(replay).parameters.keys() - {"options"})
+    for name, value in options.items():
+        if name not in takes:
+            near = get_close_matches(name, known, 1)
+            remedy = f"the nearest is {near[0]}" if near else f"it has {', '.join(known)}"
+            raise refusal("replay", "an option that it has", name, repr(value), remedy)
 
 
 def _open(

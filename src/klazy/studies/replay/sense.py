@@ -3,6 +3,7 @@
 import numpy as np
 
 from klazy.base.checks import Array, refusal
+from klazy.base.options import write_option
 from klazy.families import Linear, Pinball, Quadratic, Rewards
 from klazy.sets import Box, CappedSimplex, Simplex
 from klazy.studies.replay.setup import Setup
@@ -16,7 +17,9 @@ def refuse_nonsense(source: Source, setup: Setup) -> None:
     """Refuse a game in which every sensible player does the same all the time."""
     rows = _sample(source)
     if isinstance(setup.domain, Simplex | CappedSimplex) and source.dim == 1:
-        remedy = "with one column everybody plays the total; write --domain box --upper LIMIT"
+        box = write_option("domain", "box")
+        limit = write_option("upper", _round_out(float(rows.max())))
+        remedy = f"with one column everybody plays the total; write {box} and {limit}"
         raise refusal("replay", "two columns or more to share a total", "columns", source.columns, remedy)
     if isinstance(setup.domain, Box):
         _check_box(source, setup, setup.domain, rows)
@@ -61,8 +64,8 @@ def _check_box(source: Source, setup: Setup, box: Box, rows: Array) -> None:
         if ((low >= 0.0) | (high <= 0.0)).all():
             sign = "positive" if (low >= 0.0).all() else "of one sign"
             remedy = (
-                "the best decision is then always the same corner; write --costs pinball if rows are demands to be met, "
-                "--domain simplex if they are prices of shares"
+                f"the best decision is then always the same corner; write {write_option('costs', 'pinball')} if rows are "
+                f"demands to be met, {write_option('domain', 'simplex')} if they are prices of shares"
             )
             raise refusal("replay", "linear costs on a box that change sign", "costs", f"all {sign}", remedy)
         return
@@ -77,9 +80,9 @@ def _check_box(source: Source, setup: Setup, box: Box, rows: Array) -> None:
         side = "above" if above[i] >= below[i] else "below"
         edge = box.upper[i] if side == "above" else box.lower[i]
         option = "upper" if side == "above" else "lower"
-        found = f"{share:.0%} {side} --{option} {edge:g}, half of them beyond {middle[i]:.4g}"
+        found = f"{share:.0%} {side} {write_option(option, edge)}, half of them beyond {middle[i]:.4g}"
         reach = rows[:, i].max() if side == "above" else rows[:, i].min()
-        remedy = f"write --{option} {_round_out(float(reach)):g}"
+        remedy = f"write {write_option(option, _round_out(float(reach)))}"
         raise refusal("replay", "rows within the box", f"column {source.columns[i]}", found, remedy)
 
 
@@ -87,7 +90,8 @@ def _check_total(domain: Simplex, rows: Array) -> None:
     sums = rows.sum(axis=1)
     if (sums > 2.0 * domain.total).mean() >= OUTSIDE:
         found = f"rows that add up to {np.median(sums):.4g}"
-        remedy = f"write --total {_round_out(float(sums.max())):g}, or --domain box"
+        total = write_option("total", _round_out(float(sums.max())))
+        remedy = f"write {total}, or {write_option('domain', 'box')}"
         raise refusal("replay", f"rows near a total of {domain.total:g}", "trace", found, remedy)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from klazy.base.checks import Array, coordinates, one_of, positive, refusal
+from klazy.base.options import write_option
 from klazy.costs import Costs, make_costs
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.learners import Learner
@@ -237,7 +238,7 @@ def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> 
     for name in given:
         if name not in takes:
             owners = [owner for owner, names in SHAPES.items() if name in names]
-            wanted = f"--domain {' or '.join(owners)} for --{name}"
+            wanted = f"{write_option('domain', *owners)} for {write_option(name)}"
             raise refusal("replay", wanted, "domain", domain, "leave one of them out")
     return _make_domain(domain, dim, takes | given)
 
@@ -267,7 +268,9 @@ def _check_dimension(domain: ConvexSet, dim: int, name: str) -> Any:
 
 def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
     if costs != "pinball" and (short is not None or excess is not None):
-        wanted = "--costs pinball for --short and --excess"
+        wanted = (
+            f"{write_option('costs', 'pinball')} for {write_option('short')} and {write_option('excess')}"
+        )
         raise refusal("replay", wanted, "costs", costs, "leave one of them out")
     if isinstance(costs, Family):
         return costs
@@ -286,7 +289,7 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
         not np.min(shortage) / np.max(surplus) >= SMALLEST
         or not np.max(shortage) / np.min(surplus) <= LARGEST
     ):
-        condition = f"--short and --excess within a factor of {LARGEST:g}"
+        condition = f"{write_option('short')} and {write_option('excess')} within a factor of {LARGEST:g}"
         raise refusal("replay", condition, "short", short, "bring them nearer to each other")
     return Pinball(shortage, surplus)
 
@@ -306,7 +309,7 @@ def _choose_movement(
         return movement.replace(weight=move_cost * np.asarray(movement.weight))
     if up is not None or down is not None:
         if movement not in (None, "l1"):
-            wanted = "--movement l1 for --up and --down"
+            wanted = f"{write_option('movement', 'l1')} for {write_option('up')} and {write_option('down')}"
             raise refusal("replay", wanted, "movement", movement, "leave it out")
         return AsymmetricMovement(move_cost, up=1.0 if up is None else up, down=1.0 if down is None else down)
     if movement is None:
@@ -321,7 +324,8 @@ def _check_start(domain: ConvexSet, start: Any) -> Array:
 def _read_polytope(file: Path | str | None, dim: int) -> Polytope:
     """{x : A x <= b} from a JSON file with A and b."""
     if file is None:
-        raise refusal("replay", "a file with A and b", "polytope", None, "write --polytope set.json")
+        remedy = f"write {write_option('polytope', 'set.json')}"
+        raise refusal("replay", "a file with A and b", "polytope", None, remedy)
     try:
         about = json.loads(Path(file).read_text(encoding="utf-8"))
         A = about["A"]

@@ -9,6 +9,7 @@ import numpy as np
 
 from klazy.base.cells import INDEX, MISSING, TIMES
 from klazy.base.checks import LARGEST, Array, one_of, refusal
+from klazy.base.options import write_option
 from klazy.live.rows import FILLS
 from klazy.studies.replay.tables import Table, open_table
 from klazy.studies.replay.times import NAIVE, Clock, Steps, describe_span, read_stamp, shorten
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import polars
 
 ROWS = 65_536  # at a time
-WAYS = "correct the file, or choose --fill forward, zero or drop"
 
 
 class Source:
@@ -253,7 +253,9 @@ class Source:
         if wrong:
             at, i, condition = min(wrong)
             cell = batch[self.columns[i]][at]
-            remedy = WAYS if condition == "no missing cell" else "correct the file"
+            remedy = "correct the file"
+            if condition == "no missing cell":
+                remedy += f", or choose {write_option('fill', *FILLS)}"
             where = f"row {before + at + 1}, column {self.columns[i]}"
             raise refusal("replay", condition, where, shorten(cell), remedy)
         if self.fill == "drop" and stamps is not None:
@@ -275,7 +277,7 @@ class Source:
             gaps = np.vstack((np.zeros((1, self.dim), bool), gaps))
         elif gaps[0].any():
             where = f"row {before + 1}, column {self.columns[int(gaps[0].argmax())]}"
-            remedy = "correct it, or choose another --fill"
+            remedy = f"correct it, or choose {write_option('fill', 'zero', 'drop')}"
             raise refusal("replay", "a first row to fill forward from", where, "missing", remedy)
         rows = np.arange(len(values))[:, None]
         latest = np.maximum.accumulate(np.where(gaps, 0, rows), axis=0)

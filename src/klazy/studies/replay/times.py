@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, refusal
+from klazy.base.options import write_option
 
 if TYPE_CHECKING:
     import polars
@@ -128,7 +129,8 @@ class Clock:
         where = f"row {at}, column {self.column}"
         if stamp is None:
             wanted = "a number or an ISO date as time"
-            raise refusal("replay", wanted, where, shorten(cell), "correct it, or name another --time")
+            remedy = f"correct it, or name another column by {write_option('time')}"
+            raise refusal("replay", wanted, where, shorten(cell), remedy)
         if self._last is not None:
             after = f"{shorten(cell)} after {shorten(self._cell)}"
             if stamp.kind != self._last.kind:
