@@ -1,5 +1,6 @@
 """Replay: a trace is read as it stands or refused by row and column, nobody beats the optimum."""
 
+import copy
 import json
 import re
 import subprocess
@@ -768,6 +769,23 @@ class TestMissingCells:
         with kl.Agent.open(tmp_path / "live.db", name="agent") as agent:
             rows = [list(json.loads(row).values()) for row in agent.history()["row"]]
         assert rows == expected
+
+    def test_are_filled_from_the_last_row_of_whichever_process_took_it(self, tmp_path):
+        options = {"costs": kl.Linear(), "columns": ["eu"], "fill": "forward", "engine": "step"}
+        learner = kl.GD(kl.Box(-9, 9), 1.0)
+        first = kl.Agent.open(tmp_path / "a.db", learner, **options)
+        other = kl.Agent.open(tmp_path / "a.db")
+        first.observe([1.0])
+        other.observe([2.0], retry=True)
+        first.observe([None], retry=True)
+        assert [json.loads(row)["eu"] for row in first.history()["row"]] == [1.0, 2.0, 2.0]
+        first.save(tmp_path / "agent.json")
+        loaded = kl.Agent.load(tmp_path / "agent.json")
+        for agent in (other, loaded, copy.deepcopy(loaded), kl.Agent.open(tmp_path / "b.db", loaded)):
+            agent.observe([float("nan")], retry=True)
+            assert agent.x.tolist() == [-7.0]
+            agent.close()
+        first.close()
 
     def test_of_pandas_are_missing_too(self, by_step):
         pandas = pytest.importorskip("pandas")
