@@ -427,21 +427,6 @@ def auto(
     >>> trace.x[-1].round(3).tolist()
     [0.0, 0.0, 0.0, 0.0, 1.0]
     """
-    learner = build_auto(domain, movement, costs, start=start, hints=hints)
-    if not isinstance(learner.family, Quadratic | Pinball):
-        _warn_of_size(domain, domain.start_at(start, "auto"))
-    return learner
-
-
-def build_auto(
-    domain: ConvexSet,
-    movement: Movement | str | None,
-    costs: Any,
-    *,
-    start: ArrayLike | None,
-    hints: bool = False,
-) -> Leader:
-    """Build :func:`auto` without its warning, for whoever measures it beside others."""
     _check_domain(domain, "auto")
     movement = _check_movement(domain, movement, "auto")
     family = getattr(costs, "family", costs)  # of costs with data, or the family itself
@@ -477,6 +462,8 @@ def build_auto(
             for window, horizon in HINTED
         ]
     experts = [*sums, *smoothed, *seasonal, *hinted]
+    if not smoothed[0].is_curved:
+        _warn_of_size(domain, smoothed[0].init().x)
     return Leader(experts, movement, guard=is_norm, family=family, hints=bool(hinted))
 
 

@@ -29,9 +29,10 @@ from klazy.learners import (
     MovingAverage,
     Periodic,
     Seasonal,
+    auto,
     sader_k,
 )
-from klazy.learners.presets import MOST_SEASONAL, build_auto
+from klazy.learners.presets import MOST_SEASONAL
 from klazy.live.agent import Agent
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.setup import Setup
@@ -174,10 +175,10 @@ def list_contenders(
 
     def make_auto(domain: Any, start: Any) -> Learner[Any]:
         """Told the rows where it is compiled for them, else gradients."""
-        knowing = build_auto(domain, setup.movement, family, start=start)
+        knowing = auto(domain, setup.movement, costs=family, start=start)
         if find_missing_part(knowing) is None:
             return knowing
-        return build_auto(domain, setup.movement, None, start=start)
+        return auto(domain, setup.movement, start=start)
 
     def make_seasonal(
         domain: Any, start: Any, periods: int, horizon: int | None = None, period: int | None = None
