@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, check_flag, non_negative, one_of, positive, refusal, size
-from klazy.families import Family, Linear, Pinball, Quadratic
+from klazy.families import Family, Linear, Pinball
 from klazy.learners.base import Descent, Learner
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
