@@ -33,7 +33,7 @@ from klazy.live import kept, state
 from klazy.live.checking import check_store
 from klazy.live.opening import revive_agent
 from klazy.live.records import KNOWN, seal_row
-from klazy.live.schema import AGENT_SHIFT, VERSION
+from klazy.live.schema import AGENT_SHIFT
 from klazy.live.sqlite import PAGE_BYTES
 from klazy.live.store import Store
 from nursery import (
@@ -627,18 +627,6 @@ class TestDamage:
             open_step(file)
         if damage != "other":  # its journal mode has changed, and nothing else
             assert file.read_bytes() == now
-
-    def test_a_newer_store_is_refused(self, file):
-        in_store(file, 1)
-        with sqlite3.connect(file) as connection:
-            connection.execute("CREATE TABLE more (x)")
-            connection.execute(f"PRAGMA user_version = {VERSION + 1}")
-        connection.close()
-        message = (
-            f"Agent.open needs tables of version {VERSION}, got version={VERSION + 1}; install a newer klazy"
-        )
-        with pytest.raises(ValueError, match=message):
-            open_step(file)
 
     def test_of_a_killed_agent_a_damaged_log_loses_the_last_rounds_at_most(self, file, tmp_path):
         """SQLite takes a damaged end of its log for one that was never completed."""

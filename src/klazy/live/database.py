@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from klazy.base.checks import Refused, refusal
+from klazy.live import schema
 
 PATIENCE = 10.0  # seconds for which one waits for another process, or for a server that does not answer
 Result = TypeVar("Result")
@@ -133,6 +134,18 @@ class Database(ABC):
         """The refusal of rows that cannot be trusted; they are left as they are."""
         remedy = "it is damaged; restore it from a backup"
         return fail(self.owner, condition, "path", self.path, remedy)
+
+    def require_version(self, version: int) -> None:
+        """Refuse tables that this klazy can neither use nor bring up to date."""
+        remedy = None
+        if version > schema.VERSION:
+            remedy = "install a newer klazy"
+        elif version < 1:
+            remedy = "no klazy has made such tables; set the version to what it was, or restore a backup"
+        elif version < schema.VERSION and self.read_only:
+            remedy = "open the store once without read_only, which brings its tables up to date"
+        if remedy is not None:
+            raise refusal(self.owner, f"tables of version {schema.VERSION}", "version", version, remedy)
 
     def require_reader(self) -> None:
         """Refuse one that was closed or forked."""

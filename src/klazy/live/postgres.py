@@ -3,6 +3,9 @@
 A record is one call of a function in the database, which locks the agent's row, looks whether the record follows the last one,
 and inserts it. A lost connection is made again: whatever was under way is repeated, and a record that turns out to be there
 already, to the last bit and the moment of its making, is the one that was sent.
+
+Behind a pooler such as PgBouncer two transactions may run in two sessions of the server, and a session is shared with others.
+There klazy sets its settings and sends its statements anew in every transaction, and leaves nothing behind.
 """
 
 import getpass
@@ -21,10 +24,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from klazy.base.checks import refusal
 from klazy.base.install import make_missing
-from klazy.live import database
+from klazy.live import database, schema
 from klazy.live.database import Database, Result, StoreFailed, TakenError, Values, fail
 from klazy.live.records import Row
-from klazy.live.schema import POSTGRES_STATEMENTS, SCHEMA, VERSION
+from klazy.live.schema import POSTGRES_STATEMENTS, POSTGRES_TABLES, SCHEMA
 
 try:
     from pg8000.exceptions import DatabaseError, InterfaceError
@@ -35,6 +38,7 @@ except ImportError as missing:
 SYNCS = {"always": "on", "batch": "off"}  # by PostgreSQL's name, synchronous_commit
 ANSWER = 300.0  # seconds for which one waits for the answer to a statement
 PAUSE = 0.05  # seconds between attempts to connect again
+ISOLATION = "read committed"  # append_record must see what others committed
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
 _PLACES = ", ".join("?" * len(Row._fields))
 _APPEND = f"SELECT append_record({_PLACES}, ?)"
@@ -42,6 +46,9 @@ _DOUBT = "; whether the round was taken is not known, so repeat it with the same
 _LOST = (InterfaceError, OSError, struct.error)  # what pg8000 raises when nobody answers
 # By SQLSTATE: the server stops, crashes, starts, or has no room for one more connection.
 _GONE = ("57P01", "57P02", "57P03", "53300", "08000", "08003", "08006")
+# The server has forgotten a prepared statement, or a table changed under it; or the search path is gone, as after DISCARD ALL.
+_RESET = ("26000", "0A000", "42P01", "42883")
+_MAKERS = 0x6B6C617A  # the lock of those who make or change tables
 _TAKEN = ("23505",)  # unique_violation
 _WAITED = ("55P03", "40P01")  # lock_not_available, deadlock_detected
 _UNTRUSTED = ("3D000", "28000", "28P01")  # no such database, no such user, wrong password
@@ -62,6 +69,8 @@ class PostgresDatabase(Database):
         self._prepared: dict[str, PreparedStatement] = {}
         self._connection: Connection | None = None
         self._within = False  # whether a transaction is under way, which ends with its connection
+        self._proven = False  # whether this connection has done some work already
+        self._pooled = False  # whether others use its session between transactions
         if not shared:
             remedy = "leave shared=False out: a server takes nobody's turn away"
             raise refusal(owner, "a file for itself alone", "path", self.path, remedy)
@@ -88,25 +97,41 @@ class PostgresDatabase(Database):
                 raise _LostError(str(failed)) from None  # the cause may show the options
             self._connection = connection
             self._prepared = {}
+            self._proven = False
             try:
-                for name, value in self._list_settings():
-                    self._run(f"SET {name} = {value}")
+                ((process,),) = self._run("SELECT pg_backend_pid()")
+                # A server announces the number of its process, a pooler one of its own.
+                announced = connection._backend_key_data or b""
+                self._pooled = announced[:4] != struct.pack("!i", process)
+                if not self._pooled:
+                    self._run(self._spell_settings("SET"))
             except DatabaseError:
                 self._drop()
                 raise
         return connection
 
-    def _list_settings(self) -> Iterator[tuple[str, str]]:
-        yield "search_path", SCHEMA
-        yield "synchronous_commit", self._sync
-        yield (
-            "default_transaction_isolation",
-            "'read committed'",
-        )  # append_record must see what others committed
-        yield "lock_timeout", f"'{round(1e3 * database.PATIENCE)}ms'"
-        yield "client_min_messages", "warning"
+    def _spell_settings(self, how: str) -> str:
+        """The statements that set what klazy needs, for a session (SET) or a transaction (SET LOCAL)."""
+        settings = {
+            "search_path": SCHEMA,
+            "synchronous_commit": self._sync,
+            "lock_timeout": f"'{round(1e3 * database.PATIENCE)}ms'",
+            "client_min_messages": "warning",
+        }
+        if how == "SET":
+            settings["default_transaction_isolation"] = f"'{ISOLATION}'"
+        if how == "SET" and self.read_only:
+            settings["default_transaction_read_only"] = "on"
+        return "; ".join(f"{how} {name} = {value}" for name, value in settings.items())
+
+    def _spell_begin(self, isolation: str) -> str:
+        """The statements that begin a transaction."""
+        begin = f"BEGIN ISOLATION LEVEL {isolation}"
         if self.read_only:
-            yield "default_transaction_read_only", "on"
+            begin += " READ ONLY"
+        if self._pooled:
+            begin += f"; {self._spell_settings('SET LOCAL')}"
+        return begin
 
     def _drop(self) -> None:
         """Let go of a connection, whatever state it is in."""
@@ -127,12 +152,16 @@ class PostgresDatabase(Database):
                 return connection.run(sql, stream=stream) or []
             if not values:
                 return connection.run(sql) or []
+            numbered = {f"p{i}": value for i, value in enumerate(values)}
+            if self._pooled:
+                return connection.run(_number_places(sql), **numbered) or []
             statement = self._prepared.get(sql)
             if statement is None:
                 statement = self._prepared[sql] = connection.prepare(_number_places(sql))
-            return statement.run(**{f"p{i}": value for i, value in enumerate(values)}) or []
+            return statement.run(**numbered) or []
         except DatabaseError as failed:
-            if _code_of(failed) in _GONE:
+            code = _code_of(failed)
+            if code in _GONE or (code in _RESET and self._proven):
                 self._drop()
                 raise _LostError(_message_of(failed)) from failed
             raise
@@ -144,13 +173,22 @@ class PostgresDatabase(Database):
             raise
 
     def _repeat(self, work: Callable[[], Result], doubt: str = "") -> Result:
-        """Do it; after a lost connection again, as long as patience lasts. ``doubt`` is what is not known after that."""
+        """Do it; after a lost connection again, as long as patience lasts. ``doubt`` is what is not known after that.
+
+        A part of a transaction is not repeated: what came before it is lost with the connection.
+        """
+        enclosed = self._within
         until = time.monotonic() + database.PATIENCE
         while True:
             try:
-                self._connect()
-                return work()
+                if not enclosed:
+                    self._connect()
+                done = work()
+                self._proven = True
+                return done
             except _LostError as lost:
+                if enclosed:
+                    raise
                 if time.monotonic() > until:
                     remedy = f"it has not answered for {database.PATIENCE:g} seconds ({lost}){doubt}"
                     raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
@@ -175,30 +213,43 @@ class PostgresDatabase(Database):
     # Tables
 
     def _check_tables(self, may_make: bool) -> None:
-        sql = "SELECT count(*) FROM pg_namespace WHERE nspname = ?"
-        if may_make and not self._run(sql, [SCHEMA])[0][0]:
-            self._run("BEGIN")
-            try:
-                self._run("SELECT pg_advisory_xact_lock(?)", [0x6B6C617A])  # one process makes them
-                if not self._run(sql, [SCHEMA])[0][0]:
+        """Make the tables of a new store, bring those of an older klazy up to date, and refuse others."""
+        with self._transaction():
+            if may_make and not self._list_tables():
+                self._run("SELECT pg_advisory_xact_lock(?)", [_MAKERS])  # one process makes them
+                if not self._list_tables():
                     for statement in POSTGRES_STATEMENTS:
                         self._run(statement)
-            except BaseException:
-                self._undo()
-                raise
-            self._run("COMMIT")
-        found = self._run("SELECT table_name FROM information_schema.tables WHERE table_schema = ?", [SCHEMA])
-        names = {name for (name,) in found}
-        if not names:
-            raise refusal(self.owner, "a database that is there", "path", self.path, "it has no agents yet")
-        if not {"about", "agents", "records", "snapshots"} <= names:
-            raise self.damage("the tables that klazy made")
+            names = self._list_tables()
+            if not names:
+                wanted = "a database that is there"
+                raise refusal(self.owner, wanted, "path", self.path, "it has no agents yet")
+            for table in POSTGRES_TABLES:
+                if table not in names:
+                    raise self.damage(f"table {table!r} whole")
+            version = self._read_version()
+            self.require_version(version)
+            if version < schema.VERSION:
+                self._bring_up_to_date()
+
+    def _list_tables(self) -> list[str]:
+        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = ?"
+        return [name for (name,) in self._run(sql, [SCHEMA])]
+
+    def _read_version(self) -> int:
         versions = [version for (version,) in self._run("SELECT version FROM about")]
         if len(versions) != 1:
-            raise self.damage("the tables that klazy made")
-        if versions[0] > VERSION:
-            remedy = "install a newer klazy"
-            raise refusal(self.owner, f"tables of version {VERSION}", "version", versions[0], remedy)
+            raise self.damage("table 'about' whole")
+        return versions[0]
+
+    def _bring_up_to_date(self) -> None:
+        self._run("SELECT pg_advisory_xact_lock(?)", [_MAKERS])
+        version = self._read_version()  # another process may have done it meanwhile
+        self.require_version(version)
+        for step in schema.list_steps(version):
+            for statement in step.postgres:
+                self._run(statement)
+        self._run("UPDATE about SET version = ?", [schema.VERSION])
 
     # Statements
 
@@ -207,7 +258,14 @@ class PostgresDatabase(Database):
         with self._lock:
             if self._within:
                 return [tuple(row) for row in self._run(sql, values)]
-            return [tuple(row) for row in self._repeat(lambda: self._run(sql, values))]
+            return [tuple(row) for row in self._repeat(lambda: self._run_alone(sql, values))]
+
+    def _run_alone(self, sql: str, values: Values) -> list[Any]:
+        """A statement that is a transaction of its own."""
+        if self._within or not self._pooled:
+            return self._run(sql, values)
+        with self._transaction():
+            return self._run(sql, values)
 
     def transact(self, work: Callable[[], Result]) -> Result:
         self.require_writer()
@@ -215,17 +273,8 @@ class PostgresDatabase(Database):
             return self._transact_within(work)
 
         def attempt() -> Result:
-            self._run("BEGIN")
-            self._within = True
-            try:
-                done = work()
-                self._within = False
-                self._run("COMMIT")
-            except BaseException:
-                self._within = False
-                self._undo()
-                raise
-            return done
+            with self._transaction():
+                return work()
 
         with self._lock:
             return self._repeat(attempt)
@@ -245,8 +294,13 @@ class PostgresDatabase(Database):
         self.require_writer()
         with self._lock:
             try:
-                with self._begin_within() if self._within else self._begin():
-                    yield
+                if self._within:
+                    with self._begin_within():
+                        yield
+                else:
+                    self._reach()
+                    with self._transaction():
+                        yield
             except _LostError as lost:
                 remedy = (
                     f"the connection was lost ({lost}); whether this was taken is not known, so repeat it"
@@ -255,10 +309,16 @@ class PostgresDatabase(Database):
             except DatabaseError as failed:
                 raise self._explain(failed) from failed
 
+    def _reach(self) -> None:
+        """Connect again if need be, for a transaction that cannot be repeated from here."""
+        ((path,),) = self.ask("SELECT current_setting('search_path')")
+        if path != SCHEMA:  # the session was reset
+            self._drop()
+            self.ask("SELECT 1")
+
     @contextmanager
-    def _begin(self) -> Iterator[None]:
-        self.ask("SELECT 1")  # connects again if need be
-        self._run("BEGIN")
+    def _transaction(self, isolation: str = ISOLATION) -> Iterator[None]:
+        self._run(self._spell_begin(isolation))
         self._within = True
         try:
             yield
@@ -318,19 +378,15 @@ class PostgresDatabase(Database):
     @contextmanager
     def one_moment(self) -> Iterator[None]:
         with self._lock:
-            self.ask("SELECT 1")  # connects again if need be
-            self._run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            self._within = True
+            self._reach()
             try:
-                yield
+                with self._transaction("repeatable read"):
+                    yield
             except _LostError as lost:
                 remedy = f"the connection was lost ({lost}); try again"
                 raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
             except DatabaseError as failed:
                 raise self._explain(failed) from failed
-            finally:
-                self._within = False
-                self._undo()
 
     # Records
 
@@ -343,7 +399,7 @@ class PostgresDatabase(Database):
             nonlocal sent
             repeated = sent
             sent = True
-            ((taken,),) = self._run(_APPEND, [*row, last])
+            ((taken,),) = self._run_alone(_APPEND, [*row, last])
             if not taken and not (repeated and self._is_there(row)):
                 raise TakenError
 
@@ -352,7 +408,7 @@ class PostgresDatabase(Database):
 
     def _is_there(self, row: Values) -> bool:
         """Whether this very record was committed before its answer was lost."""
-        found = self._run(f"SELECT {_COLUMNS} FROM records WHERE key = ?", [row[0]])
+        found = self._run_alone(f"SELECT {_COLUMNS} FROM records WHERE key = ?", [row[0]])
         return [tuple(each) for each in found] == [tuple(row)]
 
     def append_plain(self, row: Values) -> None:
@@ -381,13 +437,8 @@ class PostgresDatabase(Database):
             sent = True
             if repeated and self._is_there(rows[0]):  # and all others, for they were one transaction
                 return
-            self._run("BEGIN")
-            try:
+            with self._transaction():
                 insert_all()
-                self._run("COMMIT")
-            except BaseException:
-                self._undo()
-                raise
 
         with self._lock:
             self._repeat(insert, _DOUBT)

@@ -3,9 +3,14 @@
 Tables are written by klazy alone. Views are for people: names instead of keys, times instead of seconds, lists of numbers
 instead of bytes. Keys hold two numbers, ``agent * 2**40 + n``, so that the rows of an agent lie together and its next one has
 a place of its own: two processes that write record ``n`` cannot both succeed.
+
+To change a table: raise ``VERSION``, add the step from the version before to ``STEPS``, and make a file of the new version with
+tests/files/stores/make.py.
 """
 
-VERSION = 1  # of these tables
+from typing import NamedTuple
+
+VERSION = 1  # of these tables; the first is 1
 APPLICATION = 0x6B6C617A  # "klaz", by which a file is known as a store
 AGENT_SHIFT = 40
 
@@ -130,7 +135,9 @@ WHERE records.kind > 1
 UNION ALL
 SELECT name, 1, {_TIME.format("at")}, 'created', configuration FROM agents"""
 
-STATEMENTS = (AGENTS, RECORDS, IDS, SNAPSHOTS, TOKENS, ROUNDS, CHANGES)
+TABLES = {"agents": AGENTS, "records": RECORDS, "snapshots": SNAPSHOTS, "tokens": TOKENS}
+# They hold no data of their own: where one is missing or was changed, it is made again.
+DERIVED = {"INDEX records_by_id": IDS, "VIEW rounds": ROUNDS, "VIEW changes": CHANGES}
 
 
 # ---- PostgreSQL
@@ -228,6 +235,7 @@ WHERE records.kind > 1
 UNION ALL
 SELECT name, 1, to_timestamp(at), 'created', configuration FROM agents"""
 
+POSTGRES_TABLES = (*TABLES, "about")
 POSTGRES_STATEMENTS = (
     f"CREATE SCHEMA {SCHEMA}",
     _translate(AGENTS),
@@ -242,3 +250,24 @@ POSTGRES_STATEMENTS = (
     _ABOUT,
     f"INSERT INTO about VALUES ({VERSION}, 0)",
 )
+
+
+# ---- versions
+
+
+class Step(NamedTuple):
+    """The statements that bring the tables of one version to the next, for each database.
+
+    In SQLite views and indexes follow by themselves; in PostgreSQL a step changes views and functions as well.
+    """
+
+    sqlite: tuple[str, ...]
+    postgres: tuple[str, ...]
+
+
+STEPS: dict[int, Step] = {}  # by the version that they begin with; every one from 1 to VERSION - 1 has one
+
+
+def list_steps(version: int) -> list[Step]:
+    """The steps that bring tables of a version to today's."""
+    return [STEPS[each] for each in range(version, VERSION)]

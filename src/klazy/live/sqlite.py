@@ -7,15 +7,17 @@ write the same round, and nothing has to be locked between rounds.
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from klazy.base.checks import Refused, file_path, refusal
-from klazy.live import database
+from klazy.live import database, schema
 from klazy.live.database import Database, Result, StoreFailed, TakenError, Values, fail
 from klazy.live.records import Row
-from klazy.live.schema import APPLICATION, STATEMENTS, VERSION
+from klazy.live.schema import APPLICATION
 
 SYNCS = {"always": "FULL", "batch": "NORMAL"}  # by SQLite's names
 # A commit writes whole pages. Of a few numbers a small page is written faster; one of many takes several.
@@ -33,6 +35,7 @@ SELECT ?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE ?9 = (SELECT checksum FROM record
 # a complaint about a damaged file may hold letters that are none, and a damaged number may be too large
 _FAILURES = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_MAKING = Lock()
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
 
 
@@ -81,10 +84,10 @@ class SqliteDatabase(Database):
             raise refusal(self.owner, "a folder for the database", "path", self.path, remedy)
 
     def _connect(self) -> sqlite3.Connection:
-        mode = "ro" if self.read_only else "rwc"
-        connection = self._connect_as(f"mode={mode}")
         if not self.read_only:
-            return connection
+            _make_private(self._file)
+            return self._connect_as("mode=rwc")
+        connection = self._connect_as("mode=ro")
         try:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as failed:
@@ -122,36 +125,97 @@ class SqliteDatabase(Database):
         ask(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
 
     def _check_tables(self) -> None:
-        """Make the tables of a new file; refuse a file whose tables are not, to the letter, those of this klazy."""
+        """Make the tables of a new file, bring those of an older klazy up to date, and refuse tables that are not klazy's.
+
+        Other programs may write the file anew, as VACUUM does, and may add tables, views and indexes of their own.
+        """
         ask = self._connection.execute
         if not self.read_only and self._is_empty():
             ask("BEGIN IMMEDIATE")
             if self._is_empty():  # and not made by another process meanwhile
-                for statement in STATEMENTS:
+                for statement in (*schema.TABLES.values(), *schema.DERIVED.values()):
                     ask(statement)
-                ask(f"PRAGMA application_id = {APPLICATION}")
-                ask(f"PRAGMA user_version = {VERSION}")
+                self._mark()
             ask("COMMIT")
-        (application,) = ask("PRAGMA application_id").fetchone()
-        (version,) = ask("PRAGMA user_version").fetchone()
-        made = [text for (text,) in ask("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")]
-        ours = [text for text in made if not text.startswith("CREATE TABLE sqlite_sequence")]
+        marks = self._read_marks()
+        if marks == (0, 0) and all(_describe(self._connection, table)[0] for table in schema.TABLES):
+            marks = (APPLICATION, schema.VERSION)  # a dump that was restored: it has neither number
+        application, version = marks
         if application != APPLICATION:
             remedy = "choose another file; if this was one of klazy's, it is damaged"
             raise refusal(self.owner, "a database of klazy", "path", self.path, remedy)
-        if version > VERSION and ours != list(STATEMENTS):
-            raise refusal(
-                self.owner, f"tables of version {VERSION}", "version", version, "install a newer klazy"
-            )
-        if version != VERSION or ours != list(STATEMENTS):
-            raise self.damage("the tables that klazy made")
+        self.require_version(version)
+        if version < schema.VERSION:
+            self._bring_up_to_date()
+        self._compare_tables()
+        if not self.read_only:
+            self._make_derived()
 
-    def _is_empty(self) -> bool:
+    def _read_marks(self) -> tuple[int, int]:
+        """The numbers by which SQLite knows whose file this is: the application and the version of its tables."""
         ask = self._connection.execute
-        (pages,) = ask("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = ask("PRAGMA application_id").fetchone()
         (version,) = ask("PRAGMA user_version").fetchone()
-        return pages == 0 and application == 0 and version == 0
+        return application, version
+
+    def _mark(self) -> None:
+        self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+
+    def _is_empty(self) -> bool:
+        (count,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return count == 0 and self._read_marks() == (0, 0)
+
+    def _bring_up_to_date(self) -> None:
+        ask = self._connection.execute
+        ask("BEGIN IMMEDIATE")
+        _, version = self._read_marks()  # another process may have done it meanwhile
+        self.require_version(version)
+        for step in schema.list_steps(version):
+            for statement in step.sqlite:
+                ask(statement)
+        self._mark()
+        ask("COMMIT")
+
+    def _compare_tables(self) -> None:
+        """Refuse tables that lost a column, or that would not hold what is written to them."""
+        for table, statement in schema.TABLES.items():
+            made = _describe_made(table, statement)
+            here = _describe(self._connection, table)
+            if not {name for name, *_ in made[0]} <= {name for name, *_ in here[0]}:
+                raise self.damage(f"table {table!r} whole")
+            if here != made:
+                columns = ", ".join(f"{name} {kind}" for name, kind, *_ in here[0])
+                remedy = "another program has changed it; undo that, or restore a backup"
+                raise refusal(self.owner, f"table {table!r} as klazy made it", "columns", columns, remedy)
+            for kind, name in self._find_rules(table):
+                remedy = f"DROP {kind.upper()} {name}: it may change or turn away what klazy writes"
+                raise refusal(
+                    self.owner, "tables without rules of others", kind, f"{name!r} on {table!r}", remedy
+                )
+
+    def _find_rules(self, table: str) -> Iterator[tuple[str, str]]:
+        """Triggers and unique indexes on a table that klazy did not make."""
+        ask = self._connection.execute
+        sql = "SELECT type, name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE"
+        yield from ask(sql, (table,)).fetchall()
+        for _, name, unique, origin, _ in ask(f"PRAGMA index_list({table})").fetchall():
+            if unique and origin == "c" and f"INDEX {name}" not in schema.DERIVED:
+                yield "index", name
+
+    def _make_derived(self) -> None:
+        """Make again what another program has dropped or changed and what a dump leaves out."""
+        ask = self._connection.execute
+        there = {text for (text,) in ask("SELECT sql FROM sqlite_master")}
+        missing = {name: text for name, text in schema.DERIVED.items() if text not in there}
+        if not missing and self._read_marks() == (APPLICATION, schema.VERSION):
+            return
+        ask("BEGIN IMMEDIATE")
+        for name, statement in missing.items():
+            ask(f"DROP {name.replace(' ', ' IF EXISTS ')}")
+            ask(statement)
+        self._mark()
+        ask("COMMIT")
 
     # Refusals
 
@@ -318,6 +382,7 @@ class SqliteDatabase(Database):
 
     def back_up(self, target: Path) -> bool:
         """Others may go on writing to the file meanwhile."""
+        _make_private(target)
         try:
             copy = sqlite3.connect(target)
             try:
@@ -346,3 +411,32 @@ class SqliteDatabase(Database):
         """Take the log into a file that was moved: SQLite would leave it behind."""
         with suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _make_private(file: Path) -> None:
+    """Make an empty file that only its owner may read, unless one is there; SQLite gives its log the same mode.
+
+    Within a process one thread does so at a time: to close a file takes away all locks that the process has on it.
+    """
+    with _MAKING, suppress(OSError):  # what SQLite cannot open, it explains
+        os.close(os.open(os.path.realpath(file), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def _describe(connection: sqlite3.Connection, table: str) -> tuple[Any, Any]:
+    """The columns of a table (name, type, whether one must have a value, place in the key), and its unique ones."""
+    columns = []
+    for _, name, kind, required, _, place, hidden in connection.execute(f"PRAGMA table_xinfo({table})"):
+        columns.append((name, kind, required, place, hidden))
+    unique = set()
+    for _, index, _, origin, _ in connection.execute(f"PRAGMA index_list({table})").fetchall():
+        if origin != "c":  # not made by CREATE INDEX
+            unique.add(tuple(name for _, _, name in connection.execute(f"PRAGMA index_info({index})")))
+    return columns, unique
+
+
+@cache
+def _describe_made(table: str, statement: str) -> tuple[Any, Any]:
+    """The same of a table as klazy makes it."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(statement)
+        return _describe(connection, table)
