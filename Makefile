@@ -62,10 +62,12 @@ browser:
 	@command -v chromium >/dev/null || \
 	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 
-# Stores are tested in a real PostgreSQL, too; tests start their own, in a temporary folder.
+# Stores are tested in a real PostgreSQL and behind a real PgBouncer, too; tests start their own, in a temporary folder.
 database: browser  # one after the other: apt lets one in at a time
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || \
 	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
+	@command -v pgbouncer >/dev/null || test -x /usr/sbin/pgbouncer || \
+	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends pgbouncer >/dev/null; }
 
 # The whole suite with compiled kernels, in one process more than CI has cores, for some tests wait. The + lets its output through at once.
 tests: .venv/ready browser database docs/node_modules

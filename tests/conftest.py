@@ -4,7 +4,7 @@ import tempfile
 
 import pytest
 
-from server import Server
+from server import Pooler, Server
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +14,20 @@ def server():
         started = Server(folder)
         yield started
         started.stop()
+
+
+@pytest.fixture
+def pgbouncer(server):
+    """Start a real PgBouncer in front of the PostgreSQL, in a mode of pooling; the URL of the database behind it."""
+    started = []
+
+    def start(mode):
+        started.append(Pooler(server, mode))
+        return started[-1].url
+
+    yield start
+    for pooler in started:
+        pooler.stop()
 
 
 @pytest.fixture

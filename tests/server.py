@@ -1,4 +1,4 @@
-"""A real PostgreSQL from the system's packages, on a free port, in a temporary folder, for tests."""
+"""A real PostgreSQL and a real PgBouncer from the system's packages, on free ports, in a temporary folder, for tests."""
 
 import os
 import shutil
@@ -67,9 +67,7 @@ class Server:
             time.sleep(0.02)
 
     def _answers(self):
-        try:
-            socket.create_connection(("127.0.0.1", self.port), 1.0).close()
-        except OSError:
+        if not _answers(self.port):
             return False
         return b"ready to accept connections" in self.log.read_bytes().rpartition(b"starting PostgreSQL")[2]
 
@@ -96,6 +94,58 @@ class Server:
         """Forget all agents; the URL of the database."""
         self.run("SET client_min_messages = warning", "DROP SCHEMA IF EXISTS klazy CASCADE")
         return self.url
+
+
+class Pooler:
+    """A PgBouncer in front of a server, with few sessions of it to share; ``mode`` is ``session`` or ``transaction``."""
+
+    SESSIONS = 3
+
+    def __init__(self, server, mode):
+        program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+        assert Path(program).exists(), "stores are tested behind PgBouncer, too; `make database` installs it"
+        self.port = _find_port()
+        self.url = f"postgresql://klazy@127.0.0.1:{self.port}/postgres"
+        folder = server.folder / f"pooler-{self.port}"
+        folder.mkdir()
+        (folder / "users").write_text('"klazy" ""\n')
+        settings = {
+            "listen_addr": "127.0.0.1",
+            "listen_port": self.port,
+            "unix_socket_dir": "",
+            "auth_type": "trust",
+            "auth_file": folder / "users",
+            "logfile": folder / "log",
+            "pool_mode": mode,
+            "default_pool_size": self.SESSIONS,
+            "server_round_robin": 1,  # the next transaction is in another session than the last
+        }
+        lines = ["[databases]", f"postgres = host=127.0.0.1 port={server.port}", "[pgbouncer]"]
+        lines += [f"{name} = {value}" for name, value in settings.items()]
+        (folder / "settings.ini").write_text("\n".join(lines) + "\n")
+        if server.user:
+            for path in (folder, *folder.iterdir()):
+                shutil.chown(path, "postgres", "postgres")
+        self.process = subprocess.Popen(
+            [program, "--quiet", folder / "settings.ini"], cwd="/", stderr=subprocess.DEVNULL, **server.user
+        )
+        until = time.monotonic() + 30.0
+        while not _answers(self.port):
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError((folder / "log").read_text())
+            time.sleep(0.02)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def _answers(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def _find_port():

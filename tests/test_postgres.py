@@ -5,16 +5,19 @@ import os
 import sys
 import threading
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from pg8000.native import Connection
 
 import klazy as kl
 from command import call_klazy
 from klazy.live import database, kept, postgres
 from klazy.live.checking import check_store
+from klazy.live.opening import revive_agent
 from klazy.live.schema import AGENT_SHIFT
-from klazy.live.store import Store
+from klazy.live.store import Store, StoreFailed
 from nursery import GRADIENTS, GUARDS, LEARNER, in_memory, in_store, open_step, play, seen
 
 pytestmark = pytest.mark.xdist_group("postgres")
@@ -245,6 +248,91 @@ class TestALostConnection:
             with pytest.raises(kl.Overtaken):
                 one.update(GRADIENTS[0])
             assert seen(one) == seen(other)
+
+    @pytest.mark.parametrize("kind", ["plain", "with an id"])
+    def test_amid_a_transaction_it_ends_all_of_it(self, url, server, kind):
+        """Else the first round would be answered, and lost."""
+        for name in ("a", "b"):
+            in_store(url, 2, name=name)
+        id = "" if kind == "plain" else "tuesday"
+        store = Store(url)
+        a, b = (revive_agent(store, agent) for agent in store.list_agents())
+
+        def play_both():
+            with store.together():
+                a.play(GRADIENTS[2], None, id, True)
+                theirs = "FROM pg_stat_activity WHERE application_name = 'klazy'"
+                server.run(f"SELECT pg_terminate_backend(pid) {theirs}")
+                b.play(GRADIENTS[2], None, id, True)
+
+        with pytest.raises(StoreFailed, match=r"the connection was lost .*not known, so repeat it"):
+            play_both()
+        assert [rounds for _, rounds, _ in store.list_latest()] == [2, 2]
+        store.close()
+
+
+class TestAPooler:
+    """Others may reset a session, and behind a pooler two transactions may be in two of them."""
+
+    RESETS = ("DISCARD ALL", "DEALLOCATE ALL", "RESET ALL", "SET search_path = public")
+
+    @pytest.mark.parametrize("statement", RESETS)
+    def test_a_session_that_was_reset_is_made_again(self, url, statement):
+        straight = kl.Agent(LEARNER, engine="step")
+        with open_step(url) as agent:
+            for t in range(6):
+                if t in (0, 3):
+                    store_of(agent).database._connection.run(statement)
+                x = agent.update(GRADIENTS[t], id=t if t % 2 else None)
+                assert x.tobytes() == straight.update(GRADIENTS[t]).tobytes()
+            store_of(agent).database._connection.run(statement)
+            assert agent.history().height == 6
+        assert find_faults(url) == []
+
+    def test_a_plan_that_a_changed_table_has_spoilt_is_made_again(self, url, server):
+        with open_step(url) as agent:
+            store = store_of(agent)
+            store.read_last_snapshot(1)
+            server.run("ALTER TABLE klazy.snapshots ALTER COLUMN about TYPE varchar")
+            assert store.read_last_snapshot(1).n == 0  # SQLSTATE 0A000, unless it is sent anew
+
+    @pytest.mark.parametrize("mode", ["session", "transaction"])
+    def test_behind_pgbouncer(self, server, pgbouncer, mode, tmp_path):
+        """Agents, a fleet and a service's transactions; in transaction mode each is in another session than the last."""
+        server.clear()
+        url = pgbouncer(mode)
+        settings = "current_setting('search_path'), current_setting('synchronous_commit')"
+        with connect(url) as other:
+            other.run("BEGIN")  # the others must open a session of their own
+            agents = [open_step(url, name=name, sync="batch") for name in ("a", "b")]
+            other.run("COMMIT")
+        sessions = {store_of(agents[0]).database.ask("SELECT pg_backend_pid()")[0] for _ in range(6)}
+        assert (len(sessions) > 1) == (mode == "transaction")
+        for t in range(1, 9):
+            for agent in agents:
+                play(agent, t, GRADIENTS[t - 1])
+        for agent in agents:
+            assert seen(agent) == seen(in_memory(8))
+            assert store_of(agent).database.ask(f"SELECT {settings}") == [("klazy", "off")]
+            agent.close()
+        learner = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
+        with kl.Fleet.open(url, learner, ["e", "f"]) as fleet:
+            fleet.update(np.linspace(-1.0, 0.5, 10).reshape(2, 5), id="monday")
+            fleet.update(np.linspace(-1.0, 0.5, 10).reshape(2, 5), id="monday")
+            assert fleet.t.tolist() == [2, 2]
+        with open_step(url, name="a") as agent, store_of(agent).together():
+            agent.update(GRADIENTS[8])
+        with open_step(url, name="a") as agent:
+            assert agent.t == 10
+            agent.backup(tmp_path / "backup.db")
+        assert find_faults(url) == find_faults(tmp_path / "backup.db") == []
+        with connect(url) as other:  # klazy leaves nothing behind in sessions that are others' next
+            assert [other.run(f"SELECT {settings}") for _ in range(4)] == 4 * [[['"$user", public', "on"]]]
+
+
+def connect(url):
+    parts = urlsplit(url)
+    return Connection("klazy", host="127.0.0.1", port=parts.port, database="postgres", ssl_context=False)
 
 
 class TestTheServer:
