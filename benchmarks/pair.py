@@ -386,7 +386,8 @@ class Child:
         self.tree = tree
         environment = os.environ | {
             "PYTHONPATH": str(tree.folder / "src"),
-            "NUMBA_CACHE_DIR": str(tree.cache),
+            "KLAZY_CACHE_DIR": str(tree.cache),
+            "NUMBA_CACHE_DIR": str(tree.cache),  # which older commits obey
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }

@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_written_is_wrong_and_refused_by_warm(tmp_path, 
     assert status == 1
     assert found["problems"] == [
         f"compiled kernels cannot be kept in {tmp_path / 'file'} ({found['cache']['obstacle']}); "
-        "set KLAZY_CACHE_DIR to a folder that can be written and has room"
+        "set KLAZY_CACHE_DIR to a folder that only you can write to and that has room"
     ]
     ended = call_klazy(*WARM)
     assert ended.status == 2

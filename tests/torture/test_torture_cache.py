@@ -1,11 +1,14 @@
 """The compile cache under damage: it heals itself, or klazy goes on without it and says so once."""
 
 import os
+import pickle
 import resource
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -97,19 +100,18 @@ def spoil(how, folder, monkeypatch):
         monkeypatch.setenv("KLAZY_CACHE_DIR", "/proc/klazy")
     elif how == "no home":
         monkeypatch.delenv("KLAZY_CACHE_DIR")
-        monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
         monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
         monkeypatch.setattr(Path, "home", raise_no_home)
     else:
-        monkeypatch.setattr(Path, "write_bytes", raise_full)
+        monkeypatch.setattr(binding.os, "replace", raise_full)
 
 
 def raise_no_home():
     raise RuntimeError("Could not determine home directory.")
 
 
-def raise_full(self, data):
-    raise OSError(28, "No space left on device", str(self))
+def raise_full(source, target):
+    raise OSError(28, "No space left on device", str(target))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_klazy_runs_without_a_cache_and_says_so_once(how, folder, monkeypatch):
     assert [warning.category for warning in said] == [RuntimeWarning]
     text = str(said[0].message)
     assert text.startswith("klazy cannot keep compiled kernels (")
-    assert text.endswith("set KLAZY_CACHE_DIR to a folder that can be written and has room.")
+    assert text.endswith("set KLAZY_CACHE_DIR to a folder that only you can write to and that has room.")
 
 
 def test_a_write_that_stops_half_way_leaves_nothing(folder):
@@ -160,6 +162,85 @@ def test_a_read_only_cache_is_used_as_it_is(folder):
     with pytest.warns(RuntimeWarning, match="Permission denied"):
         assert not compile_double(1)
     folder.chmod(0o700)
+
+
+class Planted:
+    """What runs when it is unpickled."""
+
+    ran: ClassVar[list[str]] = []
+
+    def __reduce__(self):
+        return Planted.ran.append, ("planted",)
+
+
+def spoil_trust(how, path):
+    if how == "another user's":
+        os.chown(path, 65534, -1)
+    else:
+        path.chmod(path.stat().st_mode | int(how, 8))
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser gives files away")
+UNTRUSTED = ["0o002", "0o020", pytest.param("another user's", marks=as_root)]
+
+
+@pytest.mark.parametrize("how", UNTRUSTED)
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_code_that_others_may_have_planted_is_not_run(what, how, folder):
+    """What another user owns or may write to is ignored, with one warning; a file of a folder that is one's own is replaced."""
+    assert not compile_double()
+    (file,) = folder.iterdir()
+    good = file.read_bytes()
+    file.write_bytes(binding._seal(pickle.dumps(Planted())))
+    spoil_trust(how, folder if what == "folder" else file)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert not compile_double()
+        assert compile_double() == (what == "file")
+    assert Planted.ran == []
+    (told,) = [str(warning.message) for warning in said]
+    reason = "it belongs to another user" if how == "another user's" else "other users can write to it"
+    assert f"{folder if what == 'folder' else file}: {reason}" in told
+    if what == "file":
+        assert len(file.read_bytes()) == pytest.approx(len(good), rel=0.01)
+        assert "ignores a compiled kernel" in told
+    else:
+        assert told.startswith("klazy cannot keep compiled kernels (")
+        assert "planted" in file.read_bytes().decode("latin-1")  # it is left as it was
+        assert binding.find_obstacle().startswith(reason)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a file of the superuser and another user")
+def test_the_superusers_kernels_serve_everybody(monkeypatch):
+    """As in an image: made by root in a folder that all may read, used by others."""
+    with tempfile.TemporaryDirectory() as place:  # not pytest's, where only its own user may go
+        Path(place).chmod(0o755)
+        monkeypatch.setenv("KLAZY_CACHE_DIR", place)
+        assert not compile_double()
+        os.seteuid(65534)
+        try:
+            assert compile_double()
+        finally:
+            os.seteuid(0)
+
+
+def test_what_klazy_makes_it_trusts_whatever_the_umask(folder):
+    before = os.umask(0)
+    try:
+        assert not compile_double()
+    finally:
+        os.umask(before)
+    (file,) = folder.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert compile_double()
+
+
+def test_numbas_own_folder_is_not_used(folder, tmp_path, monkeypatch):
+    monkeypatch.delenv("KLAZY_CACHE_DIR")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert binding.cache_folder() == tmp_path / "cache" / "klazy"
 
 
 def test_processes_that_compile_one_kernel_together(folder):

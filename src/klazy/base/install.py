@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
+# What to do where no compiled kernel can be kept.
+CACHE_REMEDY = "set KLAZY_CACHE_DIR to a folder that only you can write to and that has room"
+
 
 def advise_install(extra: str) -> str:
     """Say the command that adds an extra to this klazy.

@@ -13,7 +13,7 @@ import typer
 from packaging.requirements import Requirement
 
 import klazy
-from klazy.base.install import advise_install, find_origin
+from klazy.base.install import CACHE_REMEDY, advise_install, find_origin
 from klazy.cli.terminal import Json, print_table, say
 
 PATIENCE = 10.0  # seconds for the driver of a GPU to answer
@@ -29,7 +29,8 @@ def doctor(
     """Show what is installed, what is missing and how to add it, what this machine has, and where compiled kernels are kept.
 
     The exit status is 1 if something is wrong: a package that klazy needs is missing, one has a version that klazy does not
-    take, or kernels cannot be kept. They are kept in the user's cache folder; set KLAZY_CACHE_DIR to move them. When they are
+    take, or kernels cannot be kept. They are kept in the user's cache folder; set KLAZY_CACHE_DIR to move them. They are code:
+    klazy uses no folder and no file that a user other than you and root owns, or that others can write to. When they are
     cleared, running processes go on, and the next ones compile them again.
 
     \b
@@ -66,8 +67,7 @@ def examine() -> dict[str, Any]:
     ]
     if cache["obstacle"] is not None:
         problems.append(
-            f"compiled kernels cannot be kept in {cache['folder']} ({cache['obstacle']}); "
-            "set KLAZY_CACHE_DIR to a folder that can be written and has room"
+            f"compiled kernels cannot be kept in {cache['folder']} ({cache['obstacle']}); {CACHE_REMEDY}"
         )
     return {
         "versions": _list_versions(),

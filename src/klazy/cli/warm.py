@@ -11,6 +11,7 @@ import typer
 
 import klazy as kl
 from klazy.base.checks import one_of, refusal
+from klazy.base.install import CACHE_REMEDY
 from klazy.cli.terminal import Json, print_table, show_progress
 
 LEARNERS: dict[str, Callable[[Any], Any]] = {
@@ -77,7 +78,7 @@ def warm(
         jobs += _list_common(learner or COMMON[0], domain or COMMON[1], dim or [MANY], runs)
     obstacle = find_obstacle()
     if obstacle is not None:
-        remedy = f"{obstacle}; set KLAZY_CACHE_DIR to a folder that can be written"
+        remedy = f"{obstacle}; {CACHE_REMEDY}"
         raise refusal("warm", "a folder that keeps kernels", "folder", cache_folder(), remedy)
     done = []
     with show_progress() as bar:

@@ -7,8 +7,10 @@ name and code, never under the functions it calls, so the name must carry all of
 outlives the checkout it came from.
 """
 
+import errno
 import os
 import pickle
+import stat
 import sys
 import time
 import warnings
@@ -33,6 +35,7 @@ from numba.core.compiler import Compiler, CompileResult
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
+from klazy.base.install import CACHE_REMEDY
 from klazy.kernels import lane as words_of_float
 
 _SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
@@ -258,10 +261,12 @@ def describe_target() -> dict[str, str]:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept: KLAZY_CACHE_DIR, NUMBA_CACHE_DIR, or klazy's place in the user's cache folder."""
-    for variable in ("KLAZY_CACHE_DIR", "NUMBA_CACHE_DIR"):
-        if os.environ.get(variable):
-            return Path(os.environ[variable])
+    """Where compiled kernels are kept: KLAZY_CACHE_DIR, or klazy's place in the user's cache folder.
+
+    NUMBA_CACHE_DIR does not count: it is often a folder of many users, and kernels are code.
+    """
+    if os.environ.get("KLAZY_CACHE_DIR"):
+        return Path(os.environ["KLAZY_CACHE_DIR"])
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -271,11 +276,35 @@ def cache_folder() -> Path:
     return Path(base) / "klazy"
 
 
+def make_cache_folder(*inner: str) -> Path:
+    """Make the cache folder, or one in it, for this user alone, and check that nobody else can write to it."""
+    folder = cache_folder()
+    for part in ("", *inner):
+        folder = folder / part
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_trust(folder.stat(), folder)
+    return folder
+
+
+def _require_trust(about: os.stat_result, path: Path) -> None:
+    """Raise PermissionError for what another user owns or can write to: code in it would run as this user.
+
+    The superuser may own it, as in an image or on a cluster. Windows knows no such modes.
+    """
+    reason = None
+    if hasattr(os, "geteuid") and about.st_uid not in (0, os.geteuid()):
+        reason = "it belongs to another user"
+    elif hasattr(os, "geteuid") and about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        reason = "other users can write to it, which chmod go-w would end"
+    if reason is not None:
+        raise PermissionError(errno.EPERM, reason, str(path))
+
+
 class _KernelCache(caching.NullCache):
     """Where Numba looks for a kernel before it compiles it, and leaves it afterwards.
 
     Each kernel has one file for each kind of processor. The file begins with a digest of the rest, so a damaged one is noticed,
-    compiled anew and replaced. Where nothing can be written, a kernel lives as long as its process.
+    compiled anew and replaced. Where nothing can be written, or others can write, a kernel lives as long as its process.
     """
 
     def __init__(self, name: str) -> None:
@@ -285,7 +314,7 @@ class _KernelCache(caching.NullCache):
         """The kernel, or None if it is not there, not readable, or damaged."""
         target_context.refresh()
         try:
-            content = _open_seal(self._find_path(sig, target_context.codegen()).read_bytes())
+            content = _open_seal(_read_trusted(self._find_path(sig, target_context.codegen())))
         except (OSError, RuntimeError):  # of pathlib, where there is no home
             return None
         if content is None:
@@ -327,13 +356,27 @@ def _open_seal(sealed: bytes) -> bytes | None:
     return content
 
 
+def _read_trusted(path: Path) -> bytes:
+    """The content of a file of the cache, unless another user may have planted it; of such a file it is warned."""
+    _require_trust(path.parent.stat(), path.parent)  # who keeps a kernel there is told why it is not
+    with path.open("rb") as file:
+        try:
+            _require_trust(os.fstat(file.fileno()), path)
+        except PermissionError as foreign:
+            _warn_foreign(path.parent, f"{path}: {foreign.strerror}")
+            raise
+        return file.read()
+
+
 def _replace_file(path: Path, data: bytes) -> None:
     """Write a file in one step, also if several processes do so at once; one that fails leaves nothing behind."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_cache_folder()
     partial = path.with_name(f"{path.stem}.{uuid4().hex}.nbp")
     try:
-        partial.write_bytes(data)
-        partial.replace(path)
+        made = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o644)
+        with open(made, "wb") as file:
+            file.write(data)
+        os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
@@ -344,10 +387,21 @@ def _warn_unkept(reason: str) -> None:
     """Say why kernels are not kept, once in a process."""
     warnings.warn(
         f"klazy cannot keep compiled kernels ({reason}), so every process compiles them again, which takes seconds; "
-        "set KLAZY_CACHE_DIR to a folder that can be written and has room.",
+        f"{CACHE_REMEDY}.",
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+_WARNED: set[Path] = set()
+
+
+def _warn_foreign(folder: Path, reason: str) -> None:
+    """Say that a kernel is not taken, once for a folder."""
+    if folder not in _WARNED:
+        _WARNED.add(folder)
+        words = "klazy ignores a compiled kernel that may not be its own"
+        warnings.warn(f"{words} ({reason}), and compiles it again.", RuntimeWarning, stacklevel=2)
 
 
 def _forget_older(folder: Path, name: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float64, types
 
-from klazy.kernels.binding import _SOURCES, FLOAT, Lane, _address, _on_stack, bind, cache_folder
+from klazy.kernels.binding import _SOURCES, FLOAT, Lane, _address, _on_stack, bind, make_cache_folder
 from klazy.kernels.lane import exact
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -322,14 +322,17 @@ def compile_cuda(
 
 
 def _keep_on_disk(kernel: Any) -> None:
-    """Let Numba keep a kernel in klazy's folder; where nothing can be written it lives as long as its process."""
+    """Let Numba keep a kernel in a folder of this user alone; where there is none, it lives as long as its process."""
     from numba.cuda.core import config as settings
 
     before = settings.CACHE_DIR
     try:
-        settings.CACHE_DIR = str(cache_folder())
+        settings.CACHE_DIR = str(make_cache_folder("cuda"))
         kernel.enable_caching()
-    except RuntimeError:  # of Numba, which finds no place, or of pathlib, where there is no home
+    except (
+        OSError,
+        RuntimeError,
+    ):  # the latter of Numba, which finds no place, or of pathlib, where there is no home
         return
     finally:
         settings.CACHE_DIR = before

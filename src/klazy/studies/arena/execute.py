@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from hashlib import sha256
@@ -172,8 +173,10 @@ def compare(
 
 def find_cache() -> Path | None:
     """Where optima are kept, beside compiled kernels."""
-    from klazy.kernels.binding import cache_folder
+    from klazy.kernels.binding import cache_folder, make_cache_folder
 
+    with suppress(OSError):  # optima are numbers, and no code: they may be in any folder
+        make_cache_folder()
     return cache_folder() / "arena"
 
 
