@@ -835,6 +835,32 @@ class TestHistory:
         (listed,) = json.loads(call_klazy("agents", place, "--json").stdout)
         assert listed["rounds"] == 40
 
+    @pytest.mark.parametrize(
+        "leap", ["one reading ahead", "ahead for good", "one reading back", "back for a while"]
+    )
+    def test_a_clock_that_leaps_prunes_nothing_of_late(self, file, monkeypatch, leap):
+        """A year ahead or back amid rounds of a second each: the last half minute stays, and older rounds go in the end."""
+        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
+        year = 3e7
+        leaps = {
+            "one reading ahead": lambda t: year * (60 <= t < 64),
+            "ahead for good": lambda t: year * (t >= 60),
+            "one reading back": lambda t: -year * (60 <= t < 64),
+            "back for a while": lambda t: -year * (60 <= t < 80),
+        }
+        now = [0]
+        for module in ("kept", "store"):
+            monkeypatch.setattr(f"klazy.live.{module}.time", lambda: 1e9 + now[0] + leaps[leap](now[0]))
+        with open_step(file, keep=timedelta(seconds=40)) as agent:
+            for t in range(1, 161):
+                now[0] = t
+                agent.update(GRADIENTS[t % 40])
+                if t % 4 == 1:
+                    first = store_of(agent).find_first_record(1) + 1
+                    assert first <= max(1, t - 28), t  # at least three quarters of what is asked for
+                    assert t < 120 or first >= t - 80
+        assert find_faults(file) == []
+
     def test_a_pruning_that_ends_half_way_does_no_harm(self, file, monkeypatch):
         monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
         with open_step(file) as agent:

@@ -656,7 +656,8 @@ class Agent:
             forced its log to disk.
         keep : int or datetime.timedelta, optional
             How much history stays: so many rounds, or those of so long, and up to a thousand more. Default: all. The ids of
-            rounds that are not kept are forgotten.
+            rounds that are not kept are forgotten. A span is counted along the times of rounds, and not from the clock's
+            present reading: a pause counts for a quarter of it at most, and so does a clock that leaps ahead.
         read_only : bool, optional
             Open it to look at it only.
         shared : bool, optional

@@ -375,7 +375,7 @@ class Kept:
     def prune(self) -> None:
         """Forget what need not be kept; it is done by whole stretches between snapshots."""
         if isinstance(self.keep, timedelta):
-            self.store.prune(self.agent.id, self.n, time() - self.keep.total_seconds())
+            self.store.prune(self.agent.id, self.n, self.keep.total_seconds())
         elif self.keep is not None and self.n > self.keep:
             self.store.prune(self.agent.id, self.n - self.keep, None)
 

@@ -21,6 +21,7 @@ __all__ = ["Listed", "Snapshot", "Store", "StoreFailed", "TakenError", "Token", 
 READ_AT_ONCE = 1000  # records
 ASKED_AT_ONCE = 500  # agents
 COPIED_AT_ONCE = 10_000  # rows
+LONGEST_GAP = 0.25  # of the time that history is kept
 
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)  # PostgreSQL takes a bare row for a word of its own
 _SCHEMES = ("postgresql://", "postgres://")
@@ -369,18 +370,19 @@ class Store:
             raise self.damage("a snapshot as it was written")
         return snapshot
 
-    def prune(self, agent: int, n: int, oldest: float | None) -> None:
-        """Forget the records before the last snapshot whose number is at most ``n``, or that is not after ``oldest``.
+    def prune(self, agent: int, n: int, keep: float | None) -> None:
+        """Forget the records before the last snapshot whose number is at most ``n`` and whose age is at least ``keep``.
 
-        That snapshot becomes the first one.
+        That snapshot becomes the first one. Its age in seconds is the time between the snapshots since, and no reading of the
+        clock now. Of a gap at most a quarter of ``keep`` counts, and of one that goes back nothing: so a clock that leaps, once
+        or for good, makes history older by a quarter at most, and records from before a long pause stay for a while after it.
         """
         low = agent << AGENT_SHIFT
-        latest = float("inf") if oldest is None else oldest
 
         def forget() -> None:
             self.database.lock_agents([agent])
-            sql = "SELECT max(key) FROM snapshots WHERE key >= ? AND key <= ? AND at <= ?"
-            ((first,),) = self._ask(sql, low, low | n, latest)
+            sql = "SELECT key, at FROM snapshots WHERE key >= ? AND key <= ? ORDER BY key DESC"
+            first = _find_old(self._ask(sql, low, low | n), keep)
             if first is not None:
                 for table in ("snapshots", "records"):
                     self.database.write(f"DELETE FROM {table} WHERE key >= ? AND key < ?", low, first)
@@ -461,6 +463,21 @@ def _find_runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
         if i == len(ids) or ids[i] != ids[i - 1] + 1 or i - start == ASKED_AT_ONCE:
             yield ids[start], ids[i - 1] + 1
             start = i
+
+
+def _find_old(snapshots: Sequence[tuple[int, float]], keep: float | None) -> int | None:
+    """The key of the latest of some snapshots, the latest first, that is so many seconds older than the first of them."""
+    age = 0.0
+    later = None
+    for key, at in snapshots:
+        if keep is None:
+            return key
+        if later is not None:
+            age += min(max(0.0, later - at), LONGEST_GAP * keep)
+        if age >= keep:
+            return key
+        later = at
+    return None
 
 
 def _seal(*values: Any) -> tuple[Any, ...]:
