@@ -163,8 +163,8 @@ def killed_fleets(place, lives=50, seed=0):
     """Kill processes that play a fleet: what it was told is there, of all agents or of none."""
     warnings.simplefilter("ignore")
     keptfleet.SNAPSHOT_CALLS = 3
-    learner = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
-    g = gradients(1, 40, 5)
+    learner = FLEET
+    g = FLEET_GRADIENTS
     twin = kl.Fleet(learner, 4)
     rng = random.Random(seed)
     for life in range(lives):
@@ -223,39 +223,50 @@ def killed_at_calls(folder, rounds=6, step=1):
     print(json.dumps({"deaths": deaths}))
 
 
-def live_through_faults(folder, error, step=1, rounds=5):
-    """The system fails at a call, once or from then on, in the life of an agent; then it works again, and nothing is lost."""
+def live_through_faults(folder, error, step=1, who="agent", rounds=5):
+    """The system fails at a call, once or from then on, in a life; then it works again, and nothing is lost.
+
+    It is the life of an agent or of a fleet.
+    """
     faults = ctypes.CDLL(None)
     tried = 0
     refused = 0
     kept.SNAPSHOT_ROUNDS = 2
+    keptfleet.SNAPSHOT_CALLS = 2
+    live, require_whole = LIVES[who]
+    require_whole(
+        live(Path(folder) / "whole.db", "batch", rounds, faults)[1], rounds
+    )  # kernels are there now
     for lasts in (0, 1):
         for sync in ("always", "batch"):
             for moment in range(1, 10**6, step):
                 file = Path(folder) / f"{lasts}-{sync}-{moment}.db"
                 faults.klazy_arm(ctypes.c_long(moment), error, lasts)
-                failed = _live(file, sync, rounds, faults)
+                failed, _ = live(file, sync, rounds, faults)
                 made = faults.klazy_calls()
                 faults.klazy_arm(ctypes.c_long(0), 0, 0)
                 refused += failed
                 tried += 1
-                with open_step(file, guards=GUARDS) as agent:
-                    assert seen(agent) == seen(in_memory(rounds, guards=GUARDS)), (lasts, sync, moment)
+                require_whole(file, rounds)
                 if not failed and made < moment:
                     break
     print(json.dumps({"tried": tried, "refused": refused}))
 
 
-def _live(file, sync, rounds, faults):
-    """Open, play and close; what is refused is repeated once the system works again. How often it was."""
+def _open_in_the_end(make, faults):
+    """What ``make`` opens, and how often it was refused before the system worked again."""
     refused = 0
-    agent = None
-    while agent is None:
+    while True:
         try:
-            agent = open_step(file, guards=GUARDS, sync=sync)
+            return make(), refused
         except ValueError:
             refused += 1
             faults.klazy_arm(ctypes.c_long(0), 0, 0)
+
+
+def _live(file, sync, rounds, faults):
+    """Open, play and close; what is refused is repeated once the system works again. How often it was, and the file."""
+    agent, refused = _open_in_the_end(lambda: open_step(file, guards=GUARDS, sync=sync), faults)
     for t in range(1, rounds + 1):
         now = seen(agent)
         try:
@@ -266,7 +277,42 @@ def _live(file, sync, rounds, faults):
             faults.klazy_arm(ctypes.c_long(0), 0, 0)
             play(agent, t, GRADIENTS[t - 1])
     agent.close()
-    return refused
+    return refused, file
+
+
+def _require_whole(file, rounds):
+    with open_step(file, guards=GUARDS) as agent:
+        assert seen(agent) == seen(in_memory(rounds, guards=GUARDS))
+
+
+def _live_as_fleet(file, sync, rounds, faults):
+    """The same of a fleet: a call that is refused has moved none of its agents."""
+    fleet, refused = _open_in_the_end(lambda: kl.Fleet.open(file, FLEET, 4, sync=sync), faults)
+    for t in range(rounds):
+        now = fleet.x.tobytes()
+        try:
+            fleet.update(FLEET_GRADIENTS[t : t + 4], id=t)
+        except ValueError:
+            refused += 1
+            assert fleet.x.tobytes() == now
+            faults.klazy_arm(ctypes.c_long(0), 0, 0)
+            fleet.update(FLEET_GRADIENTS[t : t + 4], id=t)
+    fleet.close()
+    return refused, file
+
+
+def _require_whole_fleet(file, rounds):
+    twin = kl.Fleet(FLEET, 4)
+    for t in range(rounds):
+        twin.update(FLEET_GRADIENTS[t : t + 4])
+    with kl.Fleet.open(file) as fleet:
+        assert fleet.t.tolist() == [rounds + 1] * 4
+        assert fleet.x.tobytes() == twin.x.tobytes()
+
+
+FLEET = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
+FLEET_GRADIENTS = gradients(1, 40, 5)
+LIVES = {"agent": (_live, _require_whole), "fleet": (_live_as_fleet, _require_whole_fleet)}
 
 
 def count_forced(file, sync, rounds=50):

@@ -17,6 +17,7 @@ import pytest
 from audit import amount, record
 
 import klazy as kl
+from cases import gradients
 from klazy.base.checks import Refused
 from klazy.live import kept
 from klazy.live.checking import check_store
@@ -116,15 +117,26 @@ class TestForcedToDisk:
 KINDS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "short writes": SHORT}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_system_fails_at_calls(kind, tmp_path, faults):
+@pytest.mark.parametrize(
+    ("kind", "who"),
+    [
+        *((kind, "agent") for kind in KINDS),
+        ("EIO", "fleet"),
+        *(pytest.param(kind, "fleet", marks=pytest.mark.long) for kind in ("ENOSPC", "short writes")),
+    ],
+)
+def test_the_system_fails_at_calls(kind, who, tmp_path, faults):
     step = amount(23, 1)
-    call = f"live_through_faults({str(tmp_path)!r}, {KINDS[kind]}, {step})"
+    call = f"live_through_faults({str(tmp_path)!r}, {KINDS[kind]}, {step}, {who!r})"
     found = in_a_process_of_its_own(call, **faults)
     assert found["tried"] >= 12
     assert (found["refused"] > 0) == (kind != "short writes")
+    name = f"faults-{kind.split()[0]}"
     what = f"calls of the system that fail ({kind}), in open, update and close"
-    record(f"faults-{kind.split()[0]}", what, found["tried"], "no round lost or taken twice")
+    if who == "fleet":
+        name = f"{name}-fleet"
+        what = f"{what} of a fleet"
+    record(name, what, found["tried"], "no round lost or taken twice")
 
 
 class Load(threading.Thread):
@@ -381,6 +393,35 @@ class TestThreads:
         with open_step(file) as agent:
             assert agent.t == rounds + 1
         record("asyncio", "rounds delivered twice through asyncio.to_thread", 2 * rounds, "taken once")
+
+
+def test_a_long_life_of_one_agent(file):
+    """A round takes as much room at the end as at the beginning, and to open the agent takes no longer."""
+    rounds = amount(5_000, 10_000_000)
+    learner = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
+    g = gradients(3, 1_000, 5)
+    twin = kl.Agent(learner)
+    sizes = [0]
+    opened = []
+    for part in (1, 2):
+        with kl.Agent.open(file, learner, sync="batch", shared=False) as agent:
+            while agent.t <= rounds * part // 2:
+                row = g[agent.t % 1_000]
+                assert agent.update(row).tobytes() == twin.update(row).tobytes()
+        sizes.append(file.stat().st_size)
+        start = time.perf_counter()
+        with kl.Agent.open(file) as agent:
+            opened.append(time.perf_counter() - start)
+            assert agent.t == twin.t == rounds * part // 2 + 1
+            assert seen(agent) == seen(twin)
+    first, last = np.diff(sizes)
+    assert last <= 1.01 * first  # keys and rounds are numbers of a few more digits
+    store = Store(file, read_only=True)
+    assert [checked.fault for checked in check_store(store)] == [None, None]
+    store.close()
+    size = f"{sizes[-1] / rounds:.0f} bytes a round"
+    outcome = f"{size}; opened in {1e3 * opened[0]:.0f} ms half way, in {1e3 * opened[1]:.0f} ms at the end"
+    record("long-life", "rounds of one agent in a file", rounds, outcome)
 
 
 @pytest.mark.usefixtures("quick_disk")
