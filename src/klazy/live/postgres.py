@@ -215,9 +215,9 @@ class PostgresDatabase(Database):
     def _check_tables(self, may_make: bool) -> None:
         """Make the tables of a new store, bring those of an older klazy up to date, and refuse others."""
         with self._transaction():
-            if may_make and not self._list_tables():
+            if may_make and not self._has_schema():
                 self._run("SELECT pg_advisory_xact_lock(?)", [_MAKERS])  # one process makes them
-                if not self._list_tables():
+                if not self._has_schema():
                     for statement in POSTGRES_STATEMENTS:
                         self._run(statement)
             names = self._list_tables()
@@ -232,8 +232,13 @@ class PostgresDatabase(Database):
             if version < schema.VERSION:
                 self._bring_up_to_date()
 
+    def _has_schema(self) -> bool:
+        return bool(self._run("SELECT 1 FROM pg_namespace WHERE nspname = ?", [SCHEMA]))
+
     def _list_tables(self) -> list[str]:
-        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = ?"
+        """All of the schema, those that this user may not read included."""
+        sql = """SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE nspname = ? AND relkind IN ('r', 'p')"""
         return [name for (name,) in self._run(sql, [SCHEMA])]
 
     def _read_version(self) -> int:
