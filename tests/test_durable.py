@@ -856,7 +856,7 @@ class TestHistory:
                 now[0] = t
                 agent.update(GRADIENTS[t % 40])
                 if t % 4 == 1:
-                    first = store_of(agent).find_first_record(1) + 1
+                    first = (store_of(agent).find_first_record(1) or 0) + 1
                     assert first <= max(1, t - 28), t  # at least three quarters of what is asked for
                     assert t < 120 or first >= t - 80
         assert find_faults(file) == []

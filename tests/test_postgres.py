@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -280,12 +281,13 @@ class TestAPooler:
     def test_a_session_that_was_reset_is_made_again(self, url, statement):
         straight = kl.Agent(LEARNER, engine="step")
         with open_step(url) as agent:
+            data: Any = store_of(agent).database
             for t in range(6):
                 if t in (0, 3):
-                    store_of(agent).database._connection.run(statement)
+                    data._connection.run(statement)
                 x = agent.update(GRADIENTS[t], id=t if t % 2 else None)
                 assert x.tobytes() == straight.update(GRADIENTS[t]).tobytes()
-            store_of(agent).database._connection.run(statement)
+            data._connection.run(statement)
             assert agent.history().height == 6
         assert find_faults(url) == []
 

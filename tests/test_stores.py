@@ -213,9 +213,9 @@ class TestVersions:
         set_version(version)
         remedy = "install a newer klazy" if version else "no klazy has made such tables; set the version to"
         message = f"Agent.open needs tables of version {schema.VERSION}, got version={version}; {remedy}"
-        for options in ({}, {"read_only": True}):
+        for read_only in (False, True):
             with pytest.raises(Refused, match=message):
-                kl.Agent.open(place, **options)
+                kl.Agent.open(place, read_only=read_only)
         set_version(schema.VERSION)
         with open_step(place) as agent:
             assert seen(agent) == seen(in_memory(1))
