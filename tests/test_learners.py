@@ -157,8 +157,8 @@ def test_the_anchored_ftrl_form_plays_the_same_points_for_schedules(domain, sigm
     np.testing.assert_allclose(x, z, atol=1e-11)
 
 
-def test_theorem_1_as_printed_fails_for_schedules():
-    """Alg. 2 with sigma_t put in place of sigma: the two forms part, which is why the anchored form exists."""
+def test_algorithm_2_plays_other_points_for_schedules():
+    """With sigma_t in place of the constant sigma of Theorem 1; this is why the anchored form exists."""
     domain, sigma, k, g = kl.L1Ball(5), kl.Sqrt(8.0), 7, gradients(0, 60, 5)
     x, p, z = domain.start, -sigma(1) * domain.start, [domain.start]
     for t, row in enumerate(g, start=1):

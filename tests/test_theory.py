@@ -290,6 +290,14 @@ class TestLowerBound:
         assert theorem_2(1000, 10, 1e9) == 100 * 10.0
         assert universal_lower_bound(100, 3.0) == 20.0
 
+    @given(T=st.integers(2, 400), k=st.integers(2, 400), share=st.floats(0, 1))
+    def test_theorem_2_never_asks_for_more_than_the_largest_regret(self, T, k, share):
+        """Regret is at most 2T for hitting and 2(T - 1) for moving; k P / 4 exceeds that for long paths."""
+        P = share * 2 * (T - 1)
+        assert theorem_2(T, k, P) <= T
+        longest = max(0, 2 * (2 * (T // k) - 1))
+        assert theorem_2(T, k, P) == theorem_2(T, k, min(P, longest))
+
 
 class TestDiagnosis:
     @pytest.mark.parametrize("domain", PLACES, ids=repr)

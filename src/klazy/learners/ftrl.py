@@ -35,8 +35,8 @@ class KLazyFTRL(Descent[FTRLState]):
     :math:`g^I_t = -p_{t-1} - \sigma_{t-1} x_t`, else :math:`g^I_t = 0`; :math:`p_0 = 0` and :math:`\sigma_0 = 0`.
 
     For a constant sigma this is the paper's Alg. 2 with :math:`p_{1:0} = -\sigma x_1` (the printed 0 is right only for
-    :math:`x_1 = 0`), and Theorem 1 holds: it plays the points of :class:`KLazyGD`. For a schedule the printed form
-    does not; regulariser increments anchored at the phase's first point :math:`x_\tau` restore the equality.
+    :math:`x_1 = 0`), and Theorem 1 holds: it plays the points of :class:`KLazyGD`. The paper claims no more; for
+    a schedule regulariser increments anchored at the phase's first point :math:`x_\tau` restore the equality.
 
     Parameters
     ----------

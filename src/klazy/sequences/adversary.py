@@ -14,7 +14,8 @@ def square_wave(k: int, T: int, active: int | None = None) -> Scenario[LinearCos
     r"""Make the wave that costs k-lazyGD a regret linear in k (Theorem 2): on [-1, 1], k/2 rounds of cost x, then k/2 of -x.
 
     For odd k the wave is that of k - 1 and a round without cost. The comparator follows it in the active blocks and holds still
-    after them; each flip has length 2, so that :math:`P_T = 2 (2A - 1)`. :func:`square_wave_regret` is the exact regret.
+    after them; each flip has length 2, so that :math:`P_T = 2 (2A - 1)`. There are :math:`\lfloor T/k \rfloor` blocks, so
+    path lengths beyond about 4T/k are out of reach. :func:`square_wave_regret` is the exact regret.
 
     Parameters
     ----------

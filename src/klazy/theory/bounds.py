@@ -147,7 +147,7 @@ def theorem_5_tuned(
 
     .. math:: \sqrt{T (G^2 + 2 \lambda G)(R^2 + 4 R P)} + c\, G \sqrt{2 R T P}
 
-    The printed form of the second term lacks the factor :math:`c \sqrt{2R}`. It is an upper bound of :func:`theorem_5` at
+    The last line of the paper's proof lacks the factor :math:`c \sqrt{2R}`. This is an upper bound of :func:`theorem_5` at
     :func:`~klazy.theory.sigma_star` and :func:`~klazy.theory.k_star`, since k is rounded down; where k = 1 is the least there
     is, greedy descent's G P stands in.
 
@@ -354,9 +354,12 @@ def universal_lower_bound(T: int, P: float) -> float:
 def theorem_2(T: int, k: int, P: float) -> float:
     r"""Bound from below what the wave of :func:`~klazy.sequences.square_wave` costs k-lazyGD on [-1, 1] (Theorem 2).
 
-    It is :math:`A k_e`. The comparator flips 2A - 1 times between -1 and 1, each flip of length 2, so a path length P pays for
-    :math:`A = \lfloor (P/2 + 1) / 2 \rfloor` active blocks, at most :math:`\lfloor T/k \rfloor`; :math:`k_e` is k, or k - 1 if
-    k is odd. That is :math:`\Omega(k P)` as printed, whose own P counts a flip as 1 and so is half of the real one.
+    It is :math:`A k_e`, where :math:`k_e` is k, or k - 1 if k is odd. The comparator flips 2A - 1 times between -1 and 1, each
+    flip of length 2, so a path length P pays for :math:`A = \lfloor (P/2 + 1) / 2 \rfloor` active blocks.
+
+    There are no more than :math:`\lfloor T/k \rfloor` blocks, so the bound stops growing at a path length of about 4T/k: a
+    larger P gives the same number. This is :math:`\Omega(k P)` as in the paper, with two corrections. Its P counts a flip as 1,
+    and so is half of the real one. And it allows any P up to 2R(T - 1), for which k P / 4 can exceed the largest regret.
 
     Parameters
     ----------
@@ -376,6 +379,8 @@ def theorem_2(T: int, k: int, P: float) -> float:
     --------
     >>> theorem_2(T=100, k=10, P=6.0)
     20.0
+    >>> theorem_2(T=100, k=100, P=198.0)  # one block; no regret on [-1, 1] exceeds 2T + 2(T - 1) = 398
+    100.0
     """
     T, _, _, P, _ = check_known("theorem_2", T, 1.0, 1.0, P, 0.0)
     k = check_slack(k, "theorem_2")
