@@ -7,11 +7,17 @@ import numpy as np
 
 from klazy import show
 from klazy.base.checks import Array
-from klazy.game.run import run
 from klazy.learners import GD, LazyGD
 from klazy.sequences import Scenario, alternating, rotating
 from klazy.studies.paper.definitions import Settings, make_experiment
-from klazy.studies.paper.measure import Hindsight, Outcome, certify_outcome, find_hindsight, play_experiment
+from klazy.studies.paper.measure import (
+    Hindsight,
+    Outcome,
+    certify_outcome,
+    find_hindsight,
+    play_experiment,
+    run_experiment,
+)
 from klazy.studies.paper.section import Row, Section, describe_gap
 from klazy.theory.geometry import outline
 
@@ -172,7 +178,7 @@ def _draw_example_ii() -> dict[str, Any]:
 
 def _draw_actions(scenario: Scenario, sigma: float, rounds: slice) -> dict[str, Any]:
     learners = {"GD": GD(scenario.domain, sigma), "LazyGD": LazyGD(scenario.domain, sigma)}
-    points = {label: run(learner, scenario.costs).x[rounds] for label, learner in learners.items()}
+    points = {label: run_experiment(learner, scenario.costs).x[rounds] for label, learner in learners.items()}
     caption = (
         f"Where both stand in rounds {rounds.start + 1} to {rounds.stop}, at a constant sigma of {sigma:.4g}."
     )

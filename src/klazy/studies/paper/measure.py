@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array
+from klazy.costs import Costs
 from klazy.game.run import run
+from klazy.game.trace import Trace
 from klazy.hindsight import BestFixed, Optimum, best_fixed, offline_optimum
 from klazy.learners import Learner, SAder
 from klazy.movement import L2Movement
@@ -14,6 +16,7 @@ from klazy.studies.paper.definitions import Experiment
 from klazy.theory import certify, certify_experts
 
 DECIMALS = 5  # of the points that ``rounded`` experiments measure
+SHORT = 3000  # rounds, times experts: to compile a kernel would take longer than to play so few by steps
 
 
 class Paid(NamedTuple):
@@ -113,6 +116,13 @@ def play_experiment(experiment: Experiment) -> Outcome:
     return Outcome(experiment, Paid(np.vecdot(g, rounded), moved), paid)
 
 
+def run_experiment(learner: Learner[Any], costs: Costs, record: str = "actions") -> Trace:
+    """Run a learner of an experiment, without a kernel where it plays few rounds."""
+    players = len(learner.experts) if isinstance(learner, SAder) else 1
+    engine = "step" if costs.T * players <= SHORT else "auto"
+    return run(learner, costs, record=record, engine=engine)
+
+
 class Hindsight(NamedTuple):
     """The certified offline optimum of an experiment, with what its preset charges for the first move, and the best point."""
 
@@ -148,10 +158,10 @@ def certify_outcome(outcome: Outcome) -> dict[str, float]:
     moved = float(outcome.comparator.switching.sum())
     for label, learner in outcome.experiment.learners.items():
         if isinstance(learner, SAder):
-            found = certify_experts(run(learner, scenario.costs, record="experts"))
+            found = certify_experts(run_experiment(learner, scenario.costs, record="experts"))
             regret = float((found.experts + found.bound).min() - scenario.costs.values(u).sum())
         else:
-            regret = float(certify(run(learner, scenario.costs), u).realised[-1])
+            regret = float(certify(run_experiment(learner, scenario.costs), u).realised[-1])
         bounds[label] = regret - moved
     return bounds
 
@@ -164,7 +174,7 @@ def _charge(g: Array, x: Array, before: Array | float) -> Paid:
 def _play_learner(learner: Learner[Any], experiment: Experiment) -> Array:
     if experiment.rounded and isinstance(learner, SAder):
         return _average_rounded(learner, experiment)
-    return run(learner, experiment.scenario.costs).x
+    return run_experiment(learner, experiment.scenario.costs).x
 
 
 def _average_rounded(learner: SAder, experiment: Experiment) -> Array:
@@ -174,7 +184,7 @@ def _average_rounded(learner: SAder, experiment: Experiment) -> Array:
     """
     costs = experiment.scenario.costs
     beta = float(learner.beta)
-    points = np.stack([np.round(run(expert, costs).x, DECIMALS) for expert in learner.experts])
+    points = np.stack([np.round(run_experiment(expert, costs).x, DECIMALS) for expert in learner.experts])
     moved = np.linalg.norm(np.diff(points, axis=1, prepend=0.0), axis=2)
     losses = np.cumsum(np.vecdot(points, costs.arrays()[0]) + moved, axis=1)
     before = np.concatenate((np.zeros((len(points), 1)), losses[:, :-1]), axis=1)

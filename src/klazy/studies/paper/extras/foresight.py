@@ -77,7 +77,10 @@ def _play_all(name: str, domain: ConvexSet, costs: Costs) -> list[Row]:
         "+ R-OBD": ROBD(domain),
         "+ SAder": LookAheadSAder(domain),
     }
-    traces = {label: run(learner, costs, movement=WEIGHT, x0=start) for label, learner in learners.items()}
+    traces = {
+        label: run(learner, costs, movement=WEIGHT, x0=start, engine="step")
+        for label, learner in learners.items()
+    }
     traces |= {label: run_ahead(player, costs, movement=WEIGHT, x0=start) for label, player in ahead.items()}
     return [
         {"game": name, "player": label, "sees": _describe_sight(ahead.get(label)), "switching": trace.totals.switching,
