@@ -7,6 +7,7 @@ from typing import Any
 from klazy.studies.paper import PRESETS, Settings, report
 from klazy.studies.paper.reproduce import PARTS, list_jobs, run_jobs
 from klazy.studies.paper.section import Stored
+from klazy.studies.paper.verdicts import Verdict, judge_claims
 from pages import markdown, run
 
 HEADING = "## The tables"
@@ -36,6 +37,16 @@ def in_hindsight(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def judged(verdicts: list[Verdict]) -> list[str]:
+    """The count of each verdict, and a table of all."""
+    rows = []
+    for each in verdicts:
+        quoted = f'"{each.quotation}" ({each.where})'.replace("|", "\\|")
+        cells = (each.verdict, each.claim, quoted, each.found, each.erratum)
+        rows.append(dict(zip(report.VERDICT_COLUMNS, cells, strict=True)))
+    return [report.count_verdicts(verdicts), "", *markdown(rows)]
+
+
 def picture(section: Stored, name: str, file: Path) -> list[str]:
     """The lines that show one of a part's figures, put beside the page."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +61,9 @@ def tables(out: Path, page: Path) -> str:
     rows = report.collect_results(jobs)
     parts = {job.name: section for job, section in stored if section}
     picture(parts["geometry"], "geometry", page / "figures" / "geometry.png")  # of docs/limits.md
-    lines = ["### The printed gains, in per cent", "", *markdown(report.check_claims(rows))]
+    sections = {(job.name, job.settings.preset): section for job, section in stored}
+    lines = ["### The verdicts", "", *judged(judge_claims(sections))]
+    lines += ["### The printed gains, in per cent", "", *markdown(report.check_claims(rows))]
     extras = {job.name: section for job, section in stored if PARTS[job.name].kind == "extra"}
     lines += ["### What each difference does to them", "", *markdown(extras["presets"].tables["presets"])]
     lines += ["### Every learner in both presets", "", *markdown(side_by_side(rows))]

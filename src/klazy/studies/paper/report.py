@@ -14,7 +14,17 @@ from klazy.studies.paper.definitions import PRESETS
 from klazy.studies.paper.experiments import RESULTS
 from klazy.studies.paper.reproduce import PARTS, Job
 from klazy.studies.paper.section import Row, Stored, list_versions
-from klazy.studies.paper.verdicts import COLOURS, FIGURES, Verdict, judge_claims
+from klazy.studies.paper.verdicts import (
+    CHANGED,
+    COLOURS,
+    FAILS,
+    FIGURES,
+    HOLDS,
+    PARTLY,
+    Verdict,
+    describe_findings,
+    judge_claims,
+)
 
 MOST_ROWS = 60  # of a table on the page; longer ones are in their file
 COLUMNS = (
@@ -26,8 +36,18 @@ COLUMNS = (
     "certified_bound",
     "distance_closed",
 )
-QUICK = "A quick look: phases are ten times shorter, so no number here is the paper's."
-PRESET_NAMES = {"paper": "as printed", "authors": "as the published curves were made"}
+VERDICT_COLUMNS = (
+    "verdict",
+    "claim",
+    "the sentence that is judged",
+    "found",
+    "erratum of a proof, constant or setting",
+)
+QUICK = "A quick look: phases are ten times shorter, so no number here is the paper's, and printed numbers are not judged."
+PRESET_NAMES = {
+    "paper": "as printed, with the theory's settings where the experiments' are not printed",
+    "authors": "as the published curves were made",
+}
 TITLE = "klazy: the paper reproduced"
 HEADING = """<h1>Partially lazy gradient descent, reproduced</h1>
 <p>klazy has computed the figures and tables of <em>Partially Lazy Gradient Descent for Smoothed Online Learning</em> (Mhaisen
@@ -44,8 +64,15 @@ body { max-width: 88rem; }
 .report section { scroll-margin-top: 3rem; } .report main { min-width: 0; }
 .verdict { font-weight: 600; white-space: nowrap; padding: 0 .5rem; border-radius: .3rem; }
 .green { background: #d3f0dd; color: #05552a; } .amber { background: #ffe9b8; color: #6b4400; }
-.red { background: #fbd5d5; color: #7c0d0d; }
-.verdicts td { text-align: left; vertical-align: baseline; min-width: 6rem; } .verdicts th { text-align: left; }
+.blue { background: #d7e8fb; color: #0b3a6b; } .red { background: #fbd5d5; color: #7c0d0d; }
+.verdicts td { text-align: left; vertical-align: baseline; min-width: 9rem; } .verdicts th { text-align: left; }
+.verdicts q { font-style: italic; } .verdicts .where { color: #444; }
+@media (max-width: 48rem) {
+  .verdicts, .verdicts tbody, .verdicts tr, .verdicts td { display: block; }
+  .verdicts thead, .verdicts td:empty { display: none; }
+  .verdicts tr { border-bottom: 1px solid #ddd; padding: .5rem 0; } .verdicts td { border: 0; padding: .1rem 0; }
+  .verdicts td[data-name]::before { content: attr(data-name) ": "; font-weight: 600; }
+}
 details { margin: 1rem 0; } summary { cursor: pointer; font-weight: 600; }
 @media (min-width: 64rem) {
   .report { display: grid; grid-template-columns: 15rem minmax(0, 1fr); gap: 2rem; align-items: start; }
@@ -66,11 +93,16 @@ def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
         polars.DataFrame(rows).write_parquet(table)
         write_durably(out / "results.parquet", table.getvalue())
     parts = {}
-    verdicts = judge_claims({(job.name, job.settings.preset): section for job, section in stored})
+    quick = any(job.settings.quick for job in jobs)
+    sections = {(job.name, job.settings.preset): section for job, section in stored}
+    verdicts = judge_claims(sections, quick)
     if verdicts:
         parts["verdicts"] = ("What holds, and what does not", _write_verdicts(verdicts))
-    if check_claims(rows):
-        parts["claims"] = ("The printed gains, in per cent", _write_claims(rows))
+        findings = describe_findings(sections)
+        if findings and not quick:
+            parts["findings"] = ("Apart from the paper's claims", make_paragraph(findings))
+    if check_claims(rows, quick):
+        parts["claims"] = ("The printed gains, in per cent", _write_claims(rows, quick))
     for name in dict.fromkeys(job.name for job in jobs):
         sections = {job.settings.preset: section for job, section in stored if job.name == name}
         parts[name] = (next(iter(sections.values())).title, _write_part(out, name, sections))
@@ -82,7 +114,7 @@ def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
         f'<section id="{name}"><h2>{escape(title)}</h2>{text}</section>\n'
         for name, (title, text) in parts.items()
     )
-    warning = make_paragraph(QUICK, "warn") if any(job.settings.quick for job in jobs) else ""
+    warning = make_paragraph(QUICK, "warn") if quick else ""
     nav = f'<nav aria-label="Contents"><ul>{contents}</ul></nav>'
     text = f'<div class="report">{nav}<main>{HEADING}\n{warning}\n{body}</main></div>'
     page = out / "report.html"
@@ -90,33 +122,45 @@ def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
     return page
 
 
-def _write_verdicts(verdicts: Sequence[Verdict]) -> str:
-    """The count of each verdict, and a table of all, with its colour."""
+def count_verdicts(verdicts: Sequence[Verdict]) -> str:
+    """Say how many claims hold, in one sentence."""
     counts = []
     for verdict in COLOURS:
         count = sum(each.verdict == verdict for each in verdicts)
-        counts.append(f"{count} {_conjugate(verdict, count)}")
-    names = ("verdict", "claim", "in the paper", "found", "why")
-    head = "".join(f"<th scope=col>{name}</th>" for name in names)
+        if count:
+            counts.append(f"{count} {_conjugate(verdict, count)}")
+    return f"Of {len(verdicts)} claims {', '.join(counts)}."
+
+
+def _write_verdicts(verdicts: Sequence[Verdict]) -> str:
+    """The count of each verdict, and a table of all, with its colour."""
+    head = "".join(f"<th scope=col>{name}</th>" for name in VERDICT_COLUMNS)
     body = ""
     for each in verdicts:
         mark = f'<span class="verdict {COLOURS[each.verdict]}">{escape(each.verdict)}</span>'
-        cells = [mark, *map(escape, (each.claim, each.where, each.found, each.why))]
-        body += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+        quoted = f'<q>{escape(each.quotation)}</q> <span class="where">({escape(each.where)})</span>'
+        body += f"<tr><td>{mark}</td><td>{escape(each.claim)}</td><td>{quoted}</td>"
+        body += f'<td data-name="Found">{escape(each.found)}</td><td data-name="Erratum">{escape(each.erratum)}</td></tr>'
     table = f'<table class="verdicts"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    said = f"Of {len(verdicts)} claims {', '.join(counts)}."
-    return make_paragraph(said, "answer") + f'<div class="wide" tabindex="0">{table}</div>'
+    apart = (
+        "Errata stand apart: a sentence may hold while a step of its proof or a printed constant does not."
+    )
+    count = make_paragraph(count_verdicts(verdicts), "answer")
+    return count + make_paragraph(apart) + f'<div class="wide" tabindex="0">{table}</div>'
 
 
 def _conjugate(verdict: str, count: int) -> str:
     """A verdict as the end of a sentence on so many claims."""
-    one = {
-        "holds": "holds",
-        "in part": "holds in part or with a correction",
-        "does not hold": "does not hold",
-    }
-    many = {"holds": "hold", "in part": "hold in part or with a correction", "does not hold": "do not hold"}
-    return one[verdict] if count == 1 else many[verdict]
+    one, many = {
+        HOLDS: ("holds", "hold"),
+        CHANGED: ("holds", "hold"),
+        PARTLY: ("holds in part", "hold in part"),
+        FAILS: ("does not hold", "do not hold"),
+    }[verdict]
+    said = one if count == 1 else many
+    if verdict == CHANGED:
+        said += " with a correction or with settings that are not printed"
+    return said
 
 
 def collect_results(jobs: Sequence[Job]) -> list[Row]:
@@ -127,8 +171,11 @@ def collect_results(jobs: Sequence[Job]) -> list[Row]:
     return rows
 
 
-def check_claims(rows: Sequence[Row]) -> list[Row]:
-    """Every printed gain whose experiment is among the rows, with what it is in each preset, in per cent."""
+def check_claims(rows: Sequence[Row], quick: bool = False) -> list[Row]:
+    """Every printed gain whose experiment is among the rows, with what it is in each preset, in per cent.
+
+    The last column says in which presets the printed number comes out; a quick run has none.
+    """
     played = {(row["preset"], row["experiment"]) for row in rows}
     found = []
     for claim in CLAIMS:
@@ -138,26 +185,32 @@ def check_claims(rows: Sequence[Row]) -> list[Row]:
         gains: dict[str, float | None] = dict.fromkeys(PRESETS)
         for preset in presets:
             gains[preset] = claim.measure([row for row in rows if row["preset"] == preset])
-        agrees = [preset for preset in presets if claim.rounds_to_printed(gains[preset])]
+        said = f"{claim.experiment}: {claim.better} against {claim.worse}, {claim.quantity}"
+        row: Row = {"claim": said, "printed": claim.printed, **gains}
+        found.append(row)
+        if quick:
+            continue
+        agrees = [preset for preset in presets if claim.agrees(gains[preset])]
         if agrees:
             verdict = ", ".join(agrees)
         elif len(presets) == len(PRESETS):
             verdict = "neither"
         else:
             verdict = f"not in {presets[0]}"
-        said = f"{claim.experiment}: {claim.better} against {claim.worse}, {claim.quantity}"
-        found.append({"claim": said, "printed": claim.printed, **gains, "as printed in": verdict})
+        row["comes out in"] = verdict
     return found
 
 
-def _write_claims(rows: Sequence[Row]) -> str:
+def _write_claims(rows: Sequence[Row], quick: bool) -> str:
     about = (
         "What the better learner saves, as printed and as found in each preset ("
         + "; ".join(f"{preset}: {said}" for preset, said in PRESET_NAMES.items())
-        + "). The last column names the presets whose gain rounds to the printed number."
+        + ")."
     )
+    if not quick:
+        about += " The last column names the presets whose gain is within one unit of the last printed digit."
     shown = []
-    for row in check_claims(rows):
+    for row in check_claims(rows, quick):
         rounded = {key: round(value, 2) for key, value in row.items() if isinstance(value, float)}
         shown.append(row | rounded)
     return make_paragraph(about) + make_table(shown)

@@ -130,6 +130,9 @@ PARTS: dict[str, Part] = {
     ),
 }
 
+# What a quick look makes unless parts are named: what the paper has, and the statements that short sequences can judge.
+FIRST_LOOK = [name for name, part in PARTS.items() if part.kind != "extra" or name == "statements"]
+
 
 class Job(NamedTuple):
     """One part under some settings, the folder that it goes to, and the key of all that it is made from."""
