@@ -1,5 +1,7 @@
 """How fast the service is, as ratios of one run: beside a FastAPI endpoint that writes one row, in bulk, and on PostgreSQL.
 
+What one client waits for is measured in turns: a round of the service, then a row of the endpoint.
+
 Run it as ``python benchmarks/serve.py [--seconds 5] [--postgres postgresql://...]``. Of two cores the server has one, and the
 clients the other. With two workers all share both. Beside each rate stands what the server's own processor time allows, which
 does not change when others use the machine.
@@ -11,13 +13,15 @@ import json
 import os
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +31,8 @@ CLIENTS = 32
 DIM = 5
 AGENTS = 1000
 WARM = 2.0  # seconds before a measurement
+WARM_REQUESTS = 600  # of one client before a measurement
+LEARNER = {"class": "klazy.KLazyGD", "domain": {"class": "klazy.Simplex", "dim": DIM}, "sigma": 4.0, "k": 60}
 YARDSTICK = """
 import json, sqlite3, sys
 import uvicorn
@@ -102,6 +108,20 @@ def ask(port: int, method: str, path: str, body: object) -> None:
     urllib.request.urlopen(request, timeout=120).close()
 
 
+async def exchange(port: int, reader: Any, writer: Any, path: str, body: bytes) -> None:
+    """Send a request, and read its answer, which must be 200."""
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    status = await reader.readline()
+    length = 0
+    while (line := await reader.readline()) != b"\r\n":
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+    answer = await reader.readexactly(length)
+    if b" 200 " not in status:
+        raise RuntimeError(f"{status!r} {answer[:300]!r}")
+
+
 async def send(port: int, bodies, until: float) -> int:
     """Send one request after the other on one connection; how many were answered with 200."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -109,19 +129,24 @@ async def send(port: int, bodies, until: float) -> int:
     for path, body in bodies:
         if time.monotonic() > until:
             break
-        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
-        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        status = await reader.readline()
-        length = 0
-        while (line := await reader.readline()) != b"\r\n":
-            if line.lower().startswith(b"content-length:"):
-                length = int(line.split(b":")[1])
-        answer = await reader.readexactly(length)
-        if b" 200 " not in status:
-            raise RuntimeError(f"{status!r} {answer[:300]!r}")
+        await exchange(port, reader, writer, path, body)
         count += 1
     writer.close()
     return count
+
+
+async def send_in_turns(ports: list[int], bodies, count: int) -> list[list[float]]:
+    """Send each request to each server in turn; for each server how many seconds each answer took."""
+    lines = [(port, *await asyncio.open_connection("127.0.0.1", port)) for port in ports]
+    seconds: list[list[float]] = [[] for _ in ports]
+    for path, body in islice(bodies, count):
+        for (port, reader, writer), taken in zip(lines, seconds, strict=True):
+            start = time.perf_counter()
+            await exchange(port, reader, writer, path, body)
+            taken.append(time.perf_counter() - start)
+    for _, _, writer in lines:
+        writer.close()
+    return seconds
 
 
 def make_updates(client: int, run: str, names: list[str]):
@@ -178,24 +203,45 @@ def measure(server: Running, make: Any, clients: int, seconds: float, names: lis
     return Speed(count / (time.monotonic() - start), count / max(0.01, read_cpu(server.pid) - cpu))
 
 
+def run_service(store: str, workers: int, sync: str, cores: set[int]) -> AbstractContextManager[Running]:
+    """The service itself, until the block ends."""
+    options = ["--sync", sync, "--workers", str(workers), "--log-level", "warning", "--rate", "1e9"]
+    return run_server(["-m", "klazy", "serve", "--insecure", "--store", store, *options, "--port"], cores)
+
+
+def run_yardstick(folder: Path, sync: str, cores: set[int]) -> AbstractContextManager[Running]:
+    """An endpoint that writes one row, until the block ends."""
+    script = folder / "yardstick.py"
+    script.write_text(YARDSTICK)
+    level = {"always": "FULL", "batch": "NORMAL"}[sync]
+    return run_server([str(script), str(folder / f"rows-{sync}.db"), level], cores)
+
+
+def measure_wait(folder: Path, sync: str, count: int) -> float:
+    """What one client waits for a round, over what it waits for a row: medians, once the logs of both are used again."""
+    cores = os.sched_getaffinity(0)
+    with (
+        run_service(f"{folder}/wait-{sync}.db", 1, sync, cores) as ours,
+        run_yardstick(folder, sync, cores) as plain,
+    ):
+        ask(ours.port, "PUT", "/agents/a", {"learner": LEARNER})
+        updates = make_updates(0, f"{time.time()}", ["a"])
+        asyncio.run(send_in_turns([ours.port, plain.port], updates, WARM_REQUESTS))
+        seconds = asyncio.run(send_in_turns([ours.port, plain.port], updates, count))
+    waits = [statistics.median(taken) for taken in seconds]
+    return waits[0] / waits[1]
+
+
 def measure_service(
     store: str, workers: int, seconds: float, cores: set[int], sync: str, bulk: bool
 ) -> dict[str, Speed]:
     """The service's speed, one round a request and, if asked, a thousand."""
-    learner = {
-        "class": "klazy.KLazyGD",
-        "domain": {"class": "klazy.Simplex", "dim": DIM},
-        "sigma": 4.0,
-        "k": 60,
-    }
     names = [f"agent-{i}" for i in range(AGENTS)]
-    options = ["--sync", sync, "--workers", str(workers), "--log-level", "warning", "--rate", "1e9"]
-    command = ["-m", "klazy", "serve", "--insecure", "--store", store, *options, "--port"]
     found = {}
-    with run_server(command, cores) as server:
+    with run_service(store, workers, sync, cores) as server:
         few = names[: 2 * CLIENTS]
         for name in names if bulk else few:
-            ask(server.port, "PUT", f"/agents/{name}", {"learner": learner})
+            ask(server.port, "PUT", f"/agents/{name}", {"learner": LEARNER})
         measure(server, make_updates, CLIENTS, WARM, few)
         found["single"] = measure(server, make_updates, CLIENTS, seconds, few)
         if bulk:
@@ -206,10 +252,7 @@ def measure_service(
 
 def measure_yardstick(folder: Path, seconds: float, cores: set[int], sync: str) -> Speed:
     """The speed of an endpoint that writes one row."""
-    script = folder / "yardstick.py"
-    script.write_text(YARDSTICK)
-    level = {"always": "FULL", "batch": "NORMAL"}[sync]
-    with run_server([str(script), str(folder / f"rows-{sync}.db"), level], cores) as server:
+    with run_yardstick(folder, sync, cores) as server:
         measure(server, make_updates, CLIENTS, WARM, ["a"])
         return measure(server, make_updates, CLIENTS, seconds, ["a"])
 
@@ -222,6 +265,11 @@ def main() -> None:
     parser.add_argument("--postgres", help="the URL of an empty PostgreSQL database")
     options = parser.parse_args()
     every = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder:
+        ratio = measure_wait(Path(folder), "always", 2000)
+        print(
+            f"SQLite, always: what one client waits for / for the plain endpoint, medians: {ratio:.2f}; wanted 1.5"
+        )
     ours = {every[0]}
     os.sched_setaffinity(0, {every[-1]})
     with tempfile.TemporaryDirectory() as folder:

@@ -514,7 +514,8 @@ def test_large_bodies_are_refused_whether_or_not_they_say_so(tmp_path):
         assert "at most 5000 bytes" in answer.json()["detail"]
 
 
-def test_a_store_that_fails_is_no_fault_of_the_request(tmp_path):
+def test_a_store_that_fails_is_no_fault_of_the_request(tmp_path, monkeypatch):
+    monkeypatch.setattr("klazy.serve.service.READY_SECONDS", 0.0)
     with run_service(tmp_path) as served:
         agent = served.client().agent("a", LEARNER, engine="step")
         agent.update(G[0])

@@ -177,6 +177,54 @@ def test_two_workers_serve_the_same_agents_and_a_round_sent_twice_is_taken_once(
     )
 
 
+def test_a_server_that_lives_long_does_not_grow(tmp_path):
+    """Rounds, bulks, histories, pages, refusals and probes of a server's whole life: its memory is what it was early on."""
+    requests = amount(300, 100_000)
+    server = Process(tmp_path / "decisions.db", 1)
+    memory = Path(f"/proc/{server.process.pid}/statm")
+    page = os.sysconf("SC_PAGE_SIZE")
+    early = 0
+    try:
+        with server.client() as client:
+            agents = [client.agent(f"agent {i}", LEARNER, engine="step") for i in range(AGENTS)]
+            g = np.random.default_rng(0).normal(size=(97, 5))
+            for i in range(requests):
+                agent = agents[i % AGENTS]
+                kind = i % 20
+                if kind == 0:
+                    client.update_many(
+                        {"agent": each.name, "g": g[i % 97], "id": f"bulk {i}"} for each in agents
+                    )
+                elif kind == 1:
+                    client.ask("GET", f"{agent.place}/history?last=20&before={max(2, i // 50)}")
+                elif kind == 2:
+                    with pytest.raises(ValueError, match="shape"):
+                        agent.update([1.0])
+                elif kind == 3:
+                    client.ask("GET", "/readyz")
+                elif kind == 4:
+                    agent.explain()
+                elif kind == 5:
+                    client.ask("GET", "/agents?limit=3")
+                elif kind == 6:
+                    client.ask("GET", f"{agent.place}/comparison?last=20")
+                else:
+                    agent.update(g[i % 97], id=i)
+                if i == requests // 10:
+                    early = int(memory.read_text().split()[1]) * page
+            late = int(memory.read_text().split()[1]) * page
+        assert server.stop(signal.SIGTERM) in (0, -signal.SIGTERM)
+    finally:
+        if server.process.poll() is None:
+            server.stop(signal.SIGKILL)
+    # SQLite's page caches fill up to 2 MB for each of three connections, and glibc keeps what threads gave back.
+    assert late - early < 32 << 20, (early, late)
+    checked = call_klazy("check", tmp_path / "decisions.db")
+    assert checked.status == 0, checked.stdout
+    grown = (late - early) / 2**20
+    record("serve-life", "requests in one life of the server", requests, f"its memory grew by {grown:.0f} MB")
+
+
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory):
     """A service that waits half a second for a request."""

@@ -43,9 +43,20 @@ def serve(
     patience: Annotated[
         float, typer.Option(min=0.1, help="Seconds until a request must be complete.")
     ] = 10.0,
+    budget: Annotated[
+        float, typer.Option(min=0.1, help="Most seconds of processor time for the rounds of a request.")
+    ] = 30.0,
+    proxy: Annotated[
+        str,
+        typer.Option(
+            envvar="FORWARDED_ALLOW_IPS",
+            help="Addresses of proxies, separated by commas, whose X-Forwarded headers say who asks.",
+            show_default="none",
+        ),
+    ] = "",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
-    """Serve the agents of a store over HTTP, with a page to look at. Ctrl-C or SIGTERM stops it.
+    """Serve the agents of a store over HTTP, with a page to look at. Ctrl-C, SIGTERM or SIGHUP stops it.
 
     \b
     Examples:
@@ -76,6 +87,8 @@ def serve(
         dim=dim,
         numbers=numbers,
         agents=agents,
+        budget=budget,
+        proxy=proxy,
         log_level=log_level,
     )
     run(settings)

@@ -43,6 +43,7 @@ class Database(ABC):
         self.closed = False
         self.inherited = False
         self.idle = read_only  # whether it takes no rounds
+        self.connections = 0  # that were made to a server so far
         _OPEN.add(self)
 
     # Statements
@@ -72,6 +73,10 @@ class Database(ABC):
     @abstractmethod
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         """Within a transaction: new rows, whose values are in the order of the table."""
+
+    @abstractmethod
+    def touch(self) -> None:
+        """Commit a write that changes nothing, to find out whether the database takes any."""
 
     @abstractmethod
     def has_changed(self) -> bool:
@@ -155,6 +160,9 @@ class Database(ABC):
         if self.inherited:
             remedy = "this one was forked from that; open the agent here"
             raise fail("Agent", "the process that opened it", "path", self.path, remedy)
+
+    def require_place(self) -> None:  # noqa: B027  a server has no file
+        """Refuse a file that was moved, or that another one has replaced."""
 
     def require_writer(self) -> None:
         """Refuse also one that is read-only."""

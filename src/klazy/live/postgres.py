@@ -96,6 +96,7 @@ class PostgresDatabase(Database):
             except _LOST as failed:
                 raise _LostError(str(failed)) from None  # the cause may show the options
             self._connection = connection
+            self.connections += 1
             self._prepared = {}
             self._proven = False
             try:
@@ -344,6 +345,9 @@ class PostgresDatabase(Database):
                 self._run("ROLLBACK TO part")
             raise
         self._run("RELEASE part")
+
+    def touch(self) -> None:
+        self.transact(lambda: self._run("UPDATE about SET agents = agents"))
 
     def has_changed(self) -> bool:
         return True

@@ -22,7 +22,9 @@ from klazy.live.schema import APPLICATION
 SYNCS = {"always": "FULL", "batch": "NORMAL"}  # by SQLite's names
 # A commit writes whole pages. Of a few numbers a small page is written faster; one of many takes several.
 PAGE_BYTES = 2048
-WAL_PAGES = 8192  # 16 MB; then SQLite takes the write-ahead log into the file
+# Pages of the write-ahead log after which SQLite takes it into the file and begins it anew. To flush a file that grows takes
+# twice as long as to flush one that is overwritten; so where each round is flushed the log is short, 2 MB, and else 16 MB.
+WAL_PAGES = {"FULL": 1000, "NORMAL": 8192}
 
 _COLUMNS = ", ".join(Row._fields)
 _PLACES = ", ".join(f"?{i + 1}" for i in range(len(Row._fields)))
@@ -122,7 +124,7 @@ class SqliteDatabase(Database):
             raise refusal(self.owner, "a file system with shared memory", "path", self.path, remedy)
         ask(f"PRAGMA synchronous = {level}")
         ask("PRAGMA fullfsync = ON")
-        ask(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        ask(f"PRAGMA wal_autocheckpoint = {WAL_PAGES[level]}")
 
     def _check_tables(self) -> None:
         """Make the tables of a new file, bring those of an older klazy up to date, and refuse tables that are not klazy's.
@@ -235,6 +237,9 @@ class SqliteDatabase(Database):
     def require_writer(self) -> None:
         """Refuse also to write to a file that was moved, or that another one has replaced."""
         super().require_writer()
+        self.require_place()
+
+    def require_place(self) -> None:
         try:
             there = os.stat(self._place)
         except (FileNotFoundError, NotADirectoryError):
@@ -293,6 +298,16 @@ class SqliteDatabase(Database):
         if rows:
             places = ", ".join("?" * len(rows[0]))
             self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
+
+    def touch(self) -> None:
+        """The version and the number of agents are written as they are: two pages, as many as a round takes."""
+
+        def write() -> None:
+            (version,) = self._execute("PRAGMA user_version").fetchone()
+            self._execute(f"PRAGMA user_version = {version}")
+            self._execute("UPDATE sqlite_sequence SET seq = seq")
+
+        self.transact(write)
 
     def has_changed(self) -> bool:
         """SQLite counts what other connections commit."""

@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 
 from klazy.base.checks import file_path, one_of, refusal
 from klazy.live.database import Database, StoreFailed, TakenError
-from klazy.live.records import Row, checksum_row, checksum_text, is_whole, seal_row
+from klazy.live.records import HINTED, ROUND, Row, checksum_row, checksum_text, is_whole, seal_row
 from klazy.live.schema import AGENT_SHIFT
 from klazy.live.sqlite import SYNCS, SqliteDatabase
 
 __all__ = ["Listed", "Snapshot", "Store", "StoreFailed", "TakenError", "Token", "is_url"]
 
 READ_AT_ONCE = 1000  # records
+FIRST_READ = 16  # records of a page that are read first; then twice as many, and so on
+PAGE_BYTES = 2_000_000  # of numbers; a page of rounds ends with the round that reaches it
 ASKED_AT_ONCE = 500  # agents
 COPIED_AT_ONCE = 10_000  # rows
 LONGEST_GAP = 0.25  # of the time that history is kept
@@ -262,6 +264,60 @@ class Store:
             return row
         return None
 
+    def read_rounds(self, agent: int, last: int, before: int | None = None) -> tuple[list[Row], bool]:
+        """The last rounds before round ``before``, the oldest first, and whether there may be earlier ones.
+
+        All records of one round are on one page, which may be longer for that; one of many numbers is shorter.
+        """
+        with self.one_moment():
+            first = self.find_first_record(agent)
+            found = self.find_last_record(agent)
+            if first is None or found is None:
+                return [], False
+            end = found[0] + 1
+            if before is not None:
+                end = self._find_round_place(agent, before, first, end)
+            rounds: list[Row] = []
+            size = 0
+            for row in self._read_back(agent, first, end):
+                is_full = len(rounds) >= last or size >= PAGE_BYTES
+                if is_full and row.t != rounds[-1].t:
+                    return rounds[::-1], True
+                if row.kind in (ROUND, HINTED):
+                    rounds.append(row)
+                    size += len(row.numbers) + len(row.decision)
+            return rounds[::-1], False
+
+    def _find_round_place(self, agent: int, t: int, low: int, high: int) -> int:
+        """The number of the first record of round ``t`` or a later one, by bisection: records are in the order of rounds."""
+        while low < high:
+            middle = (low + high) // 2
+            rows = self._ask("SELECT t FROM records WHERE key = ?", agent << AGENT_SHIFT | middle)
+            if not rows:
+                raise self.damage(f"record {middle} of agent {agent}")
+            if rows[0][0] < t:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _read_back(self, agent: int, first: int, end: int) -> Iterator[Row]:
+        """The records from number ``first`` to the one before ``end``, the latest first, each checked."""
+        sql = f"SELECT {_COLUMNS} FROM records WHERE key >= ? AND key < ? ORDER BY key DESC"
+        base = agent << AGENT_SHIFT
+        count = FIRST_READ
+        while end > first:
+            start = max(first, end - count)
+            for found in self._ask(sql, base | start, base | end):
+                row = Row(*found)
+                end -= 1
+                if not is_whole(checksum_row, row) or row.key != base | end:
+                    raise self.damage(f"record {end} of agent {agent} as it was written")
+                yield row
+            if end != start:
+                raise self.damage(f"record {end - 1} of agent {agent}")
+            count = min(2 * count, READ_AT_ONCE)
+
     def read_ids(self, agent: int, most: int) -> list[str]:
         """The latest ids, the oldest of them first."""
         sql = "SELECT id FROM records WHERE key >= ? AND key < ? AND id IS NOT NULL ORDER BY key DESC LIMIT ?"
@@ -274,6 +330,19 @@ class Store:
         for (checksum,) in self._ask("SELECT checksum FROM records WHERE key = ?", key):
             return checksum
         return None
+
+    def find_checksums(self, agents_and_numbers: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """The checksums of these records, given by agent and number, as far as they are there."""
+        found = {}
+        keys = [agent << AGENT_SHIFT | n for agent, n in agents_and_numbers]
+        for first in range(0, len(keys), ASKED_AT_ONCE):
+            some = keys[first : first + ASKED_AT_ONCE]
+            places = ", ".join("?" * len(some))
+            for key, checksum in self._ask(
+                f"SELECT key, checksum FROM records WHERE key IN ({places})", *some
+            ):
+                found[key >> AGENT_SHIFT, key & ((1 << AGENT_SHIFT) - 1)] = checksum
+        return found
 
     def find_first_record(self, agent: int) -> int | None:
         """The number of the first record that was not pruned."""
@@ -401,6 +470,14 @@ class Store:
     def has_changed(self) -> bool:
         """Whether others may have written since this was asked last."""
         return self.database.has_changed()
+
+    def touch(self) -> None:
+        """Commit a write that changes nothing, to find out whether the database takes any."""
+        self.database.touch()
+
+    def require_place(self) -> None:
+        """Refuse a file that was moved, or that another one has replaced."""
+        self.database.require_place()
 
     def lock_agents(self, agents: Sequence[int]) -> None:
         """Within :meth:`together`: nobody else writes records of these agents until it ends."""

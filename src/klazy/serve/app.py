@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Path, Query, Request
@@ -41,11 +42,11 @@ from klazy.serve.problems import (
     shorten,
 )
 from klazy.serve.reading import Reader
-from klazy.serve.reading import describe as describe_round
 from klazy.serve.service import Service, allow, change, summarize
 from klazy.serve.settings import Settings
 from klazy.serve.tokens import Grant
 
+LIST_SECONDS = 2.0  # after which a page of agents ends
 _log = logging.getLogger("klazy.serve")
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": bodies.Trouble, "content": {MEDIA_TYPE: {}}}
@@ -81,7 +82,7 @@ def make_app(settings: Settings) -> Gate:
     _add_agents(app, service)
     _add_operations(app, service)
     add_pages(app, service)
-    return Gate(app, settings, service.keys, service.metrics)
+    return Gate(app, settings, service.keys, service.metrics, service.wrong)
 
 
 async def _answer_failure(request: Request, failed: Exception) -> Response:
@@ -252,14 +253,8 @@ def _add_decisions(app: FastAPI, service: Service) -> None:
                 )
                 raise Problem(422, str(said), entry=place, agent=entry.agent)
             rounds.append(Told(**vars(entry)))
-        names = sorted({told.agent for told in rounds})
-        await service.prepare(names)
-        played = await service.desk.ask(lambda desk: desk.play_all(rounds), agents=names, alone=True)
-        answers = []
-        for told, one in zip(rounds, played, strict=True):
-            if told.ends_round and not one.dropped:
-                service.metrics.count_round(told.agent, one)
-            answers.append(_describe_played(told.agent, one))
+        played = await service.play_all(rounds)
+        answers = [_describe_played(told.agent, one) for told, one in zip(rounds, played, strict=True)]
         return write_json({"answers": answers})
 
 
@@ -274,7 +269,7 @@ def _add_agents(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """Agents by name, and what they have cost so far."""
         grant: Grant = request.state.grant
-        return write_json(await asyncio.to_thread(list_page, service.reader, grant, after, limit))
+        return write_json(await service.reader.run(list_page, service.reader, grant, after, limit))
 
     @app.put(
         "/agents/{name}", response_model=bodies.Summary, responses=PROBLEMS, tags=["agents"], status_code=201
@@ -285,7 +280,10 @@ def _add_agents(app: FastAPI, service: Service) -> None:
         check_path_name(name)
         live = await asyncio.to_thread(build_live, vars(body), service.settings)
         most = service.settings.agents
-        made, about = await service.desk.ask(lambda desk: _create(desk, name, live, most), agents=[])
+        await service.wait_for(name)
+        made, about = await service.desk.ask(
+            lambda desk: _create(desk, name, live, most), agents=[name], long=True
+        )
         return write_json(about, 201 if made else 200)
 
     @app.get("/agents/{name}", response_model=bodies.Summary, responses=PROBLEMS, tags=["agents"])
@@ -305,7 +303,7 @@ def _add_agents(app: FastAPI, service: Service) -> None:
             live = desk.find_present(name).live
             return explain_decision(live.learner, live.state, live.guards, live.guarded, fill=live.terms.fill)
 
-        return write_json(_describe_reasons(await service.desk.ask(look)))
+        return write_json(_describe_reasons(await service.desk.ask(look, long=True)))
 
     @app.get("/agents/{name}/history", response_model=bodies.History, responses=PROBLEMS, tags=["agents"])
     async def history(
@@ -316,9 +314,8 @@ def _add_agents(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """Rounds: what was told, what was decided, what both cost."""
         allow(request, "reader", name)
-        rows = await asyncio.to_thread(service.reader.read_rounds, name, last, before)
-        earlier = rows[0].t if len(rows) == last else None
-        return write_json({"rounds": [describe_round(row) for row in rows], "before": earlier})
+        reader = service.reader
+        return await reader.run(lambda: write_json(reader.describe_page(name, last, before)))
 
     @app.get("/agents/{name}/changes", responses=PROBLEMS, tags=["agents"])
     async def changes(
@@ -326,7 +323,7 @@ def _add_agents(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """Freezes, resumes, new guards, deletes and restores, with their reasons; the latest first."""
         allow(request, "reader", name)
-        return write_json({"changes": await asyncio.to_thread(service.reader.read_changes, name, last)})
+        return write_json({"changes": await service.reader.run(service.reader.read_changes, name, last)})
 
     @app.get("/agents/{name}/comparison", responses=PROBLEMS, tags=["agents"])
     async def compare(
@@ -337,7 +334,7 @@ def _add_agents(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """What the last rounds cost beside the best fixed point and, on request, the certified optimum."""
         allow(request, "reader", name)
-        return write_json(await asyncio.to_thread(service.reader.compare, name, last, optimum))
+        return write_json(await service.reader.run(service.reader.compare, name, last, optimum))
 
     @app.post("/agents/{name}/freeze", response_model=bodies.Summary, responses=PROBLEMS, tags=["agents"])
     async def freeze_agent(name: Name, body: bodies.Reason, request: Request) -> Response:
@@ -388,9 +385,9 @@ def _add_operations(app: FastAPI, service: Service) -> None:
 
     @app.get("/readyz", tags=["operations"])
     async def is_ready() -> Response:
-        """Whether the store can be written to."""
-        await service.desk.ask(lambda desk: desk.store.count_agents(), agents=[])
-        return write_json({"status": "ready"})
+        """Whether the store can be written to; how many agents have lost rounds that nobody was told of yet."""
+        await service.check_ready()
+        return write_json({"status": "ready", "went_back": len(service.desk.lost)})
 
     @app.get("/metrics", tags=["operations"])
     async def count(request: Request) -> Response:
@@ -400,15 +397,22 @@ def _add_operations(app: FastAPI, service: Service) -> None:
         def write() -> bytes:
             return service.metrics.write(lambda: service.reader.read(lambda store: store.list_latest()))
 
-        return Response(await asyncio.to_thread(write), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(
+            await service.reader.run(write), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
 
 
 def list_page(reader: Reader, grant: Grant, after: str, limit: int) -> dict[str, Any]:
     """A page of the agents that the holder of a token may see."""
     names = [name for name in reader.list_names() if name > after and grant.allows("reader", name)]
-    shown = names[:limit]
-    following = shown[-1] if len(names) > limit else None
-    return {"agents": [reader.summarize(name) for name in shown], "next": following}
+    shown: list[dict[str, Any]] = []
+    until = monotonic() + LIST_SECONDS
+    for name in names[:limit]:
+        shown.append(reader.summarize(name))
+        if monotonic() > until:
+            break
+    following = names[len(shown) - 1] if len(names) > len(shown) else None
+    return {"agents": shown, "next": following}
 
 
 def _create(desk: Desk, name: str, live: Live, most: int) -> tuple[bool, dict[str, Any]]:
@@ -420,7 +424,7 @@ def _create(desk: Desk, name: str, live: Live, most: int) -> tuple[bool, dict[st
             raise Problem(403, str(refusal(OWNER, f"at most {most} agents", "name", repr(name), remedy)))
         create_agent(desk.store, name, live)
         return True, summarize(desk.find(name))
-    kept = desk.find(name)
+    kept = desk.find_to_write(name)
     if kept.deleted:
         raise refuse_deleted(name)
     first = json.loads(desk.store.read_snapshots(found.id)[0].about)["state"]

@@ -511,7 +511,8 @@ class RemoteAgent:
             before = page["before"]
             if before is None:
                 break
-        return make_frame([_read_round(one) for one in rounds])
+        kept = rounds if last is None else rounds[-last:]  # a page may be longer
+        return make_frame([_read_round(one) for one in kept])
 
     def __repr__(self) -> str:
         return f"RemoteAgent({self._client.url!r}, {self.name!r})"

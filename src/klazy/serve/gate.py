@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from klazy.base.checks import refusal
+from klazy.live.store import StoreFailed
 from klazy.serve.metrics import Metrics
 from klazy.serve.problems import Problem, explain, make_response
 from klazy.serve.settings import LOOPBACK, Settings
@@ -20,7 +21,6 @@ from klazy.serve.tokens import EVERYTHING, Buckets, Grant, Keys
 OPEN = ("/healthz", "/readyz", "/login", "/openapi.json", "/style.css")  # to everyone
 FORMS = ("/login", "/logout", "/page/")  # which pages send
 COOKIE = "klazy"
-WRONG_RATE = 5.0  # wrong tokens a second that an address may try
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _CLOSE = {"Connection": "close"}
 _log = logging.getLogger("klazy.serve.requests")
@@ -29,13 +29,15 @@ _log = logging.getLogger("klazy.serve.requests")
 class Gate:
     """The outermost part of the service."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, keys: Keys, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, keys: Keys, metrics: Metrics, wrong: Buckets
+    ) -> None:
         self._app = app
         self._settings = settings
         self._keys = keys
         self._metrics = metrics
         self._buckets = Buckets(settings.rate)
-        self._wrong = Buckets(WRONG_RATE)
+        self._wrong = wrong
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -65,7 +67,8 @@ class Gate:
                 await response(scope, receive, note_status)
                 return
             except Exception as failed:
-                _log.exception("the gate failed")
+                if not isinstance(failed, StoreFailed):
+                    _log.exception("the gate failed")
                 await make_response(explain(failed))(scope, receive, note_status)
                 return
             scope["state"]["grant"] = grant
@@ -92,11 +95,11 @@ class Gate:
         if scope["path"] in OPEN:
             return None
         token, by_cookie = _read_token(headers)
-        if self._keys.is_old():
-            await asyncio.to_thread(self._keys.read)
+        await self._keys.refresh()
         grant = None if token is None else self._keys.find(token)
         if grant is None:
-            self._count_wrong(scope, token)
+            if token is not None:
+                count_wrong(self._wrong, scope)
             got = "none" if token is None else "another"
             remedy = "send the header Authorization: Bearer TOKEN; klazy tokens add makes one"
             said = str(refusal("The service", "a token that it knows", "token", got, remedy))
@@ -107,15 +110,17 @@ class Gate:
             raise _refuse_rate(f"at most {self._settings.rate:g} requests a second", grant.name)
         return grant
 
-    def _count_wrong(self, scope: Scope, token: str | None) -> None:
-        address = scope["client"][0] if scope.get("client") else "unknown"
-        if token is not None and not self._wrong.take(address):
-            raise _refuse_rate("fewer wrong tokens", address)
-
     def _check_size(self, headers: Headers) -> None:
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self._settings.body:
             raise _refuse_size(self._settings.body, length)
+
+
+def count_wrong(wrong: Buckets, scope: Scope) -> None:
+    """Count a wrong token of whoever sent this request; refused if there were too many."""
+    address = scope["client"][0] if scope.get("client") else "unknown"
+    if not wrong.take(address):
+        raise _refuse_rate("fewer wrong tokens", address)
 
 
 # Pages load nothing from elsewhere, run no script, and are shown in no frame.
@@ -153,6 +158,9 @@ class _Body:
                 "The service", f"the whole body within {seconds}", "body", "a part", "send it faster"
             )
             raise Problem(408, str(said), headers=_CLOSE) from None
+        if message["type"] == "http.disconnect":
+            said = refusal("The service", "the whole body", "body", "a part", "send it again")
+            raise Problem(400, str(said), headers=_CLOSE)
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise _refuse_size(self._settings.body, "more")

@@ -48,6 +48,9 @@ class Metrics:
         self._guards = Counter(
             "klazy_guards_binding", "Rounds in which a guard acted.", ["agent", "guard"], **kind
         )
+        self._lost = Counter(
+            "klazy_store_went_back", "Times that acknowledged rounds were no longer there.", ["agent"], **kind
+        )
         self._refused = Counter("klazy_refusals", "Requests that were refused.", ["route", "status"], **kind)
         self._seconds = Histogram(
             "klazy_request_seconds",
@@ -73,6 +76,10 @@ class Metrics:
         for guard in played.guards.split(", "):
             if guard:
                 self._guards.labels(agent, guard).inc()
+
+    def count_loss(self, agent: str) -> None:
+        """Count an agent whose acknowledged rounds are gone."""
+        self._lost.labels(agent).inc()
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""

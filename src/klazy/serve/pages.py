@@ -1,6 +1,5 @@
 """Pages to look at the agents, and to freeze and resume them: plain HTML, without scripts."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from html import escape
 from importlib.resources import files
@@ -16,7 +15,7 @@ from klazy.live.kept import freeze, resume
 from klazy.live.records import Row
 from klazy.live.rows import Terms
 from klazy.serve.charts import COLOURS, draw_bar, draw_lines, draw_spark
-from klazy.serve.gate import COOKIE
+from klazy.serve.gate import COOKIE, count_wrong
 from klazy.serve.problems import Problem
 from klazy.serve.reading import Reader, spell_time
 from klazy.serve.service import Service, allow, change
@@ -49,8 +48,9 @@ def add_pages(app: FastAPI, service: Service) -> None:
 
     async def login(request: Request) -> Response:
         token = (await _read_form(request)).get("token", "")
-        await asyncio.to_thread(service.keys.read)
+        await service.keys.refresh()
         if service.keys.find(token) is None:
+            count_wrong(service.wrong, request.scope)
             return _make_login("This token is not known. Ask whoever runs the service for one.", 401)
         answer = RedirectResponse("/", 303)
         secure = request.url.scheme == "https"
@@ -65,14 +65,14 @@ def add_pages(app: FastAPI, service: Service) -> None:
     async def show_agents(request: Request) -> Response:
         grant: Grant = request.state.grant
         after = request.query_params.get("after", "")
-        body = await asyncio.to_thread(_draw_agents, service.reader, grant, after)
+        body = await service.reader.run(_draw_agents, service.reader, grant, after)
         return _make_page("Agents", body, service, refresh=True)
 
     async def show_agent(request: Request) -> Response:
         name = request.path_params["name"]
         grant = allow(request, "reader", name)
         with_optimum = "optimum" in request.query_params
-        body = await asyncio.to_thread(_draw_agent, service.reader, name, grant, with_optimum)
+        body = await service.reader.run(_draw_agent, service.reader, name, grant, with_optimum)
         return _make_page(name, body, service)
 
     async def hold(request: Request) -> Response:

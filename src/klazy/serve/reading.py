@@ -1,7 +1,9 @@
 """What is read of agents without playing: lists, histories, and how they did beside what would have been best."""
 
+import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, TypeVar
@@ -15,7 +17,7 @@ from klazy.hindsight.optimum import GapNotReached
 from klazy.learners import Learner
 from klazy.live.history import describe_round
 from klazy.live.overview import summarize
-from klazy.live.records import DELETE, FREEZE, GUARDS, HINTED, RESTORE, RESUME, ROUND, Row
+from klazy.live.records import DELETE, FREEZE, GUARDS, RESTORE, RESUME, Row
 from klazy.live.rows import Terms
 from klazy.live.store import Listed, Store
 from klazy.serve.problems import Problem, refuse_unknown
@@ -27,21 +29,27 @@ CHANGES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete
 
 
 class Reader:
-    """A second way into the store, for what may take longer than a round; one reads at a time."""
+    """A way into the store for reading alone, with threads of its own; one of them reads at a time."""
 
-    def __init__(self, open_store: Callable[[], Store]) -> None:
-        self._store = open_store()
+    def __init__(self, store: Store, threads: int) -> None:
+        self._store = store
+        self._pool = ThreadPoolExecutor(threads, "reader")
         self._lock = Lock()
         self._busy = Lock()
 
     def close(self) -> None:
         """Let go of the store."""
-        with self._lock:
-            self._store.close()
+        self._pool.shutdown(cancel_futures=True)
+        self._store.close()
+
+    async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """What ``work`` returns, in one of these threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     def read(self, ask: Callable[[Store], Result]) -> Result:
         """What ``ask`` finds in the store."""
         with self._lock:
+            self._store.require_place()
             return ask(self._store)
 
     def find(self, name: str) -> Listed:
@@ -50,6 +58,14 @@ class Reader:
         if found is None:
             raise refuse_unknown(name)
         return found
+
+    def read_configurations(self, names: list[str]) -> set[str]:
+        """How agents are configured; many are alike."""
+        found = self.read(lambda store: store.find_agents(names))
+        for name in names:
+            if name not in found:
+                raise refuse_unknown(name)
+        return {agent.configuration for agent in found.values()}
 
     def summarize(self, name: str) -> dict[str, Any]:
         """An agent in a few plain values."""
@@ -65,30 +81,18 @@ class Reader:
         """All agents by name."""
         return sorted(agent.name for agent in self.read(lambda store: store.list_agents()))
 
-    def read_rounds(self, name: str, last: int, before: int | None = None) -> list[Row]:
-        """The last rounds before round ``before``, the oldest first; freezes and other changes are left out."""
+    def read_rounds(self, name: str, last: int) -> list[Row]:
+        """The last rounds, the oldest first, or fewer if they are large; freezes and other changes are left out."""
+        return self._read_page(name, last, None)[0][-last:]
+
+    def describe_page(self, name: str, last: int, before: int | None) -> dict[str, Any]:
+        """The last rounds before round ``before`` as JSON values, and what to ask for those before them."""
+        rows, has_more = self._read_page(name, last, before)
+        return {"rounds": [describe(row) for row in rows], "before": rows[0].t if has_more else None}
+
+    def _read_page(self, name: str, last: int, before: int | None) -> tuple[list[Row], bool]:
         agent = self.find(name)
-
-        def collect(store: Store) -> list[Row]:
-            found = store.find_last_record(agent.id)
-            first = store.find_first_record(agent.id)
-            if found is None or first is None:
-                return []
-            rounds: list[Row] = []
-            end = found[0] + 1
-            while end > first and len(rounds) < last:
-                start = max(first, end - max(last, 100))
-                part = []
-                for row in store.read_records(agent.id, start):
-                    if row.key & ((1 << 40) - 1) >= end:
-                        break
-                    if row.kind in (ROUND, HINTED) and (before is None or row.t < before):
-                        part.append(row)
-                rounds = part + rounds
-                end = start
-            return rounds[-last:]
-
-        return self.read(collect)
+        return self.read(lambda store: store.read_rounds(agent.id, last, before))
 
     def read_changes(self, name: str, last: int) -> list[dict[str, Any]]:
         """The latest changes that were no rounds, the latest first."""

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from klazy.base.checks import refusal
 from klazy.base.parallel import end_with
 from klazy.live.store import Store
+from klazy.serve.problems import MEDIA_TYPE, Problem, make_response
 from klazy.serve.settings import Settings
 
 STOP_SECONDS = 30  # for requests under way when the service is stopped
@@ -29,6 +31,8 @@ GLANCE = 0.5  # seconds between two looks of the supervisor at its workers
 FAILED = 3  # the exit status of a worker that could not begin
 SHARED = "PROMETHEUS_MULTIPROC_DIR"  # the folder in which several workers keep their counters
 MOST_CONNECTIONS = 2000  # of a worker
+HEAD_BYTES = 64 << 10  # of a request: its first line and headers
+HEADERS = 100  # of a request
 _log = logging.getLogger("klazy.serve")
 _RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
@@ -50,24 +54,78 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(about, default=str)
 
 
+class _HeadTooLarge(Exception):
+    """Stops the parser."""
+
+
 class PatientProtocol(HttpToolsProtocol):
-    """HTTP that hangs up on whoever takes too long to send the head of a request."""
+    """HTTP that hangs up on whoever takes too long to send the head of a request, or sends one that is too large.
+
+    What follows a body in pieces counts as its head, too.
+    """
 
     seconds = 10.0
     _timer: asyncio.TimerHandle | None = None
+    _head = 0  # bytes of this request's first line and headers
+    _unread = 0  # bytes since the parser found the last whole part of a request
+    _is_too_large = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
         self._wait()
 
+    def data_received(self, data: bytes) -> None:
+        self._unread += len(data)
+        super().data_received(data)
+        if self._unread > HEAD_BYTES and not self.transport.is_closing():
+            self._is_too_large = True
+            self.send_400_response("")
+
     def on_message_begin(self) -> None:
+        self._head = 0
         super().on_message_begin()
         if self._timer is None:
             self._wait()
 
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        self._head += size
+        if self._head > HEAD_BYTES or len(self.headers) >= HEADERS:
+            self._is_too_large = True
+            raise _HeadTooLarge
+
     def on_headers_complete(self) -> None:
+        self._unread = 0
         self._stop_waiting()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unread = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        if not self._is_too_large:
+            super().send_400_response(msg)
+            return
+        if self.cycle is None or self.cycle.response_complete:  # else another answer is being written
+            wanted = f"a head of at most {HEAD_BYTES} bytes and {HEADERS} headers"
+            problem = Problem(431, str(refusal("The service", wanted, "head", "more", "send a smaller one")))
+            body = make_response(problem).body
+            head = f"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: {MEDIA_TYPE}\r\n"
+            head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            self.transport.write(head.encode() + bytes(body))
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -106,6 +164,7 @@ def serve(settings: Settings) -> None:
 
 def _work(settings: Settings, listening: socket.socket) -> None:
     server = uvicorn.Server(configure(settings, describe_logs(settings.log_level)))
+    _end_at_hangup(lambda: server.handle_exit(signal.SIGTERM, None))
     server.run(sockets=[listening])
     if not server.started:
         sys.exit(FAILED)
@@ -122,6 +181,7 @@ def _supervise(settings: Settings, listening: socket.socket) -> None:
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())
+    _end_at_hangup(told.set)
     context = multiprocessing.get_context("spawn")
 
     def start() -> Any:
@@ -157,6 +217,8 @@ def configure(settings: Settings, logs: dict[str, Any] | None) -> uvicorn.Config
         partial(make_app, settings),  # pyright: ignore[reportArgumentType]
         factory=True,
         http=PatientProtocol,
+        proxy_headers=bool(settings.proxy),
+        forwarded_allow_ips=settings.proxy or None,
         ws="none",
         lifespan="on",
         access_log=False,  # the gate writes one, without query strings
@@ -196,6 +258,13 @@ def listen(settings: Settings) -> socket.socket:
         ) from None
     listening.set_inheritable(True)
     return listening
+
+
+def _end_at_hangup(end: Callable[[], None]) -> None:
+    """Do as at SIGTERM when the terminal is closed, unless the command was started with nohup."""
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        signal.signal(hangup, lambda *_: end())
 
 
 def _leave_signals() -> None:

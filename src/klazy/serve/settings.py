@@ -12,8 +12,9 @@ class Settings:
     """A service and its limits.
 
     ``rate`` is how many requests a second each token may send to each worker; ``body`` the bytes of a request, ``body_seconds``
-    the time in which all of it must have come; ``dim``, ``numbers`` (of an agent's state) and ``agents`` what a store of this
-    service may hold.
+    the time in which all of it must have come; ``budget`` the seconds of processor time that its rounds may take; ``dim``,
+    ``numbers`` (of an agent's state) and ``agents`` what a store of this service may hold; ``proxy`` addresses of proxies,
+    separated by commas, that say who asks.
     """
 
     store: str
@@ -26,10 +27,12 @@ class Settings:
     body: int = 4 << 20
     body_seconds: float = 10.0
     header_seconds: float = 10.0
+    budget: float = 30.0
     dim: int = 10_000
     numbers: int = 200_000
     agents: int = 10_000
     log_level: str = "info"
+    proxy: str = ""
 
     def check(self) -> "Settings":
         """These settings, unless they would open the service to everyone."""

@@ -1,7 +1,8 @@
 """Who may do what: tokens, of which the store keeps hashes only, and how often."""
 
+import asyncio
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from hashlib import sha256
 from time import monotonic
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from klazy.live.store import Store, TakenError, Token
 ROLES = ("reader", "writer", "admin")  # each may do what those before it may
 KNOWN_SECONDS = 2.0  # for which a worker remembers the tokens of the store
 MOST_BUCKETS = 10_000
+WRONG_RATE = 5.0  # wrong tokens a second that an address may try
 
 
 class Grant(NamedTuple):
@@ -55,17 +57,23 @@ def add_token(store: Store, name: str, role: str, agent: str | None) -> str:
 class Keys:
     """The tokens of a store as a worker knows them, for a moment."""
 
-    def __init__(self, read: Callable[[], Iterable[Token]]) -> None:
+    def __init__(
+        self, read: Callable[[], Iterable[Token]], run: Callable[[Callable[[], None]], Awaitable[None]]
+    ) -> None:
         self._read = read
+        self._run = run  # in another thread
+        self._reading = asyncio.Lock()
         self._grants: dict[str, Grant] = {}
         self._until = 0.0
 
-    def is_old(self) -> bool:
-        """Whether they should be read again."""
-        return monotonic() > self._until
+    async def refresh(self) -> None:
+        """Read them again if they are old; one reads for all that wait."""
+        if monotonic() > self._until:
+            async with self._reading:
+                if monotonic() > self._until:
+                    await self._run(self._read_all)
 
-    def read(self) -> None:
-        """Read them again."""
+    def _read_all(self) -> None:
         self._grants = {token.hash: Grant(token.name, token.role, token.agent) for token in self._read()}
         self._until = monotonic() + KNOWN_SECONDS
 
