@@ -24,7 +24,8 @@ SYNCS = {"always": "FULL", "batch": "NORMAL"}  # by SQLite's names
 PAGE_BYTES = 2048
 # Pages of the write-ahead log after which SQLite takes it into the file and begins it anew. To flush a file that grows takes
 # twice as long as to flush one that is overwritten; so where each round is flushed the log is short, 2 MB, and else 16 MB.
-WAL_PAGES = {"FULL": 1000, "NORMAL": 8192}
+WAL_PAGES = 8192
+FLUSHED_WAL_PAGES = 1000
 
 _COLUMNS = ", ".join(Row._fields)
 _PLACES = ", ".join(f"?{i + 1}" for i in range(len(Row._fields)))
@@ -124,7 +125,8 @@ class SqliteDatabase(Database):
             raise refusal(self.owner, "a file system with shared memory", "path", self.path, remedy)
         ask(f"PRAGMA synchronous = {level}")
         ask("PRAGMA fullfsync = ON")
-        ask(f"PRAGMA wal_autocheckpoint = {WAL_PAGES[level]}")
+        pages = FLUSHED_WAL_PAGES if level == "FULL" else WAL_PAGES
+        ask(f"PRAGMA wal_autocheckpoint = {pages}")
 
     def _check_tables(self) -> None:
         """Make the tables of a new file, bring those of an older klazy up to date, and refuse tables that are not klazy's.
