@@ -631,6 +631,34 @@ class TestCompiling:
         ]
         assert [json.loads(a.stdout) for a in answers] == [[[0, 1], [0, 1]], [[1, 0], [1, 0]]]
 
+    def test_kernels_of_several_processes_do_not_share_functions(self, tmp_path):
+        """Numba numbers functions by the process that compiles them: two kernels of the cache may use the same numbers."""
+        module = tmp_path / "trial.py"
+        module.write_text(
+            "import math, sys\n"
+            "sys.modules['klazy.kernels.trial'] = sys.modules[__name__]\n"
+            "__name__ = 'klazy.kernels.trial'\n"
+            "from numba import float64\n"
+            "from klazy.kernels.binding import FLOAT, compile_kernel\n"
+            "from klazy.kernels.lane import called\n"
+            "FACTOR = 1.0\n"
+            "@called\n"
+            "def scale(x):\n" + 60 * "    x = FACTOR * math.sin(x)\n" + "    return x\n"
+            "def play(x):\n    return scale(x) + scale(2.0 * x)\n"
+            "for k in map(int, sys.argv[1:]):\n"
+            "    kernel = compile_kernel(play, FLOAT, float64(float64), (k,), FACTOR=1.0 + 0.1 * k)\n"
+            "    print(kernel(0.5))\n"
+        )
+        env = {**os.environ, "KLAZY_CACHE_DIR": str(tmp_path / "cache"), "PYTHONHASHSEED": "0"}
+
+        def play(*kernels: str) -> list[str]:
+            command = [sys.executable, str(module), *kernels]
+            return subprocess.run(command, env=env, capture_output=True, check=True, text=True).stdout.split()
+
+        alone = [*play("1"), *play("2")]
+        assert alone[0] != alone[1], "nothing to test: the kernels compute the same"
+        assert play("1", "2") == alone
+
     @pytest.mark.long
     def test_kernels_that_other_sources_left_long_ago_are_removed_from_the_cache(self, tmp_path):
         script = (

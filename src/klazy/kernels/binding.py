@@ -138,6 +138,29 @@ class _PartCompiler(Compiler):
 _PARTS = count()
 
 
+class _KernelLibrary(codegen.JITCodeLibrary):
+    """The code of a kernel, whose functions are its own.
+
+    Numba names functions by numbers that begin anew in each process. In a process that loads two kernels from the cache, a
+    function of one would else stand in for a function of the other that has the same name.
+    """
+
+    def _finalize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if function.linkage.name == "linkonce_odr" and not function.is_declaration:
+                function.linkage = "internal"  # after all optimisation, which would inline it
+        super()._finalize_final_module()
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler with a library of this kind."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals) -> None:
+        library = _KernelLibrary(targetctx.codegen(), f"kernel_{next(_PARTS)}")
+        library.enable_object_caching()  # so that it can be kept on disk
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+
 def _paste(part: FunctionType, flags: Any, inline: bool) -> Any:
     """A part for kernels of the processor."""
     # A flag that is not set is inherited from the caller; False sets it.
@@ -245,7 +268,8 @@ def compile_kernel(
     function = bind(template, lane, choices)
     name = "_".join(map(str, (template.__module__.rpartition(".")[2], template.__name__, *key)))
     function.__qualname__ = f"{name}_{_SOURCES:08x}"
-    kernel = njit(nogil=nogil, no_cfunc_wrapper=True, error_model="numpy", fastmath=_REORDERED)(function)
+    options = {"nogil": nogil, "no_cfunc_wrapper": True, "error_model": "numpy", "fastmath": _REORDERED}
+    kernel = njit(**options, pipeline_class=_KernelCompiler)(function)
     if not config.DISABLE_JIT:
         kernel._cache = _KernelCache(name)
         kernel.compile(signature)
