@@ -199,6 +199,15 @@ def test_leaders_side_by_side_have_a_season_each():
     assert_agrees(run_batch([learner, learner, learner], g, device="cuda"), [learner, learner, learner], g)
 
 
+def test_a_leader_of_several_periods_pays_what_step_pays():
+    """One of them has not passed, but makes the ring longer than it is otherwise."""
+    movement = kl.L2Movement(1.0)
+    experts = [kl.Seasonal(BALL, movement, 2, 1, period=period) for period in (3, 5, 1440)]
+    learner = kl.Leader([kl.Reluctant(BALL, movement, 1.0, 2.0), *experts], movement)
+    g = 3.0 * gradients(3, 12, 5)
+    assert_agrees(run_batch([learner], g, device="cuda"), [learner], g)
+
+
 def test_sequences_are_sent_as_they_lie():
     """Views of one array are not copied; whatever does not follow the one before is."""
     g = np.stack([gradients(seed, 4, 3) for seed in range(5)])

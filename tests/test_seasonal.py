@@ -64,6 +64,34 @@ def test_kernel_and_step_agree(name):
     assert again.state.t == 301
 
 
+def test_kernel_and_step_agree_on_a_long_ring_for_several_periods():
+    """The ring goes round once, a plan is remade within its period, and experts join when theirs has passed."""
+    domain, movement, costs, _ = COMPILED["simplex"]
+    experts = [
+        kl.Reluctant(domain, movement, 8.0, 16.0),
+        kl.Seasonal(domain, movement, 3, 2),
+        kl.Seasonal(domain, movement, None, 1, period=1030),
+        kl.Seasonal(domain, movement, 3, 2, period=1050),
+        kl.Seasonal(domain, movement, 3, 2, period=20),
+    ]
+    learner = kl.Leader(experts, movement)
+    rows = draw_waves(0, 2120, 20) + draw_waves(1, 2120, 1030)
+    assert learner.season is not None
+    assert learner.season.rows == 2101
+    compiled = kl.run(learner, costs(rows), engine="compiled", record="experts")
+    stepped = kl.run(learner, costs(rows), engine="step", record="experts")
+    np.testing.assert_allclose(compiled.x, stepped.x, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(compiled.expert_hitting, stepped.expert_hitting, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(compiled.state.season, stepped.state.season, rtol=1e-12, atol=1e-12)
+    # sums of 2120 losses of about 1
+    np.testing.assert_allclose(compiled.state.behind, stepped.state.behind, rtol=1e-12, atol=1e-10)
+    for place, period in ((2, 1030), (3, 1050)):
+        before = kl.run(learner, costs(rows[: period - 1])).state
+        starts = kl.run(learner, costs(rows[period - 1 : period]), state=before).state
+        assert before.behind[place] != 0.0
+        assert starts.behind[place] == starts.squares[place] == 0.0
+
+
 @pytest.mark.parametrize("period", [7, 24, 48, 168])
 @pytest.mark.parametrize("seed", range(3))
 def test_it_finds_the_period(seed, period):
@@ -100,10 +128,10 @@ def test_a_forecast_is_the_mean_of_its_phase():
     for row in rows:
         known = season.observe(known, row)
     wanted = [np.mean([rows[50 + ahead - 7 * back] for back in (1, 2, 3)], axis=0) for ahead in range(7)]
-    forecast = season.forecast(known, 3, 16)
+    forecast = season.forecast(known, 7, 3, 16)
     np.testing.assert_allclose(forecast[:7], wanted, atol=1e-13)
     np.testing.assert_array_equal(forecast[7:14], forecast[:7])
-    np.testing.assert_allclose(season.forecast_mean(known, 3, 16), forecast.mean(axis=0), atol=1e-13)
+    np.testing.assert_allclose(season.forecast_mean(known, 7, 3, 16), forecast.mean(axis=0), atol=1e-13)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -153,14 +181,45 @@ def test_a_leader_keeps_one_season_and_its_experts_play_as_alone():
     assert learner.check_state(trace.state, "run") is trace.state
 
 
-def test_experts_that_look_for_different_seasons_keep_their_own():
+def test_experts_of_different_periods_share_a_ring_and_play_as_alone():
     domain, movement, costs, _ = COMPILED["simplex"]
-    experts = [kl.Seasonal(domain, movement, period=period) for period in (12, 13)]
+    experts = [kl.Seasonal(domain, movement, 3, period=period) for period in (12, 13, 1440)]
     learner = kl.Leader(experts, movement)
-    assert learner.season is None
-    trace = kl.run(learner, costs(draw_waves(3, 60, 12)), record="experts")
-    assert trace.engine == "step"
-    assert [state.season[SEASON_PERIOD] for state in trace.state.experts] == [12, 13]
+    rows = draw_waves(3, 60, 12)
+    trace = kl.run(learner, costs(rows), engine="step", record="experts")
+    assert trace.state.season.size == experts[2].season.size
+    for place, expert in enumerate(experts):
+        alone = kl.run(expert, costs(rows), engine="step")
+        np.testing.assert_allclose(trace.expert_hitting[:, place], alone.hitting, atol=1e-13)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 8])
+def test_auto_keeps_a_week_of_minutes_in_less_than_1e5_numbers_and_no_more_than_asked(d):
+    domain = kl.Box(np.zeros(d), np.ones(d))
+    head = 4 + d + 513
+    assert kl.auto(domain).init().season.size == head + 1024 * d
+    learner = kl.auto(domain, period=(1440, 10080))
+    assert {getattr(expert, "period", None) for expert in learner.experts} == {None, 1440, 10080}
+    state = learner.init()
+    assert state.season.size == head + 10081 * d
+    numbers = sum(np.size(value) for expert in state.experts for value in expert)
+    assert numbers + sum(np.size(value) for value in state if not isinstance(value, tuple)) < 1e5
+    demand = kl.auto(domain, costs=kl.Pinball(), period=1440).init()
+    assert demand.season.size <= head + 80640 + 2 * d
+
+
+def test_an_agent_with_a_long_ring_is_stored_and_saved(tmp_path):
+    domain, movement, _, _ = COMPILED["simplex"]
+    learner = kl.Leader([kl.Seasonal(domain, movement, 3, period=10080)], movement)
+    rows = draw_waves(2, 20, 6)
+    with kl.Agent.open(tmp_path / "long.db", learner, engine="step") as agent:
+        for row in rows:
+            agent.update(row)
+        agent.save(tmp_path / "agent.json")
+        state = agent.state
+    with kl.Agent.open(tmp_path / "long.db") as again:
+        np.testing.assert_array_equal(again.state.season, state.season)
+    assert kl.Agent.load(tmp_path / "agent.json").state.season.tobytes() == state.season.tobytes()
 
 
 def test_a_season_that_no_learner_left_is_refused():
@@ -182,10 +241,10 @@ def test_a_season_that_no_learner_left_is_refused():
         ),
         ({"horizon": 0}, "Seasonal needs horizon >= 1, got horizon=0; give rounds, or None for a plan"),
         ({"periods": 0}, "Seasonal needs periods >= 1, got periods=0; give a number of periods"),
-        ({"period": 1}, "Seasonal needs 2 <= period < 1024, got period=1; leave it out to look for one"),
+        ({"period": 1}, "Seasonal needs 2 <= period <= 10080, got period=1; leave it out to look for one"),
         (
-            {"period": 5000},
-            "Seasonal needs 2 <= period < 1024, got period=5000; leave it out to look for one",
+            {"period": 86400},
+            "Seasonal needs 2 <= period <= 10080, got period=86400; leave it out to look for one",
         ),
         ({"family": kl.Quadratic()}, r"Seasonal needs linear costs for a plan, got family='?Quadratic"),
     ],
@@ -210,4 +269,7 @@ def test_it_says_what_it_forecasts():
     leader.update(rows[0])
     words = str(leader.explain())
     assert "It follows expert 1 of 1, Seasonal(" in words
-    assert "it has found no season yet" in words
+    assert "it has found no season of up to 512 rounds yet" in words
+    agent = kl.Agent(kl.auto(domain, movement), engine="step")
+    agent.update(rows[0])
+    assert "It has found no season of up to 512 rounds." in str(agent.explain())

@@ -236,10 +236,11 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
         state = learner.init()
         image = layout.pack(state)
         season = state.season.size if leads else 0
-        kind = (learner.domain.code, layout.rules, learner.domain.dim, threads, leads, image.size, season)
+        sizes = (image.size, season, layout.is_long)
+        kind = (learner.domain.code, layout.rules, learner.domain.dim, threads, leads, *sizes)
         alike.setdefault(kind, []).append((int(i), image))
-    for (code, rules, d, threads, leads, size, season), members in alike.items():
-        kernel = ensemble_kernel(code, rules, d, threads, leads, weights.size > 1)
+    for (code, rules, d, threads, leads, size, season, is_long), members in alike.items():
+        kernel = ensemble_kernel(code, rules, d, threads, leads, weights.size > 1, is_long)
         numbers = {"d": d, "move": grid.movement.code, "size": size, "season": season}
         shared = {
             "weights": weights,

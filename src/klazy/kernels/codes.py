@@ -118,7 +118,8 @@ CAUTION = 5
 REACH = 6  # what crossing the set costs
 GUARDED = 7  # whether there is a guard
 SEASON = 8  # where the season lies, counted from here
-MIXED = 9
+RING = 9  # rounds in the season's ring
+MIXED = 10
 
 # the boards
 BEHIND = 0
@@ -135,14 +136,16 @@ SEASON_GIVEN = 3  # the period if it was given, else 0
 SEASON_HEAD = 4
 SEASON_LAGS = 512  # the longest lag that is looked at
 SEASON_PLACES = SEASON_LAGS + 1
-SEASON_ROWS = 1024  # rounds in the ring
+SEASON_ROWS = 1024  # rounds in the ring, unless a longer period is given
+SEASON_LONGEST = 10080  # rounds of a period that is given: a week of minutes
+SEASON_NUMBERS = 8 * SEASON_LONGEST  # in a longer ring, unless a single period needs more
 SEASON_MEMORY = 2048  # rounds over which autocovariances are averaged
 SEASON_EVERY = 32  # rounds between two searches for a period
 SEASON_PROMINENT = 0.1  # how far a correlation must rise at the least
 SEASON_ERRORS = 4.0  # and in standard errors
 SEASON_KEEPS = 0.8  # of the highest rise: a shorter or present period with as much is preferred
 SEASON_EQUAL = 1e-9  # correlations that differ by less are equal
-SEASON_PARTS = 4  # of a period: the far end of a plan is made anew after each
+SEASON_PARTS = 4  # of a period, of at most SEASON_ROWS of it: the far end of a plan is made anew after each
 
 
 def first_block(d):

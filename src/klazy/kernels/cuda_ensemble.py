@@ -191,15 +191,24 @@ def count_threads(experts: int) -> int:
 
 
 def ensemble_kernel(
-    set_code: int, rules: tuple[int, ...], d: int, threads: int, leads: bool, weighted: bool
+    set_code: int, rules: tuple[int, ...], d: int, threads: int, leads: bool, weighted: bool, is_long: bool
 ) -> Any:
-    """The kernel of ensembles with experts of these rules on one set; see :func:`play` for its arguments."""
-    return _ensemble_kernel(set_code, rules, constant_dim(d), threads // WARP, leads, weighted)
+    """The kernel of ensembles with experts of these rules on one set; see :func:`play` for its arguments.
+
+    ``is_long`` is as for kernels of the processor.
+    """
+    return _ensemble_kernel(set_code, rules, constant_dim(d), threads // WARP, leads, weighted, is_long)
 
 
 @once
 def _ensemble_kernel(
-    set_code: int, rules: tuple[int, ...], constant_d: int, warps: int, leads: bool, weighted: bool
+    set_code: int,
+    rules: tuple[int, ...],
+    constant_d: int,
+    warps: int,
+    leads: bool,
+    weighted: bool,
+    is_long: bool,
 ) -> Any:
     known = list(RULES.values())
     width = max(known[rule].width for rule in rules)
@@ -228,12 +237,12 @@ def _ensemble_kernel(
         "change": change_thread,
         "diameter": diameter_of_threads,
         "observe_season": observe_together,
-        **choose_season(set_code, rules, room, LINEAR),
+        **choose_season(set_code, rules, room, LINEAR, is_long),
     }
     if leads:
         chosen |= LEADING
     registers = None
     if warps > 1:
         registers = REGISTERS
-    key = (set_code, constant_d, warps, int(leads), int(weighted), *rules)
+    key = (set_code, constant_d, warps, int(leads), int(weighted), int(is_long), *rules)
     return compile_cuda(play, BLOCK, key, registers=registers, **chosen)

@@ -12,11 +12,10 @@ from klazy.kernels.codes import (
     SEASON_MEMORY,
     SEASON_PERIOD,
     SEASON_PLACES,
-    SEASON_ROWS,
     SEASON_SEEN,
 )
 from klazy.kernels.cuda import local, own_place, pointer, wait
-from klazy.kernels.season import choose_period, correlation, find_ring, find_sums
+from klazy.kernels.season import choose_period, correlation, find_lap, find_ring, find_sums
 
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
@@ -29,8 +28,8 @@ def count_season_room(size: int) -> int:
     return size + SEASON_PLACES if size else 0
 
 
-def observe_together(season, g, dim):
-    """As ``observe_season``: what is known after another round."""
+def observe_together(season, rows, g, dim):
+    """As ``observe_season``: what is known after another round; the ring has so many rows."""
     d = D if D > 0 else dim
     place = own_place()
     n = int(season[SEASON_SEEN]) + 1
@@ -39,8 +38,9 @@ def observe_together(season, g, dim):
     mean = pointer(season, SEASON_HEAD)
     covariances = pointer(mean, d)
     ring = find_ring(season, d)
-    before = find_sums(ring, n - 1, d)
-    now = find_sums(ring, n, d)
+    lap = find_lap(n, rows)
+    before = find_sums(ring, n - 1, lap, rows, d)
+    now = find_sums(ring, n, lap, rows, d)
     sums = local(VECTOR)
     middle = local(VECTOR)
     apart = local(VECTOR)
@@ -65,8 +65,8 @@ def observe_together(season, g, dim):
         for lag in range(place, min(SEASON_LAGS, n - 1) + 1, THREADS):
             later = product
             if lag > 0:
-                later = project(ring, n - lag, apart, d)
-            earlier = project(ring, n - lag - 1, apart, d)
+                later = project(find_sums(ring, n - lag, lap, rows, d), apart, d)
+            earlier = project(find_sums(ring, n - lag - 1, lap, rows, d), apart, d)
             covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (later - earlier - offset)
     wait()  # until all have written
     found = known
@@ -76,7 +76,7 @@ def observe_together(season, g, dim):
     elif n % SEASON_EVERY == 0:
         found = 0
         if covariances[0] > 0.0:
-            r = pointer(ring, SEASON_ROWS * d)
+            r = pointer(ring, rows * d)
             for lag in range(place, min(SEASON_LAGS, n // 3) + 1, THREADS):
                 r[lag] = correlation(covariances, lag, n)
             wait()
@@ -88,9 +88,8 @@ def observe_together(season, g, dim):
         wait()
 
 
-def project(ring, t, apart, d):
-    """The sums up to round t, along what sets this round apart."""
-    sums = find_sums(ring, t, d)
+def project(sums, apart, d):
+    """These sums along what sets this round apart."""
     along = 0.0
     for i in range(d):
         along += apart[i] * sums[i]

@@ -254,8 +254,8 @@ class RunLayout:
 class EnsembleLayout:
     """An ensemble: a head, its point, the blocks of its experts, and its program.
 
-    The experts of a block share rule, schedule, memory and the length of a ring, unless ``width`` says that all lie in one of
-    so many lanes.
+    The experts of a block share rule, schedule, memory, the length of a ring and a period that was given, unless ``width`` says
+    that all lie in one of so many lanes.
     """
 
     def __init__(self, learner: Any, width: int | None = None) -> None:
@@ -343,6 +343,7 @@ class EnsembleLayout:
         return np.concatenate((about, prices, learner.domain.parameters()))
 
     more_columns = 3  # of the record, beside three for every lane
+    is_long = False  # whether the ring of a season is longer than others
 
     @property
     def record_width(self) -> int:
@@ -387,6 +388,8 @@ class LeaderLayout(EnsembleLayout):
         self.room = -(-self.lanes.size // LINE) * LINE
         self.first = self.at + codes.first_board(self.d) + codes.BOARDS * self.room
         self.more_columns = 7 if learner.guard else 1
+        self.rows = 0 if learner.season is None else learner.season.rows
+        self.is_long = self.rows not in (0, codes.SEASON_ROWS)
 
     @property
     def log_prior(self) -> Array:
@@ -410,7 +413,7 @@ class LeaderLayout(EnsembleLayout):
         memory[end:] = state.season
         about = (
             place, state.since, state.excess, state.guarding, state.mark, learner.caution, learner.reach, learner.guard,
-            end - self.at,
+            end - self.at, self.rows,
         )  # fmt: skip
         memory[self.at : self.at + codes.MIXED] = about
         memory[self.mixed] = state.mixed
@@ -454,12 +457,14 @@ class LeaderLayout(EnsembleLayout):
     def sequence_kernel(self, cost: int) -> Any:
         from klazy.kernels.leader import sequence_kernel
 
-        return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d, self.learner.rows[0])
+        told, _ = self.learner.rows
+        return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d, told, self.is_long)
 
     def update_kernel(self) -> Any:
         from klazy.kernels.leader import update_kernel
 
-        return update_kernel(self.learner.domain.code, self.rules, self.d, self.learner.rows[0])
+        told, _ = self.learner.rows
+        return update_kernel(self.learner.domain.code, self.rules, self.d, told, self.is_long)
 
 
 def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
@@ -468,7 +473,8 @@ def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
     for i, expert in enumerate(experts):
         memory = codes.code_of(getattr(expert, "memory", None))
         schedule, _, _ = _describe_schedule(expert)
-        kinds.setdefault((expert.rule, schedule, memory, count_ring(expert)), []).append(i)
+        period = expert.given if RULES[expert.rule].seasonal else 0
+        kinds.setdefault((expert.rule, schedule, memory, count_ring(expert), period), []).append(i)
     return np.concatenate([fill_lanes(kind, width) for kind in kinds.values()])
 
 

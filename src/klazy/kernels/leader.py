@@ -26,6 +26,7 @@ from klazy.kernels.codes import (
     MOVE_WEIGHT,
     MOVED,
     ORDER,
+    OWN,
     PINBALL,
     PLACE,
     PRICES,
@@ -34,10 +35,12 @@ from klazy.kernels.codes import (
     RATE_RULE,
     REACH,
     RESOLUTION,
+    RING,
     RULE,
     SCORE,
     SEASON,
-    SEASON_PERIOD,
+    SEASON_ROWS,
+    SEASON_SEEN,
     SINCE,
     SQUARES,
     T,
@@ -76,8 +79,8 @@ from klazy.kernels.meta import (
 )
 from klazy.kernels.prices import add_price, take_price
 from klazy.kernels.round import advance
-from klazy.kernels.rules import RULES
-from klazy.kernels.season import look_ahead, observe_season
+from klazy.kernels.rules import RULES, SEASONAL_GIVEN
+from klazy.kernels.season import knows_period, look_ahead, observe_season
 from klazy.kernels.sequence import squared_norm
 from klazy.kernels.update import SIGNATURE as UPDATE
 
@@ -290,8 +293,9 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
         watch(lead, X, g, d, head[V], noise)
     outlook = pointer(work, 5 * d)
     v = pointer(work, 7 * d)
+    rows = int(lead[RING])
     if SEASONAL >= 0:
-        observe_season(season, g, d)
+        observe_season(season, rows, g, d)
         if D > 0:
             outlook = local(AHEAD)
             v = local(D)
@@ -305,9 +309,13 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
         if SEASONAL >= 0:
             clear(outlook, d)
             if int(peek(q, RULE)) == SEASONAL:
-                moves = season[SEASON_PERIOD] > 0.0
+                given = peek(q, OWN + SEASONAL_GIVEN)
+                moves = knows_period(given, season)
+                if given >= SEASON_ROWS and given == season[SEASON_SEEN]:
+                    store(board(lead, BEHIND, count, d), block, spread(0.0))
+                    store(board(lead, SQUARES, count, d), block, spread(0.0))
                 if moves:
-                    look_ahead(q, season, outlook, v, d)
+                    look_ahead(q, given, season, rows, outlook, v, d)
         if moves:
             advance(q, g, hint, y, u, p, d, square, norm, move, weight, prices)
         else:
@@ -374,31 +382,40 @@ LEADING: dict[str, Any] = {
 }
 
 
-def sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], d: int, told: int) -> Any:
-    """The kernel that plays a whole sequence; ``told`` is the family whose rows the experts are told."""
-    return _sequence_kernel(set_code, cost, rules, constant_dim(d), told)
+def sequence_kernel(
+    set_code: int, cost: int, rules: tuple[int, ...], d: int, told: int, is_long: bool
+) -> Any:
+    """The kernel that plays a whole sequence; ``told`` is the family whose rows the experts are told.
+
+    ``is_long`` says whether the ring of a season has another length than SEASON_ROWS.
+    """
+    return _sequence_kernel(set_code, cost, rules, constant_dim(d), told, is_long)
 
 
 @once
-def _sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], constant_d: int, told: int) -> Any:
-    lane, chosen = _choose_family(set_code, rules, constant_d, told)
+def _sequence_kernel(
+    set_code: int, cost: int, rules: tuple[int, ...], constant_d: int, told: int, is_long: bool
+) -> Any:
+    lane, chosen = _choose_family(set_code, rules, constant_d, told, is_long)
     chosen |= {"IS_LINEAR": cost == LINEAR, "reveal": link(COSTS[cost], FLOAT)}
-    return compile_kernel(play, lane, SEQUENCE, (set_code, cost, told, constant_d, *rules), **chosen)
+    key = (set_code, cost, told, constant_d, int(is_long), *rules)
+    return compile_kernel(play, lane, SEQUENCE, key, **chosen)
 
 
-def update_kernel(set_code: int, rules: tuple[int, ...], d: int, told: int) -> Any:
+def update_kernel(set_code: int, rules: tuple[int, ...], d: int, told: int, is_long: bool) -> Any:
     """The kernel of one update, which no other thread sees half done."""
-    return _update_kernel(set_code, rules, constant_dim(d), told)
+    return _update_kernel(set_code, rules, constant_dim(d), told, is_long)
 
 
 @once
-def _update_kernel(set_code: int, rules: tuple[int, ...], constant_d: int, told: int) -> Any:
-    lane, chosen = _choose_family(set_code, rules, constant_d, told)
-    return compile_kernel(update, lane, UPDATE, (set_code, told, constant_d, *rules), nogil=False, **chosen)
+def _update_kernel(set_code: int, rules: tuple[int, ...], constant_d: int, told: int, is_long: bool) -> Any:
+    lane, chosen = _choose_family(set_code, rules, constant_d, told, is_long)
+    key = (set_code, told, constant_d, int(is_long), *rules)
+    return compile_kernel(update, lane, UPDATE, key, nogil=False, **chosen)
 
 
 def _choose_family(
-    set_code: int, rules: tuple[int, ...], constant_d: int, told: int
+    set_code: int, rules: tuple[int, ...], constant_d: int, told: int, is_long: bool
 ) -> tuple[Lane, dict[str, Any]]:
     """The lane of a leader's blocks, and what its kernels choose."""
     lane, chosen = choose_parts(set_code, rules, constant_d)
@@ -406,14 +423,16 @@ def _choose_family(
     chosen |= LEADING
     chosen |= {"TELLS_ROWS": told != LINEAR, "apart": difference, "slope": link(steepness, FLOAT)}
     chosen["apart_plain"] = link(difference, FLOAT)
-    chosen |= choose_season(set_code, rules, chosen["ROOM"], told)
+    chosen |= choose_season(set_code, rules, chosen["ROOM"], told, is_long)
     return lane, chosen
 
 
-def choose_season(set_code: int, rules: tuple[int, ...], room: int, told: int) -> dict[str, Any]:
+def choose_season(
+    set_code: int, rules: tuple[int, ...], room: int, told: int, is_long: bool
+) -> dict[str, Any]:
     """What a kernel chooses for experts that are told what the season brings; ``room`` is that of a vector of every lane."""
     moments = 2 if told == PINBALL else 1
-    chosen = {"MOMENTS": moments, "AHEAD": moments * room, "SET_CODE": set_code}
+    chosen = {"MOMENTS": moments, "AHEAD": moments * room, "SET_CODE": set_code, "IS_LONG": is_long}
     for code, rule in enumerate(RULES.values()):
         if rule.seasonal and code in rules:
             chosen["SEASONAL"] = code

@@ -688,6 +688,7 @@ def reluctant_search(cz, sz, n, price, r, rho, gap, inside):
 
 SEASONAL_PERIODS = 6  # places among the rule's own numbers, in the order of SEASONAL below
 SEASONAL_AHEAD = 7
+SEASONAL_GIVEN = 8
 
 
 def seasonal(x, own, s, g, h, y, d, sigma, step, old, starts):
@@ -704,11 +705,11 @@ def seasonal_of_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
 
 SEASONAL_FIELDS: dict[str, Any] = {
     "vectors": ("value",),
-    "parameters": ("kept", "pace", "rise", "fall", "n1", "n2", "periods", "ahead"),
+    "parameters": ("kept", "pace", "rise", "fall", "n1", "n2", "periods", "ahead", "given"),
     "seasonal": True,
 }
 SEASONAL_DEMAND = SEASONAL_FIELDS | {
-    "parameters": ("kept", "pace", "low", "high", "n1", "n2", "periods", "ahead")
+    "parameters": ("kept", "pace", "low", "high", "n1", "n2", "periods", "ahead", "given")
 }
 RELUCTANT_FIELDS: dict[str, Any] = {
     "vectors": ("m1", "m2"),

@@ -36,6 +36,7 @@ WIDTH = 1  # numbers in a lane
 MOMENTS = 1  # of each coordinate: itself, and its square for demands
 SET_CODE = 0
 AHEAD = 0  # room for the moments of every lane
+IS_LONG = False  # whether the ring has another length than SEASON_ROWS
 
 
 def find_ring(season, d):
@@ -43,20 +44,31 @@ def find_ring(season, d):
     return pointer(season, SEASON_HEAD + d + SEASON_PLACES)
 
 
-def find_sums(ring, t, d):
-    """The sums up to round t."""
-    return pointer(ring, t % SEASON_ROWS * (MOMENTS * d))
+def find_lap(n, rows):
+    """The last round that came first in a ring of so many rows."""
+    return n - n % rows
+
+
+def find_sums(ring, t, lap, rows, d):
+    """The sums up to round t, one of the last that the ring has; ``lap`` is what find_lap gives for the present round."""
+    place = t % SEASON_ROWS
+    if IS_LONG:  # where a remainder would take long, too
+        place = t - lap
+        if place < 0:
+            place += rows
+    return pointer(ring, place * (MOMENTS * d))
 
 
 @called
-def observe_season(season, g, dim):
-    """What is known after another round."""
+def observe_season(season, rows, g, dim):
+    """What is known after another round; the ring has so many rows."""
     d = D if D > 0 else dim
     n = int(season[SEASON_SEEN]) + 1
     season[SEASON_SEEN] = n
     ring = find_ring(season, d)
-    now = find_sums(ring, n, d)
-    before = find_sums(ring, n - 1, d)
+    lap = find_lap(n, rows)
+    now = find_sums(ring, n, lap, rows, d)
+    before = find_sums(ring, n - 1, lap, rows, d)
     for i in range(d):
         now[i] = before[i] + g[i]
         if MOMENTS == 2:
@@ -67,7 +79,7 @@ def observe_season(season, g, dim):
         if n == given:
             found = given
     else:
-        correlate(season, ring, now, before, n, d)
+        correlate(season, ring, now, before, n, lap, rows, d)
         if n % SEASON_EVERY == 0:
             found = find_period(pointer(season, SEASON_HEAD + d), n, found)
     if found != season[SEASON_PERIOD]:
@@ -75,7 +87,7 @@ def observe_season(season, g, dim):
         season[SEASON_CHANGED] = n
 
 
-def correlate(season, ring, now, before, n, d):
+def correlate(season, ring, now, before, n, lap, rows, d):
     """Mean and autocovariances, of the last rounds above all."""
     pace = 1.0 / min(n, SEASON_MEMORY)
     mean = pointer(season, SEASON_HEAD)
@@ -95,7 +107,7 @@ def correlate(season, ring, now, before, n, d):
         product += difference * now[i]
     lags = min(SEASON_LAGS, n - 1)
     for lag in range(lags + 1):
-        sums = find_sums(ring, n - lag - 1, d)
+        sums = find_sums(ring, n - lag - 1, lap, rows, d)
         earlier = 0.0
         for i in range(d):
             difference = apart[i] if D > 0 else (now[i] - before[i]) - mean[i]
@@ -153,41 +165,54 @@ def choose_period(r, n, current):
     return found
 
 
+def knows_period(given, season):
+    """Whether experts that were given this period, or 0, know one."""
+    knows = season[SEASON_PERIOD] > 0.0
+    if given > 0.0:
+        knows = season[SEASON_SEEN] >= given
+    return knows
+
+
 @called
-def look_ahead(q, season, outlook, v, dim):
-    """Forecasts for the experts of a block, into ``outlook``; ``v`` is scratch. A period is known."""
+def look_ahead(q, given, season, rows, outlook, v, dim):
+    """Forecasts for the experts of a block, into ``outlook``; ``v`` is scratch. They know a period."""
     d = D if D > 0 else dim
     n = int(season[SEASON_SEEN])
     period = int(season[SEASON_PERIOD])
+    changed = int(season[SEASON_CHANGED])
+    if given > 0.0:
+        period = int(given)
+        changed = period
     ring = find_ring(season, d)
+    lap = find_lap(n, rows)
     for lane in range(WIDTH):
         s = pointer(q, OWN * WIDTH + lane)
         ahead = int(s[SEASONAL_AHEAD * WIDTH])
-        count = min(int(s[SEASONAL_PERIODS * WIDTH]), n // period, (SEASON_ROWS - 1) // period)
+        count = min(int(s[SEASONAL_PERIODS * WIDTH]), n // period, (rows - 1) // period)
         out = pointer(outlook, lane)
         if ahead > 0:
-            forecast_mean(ring, n, period, count, ahead, out, d)
+            forecast_mean(ring, n, lap, rows, period, count, ahead, out, d)
         else:
             value = pointer(q, (FIELDS + d) * WIDTH + lane)
-            is_new = season[SEASON_CHANGED] == n
+            is_new = changed == n
             rise = s[RELUCTANT_RISE * WIDTH]
             fall = s[RELUCTANT_FALL * WIDTH]
-            plan(ring, n, period, count, is_new, value, rise, fall, out, v, d)
+            plan(ring, n, lap, rows, period, count, is_new, value, rise, fall, out, v, d)
 
 
-def forecast_mean(ring, n, period, count, ahead, out, d):
+def forecast_mean(ring, n, lap, rows, period, count, ahead, out, d):
     """The mean of the next rounds, each the mean of its phase over the last periods."""
     whole = ahead // period
     rest = ahead % period
-    last = find_sums(ring, n, d)
-    first = find_sums(ring, n - count * period, d)
+    last = find_sums(ring, n, lap, rows, d)
+    first = find_sums(ring, n - count * period, lap, rows, d)
     if D > 0:
         total = local(AHEAD)  # in registers
         for i in range(MOMENTS * d):
             total[i] = whole * (last[i] - first[i])
         for back in range(1, count + 1):
-            end = find_sums(ring, n - back * period + rest, d)
-            begin = find_sums(ring, n - back * period, d)
+            end = find_sums(ring, n - back * period + rest, lap, rows, d)
+            begin = find_sums(ring, n - back * period, lap, rows, d)
             for i in range(MOMENTS * d):
                 total[i] += end[i] - begin[i]
         for i in range(MOMENTS * d):
@@ -196,38 +221,38 @@ def forecast_mean(ring, n, period, count, ahead, out, d):
         for i in range(MOMENTS * d):
             out[i * WIDTH] = whole * (last[i] - first[i])
         for back in range(1, count + 1):
-            end = find_sums(ring, n - back * period + rest, d)
-            begin = find_sums(ring, n - back * period, d)
+            end = find_sums(ring, n - back * period + rest, lap, rows, d)
+            begin = find_sums(ring, n - back * period, lap, rows, d)
             for i in range(MOMENTS * d):
                 out[i * WIDTH] += end[i] - begin[i]
         for i in range(MOMENTS * d):
             out[i * WIDTH] /= count * ahead
 
 
-def plan(ring, n, period, count, is_new, value, rise, fall, out, v, d):
+def plan(ring, n, lap, rows, period, count, is_new, value, rise, fall, out, v, d):
     """The next round with all that follows until the same phase of the next period, or a part of a period later."""
-    part = max(1, period // SEASON_PARTS)
+    part = max(1, min(period, SEASON_ROWS) // SEASON_PARTS)
     left = part - n % part
     if left == part or is_new:
         for i in range(d):
             v[i] = 0.0
         for ahead in range(left + period, left, -1):
-            foresee(ring, n, period, count, ahead, v, d)
+            foresee(ring, n, lap, rows, period, count, ahead, v, d)
             limit(v, rise, fall, d)
         for i in range(d):
             value[i * WIDTH] = v[i]
     for i in range(d):
         v[i] = value[i * WIDTH]
     for ahead in range(left, 1, -1):
-        foresee(ring, n, period, count, ahead, v, d)
+        foresee(ring, n, lap, rows, period, count, ahead, v, d)
         limit(v, rise, fall, d)
-    foresee(ring, n, period, count, 1, v, d)
+    foresee(ring, n, lap, rows, period, count, 1, v, d)
     for i in range(d):
         out[i * WIDTH] = v[i]
 
 
 @called
-def foresee(ring, n, period, count, ahead, v, dim):
+def foresee(ring, n, lap, rows, period, count, ahead, v, dim):
     """Add the forecast of a round to ``v``."""
     d = D if D > 0 else dim
     t = n + 1 + (ahead - 1) % period
@@ -237,16 +262,16 @@ def foresee(ring, n, period, count, ahead, v, dim):
         for i in range(d):
             total[i] = 0.0
         for back in range(1, count + 1):
-            end = find_sums(ring, t - back * period, d)
-            begin = find_sums(ring, t - back * period - 1, d)
+            end = find_sums(ring, t - back * period, lap, rows, d)
+            begin = find_sums(ring, t - back * period - 1, lap, rows, d)
             for i in range(d):
                 total[i] += end[i] - begin[i]
         for i in range(d):
             v[i] += share * total[i]
     else:
         for back in range(1, count + 1):
-            end = find_sums(ring, t - back * period, d)
-            begin = find_sums(ring, t - back * period - 1, d)
+            end = find_sums(ring, t - back * period, lap, rows, d)
+            begin = find_sums(ring, t - back * period - 1, lap, rows, d)
             for i in range(d):
                 v[i] += share * (end[i] - begin[i])
 

@@ -19,7 +19,7 @@ from klazy.learners.sader import (
     points_of,
     step_expert,
 )
-from klazy.learners.season import Season
+from klazy.learners.season import Season, join_seasons
 from klazy.learners.seasonal import Seasonal
 from klazy.movement import Movement, as_movement
 
@@ -66,6 +66,8 @@ class Leader(Learner[LeaderState]):
     else c. An average of experts moves whenever one of them does, and pays for it; a follower pays only when it changes over,
     and asks before it does for what that costs and for z standard deviations of the evidence. The first expert is
     followed at first. At a change-over nothing is forgotten: :math:`V_n` goes on summing, then of differences to the new one.
+    A :class:`Seasonal` expert that was given a period of 1024 rounds or more starts level with the one that is followed when
+    that has passed: until then it could only wait.
     Of equal scores the first in the list wins, and differences below the rounding errors of a loss count as none.
 
     *The guard.* By itself a follower has no bound. So the self-tuned ensemble of the same experts, :class:`SAder`, runs beside
@@ -168,15 +170,19 @@ class Leader(Learner[LeaderState]):
 
     @cached_property
     def season(self) -> Season | None:
-        """What its seasonal experts look for, if all look for the same in the same rows: then it is kept once."""
-        found = set()
-        for expert in self.experts:
-            if isinstance(expert, Seasonal):
-                found.add((expert.season, expert.family in (None, Linear())))
-        if len(found) != 1:
-            return None
-        season, is_linear = found.pop()
-        return season if is_linear == (self.curved is None) else None
+        """What its seasonal experts know, whatever their periods, if all see the rows that it sees: then it is kept once."""
+        seasonal = [expert for expert in self.experts if isinstance(expert, Seasonal)]
+        for expert in seasonal:
+            is_linear = expert.family in (None, Linear())
+            if is_linear != (self.curved is None):
+                return None
+        return join_seasons([expert.season for expert in seasonal])
+
+    @cached_property
+    def _waits(self) -> Array:
+        """After which round each expert starts level, 0 for those that play from the first."""
+        given = [expert.given if isinstance(expert, Seasonal) else 0 for expert in self.experts]
+        return np.array([period if period >= codes.SEASON_ROWS else 0 for period in given])
 
     def _shares(self, expert: Learner[Any]) -> bool:
         """Whether an expert's season is kept with the leader."""
@@ -267,6 +273,10 @@ class Leader(Learner[LeaderState]):
             behind = behind - behind[c]
 
         season = self._observe_season(state.season, g)
+        if self.season is not None:
+            starts = self._waits == season[codes.SEASON_SEEN]
+            behind = np.where(starts, 0.0, behind)
+            squares = np.where(starts, 0.0, squares)
         experts = self._step_experts(state.experts, points, g, season, hint)
         following = points_of(experts)
         moved = self._price(following - points, state.t + 1)
@@ -381,6 +391,9 @@ class Leader(Learner[LeaderState]):
                 f" It changes to expert {n + 1}, {self.experts[n]}, once that one has cost {needed[n]:.4g} less than expert "
                 f"{c + 1} from now on; so far it has cost {abs(gap):.4g} {sign}, movement included."
             )
+        looks = self.season is not None and self.season.given == 0
+        if looks and state.season[codes.SEASON_PERIOD] == 0.0 and not isinstance(self.experts[c], Seasonal):
+            words += f" It has found no season of up to {codes.SEASON_LAGS} rounds."
         if state.guarding:
             words += (
                 f" But the guard plays the mean of all experts: following had cost {state.excess:.4g} more than the mean "

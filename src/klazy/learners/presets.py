@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, check_flag, non_negative, one_of, positive, refusal, size
 from klazy.families import Family, Linear, Pinball
+from klazy.kernels.codes import SEASON_LONGEST
 from klazy.learners.base import Descent, Learner
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
@@ -19,6 +20,7 @@ from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder, harmonic_prior
+from klazy.learners.season import count_ring_rows
 from klazy.learners.seasonal import Seasonal
 from klazy.movement import L2Movement, Movement, SwitchFee, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
@@ -378,6 +380,7 @@ def auto(
     movement: Movement | str | None = None,
     costs: Any = None,
     *,
+    period: int | Sequence[int] | None = None,
     start: ArrayLike | None = None,
     hints: bool = False,
 ) -> Leader:
@@ -408,6 +411,9 @@ def auto(
     costs : Costs or Family, optional
         What rounds cost, where that is not linear: :class:`Pinball`, :class:`Quadratic` or :class:`LogWealth`. It is then told
         rows of data in place of gradients.
+    period : int or sequence of int, optional
+        Periods that you know, each from 2 to 10080 rounds: for a day and a week of minutes ``(1440, 10080)``. Each adds up to
+        twelve seasonal experts. Default: it looks for one of up to 512 rounds, as it does anyway.
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
     hints : bool, optional
@@ -447,14 +453,17 @@ def auto(
         for ratio in RATIOS
     ]
     is_norm = movement.degree == 1.0
-    seasonal = []
+    horizons = (None, *HORIZONS) if is_norm and not smoothed[0].is_curved else HORIZONS
+    seasons = [] if period is None else np.atleast_1d(period).tolist()
     if not isinstance(movement, SwitchFee) and domain.dim <= MOST_SEASONAL:
-        horizons = (None, *HORIZONS) if is_norm and not smoothed[0].is_curved else HORIZONS
-        seasonal = [
-            Seasonal(domain, movement, horizon, periods, family=family, start=start)
-            for horizon in horizons
-            for periods in PERIODS
-        ]
+        seasons = [None, *seasons]
+    width = domain.dim if family is None else family.width(domain.dim)
+    seasonal = [
+        Seasonal(domain, movement, horizon, periods, period=season, family=family, start=start)
+        for season in seasons
+        for horizon in horizons
+        for periods in _choose_averages(season, width)
+    ]
     hinted = []
     if check_flag(hints, "hints", "auto"):
         hinted = [
@@ -478,6 +487,14 @@ def _warn_of_size(domain: ConvexSet, x: Array) -> None:
             UserWarning,
             stacklevel=3,
         )
+
+
+def _choose_averages(period: Any, width: int) -> list[int]:
+    """Over how many periods seasonal experts average: as PERIODS says, as far as the ring of a given period reaches."""
+    if not isinstance(period, int) or not 2 <= period <= SEASON_LONGEST:
+        return list(PERIODS)  # it is looked for, or will be refused
+    reach = (count_ring_rows(width, period, max(PERIODS)) - 1) // period
+    return sorted({min(periods, reach) for periods in PERIODS})
 
 
 def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: str) -> Movement:

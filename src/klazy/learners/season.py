@@ -5,6 +5,7 @@ season. The numbers of :mod:`klazy.kernels.codes` say what lies where; :mod:`kla
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from klazy.kernels.codes import (
     SEASON_HEAD,
     SEASON_KEEPS,
     SEASON_LAGS,
+    SEASON_LONGEST,
     SEASON_MEMORY,
+    SEASON_NUMBERS,
     SEASON_PERIOD,
     SEASON_PLACES,
     SEASON_PROMINENT,
@@ -32,23 +35,22 @@ class Season:
 
     The vector of what it knows: how many rows it saw, the period (0 if none is known), the round in which that changed, the
     period that was given (0 if none was); then the mean of the rows, their autocovariances by lag, and the sums of all moments
-    up to each of the last rounds, in a ring.
+    up to each of the last ``rows`` rounds, in a ring. The ring is read by the length that it has: that of a leader may be
+    longer than one of its experts needs.
     """
 
-    def __init__(self, dim: int, width: int, period: int | None) -> None:
+    def __init__(self, dim: int, width: int, period: int | None, rows: int = SEASON_ROWS) -> None:
         self.dim = dim
         self.width = width
         self.given = period or 0
+        self.rows = rows
         self.means = slice(SEASON_HEAD, SEASON_HEAD + dim)
         self.covariances = slice(self.means.stop, self.means.stop + SEASON_PLACES)
-        self.ring = slice(self.covariances.stop, self.covariances.stop + SEASON_ROWS * width)
-        self.size = self.ring.stop
+        self.size = self.covariances.stop + rows * width
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Season) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash((self.dim, self.width, self.given))
+    def read_sums(self, known: Array) -> Array:
+        """Return the ring: the sums up to round n in row n modulo its length."""
+        return known[self.covariances.stop :].reshape(-1, self.width)
 
     def init(self) -> Array:
         """What is known before the first round."""
@@ -61,8 +63,9 @@ class Season:
         known = known.copy()
         n = int(known[SEASON_SEEN]) + 1
         known[SEASON_SEEN] = n
-        sums = known[self.ring].reshape(SEASON_ROWS, self.width)
-        sums[n % SEASON_ROWS] = sums[(n - 1) % SEASON_ROWS] + seen
+        sums = self.read_sums(known)
+        rows = len(sums)
+        sums[n % rows] = sums[(n - 1) % rows] + seen
         if self.given:
             if n == self.given:
                 known[SEASON_PERIOD] = self.given
@@ -79,12 +82,13 @@ class Season:
     def _correlate(self, known: Array, sums: Array, n: int) -> None:
         """Mean and autocovariances, of the last rounds above all; lags that were not there yet count as zero."""
         pace = 1.0 / min(n, SEASON_MEMORY)
-        row = (sums[n % SEASON_ROWS] - sums[(n - 1) % SEASON_ROWS])[: self.dim]
+        rows = len(sums)
+        row = (sums[n % rows] - sums[(n - 1) % rows])[: self.dim]
         mean = known[self.means]
         mean += pace * (row - mean)
         apart = row - mean
         lags = min(SEASON_LAGS, n - 1)
-        products = sums[(n - np.arange(lags + 2)) % SEASON_ROWS, : self.dim] @ apart
+        products = sums[(n - np.arange(lags + 2)) % rows, : self.dim] @ apart
         covariances = known[self.covariances]
         covariances *= 1.0 - pace
         covariances[: lags + 1] += pace * (products[:-1] - products[1:] - apart @ mean)
@@ -100,36 +104,59 @@ class Season:
                 owner, "a season that this learner left", "state.season", known[:SEASON_HEAD], remedy
             )
 
-    def count_periods(self, known: Array, most: int) -> int:
+    def count_periods(self, known: Array, period: int, most: int) -> int:
         """How many of the last periods a forecast can look back on."""
-        period = int(known[SEASON_PERIOD])
-        return min(most, int(known[SEASON_SEEN]) // period, (SEASON_ROWS - 1) // period)
+        rows = len(self.read_sums(known))
+        return min(most, int(known[SEASON_SEEN]) // period, (rows - 1) // period)
 
-    def forecast(self, known: Array, periods: int, ahead: int) -> Array:
+    def forecast(self, known: Array, period: int, periods: int, ahead: int) -> Array:
         """The rows of moments of the next rounds, each the mean of its phase over the last periods, of shape (ahead, width)."""
         n = int(known[SEASON_SEEN])
-        period = int(known[SEASON_PERIOD])
-        count = self.count_periods(known, periods)
-        sums = known[self.ring].reshape(SEASON_ROWS, self.width)
+        count = self.count_periods(known, period, periods)
+        sums = self.read_sums(known)
         rounds = n + 1 + np.arange(ahead) % period
-        rows = np.zeros((ahead, self.width))
+        moments = np.zeros((ahead, self.width))
         for back in range(1, count + 1):
             at = rounds - back * period
-            rows += sums[at % SEASON_ROWS] - sums[(at - 1) % SEASON_ROWS]
-        return rows / count
+            moments += sums[at % len(sums)] - sums[(at - 1) % len(sums)]
+        return moments / count
 
-    def forecast_mean(self, known: Array, periods: int, ahead: int) -> Array:
+    def forecast_mean(self, known: Array, period: int, periods: int, ahead: int) -> Array:
         """The mean of the next rounds."""
         n = int(known[SEASON_SEEN])
-        period = int(known[SEASON_PERIOD])
-        count = self.count_periods(known, periods)
-        sums = known[self.ring].reshape(SEASON_ROWS, self.width)
+        count = self.count_periods(known, period, periods)
+        sums = self.read_sums(known)
         whole, rest = divmod(ahead, period)
-        total = whole * (sums[n % SEASON_ROWS] - sums[(n - count * period) % SEASON_ROWS])
+        total = whole * (sums[n % len(sums)] - sums[(n - count * period) % len(sums)])
         for back in range(1, count + 1):
             at = n - back * period
-            total += sums[(at + rest) % SEASON_ROWS] - sums[at % SEASON_ROWS]
+            total += sums[(at + rest) % len(sums)] - sums[at % len(sums)]
         return total / (count * ahead)
+
+
+def count_ring_rows(width: int, period: int | None, periods: int) -> int:
+    """Return how many rounds the ring has for means over so many periods of rows with ``width`` moments.
+
+    A short period, or one that is looked for, has SEASON_ROWS. A longer one has as many of its periods as are averaged and as
+    fit into SEASON_LONGEST rounds and SEASON_NUMBERS numbers, but at least one, and the sum before the first of them.
+    """
+    if period is None or period < SEASON_ROWS:
+        return SEASON_ROWS
+    fitting = min(SEASON_LONGEST, SEASON_NUMBERS // width) // period
+    return 1 + period * max(1, min(periods, fitting))
+
+
+def join_seasons(seasons: Sequence[Season]) -> Season | None:
+    """Return the one season that can be kept for all of these; None if they see rows of different widths.
+
+    Its ring is the longest of theirs. It looks for a period if one of them does.
+    """
+    if len({season.width for season in seasons}) != 1:
+        return None
+    given = max(season.given for season in seasons)
+    if any(season.given == 0 for season in seasons):
+        given = 0
+    return Season(seasons[0].dim, seasons[0].width, given, max(season.rows for season in seasons))
 
 
 def find_period(covariances: Array, n: int, current: int) -> int:

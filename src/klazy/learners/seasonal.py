@@ -10,10 +10,18 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal, whole
 from klazy.families import Family, Pinball
-from klazy.kernels.codes import SEASON_CHANGED, SEASON_PARTS, SEASON_PERIOD, SEASON_ROWS, SEASON_SEEN
+from klazy.kernels.codes import (
+    SEASON_CHANGED,
+    SEASON_LAGS,
+    SEASON_LONGEST,
+    SEASON_PARTS,
+    SEASON_PERIOD,
+    SEASON_ROWS,
+    SEASON_SEEN,
+)
 from klazy.learners.base import Learner
 from klazy.learners.reluctant import Reluctant, write_vector
-from klazy.learners.season import Season
+from klazy.learners.season import Season, count_ring_rows
 from klazy.movement import Movement, SwitchFee
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
 
@@ -46,7 +54,7 @@ class Seasonal(Learner[SeasonalState]):
     each coordinate is clipped to what rising and falling cost; on simplices none exceeds the least by more than moving there
     costs; where distance is Euclidean, v is shortened to :math:`\lambda`. For a box with prices by coordinate and for a simplex
     this is the exact dynamic programme of the forecast, elsewhere a rule. The far end of a plan is made anew four times a
-    period.
+    period, and after 256 rounds at the latest.
 
     As long as no period is known, it stays where it is.
 
@@ -59,9 +67,10 @@ class Seasonal(Learner[SeasonalState]):
     horizon : int or None
         H >= 1, for how many rounds a new point should serve. None: plan a period ahead, for costs told by gradients.
     periods : int
-        M >= 1, over how many periods the forecast averages, as far as 1023 rounds reach.
+        M >= 1, over how many periods the forecast averages, as far as the state reaches: 1023 rounds, or for a longer given
+        period up to 10080 rounds and about 80000 numbers, but at least one period.
     period : int, optional
-        P >= 2, at most 1023, if it is known. Default: it is looked for, up to 512 rounds.
+        P, from 2 to 10080 rounds, if it is known. Default: it is looked for, up to 512 rounds.
     family : Family, optional
         Of the costs whose rows it is told, as for :class:`Reluctant`. Default: it is told gradients.
     start : array_like, optional
@@ -108,8 +117,8 @@ class Seasonal(Learner[SeasonalState]):
         periods = whole(periods, "periods", owner, "periods >= 1", "give a number of periods")
         if period is not None:
             period = whole(period, "period", owner, "a period >= 2", "leave it out to look for one")
-            if not 2 <= period < SEASON_ROWS:
-                condition = f"2 <= period < {SEASON_ROWS}"
+            if not 2 <= period <= SEASON_LONGEST:
+                condition = f"2 <= period <= {SEASON_LONGEST}"
                 raise refusal(owner, condition, "period", period, "leave it out to look for one")
         mover = Reluctant(domain, movement, 1.0, horizon or 1.0, family=family, start=start)
         remedy = "give a horizon in rounds"
@@ -125,7 +134,7 @@ class Seasonal(Learner[SeasonalState]):
         """What it looks for."""
         d = self.domain.dim
         width = d if self.family is None else self.family.width(d)
-        return Season(d, width, self.period)
+        return Season(d, width, self.period, count_ring_rows(width, self.period, self.periods))
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -157,6 +166,11 @@ class Seasonal(Learner[SeasonalState]):
     def ahead(self) -> int:
         """The horizon, 0 for a plan."""
         return self.horizon or 0
+
+    @property
+    def given(self) -> int:
+        """The period that it was given, 0 if it looks for one."""
+        return self.period or 0
 
     @property
     def own_movement(self) -> Movement:
@@ -204,28 +218,47 @@ class Seasonal(Learner[SeasonalState]):
         SeasonalState
             The next round and its point.
         """
-        if season[SEASON_PERIOD] == 0.0:
+        period, _ = self.read_period(season)
+        if period == 0:
             return state._replace(t=state.t + 1)
         value = state.value
         if self.horizon is None:
             value, forecast = self._plan(value, season)
         else:
-            forecast = self.season.forecast_mean(season, self.periods, self.horizon)
+            forecast = self.season.forecast_mean(season, period, self.periods, self.horizon)
         x = self.mover.move(state.x, forecast, self.mover.price)
         return state._replace(t=state.t + 1, x=x, value=value)
+
+    def read_period(self, season: Array) -> tuple[int, int]:
+        """Return the period that it plays by and since which round.
+
+        Parameters
+        ----------
+        season : array
+            What is known of the season, perhaps by a leader whose other experts have other periods.
+
+        Returns
+        -------
+        tuple of int
+            The period, 0 while none is known, and the round after which it became known.
+        """
+        if self.period is None:
+            return int(season[SEASON_PERIOD]), int(season[SEASON_CHANGED])
+        has_passed = season[SEASON_SEEN] >= self.period
+        return self.period if has_passed else 0, self.period
 
     def _plan(self, value: Array, season: Array) -> tuple[Array, Array]:
         """What rounds beyond the present part are worth, and the next round with all that follows."""
         n = int(season[SEASON_SEEN])
-        period = int(season[SEASON_PERIOD])
-        part = max(1, period // SEASON_PARTS)
+        period, changed = self.read_period(season)
+        part = max(1, min(period, SEASON_ROWS) // SEASON_PARTS)
         left = part - n % part  # rounds of the present part
-        if left == part or season[SEASON_CHANGED] == n:
+        if left == part or changed == n:
             value = np.zeros(self.domain.dim)
-            for row in self.season.forecast(season, self.periods, left + period)[: left - 1 : -1]:
+            for row in self.season.forecast(season, period, self.periods, left + period)[: left - 1 : -1]:
                 value = self._limit(row + value)
         v = value
-        rows = self.season.forecast(season, self.periods, left)
+        rows = self.season.forecast(season, period, self.periods, left)
         for row in rows[:0:-1]:
             v = self._limit(row + v)
         return value, rows[0] + v
@@ -245,17 +278,15 @@ class Seasonal(Learner[SeasonalState]):
         return np.clip(v, -rise, fall)
 
     def describe_memory(self, state: SeasonalState) -> str:
-        period = int(state.season[SEASON_PERIOD])
+        period, changed = self.read_period(state.season)
         if period == 0:
-            looks = (
-                f"a period of {self.period} rounds has not passed"
-                if self.period
-                else "it has found no season"
-            )
+            looks = f"it has found no season of up to {SEASON_LAGS} rounds"
+            if self.period:
+                looks = f"a period of {self.period} rounds has not passed"
             return f"It stays where it is, for {looks} yet."
-        count = self.season.count_periods(state.season, self.periods)
-        since = "" if self.period else f", found in round {int(state.season[SEASON_CHANGED])}"
-        forecast = self.season.forecast_mean(state.season, self.periods, self.horizon or 1)
+        count = self.season.count_periods(state.season, period, self.periods)
+        since = "" if self.period else f", found in round {changed}"
+        forecast = self.season.forecast_mean(state.season, period, self.periods, self.horizon or 1)
         if isinstance(self.family, Pinball):
             mean, spread = self.family.fit_normal(forecast)
             words = f"a demand of {write_vector(mean)} with a deviation of {write_vector(spread)}"
