@@ -28,6 +28,7 @@ from klazy.studies.replay.contenders import (
     NAMES,
     find_profiles,
     list_contenders,
+    list_missed_seasons,
     measure_learners,
 )
 from klazy.studies.replay.numbers import tell_column, tell_number
@@ -376,19 +377,84 @@ class TestAContender:
             (3600.0, 1000, [24, 168]),
             (3600.0, 100, [24]),
             (600.0, 10_000, [144, 1008]),
-            (60.0, 10_000, []),
+            (60.0, 10_000, [1440]),
+            (60.0, 20_160, [1440, 10_080]),
+            (1.0, 200_000, []),
             (86400.0, 100, [7]),
             (3700.0, 10_000, []),
         ],
     )
     def test_knows_the_rows_of_a_day_and_a_week(self, step, n, profiles):
-        assert find_profiles(np.linspace(0.0, step * (n - 1), n)) == profiles
+        assert find_profiles(np.linspace(0.0, step * (n - 1), n), 1) == profiles
 
     def test_counts_the_rows_of_a_day_whose_nights_have_none(self):
         hours = np.flatnonzero(np.arange(60 * 24) % 24 >= 5).astype(np.float64)
-        assert find_profiles(3600.0 * hours) == [19, 133]
+        assert find_profiles(3600.0 * hours, 1) == [19, 133]
         late = 600.0 * np.random.default_rng(0).random(len(hours))
-        assert find_profiles(3600.0 * hours + late) == []
+        assert find_profiles(3600.0 * hours + late, 1) == []
+
+    def test_counts_the_minutes_of_a_day_where_a_few_are_missing(self):
+        minutes = 60.0 * np.flatnonzero(np.random.default_rng(0).random(7 * 1440) > 0.005)
+        (rows,) = find_profiles(minutes, 1)
+        assert rows == round(len(minutes) / 7)
+
+    @pytest.mark.parametrize(
+        ("seconds", "width", "T", "notes"),
+        [
+            (60.0 * np.arange(20_160), 8, 40_320, []),
+            (60.0 * np.arange(1000), 1, 2000, ["A day is 1440 rows; with 1000 rows to tune on"]),
+            (60.0 * np.arange(6000), 1, 12_000, ["A week is 10080 rows; with 6000 rows to tune on"]),
+            (60.0 * np.arange(6000), 1, 10_000, []),  # nobody expects weeks there
+            (
+                60.0 * np.arange(20_160),
+                9,
+                40_320,
+                ["at 9 numbers a row that is more than the 80640 that are kept"],
+            ),
+            (1.0 * np.arange(10_000), 1, 90_000, ["A day is 86400 rows; a season may have 10080, so"]),
+            (
+                60.0 * np.arange(6000) + 1e4 * np.sin(np.arange(6000)),
+                1,
+                10_000,
+                ["of the rows come a day after the row so many rows before, so"],
+            ),
+            (None, 1, 4000, ["have no dates, so patterns that repeat after more than 512 rows were not"]),
+            (None, 1, 2000, []),
+        ],
+        ids=str,
+    )
+    def test_says_which_season_was_not_looked_for(self, seconds, width, T, notes):
+        found = list_missed_seasons(seconds, width, T, has_found=False)
+        assert len(found) == len(notes)
+        for note, words in zip(found, notes, strict=True):
+            assert words in note
+            assert note.endswith("looked for.")
+
+    def test_of_minutes_takes_the_day_and_auto_takes_it_too(self):
+        rows = 5.0 + np.sin(2.0 * np.pi * np.arange(3000)[:, None] / 1440.0)
+        of = make_setup(1, domain="box", costs="pinball", upper=10.0)
+        contenders = list_contenders(of, rows, lambda: iter([rows]), 6000, 60.0 * np.arange(3000))
+        named = {contender.name: contender for contender in contenders}
+        assert named["seasonal"].axes["period"] == [1440]
+        experts = named["auto"].make().learner.experts
+        assert {getattr(expert, "period", None) for expert in experts} == {None, 1440}
+
+    @pytest.mark.long
+    def test_of_minutes_is_emitted_with_its_day(self):
+        rng = np.random.default_rng(0)
+        n = 4 * 1440
+        start = np.datetime64("2026-02-02T00:00:00", "ms")
+        stamps = start + np.arange(n) * np.timedelta64(60, "s")
+        load = 5.0 + 3.0 * np.sin(2.0 * np.pi * np.arange(n) / 1440.0) + 0.1 * rng.normal(size=n)
+        frame = pl.DataFrame({"time": stamps, "load": load})
+        report = replay(frame, domain="box", costs="pinball", upper=10.0, move_cost=5.0)
+        assert report.score("seasonal").parameters["period"] == 1440
+        assert not [note for note in report.notes if "looked for" in note]
+        agent = report.agent("seasonal")
+        assert agent.learner.experts[0].period == 1440
+        for row in load[:10]:
+            agent.observe({"load": row})
+        assert "It knows a season of 1440 rounds" in str(agent.explain())
 
     def test_has_no_seasons_where_they_have_no_kernel(self):
         rows = rows_for("linear", 40)

@@ -11,7 +11,7 @@ from klazy.families import Family, Linear
 from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import GapNotReached, best_fixed
-from klazy.kernels.codes import SEASON_PERIOD, SEASON_ROWS
+from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEASON_PERIOD, SEASON_ROWS
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import (
     GD,
@@ -48,8 +48,10 @@ NAMES = (
     "fixed", "follow the leader", "last value", "moving average", "dead band", "minimum hold", "periodic",
     "seasonal", "GD", "LazyGD", "k-lazyGD", "Decay", "SAder-k", "auto",
 )  # fmt: skip
-SEASONS = (DAY, 7 * DAY)  # seconds in which the same may come again
-MOST = 0.9  # of the rows
+SEASONS = {"day": DAY, "week": 7 * DAY}  # seconds after which the same may come again
+PATTERNS = {"day": "daily", "week": "weekly"}
+MOST = 0.9  # of the rows must come a season after another row
+ON_TIME = 200  # rows of a season for each row by which it may be late
 AHEAD = [1, 2, 4, 8, 16, 32, 64, 128]  # rounds for which a seasonal decision may serve
 AVERAGED = [2, 4, 8, 16]  # periods of which a profile may be the mean, where both are chosen
 SEARCH = 1000  # iterations for the best fixed point
@@ -173,12 +175,12 @@ def list_contenders(
     def make_rule(kind: Callable[..., Learner[Any]], **fixed: Any) -> Callable[..., Player]:
         return make_player(kind, family=family, **fixed)
 
-    def make_auto(domain: Any, start: Any) -> Learner[Any]:
+    def make_auto(domain: Any, start: Any, period: list[int]) -> Learner[Any]:
         """Told the rows where it is compiled for them, else gradients."""
-        knowing = auto(domain, setup.movement, costs=family, start=start)
+        knowing = auto(domain, setup.movement, costs=family, period=period, start=start)
         if find_missing_part(knowing) is None:
             return knowing
-        return auto(domain, setup.movement, start=start)
+        return auto(domain, setup.movement, period=period, start=start)
 
     def make_seasonal(
         domain: Any, start: Any, periods: int, horizon: int | None = None, period: int | None = None
@@ -190,8 +192,13 @@ def list_contenders(
 
     still = Fixed(domain, start=_find_fixed(setup, before))
     band = make_rule(DeadBand, movement=setup.movement)
-    season = choose_seasons(family, find_profiles(seconds))
-    seasonal = Contender("seasonal", "simple", make_player(make_seasonal), season)
+    profiles = find_profiles(seconds, family.width(domain.dim))
+    seasonal = []
+    too_long = []  # for auto to find by itself
+    if _has_seasons(setup, make_seasonal):
+        axes = choose_seasons(family, profiles)
+        seasonal = [Contender("seasonal", "simple", make_player(make_seasonal), axes)]
+        too_long = [rows for rows in profiles if rows > SEASON_LAGS]
     return [
         Contender("fixed", "simple", lambda: Learning(still, setup), {}),
         Contender("follow the leader", "simple", make_rule(FollowTheLeader), {}),
@@ -200,13 +207,13 @@ def list_contenders(
         Contender("dead band", "simple", band, {"window": many_lags, "horizon": few_lags}),
         Contender("minimum hold", "simple", make_rule(MinimumHold), {"window": many_lags, "hold": few_lags}),
         Contender("periodic", "simple", make_rule(Periodic), {"window": many_lags, "every": few_lags}),
-        *([seasonal] if _has_seasons(setup, make_seasonal) else []),
+        *seasonal,
         Contender("GD", "greedy", make_player(GD), {"sigma": sigmas}),
         Contender("LazyGD", "lazy", make_player(LazyGD), {"sigma": sigmas}),
         Contender("k-lazyGD", "lazy", make_player(KLazyGD), {"sigma": few_sigmas, "k": few_lags}),
         Contender("Decay", "lazy", make_player(make_decay), {"sigma": few_sigmas, "m": few_lags}),
         Contender("SAder-k", "lazy", make_player(make_theory), {}),
-        Contender("auto", "lazy", make_player(make_auto), {}),
+        Contender("auto", "lazy", make_player(make_auto, period=too_long), {}),
     ]
 
 
@@ -221,22 +228,72 @@ def choose_seasons(family: Family, profiles: list[int]) -> dict[str, list[float]
     return axes
 
 
-def find_profiles(seconds: Array | None) -> list[int]:
-    """The rows of a day and of a week, where most rows stand so long after the row so many rows before.
+def find_profiles(seconds: Array | None, width: int) -> list[int]:
+    """Find how many rows a day and a week have, where they have patterns that can be looked for.
 
-    ``seconds`` are the times of the rows; at least two of each must have passed.
+    ``seconds`` are the times of the rows, ``width`` is how many numbers of each a season keeps.
     """
     if seconds is None:
         return []
-    n = len(seconds)
     found = []
-    for length in SEASONS:
-        rows = round((n - 1) * length / (seconds[-1] - seconds[0]))
-        if 2 <= rows < min(SEASON_ROWS, n // 2 + 1):
-            on_time = np.abs(seconds[rows:] - seconds[:-rows] - length) < 1.0
-            if on_time.mean() >= MOST:
-                found.append(rows)
+    for season in SEASONS:
+        rows = count_season(season, seconds)
+        if rows < 2 or find_limit(rows, len(seconds), width):
+            continue
+        if measure_on_time(season, rows, seconds) >= MOST:
+            found.append(rows)
     return found
+
+
+def list_missed_seasons(seconds: Array | None, width: int, T: int, has_found: bool) -> list[str]:
+    """Say which seasons T rows may have that were not looked for, and why.
+
+    ``seconds`` are the times of the rows that tune, ``has_found`` says whether another season was found.
+    """
+    if seconds is None:
+        if has_found or T // 4 <= SEASON_LAGS:
+            return []
+        return [
+            f"The rows have no dates, so patterns that repeat after more than {SEASON_LAGS} rows were not looked for."
+        ]
+    notes = []
+    for season in SEASONS:
+        rows = count_season(season, seconds)
+        if not 2 <= rows <= T:
+            continue
+        reason = find_limit(rows, len(seconds), width)
+        if not reason and rows > SEASON_LAGS:  # a shorter one may be found without dates
+            share = measure_on_time(season, rows, seconds)
+            if share < MOST:
+                reason = (
+                    f"but only {share:.0%} of the rows come a {season} after the row so many rows before, so"
+                )
+        if reason:
+            notes.append(f"A {season} is {rows} rows; {reason} no {PATTERNS[season]} pattern was looked for.")
+    return notes
+
+
+def count_season(season: str, seconds: Array) -> int:
+    """Count the rows of a season, on average."""
+    return round((len(seconds) - 1) * SEASONS[season] / (seconds[-1] - seconds[0]))
+
+
+def find_limit(rows: int, n: int, width: int) -> str:
+    """Say why a season of so many rows cannot be looked for in n rows; "" if it can."""
+    if rows > SEASON_LONGEST:
+        return f"a season may have {SEASON_LONGEST}, so"
+    if rows >= SEASON_ROWS and rows * width > SEASON_NUMBERS:
+        return f"at {width} numbers a row that is more than the {SEASON_NUMBERS} that are kept, so"
+    if rows > n // 2:
+        return f"with {n} rows to tune on"
+    return ""
+
+
+def measure_on_time(season: str, rows: int, seconds: Array) -> float:
+    """Measure the share of the rows that come a season after the row so many rows before."""
+    tolerance = 1.0 + rows // ON_TIME * float(np.median(np.diff(seconds)))
+    late = seconds[rows:] - seconds[:-rows] - SEASONS[season]
+    return float((np.abs(late) < tolerance).mean())
 
 
 def _has_seasons(setup: Setup, make: Callable[..., Learner[Any]]) -> bool:

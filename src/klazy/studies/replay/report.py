@@ -20,6 +20,7 @@ from klazy.live.rows import refuse_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.studies.replay import words
+from klazy.studies.replay.contenders import list_missed_seasons
 from klazy.studies.replay.prices import tabulate_prices, tell_prices
 from klazy.studies.replay.score import (
     BASELINE,
@@ -33,6 +34,7 @@ from klazy.studies.replay.score import (
     find_optimum,
     measure_binding,
     measure_repeats,
+    read_tuned_times,
     score_split,
 )
 from klazy.studies.replay.sense import list_doubts, refuse_nonsense
@@ -568,7 +570,10 @@ def _replay_once(
     optimum = find_optimum(source, setup, first, last)
     binds = measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED, last)))
     repeats = measure_repeats(source.read(max(0, first - TUNED), first))
-    notes = [*_list_doubts(source, setup, scores, read), *source.list_notes()]
+    seconds = read_tuned_times(source, first)
+    has_found = any(score.name == "seasonal" for score in scores)
+    missed = list_missed_seasons(seconds, setup.told.width(source.dim), source.T, has_found)
+    notes = [*_list_doubts(source, setup, scores, read), *missed, *source.list_notes()]
     return Report(source, setup, (first, last - first), scores, optimum, binds, repeats, unit, notes)
 
 

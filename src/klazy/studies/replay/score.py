@@ -85,7 +85,7 @@ def score_split(
 ) -> list[Score]:
     """Tune everyone on the rows before ``first``, and score it on those up to ``last``, on which it goes on."""
     rows = source.read(max(0, first - TUNED), first)
-    seconds = source.read_times(max(0, first - TUNED), first) if source.has_dates else None
+    seconds = read_tuned_times(source, first)
     contenders = list_contenders(setup, rows, lambda: source.read_pieces(0, first), source.T, seconds)
     tuned: list[Tuned] = []
     measure = partial(measure_learners, setup=setup, rows=rows)
@@ -105,6 +105,11 @@ def score_split(
     every = choose_every(rounds, source.dim)
     pieces = source.read_pieces(first, last)
     return score(tuned, pieces, edges, setup.charge, every, lambda share: tell(0.5 + 0.5 * share))
+
+
+def read_tuned_times(source: Source, first: int) -> Array | None:
+    """Read the times of the rows that tune, in seconds; None if they are no dates."""
+    return source.read_times(max(0, first - TUNED), first) if source.has_dates else None
 
 
 def choose_every(rounds: int, dim: int) -> int:
