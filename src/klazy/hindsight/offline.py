@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import positive, refusal, whole
 from klazy.costs import Costs
+from klazy.families import LogWealth
 from klazy.game.game import Game
 from klazy.hindsight.cutting import CutProblem, cut_optimum, needs_cuts
-from klazy.hindsight.drifting import drifted_optimum
+from klazy.hindsight.drifting import drift_with, drifted_optimum
 from klazy.hindsight.exact import exact_optimum
 from klazy.hindsight.iterate import Progress, iterate
 from klazy.hindsight.optimum import GapNotReached, Optimum
@@ -149,3 +150,29 @@ def _find_whole(
     found = whole_optimum(game, domain, relaxed)
     assert found is not None
     return found
+
+
+def find_best(
+    costs: Costs, domain: ConvexSet, movement: Movement, *, gap: float, iterations: int = 5000
+) -> Optimum:
+    """Find the best sequence within ``iterations``, charged as a live agent is: from where rows have carried its point.
+
+    Its ``gap`` may be larger than the one asked for. Where no bound is known for points that are carried away, the lower bound
+    is what the decisions alone must cost.
+    """
+    relatives = None
+    charged: Movement | None = movement
+    if isinstance(costs.family, LogWealth):
+        relatives = costs.arrays()[0]
+        charged = drift_with(movement, domain, relatives)
+    try:
+        found = offline_optimum(costs, domain, charged or movement, gap=gap, iterations=iterations)
+    except GapNotReached as short:
+        found = short.best
+    if relatives is None or charged is not None:
+        return found
+    stand = LogWealth().drift(relatives[:-1], found.u[:-1])
+    switching = float((movement.weight * movement.distance(found.u[1:] - stand)).sum())
+    bound = float(costs.values(domain.lowest(-relatives)).sum())
+    cost = found.hitting + switching
+    return replace(found, switching=switching, lower_bound=bound, gap=(cost - bound) / (abs(cost) or 1.0))

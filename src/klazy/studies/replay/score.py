@@ -7,12 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, refusal
-from klazy.families import LogWealth
 from klazy.game.run import run
-from klazy.hindsight import GapNotReached, Optimum, offline_optimum
-from klazy.hindsight.drifting import drift_with
+from klazy.hindsight.offline import find_best
 from klazy.learners import KLazyGD
-from klazy.movement import DriftedMovement
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.contenders import (
     Given,
@@ -134,29 +131,16 @@ def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | 
     before = None
     for at in range(first, last, length):
         rows = source.read(at, min(at + length, last))
-        found = _solve(setup, rows)
+        found = find_best(setup.costs(rows), setup.domain, setup.movement, gap=1e-3)
         hit, paid = setup.charge(rows, np.vstack((found.u, found.u[-1:])))
         hitting += float(hit.sum())
         switching += float(paid.sum())
-        if isinstance(setup.family, LogWealth) and not isinstance(found.movement, DriftedMovement):
-            bound += float(setup.family.value(rows, setup.domain.lowest(-rows)).sum())
-        else:
-            bound += found.lower_bound
+        bound += found.lower_bound
         if before is not None:
             switching += float(setup.movement.weight * setup.movement.distance(found.u[0] - before))
         before = found.u[-1]
         count += 1
     return Best(hitting, switching, bound, count)
-
-
-def _solve(setup: Setup, rows: Array) -> Optimum:
-    movement = setup.movement
-    if isinstance(setup.family, LogWealth):
-        movement = drift_with(movement, setup.domain, rows) or movement
-    try:
-        return offline_optimum(setup.costs(rows), setup.domain, movement, gap=1e-3, iterations=5000)
-    except GapNotReached as short:
-        return short.best
 
 
 def measure_binding(scores: list[Score], setup: Setup, rows: Array) -> float:
