@@ -343,6 +343,38 @@ def _max_norm_gradient(gap: Array) -> Array:
     return g
 
 
+class Cubic(kl.Family):
+    """A family of somebody's own: value and gradient, and nothing else."""
+
+    def value(self, row: Array, x: Array) -> Array:
+        return (np.abs(x - row) ** 3).sum(axis=-1)
+
+    def gradient(self, row: Array, x: Array) -> Array:
+        return 3.0 * (x - row) * np.abs(x - row)
+
+
+class Farthest(kl.Family):
+    """Another one, with kinks and a parameter: the coordinate that is farthest from the row counts."""
+
+    price: float
+
+    def __init__(self, price: float = 1.0) -> None:
+        self._keep(price=price)
+
+    def value(self, row: Array, x: Array) -> Array:
+        return self.price * np.abs(x - row).max(axis=-1)
+
+    def gradient(self, row: Array, x: Array) -> Array:
+        gap = x - row
+        at = np.abs(gap).argmax(axis=-1)[..., None]
+        return self.price * np.sign(gap) * (np.arange(gap.shape[-1]) == at)
+
+
+def rows_of(family: kl.Family, seed: int, n: int = 40, d: int = 3) -> Array:
+    """Rows that fit the family, all of them positive, so that they may be price relatives."""
+    return np.random.default_rng(seed).uniform(0.2, 3.0, (n, d + family.extras))
+
+
 COSTS = [c.__name__ for c in concrete(kl.Costs)]
 FAMILIES = examples_of(
     kl.Family,
@@ -355,6 +387,11 @@ FAMILIES = examples_of(
         kl.Pinball([1.0, 4.0, 0.3], 2.0),
         kl.Pinball([0.0, 4.0, 0.0], [1.0, 0.0, 0.0]),
         kl.LogWealth(),
+        kl.WeightedQuadratic(),
+        kl.Hinge(),
+        kl.Logistic(),
+        Cubic(),
+        Farthest(2.0),
     ],
 )
 

@@ -230,7 +230,7 @@ REFUSED = {
     "QuadraticCosts needs shape (4,), got weight of shape=(3,); give one number per coordinate.": (
         lambda: kl.QuadraticCosts(G, [1.0, 1.0, 1.0])
     ),
-    "PinballCosts needs prices >= 0, got price=-2.0; a negative one is not convex.": lambda: kl.PinballCosts(
+    "Pinball needs short >= 0, got short=-2.0; a negative price is not convex.": lambda: kl.PinballCosts(
         G, -2.0
     ),
     "HingeCosts needs T=4 labels -1 or +1, got labels=[0, 1, 0, 1]; recode the classes.": lambda: (

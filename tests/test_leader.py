@@ -162,8 +162,6 @@ def test_prices_of_rounds_decide_when_it_changes_over():
 def test_with_a_family_experts_see_their_own_gradients_and_cost_what_they_cost_alone(name):
     domain = kl.Simplex(5)
     costs: Any = costs_of(name, 50, 5, seed=3)
-    if name == "QuadraticCosts":
-        costs = kl.QuadraticCosts(costs.data)  # whose weights are one
     assert costs.family is not None
     experts = [kl.GD(domain, s) for s in (8.0, 2.0, 0.5)]
     learner = kl.Leader(experts, kl.L2Movement(0.1), family=costs.family)

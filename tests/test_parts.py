@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import COSTS, FAMILIES, MOVEMENTS, SCHEDULES, costs_of, evaluated, points
-from klazy.costs import make_costs
+from cases import COSTS, FAMILIES, MOVEMENTS, SCHEDULES, Cubic, Farthest, costs_of, evaluated, points, rows_of
+from klazy.kernels.layout import find_missing_part
 
 T, D = 12, 4
 
@@ -81,63 +81,66 @@ def test_cost_families_by_hand():
     assert kl.LogisticCosts([[4000.0, 0.0]], [-1.0]).value(1, x) == 2000.0  # no overflow
 
 
-def some_rows(seed: int, n: int = 40) -> np.ndarray:
-    """Positive, so that they may be price relatives."""
-    return np.random.default_rng(seed).uniform(0.2, 3.0, (n, 3))
-
-
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 class TestEveryFamily:
     seeds = st.integers(0, 2**16)
 
     @given(seed=seeds)
     def test_gradient_inequality(self, family, seed):
-        row, x, z = some_rows(seed, 3)
+        row = rows_of(family, seed, 1)[0]
+        x, z = rows_of(kl.Linear(), seed + 1, 2)
         assert family.value(row, z) >= family.value(row, x) + family.gradient(row, x) @ (z - x) - 1e-12
 
     @given(seed=seeds)
     def test_many_rows_at_once_are_the_rows_one_by_one(self, family, seed):
-        rows = some_rows(seed)
-        x = some_rows(seed + 1)
+        rows = rows_of(family, seed)
+        x = rows_of(kl.Linear(), seed + 1)
         means = family.moments(rows)
         assert means.shape == (40, family.width(3))
         box = kl.Box(np.zeros(3), np.full(3, 2.0))
-        lowest = family.lowest(box, means)
+        lowest = family.lowest(box, means[:5])
         for t in range(40):
             np.testing.assert_allclose(family.value(rows, x)[t], family.value(rows[t], x[t]), rtol=1e-14)
             np.testing.assert_allclose(
                 family.gradient(rows, x)[t], family.gradient(rows[t], x[t]), rtol=1e-14
             )
             np.testing.assert_allclose(means[t], family.moments(rows[t]), rtol=1e-14)
-            np.testing.assert_allclose(lowest[t], family.lowest(box, means[t]), rtol=1e-14)
+            if t < 5:
+                np.testing.assert_allclose(lowest[t], family.lowest(box, means[t]), rtol=1e-14)
             expected = family.expected(means, x)[t]
             np.testing.assert_allclose(expected, family.expected(means[t], x[t]), rtol=1e-13, atol=1e-13)
 
     @given(seed=seeds)
     def test_costs_of_rows_are_what_the_rows_cost(self, family, seed):
-        rows = some_rows(seed)
-        x = some_rows(seed + 1)
-        costs = make_costs(family, rows)
-        assert type(costs) is not kl.CallableCosts
+        rows = rows_of(family, seed)
+        x = rows_of(kl.Linear(), seed + 1)
+        costs = family.costs(rows)
+        assert (costs.T, costs.dim, costs.family) == (40, 3, family)
+        assert repr(costs) == f"{family!r}.costs(T=40, dim=3)"
         for t in range(1, 41):
             now = x[t - 1]
-            np.testing.assert_allclose(costs.value(t, now), family.value(rows[t - 1], now), rtol=1e-14)
-            gradient = family.gradient(rows[t - 1], now)
-            np.testing.assert_allclose(costs.subgradient(t, now), gradient, rtol=1e-14)
+            assert costs.value(t, now) == family.value(rows[t - 1], now)
+            assert np.array_equal(costs.subgradient(t, now), family.gradient(rows[t - 1], now))
+        np.testing.assert_allclose(costs.values(x), family.value(rows, x), rtol=1e-14)
+        np.testing.assert_allclose(costs.subgradients(x), family.gradient(rows, x), rtol=1e-14)
+        assert np.array_equal(costs.window(3, 7).values(x[2:7]), costs.values(x)[2:7])
 
     @given(seed=seeds)
     def test_lowest_is_least_of_what_is_expected_on_a_box(self, family, seed):
-        means = family.moments(some_rows(seed)).mean(axis=0)
-        x = some_rows(seed + 1, 200)
+        means = family.moments(rows_of(family, seed)).mean(axis=0)
+        x = rows_of(kl.Linear(), seed + 1, 200)
         box = kl.Box(np.full(3, 0.5), np.full(3, 2.5))
         best = family.lowest(box, means)
         assert box.contains(best)
         others = family.expected(means, np.clip(x, 0.5, 2.5))
-        assert (family.expected(means, best) <= others + 1e-12).all()
+        # A search by shorter and shorter steps is exact to a few digits: relative to the slope times the box.
+        near = 1e-12 if "lowest" in vars(type(family)) else 1e-4
+        assert (family.expected(means, best) <= others + near).all()
 
     def test_rows_that_are_all_alike_cost_what_one_costs(self, family):
         """Up to what all points cost alike; of wealth the average is that of single assets."""
-        row, x, z = some_rows(0, 3)
+        row = rows_of(family, 0, 1)[0]
+        x, z = rows_of(kl.Linear(), 1, 2)
         if isinstance(family, kl.LogWealth):
             x, z = np.eye(3)[:2]
         means = family.moments(row)
@@ -145,6 +148,8 @@ class TestEveryFamily:
         np.testing.assert_allclose(family.expected(means, x) - family.expected(means, z), gap, rtol=1e-12)
 
     def test_a_subclass_with_other_values_has_other_costs(self, family):
+        """It has no kernel, no proximal step and no closed form of its parent, which knows only its own values."""
+
         class Doubled(type(family)):
             def value(self, row, x):
                 return 2.0 * super().value(row, x)
@@ -153,32 +158,69 @@ class TestEveryFamily:
                 return 2.0 * super().gradient(row, x)
 
         own = Doubled(**{name: getattr(family, name) for name in family.to_dict() if name != "class"})
-        rows = some_rows(0, 3)
-        costs = make_costs(own, rows)
-        assert type(costs) is kl.CallableCosts
-        np.testing.assert_allclose(costs.value(2, rows[0]), 2.0 * family.value(rows[1], rows[0]), rtol=1e-14)
+        rows = rows_of(family, 0, 3)
+        costs = own.costs(rows)
+        x = rows_of(kl.Linear(), 1, 3)
+        np.testing.assert_allclose(costs.values(x), 2.0 * family.value(rows, x), rtol=1e-14)
+        assert find_missing_part(kl.GD(kl.Simplex(3), 1.0), costs) == "Doubled"
+        price = kl.TVMovement(0.2)
+        twice = kl.offline_optimum(costs, kl.Simplex(3), kl.TVMovement(0.4), gap=1e-4)
+        once = kl.offline_optimum(family.costs(rows), kl.Simplex(3), price, gap=1e-4)
+        assert twice.method == "cutting planes"
+        assert 2.0 * once.lower_bound <= twice.cost + 1e-9
+        assert twice.lower_bound <= 2.0 * once.cost + 1e-9
 
     def test_repr_and_file_form_give_it_back(self, family):
-        assert evaluated(repr(family)) == family
+        assert eval(repr(family), {**vars(kl), "Cubic": Cubic, "Farthest": Farthest}) == family
         assert kl.Family.from_dict(family.to_dict()) == family
 
-    def test_is_that_of_its_costs(self, family):
-        made = {
-            kl.Linear: lambda rows: kl.LinearCosts(rows),
-            kl.Rewards: lambda rows: kl.LinearCosts(-rows),
-            kl.Quadratic: lambda rows: kl.QuadraticCosts(rows, family.weight),
-            kl.Pinball: lambda rows: kl.PinballCosts(
-                rows, np.resize(family.short, 3), np.resize(family.excess, 3)
-            ),
-            kl.LogWealth: lambda rows: kl.LogWealthCosts(rows),
-        }
-        rows = some_rows(3)
-        x = some_rows(4)
-        costs = made[type(family)](rows)
-        assert costs.family == (kl.Linear() if family == kl.Rewards() else family)
-        np.testing.assert_allclose(costs.values(x), family.value(rows, x), rtol=1e-14)
-        g = [costs.subgradient(t, x[t - 1]) for t in range(1, 41)]
-        np.testing.assert_allclose(g, family.gradient(rows, x), rtol=1e-14)
+
+@given(seed=st.integers(0, 2**16), scale=st.floats(0.5, 2.0))
+def test_short_ways_to_write_costs_are_a_family_and_its_rows(seed, scale):
+    rng = np.random.default_rng(seed)
+    data = rng.uniform(0.2, 3.0, (T, D))
+    labels = rng.choice([-1.0, 1.0], T)
+    weights = rng.uniform(0.0, 2.0, T)
+    signed = labels[:, None] * data
+    prices = rng.uniform(0.1, 2.0, D)
+    x = rng.uniform(0.1, 1.0, (T, D))
+    for costs, family, rows in (
+        (kl.LinearCosts(data), kl.Linear(), data),
+        (kl.LinearCosts(-data), kl.Rewards(), data),
+        (kl.QuadraticCosts(data, scale), kl.Quadratic(scale), data),
+        (kl.QuadraticCosts(data, np.full(T, scale)), kl.Quadratic(scale), data),
+        (kl.QuadraticCosts(data, weights), kl.WeightedQuadratic(), np.column_stack((data, weights))),
+        (kl.QuadraticCosts(data, 0.0), kl.WeightedQuadratic(), np.column_stack((data, np.zeros(T)))),
+        (kl.PinballCosts(data, prices, scale), kl.Pinball(prices, scale), data),
+        (kl.LogWealthCosts(data), kl.LogWealth(), data),
+        (kl.HingeCosts(data, labels), kl.Hinge(), signed),
+        (kl.LogisticCosts(data, labels), kl.Logistic(), signed),
+    ):
+        if family != kl.Rewards():
+            assert costs.family == family
+            assert np.array_equal(costs.data, rows)
+        assert np.array_equal(costs.values(x), family.costs(rows).values(x))
+        assert np.array_equal(costs.subgradients(x), family.costs(rows).subgradients(x))
+
+
+def test_costs_that_override_a_method_have_no_family():
+    class Dearer(kl.LinearCosts):
+        def value(self, t, x):
+            return 1.0 + super().value(t, x)
+
+    costs = Dearer(np.ones((4, 3)))
+    assert costs.family is None
+    assert find_missing_part(kl.GD(kl.Simplex(3), 1.0), costs) == "Dearer"
+
+
+def test_a_family_that_knows_one_row_alone_is_refused():
+    class Single(Cubic):
+        def value(self, row, x):
+            return abs(x[0] - row[0]) ** 3
+
+    said = r"Single needs value to have shape \(4,\) for rows of shape \(4, 3\), got shape=\(3,\); act on the last axis"
+    with pytest.raises(ValueError, match=said):
+        Single().costs(np.ones((5, 3)))
 
 
 @given(

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from klazy.costs import make_costs
 from klazy.game.game import Game
 from klazy.game.run import play_by_rows
 
@@ -90,13 +89,13 @@ class TestEveryRule:
     def test_plays_what_a_slow_loop_plays(self, family, domain, window, count):
         rows = rows_for(family)
         for learner in everyone(domain, family, window, count):
-            x = run_by_rows(learner, make_costs(family, rows)).x
+            x = run_by_rows(learner, family.costs(rows)).x
             np.testing.assert_allclose(x, play_slowly(learner, rows), rtol=0, atol=1e-9)
 
     @given(window=windows, count=counts, cuts=st.sets(st.integers(1, N - 1), max_size=3))
     def test_is_the_same_round_by_round_and_in_pieces(self, family, domain, window, count, cuts):
         rows = rows_for(family)
-        costs = make_costs(family, rows)
+        costs = family.costs(rows)
         for learner in everyone(domain, family, window, count):
             by_step = kl.run(learner, costs, movement=PRICE, engine="step")
             whole = run_by_rows(learner, costs, movement=PRICE)
@@ -108,7 +107,7 @@ class TestEveryRule:
             state = None
             points = []
             for part in np.split(rows, sorted(cuts)):
-                piece = run_by_rows(learner, make_costs(family, part), state=state)
+                piece = run_by_rows(learner, family.costs(part), state=state)
                 points.append(piece.x)
                 state = piece.state
             assert np.array_equal(np.vstack(points), whole.x)

@@ -1,7 +1,7 @@
-"""Cost families as data: what round t costs at x, and a subgradient there.
+"""Costs: what round t costs at x, and a subgradient there. Most are a family and its rows, one row per round.
 
-A family holds arrays with one row per round, so a kernel reads them directly; :class:`CallableCosts` takes any Python
-function instead and runs through ``step``. Rounds are t = 1, ..., T.
+Kernels read such rows directly; :class:`CallableCosts` takes any Python function instead and runs through ``step``. Rounds are
+t = 1, ..., T.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,6 @@ from klazy.base.checks import (
     FINITE,
     LARGEST,
     Array,
-    coordinates,
     positive,
     real_array,
     refusal,
@@ -27,7 +26,16 @@ from klazy.base.checks import (
     vector,
     whole,
 )
-from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
+from klazy.families import (
+    Family,
+    Hinge,
+    Linear,
+    Logistic,
+    LogWealth,
+    Pinball,
+    Quadratic,
+    WeightedQuadratic,
+)
 from klazy.kernels import codes
 from klazy.movement import L2Movement
 
@@ -57,7 +65,6 @@ class Costs(ABC):
     T: int
     dim: int
     columns: tuple[str, ...] | None = None  # the names of the coordinates, of data that came as a frame
-    code: ClassVar[int | None] = None
 
     @abstractmethod
     def value(self, t: int, x: Array) -> float:
@@ -106,11 +113,28 @@ class Costs(ABC):
         array
             The costs, of shape (T,).
         """
-        return np.array([self.value(t, x[t - 1]) for t in range(1, self.T + 1)])
+        value, _ = rounds_of(self)
+        return np.array([value(t, x[t - 1]) for t in range(1, self.T + 1)])
+
+    def subgradients(self, x: Array) -> Array:
+        """Compute a subgradient of f_t at x_t for all rounds at once.
+
+        Parameters
+        ----------
+        x : array
+            One decision per round, of shape (T, d).
+
+        Returns
+        -------
+        array
+            The subgradients, of shape (T, d).
+        """
+        _, subgradient = rounds_of(self)
+        return np.array([subgradient(t, x[t - 1]) for t in range(1, self.T + 1)])
 
     @property
     def family(self) -> Family | None:
-        """These costs without their data, where rounds differ in their rows alone; else None."""
+        """The family, where costs are one and its rows; else None."""
         return None
 
     @abstractmethod
@@ -152,51 +176,92 @@ class Costs(ABC):
         return f"{type(self).__name__}(T={self.T}, dim={self.dim})"
 
 
-class _Rows(Costs):
-    """Families defined by one row of data per round; each gives value and gradient for any number of rows at once."""
+class FamilyCosts(Costs):
+    """A family and its rows, one row per round: what :meth:`Family.costs` makes, and the classes below.
 
-    def __init__(self, data: ArrayLike, name: str, *, limit: float = LARGEST) -> None:
+    A subclass that overrides values or subgradients has costs of its own, and no family.
+    """
+
+    def __init__(
+        self, family: Family, data: ArrayLike, name: str = "rows", *, limit: float = LARGEST
+    ) -> None:
+        self._family = family
         self.name = name
-        self.data = rows(data, name, type(self).__name__, limit=limit)
-        self.T, self.dim = self.data.shape
+        self.data = rows(data, name, self._owner, limit=limit)
+        self.T = len(self.data)
+        self.dim = self.data.shape[1] - family.extras
         self.columns = read_columns(data)
-        self.extra = np.zeros(1)
+        if self.dim < 1:
+            wanted = f"rows of at least {1 + family.extras} numbers"
+            raise refusal(self._owner, wanted, f"{name} of shape", self.data.shape, "give longer rows")
+        family.check(self.dim)
+        if family.positive and self.data.min() <= 0:
+            wanted = "price relatives > 0" if type(family) is LogWealth else "rows above zero"
+            raise refusal(self._owner, wanted, name, self.data.min(), "divide prices by the last")
+        if codes.code_of(family) is None:
+            self._check_shapes()
 
-    @abstractmethod
-    def _values(self, rows: Array, extra: Array, x: Array) -> Array: ...
+    @property
+    def _owner(self) -> str:
+        """Who refuses input: the class, or the family of costs that have no class of their own."""
+        return type(self._family if type(self) is FamilyCosts else self).__name__
 
-    @abstractmethod
-    def _gradient(self, row: Array, extra: float, x: Array) -> Array: ...
+    def _check_shapes(self) -> None:
+        """Refuse a family that does not act on the last axis: what it computes for many rows would be wrong."""
+        many = np.resize(
+            self.data, (self.dim + 1, self.data.shape[1])
+        )  # no other number of rows is mistaken for this
+        for some in (many[0], many):
+            x = some[..., : self.dim]
+            with np.errstate(all="ignore"):
+                found = {"value": self._family.value(some, x), "gradient": self._family.gradient(some, x)}
+            for name, wanted in (("value", some.shape[:-1]), ("gradient", x.shape)):
+                shape = np.shape(found[name])
+                if shape != wanted:
+                    condition = f"{name} to have shape {wanted} for rows of shape {some.shape}"
+                    remedy = (
+                        "act on the last axis, and on all rows at once, as np.vecdot or sum(axis=-1) does"
+                    )
+                    raise refusal(type(self._family).__name__, condition, "shape", shape, remedy)
 
-    def _per_round(self, values: ArrayLike, name: str) -> None:
-        """Keep one number for all rounds, or one per round."""
-        extra = real_array(values, name, type(self).__name__)
-        self.extra = extra[None] if extra.ndim == 0 else vector(extra, name, type(self).__name__, self.T)
+    @property
+    def family(self) -> Family | None:
+        own = type(self)
+        names = ("value", "values", "subgradient", "subgradients")
+        is_plain = all(getattr(own, name) is getattr(FamilyCosts, name) for name in names)
+        return self._family if is_plain else None
 
     def window(self, first: int, last: int) -> Self:
         part = copy(self)
         part.data = self.data[first - 1 : last]
-        part.extra = self.extra if self.extra.size == 1 else self.extra[first - 1 : last]
         part.T = len(part.data)
         return part
 
     def check_finite(self) -> None:
-        real_array(self.data, self.name, type(self).__name__, limit=FINITE)
+        real_array(self.data, self.name, self._owner, limit=FINITE)
 
     def value(self, t: int, x: Array) -> float:
-        return float(self._values(self.data[t - 1], self.extra[min(t, self.extra.size) - 1], x))
+        return float(self._family.value(self.data[t - 1], x))
 
     def subgradient(self, t: int, x: Array) -> Array:
-        return self._gradient(self.data[t - 1], self.extra[min(t, self.extra.size) - 1], x)
+        return self._family.gradient(self.data[t - 1], x)
 
     def values(self, x: Array) -> Array:
-        return self._values(self.data, self.extra, x)
+        return self._family.value(self.data, x)
+
+    def subgradients(self, x: Array) -> Array:
+        return self._family.gradient(self.data, x)
 
     def arrays(self) -> tuple[Array, Array, Array]:
-        return self.data, self.extra, np.zeros(1)
+        return self._family.arrays(self.data)
+
+    def __repr__(self) -> str:
+        if type(self) is FamilyCosts:
+            return f"{self._family!r}.costs(T={self.T}, dim={self.dim})"
+        return super().__repr__()
 
 
-class LinearCosts(_Rows):
+class LinearCosts(FamilyCosts):
     r"""Charge a price per unit, :math:`f_t(x) = \langle g_t, x \rangle`.
 
     Parameters
@@ -218,23 +283,11 @@ class LinearCosts(_Rows):
     3.5
     """
 
-    code: ClassVar[int | None] = codes.LINEAR
-
     def __init__(self, g: ArrayLike, *, check: bool = True) -> None:
-        super().__init__(g, "g", limit=FINITE if check else math.inf)
-
-    @property
-    def family(self) -> Family:
-        return Linear()
-
-    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
-        return np.vecdot(rows, x)
-
-    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
-        return row
+        super().__init__(Linear(), g, "g", limit=FINITE if check else math.inf)
 
 
-class QuadraticCosts(_Rows):
+class QuadraticCosts(FamilyCosts):
     r"""Charge the squared distance to targets, :math:`f_t(x) = \tfrac{w_t}{2} \|x - c_t\|^2`.
 
     Parameters
@@ -255,30 +308,25 @@ class QuadraticCosts(_Rows):
     2.0
     """
 
-    code: ClassVar[int | None] = codes.QUADRATIC
-
     def __init__(self, targets: ArrayLike, weight: ArrayLike = 1.0) -> None:
-        super().__init__(targets, "targets")
-        self._per_round(weight, "weight")
-        if (self.extra < 0).any():
-            raise refusal(
-                "QuadraticCosts", "weight >= 0", "weight", self.extra.min(), "a negative one is not convex"
-            )
-
-    @property
-    def family(self) -> Family | None:
-        """These costs without their data; None if the weight changes from round to round, or is zero."""
-        weight = float(self.extra[0])
-        return Quadratic(weight) if weight > 0.0 and (self.extra == weight).all() else None
-
-    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
-        return extra * Quadratic().value(rows, x)
-
-    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
-        return extra * Quadratic().gradient(row, x)
+        owner = type(self).__name__
+        given = rows(targets, "targets", owner)
+        weights = real_array(weight, "weight", owner)
+        each = (
+            np.full(len(given), weights)
+            if weights.ndim == 0
+            else vector(weights, "weight", owner, len(given))
+        )
+        if each.min() < 0.0:
+            raise refusal(owner, "weight >= 0", "weight", each.min(), "a negative one is not convex")
+        if each[0] > 0.0 and (each == each[0]).all():
+            super().__init__(Quadratic(float(each[0])), given, "targets")
+        else:
+            super().__init__(WeightedQuadratic(), np.column_stack((given, each)), "targets")
+        self.columns = read_columns(targets)
 
 
-class PinballCosts(_Rows):
+class PinballCosts(FamilyCosts):
     r"""Charge for too little and too much, :math:`f_t(x) = \sum_i s_i (c_{t,i} - x_i)^+ + e_i (x_i - c_{t,i})^+` (newsvendor).
 
     Parameters
@@ -301,32 +349,11 @@ class PinballCosts(_Rows):
     28.0
     """
 
-    code: ClassVar[int | None] = codes.PINBALL
-
     def __init__(self, demands: ArrayLike, short: ArrayLike = 1.0, excess: ArrayLike = 1.0) -> None:
-        super().__init__(demands, "demands")
-        self.short = coordinates(short, "short", "PinballCosts", self.dim)
-        self.excess = coordinates(excess, "excess", "PinballCosts", self.dim)
-        if (self.short < 0).any() or (self.excess < 0).any():
-            worst = min(self.short.min(), self.excess.min())
-            raise refusal("PinballCosts", "prices >= 0", "price", worst, "a negative one is not convex")
-        self._family = Pinball(self.short, self.excess)
-
-    @property
-    def family(self) -> Family:
-        return self._family
-
-    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
-        return self._family.value(rows, x)
-
-    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
-        return self._family.gradient(row, x)
-
-    def arrays(self) -> tuple[Array, Array, Array]:
-        return self.data, self.extra, np.concatenate((self.short, self.excess))
+        super().__init__(Pinball(short, excess), demands, "demands")
 
 
-class LogWealthCosts(_Rows):
+class LogWealthCosts(FamilyCosts):
     r"""Charge the growth that a portfolio misses, :math:`f_t(x) = -\log \langle r_t, x \rangle`.
 
     Parameters
@@ -345,46 +372,11 @@ class LogWealthCosts(_Rows):
     -0.405465
     """
 
-    code: ClassVar[int | None] = codes.LOG_WEALTH
-
     def __init__(self, relatives: ArrayLike) -> None:
-        super().__init__(relatives, "relatives")
-        if self.data.min() <= 0:
-            raise refusal(
-                "LogWealthCosts",
-                "price relatives > 0",
-                "relatives",
-                self.data.min(),
-                "divide prices by the last",
-            )
-
-    @property
-    def family(self) -> Family:
-        return LogWealth()
-
-    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
-        return LogWealth().value(rows, x)
-
-    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
-        return LogWealth().gradient(row, x)
+        super().__init__(LogWealth(), relatives, "relatives")
 
 
-class _Labelled(_Rows):
-    """Linear classification, one example (a_t, y_t) with label -1 or +1 per round."""
-
-    def __init__(self, features: ArrayLike, labels: ArrayLike) -> None:
-        super().__init__(features, "features")
-        self._per_round(labels, "labels")
-        if not np.isin(self.extra, (-1.0, 1.0)).all() or self.extra.size != self.T:
-            raise refusal(
-                type(self).__name__, f"T={self.T} labels -1 or +1", "labels", labels, "recode the classes"
-            )
-
-    def _margin(self, rows: Array, extra: Array | float, x: Array) -> Array:
-        return extra * np.vecdot(rows, x)
-
-
-class HingeCosts(_Labelled):
+class HingeCosts(FamilyCosts):
     r"""Charge margins below 1, :math:`f_t(x) = \max(0, 1 - y_t \langle a_t, x \rangle)` (linear classification).
 
     Parameters
@@ -405,17 +397,12 @@ class HingeCosts(_Labelled):
     2.0
     """
 
-    code: ClassVar[int | None] = codes.HINGE
-
-    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
-        return np.maximum(0.0, 1.0 - self._margin(rows, extra, x))
-
-    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
-        slope = -extra if self._margin(row, extra, x) < 1.0 else 0.0
-        return slope * row
+    def __init__(self, features: ArrayLike, labels: ArrayLike) -> None:
+        super().__init__(Hinge(), _label(features, labels, type(self).__name__), "features")
+        self.columns = read_columns(features)
 
 
-class LogisticCosts(_Labelled):
+class LogisticCosts(FamilyCosts):
     r"""Charge the logistic loss, :math:`f_t(x) = \log(1 + \exp(-y_t \langle a_t, x \rangle))` (linear classification).
 
     Parameters
@@ -436,16 +423,18 @@ class LogisticCosts(_Labelled):
     0.693147
     """
 
-    code: ClassVar[int | None] = codes.LOGISTIC
+    def __init__(self, features: ArrayLike, labels: ArrayLike) -> None:
+        super().__init__(Logistic(), _label(features, labels, type(self).__name__), "features")
+        self.columns = read_columns(features)
 
-    def _values(self, rows: Array, extra: Array, x: Array) -> Array:
-        return np.logaddexp(0.0, -self._margin(rows, extra, x))
 
-    def _gradient(self, row: Array, extra: float, x: Array) -> Array:
-        margin = float(self._margin(row, extra, x))
-        tail = np.exp(-abs(margin))
-        share = tail if margin >= 0 else 1.0
-        return -extra * share / (1.0 + tail) * row
+def _label(features: ArrayLike, labels: ArrayLike, owner: str) -> Array:
+    """The features of every round times its label."""
+    given = rows(features, "features", owner)
+    signs = real_array(labels, "labels", owner)
+    if signs.shape != (len(given),) or not np.isin(signs, (-1.0, 1.0)).all():
+        raise refusal(owner, f"T={len(given)} labels -1 or +1", "labels", labels, "recode the classes")
+    return signs[:, None] * given
 
 
 class CallableCosts(Costs):
@@ -642,35 +631,6 @@ class FilteredCosts(Costs):
         """
         bound = positive(G, "G", "FilteredCosts.movement", "give a bound on the gradients' norms")
         return L2Movement(bound * float(np.arange(self.m) @ np.abs(self.kernel)))
-
-
-# How rows of a family become costs. A subclass may charge something else, so classes must match exactly.
-_FROM_ROWS: dict[type[Family], Callable[[Any, Array], Costs]] = {
-    Linear: lambda family, data: LinearCosts(data),
-    Rewards: lambda family, data: LinearCosts(-data),
-    Quadratic: lambda family, data: QuadraticCosts(data, family.weight),
-    Pinball: lambda family, data: PinballCosts(
-        data, np.broadcast_to(family.short, data.shape[1]), np.broadcast_to(family.excess, data.shape[1])
-    ),
-    LogWealth: lambda family, data: LogWealthCosts(data),
-}
-
-
-def make_costs(family: Family, data: Array) -> Costs:
-    """Make the costs of rounds from their rows; a family of a user's own gets costs of its ``value`` and ``gradient``.
-
-    >>> make_costs(Rewards(), np.array([[1.0, 2.0], [3.0, 0.0]])).value(2, np.array([0.5, 0.5]))
-    -1.5
-    """
-    make = _FROM_ROWS.get(type(family))
-    if make is not None:
-        return make(family, data)
-    return CallableCosts(
-        len(data),
-        data.shape[1],
-        lambda t, x: float(family.value(data[t - 1], x)),
-        lambda t, x: family.gradient(data[t - 1], x),
-    )
 
 
 def rounds_of(costs: Costs) -> tuple[Callable[[int, Array], float], Callable[[int, Array], Array]]:

@@ -1,46 +1,94 @@
-"""Cost families without data: what a round costs once its row is known."""
+"""Cost families: what a round costs once its row is known, and all else that klazy knows of such costs.
+
+A family is one class. It needs ``value`` and ``gradient``; everything else has a default or is optional, and makes klazy
+faster, or more exact, where it is given. :meth:`Family.costs` makes costs of rows, its part of compiled runs is in
+``kernels/costs.py``.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, positive, real_array, refusal
 from klazy.base.config import Config
+from klazy.kernels import codes
 from klazy.sets import ConvexSet
+
+if TYPE_CHECKING:
+    from klazy.costs import Costs
 
 __all__ = [
     "Family",
+    "Hinge",
     "Linear",
     "LogWealth",
+    "Logistic",
     "Pinball",
     "Quadratic",
     "Rewards",
+    "WeightedQuadratic",
 ]
 
 ROUNDING = 1e-10  # of a mean square, below which a variance is nothing but the rounding of sums
 EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
 ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
+SEARCH = 400  # steps of the search for a lowest point
+SHORTER = 0.95  # each of them is so much shorter than the one before: the last is 1e-9 of the first
+
+Minorant = tuple[Array, Array]  # e and h, where e + <h, x> is below the cost at every x
 
 
 class Family(Config, ABC):
-    """Base class of cost families: what a round costs, given its row of data.
+    r"""Base class of cost families: what a round costs, given its row of data.
 
-    All methods act on the last axis and are batched over all others. Rules of thumb average what :meth:`moments` makes of
-    the rows; :meth:`lowest` is the point that would have been best for such an average, :meth:`expected` what a point would
-    have cost a round.
+    To make your own, derive from it and define :meth:`value`, which must be convex in x, and :meth:`gradient`. All methods act
+    on the last axis and are batched over all others. That is enough for :meth:`costs`, runs, :func:`~klazy.auto`, agents,
+    replays, and optima by cutting planes. Define more where you can:
+
+    - :meth:`prox`, or :meth:`affine` where that will do: optima of thousands of rounds are then found by splitting. Where the
+      cost has kinks, define :meth:`minorant` too.
+    - :meth:`moments`, :meth:`width`, :meth:`expected` and :meth:`lowest`, together: what rules of thumb average, and what they
+      make of it.
+
+    A subclass that overrides ``value`` inherits none of these: it computes something else.
 
     Examples
     --------
     >>> demand, stock = np.array([57.0]), np.array([50.0])
     >>> Pinball(short=4.0).gradient(demand, stock).tolist()
     [-4.0]
+    >>> class Cubic(Family):
+    ...     def value(self, row, x):
+    ...         return (np.abs(x - row) ** 3).sum(axis=-1)
+    ...
+    ...     def gradient(self, row, x):
+    ...         return 3.0 * (x - row) * np.abs(x - row)
+    >>> best = offline_optimum(Cubic().costs([[0.0], [1.0], [1.0]]), Box(0, 1), "l1", gap=1e-3)
+    >>> round(best.cost, 3)
+    0.241
     """
 
+    code: ClassVar[int | None] = None  # of its kernel part; not inherited
     positive: ClassVar[bool] = False  # whether the numbers of a row must be above zero
+    extras: ClassVar[int] = 0  # numbers that a row has after those of the coordinates
+    near_rows: ClassVar[bool] = (
+        False  # whether a row is a point that decisions should be near: a demand, a target
+    )
+    has_forecast: ClassVar[bool] = False  # whether the average of moments tells what rounds to come will cost
+    is_exact: ClassVar[bool] = False  # whether it tells that of the rounds averaged, without error
+
+    _rests_on: ClassVar[dict[str, str]] = dict.fromkeys(
+        (
+            "near_rows", "has_forecast", "is_exact", "prox", "affine", "minorant", "steepness", "coordinate",
+            "moments", "width", "lowest", "expected", "arrays",
+        ),
+        "value",
+    )  # fmt: skip
 
     def check(self, dim: int) -> None:
         """Refuse parameters that do not fit rows of this length.
@@ -48,13 +96,59 @@ class Family(Config, ABC):
         Parameters
         ----------
         dim : int
-            The length of a row.
+            The number of coordinates.
 
         Raises
         ------
         ValueError
             If they do not fit.
         """
+
+    def costs(self, rows: ArrayLike) -> Costs:
+        """Make costs of rows.
+
+        Parameters
+        ----------
+        rows : array_like
+            One row per round.
+
+        Returns
+        -------
+        Costs
+            What each round costs.
+
+        Raises
+        ------
+        ValueError
+            If the rows do not fit the family.
+
+        Examples
+        --------
+        >>> Rewards().costs([[1.0, 2.0], [3.0, 0.0]]).value(2, np.array([0.5, 0.5]))
+        -1.5
+        """
+        from klazy.costs import FamilyCosts
+
+        return FamilyCosts(self, rows)
+
+    def arrays(self, rows: Array) -> tuple[Array, Array, Array]:
+        """Give the arrays that its kernel part reads.
+
+        Parameters
+        ----------
+        rows : array
+            One row per round.
+
+        Returns
+        -------
+        data : array
+            Of shape (T, d).
+        extra : array
+            One number per round, or one for all.
+        parameters : array
+            Numbers that hold for all rounds.
+        """
+        return rows, np.zeros(1), np.zeros(1)
 
     @abstractmethod
     def value(self, row: Array, x: Array) -> Array:
@@ -89,6 +183,109 @@ class Family(Config, ABC):
         array
             An element of the subdifferential at x.
         """
+
+    def steepness(self, row: Array, x: Array) -> Array:
+        """Compute how steep the cost is at a decision.
+
+        Parameters
+        ----------
+        row : array
+            The row of the round.
+        x : array
+            The decision.
+
+        Returns
+        -------
+        array
+            The norm of a subgradient.
+        """
+        return _norm(self.gradient(row, x))
+
+    def minorant(self, row: Array, v: Array, h: Array) -> Minorant:
+        """Give an affine function below the cost: the tangent at a point, unless the family knows a better one.
+
+        Parameters
+        ----------
+        row : array
+            The row of the round.
+        v : array
+            Where it should touch: a proximal step from a point a with penalty r.
+        h : array
+            r (a - v), a subgradient there as far as the step is exact.
+
+        Returns
+        -------
+        e : array
+            Its value at zero.
+        slope : array
+            Its slope; e + <slope, x> <= f(x) must hold at every x, whatever v and h are.
+        """
+        slope = self.gradient(row, v)
+        return self.value(row, v) - np.vecdot(slope, v), slope
+
+    def prox(self, row: Array, a: Array, r: float) -> Array:
+        r"""Take a proximal step, :math:`\arg\min_v f(v) + \tfrac{r}{2} \|v - a\|^2`. By default it is made of :meth:`affine`.
+
+        Parameters
+        ----------
+        row : array
+            The rows of some rounds, of shape (n, width).
+        a : array
+            Where each step begins, of shape (n, d).
+        r : float
+            The penalty.
+
+        Returns
+        -------
+        array
+            The steps, of shape (n, d).
+        """
+        shrink, shift = self.affine(row, r)
+        return shrink[:, None] * a + shift
+
+    def affine(self, row: Array, r: float) -> tuple[Array, Array]:
+        """Give the proximal step as shrink * a + shift, where its projection is best on every set: equal curvature everywhere.
+
+        Parameters
+        ----------
+        row : array
+            The rows of some rounds, of shape (n, width).
+        r : float
+            The penalty.
+
+        Returns
+        -------
+        shrink : array
+            Of shape (n,) or (1,).
+        shift : array
+            Of shape (n, d).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no proximal step; define prox or affine.")
+
+    @property
+    def has_affine(self) -> bool:
+        """Whether :meth:`affine` is defined."""
+        return type(self).affine is not Family.affine
+
+    @property
+    def has_prox(self) -> bool:
+        """Whether the proximal step is known."""
+        return self.has_affine or type(self).prox is not Family.prox
+
+    def coordinate(self, i: int) -> Family | None:
+        """Give the costs of one coordinate alone.
+
+        Parameters
+        ----------
+        i : int
+            The coordinate.
+
+        Returns
+        -------
+        Family or None
+            The family of costs in one dimension; None if the cost is not a sum over coordinates.
+        """
+        return None
 
     def drift(self, row: Array, x: Array) -> Array:
         """Give where a decision stands once the round is over: where it was, unless the row carries it away.
@@ -128,18 +325,19 @@ class Family(Config, ABC):
         Parameters
         ----------
         d : int
-            The length of a row.
+            The number of coordinates.
 
         Returns
         -------
         int
             The number of moments.
         """
-        return d
+        return d + self.extras
 
-    @abstractmethod
     def lowest(self, domain: ConvexSet, means: Array) -> Array:
         """Find the points of a set that are best for averages of rounds.
+
+        By default it searches by 400 steps along gradients, each shorter than the one before: slow, and exact to a few digits.
 
         Parameters
         ----------
@@ -153,10 +351,26 @@ class Family(Config, ABC):
         array
             The best point for each.
         """
+        x = np.broadcast_to(domain.start, (*means.shape[:-1], domain.dim))
+        best = x
+        least = self.expected(means, x)
+        length = domain.scale
+        for _ in range(SEARCH):
+            g = self.gradient(means, x)
+            size = _norm(g)
+            x = domain.nearest(x - g * (length / np.where(size > 0.0, size, 1.0))[..., None])
+            length *= SHORTER
+            cost = self.expected(means, x)
+            better = cost < least
+            best = np.where(better[..., None], x, best)
+            least = np.where(better, cost, least)
+        return best
 
-    @abstractmethod
     def expected(self, means: Array, x: Array) -> Array:
         """Compute what a decision costs a round, if rounds are as on average.
+
+        By default it is what the average row costs, the best guess that can be made without knowing more: convex costs of a row
+        that varies are higher.
 
         Parameters
         ----------
@@ -170,6 +384,11 @@ class Family(Config, ABC):
         array
             The cost, up to what costs every decision alike.
         """
+        return self.value(means, x)
+
+
+def _norm(g: Array) -> Array:
+    return np.sqrt(np.einsum("...i,...i->...", g, g))
 
 
 class Linear(Family):
@@ -181,14 +400,31 @@ class Linear(Family):
     1.5
     """
 
-    def __init__(self) -> None:
-        self._keep()
+    code: ClassVar[int | None] = codes.LINEAR
+    has_forecast: ClassVar[bool] = True
+    is_exact: ClassVar[bool] = True
+
+    def _price(self, row: Array) -> Array:
+        """What a unit of each coordinate costs."""
+        return row
 
     def value(self, row: Array, x: Array) -> Array:
-        return np.vecdot(row, x)
+        return np.vecdot(self._price(row), x)
 
     def gradient(self, row: Array, x: Array) -> Array:
-        return row
+        return self._price(row)
+
+    def arrays(self, rows: Array) -> tuple[Array, Array, Array]:
+        return self._price(rows), np.zeros(1), np.zeros(1)
+
+    def affine(self, row: Array, r: float) -> tuple[Array, Array]:
+        return np.ones(1), self._price(row) / -r
+
+    def coordinate(self, i: int) -> Family:
+        return self
+
+    def moments(self, row: Array) -> Array:
+        return self._price(row)
 
     def lowest(self, domain: ConvexSet, means: Array) -> Array:
         return domain.lowest(means)
@@ -197,7 +433,7 @@ class Linear(Family):
         return np.vecdot(means, x)
 
 
-class Rewards(Family):
+class Rewards(Linear):
     r"""Earn a reward per unit, :math:`f(x) = -\langle r, x \rangle`; the row is what a unit of each coordinate earns.
 
     Examples
@@ -206,23 +442,10 @@ class Rewards(Family):
     -1.5
     """
 
-    def __init__(self) -> None:
-        self._keep()
+    code: ClassVar[int | None] = codes.LINEAR
 
-    def value(self, row: Array, x: Array) -> Array:
-        return -np.vecdot(row, x)
-
-    def gradient(self, row: Array, x: Array) -> Array:
+    def _price(self, row: Array) -> Array:
         return -row
-
-    def moments(self, row: Array) -> Array:
-        return -row
-
-    def lowest(self, domain: ConvexSet, means: Array) -> Array:
-        return domain.lowest(means)
-
-    def expected(self, means: Array, x: Array) -> Array:
-        return np.vecdot(means, x)
 
 
 class Quadratic(Family):
@@ -245,6 +468,10 @@ class Quadratic(Family):
     """
 
     weight: float
+    code: ClassVar[int | None] = codes.QUADRATIC
+    near_rows: ClassVar[bool] = True
+    has_forecast: ClassVar[bool] = True
+    is_exact: ClassVar[bool] = True
 
     def __init__(self, weight: float = 1.0) -> None:
         self._keep(weight=positive(weight, "weight", "Quadratic"))
@@ -256,11 +483,67 @@ class Quadratic(Family):
     def gradient(self, row: Array, x: Array) -> Array:
         return self.weight * (x - row)
 
+    def arrays(self, rows: Array) -> tuple[Array, Array, Array]:
+        return rows, np.array([self.weight]), np.zeros(1)
+
+    def affine(self, row: Array, r: float) -> tuple[Array, Array]:
+        share = self.weight / (self.weight + r)
+        return np.array([1.0 - share]), share * row
+
+    def coordinate(self, i: int) -> Family:
+        return self
+
     def lowest(self, domain: ConvexSet, means: Array) -> Array:
         return domain.nearest(means)
 
     def expected(self, means: Array, x: Array) -> Array:
         return self.value(means, x)
+
+
+class WeightedQuadratic(Family):
+    r"""Charge the squared distance to a target, :math:`f(x) = \tfrac{w}{2} \|x - c\|^2`, by a weight of each round.
+
+    The row is the target c, and then the weight w >= 0.
+
+    Examples
+    --------
+    >>> float(WeightedQuadratic().value(np.array([1.0, 2.0]), np.array([4.0])))
+    9.0
+    """
+
+    code: ClassVar[int | None] = codes.QUADRATIC
+    extras: ClassVar[int] = 1
+    is_exact: ClassVar[bool] = True
+
+    def value(self, row: Array, x: Array) -> Array:
+        gap = x - row[..., :-1]
+        return 0.5 * row[..., -1] * np.vecdot(gap, gap)
+
+    def gradient(self, row: Array, x: Array) -> Array:
+        return row[..., -1:] * (x - row[..., :-1])
+
+    def arrays(self, rows: Array) -> tuple[Array, Array, Array]:
+        return rows[:, :-1].copy(), rows[:, -1].copy(), np.zeros(1)
+
+    def affine(self, row: Array, r: float) -> tuple[Array, Array]:
+        share = row[..., -1] / (row[..., -1] + r)
+        return 1.0 - share, share[..., None] * row[..., :-1]
+
+    def coordinate(self, i: int) -> Family:
+        return self
+
+    def moments(self, row: Array) -> Array:
+        weight = row[..., -1:]
+        return np.concatenate((weight * row[..., :-1], weight), axis=-1)
+
+    def lowest(self, domain: ConvexSet, means: Array) -> Array:
+        weight = means[..., -1:]
+        return domain.nearest(
+            np.where(weight > 0.0, means[..., :-1] / np.where(weight > 0.0, weight, 1.0), domain.start)
+        )
+
+    def expected(self, means: Array, x: Array) -> Array:
+        return 0.5 * means[..., -1] * np.vecdot(x, x) - np.vecdot(means[..., :-1], x)
 
 
 class Pinball(Family):
@@ -289,6 +572,9 @@ class Pinball(Family):
 
     short: Array
     excess: Array
+    code: ClassVar[int | None] = codes.PINBALL
+    near_rows: ClassVar[bool] = True
+    has_forecast: ClassVar[bool] = True
 
     def __init__(self, short: ArrayLike = 1.0, excess: ArrayLike = 1.0) -> None:
         prices = {}
@@ -312,6 +598,26 @@ class Pinball(Family):
 
     def gradient(self, row: Array, x: Array) -> Array:
         return np.where(x > row, self.excess, np.where(x < row, -self.short, 0.0))
+
+    def arrays(self, rows: Array) -> tuple[Array, Array, Array]:
+        d = rows.shape[-1]
+        prices = np.concatenate((np.broadcast_to(self.short, d), np.broadcast_to(self.excess, d)))
+        return rows, np.zeros(1), prices
+
+    def steepness(self, row: Array, x: Array) -> Array:
+        return _norm(np.where(x > row, self.excess, -self.short))  # at the kink, that of falling short
+
+    def prox(self, row: Array, a: Array, r: float) -> Array:
+        return a - np.clip(a - row, -self.short / r, self.excess / r)
+
+    def minorant(self, row: Array, v: Array, h: Array) -> Minorant:
+        slope = np.clip(h, -self.short, self.excess)
+        return -np.vecdot(slope, row), slope
+
+    def coordinate(self, i: int) -> Family:
+        short = self.short if self.short.size == 1 else self.short[i]
+        excess = self.excess if self.excess.size == 1 else self.excess[i]
+        return Pinball(short, excess)
 
     def moments(self, row: Array) -> Array:
         return np.concatenate((row, row**2), axis=-1)
@@ -382,7 +688,97 @@ class Pinball(Family):
         return (self.excess * (x - mean) + (self.short + self.excess) * missed).sum(axis=-1)
 
 
-class LogWealth(Family):
+class Ridge(Family):
+    """Base class of costs phi(m), convex and falling, of the margin m = <row, x>: proximal steps go along the row alone."""
+
+    flat: ClassVar[float] = (
+        0.0  # the slope that gives the best bound where the row is zero: phi(0) is all that counts
+    )
+
+    @abstractmethod
+    def phi(self, margin: Array) -> Array:
+        """Compute the cost of a margin.
+
+        Parameters
+        ----------
+        margin : array
+            The margins.
+
+        Returns
+        -------
+        array
+            The costs.
+        """
+
+    @abstractmethod
+    def slope(self, margin: Array, k: Array | float) -> Array:
+        """Compute -phi'(q) >= 0 at q, the minimiser of phi(q) + (q - margin)^2 / (2 k); at the margin itself if k is zero.
+
+        Parameters
+        ----------
+        margin : array
+            The margins.
+        k : array
+            What a step counts less, the more.
+
+        Returns
+        -------
+        array
+            The slopes, with their sign changed.
+        """
+
+    @abstractmethod
+    def intercept(self, s: Array) -> Array:
+        """Compute the largest e with phi(m) >= e - s m for all m.
+
+        Parameters
+        ----------
+        s : array
+            Slopes, with their sign changed.
+
+        Returns
+        -------
+        array
+            The intercepts.
+        """
+
+    def within(self, s: Array) -> Array:
+        """Bring slopes to those that phi may have.
+
+        Parameters
+        ----------
+        s : array
+            Slopes, with their sign changed.
+
+        Returns
+        -------
+        array
+            The nearest ones that there are.
+        """
+        return np.clip(s, 0.0, 1.0)
+
+    def value(self, row: Array, x: Array) -> Array:
+        return self.phi(np.vecdot(row, x))
+
+    def gradient(self, row: Array, x: Array) -> Array:
+        return -self.slope(np.vecdot(row, x), 0.0)[..., None] * row
+
+    def steepness(self, row: Array, x: Array) -> Array:
+        return _norm(Ridge.gradient(self, row, x))
+
+    def prox(self, row: Array, a: Array, r: float) -> Array:
+        s = self.slope(np.vecdot(row, a), np.vecdot(row, row) / r)
+        return a + (s / r)[..., None] * row
+
+    def minorant(self, row: Array, v: Array, h: Array) -> Minorant:
+        square = np.vecdot(row, row)
+        moving = square > 0.0
+        s = np.where(moving, -np.vecdot(row, h) / np.where(moving, square, 1.0), self.flat)
+        s = self.within(s)
+        return self.intercept(s), -s[..., None] * row
+
+
+class LogWealth(Ridge):
     r"""Charge the growth that a portfolio misses, :math:`f(x) = -\log \langle r, x \rangle`; the row is price relatives r > 0.
 
     An average is that of the logarithms: it ranks single assets.
@@ -393,17 +789,27 @@ class LogWealth(Family):
     -0.405465
     """
 
+    code: ClassVar[int | None] = codes.LOG_WEALTH
     positive: ClassVar[bool] = True
+    has_forecast: ClassVar[bool] = True
 
-    def __init__(self) -> None:
-        self._keep()
-
-    def value(self, row: Array, x: Array) -> Array:
+    def phi(self, margin: Array) -> Array:
         with np.errstate(invalid="ignore", divide="ignore"):
-            return -np.log(np.vecdot(row, x))
+            return -np.log(margin)
 
     def gradient(self, row: Array, x: Array) -> Array:
         return -row / np.vecdot(row, x)[..., None]
+
+    def slope(self, margin: Array, k: Array | float) -> Array:
+        root = np.sqrt(margin**2 + 4.0 * k)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a margin of zero with k = 0 has no slope
+            return np.where(margin > 0.0, 2.0 / (margin + root), (root - margin) / (2.0 * k))
+
+    def intercept(self, s: Array) -> Array:
+        return 1.0 + np.log(s)
+
+    def within(self, s: Array) -> Array:
+        return np.maximum(s, TINY)
 
     def drift(self, row: Array, x: Array) -> Array:
         """Give the shares after prices have changed: what rose is a larger part of the wealth.
@@ -436,3 +842,78 @@ class LogWealth(Family):
 
     def expected(self, means: Array, x: Array) -> Array:
         return np.vecdot(means, x)
+
+
+class Hinge(Ridge):
+    r"""Charge margins below 1, :math:`f(x) = \max(0, 1 - \langle z, x \rangle)` (linear classification).
+
+    The row z is the features times the label: y a, for a label y of -1 or +1. A round depends on nothing else.
+
+    Examples
+    --------
+    >>> features, label = np.array([1.0, 2.0]), -1.0
+    >>> float(Hinge().value(label * features, np.array([1.0, 0.0])))
+    2.0
+    """
+
+    code: ClassVar[int | None] = codes.HINGE
+    flat: ClassVar[float] = 1.0
+
+    def phi(self, margin: Array) -> Array:
+        return np.maximum(0.0, 1.0 - margin)
+
+    def slope(self, margin: Array, k: Array | float) -> Array:
+        short = np.maximum(1.0 - margin, 0.0)
+        return np.where(short < k, short / np.where(short < k, k, 1.0), np.sign(short))
+
+    def intercept(self, s: Array) -> Array:
+        return s
+
+
+class Logistic(Ridge):
+    r"""Charge the logistic loss, :math:`f(x) = \log(1 + \exp(-\langle z, x \rangle))` (linear classification).
+
+    The row z is the features times the label, as for :class:`Hinge`.
+
+    Examples
+    --------
+    >>> round(float(Logistic().value(np.array([1.0, 2.0]), np.zeros(2))), 6)
+    0.693147
+    """
+
+    code: ClassVar[int | None] = codes.LOGISTIC
+    flat: ClassVar[float] = 0.5
+
+    def phi(self, margin: Array) -> Array:
+        return np.logaddexp(0.0, -margin)
+
+    def slope(self, margin: Array, k: Array | float) -> Array:
+        # q = margin + k s(q) with s falling in q: Newton, unless it leaves the bracket. Every third step bisects, since from
+        # either end Newton's step leads to the other.
+        low = margin
+        high = margin + k
+        q = 0.5 * (low + high)
+        rounding = 8.0 * EPS * (np.abs(margin) + k)
+        for turn in range(150):
+            s = _sigmoid(-q)
+            excess = q - margin - k * s
+            settled = np.abs(excess) <= rounding
+            if settled.all():
+                break
+            low = np.where(excess < 0.0, q, low)
+            high = np.where(excess < 0.0, high, q)
+            newton = q - excess / (1.0 + k * s * (1.0 - s))
+            inside = settled | ((low <= newton) & (newton <= high) & (turn % 3 < 2))
+            q = np.where(inside, newton, 0.5 * (low + high))
+        return _sigmoid(-q)
+
+    def intercept(self, s: Array) -> Array:
+        # the entropy of s: phi at the margin log(1/s - 1), moved along its tangent to zero
+        inside = np.clip(s, TINY, 1.0)
+        other = np.maximum(1.0 - s, TINY)
+        return -(s * np.log(inside) + (1.0 - s) * np.log(other))
+
+
+def _sigmoid(q: Array) -> Array:
+    tail = np.exp(-np.abs(q))
+    return np.where(q >= 0.0, 1.0, tail) / (1.0 + tail)

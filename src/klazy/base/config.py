@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from klazy.base.checks import check_depth, freeze
+from klazy.base.checks import check_depth, freeze, refusal
 from klazy.base.html import fade, fold, list_values, make_card, make_paragraph, make_table, mark_code
 
 _SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
@@ -268,9 +268,7 @@ def _build(cls: type, data: dict[str, Any]) -> Any:
     name = data.get("class")
     kind = _find(cls, str(name))
     if kind is None:
-        raise ValueError(
-            f"{cls.__name__} needs a known class, got class={name!r}; import the module that defines it."
-        )
+        raise refusal(cls.__name__, "a known class", "class", repr(name), "import the module that defines it")
     return kind(**{key: _rebuild(value) for key, value in data.items() if key != "class"})
 
 

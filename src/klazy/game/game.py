@@ -94,10 +94,15 @@ class Game:
 
 def check_family(owner: str, learner: Learner[Any], costs: Costs) -> None:
     """Refuse costs whose rows this learner does not understand."""
-    if learner.family is not None and learner.family != costs.family:
+    if not learner.understands(costs.family):
         raise refusal(
             owner, f"costs of the family {learner.family}", "costs", costs, "give the learner theirs"
         )
+
+
+def find_rows(learner: Learner[Any], costs: Any) -> Array:
+    """The rows that a learner is told: those of its family, or the gradients of costs that are linear."""
+    return costs.data if learner.family == costs.family else costs.arrays()[0]
 
 
 def check_delays(owner: str, delays: Any, T: int | None = None) -> Array:

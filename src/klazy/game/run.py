@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, one_of, refusal, rows
 from klazy.costs import Costs, as_costs, rounds_of
-from klazy.families import Linear
-from klazy.game.game import Game, check_delays, check_family, check_learners, count_workers
+from klazy.game.game import Game, check_delays, check_family, check_learners, count_workers, find_rows
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
@@ -197,7 +196,7 @@ def _check_guards(learner: Learner[Any], game: Game, guards: Any, engine: str, r
     if guards.movement not in (None, game.movement):
         wanted = f"guards with its own movement, {game.movement!r}"
         raise refusal("run", wanted, "guards", repr(guards), "leave out the movement of the guards")
-    if guards.G is not None and guards.above == "clip" and learner.family not in (None, Linear()):
+    if guards.G is not None and guards.above == "clip" and not learner.takes_gradients:
         wanted = "a learner that is told gradients to clip them"
         raise refusal("run", wanted, "guards", repr(guards), "use above='refuse'")
     return guards.replace(movement=game.movement).fit(learner)
@@ -374,7 +373,7 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     else:
         hints_given.append(np.zeros((1, d)) if hints is None else hints)
     memory = layout.pack(state)
-    kernel = layout.sequence_kernel(costs.code)
+    kernel = layout.sequence_kernel(code_of(costs))
     with np.errstate(all="ignore"):  # what is not finite is found by the kernel and refused below
         bad = kernel(
             *costs.arrays(), *hints_given, game.movement.code, game.weights, game.movement.prices(d),
@@ -422,9 +421,11 @@ def play_by_step(
     hit = 0.0
     moved = 0.0
 
+    rows = None if learner.family is None else find_rows(learner, costs)
+
     def tell(t: int, x: Array) -> Array:
         """What the learner is told of round t, in which x was played."""
-        return subgradient_of(t, x) if learner.family is None else costs.arrays()[0][t - 1]
+        return subgradient_of(t, x) if rows is None else rows[t - 1]
 
     due: dict[int, list[int]] = {}  # the rounds of which feedback comes at the end of each round
     for t in range(1, costs.T + 1):
@@ -530,7 +531,7 @@ def follow_rows(
     previous = [state.x if game.x0 is None else game.x0 for state in states]
     for first in range(0, costs.T, PIECE):
         part = costs.window(first + 1, min(first + PIECE, costs.T))
-        rows = part.arrays()[0]
+        rows = find_rows(learners[0], part)
         outlook = None
         if learners[0].look is not None:
             outlook = learners[0].look(states[0], rows)

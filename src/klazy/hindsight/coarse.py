@@ -9,8 +9,8 @@ from copy import copy
 
 import numpy as np
 
+from klazy.base.checks import Array
 from klazy.costs import LinearCosts
-from klazy.hindsight.families import Family, Linear
 from klazy.hindsight.optimum import Optimum
 from klazy.hindsight.problem import Problem
 from klazy.hindsight.splitting import Point
@@ -25,31 +25,30 @@ def coarse_start(
     problem: Problem, gap: float, solve: Callable[[Problem, float, int], tuple[Optimum, Point]]
 ) -> Point | None:
     """Where to start on this problem; None where a coarse one would not help."""
-    family = problem.family
     price = float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim)
     dear = price >= _DEAR * problem.steepness
     is_plain = problem.degree == 1.0 and problem.axes is None
-    if not family.linear or problem.T < _SHORTEST or not dear or not is_plain:
+    if not problem.is_linear or problem.T < _SHORTEST or not dear or not is_plain:
         return None
     starts = np.arange(0, problem.T, BLOCK)
     coarse = copy(problem)
-    coarse.costs = LinearCosts(np.add.reduceat(family.data, starts, axis=0))
-    coarse.family = Linear(coarse.costs)
+    g = problem.costs.arrays()[0]
+    coarse.costs = LinearCosts(np.add.reduceat(g, starts, axis=0))
     coarse.T = len(starts)
     coarse.weights = problem.weights[starts]
     for cached in ("steepness", "unit"):
         coarse.__dict__.pop(cached, None)
     _, at = solve(coarse, gap / 3.0, _BUDGET)
-    return _spread(problem, family, coarse, at, starts)
+    return _spread(problem, g, coarse, at, starts)
 
 
-def _spread(problem: Problem, family: Family, coarse: Problem, at: Point, starts: np.ndarray) -> Point:
+def _spread(problem: Problem, g: Array, coarse: Problem, at: Point, starts: np.ndarray) -> Point:
     """The coarse sequence repeated, with multipliers that go evenly from one block's to the next."""
     lengths = np.diff(starts, append=problem.T)
     m = problem.c * at.mu
     force = coarse.costs.arrays()[0] + m
     force[:-1] -= m[1:]
-    steps = family.data - np.repeat(force / lengths[:, None], lengths, axis=0)
+    steps = g - np.repeat(force / lengths[:, None], lengths, axis=0)
     walked = np.cumsum(steps, axis=0) - steps
     m = np.repeat(m - walked[starts], lengths, axis=0) + walked
     xi = -m

@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal, vector
 from klazy.base.programme import solve_linear
-from klazy.costs import CallableCosts, Costs, as_costs, rounds_of
+from klazy.costs import CallableCosts, Costs, as_costs
 from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
 from klazy.hindsight.problem import Problem, check_domain, norms
-from klazy.kernels import codes
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
@@ -31,20 +30,14 @@ OUTSIDE = 1e-9  # relative to the set's size, from which on a solution is cut of
 
 def needs_cuts(costs: Any, movement: Any) -> bool:
     """Whether costs or movement are known by values and subgradients alone."""
-    own_costs = isinstance(costs, Costs) and codes.code_of(costs) is None
+    own_costs = isinstance(costs, Costs) and not has_steps(costs)
     own_movement = isinstance(movement, Movement) and movement.grouped is None
     return own_costs or (own_movement and movement.subgradient is not None)
 
 
-class _Rounds:
-    """What a problem asks of a family: subgradients of all rounds at one point."""
-
-    def __init__(self, costs: Costs) -> None:
-        self.costs = costs
-        self.value_of, self.subgradient_of = rounds_of(costs)
-
-    def gradient(self, x: Array) -> Array:
-        return np.array([self.subgradient_of(t, x) for t in range(1, self.costs.T + 1)])
+def has_steps(costs: Costs) -> bool:
+    """Whether the proximal step of these costs is known."""
+    return costs.family is not None and costs.family.has_prox
 
 
 class CutProblem(Problem):
@@ -63,7 +56,6 @@ class CutProblem(Problem):
         game.costs.check_finite()
         self.domain = domain
         self.costs = game.costs
-        self.family: Any = _Rounds(self.costs)
         self.T = self.costs.T
         self.dim = self.costs.dim
         self.movement = game.movement
@@ -95,6 +87,9 @@ class CutProblem(Problem):
         p[:-1] -= mu[1:]
         value = float(e.sum() + np.vecdot(p, self.domain.lowest(p)).sum() - mu[0] @ self.origin)
         return value - self.rounding(norms(h), norms(mu)) - 16 * EPS * float(np.abs(e).sum())
+
+    def _sum_steepness(self, x: Array) -> float:
+        return norms(self.costs.subgradients(np.tile(x, (self.T, 1))))
 
     def steps(self, u: Array) -> Array:
         """u_t - u_{t-1}."""
@@ -173,8 +168,8 @@ class _Planes:
         """Add what is seen at a sequence."""
         problem = self.problem
         rounds = np.arange(problem.T)
-        values = np.array([problem.family.value_of(t + 1, u[t]) for t in rounds])
-        slopes = np.array([problem.family.subgradient_of(t + 1, u[t]) for t in rounds])
+        values = problem.costs.values(u)
+        slopes = problem.costs.subgradients(u)
         self.tangents.add(rounds, values - np.vecdot(slopes, u), slopes, now)
         if problem.grouped is False:
             return
@@ -342,13 +337,11 @@ def cut_optimum(
 def add_up(costs: Costs | ArrayLike) -> CallableCosts:
     """All rounds as one."""
     rounds = as_costs(costs)
-    value_of, subgradient_of = rounds_of(rounds)
-    every = range(1, rounds.T + 1)
 
     def value(_: int, x: Array) -> float:
-        return float(sum(value_of(t, x) for t in every))
+        return float(rounds.values(np.tile(x, (rounds.T, 1))).sum())
 
     def subgradient(_: int, x: Array) -> Array:
-        return np.sum([subgradient_of(t, x) for t in every], axis=0)
+        return rounds.subgradients(np.tile(x, (rounds.T, 1))).sum(axis=0)
 
     return CallableCosts(1, rounds.dim, value, subgradient)

@@ -11,12 +11,11 @@ from klazy.base.checks import positive, refusal, whole
 from klazy.costs import Costs
 from klazy.families import LogWealth
 from klazy.game.game import Game
-from klazy.hindsight.cutting import CutProblem, cut_optimum, needs_cuts
 from klazy.hindsight.drifting import drift_with, drifted_optimum
-from klazy.hindsight.exact import exact_optimum
-from klazy.hindsight.iterate import Progress, iterate
+from klazy.hindsight.iterate import Progress
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.problem import Problem, check_domain
+from klazy.hindsight.problem import check_domain
+from klazy.hindsight.solve import pose, solve
 from klazy.hindsight.whole import whole_optimum
 from klazy.movement import DriftedMovement, Movement
 from klazy.sets import ConvexSet
@@ -42,9 +41,9 @@ def offline_optimum(
     Linear costs with prices of movement (l1, total variation, asymmetric) on a simplex or a box are solved exactly by a dynamic
     programme in O(T d); everything else by a splitting method that stops once its certified gap is reached.
 
-    Costs without a known proximal step, :class:`CallableCosts` and classes of one's own, and movements of one's own that have a
-    method ``subgradient(delta)``, are solved by cutting planes: up to 400 linear programmes, each larger than the last, so for
-    some dozen rounds. All must be convex: the lower bound rests on the subgradients that they give.
+    Costs without a known proximal step, :class:`CallableCosts`, families and classes of one's own, and movements of one's own
+    that have a method ``subgradient(delta)``, are solved by cutting planes: up to 400 linear programmes, each larger than the
+    last, so for some dozen rounds. All must be convex: the lower bound rests on the subgradients that they give.
 
     With ``integers`` only whole points are played (sets as for :class:`Guards`). On a box a dynamic programme over its whole
     numbers is exact, for linear, quadratic and pinball costs with a price of each coordinate, and in one dimension for all
@@ -114,18 +113,16 @@ def offline_optimum(
         game.costs.check_finite()
         found = drifted_optimum(game, domain, gap, budget, progress)
     else:
-        kind = CutProblem if needs_cuts(game.costs, game.movement) else Problem
-        problem = kind(game.costs, domain, game.movement, x0, owner)
-        found = None
-        if isinstance(problem, CutProblem):
-            found = cut_optimum(problem, gap, budget, progress)
-        if found is None:
-            found = exact_optimum(problem)
-        if found is None:
-            found, _ = iterate(problem, gap, budget, progress=progress)
+        found = _find(game, domain, gap, budget, progress)
     found = replace(found, movement=game.movement, x0=game.x0, columns=game.costs.columns)
     if found.gap > gap and not integers:
         raise GapNotReached(owner, gap, found)
+    return found
+
+
+def _find(game: Game, domain: ConvexSet, gap: float, iterations: int, progress: Progress | None) -> Optimum:
+    problem = pose(game.costs, domain, game.movement, game.x0, "offline_optimum")
+    found, _ = solve(problem, gap, iterations, progress=progress)
     return found
 
 
@@ -143,11 +140,7 @@ def _find_whole(
     found = whole_optimum(game, domain, None)
     if found is not None:
         return found
-    problem = Problem(game.costs, domain, game.movement, game.x0, owner)
-    relaxed = exact_optimum(problem)
-    if relaxed is None:
-        relaxed, _ = iterate(problem, gap, iterations, progress=progress)
-    found = whole_optimum(game, domain, relaxed)
+    found = whole_optimum(game, domain, _find(game, domain, gap, iterations, progress))
     assert found is not None
     return found
 

@@ -2,15 +2,17 @@
 
 from copy import copy
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal
 from klazy.costs import Costs
+from klazy.families import Minorant
 from klazy.game.game import Game
-from klazy.hindsight.families import Minorant, Turned, family_of
 from klazy.hindsight.optimum import EPS
+from klazy.kernels import codes
 from klazy.movement import DriftedMovement, Movement, SwitchFee
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
@@ -30,8 +32,8 @@ class Problem:
     2 it is half the square of that norm, and of degree 3/2 a sum of powers of coordinates. The first round's weight is zero
     if there is no ``x0`` to leave. ``size``, if set, is what gaps are relative to.
 
-    Where c is meant along other ``axes`` than the coordinates, ``family`` and ``origin``, multipliers and iterates are
-    written along these; what :meth:`paid` takes is not.
+    Where c is meant along other ``axes`` than the coordinates, ``origin``, multipliers, iterates, proximal steps and minorants
+    are written along these; what :meth:`paid` takes is not.
     """
 
     size = 0.0
@@ -55,9 +57,6 @@ class Problem:
         self.grouped = _check_grouped(self.movement, owner)
         self.degree = self.movement.degree
         self.axes = self.movement.axes()
-        self.family = family_of(self.costs, owner)
-        if self.axes is not None:
-            self.family = Turned(self.family, self.axes)
         self.prices = self.movement.prices(self.dim)
         self.c = self.movement.stretch(self.dim)
         self.x0 = game.x0
@@ -75,6 +74,35 @@ class Problem:
         """The same by coordinates again."""
         return points if self.axes is None else points @ self.axes.T
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether the costs are linear."""
+        return codes.code_of(self.costs) == codes.LINEAR
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether a proximal step of the costs may be taken together with the set's: Proj(shrink a + shift)."""
+        return self.costs.family is not None and self.costs.family.has_affine
+
+    def affine(self, r: float) -> tuple[Array, Array]:
+        """The shrink and the shift of a step that is merged; else what the set takes over, which is nothing."""
+        costs: Any = self.costs
+        if not self.is_merged:
+            return np.ones(1), np.zeros((0, self.dim))
+        shrink, shift = costs.family.affine(costs.data, r)
+        return shrink, self.turn(shift)
+
+    def prox(self, a: Array, r: float) -> Array:
+        """The proximal steps of all rounds, without a set."""
+        costs: Any = self.costs
+        return self.turn(costs.family.prox(costs.data, self.turn_back(a), r))
+
+    def minorant(self, v: Array, h: Array) -> Minorant:
+        """An affine function below every f_t, from the step v and its own subgradient h = r (a - v)."""
+        costs: Any = self.costs
+        e, slope = costs.family.minorant(costs.data, self.turn_back(v), self.turn_back(h))
+        return e, self.turn(slope)
+
     def with_weight(self, factor: float) -> "Problem":
         """The same problem with every movement weight multiplied."""
         other = copy(self)
@@ -84,14 +112,18 @@ class Problem:
     @property
     def free(self) -> bool:
         """Whether some step costs nothing, so that standing still is not all that pays nothing for moving."""
-        prices = self.c if self.grouped else self.prices
+        prices = self.movement.stretch(self.dim) if self.grouped else self.prices
         return bool((self.weights[1:] <= 0.0).any() or (prices <= 0.0).any())
 
     @cached_property
     def steepness(self) -> float:
         """The mean norm of the costs' gradients at the start of the set; zero where they have none."""
-        total = norms(self.family.gradient(self.turn(self.domain.start)))
+        total = self._sum_steepness(self.domain.start)
         return total / self.T if np.isfinite(total) else 0.0
+
+    def _sum_steepness(self, x: Array) -> float:
+        costs: Any = self.costs
+        return float(np.sum(costs.family.steepness(costs.data, x)))
 
     @cached_property
     def _reach(self) -> float:

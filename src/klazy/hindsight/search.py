@@ -7,10 +7,8 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, whole
 from klazy.costs import Costs
-from klazy.hindsight.exact import exact_optimum
-from klazy.hindsight.iterate import iterate
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.problem import Problem
+from klazy.hindsight.solve import pose, solve
 from klazy.hindsight.splitting import Point
 from klazy.hindsight.static import best_fixed
 from klazy.movement import Movement
@@ -44,7 +42,7 @@ class Search:
         iterations: int,
         owner: str,
     ) -> None:
-        self.problem = Problem(costs, domain, movement, None, owner)
+        self.problem = pose(costs, domain, movement, None, owner)
         self.gap = gap
         self.iterations = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
         try:
@@ -61,13 +59,10 @@ class Search:
 
     def _add(self, weight: float) -> None:
         problem = self.problem.with_weight(weight)
-        found = exact_optimum(problem)
-        point = None
-        if found is None:
-            found, point = iterate(problem, self.gap, self.iterations, start=self._nearest(weight))
+        found, point = solve(problem, self.gap, self.iterations, start=self._nearest(weight))
         self.used += found.iterations
         _, length = self.problem.paid(found.u)
-        if self.problem.family.linear:
+        if self.problem.is_linear:
             point = None  # it would not be started from
         self.solved.append(Vertex(weight, length, found.hitting, found.lower_bound, found.u, point))
         self.tried.add(weight)
@@ -75,7 +70,7 @@ class Search:
 
     def _nearest(self, weight: float) -> Point | None:
         """Where the optimum of the nearest weight stood; linear costs have a better start of their own."""
-        if self.problem.family.linear:
+        if self.problem.is_linear:
             return None
         return min(self.solved, key=lambda v: abs(np.log(v.weight + TINY) - np.log(weight + TINY))).point
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.hindsight.families import Minorant
 from klazy.hindsight.problem import Problem
 from klazy.kernels import codes
 
@@ -45,7 +44,7 @@ class Splitting:
         code = codes.code_of(problem.domain)
         self._rows = None if code is None else projecting_kernel(code, d)
         self._set = np.empty(0) if code is None else problem.domain.parameters()
-        self.separate = not problem.family.merged  # the costs have a copy of their own
+        self.separate = not problem.is_merged  # the costs have a copy of their own
         self.x = np.zeros(shape)
         self.mu = np.zeros(shape)
         self.target = np.zeros(shape)
@@ -77,7 +76,7 @@ class Splitting:
         scale = np.where(self._r > 0.0, self._r, 1.0)[:, None]
         self.s_z = np.where(self._r[:, None] > 0.0, steps - at.mu / scale, 0.0)
         self._factor(self.r_x + self.r_v, self._r, problem.c, self._pivots, self._lower)
-        self._shrink, self._shift = problem.family.affine(self.r_x)
+        self._shrink, self._shift = problem.affine(self.r_x)
 
     def _steps(self, w: Array) -> Array:
         """c (w_t - w_{t-1})."""
@@ -100,7 +99,7 @@ class Splitting:
             )  # fmt: skip
             self._project(self.target, self.x)
             if self.separate:
-                self.v = problem.family.prox(2.0 * self.w - self.s_v, self.r_v)
+                self.v = problem.prox(2.0 * self.w - self.s_v, self.r_v)
 
     def _project(self, points: Array, out: Array) -> None:
         problem = self.problem
@@ -120,8 +119,7 @@ class Splitting:
     def lower_bound(self, at: Point) -> float:
         """What the dual point proves."""
         v = self.v if self.separate else self.x
-        minorant: Minorant = self.problem.family.minorant(v, at.nu)
-        return self.problem.lower_bound(minorant, at.mu, self.x, self.target - self.x)
+        return self.problem.lower_bound(self.problem.minorant(v, at.nu), at.mu, self.x, self.target - self.x)
 
     def candidates(self) -> tuple[Array, Array]:
         """Two feasible sequences: x, and w held still where the steps' copy z is zero, which moves less."""

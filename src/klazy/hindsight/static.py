@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, positive, whole
 from klazy.costs import Costs
+from klazy.families import Minorant
 from klazy.hindsight.cutting import CutProblem, add_up, cut_optimum, needs_cuts
-from klazy.hindsight.families import Minorant
 from klazy.hindsight.optimum import EPS, GapNotReached
 from klazy.hindsight.problem import Problem, lowest_of, norms
+from klazy.hindsight.solve import pose
 from klazy.hindsight.splitting import RELAXATION
 from klazy.sets import ConvexSet
 
+FAR = 10.0  # diameters
 _CHECK = 10  # iterations
 # of the residuals, from which on the penalty is turned by this factor; it grows with every turn
 _IMBALANCE = 5.0
@@ -92,11 +95,9 @@ def best_fixed(
     (array([0., 1.]), -3.0)
     """
     owner = "best_fixed"
-    by_cuts = needs_cuts(costs, None)
-    if by_cuts:
+    if needs_cuts(costs, None):
         costs = add_up(costs)
-    kind = CutProblem if by_cuts else Problem
-    problem = kind(costs, domain, None, None, owner)
+    problem = pose(costs, domain, None, None, owner)
     gap = positive(gap, "gap", owner)
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
     if isinstance(problem, CutProblem):
@@ -105,17 +106,29 @@ def best_fixed(
         if found.gap > gap:
             raise GapNotReached(owner, gap, fixed)
         return fixed
-    direct = problem.family.minimise_sum(domain)
-    if direct is None:
-        return _split(problem, gap, budget)
-    x, away = direct
-    minorant = problem.family.minorant(np.tile(x, (problem.T, 1)), problem.family.data)
-    return _certify(problem, x, away - x, minorant, 0)
+    family = problem.costs.family
+    if family is not None and family.is_exact:
+        return _find_directly(problem)
+    return _split(problem, gap, budget)
+
+
+def _find_directly(problem: Problem) -> BestFixed:
+    """The lowest point of the average round. Where sums have no cheap minimum, a projection from afar certifies it."""
+    costs: Any = problem.costs
+    domain = problem.domain
+    x = costs.family.lowest(domain, costs.family.moments(costs.data).mean(axis=0))
+    away = x
+    if not domain.cheap_lowest:
+        g = costs.family.gradient(costs.data, x).sum(axis=0)
+        size = max(float(np.linalg.norm(g)), problem.steepness)
+        away = x - FAR * domain.scale * g / (size or 1.0)
+        x = domain.project(away)
+    still = np.tile(x, (problem.T, 1))
+    return _certify(problem, x, away - x, problem.minorant(still, np.zeros_like(still)), 0)
 
 
 def _split(problem: Problem, gap: float, iterations: int) -> BestFixed:
     """A copy v_t of the point for every round and one for the set, of the same weight as all of them together."""
-    family = problem.family
     domain = problem.domain
     T = problem.T
     r = 2.0 * (problem.steepness or 1.0) / domain.scale
@@ -128,11 +141,11 @@ def _split(problem: Problem, gap: float, iterations: int) -> BestFixed:
         before = w
         w = 0.5 * (s_x + s_v.mean(axis=0))
         x = domain.project(2.0 * w - s_x)
-        v = family.prox(2.0 * w - s_v, r)
+        v = problem.prox(2.0 * w - s_v, r)
         if done % _CHECK == 0 or done == iterations:
             normal = 2.0 * w - s_x - x
             multiplier = r * (2.0 * w - s_v - v)
-            found = _certify(problem, x, normal, family.minorant(v, multiplier), done)
+            found = _certify(problem, x, normal, problem.minorant(v, multiplier), done)
             best = _combine(problem, best, found)
             if best.gap <= gap:
                 return best

@@ -1,6 +1,6 @@
 """Optima in whole numbers: a dynamic programme where coordinates can be taken one by one, else rounding between two bounds."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -8,12 +8,10 @@ from klazy.base.checks import Array, refusal
 from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
-from klazy.kernels import codes
 from klazy.sets import Box, ConvexSet
 
 CELLS = 20_000_000  # of a table of rounds and whole numbers
 PAIRS = 1_000_000  # of whole numbers, where every move has a price of its own
-SEPARABLE = (codes.LINEAR, codes.QUADRATIC, codes.PINBALL)
 
 
 class Costly(NamedTuple):
@@ -29,7 +27,7 @@ def tabulate(game: Game, domain: Box, owner: str) -> list[Costly]:
     """Every coordinate as a table; refused are costs and movements that do not charge each coordinate by itself."""
     d = domain.dim
     one = d == 1
-    if codes.code_of(game.costs) not in SEPARABLE and not one:
+    if not _is_separable(game.costs) and not one:
         wanted = "costs that are sums over coordinates (linear, quadratic, pinball), or one dimension"
         raise refusal(owner, wanted, "costs", repr(game.costs), "play each coordinate by itself")
     movement = game.movement
@@ -56,19 +54,18 @@ def list_whole(domain: Box, i: int) -> Array:
     return np.arange(np.ceil(lower[i]), np.floor(upper[i]) + 1.0)
 
 
-def _cost_of(costs: Costs, i: int, values: Array) -> Array:
+def _cost_of(costs: Any, i: int, values: Array) -> Array:
     """What these numbers cost as coordinate i, of shape (T, n)."""
-    code = codes.code_of(costs)
-    if code not in SEPARABLE:
+    if not _is_separable(costs):
         return np.array([[costs.value(t, np.array([v])) for v in values] for t in range(1, costs.T + 1)])
-    data, extra, parameters = costs.arrays()
-    gap = values - data[:, [i]]
-    if code == codes.LINEAR:
-        return data[:, [i]] * values
-    if code == codes.QUADRATIC:
-        return 0.5 * extra[:, None] * gap**2
-    short, excess = np.split(parameters, 2)
-    return np.where(gap > 0.0, excess[i] * gap, -short[i] * gap)
+    family = costs.family.coordinate(i)
+    rows = costs.data[:, [i, *range(costs.dim, costs.data.shape[1])]]
+    return family.value(rows[:, None], values[:, None])
+
+
+def _is_separable(costs: Costs) -> bool:
+    """Whether they are sums over coordinates."""
+    return costs.family is not None and costs.family.coordinate(0) is not None
 
 
 def relax(come: Array, up: float, down: float) -> Array:
@@ -110,7 +107,7 @@ def _is_exact(game: Game, domain: ConvexSet) -> bool:
     movement = game.movement
     one = domain.dim == 1
     by_coordinate = movement.grouped is False or (movement.grouped and movement.degree == 2.0)
-    if not one and (codes.code_of(game.costs) not in SEPARABLE or not by_coordinate):
+    if not one and not (_is_separable(game.costs) and by_coordinate):
         return False
     longest = max(len(list_whole(domain, i)) for i in range(domain.dim))
     has_room = longest * game.costs.T <= CELLS

@@ -44,8 +44,8 @@ LINEAR = 0
 QUADRATIC = 1  # targets; weights
 PINBALL = 2  # demands; -; price of falling short[d], price of excess[d]
 LOG_WEALTH = 3  # price relatives
-HINGE = 4  # features; labels
-LOGISTIC = 5  # features; labels
+HINGE = 4  # features times label
+LOGISTIC = 5  # features times label
 
 # movement costs
 MOVE_L2 = 0
@@ -159,8 +159,9 @@ def first_board(d):
 
 
 def code_of(part: object) -> int | None:
-    """The code of a set, memory, schedule, cost family or movement; None if its class has no kernel.
+    """The code of a set, memory, schedule, cost family or movement; None if its class has no kernel. Costs have their family's.
 
     A code is not inherited: a subclass may compute something else.
     """
+    part = getattr(part, "family", part)
     return getattr(part, "code", None) if "code" in vars(type(part)) else None

@@ -54,10 +54,10 @@ def log_wealth(row, extra, p, x, g, d):
 def hinge(row, extra, p, x, g, d):
     margin = 0.0
     for i in range(d):
-        margin += extra * row[i] * x[i]
+        margin += row[i] * x[i]
     slope = 0.0
     if margin < 1.0:
-        slope = -extra
+        slope = -1.0
     for i in range(d):
         g[i] = slope * row[i]
     return max(0.0, 1.0 - margin)
@@ -66,12 +66,12 @@ def hinge(row, extra, p, x, g, d):
 def logistic(row, extra, p, x, g, d):
     margin = 0.0
     for i in range(d):
-        margin += extra * row[i] * x[i]
+        margin += row[i] * x[i]
     tail = math.exp(-abs(margin))
     share = 1.0
     if margin >= 0.0:
         share = tail
-    slope = -extra * share / (1.0 + tail)
+    slope = -share / (1.0 + tail)
     for i in range(d):
         g[i] = slope * row[i]
     return math.log1p(tail) + max(-margin, 0.0)

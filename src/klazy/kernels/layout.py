@@ -69,7 +69,7 @@ def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None
         needed.extend(getattr(learner, name) for name in ("sigma", "memory") if name in vars(learner))
     for part in needed:
         if codes.code_of(part) is None:
-            return type(part).__name__
+            return type(getattr(part, "family", None) or part).__name__
     return None
 
 

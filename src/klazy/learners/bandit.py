@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, real_array, refusal, vector, whole
-from klazy.families import Linear
 from klazy.learners.base import Learner
 from klazy.learners.wrapping import check_inner, move_learner
 from klazy.movement import Movement
@@ -69,7 +68,7 @@ class Bandit(Learner[BanditState]):
 
     def __init__(self, learner: Learner[Any], points: int = 1, *, delta: float, seed: int = 0) -> None:
         check_inner(learner, "Bandit")
-        if learner.family not in (None, Linear()):
+        if not learner.takes_gradients:
             remedy = "use GD or another learner without a family"
             raise refusal("Bandit", "a learner that is told gradients", "learner", repr(learner), remedy)
         count = whole(points, "points", "Bandit", "one point or two", "use points=1 or points=2")

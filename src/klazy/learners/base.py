@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import FINITE, Array, refusal, vector, whole
 from klazy.base.config import Config
-from klazy.families import Family
+from klazy.families import Family, Linear
+from klazy.kernels import codes
 from klazy.movement import Movement, suit_movement
 from klazy.schedules import Schedule, as_schedule
 from klazy.sets import ConvexSet
@@ -117,6 +118,33 @@ class Learner(Config, ABC, Generic[S]):
         State
             The next round and its point.
         """
+
+    @property
+    def takes_gradients(self) -> bool:
+        """Whether it is told gradients: it has no family, or one whose rows are gradients."""
+        return self.family in (None, Linear())
+
+    def understands(self, family: Family | None) -> bool:
+        """Say whether it can play costs of a family, told their rows or their gradients.
+
+        Parameters
+        ----------
+        family : Family or None
+            What rounds cost; None for costs without a family.
+
+        Returns
+        -------
+        bool
+            False for rows of another family than its own.
+
+        Examples
+        --------
+        >>> LastValue(Box(0, 9), family=Pinball()).understands(Quadratic())
+        False
+        """
+        if self.takes_gradients and codes.code_of(family) == codes.LINEAR:
+            return True
+        return self.family in (None, family)
 
     @property
     def phase_length(self) -> int | None:

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, refusal, whole
-from klazy.families import Linear
 from klazy.learners.base import Learner
 from klazy.movement import Movement
 
@@ -55,7 +54,7 @@ class Blocks(Learner[BlocksState]):
         if not isinstance(learner, Learner):
             remedy = "write Blocks(GD(L2Ball(5), 1.0), 10)"
             raise refusal(owner, "a learner", "learner", repr(learner), remedy)
-        if learner.family not in (None, Linear()):
+        if not learner.takes_gradients:
             wanted = "a learner that is told gradients"
             raise refusal(owner, wanted, "learner.family", learner.family, "leave the family out")
         rounds = whole(length, "length", owner, "length >= 1", "give the rounds of a block")

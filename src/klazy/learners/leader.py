@@ -173,8 +173,7 @@ class Leader(Learner[LeaderState]):
         """What its seasonal experts know, whatever their periods, if all see the rows that it sees: then it is kept once."""
         seasonal = [expert for expert in self.experts if isinstance(expert, Seasonal)]
         for expert in seasonal:
-            is_linear = expert.family in (None, Linear())
-            if is_linear != (self.curved is None):
+            if expert.takes_gradients != (self.curved is None):
                 return None
         return join_seasons([expert.season for expert in seasonal])
 

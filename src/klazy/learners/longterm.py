@@ -79,7 +79,7 @@ class LongTerm(Learner[LongTermState]):
     ) -> None:
         owner = "LongTerm"
         check_inner(learner, owner)
-        if learner.family not in (None, Linear()):
+        if not learner.takes_gradients:
             remedy = "use GD or another learner without a family"
             raise refusal(owner, "a learner that is told gradients", "learner", repr(learner), remedy)
         known = Linear() if constraint is None else constraint

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, check_flag, non_negative, one_of, positive, refusal, size
-from klazy.families import Family, Linear, Pinball
-from klazy.kernels.codes import SEASON_LONGEST
+from klazy.families import Family, Pinball
+from klazy.kernels import codes
 from klazy.learners.base import Descent, Learner
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
@@ -440,15 +440,17 @@ def auto(
         raise refusal(
             "auto", "costs of a known family", "costs", repr(costs), "leave them out, or write Pinball()"
         )
-    if family == Linear():
-        family = None
+    if family is not None and codes.code_of(family) == codes.LINEAR:
+        family = None  # gradients say as much as rows
+    # Experts forecast rows where that means something; else each is told the gradient at its own point.
+    known = family if family is None or family.has_forecast else None
     sums = []
     if not isinstance(
-        family, Pinball
+        known, Pinball
     ):  # whose sums have no kernel: the band of a stock would change in every round
-        sums = [Reluctant(domain, movement, None, horizon, family=family, start=start) for horizon in SUMS]
+        sums = [Reluctant(domain, movement, None, horizon, family=known, start=start) for horizon in SUMS]
     smoothed = [
-        Reluctant(domain, movement, window, ratio * window, family=family, start=start)
+        Reluctant(domain, movement, window, ratio * window, family=known, start=start)
         for window in WINDOWS
         for ratio in RATIOS
     ]
@@ -457,9 +459,9 @@ def auto(
     seasons = [] if period is None else np.atleast_1d(period).tolist()
     if not isinstance(movement, SwitchFee) and domain.dim <= MOST_SEASONAL:
         seasons = [None, *seasons]
-    width = domain.dim if family is None else family.width(domain.dim)
+    width = domain.dim if known is None else known.width(domain.dim)
     seasonal = [
-        Seasonal(domain, movement, horizon, periods, period=season, family=family, start=start)
+        Seasonal(domain, movement, horizon, periods, period=season, family=known, start=start)
         for season in seasons
         for horizon in horizons
         for periods in _choose_averages(season, width)
@@ -467,7 +469,7 @@ def auto(
     hinted = []
     if check_flag(hints, "hints", "auto"):
         hinted = [
-            Reluctant(domain, movement, window, horizon, family=family, start=start, hints=True)
+            Reluctant(domain, movement, window, horizon, family=known, start=start, hints=True)
             for window, horizon in HINTED
         ]
     experts = [*sums, *smoothed, *seasonal, *hinted]
@@ -491,7 +493,7 @@ def _warn_of_size(domain: ConvexSet, x: Array) -> None:
 
 def _choose_averages(period: Any, width: int) -> list[int]:
     """Over how many periods seasonal experts average: as PERIODS says, as far as the ring of a given period reaches."""
-    if not isinstance(period, int) or not 2 <= period <= SEASON_LONGEST:
+    if not isinstance(period, int) or not 2 <= period <= codes.SEASON_LONGEST:
         return list(PERIODS)  # it is looked for, or will be refused
     reach = (count_ring_rows(width, period, max(PERIODS)) - 1) // period
     return sorted({min(periods, reach) for periods in PERIODS})

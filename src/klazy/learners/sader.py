@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, check_flag, freeze, one_of, positive, refusal, vector
-from klazy.families import Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.movement import Movement, as_movement, suit_movement
@@ -175,7 +174,7 @@ class SAder(Learner[SAderState]):
 
     def init(self, x: Array | None = None) -> SAderState:
         for i, expert in enumerate(self.experts):
-            if expert.family not in (None, Linear()):
+            if not expert.takes_gradients:
                 name = f"experts[{i}].family"
                 remedy = "an ensemble tells them gradients: use experts of linear costs, or Leader"
                 raise refusal("SAder", "experts that take gradients", name, expert.family, remedy)

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from klazy.base.cells import is_missing
 from klazy.base.checks import Array, Refused, number, one_of, refusal, vector
-from klazy.families import Family, Linear
+from klazy.families import Family
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
 
@@ -61,7 +62,8 @@ class Terms:
         """The terms for this learner, or a refusal."""
         dim = learner.domain.dim
         found = _check_costs(learner, costs, owner)
-        rows, decisions = _check_columns(columns, dim, owner)
+        extras = 0 if found is None else found.extras
+        rows, decisions = _check_columns(columns, dim, extras, owner)
         price = None
         if movement is not None:
             price = as_movement(movement, owner)
@@ -102,7 +104,7 @@ class Terms:
         """These as the arguments that :meth:`check` takes."""
         columns: Any = self.columns
         if self.columns is not None and self.names != self.columns:
-            columns = dict(zip(self.columns, self.names or (), strict=True))
+            columns = dict(zip_longest(self.columns, self.names or ()))
         return {
             "costs": self.costs,
             "columns": columns,
@@ -118,7 +120,7 @@ class Terms:
         movement = about.get("movement")
         columns = about.get("columns")
         if columns is not None and "names" in about:
-            columns = dict(zip(columns, about["names"], strict=True))
+            columns = dict(zip_longest(columns, about["names"]))
         return cls.check(
             learner,
             None if costs is None else Family.from_dict(costs),
@@ -146,13 +148,14 @@ class Terms:
     def read(self, row: Any, dim: int) -> Array:
         """The numbers of a row in the order of the coordinates; a refusal names the column that is wrong."""
         named = _read_names(row)
+        length = dim if self.costs is None else dim + self.costs.extras
         if named is None:
-            values = vector(row, "row", OBSERVE, dim).copy()
+            values = vector(row, "row", OBSERVE, length).copy()
         elif self.columns is None:
             if isinstance(row, Mapping):
                 remedy = "build the agent with columns=[...], or give an array"
                 raise refusal(OBSERVE, "columns for a row by name", "columns", None, remedy)
-            values = vector(list(named.values()), "row", OBSERVE, dim)
+            values = vector(list(named.values()), "row", OBSERVE, length)
         else:
             values = self._order(named, self.columns)
         if self.costs is not None and self.costs.positive and not (values > 0.0).all():
@@ -234,21 +237,16 @@ def make_terms(
     return Terms.check(learner, costs, columns, movement, origin, owner, fill=fill)
 
 
-def needs_rows(learner: Learner[Any]) -> bool:
-    """Whether the learner is told rows that are no gradients."""
-    return learner.family not in (None, Linear())
-
-
 def _check_costs(learner: Learner[Any], costs: Any, owner: str) -> Family | None:
     """The family, by default that of a learner which is told its rows."""
     if costs is None:
-        return learner.family if needs_rows(learner) else None
+        return None if learner.takes_gradients else learner.family
     if not isinstance(costs, Family):
         remedy = "write costs=Pinball(short=4.0)"
         if isinstance(getattr(costs, "family", None), Family):
             remedy = f"write costs={costs.family!r}, the costs without their data"
         raise refusal(owner, "a cost family", "costs", repr(costs), remedy)
-    if learner.family not in (None, costs):
+    if not learner.understands(costs):
         remedy = "give both the same one"
         raise refusal(
             owner, f"costs of the learner's family, {learner.family!r}", "costs", repr(costs), remedy
@@ -258,12 +256,14 @@ def _check_costs(learner: Learner[Any], costs: Any, owner: str) -> Family | None
 
 
 def _check_columns(
-    columns: Any, dim: int, owner: str
+    columns: Any, dim: int, extras: int, owner: str
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """The names of a row's entries and of a decision's."""
+    """The names of a row's entries and of a decision's; a row may have more."""
     if columns is None:
         return None, None
     wanted = f"{dim} distinct column names, one per coordinate"
+    if extras:
+        wanted += f", and {extras} for the rest of a row"
     remedy = (
         "write columns=['eu', 'us', ...], or {'demand': 'capacity'} where a decision has names of its own"
     )
@@ -272,11 +272,11 @@ def _check_columns(
             raise refusal(owner, wanted, "columns", repr(columns), remedy)
         columns = list(columns)  # an array, or the columns of a data frame
     rows = tuple(map(str, columns))
-    decisions = rows
+    decisions = rows[:dim]
     if isinstance(columns, Mapping):
-        decisions = tuple(map(str, columns.values()))
-    for names in (rows, decisions):
-        if len(names) != dim or len(set(names)) != dim or "" in names:
+        decisions = tuple(map(str, columns.values()))[:dim]
+    for names, length in ((rows, dim + extras), (decisions, dim)):
+        if len(names) != length or len(set(names)) != length or "" in names:
             raise refusal(owner, wanted, "columns", list(names), remedy)
     return rows, decisions
 

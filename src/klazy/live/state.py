@@ -28,7 +28,7 @@ from klazy.live.records import (
     note_feedback,
     read_feedback,
 )
-from klazy.live.rows import OBSERVE, Account, Terms, needs_rows
+from klazy.live.rows import OBSERVE, Account, Terms
 from klazy.movement import Movement
 
 REMEMBERED = 4096  # ids of rounds, the latest, of an agent in memory
@@ -116,7 +116,7 @@ class Live:
             raise refusal(
                 "Agent", f"guards with its own movement, {movement!r}", "guards", repr(guards), remedy
             )
-        if guards.G is not None and guards.above == "clip" and needs_rows(self.learner):
+        if guards.G is not None and guards.above == "clip" and not self.learner.takes_gradients:
             remedy = "use above='refuse'"
             raise refusal(
                 "Agent", "a learner that is told gradients to clip them", "guards", repr(guards), remedy
@@ -236,7 +236,7 @@ class Live:
         """Refuse a gradient where rows are wanted, unless a gradient is meant and the learner can take it."""
         if not self.terms.takes_rows:
             return
-        if needs_rows(self.learner):
+        if not self.learner.takes_gradients:
             remedy = "use observe(row)"
             raise refusal(
                 "Agent.update", "a learner that is told gradients", "costs", self.terms.costs, remedy
@@ -278,7 +278,7 @@ class Live:
         if hint is not None:
             self.require_hints(OBSERVE)
             guess = self.terms.read(hint, self.learner.domain.dim)
-            if not needs_rows(self.learner):  # it is told gradients, here and there
+            if self.learner.takes_gradients:  # it is told gradients, here and there
                 guess = np.asarray(costs.gradient(guess, x), dtype=np.float64)
         if self.guards is not None:
             self.guards.admit(g, guess)
@@ -305,7 +305,7 @@ class Live:
             row = self.terms.parse(record.row)
             stand = costs.drift(row, played)
             hitting = float(costs.value(row, played)) + 0.0
-            if needs_rows(self.learner):
+            if not self.learner.takes_gradients:
                 g = row
         movement: Any = self.movement
         if self.guards is None or self.guarded is None:
@@ -335,7 +335,7 @@ class Live:
         if record.row and costs is not None:
             row = self.terms.parse(record.row)
             hitting = float(costs.value(row, played)) + 0.0
-            if needs_rows(self.learner):
+            if not self.learner.takes_gradients:
                 g = row
         acted = ""
         if self.guards is not None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.costs import Costs, LinearCosts, QuadraticCosts, make_costs
+from klazy.costs import Costs, LinearCosts
 from klazy.hindsight import best_fixed
 from klazy.hindsight.offline import find_best
 from klazy.hindsight.optimum import GapNotReached
@@ -23,7 +23,6 @@ from klazy.live.rows import Terms
 from klazy.live.store import Listed, Store
 from klazy.serve.problems import Problem, refuse_unknown
 
-_CLOSED = (LinearCosts, QuadraticCosts)  # of which the best fixed point is found at once
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Result = TypeVar("Result")
 CHANGES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
@@ -137,7 +136,7 @@ def _compare(configuration: dict[str, Any], rounds: list[Row], with_optimum: boo
     terms = Terms.rebuild(learner, configuration)
     costs = _gather_costs(terms, rounds, learner.domain.dim)
     movement: Any = terms.movement or learner.own_movement
-    if with_optimum or isinstance(costs, _CLOSED):
+    if with_optimum or (costs.family is not None and costs.family.is_exact):  # found at once
         try:
             best = best_fixed(costs, learner.domain, gap=1e-3)
         except GapNotReached as failed:
@@ -158,7 +157,7 @@ def _gather_costs(terms: Terms, rounds: list[Row], dim: int) -> Costs:
     """What the rounds would have cost elsewhere: by their rows, or else by their gradients."""
     if terms.costs is None or any(row.row is None for row in rounds):
         return LinearCosts(np.array([_read_gradient(row, dim) for row in rounds]))
-    return make_costs(terms.costs, np.array([terms.parse(row.row or "") for row in rounds]))
+    return terms.costs.costs([terms.parse(row.row or "") for row in rounds])
 
 
 def _read_gradient(row: Row, dim: int) -> Array:

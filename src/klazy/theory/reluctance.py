@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal
-from klazy.families import Linear
 from klazy.game.trace import Trace, check_plain, check_trace
 from klazy.learners import Reluctant
 from klazy.theory.certificates import check_comparator
@@ -111,7 +110,7 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
 
 def _check_learner(trace: Trace, owner: str) -> Reluctant:
     learner: Any = trace.source
-    if type(learner) is not Reluctant or learner.family not in (None, Linear()):
+    if type(learner) is not Reluctant or not learner.takes_gradients:
         raise refusal(
             owner, "a run of a Reluctant that is told gradients", "learner", repr(learner), "use certify"
         )

@@ -8,7 +8,6 @@ from klazy.base.checks import Array, non_negative, positive, refusal
 from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight import best_fixed
-from klazy.hindsight.families import family_of
 from klazy.hindsight.lookahead.base import LookAhead
 from klazy.sets import ConvexSet
 
@@ -77,7 +76,7 @@ class OBD(LookAhead):
             return self.domain.project(before)
         softest = SOFT
         nearest = least
-        if family_of(f, "OBD").merged:
+        if f.family is not None and f.family.has_affine:
             softest = LEAST
             nearest = self.step(f, before, LEAST * unit)  # of the minimisers, nearly
         low = softest * unit

@@ -11,16 +11,19 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal
 from klazy.base.config import Config
-from klazy.costs import Costs
+from klazy.costs import CallableCosts, Costs
 from klazy.game.game import Game
 from klazy.game.trace import Totals, Trace
-from klazy.hindsight.families import Family, family_of
+from klazy.hindsight.cutting import has_steps
+from klazy.hindsight.optimum import GapNotReached
+from klazy.hindsight.static import best_fixed
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
 SPLITS = 50_000  # alternations of a step and a projection at most
 CLOSE = 1e-10  # relative to the set's size, how near the two must come
+CUT = 1e-6  # the gap of a step by cutting planes
 
 
 class LookAhead(Config, ABC):
@@ -106,21 +109,39 @@ class LookAhead(Config, ABC):
         ArithmeticError
             If iterations do not find it.
         """
-        family = family_of(f, type(self).__name__)
-        by_coordinate = family.separable and self.domain.separable  # each stops at its bound
-        if family.merged or by_coordinate:
-            return self.domain.project(family.prox(center[None], r)[0])
-        return self._split(family, center, r)
+        if not has_steps(f):
+            return self._cut(f, center, r)
+        known: Any = f
+        family = known.family
+        row = known.data
+        by_coordinate = family.coordinate(0) is not None and self.domain.separable  # each stops at its bound
+        if family.has_affine or by_coordinate:
+            return self.domain.project(family.prox(row, center[None], r)[0])
+        return self._split(family, row, center, r)
 
-    def _split(self, family: Family, center: Array, r: float) -> Array:
+    def _cut(self, f: Costs, center: Array, r: float) -> Array:
+        """By cutting planes, where the cost is known by subgradients alone."""
+
+        def value(t: int, x: Array) -> float:
+            return f.value(1, x) + 0.5 * r * float((x - center) @ (x - center))
+
+        def subgradient(t: int, x: Array) -> Array:
+            return f.subgradient(1, x) + r * (x - center)
+
+        try:
+            return best_fixed(CallableCosts(1, f.dim, value, subgradient), self.domain, gap=CUT).x
+        except GapNotReached as short:
+            return short.best.x
+
+    def _split(self, family: Any, row: Array, center: Array, r: float) -> Array:
         """By splitting the set, with the attraction to the center, from the cost; rho is what holds the two together."""
-        steep = float(np.linalg.norm(family.gradient(center))) / self.domain.scale
+        steep = float(family.steepness(row, center)[0]) / self.domain.scale
         rho = max(r, steep) if np.isfinite(steep) else r
         z = center
         near = CLOSE * self.domain.scale
         for _ in range(SPLITS):
             x = self.domain.project((r * center + rho * z) / (r + rho))
-            v = family.prox((2.0 * x - z)[None], rho)[0]
+            v = family.prox(row, (2.0 * x - z)[None], rho)[0]
             z = z + v - x
             if np.abs(v - x).max() <= near:
                 return x

@@ -74,7 +74,6 @@ class RHGD(LookAhead):
         """The gradient of C; without x0 the first point is left for nothing."""
         first = x[:1] if game.x0 is None else game.x0[None]
         steps = np.diff(x, axis=0, prepend=first)
-        slope = np.array([game.costs.subgradient(t, x[t - 1]) for t in range(1, game.costs.T + 1)])
-        slope += self.stay * steps
+        slope = game.costs.subgradients(x) + self.stay * steps
         slope[:-1] -= self.stay * steps[1:]
         return slope

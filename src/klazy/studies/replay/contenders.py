@@ -108,7 +108,7 @@ class Guarded:
 
 def guard(player: Any, setup: Setup) -> Guarded:
     """The same learner at work, from where it stands, within the guards of the setup."""
-    learner = setup.name_family(player.learner)
+    learner = player.learner
     agent = Agent(
         learner, costs=setup.family, movement=setup.movement, state=player.state, guards=setup.guards
     )

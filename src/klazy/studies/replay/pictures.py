@@ -7,7 +7,6 @@ import numpy as np
 
 from klazy import show
 from klazy.base.checks import Array, refusal
-from klazy.families import Pinball, Quadratic
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay import words
 from klazy.studies.replay.contenders import NAMES
@@ -75,7 +74,7 @@ def _caption_decisions(found: "Report") -> str:
 
 
 def _draws_demand(found: "Report") -> bool:
-    return isinstance(found.setup.family, Pinball | Quadratic) and not _are_shares(found)
+    return found.setup.family.near_rows and not _are_shares(found)
 
 
 def _are_shares(found: "Report") -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from klazy.base.checks import one_of, refusal, whole
 from klazy.base.files import write_durably
-from klazy.families import Family, LogWealth
+from klazy.families import Family
 from klazy.live.agent import Agent
 from klazy.live.rows import refuse_zeros
 from klazy.movement import Movement
@@ -381,7 +381,7 @@ class Report:
         if self.source.fill == "forward":
             last_row = self.source.read(before - 1, before)[0]
         return Agent(
-            self.setup.name_family(player.learner),
+            player.learner,
             costs=self.setup.family,
             columns=self.source.columns,
             movement=self.setup.movement,
@@ -544,7 +544,7 @@ def _open(
     data: Any, time: str | None, fill: str | None, costs: Any, baseline: Any
 ) -> tuple[Source, Read | None]:
     """The trace, and how to read the baseline's decisions."""
-    positive = costs == "log-wealth" or isinstance(costs, LogWealth)
+    positive = getattr(costs, "positive", costs == "log-wealth")
     names = None
     if isinstance(baseline, list | tuple) and all(isinstance(name, str) for name in baseline):
         names = list(baseline)

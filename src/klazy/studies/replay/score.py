@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, refusal
+from klazy.families import Family, LogWealth
 from klazy.game.run import run
 from klazy.hindsight.offline import find_best
 from klazy.learners import KLazyGD
@@ -25,6 +26,7 @@ from klazy.theory.diagnosis import diagnose
 
 TUNED = 100_000  # rounds at most, the last of the first part
 PIECE = 500_000  # numbers of which the optimum is searched at once
+PLANES = 2500  # the same by cutting planes, which take longer
 STRETCHES = 20  # of the second part, whose differences make the interval
 KEPT = 200_000  # numbers of a contender's points that are kept, or
 SHOWN = 1000  # rounds of them, whichever is more
@@ -115,15 +117,17 @@ def choose_every(rounds: int, dim: int) -> int:
 
 
 def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | None:
-    """The optimum of these rows, piece by piece where they are many; None for movements for which it is not known.
+    """The optimum of these rows, piece by piece where they are many; None for movements and drifts for which it is not known.
 
     A piece begins wherever it likes, so that no sequence pays less than the sum of the pieces' bounds. What is found is joined,
     and pays for the moves from piece to piece. Where rows carry points away, what is found pays for that too; the bound then
     knows of it where a move costs the same for all shares, and elsewhere is what the decisions alone must cost.
     """
-    if setup.movement.grouped is None:
+    drifts = type(setup.family).drift is not Family.drift
+    if setup.movement.grouped is None or (drifts and not isinstance(setup.family, LogWealth)):
         return None
-    length = max(1, PIECE // source.dim)
+    size = PIECE if setup.family.has_prox else PLANES
+    length = max(1, size // source.dim)
     hitting = 0.0
     switching = 0.0
     bound = 0.0

@@ -4,7 +4,7 @@ import numpy as np
 
 from klazy.base.checks import Array, refusal
 from klazy.base.options import write_option
-from klazy.families import Linear, Pinball, Quadratic, Rewards
+from klazy.kernels.codes import LINEAR, code_of
 from klazy.sets import Box, CappedSimplex, Simplex
 from klazy.studies.replay.setup import Setup
 from klazy.studies.replay.source import Source
@@ -23,7 +23,7 @@ def refuse_nonsense(source: Source, setup: Setup) -> None:
         raise refusal("replay", "two columns or more to share a total", "columns", source.columns, remedy)
     if isinstance(setup.domain, Box):
         _check_box(source, setup, setup.domain, rows)
-    elif isinstance(setup.domain, Simplex) and isinstance(setup.family, Pinball | Quadratic):
+    elif isinstance(setup.domain, Simplex) and setup.family.near_rows:
         _check_total(setup.domain, rows)
 
 
@@ -41,7 +41,7 @@ def list_doubts(source: Source, setup: Setup) -> list[str]:
         doubts.append(f"{what}: {', '.join(constant)}.")
     if float(np.max(setup.movement.weight)) == 0.0:
         doubts.append("Moving costs nothing here, so laziness has nothing to save.")
-    if isinstance(setup.domain, Box) and isinstance(setup.family, Pinball | Quadratic):
+    if isinstance(setup.domain, Box) and setup.family.near_rows:
         sides = (rows > setup.domain.upper).mean(axis=0), (rows < setup.domain.lower).mean(axis=0)
         far = np.maximum(*sides) >= OUTSIDE
         if far.any():
@@ -58,7 +58,7 @@ def _sample(source: Source) -> Array:
 
 
 def _check_box(source: Source, setup: Setup, box: Box, rows: Array) -> None:
-    if isinstance(setup.family, Linear | Rewards):
+    if code_of(setup.family) == LINEAR:
         low = rows.min(axis=0)
         high = rows.max(axis=0)
         if ((low >= 0.0) | (high <= 0.0)).all():
@@ -69,7 +69,7 @@ def _check_box(source: Source, setup: Setup, box: Box, rows: Array) -> None:
             )
             raise refusal("replay", "linear costs on a box that change sign", "costs", f"all {sign}", remedy)
         return
-    if not isinstance(setup.family, Pinball | Quadratic):
+    if not setup.family.near_rows:
         return
     above = (rows > box.upper).mean(axis=0)
     below = (rows < box.lower).mean(axis=0)

@@ -10,9 +10,9 @@ import numpy as np
 
 from klazy.base.checks import Array, coordinates, one_of, positive, refusal
 from klazy.base.options import write_option
-from klazy.costs import Costs, make_costs
+from klazy.costs import Costs
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
-from klazy.learners import Learner
+from klazy.kernels.codes import LINEAR, code_of
 from klazy.live import Guards
 from klazy.movement import AsymmetricMovement, Movement, as_movement, suit_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
@@ -75,29 +75,12 @@ class Setup:
         Costs
             What they cost.
         """
-        return make_costs(self.family, rows)
+        return self.family.costs(rows)
 
     @property
     def told(self) -> Family:
-        """What the rows of :meth:`costs` mean to a rule of thumb: rewards become linear costs there."""
-        return Linear() if isinstance(self.family, Rewards) else self.family
-
-    def name_family(self, learner: Learner[Any]) -> Learner[Any]:
-        """Make a learner one that an agent takes, which is told rows as they are in the trace.
-
-        Parameters
-        ----------
-        learner : Learner
-            The learner that was tuned.
-
-        Returns
-        -------
-        Learner
-            The same, with the trace's family.
-        """
-        if isinstance(self.family, Rewards) and learner.family is not None:
-            return learner.replace(family=self.family)
-        return learner
+        """What rules of thumb are told: rows, or the gradients of linear costs."""
+        return Linear() if code_of(self.family) == LINEAR else self.family
 
     def gradients(self, rows: Array, x: Array) -> Array:
         """Compute gradients of rows' costs, all at one point.
@@ -114,7 +97,7 @@ class Setup:
         array
             The gradients, of shape (T, d).
         """
-        return self.family.gradient(rows, np.broadcast_to(x, rows.shape))
+        return self.family.gradient(rows, np.broadcast_to(x, (len(rows), self.domain.dim)))
 
     def charge(self, rows: Array, path: Array) -> tuple[Array, Array]:
         """Charge a path: what each round costs at its point, and what the move to the next point costs.
@@ -273,6 +256,9 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
         )
         raise refusal("replay", wanted, "costs", costs, "leave one of them out")
     if isinstance(costs, Family):
+        if costs.extras:
+            wanted = "a family whose rows have one number per coordinate"
+            raise refusal("replay", wanted, "costs", costs, "play it with run(learner, family.costs(rows))")
         return costs
     one_of(costs, "costs", "replay", COSTS)
     if costs == "linear":

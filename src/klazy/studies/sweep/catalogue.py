@@ -14,6 +14,7 @@ import numpy as np
 from klazy import learners
 from klazy.base.checks import Refused, refusal
 from klazy.costs import Costs, LinearCosts
+from klazy.kernels.codes import LINEAR, code_of
 from klazy.learners import Learner, MemoryGD
 from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
 from klazy.schedules import Sqrt
@@ -220,7 +221,7 @@ def make_learner(
 
 def _find_largest_gradient(rule: str, costs: Costs) -> float:
     """The largest norm of a gradient; gradients of other than linear costs depend on the point."""
-    if not isinstance(costs, LinearCosts):
+    if code_of(costs) != LINEAR:
         raise refusal(rule, "linear costs, to be told G", "costs", costs, "give G as a key of your own rule")
     return float(np.linalg.norm(costs.arrays()[0], axis=1).max())
 

@@ -1,0 +1,147 @@
+"""One law over every cost family, somebody's own among them: whatever takes costs agrees on what a sequence pays."""
+
+import numpy as np
+import pytest
+
+import klazy as kl
+from cases import FAMILIES, Cubic, Farthest, rows_of
+from klazy.base.checks import Refused
+
+D = 3
+DOMAIN = kl.Simplex(D)
+PRICE = kl.TVMovement(0.3)
+WITHOUT_A_PRICE = kl.Pinball(
+    [0.0, 4.0, 0.0], [1.0, 0.0, 0.0]
+)  # no learner can forecast what its last coordinate costs
+EVERY = [family for family in FAMILIES if family != WITHOUT_A_PRICE]
+every_family = pytest.mark.parametrize("family", EVERY, ids=repr)
+
+
+def sum_up(family, rows, x):
+    """What a sequence pays, by the family's own value, round by round."""
+    hitting = sum(float(family.value(row, point)) for row, point in zip(rows, x, strict=True))
+    return hitting + float(PRICE.paid(x).sum())
+
+
+@every_family
+def test_runs_and_agents_play_the_same_and_pay_what_the_rows_cost(family, tmp_path):
+    rows = rows_of(family, 5, 5) / 2.0
+    costs = family.costs(rows)
+    names = [f"column {i}" for i in range(D + family.extras)]
+    assert kl.auto(DOMAIN, PRICE, costs) == kl.auto(DOMAIN, PRICE, family)
+    learners = {
+        "gd": kl.GD(DOMAIN, 4.0),
+        "auto": kl.auto(DOMAIN, PRICE, family),
+        "thumb": kl.DeadBand(DOMAIN, PRICE, 3.0, 4, family=family),
+    }
+    for name, learner in learners.items():
+        trace = kl.run(learner, costs, movement=PRICE, engine="step")
+        assert trace.totals.cost == pytest.approx(sum_up(family, rows, trace.x), rel=1e-12, abs=1e-12)
+        terms = {"costs": family, "columns": names, "movement": PRICE, "engine": "step"}
+        agent = kl.Agent.open(tmp_path / "decisions.db", learner, name=name, **terms)
+        for row, x in zip(rows, trace.x, strict=True):
+            np.testing.assert_allclose(agent.x, x, atol=1e-12)
+            agent.observe(dict(zip(names, row.tolist(), strict=True)))
+        assert agent.hitting == pytest.approx(trace.totals.hitting, rel=1e-12, abs=1e-12)
+        assert list(agent.decision) == names[:D]
+        agent.close()
+        again = kl.Agent.open(tmp_path / "decisions.db", name=name)
+        assert again.costs == family
+        assert np.array_equal(again.x, agent.x)
+        again.close()
+    by_rows = kl.run(learners["thumb"], costs, movement=PRICE)
+    assert by_rows.engine == "rows"
+    assert by_rows.totals.cost == pytest.approx(sum_up(family, rows, by_rows.x), rel=1e-12, abs=1e-12)
+
+
+@every_family
+def test_comparators_lie_between_what_sequences_pay_and_what_none_can_pay_less_than(family):
+    rows = rows_of(family, 5, 8) / 2.0
+    costs = family.costs(rows)
+    best = kl.offline_optimum(costs, DOMAIN, PRICE, gap=1e-3)
+    fixed = kl.best_fixed(costs, DOMAIN, gap=1e-3)
+    assert (best.method == "cutting planes") == (not family.has_prox)
+    assert best.cost == pytest.approx(sum_up(family, rows, best.u), rel=1e-9)
+    assert fixed.cost == pytest.approx(sum_up(family, rows, np.tile(fixed.x, (8, 1))), rel=1e-9)
+    hidden = kl.CallableCosts(8, D, costs.value, costs.subgradient)
+    by_cuts = kl.offline_optimum(hidden, DOMAIN, PRICE, gap=1e-3)
+    assert max(best.lower_bound, by_cuts.lower_bound) <= min(best.cost, by_cuts.cost, fixed.cost) + 1e-9
+    lower, upper = kl.frontier(costs, DOMAIN, PRICE, points=4).best(np.array([0.0]))
+    assert lower[0] - 1e-9 <= fixed.cost
+    assert fixed.lower_bound - 1e-9 <= upper[0]
+    few = costs.window(1, 3)
+    least = kl.offline_optimum(few, DOMAIN, PRICE, gap=1e-3).lower_bound
+    for player in (kl.RecedingHorizon(DOMAIN, 1, gap=1e-2), kl.ROBD(DOMAIN, 2.0, 0.5)):
+        ahead = kl.run_ahead(player, few, movement=PRICE)
+        assert ahead.totals.cost == pytest.approx(sum_up(family, rows[:3], ahead.x), rel=1e-12)
+        assert ahead.totals.cost >= least - 1e-9
+
+
+@pytest.mark.parametrize("family", [Cubic(), kl.Hinge()], ids=repr)
+def test_a_replay_scores_what_the_rows_cost_and_its_agent_pays_it(family):
+    """For the others tests/test_replay.py has this."""
+    rows = rows_of(family, 3, 44) / 6.0
+    found = kl.replay(rows, domain=DOMAIN, costs=family, movement=PRICE, train=0.5)
+    still = found.score("fixed")
+    by_hand = sum(float(family.value(row, still.points[0])) for row in rows[22:])
+    assert still.hitting == pytest.approx(by_hand, rel=1e-9)
+    assert found.optimum is not None
+    assert found.optimum.lower_bound <= min(score.cost for score in found.scores) + 1e-9
+    agent = found.agent("auto")
+    for row in rows[22:]:
+        agent.observe(dict(zip(found.source.columns, row.tolist(), strict=True)))
+    assert agent.hitting == pytest.approx(found.score("auto").hitting, rel=1e-9)
+
+
+def test_a_replay_refuses_rows_that_have_more_than_a_number_per_coordinate():
+    with pytest.raises(
+        Refused, match="replay needs a family whose rows have one number per coordinate, got costs=Weighted"
+    ):
+        kl.replay(rows_of(kl.WeightedQuadratic(), 3, 44), costs=kl.WeightedQuadratic())
+
+
+def test_a_replay_of_rewards_plays_learners_that_are_told_gradients_and_its_agent_takes_rewards():
+    """So all of them are compiled, and an agent is."""
+    rows = rows_of(kl.Rewards(), 3, 44)
+    found = kl.replay(rows, domain=DOMAIN, costs="rewards", movement=PRICE, train=0.5)
+    agent = found.agent("moving average")
+    assert agent.learner.family == kl.Linear()
+    assert agent.costs == kl.Rewards()
+    for row in rows[22:]:
+        agent.observe(dict(zip(found.source.columns, row.tolist(), strict=True)))
+    assert agent.hitting == pytest.approx(found.score("moving average").hitting, rel=1e-12)
+
+
+def test_a_code_that_only_kernels_know_does_not_stop_comparators():
+    """It was a bare KeyError in all of these."""
+
+    class Coded(Farthest):
+        code = 6
+
+    costs = Coded().costs(rows_of(Coded(), 1, 4))
+    best = kl.offline_optimum(costs, DOMAIN, PRICE, gap=1e-3)
+    assert best.cost <= kl.best_fixed(costs, DOMAIN, gap=1e-3).cost + 1e-3
+    assert kl.frontier(costs, DOMAIN, PRICE, points=3).hitting[0] >= best.hitting - 1e-9
+    assert kl.run_ahead(kl.OBD(DOMAIN), costs.window(1, 1), movement=PRICE).totals.cost >= 0.0
+
+
+def test_what_is_not_merged_or_exact_may_still_have_a_proximal_step():
+    """A family of one's own with a step is solved by splitting, whatever else it leaves out."""
+
+    class Stepping(kl.Family):
+        def value(self, row, x):
+            return np.vecdot(x - row, x - row)
+
+        def gradient(self, row, x):
+            return 2.0 * (x - row)
+
+        def prox(self, row, a, r):
+            return (2.0 * row + r * a) / (2.0 + r)
+
+    rows = rows_of(Stepping(), 2, 30)
+    found = kl.offline_optimum(Stepping().costs(rows), DOMAIN, PRICE, gap=1e-6)
+    known = kl.offline_optimum(kl.QuadraticCosts(rows, 2.0), DOMAIN, PRICE, gap=1e-6)
+    assert found.method == "splitting"
+    assert found.cost == pytest.approx(known.cost, rel=2e-6)
+    fixed = kl.best_fixed(Stepping().costs(rows), DOMAIN, gap=1e-6)
+    assert fixed.cost == pytest.approx(kl.best_fixed(kl.QuadraticCosts(rows, 2.0), DOMAIN).cost, rel=2e-6)
