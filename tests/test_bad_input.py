@@ -221,7 +221,7 @@ REFUSED = {
     "LinearCosts needs real numbers, got g=an array of dtype object; convert it to float64.": (
         lambda: kl.run(GD, np.array([[None, 1.0, 2.0]]))
     ),
-    "LogWealthCosts needs price relatives > 0, got relatives=0.0; divide prices by the last.": (
+    "LogWealthCosts needs relatives > 0, got relatives=0.0; divide prices by the last.": (
         lambda: kl.LogWealthCosts([[1.0, 0.0]])
     ),
     "QuadraticCosts needs weight >= 0, got weight=-1.0; a negative one is not convex.": lambda: (

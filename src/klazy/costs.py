@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -182,6 +182,8 @@ class FamilyCosts(Costs):
     A subclass that overrides values or subgradients has costs of its own, and no family.
     """
 
+    _is_plain: ClassVar[bool] = True
+
     def __init__(
         self, family: Family, data: ArrayLike, name: str = "rows", *, limit: float = LARGEST
     ) -> None:
@@ -196,8 +198,7 @@ class FamilyCosts(Costs):
             raise refusal(self._owner, wanted, f"{name} of shape", self.data.shape, "give longer rows")
         family.check(self.dim)
         if family.positive and self.data.min() <= 0:
-            wanted = "price relatives > 0" if type(family) is LogWealth else "rows above zero"
-            raise refusal(self._owner, wanted, name, self.data.min(), "divide prices by the last")
+            raise refusal(self._owner, f"{name} > 0", name, self.data.min(), "divide prices by the last")
         if codes.code_of(family) is None:
             self._check_shapes()
 
@@ -224,12 +225,13 @@ class FamilyCosts(Costs):
                     )
                     raise refusal(type(self._family).__name__, condition, "shape", shape, remedy)
 
+    def __init_subclass__(cls) -> None:
+        names = ("value", "values", "subgradient", "subgradients")
+        cls._is_plain = all(getattr(cls, name) is getattr(FamilyCosts, name) for name in names)
+
     @property
     def family(self) -> Family | None:
-        own = type(self)
-        names = ("value", "values", "subgradient", "subgradients")
-        is_plain = all(getattr(own, name) is getattr(FamilyCosts, name) for name in names)
-        return self._family if is_plain else None
+        return self._family if self._is_plain else None
 
     def window(self, first: int, last: int) -> Self:
         part = copy(self)

@@ -73,14 +73,18 @@ class Family(Config, ABC):
     0.241
     """
 
-    code: ClassVar[int | None] = None  # of its kernel part; not inherited
-    positive: ClassVar[bool] = False  # whether the numbers of a row must be above zero
-    extras: ClassVar[int] = 0  # numbers that a row has after those of the coordinates
-    near_rows: ClassVar[bool] = (
-        False  # whether a row is a point that decisions should be near: a demand, a target
-    )
-    has_forecast: ClassVar[bool] = False  # whether the average of moments tells what rounds to come will cost
-    is_exact: ClassVar[bool] = False  # whether it tells that of the rounds averaged, without error
+    # of its kernel part; not inherited
+    code: ClassVar[int | None] = None
+    # numbers that a row has after those of the coordinates
+    extras: ClassVar[int] = 0
+    # whether the numbers of a row must be above zero
+    positive: ClassVar[bool] = False
+    # whether a row is a point that decisions should be near: a demand, a target
+    near_rows: ClassVar[bool] = False
+    # whether the average of moments tells what rounds to come will cost
+    has_forecast: ClassVar[bool] = False
+    # whether it tells what the rounds averaged have cost, without error
+    is_exact: ClassVar[bool] = False
 
     _rests_on: ClassVar[dict[str, str]] = dict.fromkeys(
         (
@@ -600,9 +604,10 @@ class Pinball(Family):
         return np.where(x > row, self.excess, np.where(x < row, -self.short, 0.0))
 
     def arrays(self, rows: Array) -> tuple[Array, Array, Array]:
-        d = rows.shape[-1]
-        prices = np.concatenate((np.broadcast_to(self.short, d), np.broadcast_to(self.excess, d)))
-        return rows, np.zeros(1), prices
+        prices = np.empty((2, rows.shape[-1]))
+        prices[0] = self.short
+        prices[1] = self.excess
+        return rows, np.zeros(1), prices.ravel()
 
     def steepness(self, row: Array, x: Array) -> Array:
         return _norm(np.where(x > row, self.excess, -self.short))  # at the kink, that of falling short
@@ -711,15 +716,30 @@ class Ridge(Family):
         """
 
     @abstractmethod
-    def slope(self, margin: Array, k: Array | float) -> Array:
-        """Compute -phi'(q) >= 0 at q, the minimiser of phi(q) + (q - margin)^2 / (2 k); at the margin itself if k is zero.
+    def steep(self, margin: Array) -> Array:
+        """Compute -phi'(margin) >= 0.
+
+        Parameters
+        ----------
+        margin : array
+            The margins.
+
+        Returns
+        -------
+        array
+            The slopes, with their sign changed.
+        """
+
+    @abstractmethod
+    def slope(self, margin: Array, k: Array) -> Array:
+        """Compute -phi'(q) >= 0 at q, the minimiser of phi(q) + (q - margin)^2 / (2 k).
 
         Parameters
         ----------
         margin : array
             The margins.
         k : array
-            What a step counts less, the more.
+            How far a unit of slope may carry, >= 0.
 
         Returns
         -------
@@ -761,7 +781,7 @@ class Ridge(Family):
         return self.phi(np.vecdot(row, x))
 
     def gradient(self, row: Array, x: Array) -> Array:
-        return -self.slope(np.vecdot(row, x), 0.0)[..., None] * row
+        return -self.steep(np.vecdot(row, x))[..., None] * row
 
     def steepness(self, row: Array, x: Array) -> Array:
         return _norm(Ridge.gradient(self, row, x))
@@ -800,10 +820,13 @@ class LogWealth(Ridge):
     def gradient(self, row: Array, x: Array) -> Array:
         return -row / np.vecdot(row, x)[..., None]
 
-    def slope(self, margin: Array, k: Array | float) -> Array:
-        root = np.sqrt(margin**2 + 4.0 * k)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a margin of zero with k = 0 has no slope
-            return np.where(margin > 0.0, 2.0 / (margin + root), (root - margin) / (2.0 * k))
+    def steep(self, margin: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return 1.0 / margin
+
+    def slope(self, margin: Array, k: Array) -> Array:
+        both = np.sqrt(margin**2 + 4.0 * k) + np.abs(margin)
+        return np.where(margin > 0.0, 2.0 / both, both / (2.0 * k))
 
     def intercept(self, s: Array) -> Array:
         return 1.0 + np.log(s)
@@ -837,11 +860,8 @@ class LogWealth(Ridge):
     def moments(self, row: Array) -> Array:
         return -np.log(row)
 
-    def lowest(self, domain: ConvexSet, means: Array) -> Array:
-        return domain.lowest(means)
-
-    def expected(self, means: Array, x: Array) -> Array:
-        return np.vecdot(means, x)
+    lowest = Linear.lowest
+    expected = Linear.expected
 
 
 class Hinge(Ridge):
@@ -862,9 +882,12 @@ class Hinge(Ridge):
     def phi(self, margin: Array) -> Array:
         return np.maximum(0.0, 1.0 - margin)
 
-    def slope(self, margin: Array, k: Array | float) -> Array:
+    def steep(self, margin: Array) -> Array:
+        return np.where(margin < 1.0, 1.0, 0.0)
+
+    def slope(self, margin: Array, k: Array) -> Array:
         short = np.maximum(1.0 - margin, 0.0)
-        return np.where(short < k, short / np.where(short < k, k, 1.0), np.sign(short))
+        return short / np.maximum(np.maximum(short, k), TINY)
 
     def intercept(self, s: Array) -> Array:
         return s
@@ -887,7 +910,10 @@ class Logistic(Ridge):
     def phi(self, margin: Array) -> Array:
         return np.logaddexp(0.0, -margin)
 
-    def slope(self, margin: Array, k: Array | float) -> Array:
+    def steep(self, margin: Array) -> Array:
+        return _sigmoid(-margin)
+
+    def slope(self, margin: Array, k: Array) -> Array:
         # q = margin + k s(q) with s falling in q: Newton, unless it leaves the bracket. Every third step bisects, since from
         # either end Newton's step leads to the other.
         low = margin

@@ -320,7 +320,7 @@ class Trace(Generic[S]):
             raise ValueError(
                 "Trace.gradients needs the run's costs, got a trace loaded from a file; run it again."
             )
-        return np.array([self.costs.subgradient(t, x) for t, x in enumerate(self.x, start=1)])
+        return np.array(self.costs.subgradients(self.x))
 
     def diagnose(self, G: float | None = None, R: float | None = None) -> Any:
         """Show how it moved: staleness, the bounds on its steps, and whether laziness could matter.

@@ -15,11 +15,9 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, refusal, vector
 from klazy.base.programme import solve_linear
 from klazy.costs import CallableCosts, Costs, as_costs
-from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
-from klazy.hindsight.problem import Problem, check_domain, norms
+from klazy.hindsight.problem import Problem, norms
 from klazy.movement import Movement
-from klazy.sets import ConvexSet
 
 MOST_PROGRAMMES = 400  # each is larger than the one before
 IDLE = 15  # programmes in a row in which a tangent had no part, after which it is dropped
@@ -43,43 +41,15 @@ def has_steps(costs: Costs) -> bool:
 class CutProblem(Problem):
     """The offline problem of such costs. ``grouped`` is None for a movement that is known by subgradients."""
 
-    def __init__(
-        self,
-        costs: Costs | ArrayLike,
-        domain: ConvexSet,
-        movement: Movement | str | None,
-        x0: ArrayLike | None,
-        owner: str,
-    ) -> None:
-        check_domain(domain, owner)
-        game = Game.check(owner, domain, costs, movement, x0)
-        game.costs.check_finite()
-        self.domain = domain
-        self.costs = game.costs
-        self.T = self.costs.T
-        self.dim = self.costs.dim
-        self.movement = game.movement
-        self.degree = self.movement.degree
-        self.axes = None
-        self.grouped: Any = None
-        if self.degree == 1.0 and self.movement.axes() is None:
-            self.grouped = self.movement.grouped
-        if self.grouped is None and self.movement.subgradient is None:
+    def _read_movement(self, owner: str) -> tuple[Any, Array | None, Array]:
+        movement = self.movement
+        grouped = movement.grouped
+        if movement.degree != 1.0 or movement.axes() is not None:
+            grouped = None
+        if grouped is None and movement.subgradient is None:
             known = f"a movement with a subgradient, or one of {PRICED}"
             raise refusal(owner, known, "movement", repr(movement), "give it a method subgradient(delta)")
-        self.prices = self.movement.prices(self.dim)
-        self.up = np.zeros(self.dim)
-        self.down = np.zeros(self.dim)
-        if self.grouped is False:
-            self.up, self.down = np.split(self.prices, 2)
-        self.stretch = self.movement.stretch(self.dim)
-        self.c = np.ones(self.dim)  # multipliers here are of the plain steps
-        self.x0 = game.x0
-        self.weights = np.full(self.T, game.weights)
-        if self.x0 is None:
-            self.weights[0] = 0.0
-        self.before = np.zeros(self.dim) if self.x0 is None else self.x0
-        self.origin = self.before
+        return grouped, None, np.ones(self.dim)  # multipliers here are of the plain steps
 
     def prove(self, e: Array, h: Array, mu: Array) -> float:
         """What no sequence in the set can pay less than: as `lower_bound`, with the least point of the set itself."""
@@ -98,8 +68,9 @@ class CutProblem(Problem):
     def slope_of_step(self, delta: Array) -> Array:
         """A subgradient of the movement, before its weight."""
         if self.grouped:
-            size = float(np.linalg.norm(self.stretch * delta))
-            return self.stretch**2 * delta / size if size > 0.0 else np.zeros(self.dim)
+            stretch = self.movement.stretch(self.dim)
+            size = float(np.linalg.norm(stretch * delta))
+            return stretch**2 * delta / size if size > 0.0 else np.zeros(self.dim)
         assert self.movement.subgradient is not None
         owner = f"{type(self.movement).__name__}.subgradient"
         return vector(self.movement.subgradient(delta), "subgradient", owner, self.dim)
@@ -128,6 +99,16 @@ class _Bundle:
         self.offsets = self.offsets[kept]
         self.slopes = self.slopes[kept]
         self.active = self.active[kept]
+
+    def build(self) -> tuple[Any, Any]:
+        """The slopes as a matrix that acts on whole sequences, and the one that picks each one's round."""
+        from scipy.sparse import csr_array
+
+        m, d = self.slopes.shape
+        each = np.arange(m + 1)
+        columns = self.rounds[:, None] * d + np.arange(d)
+        slopes = csr_array((self.slopes.ravel(), columns.ravel(), d * each), (m, self.T * d))
+        return slopes, csr_array((np.ones(m), self.rounds, each), (m, self.T))
 
     def combine(self, shares: Array, now: int) -> tuple[Array, Array]:
         """The affine function of each round that these shares make, offsets and slopes; shares need not add up to one yet."""
@@ -180,50 +161,63 @@ class _Planes:
 
     def solve(self, now: int) -> tuple[Array, float]:
         """A sequence that is best for what was seen, perhaps outside the set, and a bound that no sequence in it is below."""
-        from scipy.sparse import coo_matrix
+        from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
 
         problem = self.problem
         T = problem.T
         d = problem.dim
         n = T * d
         priced = problem.grouped is False
-        width = n + T + (2 * n if priced else T)
-        cost = np.zeros(width)
-        cost[n : n + T] = 1.0
-        low = np.concatenate((np.tile(self.low, T), np.full(width - n, -np.inf)))
-        high = np.concatenate((np.tile(self.high, T), np.full(width - n, np.inf)))
-        rows = _Rows(d)
-        rows.add(self.tangents, self.tangents.offsets, n, None)
-        equal = _Rows(d)
+        more = 2 * n if priced else T  # variables after the sequence and what its rounds cost
+        cost = np.concatenate((np.zeros(n), np.ones(T), np.zeros(more)))
+        low = np.concatenate((np.tile(self.low, T), np.full(T + more, -np.inf)))
+        high = np.concatenate((np.tile(self.high, T), np.full(T + more, np.inf)))
+        step = eye_array(n) - eye_array(n, k=-d)
+        before = np.zeros(n)
+        before[:d] = problem.origin
+        tangents, own = self.tangents.build()
+        walls, _ = self.walls.build()
+        k = len(self.tangents.rounds)
+        above = [
+            hstack((tangents, -own, csr_array((k, more)))),
+            hstack((walls, csr_array((walls.shape[0], T + more)))),
+        ]
+        limits = [-self.tangents.offsets, self.walls.offsets]
+        equal = []
+        sums = []
         if self.total is not None:
-            equal.add_sums(T, self.total)
-        if priced:
-            cost[n + T :] = np.concatenate(
-                (
-                    np.outer(problem.weights, problem.up).ravel(),
-                    np.outer(problem.weights, problem.down).ravel(),
-                )
-            )
+            equal.append(hstack((kron(eye_array(T), np.ones((1, d))), csr_array((T, T + more)))))
+            sums.append(np.full(T, self.total))
+        if priced:  # a step is a rise less a fall
+            prices = problem.prices.reshape(2, 1, d)
+            cost[n + T :] = (problem.weights[:, None] * prices).ravel()
             low[n + T :] = 0.0
-            equal.add_steps(T, n + T, problem.origin)
+            equal.append(hstack((step, csr_array((n, T)), -eye_array(n), eye_array(n))))
+            sums.append(before)
         else:
             cost[n + T :] = problem.weights
-            rows.add(self.moves, self.moves.offsets, n + T, problem.origin)
-        rows.add_walls(self.walls)
-        A, b = rows.build(coo_matrix, width)
-        A_eq, b_eq = equal.build(coo_matrix, width)
-        found = solve_linear(cost, A_ub=A, b_ub=b, A_eq=A_eq, b_eq=b_eq, bounds=np.column_stack((low, high)))
+            moves, own = self.moves.build()
+            above.insert(1, hstack((moves @ step, csr_array(own.shape), -own)))
+            limits.insert(1, moves @ before - self.moves.offsets)
+        found = solve_linear(
+            cost,
+            A_ub=vstack(above).tocsr(),
+            b_ub=np.concatenate(limits),
+            A_eq=vstack(equal).tocsr() if equal else None,
+            b_eq=np.concatenate(sums) if sums else None,
+            bounds=np.column_stack((low, high)),
+        )
         if found.x is None:
             raise ArithmeticError(
                 f"offline_optimum needs a bounded linear programme, got {found.message}; scale the costs."
             )
         shares = -found.ineqlin.marginals
-        k = len(self.tangents.rounds)
         e, h = self.tangents.combine(shares[:k], now)
         weights = problem.weights[:, None]
         if priced:
             mu = -np.reshape(found.eqlin.marginals[-n:], (T, d))
-            mu = np.clip(mu, -weights * problem.down, weights * problem.up)
+            up, down = np.split(problem.prices, 2)
+            mu = np.clip(mu, -weights * down, weights * up)
         else:
             offsets, slopes = self.moves.combine(shares[k : k + len(self.moves.rounds)], now)
             e = e + problem.weights * offsets
@@ -236,69 +230,6 @@ class _Planes:
         far = np.linalg.norm(away, axis=1) > OUTSIDE * self.problem.domain.scale
         rounds = np.flatnonzero(far)
         self.walls.add(rounds, np.vecdot(away[far], inside[far]), away[far], now)
-
-
-class _Rows:
-    """The rows of a linear programme as they come."""
-
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-        self.count = 0
-        self.places: list[tuple[np.ndarray, np.ndarray, Array]] = []
-        self.limits: list[Array] = []
-
-    def _extend(self, rows: np.ndarray, columns: np.ndarray, values: Array) -> None:
-        self.places.append((np.ravel(rows + self.count), np.ravel(columns), np.ravel(values)))
-
-    def add(self, bundle: _Bundle, offsets: Array, above: int, origin: Array | None) -> None:
-        """offset + <slope, u_t> <= the variable ``above`` + t; with an origin, of the step u_t - u_{t-1} from there."""
-        m = len(offsets)
-        own = np.arange(m)
-        each = np.repeat(own[:, None], self.dim, axis=1)
-        columns = bundle.rounds[:, None] * self.dim + np.arange(self.dim)
-        self._extend(each, columns, bundle.slopes)
-        self._extend(own, above + bundle.rounds, np.full(m, -1.0))
-        limits = -offsets
-        if origin is not None:
-            later = bundle.rounds > 0
-            self._extend(each[later], columns[later] - self.dim, -bundle.slopes[later])
-            limits = limits + np.where(later, 0.0, bundle.slopes @ origin)
-        self.limits.append(limits)
-        self.count += m
-
-    def add_walls(self, walls: _Bundle) -> None:
-        m = len(walls.rounds)
-        each = np.repeat(np.arange(m)[:, None], self.dim, axis=1)
-        self._extend(each, walls.rounds[:, None] * self.dim + np.arange(self.dim), walls.slopes)
-        self.limits.append(walls.offsets)
-        self.count += m
-
-    def add_sums(self, T: int, total: float) -> None:
-        each = np.repeat(np.arange(T)[:, None], self.dim, axis=1)
-        self._extend(each, np.arange(T * self.dim), np.ones(T * self.dim))
-        self.limits.append(np.full(T, total))
-        self.count += T
-
-    def add_steps(self, T: int, first: int, origin: Array) -> None:
-        """u_t - u_{t-1} is a rise less a fall, whose variables begin at ``first``."""
-        n = T * self.dim
-        own = np.arange(n)
-        self._extend(own, own, np.ones(n))
-        self._extend(own[self.dim :], own[: -self.dim], np.full(n - self.dim, -1.0))
-        self._extend(own, first + own, np.full(n, -1.0))
-        self._extend(own, first + n + own, np.ones(n))
-        limits = np.zeros(n)
-        limits[: self.dim] = origin
-        self.limits.append(limits)
-        self.count += n
-
-    def build(self, matrix: Any, width: int) -> tuple[Any, Array | None]:
-        if self.count == 0:
-            return None, None
-        rows, columns, values = (np.concatenate(parts) for parts in zip(*self.places, strict=True))
-        return matrix((values, (rows, columns)), shape=(self.count, width)).tocsr(), np.concatenate(
-            self.limits
-        )
 
 
 def cut_optimum(

@@ -12,10 +12,9 @@ from klazy.costs import Costs
 from klazy.families import LogWealth
 from klazy.game.game import Game
 from klazy.hindsight.drifting import drift_with, drifted_optimum
-from klazy.hindsight.iterate import Progress
+from klazy.hindsight.iterate import Progress, pose, solve
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import check_domain
-from klazy.hindsight.solve import pose, solve
 from klazy.hindsight.whole import whole_optimum
 from klazy.movement import DriftedMovement, Movement
 from klazy.sets import ConvexSet

@@ -54,17 +54,20 @@ class Problem:
         self.T = self.costs.T
         self.dim = self.costs.dim
         self.movement = game.movement
-        self.grouped = _check_grouped(self.movement, owner)
         self.degree = self.movement.degree
-        self.axes = self.movement.axes()
         self.prices = self.movement.prices(self.dim)
-        self.c = self.movement.stretch(self.dim)
+        self.grouped, self.axes, self.c = self._read_movement(owner)
         self.x0 = game.x0
         self.weights = np.full(self.T, game.weights)
         if self.x0 is None:
             self.weights[0] = 0.0
         self.before = np.zeros(self.dim) if self.x0 is None else self.x0
         self.origin = self.turn(self.before)
+
+    def _read_movement(self, owner: str) -> tuple[Any, Array | None, Array]:
+        """Whether a step is priced as a whole, along which axes, and c."""
+        movement = self.movement
+        return _check_grouped(movement, owner), movement.axes(), movement.stretch(self.dim)
 
     def turn(self, points: Array) -> Array:
         """Points of the set, written along the movement's axes."""

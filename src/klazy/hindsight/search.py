@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, whole
 from klazy.costs import Costs
+from klazy.hindsight.iterate import pose, solve
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.solve import pose, solve
 from klazy.hindsight.splitting import Point
 from klazy.hindsight.static import best_fixed
 from klazy.movement import Movement

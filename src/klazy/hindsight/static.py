@@ -12,9 +12,9 @@ from klazy.base.checks import Array, positive, whole
 from klazy.costs import Costs
 from klazy.families import Minorant
 from klazy.hindsight.cutting import CutProblem, add_up, cut_optimum, needs_cuts
+from klazy.hindsight.iterate import pose
 from klazy.hindsight.optimum import EPS, GapNotReached
 from klazy.hindsight.problem import Problem, lowest_of, norms
-from klazy.hindsight.solve import pose
 from klazy.hindsight.splitting import RELAXATION
 from klazy.sets import ConvexSet
 

@@ -17,7 +17,9 @@ from klazy.live import Guards
 from klazy.movement import AsymmetricMovement, Movement, as_movement, suit_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
 
-COSTS = ("linear", "rewards", "quadratic", "pinball", "log-wealth")
+COSTS: dict[str, type[Family]] = {
+    "linear": Linear, "rewards": Rewards, "quadratic": Quadratic, "pinball": Pinball, "log-wealth": LogWealth,
+}  # fmt: skip
 DOMAINS = ("simplex", "capped-simplex", "box", "ball", "polytope")
 # Between these, products with the largest rows of a trace and their squares are finite numbers.
 SMALLEST = 1e-15
@@ -260,15 +262,9 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
             wanted = "a family whose rows have one number per coordinate"
             raise refusal("replay", wanted, "costs", costs, "play it with run(learner, family.costs(rows))")
         return costs
-    one_of(costs, "costs", "replay", COSTS)
-    if costs == "linear":
-        return Linear()
-    if costs == "rewards":
-        return Rewards()
-    if costs == "quadratic":
-        return Quadratic()
-    if costs == "log-wealth":
-        return LogWealth()
+    one_of(costs, "costs", "replay", tuple(COSTS))
+    if costs != "pinball":
+        return COSTS[costs]()
     shortage = _check_price(short, "short")
     surplus = _check_price(excess, "excess")
     if (
