@@ -17,7 +17,7 @@ PARTS = {  # a page each: its title, and the module whose names it has
     "learners": ("Learners", "learners"),
     "sets": ("Sets", "sets"),
     "costs": ("Costs", "costs"),
-    "families": ("Cost families without data", "families"),
+    "families": ("Cost families", "families"),
     "movement": ("What moving costs", "movement"),
     "schedules": ("Schedules of sigma", "schedules"),
     "live": ("Live agents", "live"),
