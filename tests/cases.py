@@ -371,8 +371,12 @@ class Farthest(kl.Family):
 
 
 def rows_of(family: kl.Family, seed: int, n: int = 40, d: int = 3) -> Array:
-    """Rows that fit the family, all of them positive, so that they may be price relatives."""
-    return np.random.default_rng(seed).uniform(0.2, 3.0, (n, d + family.extras))
+    """Rows that fit the family: of either sign, unless they must be positive; what follows the coordinates is."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(0.2, 3.0, (n, d + family.extras))
+    if not family.positive:
+        rows[:, :d] *= rng.choice([-1.0, 1.0], (n, d))
+    return rows
 
 
 COSTS = [c.__name__ for c in concrete(kl.Costs)]

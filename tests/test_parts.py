@@ -88,13 +88,13 @@ class TestEveryFamily:
     @given(seed=seeds)
     def test_gradient_inequality(self, family, seed):
         row = rows_of(family, seed, 1)[0]
-        x, z = rows_of(kl.Linear(), seed + 1, 2)
+        x, z = rows_of(kl.LogWealth(), seed + 1, 2)
         assert family.value(row, z) >= family.value(row, x) + family.gradient(row, x) @ (z - x) - 1e-12
 
     @given(seed=seeds)
     def test_many_rows_at_once_are_the_rows_one_by_one(self, family, seed):
         rows = rows_of(family, seed)
-        x = rows_of(kl.Linear(), seed + 1)
+        x = rows_of(kl.LogWealth(), seed + 1)
         means = family.moments(rows)
         assert means.shape == (40, family.width(3))
         box = kl.Box(np.zeros(3), np.full(3, 2.0))
@@ -113,7 +113,7 @@ class TestEveryFamily:
     @given(seed=seeds)
     def test_costs_of_rows_are_what_the_rows_cost(self, family, seed):
         rows = rows_of(family, seed)
-        x = rows_of(kl.Linear(), seed + 1)
+        x = rows_of(kl.LogWealth(), seed + 1)
         costs = family.costs(rows)
         assert (costs.T, costs.dim, costs.family) == (40, 3, family)
         assert repr(costs) == f"{family!r}.costs(T=40, dim=3)"
@@ -128,7 +128,7 @@ class TestEveryFamily:
     @given(seed=seeds)
     def test_lowest_is_least_of_what_is_expected_on_a_box(self, family, seed):
         means = family.moments(rows_of(family, seed)).mean(axis=0)
-        x = rows_of(kl.Linear(), seed + 1, 200)
+        x = rows_of(kl.LogWealth(), seed + 1, 200)
         box = kl.Box(np.full(3, 0.5), np.full(3, 2.5))
         best = family.lowest(box, means)
         assert box.contains(best)
@@ -140,7 +140,7 @@ class TestEveryFamily:
     def test_rows_that_are_all_alike_cost_what_one_costs(self, family):
         """Up to what all points cost alike; of wealth the average is that of single assets."""
         row = rows_of(family, 0, 1)[0]
-        x, z = rows_of(kl.Linear(), 1, 2)
+        x, z = rows_of(kl.LogWealth(), 1, 2)
         if isinstance(family, kl.LogWealth):
             x, z = np.eye(3)[:2]
         means = family.moments(row)
@@ -160,7 +160,7 @@ class TestEveryFamily:
         own = Doubled(**{name: getattr(family, name) for name in family.to_dict() if name != "class"})
         rows = rows_of(family, 0, 3)
         costs = own.costs(rows)
-        x = rows_of(kl.Linear(), 1, 3)
+        x = rows_of(kl.LogWealth(), 1, 3)
         np.testing.assert_allclose(costs.values(x), 2.0 * family.value(rows, x), rtol=1e-14)
         assert find_missing_part(kl.GD(kl.Simplex(3), 1.0), costs) == "Doubled"
         price = kl.TVMovement(0.2)

@@ -38,6 +38,7 @@ EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
 ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 SEARCH = 400  # steps of the search for a lowest point
+LONGER = 1e3  # times as long at most is a step made that leads out of the set
 SHORTER = 0.95  # each of them is so much shorter than the one before: the last is 1e-9 of the first
 
 Minorant = tuple[Array, Array]  # e and h, where e + <h, x> is below the cost at every x
@@ -362,7 +363,10 @@ class Family(Config, ABC):
         for _ in range(SEARCH):
             g = self.gradient(means, x)
             size = _norm(g)
-            x = domain.nearest(x - g * (length / np.where(size > 0.0, size, 1.0))[..., None])
+            step = g * (length / np.where(size > 0.0, size, 1.0))[..., None]
+            # Most of a step may lead out of the set: then what is left of it is made as long.
+            left = _norm(domain.nearest(x - step) - x)
+            x = domain.nearest(x - step * (length / np.maximum(left, length / LONGER))[..., None])
             length *= SHORTER
             cost = self.expected(means, x)
             better = cost < least
