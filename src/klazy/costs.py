@@ -204,7 +204,7 @@ class FamilyCosts(Costs):
 
     @property
     def _owner(self) -> str:
-        """Who refuses input: the class, or the family of costs that have no class of their own."""
+        """The name in messages: of the class, or of the family where costs have no class of their own."""
         return type(self._family if type(self) is FamilyCosts else self).__name__
 
     def _check_shapes(self) -> None:
@@ -431,7 +431,7 @@ class LogisticCosts(FamilyCosts):
 
 
 def _label(features: ArrayLike, labels: ArrayLike, owner: str) -> Array:
-    """The features of every round times its label."""
+    """Multiply the features of every round by its label."""
     given = rows(features, "features", owner)
     signs = real_array(labels, "labels", owner)
     if signs.shape != (len(given),) or not np.isin(signs, (-1.0, 1.0)).all():

@@ -101,7 +101,7 @@ def check_family(owner: str, learner: Learner[Any], costs: Costs) -> None:
 
 
 def find_rows(learner: Learner[Any], costs: Any) -> Array:
-    """The rows that a learner is told: those of its family, or the gradients of costs that are linear."""
+    """Find the rows that a learner is told: those of its family, or the gradients of costs that are linear."""
     return costs.data if learner.family == costs.family else costs.arrays()[0]
 
 

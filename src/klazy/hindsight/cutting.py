@@ -34,7 +34,7 @@ def needs_cuts(costs: Any, movement: Any) -> bool:
 
 
 def has_steps(costs: Costs) -> bool:
-    """Whether the proximal step of these costs is known."""
+    """Say whether the proximal step of these costs is known."""
     return costs.family is not None and costs.family.has_prox
 
 
@@ -101,7 +101,7 @@ class _Bundle:
         self.active = self.active[kept]
 
     def build(self) -> tuple[Any, Any]:
-        """The slopes as a matrix that acts on whole sequences, and the one that picks each one's round."""
+        """Build the matrix by which slopes act on a whole sequence, and the one that picks the round of each."""
         from scipy.sparse import csr_array
 
         m, d = self.slopes.shape

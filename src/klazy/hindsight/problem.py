@@ -36,6 +36,7 @@ class Problem:
     are written along these; what :meth:`paid` takes is not.
     """
 
+    costs: Any
     size = 0.0
 
     def __init__(
@@ -65,7 +66,7 @@ class Problem:
         self.origin = self.turn(self.before)
 
     def _read_movement(self, owner: str) -> tuple[Any, Array | None, Array]:
-        """Whether a step is priced as a whole, along which axes, and c."""
+        """Read off the movement whether a step is priced as a whole, along which axes, and c."""
         movement = self.movement
         return _check_grouped(movement, owner), movement.axes(), movement.stretch(self.dim)
 
@@ -88,22 +89,19 @@ class Problem:
         return self.costs.family is not None and self.costs.family.has_affine
 
     def affine(self, r: float) -> tuple[Array, Array]:
-        """The shrink and the shift of a step that is merged; else what the set takes over, which is nothing."""
-        costs: Any = self.costs
+        """Give the shrink and the shift of a step that is merged; else those of none."""
         if not self.is_merged:
             return np.ones(1), np.zeros((0, self.dim))
-        shrink, shift = costs.family.affine(costs.data, r)
+        shrink, shift = self.costs.family.affine(self.costs.data, r)
         return shrink, self.turn(shift)
 
     def prox(self, a: Array, r: float) -> Array:
-        """The proximal steps of all rounds, without a set."""
-        costs: Any = self.costs
-        return self.turn(costs.family.prox(costs.data, self.turn_back(a), r))
+        """Take the proximal steps of all rounds, without a set."""
+        return self.turn(self.costs.family.prox(self.costs.data, self.turn_back(a), r))
 
     def minorant(self, v: Array, h: Array) -> Minorant:
-        """An affine function below every f_t, from the step v and its own subgradient h = r (a - v)."""
-        costs: Any = self.costs
-        e, slope = costs.family.minorant(costs.data, self.turn_back(v), self.turn_back(h))
+        """Give an affine function below every f_t, from the step v and its own subgradient h = r (a - v)."""
+        e, slope = self.costs.family.minorant(self.costs.data, self.turn_back(v), self.turn_back(h))
         return e, self.turn(slope)
 
     def with_weight(self, factor: float) -> "Problem":
@@ -125,8 +123,7 @@ class Problem:
         return total / self.T if np.isfinite(total) else 0.0
 
     def _sum_steepness(self, x: Array) -> float:
-        costs: Any = self.costs
-        return float(np.sum(costs.family.steepness(costs.data, x)))
+        return float(np.sum(self.costs.family.steepness(self.costs.data, x)))
 
     @cached_property
     def _reach(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -113,8 +112,8 @@ def best_fixed(
 
 
 def _find_directly(problem: Problem) -> BestFixed:
-    """The lowest point of the average round. Where sums have no cheap minimum, a projection from afar certifies it."""
-    costs: Any = problem.costs
+    """Find the lowest point of the average round. Where sums have no cheap minimum, a projection from afar certifies it."""
+    costs = problem.costs
     domain = problem.domain
     x = costs.family.lowest(domain, costs.family.moments(costs.data).mean(axis=0))
     away = x

@@ -120,7 +120,7 @@ class LookAhead(Config, ABC):
         return self._split(family, row, center, r)
 
     def _cut(self, f: Costs, center: Array, r: float) -> Array:
-        """By cutting planes, where the cost is known by subgradients alone."""
+        """Take the step by cutting planes, where the cost is known by subgradients alone."""
 
         def value(t: int, x: Array) -> float:
             return f.value(1, x) + 0.5 * r * float((x - center) @ (x - center))
