@@ -93,6 +93,17 @@ def test_a_replay_scores_what_the_rows_cost_and_its_agent_pays_it(family):
     assert agent.hitting == pytest.approx(found.score("auto").hitting, rel=1e-9)
 
 
+def test_a_negative_weight_is_refused_wherever_rows_come_in():
+    said = "needs weight >= 0, got weight=-1.0; a negative one is not convex."
+    family = kl.WeightedQuadratic()
+    with pytest.raises(Refused, match=f"QuadraticCosts {said}"):
+        kl.QuadraticCosts(np.ones((2, D)), [1.0, -1.0])
+    with pytest.raises(Refused, match=f"WeightedQuadratic {said}"):
+        family.costs([[0.0, 1.0, -1.0]])
+    with pytest.raises(Refused, match=f"Agent.observe {said}"):
+        kl.Agent(kl.GD(DOMAIN, 1.0), costs=family, engine="step").observe([0.0, 0.0, 1.0, -1.0])
+
+
 def test_a_replay_refuses_rows_that_have_more_than_a_number_per_coordinate():
     with pytest.raises(
         Refused, match="replay needs a family whose rows have one number per coordinate, got costs=Weighted"

@@ -218,7 +218,7 @@ def test_a_family_that_knows_one_row_alone_is_refused():
         def value(self, row, x):
             return abs(x[0] - row[0]) ** 3
 
-    said = r"Single needs value to have shape \(4,\) for rows of shape \(4, 3\), got shape=\(3,\); act on the last axis"
+    said = r"Single needs a value of shape \(4,\) and a gradient .* at x of shape \(4, 3\), got shapes=\(\(3,\), \(4, 3\)\)"
     with pytest.raises(ValueError, match=said):
         Single().costs(np.ones((5, 3)))
 

@@ -192,13 +192,13 @@ class FamilyCosts(Costs):
         self.data = rows(data, name, self._owner, limit=limit)
         self.T = len(self.data)
         self.dim = self.data.shape[1] - family.extras
-        self.columns = read_columns(data)
         if self.dim < 1:
             wanted = f"rows of at least {1 + family.extras} numbers"
             raise refusal(self._owner, wanted, f"{name} of shape", self.data.shape, "give longer rows")
+        names = read_columns(data)
+        self.columns = None if names is None else names[: self.dim]
         family.check(self.dim)
-        if family.positive and self.data.min() <= 0:
-            raise refusal(self._owner, f"{name} > 0", name, self.data.min(), "divide prices by the last")
+        family.check_rows(self.data, name, self._owner)
         if codes.code_of(family) is None:
             self._check_shapes()
 
@@ -209,21 +209,16 @@ class FamilyCosts(Costs):
 
     def _check_shapes(self) -> None:
         """Refuse a family that does not act on the last axis: what it computes for many rows would be wrong."""
-        many = np.resize(
-            self.data, (self.dim + 1, self.data.shape[1])
-        )  # no other number of rows is mistaken for this
+        # No length but the number of these rows is dim + 1, or else a family that mixes them up might go unnoticed.
+        many = np.resize(self.data, (self.dim + 1, self.data.shape[1]))
         for some in (many[0], many):
             x = some[..., : self.dim]
             with np.errstate(all="ignore"):
-                found = {"value": self._family.value(some, x), "gradient": self._family.gradient(some, x)}
-            for name, wanted in (("value", some.shape[:-1]), ("gradient", x.shape)):
-                shape = np.shape(found[name])
-                if shape != wanted:
-                    condition = f"{name} to have shape {wanted} for rows of shape {some.shape}"
-                    remedy = (
-                        "act on the last axis, and on all rows at once, as np.vecdot or sum(axis=-1) does"
-                    )
-                    raise refusal(type(self._family).__name__, condition, "shape", shape, remedy)
+                shapes = np.shape(self._family.value(some, x)), np.shape(self._family.gradient(some, x))
+            if shapes != (x.shape[:-1], x.shape):
+                wanted = f"a value of shape {x.shape[:-1]} and a gradient of shape {x.shape} at x of shape {x.shape}"
+                remedy = "act on the last axis, as np.vecdot and sum(axis=-1) do"
+                raise refusal(type(self._family).__name__, wanted, "shapes", shapes, remedy)
 
     def __init_subclass__(cls) -> None:
         names = ("value", "values", "subgradient", "subgradients")
@@ -319,8 +314,6 @@ class QuadraticCosts(FamilyCosts):
             if weights.ndim == 0
             else vector(weights, "weight", owner, len(given))
         )
-        if each.min() < 0.0:
-            raise refusal(owner, "weight >= 0", "weight", each.min(), "a negative one is not convex")
         if each[0] > 0.0 and (each == each[0]).all():
             super().__init__(Quadratic(float(each[0])), given, "targets")
         else:

@@ -109,6 +109,26 @@ class Family(Config, ABC):
             If they do not fit.
         """
 
+    def check_rows(self, rows: Array, name: str, owner: str) -> None:
+        """Refuse rows that have no such cost.
+
+        Parameters
+        ----------
+        rows : array
+            One row, or one per round.
+        name : str
+            What they are called.
+        owner : str
+            Who asks.
+
+        Raises
+        ------
+        ValueError
+            If numbers are not above zero that must be.
+        """
+        if self.positive and rows.min() <= 0.0:
+            raise refusal(owner, f"{name} > 0", name, rows.min(), "divide prices by the last")
+
     def costs(self, rows: ArrayLike) -> Costs:
         """Make costs of rows.
 
@@ -522,6 +542,11 @@ class WeightedQuadratic(Family):
     code: ClassVar[int | None] = codes.QUADRATIC
     extras: ClassVar[int] = 1
     is_exact: ClassVar[bool] = True
+
+    def check_rows(self, rows: Array, name: str, owner: str) -> None:
+        least = rows[..., -1].min()
+        if least < 0.0:
+            raise refusal(owner, "weight >= 0", "weight", least, "a negative one is not convex")
 
     def value(self, row: Array, x: Array) -> Array:
         gap = x - row[..., :-1]

@@ -410,7 +410,8 @@ def auto(
         simplices, the sum of changes on boxes, else Euclidean distance).
     costs : Costs or Family, optional
         What rounds cost, where that is not linear: :class:`Pinball`, :class:`Quadratic` or :class:`LogWealth`. It is then told
-        rows of data in place of gradients.
+        rows of data in place of gradients. Of any other family, such as your own, each expert is told the gradient at its own
+        point, and what the experts cost is compared by the rows; that is not compiled.
     period : int or sequence of int, optional
         Periods that you know, each from 2 to 10080 rounds: for a day and a week of minutes ``(1440, 10080)``. Each adds up to
         twelve seasonal experts. Default: it looks for one of up to 512 rounds, as it does anyway.

@@ -163,6 +163,8 @@ class Terms:
             name = f"row[{i}]" if self.columns is None else self.columns[i]
             remedy = "give prices divided by the last ones"
             raise refusal(OBSERVE, f"numbers above zero for {self.costs}", name, values[i], remedy)
+        if self.costs is not None:
+            self.costs.check_rows(values, "row", OBSERVE)
         return values
 
     def read_filled(self, row: Any, dim: int, last: Array | None) -> Array:
