@@ -85,6 +85,26 @@ def test_movements_of_ones_own_have_the_optimum_of_cvxpy(movement):
     assert found.lower_bound - 1e-7 <= best <= found.cost + 1e-7
 
 
+@pytest.mark.parametrize(
+    "movement",
+    [
+        kl.SquaredMovement(0.7),
+        kl.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]),
+        kl.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
+        kl.WeightedL2Movement(0.5, scale=[0.0, 1.0, 2.0]),
+    ],
+    ids=repr,
+)
+def test_functions_have_the_optimum_of_their_family_for_every_kind_of_movement(movement):
+    costs = costs_of("QuadraticCosts", T, D, 4)
+    x0 = np.array([0.5, 0.0, -0.5])
+    known = kl.offline_optimum(costs, kl.L2Ball(D), movement, x0=x0, gap=1e-5)
+    found = kl.offline_optimum(hide(costs), kl.L2Ball(D), movement, x0=x0, gap=1e-3)
+    assert found.method == "cutting planes"
+    assert found.lower_bound <= known.cost + 1e-9
+    assert found.cost >= known.lower_bound - 1e-9
+
+
 def test_a_bound_never_exceeds_what_some_sequence_pays_while_it_is_far_from_the_optimum():
     """After each number of programmes, not only at the end."""
     domain, movement = PLACES["ball"]

@@ -16,13 +16,12 @@ from klazy.base.checks import Array, refusal, vector
 from klazy.base.programme import solve_linear
 from klazy.costs import CallableCosts, Costs, as_costs
 from klazy.hindsight.optimum import EPS, Optimum
-from klazy.hindsight.problem import Problem, norms
+from klazy.hindsight.problem import KINDS, MOVEMENTS, Problem, norms
 from klazy.movement import Movement
 
 MOST_PROGRAMMES = 400  # each is larger than the one before
 IDLE = 15  # programmes in a row in which a tangent had no part, after which it is dropped
 HALFWAY = 0.5
-PRICED = "L2Movement, WeightedL2Movement, L1Movement, TVMovement, AsymmetricMovement"  # without one
 OUTSIDE = 1e-9  # relative to the set's size, from which on a solution is cut off
 
 
@@ -39,15 +38,16 @@ def has_steps(costs: Costs) -> bool:
 
 
 class CutProblem(Problem):
-    """The offline problem of such costs. ``grouped`` is None for a movement that is known by subgradients."""
+    """The offline problem of such costs. ``grouped`` is None for a movement that is no such price, but has subgradients."""
 
     def _read_movement(self, owner: str) -> tuple[Any, Array | None, Array]:
         movement = self.movement
         grouped = movement.grouped
         if movement.degree != 1.0 or movement.axes() is not None:
             grouped = None
-        if grouped is None and movement.subgradient is None:
-            known = f"a movement with a subgradient, or one of {PRICED}"
+        is_known = (movement.grouped, movement.degree) in KINDS
+        if not is_known and movement.subgradient is None:
+            known = f"a movement with a subgradient, or one of {MOVEMENTS}"
             raise refusal(owner, known, "movement", repr(movement), "give it a method subgradient(delta)")
         return grouped, None, np.ones(self.dim)  # multipliers here are of the plain steps
 
@@ -66,14 +66,18 @@ class CutProblem(Problem):
         return np.diff(u, axis=0, prepend=self.origin[None])
 
     def slope_of_step(self, delta: Array) -> Array:
-        """A subgradient of the movement, before its weight."""
-        if self.grouped:
-            stretch = self.movement.stretch(self.dim)
-            size = float(np.linalg.norm(stretch * delta))
-            return stretch**2 * delta / size if size > 0.0 else np.zeros(self.dim)
-        assert self.movement.subgradient is not None
-        owner = f"{type(self.movement).__name__}.subgradient"
-        return vector(self.movement.subgradient(delta), "subgradient", owner, self.dim)
+        """Compute a subgradient of the movement, before its weight."""
+        movement = self.movement
+        if movement.subgradient is not None:
+            owner = f"{type(movement).__name__}.subgradient"
+            return vector(movement.subgradient(delta), "subgradient", owner, self.dim)
+        if not movement.grouped:  # of degree 3/2
+            return 1.5 * self.prices * np.sign(delta) * np.sqrt(np.abs(delta))
+        axes = movement.axes()
+        along = delta if axes is None else delta @ axes
+        slope = movement.stretch(self.dim) ** 2 * along
+        size = float(movement.distance(delta)) if self.degree == 1.0 else 1.0
+        return (slope if axes is None else axes @ slope) / (size or 1.0)
 
 
 class _Bundle:

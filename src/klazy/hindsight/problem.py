@@ -113,7 +113,7 @@ class Problem:
     @property
     def free(self) -> bool:
         """Whether some step costs nothing, so that standing still is not all that pays nothing for moving."""
-        prices = self.movement.stretch(self.dim) if self.grouped else self.prices
+        prices = self.movement.stretch(self.dim) if self.movement.grouped else self.prices
         return bool((self.weights[1:] <= 0.0).any() or (prices <= 0.0).any())
 
     @cached_property
