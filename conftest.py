@@ -62,6 +62,8 @@ def browser():
 
 @pytest.fixture(autouse=True)
 def names_in_doctests(doctest_namespace):
-    doctest_namespace.update(
-        {name: getattr(klazy, name) for name in dir(klazy) if not name.startswith("_")}, np=np, kl=klazy
-    )
+    doctest_namespace.update(np=np, kl=klazy)
+    for place in (klazy.contrib, klazy.theory, klazy.types, klazy):
+        doctest_namespace.update(
+            {name: getattr(place, name) for name in dir(place) if not name.startswith("_")}
+        )

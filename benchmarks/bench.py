@@ -208,7 +208,7 @@ def of_ensembles(folder: str) -> list[str]:
     g = noisy_phases(T, d)
     for number, (name, make) in list(enumerate(SETS.items()))[:2]:
         domain, totals = make(d), np.zeros(2)
-        sigma = kl.sigma_grid(T, 1.0, 1.0)[:EXPERTS]
+        sigma = kl.theory.sigma_grid(T, 1.0, 1.0)[:EXPERTS]
         k = np.maximum(1, (2 * sigma).astype(np.int64))
         learner = kl.SAder(
             [kl.KLazyGD(domain, float(s), int(n)) for s, n in zip(sigma, k, strict=True)], 0.01, movement="l2"

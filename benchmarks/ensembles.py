@@ -59,8 +59,8 @@ def ensembles(scenario: Scenario, weight: float) -> dict[str, dict[str, float]]:
         scenario.costs.T,
         float(np.linalg.norm(scenario.costs.arrays()[0], axis=1).max()),
     )
-    experts = kl.ensemble_auto(domain, kl.L2Movement(weight)).experts
-    rates = {rule: kl.meta_rate(rule, T, G, domain.reach(), weight) for rule in GIVEN} | {
+    experts = kl.contrib.ensemble_auto(domain, kl.L2Movement(weight)).experts
+    rates = {rule: kl.theory.meta_rate(rule, T, G, domain.reach(), weight) for rule in GIVEN} | {
         rule: rule for rule in OWN
     }
     made = {

@@ -186,7 +186,7 @@ def print_ensembles(seeds: int = 4096, T: int = 10_000, sample: int = 64) -> Non
     cases = {
         "auto, l2 ball": kl.auto(ball, kl.L2Movement(1.0)),
         "auto, simplex": kl.auto(kl.Simplex(D), kl.TVMovement(1.0)),
-        "SAder (ensemble_auto), l2 ball": kl.ensemble_auto(ball),
+        "SAder (ensemble_auto), l2 ball": kl.contrib.ensemble_auto(ball),
     }
     g = draw_sequences(seeds, T)
     print(

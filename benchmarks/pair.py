@@ -172,7 +172,7 @@ def make_split_optimum(kl: Any) -> Work:
 
 def mix_given(kl: Any, domain: Any) -> Any:
     """Make SAder over k-lazy experts, with a given rate."""
-    sigmas = kl.sigma_grid(200_000, 1.0, 1.0)[:EXPERTS].tolist()
+    sigmas = kl.theory.sigma_grid(200_000, 1.0, 1.0)[:EXPERTS].tolist()
     experts = [kl.KLazyGD(domain, s, max(1, int(2 * s))) for s in sigmas]
     return kl.SAder(experts, 0.01)
 

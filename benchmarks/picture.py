@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from klazy.show import Figure
-    from klazy.studies.replay import Report
+    from klazy.studies.replay.report import Report
 
 FILE = Path(__file__).parents[1] / "docs" / "figures" / "load.png"
 SHOWN = {"GD": ("moves every round", RED), "auto": ("klazy's auto", BLUE)}

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import polars as pl
 
 from klazy import show
-from klazy.studies.sweep import Study, Sweep, sweep
+from klazy.studies.sweep import Study, sweep
 from klazy.studies.sweep.drawing import draw_cells
+from klazy.studies.sweep.execute import Sweep
 from klazy.studies.sweep.table import choose_best, summarize
 from pages import markdown, run
 

@@ -23,8 +23,9 @@ PARTS = {  # a page each: its title, and the module whose names it has
     "live": ("Live agents", "live"),
     "serve": ("Talking to a service", "serve"),
     "hindsight": ("Hindsight", "hindsight"),
-    "lookahead": ("Baselines that look ahead", "hindsight.lookahead"),
     "theory": ("Theory", "theory"),
+    "contrib": ("Research learners and baselines", "contrib"),
+    "types": ("Results, errors and warnings", "types"),
     "sequences": ("Sequences", "sequences"),
     "sweep": ("Sweeps", "studies.sweep"),
     "replay": ("Replay", "studies.replay"),
@@ -38,7 +39,7 @@ PARTS = {  # a page each: its title, and the module whose names it has
 # no Returns (RT01), a summary without a full stop (SS03).
 CHECKS = {"GL08", "PR01", "PR02", "RT01", "SS03"}
 EXEMPT = (
-    "klazy.State",
+    "klazy.types.State",
     "klazy.studies.tuning.Player",
 )  # protocols, which nobody makes: they have no parameters
 log = logging.getLogger(__name__)
@@ -67,8 +68,10 @@ def list_types() -> dict[str, str]:
 
 
 def home(name: str, value: Any) -> str:
-    """The part of klazy that an object comes from; data has no module but the one it is named in."""
-    module = f"{getattr(value, '__module__', name)}."
+    """The part of klazy that has an object on its page: the public module in its name, or where it comes from."""
+    module = f"{name.rpartition('.')[0]}."
+    if module == "klazy.":
+        module = f"{value.__module__}."
     parts = [part for _, part in PARTS.values() if module.startswith(f"klazy.{part}.")]
     return max(parts, key=len, default="")
 
@@ -114,6 +117,19 @@ def missing(known: Container[str]) -> list[str]:
     return [name for name in public() if name not in known]
 
 
+def find_place(app: Any, env: Any, node: Any, shown: Any) -> Any:
+    """Lead a name without its module to the one public place that has it."""
+    if node.get("refdomain") != "py":
+        return None
+    short, _, member = node["reftarget"].partition(".")
+    places = [name for name in public() if name.rpartition(".")[2] == short]
+    if len(places) != 1:
+        return None
+    target = f"{places[0]}.{member}".rstrip(".")
+    domain = env.get_domain("py")
+    return domain.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], target, node, shown)
+
+
 def check_names(app: Any, env: Any) -> None:
     for name in missing(env.get_domain("py").objects):
         log.warning(
@@ -124,4 +140,5 @@ def check_names(app: Any, env: Any) -> None:
 def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", write_pages)
     app.connect("env-check-consistency", check_names)
+    app.connect("missing-reference", find_place)
     return {"parallel_read_safe": True}

@@ -87,7 +87,9 @@ def main(every: int = 16, part: int = 0, shares=(0.01, 0.1), prices=(0.1, 1.0)) 
             rows.append((capacity, price, name, "", missed, price * missed))
         for name, memories in MEMORIES.items():
             sigmas = np.geomspace(0.02, 200, 25 // len(memories)).tolist()
-            best: Any = tune_learner(kl.product_grid(domain, sigmas, memories), g[:half], movement=movement)
+            best: Any = tune_learner(
+                kl.theory.product_grid(domain, sigmas, memories), g[:half], movement=movement
+            )
             trace = kl.run(best, g, movement=movement, record="costs")
             paid = 1.0 + trace.hitting[half:].mean(), trace.switching[half:].mean()
             rows.append((capacity, price, name, f"sigma={best.sigma.s:.3g}, {best.memory}", *paid))

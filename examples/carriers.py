@@ -35,7 +35,9 @@ def rivals(g, half, names, movement):
     domain = kl.Simplex(len(names))
     for name, memories in MEMORIES.items():
         sigmas = np.geomspace(0.1, 1e4, 64 // len(memories)).tolist()
-        best: Any = tune_learner(kl.product_grid(domain, sigmas, memories), g[:half], movement=movement)
+        best: Any = tune_learner(
+            kl.theory.product_grid(domain, sigmas, memories), g[:half], movement=movement
+        )
         yield name, f"sigma={best.sigma.s:.3g}, {best.memory}", kl.run(best, g, movement=movement).x
         if name == "KLazyGD":
             late = best.init()._replace(t=1 + best.memory.k // 2)

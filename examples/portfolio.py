@@ -52,7 +52,7 @@ def rivals(r, half, movement):
     yield "first's best", "all in one", np.tile(np.eye(d)[r[:half].prod(axis=0).argmax()], (T - half, 1))
     for name, memories in MEMORIES.items():
         sigmas = np.geomspace(1e-3, 1e3, 64 // len(memories)).tolist()
-        best: Any = tune_learner(kl.product_grid(domain, sigmas, memories), first, movement=movement)
+        best: Any = tune_learner(kl.theory.product_grid(domain, sigmas, memories), first, movement=movement)
         x = kl.run(best, costs, movement=movement).x
         yield name, f"sigma={best.sigma.s:.3g}, {best.memory}", x[half:]
     best = kl.offline_optimum(costs.window(half + 1, T), domain, movement, gap=0.03)

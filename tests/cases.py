@@ -13,10 +13,12 @@ from hypothesis.extra.numpy import arrays
 import klazy as kl
 from klazy.base.checks import Array
 
+PUBLIC = vars(kl) | vars(kl.contrib)  # where classes that are built from arguments have their names
+
 
 def concrete(base: type) -> list[type]:
     """Every public class of the package below ``base`` that can be built."""
-    members = (value for value in vars(kl).values() if inspect.isclass(value))
+    members = (value for value in PUBLIC.values() if inspect.isclass(value))
     return sorted(
         (c for c in members if issubclass(c, base) and not inspect.isabstract(c)), key=lambda c: c.__name__
     )
@@ -57,7 +59,7 @@ def _pairs(row: list[tuple[int, int]]) -> set[tuple[tuple[int, int], tuple[int, 
 
 
 TRIANGLE = kl.Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -2.0]], [1.0, 0.5, 0.0])
-UNBOUNDED = [kl.Space(3), kl.Product([kl.Space(2), kl.Simplex(3)])]
+UNBOUNDED = [kl.contrib.Space(3), kl.Product([kl.contrib.Space(2), kl.Simplex(3)])]
 SETS = [
     kl.L2Ball(1),
     kl.L2Ball(5),
@@ -208,7 +210,7 @@ def has_entropy(domain: kl.ConvexSet) -> bool:
 
 
 def _mirror(domain: kl.ConvexSet, sigma: Any, **options: Any) -> kl.Learner[Any]:
-    kind = kl.MirrorMemory if has_entropy(domain) else kl.MemoryGD
+    kind = kl.contrib.MirrorMemory if has_entropy(domain) else kl.MemoryGD
     return kind(domain, sigma, kl.Decay(5.0), **options)
 
 
@@ -238,10 +240,10 @@ UNCOMPILED: dict[str, Maker] = {
     "Reluctant with hints": lambda domain, sigma, **options: kl.Reluctant(
         domain, movement_for(domain), 4.0, 3.0, hints=True, **options
     ),
-    "Advice": lambda domain, sigma, **options: kl.Advice(
+    "Advice": lambda domain, sigma, **options: kl.contrib.Advice(
         domain, [options.get("start", domain.start)], **options
     ),
-    "BetterOfTwo": lambda domain, sigma, **options: kl.BetterOfTwo(
+    "BetterOfTwo": lambda domain, sigma, **options: kl.contrib.BetterOfTwo(
         kl.GD(domain, sigma, **options), kl.LazyGD(domain, 7.0, **options), kl.L2Movement(0.5), leave=1.5
     ),
     "SAder with hints": lambda domain, sigma, **options: kl.SAder(
@@ -249,21 +251,23 @@ UNCOMPILED: dict[str, Maker] = {
         hints=True,
     ),
     "MirrorMemory": _mirror,
-    "CoinBetting": lambda domain, sigma, **options: kl.CoinBetting(domain, 3.0, **options),
+    "CoinBetting": lambda domain, sigma, **options: kl.contrib.CoinBetting(domain, 3.0, **options),
     "nested SAder": _nested,
     "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)
     ),
-    "SteadyAdaptive": lambda domain, sigma, **options: kl.SteadyAdaptive(domain, 2000, 3.0, **options),
-    "Blocks": lambda domain, sigma, **options: kl.Blocks(kl.GD(domain, sigma, **options), 3),
-    "StronglyAdaptive": lambda domain, sigma, **options: kl.StronglyAdaptive(
+    "SteadyAdaptive": lambda domain, sigma, **options: kl.contrib.SteadyAdaptive(
+        domain, 2000, 3.0, **options
+    ),
+    "Blocks": lambda domain, sigma, **options: kl.contrib.Blocks(kl.GD(domain, sigma, **options), 3),
+    "StronglyAdaptive": lambda domain, sigma, **options: kl.contrib.StronglyAdaptive(
         domain, 3.0, levels=5, **options
     ),
     **BANDITS,
-    "Budgeted": lambda domain, sigma, **options: kl.Budgeted(
+    "Budgeted": lambda domain, sigma, **options: kl.contrib.Budgeted(
         kl.KLazyGD(domain, sigma, 4, **options), 0.3 * domain.scale, "l2", T=20
     ),
-    "LongTerm": lambda domain, sigma, **options: kl.LongTerm(
+    "LongTerm": lambda domain, sigma, **options: kl.contrib.LongTerm(
         kl.KLazyGD(domain, sigma, 4, **options), np.linspace(0.0, 1.0, domain.dim), 1e4, 20
     ),
     "Delayed": lambda domain, sigma, **options: kl.Delayed(kl.KLazyGD(domain, sigma, 4, **options)),
@@ -311,7 +315,7 @@ def flattened(state: Any) -> list[Array]:
 
 def evaluated(text: str) -> Any:
     """What a ``repr`` stands for."""
-    return eval(text, dict(vars(kl)))
+    return eval(text, dict(PUBLIC))
 
 
 def costs_of(name: str, T: int, d: int, seed: int) -> kl.Costs:

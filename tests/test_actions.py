@@ -20,7 +20,7 @@ def trace_of(x):
     """A run that played the rows of ``x``."""
     x = np.asarray(x, float)
     T, d = x.shape
-    return kl.Trace[Any]("step", "actions", T, d, kl.Totals(0.0, 0.0), kl.L2Movement(), {"x": x}, None)
+    return kl.Trace[Any]("step", "actions", T, d, kl.types.Totals(0.0, 0.0), kl.L2Movement(), {"x": x}, None)
 
 
 @st.composite

@@ -130,7 +130,7 @@ REFUSED = {
     "SAder needs a norm with one weight, got movement=SwitchFee(); an average moves whenever an expert does: "
     "follow one of them by Leader(..., guard=False).": (lambda: kl.SAder([GD], movement=kl.SwitchFee())),
     "SAder needs a norm with one weight, got movement=L2Movement(weight=[1.0, 2.0]);": (
-        lambda: kl.ensemble_auto(BALL, kl.L2Movement([1.0, 2.0]))
+        lambda: kl.contrib.ensemble_auto(BALL, kl.L2Movement([1.0, 2.0]))
     ),
     "Leader needs a list of learners, got experts=3; write Leader([GD(ball, 1.0), GD(ball, 2.0)], L2Movement(1.0)).": (
         lambda: kl.Leader(3, kl.L2Movement())  # pyright: ignore
@@ -159,7 +159,7 @@ REFUSED = {
         )
     ),
     "certify_experts needs a Leader with a guard, got guard=False; build it with guard=True.": (
-        lambda: kl.certify_experts(
+        lambda: kl.theory.certify_experts(
             kl.run(kl.Leader([GD], kl.L2Movement(), guard=False), G, record="experts", engine="step")
         )
     ),
@@ -174,7 +174,11 @@ REFUSED = {
     "sader needs beta to be one of 'lemma', 'tight', 'authors', 'self-tuned', 'self-tuned-keep', 'self-tuned-restart', got beta='x';": (
         lambda: kl.sader(BALL, 10, 1.0, beta="x")
     ),
-    "ader needs a set to play on, got domain=3; write ader(L2Ball(5), ...).": lambda: kl.ader(3, 10, 1.0),  # pyright: ignore
+    "ader needs a set to play on, got domain=3; write ader(L2Ball(5), ...).": lambda: kl.contrib.ader(
+        3,  # pyright: ignore
+        10,
+        1.0,
+    ),
     "AsymmetricMovement needs shape (3,), got up of shape=(2,); give one number per coordinate.": (
         lambda: kl.auto(BALL, kl.AsymmetricMovement(up=[1.0, 2.0]))
     ),
@@ -194,7 +198,7 @@ REFUSED = {
         )
     ),
     "StronglyAdaptive needs levels >= 1, got levels=0; give the number of interval lengths.": (
-        lambda: kl.StronglyAdaptive(BALL, 1.0, levels=0)
+        lambda: kl.contrib.StronglyAdaptive(BALL, 1.0, levels=0)
     ),
     "run needs a SAder or Leader for record='experts', got learner=GD(": lambda: kl.run(
         GD, G, record="experts"
@@ -355,7 +359,7 @@ REFUSED = {
         lambda: kl.regret(kl.run(GD, G, engine="step"), [0.8, 0.8, 0.8])
     ),
     "regret needs a trace, got trace=3; pass what run returned.": lambda: kl.regret(3, G),  # pyright: ignore
-    "certify needs a trace, got trace=None; pass what run returned.": lambda: kl.certify(None, G),  # pyright: ignore
+    "certify needs a trace, got trace=None; pass what run returned.": lambda: kl.theory.certify(None, G),  # pyright: ignore
     "Trace.diagnose needs a finite number G, got G='big'; give a float.": (
         lambda: kl.run(GD, G, engine="step").diagnose(G="big")  # pyright: ignore
     ),

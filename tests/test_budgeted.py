@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import EVERY_LEARNER, MOVEMENTS, gradients
-from klazy.theory import (
+from klazy.contrib import (
     budget_lower_bound,
     budget_sigma,
     budgeted_bound,
@@ -19,7 +19,7 @@ from klazy.theory import (
     switch_lower_bound,
     switch_sigma,
 )
-from klazy.theory.budgets import _mean_size
+from klazy.contrib.bounds.budgets import _mean_size
 
 BALL = kl.L2Ball(5)
 seeds = st.integers(0, 2**16)
@@ -32,7 +32,7 @@ def test_all_moves_together_never_cost_more_than_the_budget(price, name, share, 
     movement, T = MOVEMENTS[price](5), 15
     learner = EVERY_LEARNER[name](BALL, 0.3)
     S = share * float(movement.weight) * float(movement.distance(np.ones(5)))
-    budgeted = kl.Budgeted(learner, S, movement, T=T if paced else None)
+    budgeted = kl.contrib.Budgeted(learner, S, movement, T=T if paced else None)
     g, state, spent = gradients(seed, T, 5), budgeted.init(), 0.0
     for t, row in enumerate(g, start=1):
         following = budgeted.step(state, row)
@@ -45,7 +45,7 @@ def test_all_moves_together_never_cost_more_than_the_budget(price, name, share, 
 @given(name=st.sampled_from(list(EVERY_LEARNER)), seed=seeds)
 def test_an_ample_budget_changes_nothing(name, seed):
     learner, g = EVERY_LEARNER[name](BALL, 2.0), gradients(seed, 12, 5)
-    budgeted = kl.Budgeted(learner, 1e6)
+    budgeted = kl.contrib.Budgeted(learner, 1e6)
     assert np.array_equal(kl.run(budgeted, g).x, kl.run(learner, g, engine="step", feedback="gradient").x)
 
 
@@ -58,7 +58,7 @@ def test_regret_is_within_the_bound(S, paced, blocks, seed):
     length = -(-T // blocks)
     u = BALL.argmin_linear(np.add.reduceat(g, np.arange(0, T, length))).repeat(length, axis=0)[:T]
     P = float(np.linalg.norm(np.diff(u, axis=0), axis=1).sum())
-    learner = kl.Budgeted(kl.GD(BALL, budget_sigma(T, 1.0, 1.0, P, S)), S, T=T if paced else None)
+    learner = kl.contrib.Budgeted(kl.GD(BALL, budget_sigma(T, 1.0, 1.0, P, S)), S, T=T if paced else None)
     trace = kl.run(learner, g)
     assert kl.regret(trace, u).dynamic <= budgeted_bound(T, 1.0, 1.0, P, S) + 1e-9
     assert np.array_equal(trace.state.x, trace.state.inner.x) or paced
@@ -67,7 +67,7 @@ def test_regret_is_within_the_bound(S, paced, blocks, seed):
 @given(s=st.floats(0.1, 10.0), share=st.floats(0.01, 1.0), seed=seeds)
 def test_what_holding_back_costs_is_what_the_point_lags_behind(s, share, seed):
     g, T = gradients(seed, 30, 5), 30
-    learner = kl.Budgeted(kl.GD(BALL, s), 3.0 * share, T=T)
+    learner = kl.contrib.Budgeted(kl.GD(BALL, s), 3.0 * share, T=T)
     state, lag, own, paid = learner.init(), 0.0, 0.0, 0.0
     u = BALL.argmin_linear(g.sum(axis=0))
     for row in g:
@@ -82,7 +82,7 @@ def test_what_holding_back_costs_is_what_the_point_lags_behind(s, share, seed):
 def test_regret_with_few_moves_is_within_the_bound(K, seed):
     T, g = 40, gradients(seed, 40, 5)
     g /= max(1.0, np.linalg.norm(g, axis=1).max())
-    learner = kl.Budgeted(kl.GD(BALL, switch_sigma(T, 1.0, 1.0, 0.0, K)), K, "fee", T=T)
+    learner = kl.contrib.Budgeted(kl.GD(BALL, switch_sigma(T, 1.0, 1.0, 0.0, K)), K, "fee", T=T)
     trace = kl.run(learner, g)
     assert trace.totals.switching <= K
     assert (
@@ -102,7 +102,9 @@ def turn(x, total):
 def test_few_moves_cost_what_the_lower_bound_says(K, paced):
     """The costs of its proof, against a learner that keeps to K moves."""
     T, ball = 200, kl.L2Ball(3)
-    learner = kl.Budgeted(kl.GD(ball, switch_sigma(T, 1.0, 1.0, 0.0, K)), K, "fee", T=T if paced else None)
+    learner = kl.contrib.Budgeted(
+        kl.GD(ball, switch_sigma(T, 1.0, 1.0, 0.0, K)), K, "fee", T=T if paced else None
+    )
     state, total, paid, moves = learner.init(), np.zeros(3), 0.0, 0
     g = turn(state.x, total)
     for _ in range(T):
@@ -128,7 +130,12 @@ def test_no_learner_beats_the_lower_bound_of_its_budget(S):
     bound = L * _mean_size(m) - (L - 1) * S
     quick = kl.GD(kl.Box(-1, 1), 0.5)
     tuned = kl.GD(kl.Box(-1, 1), budget_sigma(T, 1.0, 1.0, 0.0, S))
-    for learner in (quick, kl.Budgeted(quick, S), kl.Budgeted(quick, S, T=T), kl.Budgeted(tuned, S)):
+    for learner in (
+        quick,
+        kl.contrib.Budgeted(quick, S),
+        kl.contrib.Budgeted(quick, S, T=T),
+        kl.contrib.Budgeted(tuned, S),
+    ):
         paid = []
         for signs in product((-1.0, 1.0), repeat=m):
             if signs[0] > 0.0:  # the others are their mirror images, and so is what is played
@@ -164,7 +171,7 @@ def test_more_budget_never_has_the_worse_bound():
 
 def test_an_agent_keeps_its_budget_over_restarts(tmp_path):
     g = gradients(3, 20, 5)
-    learner = kl.Budgeted(kl.GD(BALL, 0.5), 2.0, T=20)
+    learner = kl.contrib.Budgeted(kl.GD(BALL, 0.5), 2.0, T=20)
     with kl.Agent.open(tmp_path / "decisions.db", learner, sync="batch") as agent:
         for row in g[:9]:
             agent.update(row)
@@ -176,13 +183,13 @@ def test_an_agent_keeps_its_budget_over_restarts(tmp_path):
 
 
 REFUSED = {
-    "Budgeted needs a learner, got learner=3; write Budgeted(GD(L2Ball(5), 1.0), ...).": lambda: kl.Budgeted(3, 1.0),  # pyright: ignore
-    "Budgeted needs S > 0, got S=0; give a number above zero, or use Fixed to stay.": lambda: kl.Budgeted(
+    "Budgeted needs a learner, got learner=3; write Budgeted(GD(L2Ball(5), 1.0), ...).": lambda: kl.contrib.Budgeted(3, 1.0),  # pyright: ignore
+    "Budgeted needs S > 0, got S=0; give a number above zero, or use Fixed to stay.": lambda: kl.contrib.Budgeted(
         kl.GD(BALL, 1.0), 0
     ),
     "Budgeted needs a movement cost with one weight, got movement=L2Movement(weight=[1.0, 2.0]); "
-    "write movement=L2Movement(1.0).": lambda: kl.Budgeted(kl.GD(BALL, 1.0), 1.0, kl.L2Movement([1.0, 2.0])),
-    "Budgeted needs a horizon T >= 1, got T=0; leave it out to release all at once.": lambda: kl.Budgeted(
+    "write movement=L2Movement(1.0).": lambda: kl.contrib.Budgeted(kl.GD(BALL, 1.0), 1.0, kl.L2Movement([1.0, 2.0])),
+    "Budgeted needs a horizon T >= 1, got T=0; leave it out to release all at once.": lambda: kl.contrib.Budgeted(
         kl.GD(BALL, 1.0), 1.0, T=0
     ),
     "budget_sigma needs S > 0, got S=0; give a number above zero.": lambda: budget_sigma(10, 1.0, 1.0, 0.0, 0),

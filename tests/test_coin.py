@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import LEARNERS, UNBOUNDED, evaluated, gradients
-from klazy.theory import coin_betting_bound
+from klazy.contrib import coin_betting_bound
 
 seeds = st.integers(0, 2**16)
 TEXT: Any = "a"
@@ -25,7 +25,7 @@ def played(learner, g):
 
 @given(
     domain=st.sampled_from(
-        [kl.Space(3), kl.L2Ball(3, 1e6), kl.L2Ball(3, 0.5), kl.Simplex(3), kl.L1Ball(3, 4.0)]
+        [kl.contrib.Space(3), kl.L2Ball(3, 1e6), kl.L2Ball(3, 0.5), kl.Simplex(3), kl.L1Ball(3, 4.0)]
     ),
     seed=seeds,
     drift=st.floats(0.0, 3.0),
@@ -37,7 +37,7 @@ def test_betting_costs_no_more_than_its_bound(domain, seed, drift, wealth, dista
     rng = np.random.default_rng(seed)
     g = rng.normal(size=(60, 3)) + drift * rng.normal(size=3)
     G = float(np.linalg.norm(g, axis=1).max())
-    x = played(kl.CoinBetting(domain, G, wealth=wealth), g)[:-1]
+    x = played(kl.contrib.CoinBetting(domain, G, wealth=wealth), g)[:-1]
     u = domain.project(domain.start - distance * g.sum(axis=0) / np.linalg.norm(g.sum(axis=0)))
     away = float(np.linalg.norm(u - domain.start))
     assert (g * (x - u)).sum() <= coin_betting_bound(60, G, away, wealth) * (1.0 + 1e-12)
@@ -46,8 +46,8 @@ def test_betting_costs_no_more_than_its_bound(domain, seed, drift, wealth, dista
 @given(seed=seeds, start=st.floats(-5.0, 5.0))
 def test_a_set_that_is_never_left_changes_nothing(seed, start):
     g = gradients(seed, 20, 2)
-    free = played(kl.CoinBetting(kl.Space(2), 5.0, start=[start, 0.0]), g)
-    ball = played(kl.CoinBetting(kl.L2Ball(2, 1e30), 5.0, start=[start, 0.0]), g)
+    free = played(kl.contrib.CoinBetting(kl.contrib.Space(2), 5.0, start=[start, 0.0]), g)
+    ball = played(kl.contrib.CoinBetting(kl.L2Ball(2, 1e30), 5.0, start=[start, 0.0]), g)
     np.testing.assert_array_equal(free, ball)
 
 
@@ -61,19 +61,19 @@ def test_what_a_bet_is_told_costs_it_at_least_what_the_point_costs(seed, domain)
     others = domain.project(rng.normal(size=(20, 3)))
     for bet, g in zip(bets, rng.normal(size=(20, 3)), strict=True):
         x = domain.project(bet)
-        coin = kl.CoinBetting(domain, 5.0)._toss(g, bet - x)
+        coin = kl.contrib.CoinBetting(domain, 5.0)._toss(g, bet - x)
         assert np.linalg.norm(coin) <= 1.0
         assert ((x - others) @ g <= (bet - others) @ (-5.0 * coin) + 1e-12).all()
 
 
 def test_the_first_bets_by_hand():
     """Coins of 1 and a wealth of 2: bets of 1/2 of 2, then 2/3 of 3."""
-    x = played(kl.CoinBetting(kl.Space(1), 4.0, wealth=2.0), np.array([[-4.0], [-4.0]]))
+    x = played(kl.contrib.CoinBetting(kl.contrib.Space(1), 4.0, wealth=2.0), np.array([[-4.0], [-4.0]]))
     np.testing.assert_allclose(x[:, 0], [0.0, 1.0, 2.0], rtol=1e-15)
 
 
 def test_wealth_ends_where_numbers_do():
-    x = played(kl.CoinBetting(kl.Space(2), 1.0), np.tile([0.6, -0.8], (3000, 1)))
+    x = played(kl.contrib.CoinBetting(kl.contrib.Space(2), 1.0), np.tile([0.6, -0.8], (3000, 1)))
     assert np.isfinite(x).all()
     assert np.linalg.norm(x[-1]) > 1e59
 
@@ -81,7 +81,7 @@ def test_wealth_ends_where_numbers_do():
 def test_a_longer_gradient_counts_as_one_of_length_g():
     g = gradients(0, 20, 2)
     cut = g / np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1.0)
-    bettor = kl.CoinBetting(kl.Space(2), 1.0)
+    bettor = kl.contrib.CoinBetting(kl.contrib.Space(2), 1.0)
     np.testing.assert_allclose(played(bettor, g), played(bettor, cut), rtol=1e-12)
 
 
@@ -91,7 +91,7 @@ def distance_to_three(T):
 
 def test_betting_pays_the_same_on_a_ball_of_any_size_and_auto_does_not():
     paid = [
-        kl.run(kl.CoinBetting(kl.L2Ball(1, R), 1.0), distance_to_three(50), movement="l2").totals.cost
+        kl.run(kl.contrib.CoinBetting(kl.L2Ball(1, R), 1.0), distance_to_three(50), movement="l2").totals.cost
         for R in (10.0, 1e6)
     ]
     assert paid[0] == paid[1] < 200.0
@@ -104,7 +104,7 @@ class TestAutoOnLargeSets:
         words = (
             "auto follows gradients to the far end of its set, and L2Ball(dim=2, radius=1048576.0) reaches 1.05e+06 from its "
             "start. If good points are much nearer, give auto a smaller set, tell it rows (costs=Quadratic()), or use "
-            "CoinBetting(domain, G)."
+            "contrib.CoinBetting(domain, G)."
         )
         with pytest.warns(UserWarning, match=f"^{re.escape(words)}$"):
             learner = kl.auto(large)
@@ -115,7 +115,7 @@ class TestAutoOnLargeSets:
         assert found.totals.cost > 1e6
         # What it is told to do instead costs next to nothing.
         assert smaller.totals.cost < 10.0
-        assert kl.run(kl.CoinBetting(large, 1.0), g, movement="l2").totals.cost < 10.0
+        assert kl.run(kl.contrib.CoinBetting(large, 1.0), g, movement="l2").totals.cost < 10.0
 
     def test_told_rows_it_goes_where_they_are(self):
         costs = kl.QuadraticCosts(np.random.default_rng(0).normal(size=(50, 2)))
@@ -161,9 +161,9 @@ class TestUnbounded:
             lambda domain: kl.SAder([kl.GD(domain, 1.0)]),
             lambda domain: kl.Leader([kl.GD(domain, 1.0)], "l2"),
             lambda domain: kl.Reluctant(domain, "l2", 4, 4),
-            lambda domain: kl.StronglyAdaptive(domain, 1.0),
+            lambda domain: kl.contrib.StronglyAdaptive(domain, 1.0),
             kl.FollowTheLeader,
-            kl.OBD,
+            kl.contrib.OBD,
             lambda domain: kl.offline_optimum(np.ones((3, domain.dim)), domain),
             lambda domain: kl.best_fixed(np.ones((3, domain.dim)), domain),
             lambda domain: domain.argmin_linear(np.ones(domain.dim)),
@@ -176,24 +176,27 @@ class TestUnbounded:
 
 def test_projections_onto_the_whole_space_change_nothing():
     y = gradients(3, 4, 3, 1e9)
-    np.testing.assert_array_equal(kl.Space(3).project(y), y)
-    np.testing.assert_array_equal(played(kl.GD(kl.Space(3), 2.0), y)[1], -y[0] / 2.0)
+    np.testing.assert_array_equal(kl.contrib.Space(3).project(y), y)
+    np.testing.assert_array_equal(played(kl.GD(kl.contrib.Space(3), 2.0), y)[1], -y[0] / 2.0)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: kl.Space(0), "Space needs a dimension dim >= 1, got dim=0; give the number of coordinates."),
         (
-            lambda: kl.CoinBetting(TEXT, 1.0),
+            lambda: kl.contrib.Space(0),
+            "Space needs a dimension dim >= 1, got dim=0; give the number of coordinates.",
+        ),
+        (
+            lambda: kl.contrib.CoinBetting(TEXT, 1.0),
             "CoinBetting needs a set to play on, got domain='a'; write CoinBetting(Space(5), 1.0).",
         ),
         (
-            lambda: kl.CoinBetting(kl.Space(2), 0.0),
+            lambda: kl.contrib.CoinBetting(kl.contrib.Space(2), 0.0),
             "CoinBetting needs G > 0, got G=0.0; give a bound on the gradients' norms.",
         ),
         (
-            lambda: kl.CoinBetting(kl.Space(2), 1.0, wealth=-1.0),
+            lambda: kl.contrib.CoinBetting(kl.contrib.Space(2), 1.0, wealth=-1.0),
             "CoinBetting needs wealth > 0, got wealth=-1.0",
         ),
         (lambda: coin_betting_bound(0, 1.0, 1.0), "coin_betting_bound needs a horizon T >= 1, got T=0"),

@@ -15,15 +15,14 @@ from cases import FAMILIES as EVERY_FAMILY
 from cases import TRIANGLE, concrete, costs_of, gradients, rows_of
 from klazy.base.checks import Array
 from klazy.hindsight import (
-    Frontier,
-    GapNotReached,
-    Optimum,
     best_fixed,
     best_with_path_length,
     frontier,
     offline_optimum,
 )
 from klazy.hindsight.drifting import drift_with
+from klazy.hindsight.frontier import Frontier
+from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import Problem
 from klazy.hindsight.search import Vertex, _hull
 from klazy.hindsight.splitting import Splitting
@@ -145,7 +144,7 @@ def has_domain(name: str, domain: kl.ConvexSet) -> bool:
 
 
 def test_every_set_family_and_movement_is_here():
-    assert {kl.Space, *(type(s) for s in SETS)} == set(concrete(kl.ConvexSet))
+    assert {kl.contrib.Space, *(type(s) for s in SETS)} == set(concrete(kl.ConvexSet))
     costs = {kl.CallableCosts, kl.FilteredCosts, *(getattr(kl, name) for name in FAMILIES)}
     assert costs == set(concrete(kl.Costs))
     known = {kl.SwitchFee, kl.DriftedMovement, *(type(m) for m in MOVEMENTS)}

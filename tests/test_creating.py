@@ -13,8 +13,8 @@ from klazy.learners import presets
 from klazy.learners.base import count_numbers, describe_state
 from klazy.learners.thumb import LONGEST
 from klazy.live.agent import seal
-from klazy.studies.replay import replay
 from klazy.studies.replay.contenders import NAMES
+from klazy.studies.replay.report import replay
 from served import run_service
 from test_replay import by_step, name_columns, rows_for
 
@@ -26,11 +26,11 @@ ROW = np.linspace(0.5, 1.5, 5)
 GD = {"class": "klazy.GD", "domain": {"class": "klazy.Simplex", "dim": 5}, "sigma": 1.0}
 PRESETS = {
     "auto": lambda: kl.auto(SIMPLEX, kl.TVMovement(1.0)),
-    "ensemble_auto": lambda: kl.ensemble_auto(SIMPLEX),
+    "ensemble_auto": lambda: kl.contrib.ensemble_auto(SIMPLEX),
     "sader": lambda: kl.sader(SIMPLEX, T=1000, G=2.0),
     "sader_k": lambda: kl.sader_k(SIMPLEX, T=1000, G=2.0, greedy=True, lazy=True),
-    "ader": lambda: kl.ader(SIMPLEX, T=1000, G=2.0),
-    "scream": lambda: kl.scream(SIMPLEX, T=1000, G=2.0),
+    "ader": lambda: kl.contrib.ader(SIMPLEX, T=1000, G=2.0),
+    "scream": lambda: kl.contrib.scream(SIMPLEX, T=1000, G=2.0),
 }
 MORE = {
     "auto for rows": lambda: kl.auto(BOX, kl.L1Movement(1.0), costs=kl.Pinball(short=4.0)),

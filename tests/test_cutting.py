@@ -112,7 +112,7 @@ def test_a_bound_never_exceeds_what_some_sequence_pays_while_it_is_far_from_the_
     best = kl.offline_optimum(costs, domain, movement, gap=1e-5).cost
     bounds = []
     for n in (1, 2, 4, 8):
-        with pytest.raises(kl.GapNotReached) as short:
+        with pytest.raises(kl.types.GapNotReached) as short:
             kl.offline_optimum(costs, domain, movement, gap=1e-9, iterations=n)
         bounds.append(short.value.best.lower_bound)
         assert short.value.best.cost >= best - 1e-4 * abs(best)
@@ -129,15 +129,17 @@ def test_the_best_fixed_point_of_functions():
         direct = kl.best_fixed(known, domain)
         assert found.lower_bound <= direct.cost + 1e-9
         assert found.cost >= direct.lower_bound - 1e-9
-    with pytest.raises(kl.GapNotReached):
+    with pytest.raises(kl.types.GapNotReached):
         kl.best_fixed(hide(costs), kl.L2Ball(D), gap=1e-9, iterations=2)
 
 
 def test_plans_are_made_for_functions_too():
     domain, movement = PLACES["box"]
     costs = costs_of("PinballCosts", 4, D, 1)
-    seen = kl.run_ahead(kl.RecedingHorizon(domain, 1, gap=1e-6), costs, movement=movement)
-    hidden = kl.run_ahead(kl.RecedingHorizon(domain, 1, gap=1e-6), hide(costs), movement=movement)
+    seen = kl.contrib.run_ahead(kl.contrib.RecedingHorizon(domain, 1, gap=1e-6), costs, movement=movement)
+    hidden = kl.contrib.run_ahead(
+        kl.contrib.RecedingHorizon(domain, 1, gap=1e-6), hide(costs), movement=movement
+    )
     assert hidden.totals.cost == pytest.approx(seen.totals.cost, abs=1e-4)
 
 

@@ -292,7 +292,7 @@ def test_late_feedback_comes_from_another_process_too(tmp_path):
         one.update(np.ones(5), round=1, id="cost of monday")  # delivered twice, taken once
         one.update(-np.ones(5), round=2)
         two.advance()  # the round is still under way, whatever was told meanwhile
-        with pytest.raises(kl.Overtaken, match="round t=3 of 'agent' was ended by another process"):
+        with pytest.raises(kl.types.Overtaken, match="round t=3 of 'agent' was ended by another process"):
             one.advance()
         assert one.x.tobytes() == two.x.tobytes()
         assert list(one.pending) == [3]

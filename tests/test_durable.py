@@ -176,7 +176,9 @@ class TestSeveralProcesses:
         with open_step(place) as one, open_step(place) as other:
             one.update(GRADIENTS[0])
             now = seen(one)
-            with pytest.raises(kl.Overtaken, match="round t=1 of 'agent' was ended by another process; play"):
+            with pytest.raises(
+                kl.types.Overtaken, match="round t=1 of 'agent' was ended by another process; play"
+            ):
                 other.update(GRADIENTS[1])
             assert seen(other) == now
             other.update(GRADIENTS[1])
@@ -203,7 +205,7 @@ class TestSeveralProcesses:
         with open_step(place, guards=kl.Guards()) as one, open_step(place) as other:
             one.freeze("storm")
             x = one.x
-            with pytest.raises(kl.Overtaken):
+            with pytest.raises(kl.types.Overtaken):
                 other.update(GRADIENTS[0])
             assert np.array_equal(other.update(GRADIENTS[0]), x)
             other.freeze()  # as it is
@@ -230,7 +232,7 @@ class TestSeveralProcesses:
             agent.refresh()
             for t in range(1, 30):
                 agent.update(GRADIENTS[t])
-            with pytest.raises(kl.Overtaken):
+            with pytest.raises(kl.types.Overtaken):
                 late.update(GRADIENTS[0])
             assert seen(late) == seen(agent)
             assert late.t == 31
@@ -438,7 +440,7 @@ os.kill(os.getpid(), 9)
             for t in (3, 4):
                 try:
                     play(agent, t, GRADIENTS[t - 1])
-                except kl.Overtaken:  # by itself; it is told that round 2 was ended
+                except kl.types.Overtaken:  # by itself; it is told that round 2 was ended
                     play(agent, t, GRADIENTS[t - 1])
             assert seen(agent) == seen(in_memory(4, guards=guards))
 
@@ -690,7 +692,7 @@ class TestOpening:
             agent.close()
         words = rf"klazy 0.0.1 \(here: {kl.__version__}\), numpy unknown \(here: .*, another kind of CPU; it goes on"
         for again in (lambda: kl.Agent.load(saved), lambda: kl.Agent.open(file)):
-            with pytest.warns(kl.OtherMachine, match=words) as said, again() as agent:
+            with pytest.warns(kl.types.OtherMachine, match=words) as said, again() as agent:
                 assert agent.t == 2
             assert said[0].filename == __file__
         kl.Agent.open(file).close()  # it is of here now
@@ -971,7 +973,7 @@ class TestCommands:
     def test_check_says_what_another_machine_computed(self, file, monkeypatch):
         with monkeypatch.context() as there:
             there.setattr(state, "describe_machine", lambda engine: {"klazy": "0.0.1", "cpu": "abacus"})
-            with pytest.warns(kl.OtherMachine):
+            with pytest.warns(kl.types.OtherMachine):
                 in_store(file, 4)
         words = "agent: 4 rounds, the same bit for bit but for 4 that another kind of machine computed"
         assert words in call_klazy("check", file).stdout

@@ -118,7 +118,7 @@ def test_no_certificate_is_ever_violated(domain, beta, seed, movement, n, T, sca
     experts = few_experts(domain, seed, n)
     learner = kl.SAder(experts, beta, "uniform" if seed % 2 else "harmonic", movement=movement)
     trace = kl.run(learner, gradients(seed, T, domain.dim, scale), record="experts")
-    assert (kl.certify_experts(trace).slack >= -1e-9 * (1.0 + scale) * T).all()
+    assert (kl.theory.certify_experts(trace).slack >= -1e-9 * (1.0 + scale) * T).all()
 
 
 @settings(max_examples=2 if JIT_OFF else 60)
@@ -126,16 +126,18 @@ def test_no_certificate_is_ever_violated(domain, beta, seed, movement, n, T, sca
     domain=st.sampled_from(PLACES), seed=seeds, movement=st.sampled_from(NORMS), scale=st.floats(1e-6, 1e6)
 )
 def test_no_certificate_of_auto_is_ever_violated(domain, seed, movement, scale):
-    learner = kl.ensemble_auto(domain, movement)
+    learner = kl.contrib.ensemble_auto(domain, movement)
     trace = kl.run(learner, gradients(seed, 60, domain.dim, scale), record="experts")
-    assert (kl.certify_experts(trace).slack >= -1e-9 * (1.0 + scale) * 60).all()
+    assert (kl.theory.certify_experts(trace).slack >= -1e-9 * (1.0 + scale) * 60).all()
 
 
 @given(seed=seeds, scale=st.sampled_from([2.0**-30, 2.0**30]))
 def test_auto_ignores_the_unit_of_the_costs(seed, scale):
     """Costs and movement weight in another currency: the same points."""
     g = gradients(seed, 60, 5)
-    x, z = (kl.run(kl.ensemble_auto(kl.L2Ball(5), kl.L2Movement(2.0 * s)), s * g).x for s in (1.0, scale))
+    x, z = (
+        kl.run(kl.contrib.ensemble_auto(kl.L2Ball(5), kl.L2Movement(2.0 * s)), s * g).x for s in (1.0, scale)
+    )
     np.testing.assert_allclose(
         z, x, atol=1e-10
     )  # a self-tuned rate hangs on the first rounds, digit by digit
@@ -158,16 +160,16 @@ def test_weights_survive_a_million_rounds(beta, scale):
 
 class TestTheory:
     def test_the_grid(self):
-        sigma = kl.sigma_grid(1000, 2.0, 3.0, 0.5)
+        sigma = kl.theory.sigma_grid(1000, 2.0, 3.0, 0.5)
         assert len(sigma) == math.ceil(math.log2(7993) / 2) + 1
         assert sigma[0] == pytest.approx(math.sqrt((4 + 2) * 1000) / 3)
         np.testing.assert_allclose(sigma[:-1] / sigma[1:], 2.0)
-        assert len(kl.sigma_grid(1, 1.0, 1.0)) == 1
+        assert len(kl.theory.sigma_grid(1, 1.0, 1.0)) == 1
 
     @given(T=st.integers(1, 10**6), G=st.floats(0.1, 10), R=st.floats(0.1, 10), weight=st.floats(0.0, 10))
     def test_the_grid_has_a_sigma_within_a_factor_of_two_of_every_best_one(self, T, G, R, weight):
         """sigma* falls from P_T = 0 to the longest path, P_T = 2R (T - 1)."""
-        grid = kl.sigma_grid(T, G, R, weight)
+        grid = kl.theory.sigma_grid(T, G, R, weight)
         for P in (0.0, 0.3 * R, R * (T - 1), 2 * R * (T - 1)):
             best = math.sqrt((G * G + 2 * weight * G) * T / (4 * R * P + R * R))
             assert np.abs(np.log2(grid / best)).min() <= 1.0 + 1e-9
@@ -175,19 +177,19 @@ class TestTheory:
     def test_experts_and_slacks(self):
         domain = kl.L2Ball(5, 2.0)
         greedy, lazy = kl.sader(domain, 500, 1.5), kl.sader_k(domain, 500, 1.5)
-        sigmas = kl.sigma_grid(500, 1.5, 2.0)
+        sigmas = kl.theory.sigma_grid(500, 1.5, 2.0)
         assert [e.sigma(1) for e in greedy.experts] == pytest.approx(sigmas)  # pyright: ignore
         assert [(e.sigma(1), e.k) for e in lazy.experts] == [  # pyright: ignore
             (pytest.approx(s), max(1, math.floor(4 * s / 1.5))) for s in sigmas
         ]
         assert all(type(e) is kl.GD for e in greedy.experts)
-        assert greedy.beta == lazy.beta == kl.meta_rate("lemma", 500, 1.5, 2.0)
+        assert greedy.beta == lazy.beta == kl.theory.meta_rate("lemma", 500, 1.5, 2.0)
         decays = kl.sader_k(domain, 500, 1.5, memory="decay")
         assert [e.memory.m for e in decays.experts] == [e.k for e in lazy.experts]  # pyright: ignore
         mixed = kl.sader_k(domain, 500, 1.5, greedy=True, lazy=True)
         assert len(mixed.experts) == 2 * len(sigmas) + 1
         assert isinstance(mixed.experts[-1], kl.LazyGD)
-        grid = kl.product_grid(domain, [1.0, kl.Sqrt(3)], MEMORIES)
+        grid = kl.theory.product_grid(domain, [1.0, kl.Sqrt(3)], MEMORIES)
         assert len(set(grid)) == 2 * len(MEMORIES)
 
     @pytest.mark.parametrize("memory", ["clock", "decay"])
@@ -213,10 +215,14 @@ class TestTheory:
         assert np.ptp(uniform.log_prior) == 0.0
 
     def test_the_rates(self):
-        assert kl.meta_rate("lemma", 90, 1.5, 2.0, 0.5) == pytest.approx(2 / (3.5 * 4) * math.sqrt(2 / 450))
-        assert kl.meta_rate("tight", 90, 1.5, 2.0, 0.5) == pytest.approx(math.sqrt(8 / (3.5 * 4.5 * 90)) / 4)
-        assert kl.meta_rate("authors", 90, 1.5, 2.0, 0.5) == pytest.approx(
-            10 * kl.meta_rate("lemma", 90, 1.0, 1.0, 1.0)
+        assert kl.theory.meta_rate("lemma", 90, 1.5, 2.0, 0.5) == pytest.approx(
+            2 / (3.5 * 4) * math.sqrt(2 / 450)
+        )
+        assert kl.theory.meta_rate("tight", 90, 1.5, 2.0, 0.5) == pytest.approx(
+            math.sqrt(8 / (3.5 * 4.5 * 90)) / 4
+        )
+        assert kl.theory.meta_rate("authors", 90, 1.5, 2.0, 0.5) == pytest.approx(
+            10 * kl.theory.meta_rate("lemma", 90, 1.0, 1.0, 1.0)
         )
         assert kl.sader(kl.L2Ball(2), 90, 1.0, beta="self-tuned").beta == "self-tuned"
 
@@ -225,8 +231,8 @@ class TestTheory:
         """r_t <= (2G + lambda) D' and d_t <= D' with D' = 2R: the bound ln(1/pi)/beta + beta sum v_t at ln(1/pi) = 1."""
         D, lemma, tight = (
             2 * R,
-            kl.meta_rate("lemma", T, G, R, weight),
-            kl.meta_rate("tight", T, G, R, weight),
+            kl.theory.meta_rate("lemma", T, G, R, weight),
+            kl.theory.meta_rate("tight", T, G, R, weight),
         )
         assert tight >= lemma * (1 - 1e-12)
         r = (2 * G + weight) * D
@@ -250,7 +256,7 @@ def test_ader_keeps_its_dynamic_regret_bound(seed, blocks):
     domain, T = kl.L2Ball(3), 400
     g = gradients(seed, T, 3)
     g /= max(1.0, np.linalg.norm(g, axis=1).max())
-    r = kl.regret(kl.run(kl.ader(domain, T, 1.0), g), moving_comparator(g, domain, blocks))
+    r = kl.regret(kl.run(kl.contrib.ader(domain, T, 1.0), g), moving_comparator(g, domain, blocks))
     D, P = domain.diameter, r.path_length
     k = math.floor(math.log2(1 + 4 * P / (7 * D)) / 2) + 1
     bound = 0.75 * math.sqrt(2 * T * (7 * D * D + 4 * D * P)) + D * math.sqrt(2 * T) / 2 * (
@@ -261,7 +267,7 @@ def test_ader_keeps_its_dynamic_regret_bound(seed, blocks):
 
 @pytest.mark.xdist_group("ader")
 def test_ader_is_blind_to_movement():
-    learner, g = kl.ader(kl.L2Ball(3), 100, 1.0), gradients(0, 100, 3)
+    learner, g = kl.contrib.ader(kl.L2Ball(3), 100, 1.0), gradients(0, 100, 3)
     assert learner.movement == kl.L2Movement(0.0)
     assert not kl.run(learner, g, record="experts").expert_switching.any()
 
@@ -271,7 +277,7 @@ def test_ader_is_blind_to_movement():
 def test_scream_keeps_its_smoothed_regret_bound(seed, blocks, weight):
     """The best expert's bound, D^2 + 2 D P over twice its step plus step (G^2/2 + lambda G) T, and the meta learner's."""
     domain, T = kl.L2Ball(3), 400
-    learner, g = kl.scream(domain, T, 1.0, weight), gradients(seed, T, 3)
+    learner, g = kl.contrib.scream(domain, T, 1.0, weight), gradients(seed, T, 3)
     g /= max(1.0, np.linalg.norm(g, axis=1).max())
     trace = kl.run(learner, g, movement=learner.movement)
     r = kl.regret(trace, moving_comparator(g, domain, blocks))
@@ -287,7 +293,7 @@ def test_scream_keeps_its_smoothed_regret_bound(seed, blocks, weight):
 
 class TestStronglyAdaptive:
     def test_wakes_one_learner_per_geometric_interval_at_the_current_point(self):
-        learner, g = kl.StronglyAdaptive(kl.L2Ball(2), 3.0, levels=6), gradients(0, 70, 2)
+        learner, g = kl.contrib.StronglyAdaptive(kl.L2Ball(2), 3.0, levels=6), gradients(0, 70, 2)
         state = learner.init()
         for t, row in enumerate(g, start=1):
             assert state.t == t
@@ -313,13 +319,16 @@ class TestStronglyAdaptive:
                     ratios.append((g[rows] * (x[rows] - u)).sum() / (domain.diameter * math.sqrt(2**j)))
             return max(ratios)
 
-        assert worst(kl.StronglyAdaptive(domain, 1.0, 0.0)) <= 4.0
+        assert worst(kl.contrib.StronglyAdaptive(domain, 1.0, 0.0)) <= 4.0
         assert worst(kl.LazyGD(domain, kl.Sqrt(1.0))) > 4.0
 
     def test_forgets_the_past_where_one_learner_cannot(self):
         g = np.where(np.arange(2048) < 1024, 1.0, -1.0)[:, None]
         late = {}
-        for learner in (kl.StronglyAdaptive(kl.Box(-1, 1), 1.0, 0.0), kl.LazyGD(kl.Box(-1, 1), kl.Sqrt(1.0))):
+        for learner in (
+            kl.contrib.StronglyAdaptive(kl.Box(-1, 1), 1.0, 0.0),
+            kl.LazyGD(kl.Box(-1, 1), kl.Sqrt(1.0)),
+        ):
             late[type(learner).__name__] = kl.run(learner, g).hitting[1024:].sum()
         assert late["StronglyAdaptive"] < -900
         assert late["LazyGD"] > 0
@@ -337,7 +346,7 @@ def test_movement_norm_and_weight_enter_the_losses():
 
 def test_ensembles_go_through_run_many():
     g = np.stack([gradients(seed, 50, 5) for seed in range(3)])
-    learner = kl.ensemble_auto(kl.L2Ball(5))
+    learner = kl.contrib.ensemble_auto(kl.L2Ball(5))
     assert [t.totals for t in kl.run_many(learner, g)] == [kl.run(learner, one).totals for one in g]
 
 
@@ -361,7 +370,8 @@ def test_a_movement_without_kernel_inside_an_ensemble_goes_through_step():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: kl.ensemble_auto(kl.L2Ball(5)), lambda: kl.sader_k(kl.L1Ball(5), 300, 3.0, lazy=True)]
+    "make",
+    [lambda: kl.contrib.ensemble_auto(kl.L2Ball(5)), lambda: kl.sader_k(kl.L1Ball(5), 300, 3.0, lazy=True)],
 )
 @pytest.mark.parametrize("weights", [2.0, np.linspace(0.0, 3.0, 40)])
 def test_kernel_and_step_agree_with_partly_filled_blocks_and_any_price_in_run(make, weights):

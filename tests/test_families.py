@@ -71,8 +71,8 @@ def test_comparators_lie_between_what_sequences_pay_and_what_none_can_pay_less_t
     assert fixed.lower_bound - 1e-9 <= upper[0]
     few = costs.window(1, 3)
     least = kl.offline_optimum(few, DOMAIN, PRICE, gap=1e-3).lower_bound
-    for player in (kl.RecedingHorizon(DOMAIN, 1, gap=1e-2), kl.ROBD(DOMAIN, 2.0, 0.5)):
-        ahead = kl.run_ahead(player, few, movement=PRICE)
+    for player in (kl.contrib.RecedingHorizon(DOMAIN, 1, gap=1e-2), kl.contrib.ROBD(DOMAIN, 2.0, 0.5)):
+        ahead = kl.contrib.run_ahead(player, few, movement=PRICE)
         assert ahead.totals.cost == pytest.approx(sum_up(family, rows[:3], ahead.x), rel=1e-12)
         assert ahead.totals.cost >= least - 1e-9
 
@@ -133,7 +133,7 @@ def test_a_code_that_only_kernels_know_does_not_stop_comparators():
     best = kl.offline_optimum(costs, DOMAIN, PRICE, gap=1e-3)
     assert best.cost <= kl.best_fixed(costs, DOMAIN, gap=1e-3).cost + 1e-3
     assert kl.frontier(costs, DOMAIN, PRICE, points=3).hitting[0] >= best.hitting - 1e-9
-    assert kl.run_ahead(kl.OBD(DOMAIN), costs.window(1, 1), movement=PRICE).totals.cost >= 0.0
+    assert kl.contrib.run_ahead(kl.contrib.OBD(DOMAIN), costs.window(1, 1), movement=PRICE).totals.cost >= 0.0
 
 
 def test_what_is_not_merged_or_exact_may_still_have_a_proximal_step():

@@ -166,7 +166,7 @@ class TestInAStore:
         with kl.Fleet.open(place, LEARNER, NAMES) as fleet, kl.Agent.open(place, name="sa") as agent:
             agent.update(G[0][0])
             with pytest.raises(
-                kl.Overtaken, match="a round of one of its agents was ended by another process"
+                kl.types.Overtaken, match="a round of one of its agents was ended by another process"
             ):
                 fleet.update(G[1])
             assert fleet.t.tolist() == [1, 1, 1, 1, 2]

@@ -125,7 +125,7 @@ def test_a_rule_that_knows_its_set_pays_what_step_pays(domain):
 @pytest.mark.parametrize("domain", [kl.Simplex(3), kl.CappedSimplex(3, 1.5, 1.0)], ids=repr)
 def test_mirror_descent_pays_what_step_pays(domain):
     learners = [
-        kl.MirrorMemory(domain, 0.7, memory, geometry=kl.Entropy(0.1))
+        kl.contrib.MirrorMemory(domain, 0.7, memory, geometry=kl.contrib.Entropy(0.1))
         for memory in (kl.Clock(3), kl.Decay(4.0))
     ]
     g = gradients(6, 7, 3)
@@ -284,7 +284,7 @@ def test_what_is_not_finite_is_said_as_on_a_cpu():
         (kl.GD(kl.L2Ball(65), 1.0), np.ones((2, 65)), "got learners[0]=dimension 65, which is above 64"),
         (TWO[0], kl.QuadraticCosts(np.ones((2, 5))), "got learners[0]=QuadraticCosts, which are not linear"),
         (
-            kl.StronglyAdaptive(BALL, 1.0),
+            kl.contrib.StronglyAdaptive(BALL, 1.0),
             np.ones((2, 5)),
             "got learners[0]=StronglyAdaptive, which has no kernel",
         ),

@@ -490,6 +490,6 @@ def test_guards_that_do_not_fit_a_run_are_refused(message):
 
 def test_nothing_is_certified_of_a_run_with_guards():
     trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((4, 2)), guards=kl.Guards(total=0.1))
-    for certify in (lambda: kl.certify(trace, np.zeros(2)), trace.diagnose):
+    for certify in (lambda: kl.theory.certify(trace, np.zeros(2)), trace.diagnose):
         with pytest.raises(ValueError, match="needs a run without guards"):
             certify()

@@ -198,7 +198,7 @@ def test_mirror_descent_with_every_memory_under_every_schedule(domain, floor):
         floor = 0.0  # a set of one point leaves no room for another
     sizes = cycle((1.0, 100.0))
     for memory, sigma in product(MEMORIES, SCHEDULES):
-        learner = kl.MirrorMemory(domain, sigma, memory, geometry=kl.Entropy(floor))
+        learner = kl.contrib.MirrorMemory(domain, sigma, memory, geometry=kl.contrib.Entropy(floor))
         assert_same(*both(learner, gradients(3, ROUNDS, domain.dim, next(sizes))))
 
 
@@ -207,7 +207,7 @@ def test_mirror_descent_as_lanes_and_live():
     domain = kl.Simplex(5)
     g = gradients(8, ROUNDS, 5)
     family = [
-        kl.MirrorMemory(domain, sigma, memory, geometry=kl.Entropy(0.1))
+        kl.contrib.MirrorMemory(domain, sigma, memory, geometry=kl.contrib.Entropy(0.1))
         for sigma in (0.5, 1.7, 20.0)
         for memory in (kl.Clock(4), kl.Decay(5.0))
     ]

@@ -88,7 +88,7 @@ def test_a_follower_that_is_played_against_pays_without_end_and_its_guard_stops_
     learner = kl.Leader(stay(box, -1.0, 1.0), kl.L2Movement(weight), caution=caution)
     states, g = play_against(learner, T, 0)
     trace = kl.run(learner, g, record="experts", engine="step")
-    found = kl.certify_experts(trace)
+    found = kl.theory.certify_experts(trace)
     alone = kl.run(learner.replace(guard=False), g, engine="step")
     assert (found.slack >= 0.0).all()
     assert trace.guarding.any()
@@ -110,7 +110,7 @@ PLACES = [kl.L2Ball(5), kl.Simplex(5)]
 def test_no_certificate_of_a_leader_is_ever_violated(domain, seed, movement, T, scale):
     learner = kl.Leader(leading(domain, 2.0), movement)
     trace = kl.run(learner, scale * waves(seed, T, 5), record="experts")
-    assert (kl.certify_experts(trace).slack >= -1e-9 * (1.0 + scale) * T).all()
+    assert (kl.theory.certify_experts(trace).slack >= -1e-9 * (1.0 + scale) * T).all()
     points = np.array([expert.x for expert in trace.state.experts])
     np.testing.assert_allclose(learner.weights(trace.state) @ points, trace.state.x, atol=1e-12)
 
@@ -171,7 +171,7 @@ def test_with_a_family_experts_see_their_own_gradients_and_cost_what_they_cost_a
         alone = kl.run(expert, costs, movement=learner.movement, engine="step")
         np.testing.assert_allclose(trace.expert_hitting[:, i], alone.hitting, atol=1e-12)
         np.testing.assert_allclose(trace.expert_switching[:, i], alone.switching, atol=1e-12)
-    assert (kl.certify_experts(trace).slack >= -1e-9).all()
+    assert (kl.theory.certify_experts(trace).slack >= -1e-9).all()
 
 
 def test_rows_of_linear_costs_are_gradients():

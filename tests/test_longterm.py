@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import CERTIFIED, costs_of, gradients
-from klazy.theory import certify_long_term
+from klazy.contrib import certify_long_term
 
 BALL = kl.L2Ball(5)
 SETS = [BALL, kl.Simplex(5), kl.Box([-1.0] * 5, [2.0] * 5)]
@@ -30,7 +30,7 @@ def test_no_certificate_is_violated(use, name, place, eta, seed):
     u = frugal[np.arange(T) * 3 // T]  # a comparator that jumps, and that just keeps to its share
     B = T * float(constraint.value(row, u).max())
     sigma = (kl.Sqrt(3.0), kl.Constant(2.0))[seed % 2]
-    learner = kl.LongTerm(CERTIFIED[name](domain, sigma), row, B, T, constraint=constraint, eta=eta)
+    learner = kl.contrib.LongTerm(CERTIFIED[name](domain, sigma), row, B, T, constraint=constraint, eta=eta)
     # half of the runs are drawn to where most is used
     costs = kl.LinearCosts(-np.tile(constraint.gradient(row, np.ones(5)), (T, 1))) if seed % 2 else None
     trace = kl.run(learner, costs or costs_of("QuadraticCosts", T, 5, seed), movement=kl.L2Movement(0.3))
@@ -47,7 +47,7 @@ def test_the_certificate_of_regret_is_tight_where_the_price_always_comes_late():
     eta, plan = 0.5, np.array([1.0, -1.0] * 5 + [0.0])
     prices = np.array([0.0, eta] * 5)
     g = plan[:-1] - plan[1:] - prices
-    learner = kl.LongTerm(kl.GD(kl.Box(-5, 5), 1.0, start=[1.0]), [1.0], 0.0, 10, eta=eta)
+    learner = kl.contrib.LongTerm(kl.GD(kl.Box(-5, 5), 1.0, start=[1.0]), [1.0], 0.0, 10, eta=eta)
     trace = kl.run(learner, g[:, None], movement=kl.L2Movement(0.0))
     np.testing.assert_allclose(trace.x.ravel(), plan[:-1], atol=1e-12)
     found = certify_long_term(trace, [0.0])
@@ -63,7 +63,7 @@ def test_regret_and_excess_are_of_order_sqrt_t(T):
         np.array([1.0, 0.1, 0.1]),
         np.array([0.05, 1.0, 1.0]),
     )  # uses a quarter, earns all that is cheap
-    learner = kl.LongTerm(kl.GD(domain, np.sqrt(T)), row, 0.25 * T, T)
+    learner = kl.contrib.LongTerm(kl.GD(domain, np.sqrt(T)), row, 0.25 * T, T)
     found = certify_long_term(kl.run(learner, g, movement=kl.L2Movement(0.0)), best)
     free = kl.run(kl.GD(domain, np.sqrt(T)), g, engine="step")
     assert found.excess[-1] <= 2.0 * np.sqrt(T)
@@ -73,12 +73,12 @@ def test_regret_and_excess_are_of_order_sqrt_t(T):
 
 def test_a_constraint_that_never_binds_changes_nothing():
     g = gradients(1, 30, 5)
-    learner = kl.LongTerm(kl.KLazyGD(BALL, 2.0, 4), np.ones(5), 1e6, 30)
+    learner = kl.contrib.LongTerm(kl.KLazyGD(BALL, 2.0, 4), np.ones(5), 1e6, 30)
     assert np.array_equal(kl.run(learner, g).x, kl.run(learner.learner, g, engine="step").x)
 
 
 def test_an_agent_goes_on_and_says_what_it_pays(tmp_path):
-    g, learner = -np.ones((12, 5)), kl.LongTerm(kl.GD(BALL, 2.0), np.ones(5), 6.0, 12, eta=0.5)
+    g, learner = -np.ones((12, 5)), kl.contrib.LongTerm(kl.GD(BALL, 2.0), np.ones(5), 6.0, 12, eta=0.5)
     with kl.Agent.open(tmp_path / "decisions.db", learner, sync="batch") as agent:
         for row in g[:5]:
             agent.update(row)
@@ -91,20 +91,22 @@ def test_an_agent_goes_on_and_says_what_it_pays(tmp_path):
 
 GD = kl.GD(BALL, 1.0)
 REFUSED = {
-    "LongTerm needs a learner, got learner=3; write LongTerm(GD(L2Ball(5), 1.0), ...).": lambda: kl.LongTerm(
-        3,  # pyright: ignore
-        np.ones(5),
-        1.0,
-        4,
+    "LongTerm needs a learner, got learner=3; write LongTerm(GD(L2Ball(5), 1.0), ...).": lambda: (
+        kl.contrib.LongTerm(
+            3,  # pyright: ignore
+            np.ones(5),
+            1.0,
+            4,
+        )
     ),
-    "LongTerm needs shape (5,), got row of shape=(4,); give one number per coordinate.": lambda: kl.LongTerm(
-        GD, np.ones(4), 1.0, 4
+    "LongTerm needs shape (5,), got row of shape=(4,); give one number per coordinate.": lambda: (
+        kl.contrib.LongTerm(GD, np.ones(4), 1.0, 4)
     ),
-    "LongTerm needs a horizon T >= 1, got T=0; give the number of rounds.": lambda: kl.LongTerm(
+    "LongTerm needs a horizon T >= 1, got T=0; give the number of rounds.": lambda: kl.contrib.LongTerm(
         GD, np.ones(5), 1.0, 0
     ),
     "LongTerm needs a cost family, got constraint='linear'; write constraint=Quadratic().": lambda: (
-        kl.LongTerm(
+        kl.contrib.LongTerm(
             GD,
             np.ones(5),
             1.0,
@@ -117,7 +119,7 @@ REFUSED = {
         kl.run(GD, np.ones((2, 5)), engine="step"), np.zeros(5)
     ),
     "certify_long_term needs a comparator that uses at most B/T=0.25 a round, got c(u)=1.0; choose one inside.": lambda: (
-        certify_long_term(kl.run(kl.LongTerm(GD, np.ones(5), 1.0, 4), np.ones((4, 5))), np.eye(5)[0])
+        certify_long_term(kl.run(kl.contrib.LongTerm(GD, np.ones(5), 1.0, 4), np.ones((4, 5))), np.eye(5)[0])
     ),
 }
 

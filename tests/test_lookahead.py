@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from klazy.hindsight.lookahead import (
+from klazy.contrib import (
     GOBD,
     OBD,
     RHGD,
@@ -121,7 +121,7 @@ def test_a_ratio_needs_the_optimum_of_the_same_game():
     with pytest.raises(
         ValueError, match="competitive_ratio needs the optimum of the run's costs, movement and start"
     ):
-        kl.competitive_ratio(trace, other)
+        kl.theory.competitive_ratio(trace, other)
 
 
 def test_averaging_is_the_mean_of_planners_that_keep_their_plans():
@@ -188,7 +188,10 @@ def test_robd_minimises_what_it_says(game, seed):
 @given(seed=st.integers(0, 2**16))
 def test_look_ahead_sader_keeps_its_promises(game, seed):
     domain, costs, movement = games(seed, 30)[game]
-    player, seen = LookAheadSAder(domain), kl.Game.check("test", domain, costs, movement, domain.start)
+    player, seen = (
+        LookAheadSAder(domain),
+        kl.contrib.Game.check("test", domain, costs, movement, domain.start),
+    )
     sigmas, prior, beta = player.parameters(costs.T, movement)
     assert prior.sum() == pytest.approx(1.0)
     _, paid = player.experts(seen)

@@ -12,8 +12,8 @@ from scipy.special import kl_div
 
 import klazy as kl
 from cases import MEMORIES, SCHEDULES, gradients
+from klazy.contrib import certify_mirror
 from klazy.sets.waterfill import Filled, fill_water
-from klazy.theory import certify_mirror
 
 seeds = st.integers(0, 2**16)
 memories = st.sampled_from(MEMORIES)
@@ -45,14 +45,14 @@ def test_the_projection_is_that_of_a_conic_solver(domain):
 
     Relative entropy is strongly convex with 1 / total, so that such a gap leaves points within the root of 2 total 1e-8.
     """
-    low, high = kl.Entropy(0.1).bounds(domain)
+    low, high = kl.contrib.Entropy(0.1).bounds(domain)
     for seed in range(4):
         v = np.random.default_rng(seed).normal(scale=2.0, size=domain.dim)
         x = cp.Variable(domain.dim)
         entropy = cp.sum(cp.kl_div(x, np.exp(v)))
         bounds = [x >= low, x <= high, cp.sum(x) == domain.total]
         least = float(cp.Problem(cp.Minimize(entropy), bounds).solve(solver="CLARABEL"))  # pyright: ignore[reportArgumentType]
-        ours = kl.Entropy(0.1).project(domain, v).x
+        ours = kl.contrib.Entropy(0.1).project(domain, v).x
         assert x.value is not None
         np.testing.assert_allclose(ours, x.value, atol=np.sqrt(2.0 * domain.total * 1e-8))
         assert kl_div(ours, np.exp(v)).sum() <= least + 1e-8 * (1.0 + abs(least))
@@ -61,7 +61,7 @@ def test_the_projection_is_that_of_a_conic_solver(domain):
 @given(domain=domains, floor=floors, seed=seeds, size=st.sampled_from([1.0, 50.0, 1e4]))
 def test_the_projection_meets_the_conditions_of_an_optimum(domain, floor, seed, size):
     """Its excess pushes against caps and floors only, whatever the size of what is projected."""
-    geometry = kl.Entropy(floor)
+    geometry = kl.contrib.Entropy(floor)
     v = np.random.default_rng(seed).normal(scale=size, size=domain.dim)
     low, high = geometry.bounds(domain)
     x, z, excess = geometry.project(domain, v)
@@ -92,8 +92,8 @@ def test_a_corner_is_projected_onto_itself():
 def test_on_a_whole_simplex_laziness_changes_nothing(sigma, memory, seed):
     """Without a floor no bound is met: every memory plays the points of Hedge, to the last bit."""
     g = gradients(seed, 30, 4)
-    lazy = points(kl.MirrorMemory(kl.Simplex(4), sigma, memory), g)
-    hedge = points(kl.MirrorMemory(kl.Simplex(4), sigma, kl.Forget()), g)
+    lazy = points(kl.contrib.MirrorMemory(kl.Simplex(4), sigma, memory), g)
+    hedge = points(kl.contrib.MirrorMemory(kl.Simplex(4), sigma, kl.Forget()), g)
     np.testing.assert_array_equal(lazy, hedge)
 
 
@@ -101,7 +101,7 @@ def test_with_a_floor_or_caps_laziness_changes_much():
     g = gradients(3, 60, 5)
     for domain, floor in ((kl.Simplex(5), 0.1), (kl.CappedSimplex(5, 1.5, 0.6), 0.0)):
         lazy, greedy = (
-            points(kl.MirrorMemory(domain, 1.0, memory, geometry=kl.Entropy(floor)), g)
+            points(kl.contrib.MirrorMemory(domain, 1.0, memory, geometry=kl.contrib.Entropy(floor)), g)
             for memory in (kl.Full(), kl.Forget())
         )
         assert np.abs(lazy - greedy).max() > 0.1
@@ -113,7 +113,7 @@ def test_without_a_floor_it_is_hedge(seed, s):
     g = gradients(seed, 30, 4)
     weights = np.exp(-np.vstack((np.zeros(4), np.cumsum(g, axis=0))) / s)
     hedge = 2.5 * weights / weights.sum(axis=1, keepdims=True)
-    x = points(kl.MirrorMemory(kl.Simplex(4, 2.5), s, kl.Forget()), g)
+    x = points(kl.contrib.MirrorMemory(kl.Simplex(4, 2.5), s, kl.Forget()), g)
     np.testing.assert_allclose(x, hedge, rtol=1e-9, atol=1e-12)
 
 
@@ -121,7 +121,7 @@ def test_without_a_floor_it_is_hedge(seed, s):
 def test_a_clock_is_k_lazy_mirror_descent(domain, floor, seed, s, k):
     """The projection of the phase's first point, moved by all gradients since. A full memory is dual averaging."""
     g = gradients(seed, 30, domain.dim)
-    geometry = kl.Entropy(floor)
+    geometry = kl.contrib.Entropy(floor)
     z = geometry.to_dual(domain, domain.start)
     expected = [domain.start]
     anchor = z
@@ -133,11 +133,11 @@ def test_a_clock_is_k_lazy_mirror_descent(domain, floor, seed, s, k):
         x, z, _ = geometry.project(domain, anchor - summed / s)
         expected.append(x)
     memory = kl.Full() if k == 30 else kl.Clock(k)
-    x = points(kl.MirrorMemory(domain, s, memory, geometry=geometry), g)
+    x = points(kl.contrib.MirrorMemory(domain, s, memory, geometry=geometry), g)
     np.testing.assert_allclose(x, expected, atol=1e-10)
 
 
-class Euclid(kl.Geometry):
+class Euclid(kl.contrib.Geometry):
     """The geometry of MemoryGD, written as a user would."""
 
     def check(self, domain, owner):
@@ -154,7 +154,7 @@ class Euclid(kl.Geometry):
 @given(sigma=schedules, memory=memories, seed=seeds)
 def test_in_the_euclidean_geometry_it_is_memory_gd(sigma, memory, seed):
     g = gradients(seed, 30, 4)
-    x = points(kl.MirrorMemory(kl.L1Ball(4), sigma, memory, geometry=Euclid()), g)
+    x = points(kl.contrib.MirrorMemory(kl.L1Ball(4), sigma, memory, geometry=Euclid()), g)
     np.testing.assert_allclose(x, points(kl.MemoryGD(kl.L1Ball(4), sigma, memory), g), atol=1e-11)
 
 
@@ -163,15 +163,15 @@ def test_a_step_in_total_variation_is_at_most_a_quarter_of_the_range_over_sigma(
     domain, floor, memory, seed, s
 ):
     g = gradients(seed, 30, domain.dim)
-    start = np.clip(domain.start, *kl.Entropy(floor).bounds(domain))
-    x = points(kl.MirrorMemory(domain, s, memory, geometry=kl.Entropy(floor), start=start), g)
+    start = np.clip(domain.start, *kl.contrib.Entropy(floor).bounds(domain))
+    x = points(kl.contrib.MirrorMemory(domain, s, memory, geometry=kl.contrib.Entropy(floor), start=start), g)
     moved = 0.5 * np.abs(np.diff(x, axis=0)).sum(axis=1)
     assert (moved <= domain.total * np.ptp(g, axis=1) / (4.0 * s) + 1e-12).all()
 
 
 def follow(domain, floor, g, length):
     """The comparator that plays what would have been best in each stretch, at or above the floor."""
-    low, high = kl.Entropy(floor).bounds(domain)
+    low, high = kl.contrib.Entropy(floor).bounds(domain)
     inner = kl.CappedSimplex(domain.dim, domain.total, high, low)
     sums = np.add.reduceat(g, range(0, len(g), length))
     return np.clip(np.repeat(inner.argmin_linear(sums), length, axis=0)[: len(g)], low, high)
@@ -187,8 +187,8 @@ def follow(domain, floor, g, length):
 )
 def test_no_certificate_is_violated(domain, floor, sigma, memory, seed, weight):
     g = gradients(seed, 40, domain.dim)
-    start = np.clip(domain.start, *kl.Entropy(floor).bounds(domain))
-    learner = kl.MirrorMemory(domain, sigma, memory, geometry=kl.Entropy(floor), start=start)
+    start = np.clip(domain.start, *kl.contrib.Entropy(floor).bounds(domain))
+    learner = kl.contrib.MirrorMemory(domain, sigma, memory, geometry=kl.contrib.Entropy(floor), start=start)
     trace = kl.run(learner, g, movement=kl.TVMovement(weight), engine="step")
     for length in (8, 40):
         known = certify_mirror(trace, follow(domain, floor, g, length))
@@ -199,11 +199,11 @@ def test_no_certificate_is_violated(domain, floor, sigma, memory, seed, weight):
 def test_the_certificate_is_nearly_tight_where_one_round_is_all_there_is():
     floor = 1e-6
     sigma = 1.0 / np.sqrt(8.0 * np.log(2.0))
-    learner = kl.MirrorMemory(kl.Simplex(2), sigma, kl.Forget(), geometry=kl.Entropy(floor))
+    learner = kl.contrib.MirrorMemory(kl.Simplex(2), sigma, kl.Forget(), geometry=kl.contrib.Entropy(floor))
     trace = kl.run(learner, np.array([[0.0, 1.0]]), engine="step")
     known = certify_mirror(trace, [1.0 - floor / 2.0, floor / 2.0])
     assert 0.8 * known.realised < known.regret <= known.realised
-    whole = kl.run(learner.replace(geometry=kl.Entropy()), np.array([[0.0, 1.0]]), engine="step")
+    whole = kl.run(learner.replace(geometry=kl.contrib.Entropy()), np.array([[0.0, 1.0]]), engine="step")
     assert certify_mirror(whole, [1.0, 0.0]).worst_case == np.inf
 
 
@@ -212,7 +212,7 @@ def test_a_hint_counts_until_its_gradient_is_known(seed, memory):
     """On a whole simplex shares are those of the start, times exp of minus all gradients and the one hint, over sigma."""
     g = gradients(seed, 12, 4)
     hints = gradients(seed + 1, 12, 4)
-    learner = kl.MirrorMemory(kl.Simplex(4), 3.0, memory, geometry=kl.Entropy())
+    learner = kl.contrib.MirrorMemory(kl.Simplex(4), 3.0, memory, geometry=kl.contrib.Entropy())
     for t, state in enumerate(played(learner, g, hints)[1:]):
         shares = np.exp(-(g[: t + 1].sum(axis=0) + hints[t]) / 3.0)
         np.testing.assert_allclose(state.x, shares / shares.sum(), rtol=1e-9)
@@ -221,7 +221,7 @@ def test_a_hint_counts_until_its_gradient_is_known(seed, memory):
 @pytest.mark.parametrize("memory", MEMORIES, ids=repr)
 def test_a_hint_of_zero_changes_nothing_and_a_perfect_one_helps(memory):
     g = gradients(2, 100, 4)
-    learner = kl.MirrorMemory(kl.Simplex(4), 2.0, memory, geometry=kl.Entropy(0.1))
+    learner = kl.contrib.MirrorMemory(kl.Simplex(4), 2.0, memory, geometry=kl.contrib.Entropy(0.1))
     plain = np.array([state.x for state in played(learner, g)])
     silent = np.array([state.x for state in played(learner, g, np.zeros_like(g))])
     np.testing.assert_array_equal(plain, silent)
@@ -229,7 +229,7 @@ def test_a_hint_of_zero_changes_nothing_and_a_perfect_one_helps(memory):
     assert (g * (told[:-1] - plain[:-1])).sum() < 0.0
 
 
-LEARNER = kl.MirrorMemory(kl.Simplex(3), 1.0, kl.Full(), geometry=kl.Entropy(0.3))
+LEARNER = kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, kl.Full(), geometry=kl.contrib.Entropy(0.3))
 TEXT: Any = "a"
 EIGHT: Any = 8
 TENTH: Any = 0.1
@@ -240,34 +240,34 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
     ("call", "message"),
     [
         (
-            lambda: kl.Entropy(1.0),
+            lambda: kl.contrib.Entropy(1.0),
             "Entropy needs 0 <= floor < 1, got floor=1.0; give a share of total / d, 0.01 say.",
         ),
-        (lambda: kl.Entropy(TEXT), "Entropy needs a finite number floor, got floor='a'"),
+        (lambda: kl.contrib.Entropy(TEXT), "Entropy needs a finite number floor, got floor='a'"),
         (
-            lambda: kl.MirrorMemory(kl.L2Ball(3), 1.0, kl.Full()),
+            lambda: kl.contrib.MirrorMemory(kl.L2Ball(3), 1.0, kl.Full()),
             "MirrorMemory needs a Simplex or CappedSimplex for Entropy, got domain=L2Ball(dim=3); use MemoryGD",
         ),
         (
-            lambda: kl.MirrorMemory(kl.CappedSimplex(2, 0.0, 1.0, -1.0), 1.0, kl.Full()),
+            lambda: kl.contrib.MirrorMemory(kl.CappedSimplex(2, 0.0, 1.0, -1.0), 1.0, kl.Full()),
             "MirrorMemory needs floors >= 0 for Entropy, got domain.floor=-1.0",
         ),
         (
-            lambda: kl.MirrorMemory(kl.CappedSimplex(2, 1.0, [1.0, 0.0]), 1.0, kl.Full()),
+            lambda: kl.contrib.MirrorMemory(kl.CappedSimplex(2, 1.0, [1.0, 0.0]), 1.0, kl.Full()),
             "MirrorMemory needs a total and caps above zero for Entropy",
         ),
         (
-            lambda: kl.MirrorMemory(
-                kl.CappedSimplex(2, 1.0, [1.0, 0.1]), 1.0, kl.Full(), geometry=kl.Entropy(0.9)
+            lambda: kl.contrib.MirrorMemory(
+                kl.CappedSimplex(2, 1.0, [1.0, 0.1]), 1.0, kl.Full(), geometry=kl.contrib.Entropy(0.9)
             ),
             "MirrorMemory needs a floor that the set's caps and floors leave room for, got floor=0.9; lower it.",
         ),
         (
-            lambda: kl.MirrorMemory(kl.Simplex(3), 1.0, EIGHT),
+            lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, EIGHT),
             "MirrorMemory needs a memory rule, got memory=8",
         ),
         (
-            lambda: kl.MirrorMemory(kl.Simplex(3), 1.0, kl.Full(), geometry=TENTH),
+            lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, kl.Full(), geometry=TENTH),
             "MirrorMemory needs a geometry, got geometry=0.1; write Entropy(0.01).",
         ),
         (

@@ -28,14 +28,14 @@ from klazy.base.config import Config, _text
 from klazy.base.html import HEIGHT, SIDE, WIDTH
 
 LOOKAHEADS = (
-    kl.OBD,
-    kl.GOBD,
-    kl.ROBD,
-    kl.RHGD,
-    kl.RecedingHorizon,
-    kl.AveragingHorizon,
-    kl.LookAheadSAder,
-    kl.LazyCapacity,
+    kl.contrib.OBD,
+    kl.contrib.GOBD,
+    kl.contrib.ROBD,
+    kl.contrib.RHGD,
+    kl.contrib.RecedingHorizon,
+    kl.contrib.AveragingHorizon,
+    kl.contrib.LookAheadSAder,
+    kl.contrib.LazyCapacity,
 )
 CONFIGS = examples_of(
     Config,
@@ -49,7 +49,7 @@ CONFIGS = examples_of(
         *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), TRIANGLE)),
         DRIFTED,
         *(make(kl.Box(-1.0, 1.0)) for make in LOOKAHEADS),
-        kl.Entropy(0.1),
+        kl.contrib.Entropy(0.1),
         EVERY_LEARNER["MirrorMemory"](kl.Simplex(2), 1.0),
         kl.Guards(per_round=0.5, movement=kl.L1Movement(0.4)),
     ],

@@ -1,11 +1,14 @@
 """Promises about the package as a whole."""
 
+import importlib
 import os
+import pkgutil
 import re
 import subprocess
 import sys
 import sysconfig
 import tomllib
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -47,6 +50,35 @@ print(peak() - before)
 def public_names():
     names = {name: getattr(kl, name) for name in dir(kl) if not name.startswith("_")}
     return sorted(name for name, value in names.items() if not isinstance(value, ModuleType))
+
+
+def public_modules():
+    """Every module of klazy that names what it exports."""
+    found = {}
+    for module in pkgutil.walk_packages(kl.__path__, "klazy."):
+        if not module.name.startswith(("klazy.kernels", "klazy.__main__")):
+            names = getattr(importlib.import_module(module.name), "__all__", None)
+            if names is not None:
+                found[module.name] = set(names)
+    return found
+
+
+def test_every_name_has_one_public_place():
+    """A module's names are all at the top, and it is no place of its own, or they are there and nowhere else."""
+    top = set(dir(kl))
+    modules = public_modules()
+    assert {"klazy.contrib", "klazy.learners", "klazy.studies.sweep", "klazy.theory"} <= set(modules)
+    assert [name for name, names in modules.items() if names & top and not names <= top] == []
+    places = {name: names for name, names in modules.items() if not names <= top}
+    counts = Counter(name for names in places.values() for name in names)
+    assert [name for name, count in counts.items() if count > 1] == [
+        "Game"
+    ]  # contrib's and the arena's are two classes
+
+
+def test_the_top_stays_small_enough_to_hold():
+    """Where a name must be added, ask what most people use: the rest has a place in contrib, theory or types."""
+    assert len(dir(kl)) <= 101
 
 
 def test_every_public_name_has_a_docstring():

@@ -397,8 +397,12 @@ FRONTS = {
     "run_many": lambda movement: kl.run_many(
         [kl.GD(kl.Simplex(5), 1.0)], np.eye(5), movement=movement, engine="step", jobs=1
     )[0].movement,
-    "run_batch": lambda movement: kl.run_batch([kl.CoinBetting(kl.Simplex(5), 1.0)], np.eye(5), movement=movement).switching[0],
-    "run_ahead": lambda movement: kl.run_ahead(kl.RecedingHorizon(kl.Simplex(5)), np.eye(5), movement=movement).movement,
+    "run_batch": lambda movement: kl.run_batch(
+        [kl.contrib.CoinBetting(kl.Simplex(5), 1.0)], np.eye(5), movement=movement
+    ).switching[0],
+    "run_ahead": lambda movement: kl.contrib.run_ahead(
+        kl.contrib.RecedingHorizon(kl.Simplex(5)), np.eye(5), movement=movement
+    ).movement,
     "offline_optimum": lambda movement: kl.offline_optimum(np.eye(5), kl.Simplex(5), movement).movement,
     "frontier": lambda movement: kl.frontier(np.eye(5), kl.Simplex(5), movement).path_length.tolist(),
     "SAder": lambda movement: kl.SAder([kl.GD(kl.Simplex(5), 1.0)], movement=movement).movement,
@@ -445,7 +449,7 @@ def test_the_movement_that_suits_a_set_is_charged_everywhere_by_default(domain, 
     assert (
         kl.SAder([learner]).movement
         == kl.auto(domain).movement
-        == kl.ensemble_auto(domain).movement
+        == kl.contrib.ensemble_auto(domain).movement
         == movement
     )
     assert repr(movement) in str(trace)

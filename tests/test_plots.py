@@ -136,10 +136,10 @@ LOOKS = show.choose_looks(["GD"])
 FIGURES = {
     "Trace.plot": lambda: EXPERTS.plot(),
     "Regret.plot": lambda: kl.regret(SHORT, [0.0, 0.0]).plot(),
-    "Certificate.plot": lambda: kl.certify(SHORT, [0.0, 0.0]).plot(),
+    "Certificate.plot": lambda: kl.theory.certify(SHORT, [0.0, 0.0]).plot(),
     "Diagnosis.plot": lambda: SHORT.diagnose().plot(),
     "Optimum.plot": lambda: kl.offline_optimum([[1.0], [-1.0]], kl.Box(-1, 1)).plot(),
-    "Frontier.plot": lambda: kl.Frontier(LINE, -LINE, LINE, -LINE).plot({"GD": (2.0, 3.0)}),
+    "Frontier.plot": lambda: kl.types.Frontier(LINE, -LINE, LINE, -LINE).plot({"GD": (2.0, 3.0)}),
     "Report.plot": lambda: kl.replay(noise(0, 40, 5)).plot(),
     "Resonance.plot": lambda: Resonance(np.array([10, 30, 20]), LINE[:3], LINE[:3]).plot(),
     "step_picture": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
@@ -264,7 +264,7 @@ class TestCertificate:
     @pytest.mark.parametrize("T", [1, 40, 2500])
     def test_the_curves_drawn_are_the_certificates(self, T):
         domain, g = kl.L2Ball(3), noise(0, T, 3)
-        certificate = kl.certify(lazy(domain, g), domain.argmin_linear(g))
+        certificate = kl.theory.certify(lazy(domain, g), domain.argmin_linear(g))
         above, below = certificate.plot().axes
         named = {
             "regret": certificate.regret,
@@ -308,7 +308,7 @@ class TestCertificate:
     @pytest.mark.parametrize("scale", [0.0, 1.0])
     def test_draws_any_run_without_complaint(self, T, scale):
         trace = lazy(kl.L2Ball(2), scale * noise(0, T, 2))
-        kl.certify(trace, [0.5, 0.0]).plot().savefig(io.BytesIO(), dpi=20)
+        kl.theory.certify(trace, [0.5, 0.0]).plot().savefig(io.BytesIO(), dpi=20)
         trace.diagnose().plot().savefig(io.BytesIO(), dpi=20)
 
 

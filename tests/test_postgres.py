@@ -246,7 +246,7 @@ class TestALostConnection:
                 return real(self, sql, values, stream)
 
             monkeypatch.setattr(postgres.PostgresDatabase, "_run", run)
-            with pytest.raises(kl.Overtaken):
+            with pytest.raises(kl.types.Overtaken):
                 one.update(GRADIENTS[0])
             assert seen(one) == seen(other)
 
@@ -453,7 +453,7 @@ def test_a_store_that_was_restored_under_an_agent_is_noticed(place, how):
                 for t in (4, 5):
                     other.update(-GRADIENTS[t - 1])
             words = "the store has gone back, and 'agent' with it; play agent.x of round t="
-            with pytest.raises(kl.Overtaken, match=words):
+            with pytest.raises(kl.types.Overtaken, match=words):
                 agent.update(GRADIENTS[5])
             assert seen(agent) == seen(other)
             agent.update(GRADIENTS[5])

@@ -59,7 +59,7 @@ def test_each_expert_of_an_ensemble_with_hints_plays_as_alone(make, domain, seed
 def test_wrong_hints_cost_at_most_the_certificate(make, domain, seed, noise, scale):
     g = scale * gradients(seed, 40, 5)
     trace = kl.run(make(domain), g, hints=guess(g, scale * noise, seed), record="experts")
-    found = kl.certify_experts(trace)
+    found = kl.theory.certify_experts(trace)
     assert (found.slack >= -1e-9 * (1.0 + scale) * trace.T).all()
 
 
@@ -165,7 +165,7 @@ def test_agents_pass_hints_on():
 
 def test_advice_is_played_as_it_is_given():
     decisions = np.array([[0.5, 0.5], [2.0, 0.0], [0.0, 1.0]])
-    trace = kl.run(kl.Advice(kl.Simplex(2), decisions), np.ones((5, 2)))
+    trace = kl.run(kl.contrib.Advice(kl.Simplex(2), decisions), np.ones((5, 2)))
     np.testing.assert_allclose(trace.x, [[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
 
 
@@ -176,7 +176,7 @@ def test_a_policy_is_asked_with_the_round_and_what_was_played_and_told():
         asked.append((t, x.tolist(), g.tolist()))
         return [t / 10.0]
 
-    trace = kl.run(kl.Advice(kl.Box(0.0, 1.0), policy), [[1.0], [2.0], [3.0]])
+    trace = kl.run(kl.contrib.Advice(kl.Box(0.0, 1.0), policy), [[1.0], [2.0], [3.0]])
     np.testing.assert_allclose(trace.x[:, 0], [0.1, 0.2, 0.3])
     assert asked == [(1, [0.0], [0.0]), (2, [0.1], [1.0]), (3, [0.2], [2.0]), (4, [0.3], [3.0])]
 
@@ -185,9 +185,9 @@ def test_a_policy_is_asked_with_the_round_and_what_was_played_and_told():
 def test_bad_advice_costs_a_leader_at_most_its_certificate(seed, domain):
     """The advice is the worst point of the round, which no adversary could make dearer."""
     g = gradients(seed, 60, 5)
-    experts = [kl.Advice(domain, domain.lowest(-g)), kl.GD(domain, 3.0), kl.LazyGD(domain, 3.0)]
+    experts = [kl.contrib.Advice(domain, domain.lowest(-g)), kl.GD(domain, 3.0), kl.LazyGD(domain, 3.0)]
     trace = kl.run(kl.Leader(experts, movement_for(domain)), g, record="experts")
-    assert (kl.certify_experts(trace).slack >= -1e-9).all()
+    assert (kl.theory.certify_experts(trace).slack >= -1e-9).all()
 
 
 # ---- the better of two
@@ -200,15 +200,15 @@ def duel(domain, movement, ratio, rng):
     """Two learners of which one jumps about, from starts of their own."""
     corners = domain.lowest(rng.normal(size=(80, 5)))
     steady = kl.GD(domain, float(rng.uniform(0.2, 5.0)), start=domain.lowest(rng.normal(size=5)))
-    pair = [kl.Advice(domain, corners), steady]
+    pair = [kl.contrib.Advice(domain, corners), steady]
     if rng.random() < 0.5:
         pair.reverse()
-    return kl.BetterOfTwo(pair[0], pair[1], movement, leave=ratio[0], back=ratio[1])
+    return kl.contrib.BetterOfTwo(pair[0], pair[1], movement, leave=ratio[0], back=ratio[1])
 
 
 def check_duel(trace):
     """The certificate, and the promise for costs that are not negative, with what one round cost at most."""
-    found = kl.certify_experts(trace)
+    found = kl.theory.certify_experts(trace)
     assert (found.slack >= -1e-9 * (1.0 + np.abs(found.experts))).all()
     learner = trace.source
     base = trace.totals.hitting - trace.state.lost
@@ -228,7 +228,7 @@ def test_the_better_of_two_keeps_its_promise_on_random_costs(domain, seed, movem
     start = learner.init()
     entry = movement.weight * movement.distance(np.diff([e.x for e in start.experts], axis=0)[0])
     costs = [alone[0].totals.cost, alone[1].totals.cost + entry]
-    np.testing.assert_allclose(kl.certify_experts(trace).experts, costs, atol=1e-9)
+    np.testing.assert_allclose(kl.theory.certify_experts(trace).experts, costs, atol=1e-9)
 
 
 @given(domain=places, seed=seeds, movement=moves, ratio=ratios)
@@ -262,20 +262,20 @@ def test_nine_times_the_better_one_is_what_an_adversary_can_make_it_pay():
             changes += 1
     T = len(paths)
     line = kl.Box(-float(T), float(T))
-    pair = [kl.Advice(line, np.array(paths)[:, [i]]) for i in (0, 1)]
-    learner = kl.BetterOfTwo(pair[0], pair[1], kl.L1Movement(1.0))
+    pair = [kl.contrib.Advice(line, np.array(paths)[:, [i]]) for i in (0, 1)]
+    learner = kl.contrib.BetterOfTwo(pair[0], pair[1], kl.L1Movement(1.0))
     state = kl.run(learner, np.zeros((T, 1))).state
     assert state.changes == 10
     trace = kl.run(learner, np.zeros((T + 1, 1)))  # now it has come to the other one
     best = walked.min()
     assert 8.9 < trace.totals.cost / best <= 9.0 + 4.0 / best
-    assert (kl.certify_experts(trace).slack >= 0.0).all()
+    assert (kl.theory.certify_experts(trace).slack >= 0.0).all()
 
 
 def test_an_adviser_who_is_never_too_dear_is_followed_to_the_cent():
     g = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], (40, 1))
-    good = kl.Advice(BALL, [-g[0]], start=np.zeros(5))
-    learner = kl.BetterOfTwo(good, kl.GD(BALL, 50.0), kl.L2Movement(0.5))
+    good = kl.contrib.Advice(BALL, [-g[0]], start=np.zeros(5))
+    learner = kl.contrib.BetterOfTwo(good, kl.GD(BALL, 50.0), kl.L2Movement(0.5))
     trace = kl.run(learner, g)
     assert trace.state.changes == 0
     assert trace.totals.cost == kl.run(good, g, movement=kl.L2Movement(0.5)).totals.cost
@@ -286,11 +286,11 @@ def test_the_better_of_two_is_told_rows_of_its_family():
     demands = np.random.default_rng(0).uniform(0.0, 1.0, (60, 5))
     costs = kl.PinballCosts(demands, 3.0, 1.0)
     robust = kl.Reluctant(BOX, kl.L1Movement(0.2), 8.0, 8.0, family=family)
-    learner = kl.BetterOfTwo(kl.GD(BOX, 9.0), robust, kl.L1Movement(0.2), family=family)
+    learner = kl.contrib.BetterOfTwo(kl.GD(BOX, 9.0), robust, kl.L1Movement(0.2), family=family)
     trace = kl.run(learner, costs)
     check_duel(trace)
     alone = kl.run(robust, costs, movement=kl.L1Movement(0.2), engine="step")
-    np.testing.assert_allclose(kl.certify_experts(trace).experts[1], alone.totals.cost)
+    np.testing.assert_allclose(kl.theory.certify_experts(trace).experts[1], alone.totals.cost)
 
 
 # ---- plans for forecasts
@@ -299,12 +299,14 @@ def test_the_better_of_two_is_told_rows_of_its_family():
 def test_plans_for_a_perfect_forecast_are_plans_for_the_costs():
     g = gradients(4, 10, 5)
     movement = kl.L1Movement(0.7)
-    seen = kl.run_ahead(kl.RecedingHorizon(BOX, 2), g, movement=movement).x
+    seen = kl.contrib.run_ahead(kl.contrib.RecedingHorizon(BOX, 2), g, movement=movement).x
     for forecast in (g, kl.LinearCosts(g), lambda t, last: g[t - 1 : last]):
-        x = kl.run_ahead(kl.RecedingHorizon(BOX, 2, forecast=forecast), g, movement=movement).x
+        x = kl.contrib.run_ahead(
+            kl.contrib.RecedingHorizon(BOX, 2, forecast=forecast), g, movement=movement
+        ).x
         np.testing.assert_array_equal(x, seen)
-    average = kl.run_ahead(kl.AveragingHorizon(BOX, 2), g, movement=movement).x
-    told = kl.run_ahead(kl.AveragingHorizon(BOX, 2, forecast=g), g, movement=movement).x
+    average = kl.contrib.run_ahead(kl.contrib.AveragingHorizon(BOX, 2), g, movement=movement).x
+    told = kl.contrib.run_ahead(kl.contrib.AveragingHorizon(BOX, 2, forecast=g), g, movement=movement).x
     np.testing.assert_array_equal(told, average)
 
 
@@ -312,8 +314,8 @@ def test_a_plan_is_made_for_the_forecast_and_pays_what_comes():
     g = gradients(5, 12, 5)
     told = gradients(6, 12, 5)
     movement = kl.L1Movement(0.7)
-    player = kl.RecedingHorizon(BOX, 11, forecast=told)
-    trace = kl.run_ahead(player, g, movement=movement)
+    player = kl.contrib.RecedingHorizon(BOX, 11, forecast=told)
+    trace = kl.contrib.run_ahead(player, g, movement=movement)
     plan = kl.offline_optimum(told, BOX, movement)
     imagined = np.vdot(told, trace.x) + movement.paid(trace.x).sum()
     assert imagined == pytest.approx(plan.cost, abs=1e-9)
@@ -322,17 +324,19 @@ def test_a_plan_is_made_for_the_forecast_and_pays_what_comes():
 
 def test_plans_reach_the_gap_that_was_chosen():
     costs = kl.LinearCosts(gradients(7, 3, 5))
-    loose = kl.RecedingHorizon(BALL, 2, gap=1e-2)
-    tight = kl.RecedingHorizon(BALL, 2, gap=1e-9)
+    loose = kl.contrib.RecedingHorizon(BALL, 2, gap=1e-2)
+    tight = kl.contrib.RecedingHorizon(BALL, 2, gap=1e-9)
     best = kl.offline_optimum(costs, BALL, kl.L2Movement(1.0), x0=np.zeros(5), gap=1e-9)
     paid = [
-        kl.run_ahead(player, costs, movement=kl.L2Movement(1.0), x0=np.zeros(5)).totals.cost
+        kl.contrib.run_ahead(player, costs, movement=kl.L2Movement(1.0), x0=np.zeros(5)).totals.cost
         for player in (loose, tight)
     ]
     assert paid[1] <= best.cost + 1e-7
     assert paid[0] >= paid[1] - 1e-7
-    with pytest.raises(kl.GapNotReached):
-        kl.run_ahead(kl.RecedingHorizon(BOX, 2, gap=1e-17), costs, movement=kl.L1Movement(1.0))
+    with pytest.raises(kl.types.GapNotReached):
+        kl.contrib.run_ahead(
+            kl.contrib.RecedingHorizon(BOX, 2, gap=1e-17), costs, movement=kl.L1Movement(1.0)
+        )
 
 
 REFUSED = {
@@ -349,33 +353,41 @@ REFUSED = {
     "run needs a learner that accepts hints, got learner=MemoryGD(": lambda: kl.run(
         kl.MemoryGD(BALL, 1.0, kl.Full(), hints=False), np.ones((3, 5)), hints=np.ones((3, 5))
     ),
-    "Advice needs a set to play on, got domain=3; write Advice(Simplex(5), decisions).": lambda: kl.Advice(
-        3,  # pyright: ignore
-        [[1.0]],
-    ),
-    "Advice needs shape (T, 5), got policy of shape=(2, 3); give one row per round.": lambda: kl.Advice(
-        BALL, np.ones((2, 3))
-    ),
-    "Advice needs finite numbers, got policy(2)[0]=nan; remove or fill NaN and inf.": lambda: kl.run(
-        kl.Advice(BALL, lambda t, x, g: np.full(5, np.nan if t > 1 else 0.0)), np.ones((3, 5))
-    ),
-    "BetterOfTwo needs two learners, got second=None;": lambda: kl.BetterOfTwo(kl.GD(BALL, 1.0), None, "l2"),  # pyright: ignore
-    "BetterOfTwo needs leave * back > 1, got leave * back=0.5; use 2.0 for both.": lambda: kl.BetterOfTwo(
-        kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), "l2", leave=0.5, back=1.0
-    ),
-    "BetterOfTwo needs the same price in both directions, got movement=AsymmetricMovement(up=2.0);": lambda: (
-        kl.BetterOfTwo(kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), kl.AsymmetricMovement(up=2.0))
-    ),
-    "RecedingHorizon needs a forecast of rounds 1 to 4 in R^5, got forecast of shape=(3, 5); forecast each of them.": (
-        lambda: kl.run_ahead(kl.RecedingHorizon(BALL, 1, forecast=np.ones((3, 5))), np.ones((4, 5)))
-    ),
-    "RecedingHorizon needs a forecast of rounds 1 to 2 in R^5, got forecast of shape=(1, 5); forecast each of them.": (
-        lambda: kl.run_ahead(
-            kl.RecedingHorizon(BALL, 1, forecast=lambda t, last: np.ones((1, 5))), np.ones((4, 5))
+    "Advice needs a set to play on, got domain=3; write Advice(Simplex(5), decisions).": lambda: (
+        kl.contrib.Advice(
+            3,  # pyright: ignore
+            [[1.0]],
         )
     ),
-    "AveragingHorizon needs gap > 0, got gap=0; give a number above zero.": lambda: kl.AveragingHorizon(
-        BALL, gap=0
+    "Advice needs shape (T, 5), got policy of shape=(2, 3); give one row per round.": lambda: (
+        kl.contrib.Advice(BALL, np.ones((2, 3)))
+    ),
+    "Advice needs finite numbers, got policy(2)[0]=nan; remove or fill NaN and inf.": lambda: kl.run(
+        kl.contrib.Advice(BALL, lambda t, x, g: np.full(5, np.nan if t > 1 else 0.0)), np.ones((3, 5))
+    ),
+    "BetterOfTwo needs two learners, got second=None;": lambda: kl.contrib.BetterOfTwo(
+        kl.GD(BALL, 1.0),
+        None,  # pyright: ignore
+        "l2",
+    ),
+    "BetterOfTwo needs leave * back > 1, got leave * back=0.5; use 2.0 for both.": lambda: (
+        kl.contrib.BetterOfTwo(kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), "l2", leave=0.5, back=1.0)
+    ),
+    "BetterOfTwo needs the same price in both directions, got movement=AsymmetricMovement(up=2.0);": lambda: (
+        kl.contrib.BetterOfTwo(kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), kl.AsymmetricMovement(up=2.0))
+    ),
+    "RecedingHorizon needs a forecast of rounds 1 to 4 in R^5, got forecast of shape=(3, 5); forecast each of them.": (
+        lambda: kl.contrib.run_ahead(
+            kl.contrib.RecedingHorizon(BALL, 1, forecast=np.ones((3, 5))), np.ones((4, 5))
+        )
+    ),
+    "RecedingHorizon needs a forecast of rounds 1 to 2 in R^5, got forecast of shape=(1, 5); forecast each of them.": (
+        lambda: kl.contrib.run_ahead(
+            kl.contrib.RecedingHorizon(BALL, 1, forecast=lambda t, last: np.ones((1, 5))), np.ones((4, 5))
+        )
+    ),
+    "AveragingHorizon needs gap > 0, got gap=0; give a number above zero.": lambda: (
+        kl.contrib.AveragingHorizon(BALL, gap=0)
     ),
 }
 
@@ -399,7 +411,7 @@ def test_certificates_hold_with_hints_after_every_round(domain, seed, noise, sig
     g = gradients(seed, 30, 5)
     trace = kl.run(kl.MemoryGD(domain, sigma, memory), g, hints=guess(g, noise, seed), engine="step")
     u = domain.lowest(np.random.default_rng(seed).normal(size=(30, 5)))
-    found = kl.certify(trace, u)
+    found = kl.theory.certify(trace, u)
     slack = 1e-9 * (1.0 + noise) * 30
     assert (found.realised - found.regret >= -slack).all()
     assert (found.worst_case - found.realised >= -slack).all()
@@ -410,8 +422,8 @@ def test_right_hints_cost_nothing_where_one_does_not_know_the_cost():
     learner = kl.MemoryGD(BALL, 1.5, kl.Decay(4.0))
     hints = guess(g, 0.0, 0)
     first = np.vstack((np.zeros(5), g[1:]))  # nobody foresaw the first round, which costs nothing here
-    told = kl.certify(kl.run(learner, first, hints=hints, engine="step"), np.zeros(5))
-    blind = kl.certify(kl.run(learner, first, engine="step"), np.zeros(5))
+    told = kl.theory.certify(kl.run(learner, first, hints=hints, engine="step"), np.zeros(5))
+    blind = kl.theory.certify(kl.run(learner, first, engine="step"), np.zeros(5))
     assert told.terms["I, not knowing the cost"][-1] == pytest.approx(0.0, abs=1e-12)
     assert blind.terms["I, not knowing the cost"][-1] > 1.0
 
@@ -423,7 +435,7 @@ RATES = [0.3, "self-tuned", "self-tuned-keep", "self-tuned-restart"]
 def test_certificates_of_ensembles_hold_after_every_round(domain, seed, rate, scale):
     g = scale * gradients(seed, 40, 5)
     learner = kl.SAder(twins(domain), rate, movement=movement_for(domain))
-    found = kl.certify_experts(kl.run(learner, g, record="experts", engine="step"))
+    found = kl.theory.certify_experts(kl.run(learner, g, record="experts", engine="step"))
     assert found.curves is not None
     assert (found.curves.slack >= -1e-9 * (1.0 + scale) * 40).all()
     np.testing.assert_allclose(found.curves.bound[-1], found.bound)
@@ -435,8 +447,8 @@ def test_certificates_of_ensembles_hold_after_every_round(domain, seed, rate, sc
 def test_a_curve_ends_where_a_shorter_run_ends(domain, seed, T):
     g = gradients(seed, 40, 5)
     for learner in (kl.SAder(twins(domain)), kl.Leader(twins(domain), movement_for(domain))):
-        long = kl.certify_experts(kl.run(learner, g, record="experts", engine="step"))
-        short = kl.certify_experts(kl.run(learner, g[:T], record="experts", engine="step"))
+        long = kl.theory.certify_experts(kl.run(learner, g, record="experts", engine="step"))
+        short = kl.theory.certify_experts(kl.run(learner, g[:T], record="experts", engine="step"))
         assert long.curves is not None
         np.testing.assert_allclose(long.curves.bound[T - 1], short.bound, rtol=1e-9)
         np.testing.assert_allclose(long.curves.experts[T - 1], short.experts, atol=1e-9)

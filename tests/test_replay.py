@@ -22,7 +22,7 @@ from command import call_klazy
 from klazy.base.checks import Refused
 from klazy.live.checking import check_store
 from klazy.live.store import Store
-from klazy.studies.replay import Source, make_setup, replay
+from klazy.studies.replay import Source, make_setup
 from klazy.studies.replay.contenders import (
     CANDIDATES,
     NAMES,
@@ -35,6 +35,7 @@ from klazy.studies.replay.numbers import tell_column, tell_number
 from klazy.studies.replay.page import make_report
 from klazy.studies.replay.pictures import LOOKS
 from klazy.studies.replay.prices import read_prices
+from klazy.studies.replay.report import replay
 from klazy.studies.replay.score import STRETCHES, find_optimum
 from klazy.studies.replay.times import Steps
 from klazy.studies.replay.words import _explain, judge, judge_laziness
@@ -483,7 +484,7 @@ def by_step(monkeypatch):
     def run_batch(learners, costs, movement):
         paid = [run(learner, costs, movement=movement).totals for learner in learners]
         hitting, switching = np.transpose(paid)
-        return kl.Batch(hitting, switching, np.zeros(0), np.zeros(0), "runs")
+        return kl.types.Batch(hitting, switching, np.zeros(0), np.zeros(0), "runs")
 
     monkeypatch.setattr("klazy.studies.replay.contenders.run", run)
     monkeypatch.setattr("klazy.studies.replay.contenders.run_batch", run_batch)

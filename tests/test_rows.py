@@ -302,7 +302,7 @@ def test_a_row_that_comes_too_late_is_costed_at_the_point_of_its_round(file):
     first = open_shared(file)
     second = open_shared(file)
     first.observe(ROWS[0])
-    with pytest.raises(kl.Overtaken, match=r"Agent\.observe came too late: round t=1 of 'agent'"):
+    with pytest.raises(kl.types.Overtaken, match=r"Agent\.observe came too late: round t=1 of 'agent'"):
         second.observe(ROWS[1])
     first.observe(ROWS[1])
     second.observe(ROWS[2], retry=True)

@@ -124,7 +124,7 @@ def test_a_learner_that_sees_costs_alone_is_told_them(served, tmp_path):
         cost = [float(((x - 6.0) ** 2).sum()) for x in own.probes]
         np.testing.assert_array_equal(remote.observe_cost(cost), own.observe_cost(cost))
     assert remote.hitting == own.hitting
-    with pytest.raises(kl.Overtaken, match="round t=1"):
+    with pytest.raises(kl.types.Overtaken, match="round t=1"):
         remote.observe_cost([1.0, 1.0], t=1)
     with pytest.raises(ValueError, match="finite"):
         remote.observe_cost([np.nan, 1.0])
@@ -144,7 +144,7 @@ def test_a_round_sent_again_is_answered_as_it_was_then(agent):
 
 def test_a_round_that_is_not_under_way_is_refused(agent):
     agent.update(G[0], t=1)
-    with pytest.raises(kl.Overtaken, match=r"round t=1 of .* play the decision of round t=2"):
+    with pytest.raises(kl.types.Overtaken, match=r"round t=1 of .* play the decision of round t=2"):
         agent.update(G[1], t=1)
     agent.update(G[1], retry=False)
     assert agent.t == 3
@@ -595,7 +595,7 @@ def test_the_comparison_is_right_for_every_cost_family(served, family, request):
         by_hand = kl.LogWealthCosts(rows)
     try:
         optimum = kl.offline_optimum(by_hand, learner.domain, movement, gap=1e-3)
-    except kl.GapNotReached as short:
+    except kl.types.GapNotReached as short:
         optimum = short.best
     assert found["optimum"]["cost"] == pytest.approx(optimum.cost, **near)
     assert found["optimum"]["lower_bound"] <= optimum.cost <= found["cost"][-1] + 1e-9

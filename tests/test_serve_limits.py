@@ -277,14 +277,16 @@ def forget_rounds(server, n):
 def check_losses(served, client, names, lost, kept):
     """The first write of each agent is refused once, and says so; the log, the metric and /readyz do, too."""
     assert served.http.get("/readyz").json() == {"status": "ready", "went_back": 0}
-    with pytest.raises(kl.Overtaken, match=f"gone back, and '{names[0]}' with it, from round t={lost}; play"):
+    with pytest.raises(
+        kl.types.Overtaken, match=f"gone back, and '{names[0]}' with it, from round t={lost}; play"
+    ):
         client.agent(names[0]).update(G[0], id="new")
     assert served.http.get("/readyz").json() == {"status": "ready", "went_back": len(names) - 1}
     counted = served.ask("GET", "/metrics").text
     for name in names:
         assert f'klazy_store_went_back_total{{agent="{name}"}} 1.0' in counted
     for name in names[1:]:
-        with pytest.raises(kl.Overtaken, match="gone back"):
+        with pytest.raises(kl.types.Overtaken, match="gone back"):
             client.update_many([{"agent": name, "g": G[0]}])
     assert served.http.get("/readyz").json()["went_back"] == 0
     for name in names:
@@ -343,7 +345,7 @@ def test_a_stale_copy_after_a_failover_is_not_taken_silently(server, tmp_path, m
             )
             assert served.http.get("/readyz").json()["went_back"] == 2
             for agent in agents:
-                with pytest.raises(kl.Overtaken, match="from round t=13"):
+                with pytest.raises(kl.types.Overtaken, match="from round t=13"):
                     agent.update(G[0])
                 assert agent.t == 6
         assert served.http.get("/readyz").json()["went_back"] == 0

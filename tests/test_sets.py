@@ -233,7 +233,8 @@ def test_dykstra_reports_that_it_has_not_converged():
     lens = [kl.Product([kl.L2Ball(2)]), kl.Product([kl.L2Ball(2, 1.0, [1.9, 0.0])])]
     thin = kl.Intersection(lens, budget=3)
     with pytest.warns(
-        kl.NotConverged, match=r"after 3 cycles: this is not the projection yet, .*changed it by .*violates"
+        kl.types.NotConverged,
+        match=r"after 3 cycles: this is not the projection yet, .*changed it by .*violates",
     ):
         thin.project([1.0, 5.0])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import gradients
-from klazy.learners.steady import LONGEST, find_certainty, find_weight
+from klazy.contrib.learners.steady import LONGEST, find_certainty, find_weight
 
 seeds = st.integers(0, 2**16)
 ANY: Any = None
@@ -42,7 +42,7 @@ def test_weights_solve_their_equation_and_are_certain_at_u(pace, n, share):
 
 def test_regret_on_every_interval_is_within_its_bound_and_jumps_are_small():
     T = 900
-    learner = kl.SteadyAdaptive(kl.L2Ball(2), T, 1.0, 0.2)
+    learner = kl.contrib.SteadyAdaptive(kl.L2Ball(2), T, 1.0, 0.2)
     assert len(learner.lengths) > 1
     for name, seed in (("jumps", 0), ("noise", 1)):
         g = bounded_gradients(seed, T, 2, 1.0)
@@ -69,13 +69,13 @@ def test_regret_on_every_interval_is_within_its_bound_and_jumps_are_small():
 @given(T=st.integers(1, 10**6), G=st.floats(0.1, 10), weight=st.floats(0.0, 10), length=st.integers(1, 10**6))
 def test_no_bound_is_above_the_trivial_one(T, G, weight, length):
     """A round costs at most G D more than a fixed point, and no move is longer than D."""
-    learner = kl.SteadyAdaptive(kl.L2Ball(2), T, G, weight)
+    learner = kl.contrib.SteadyAdaptive(kl.L2Ball(2), T, G, weight)
     assert learner.bound(length) <= length * (G + weight) * 2.0 * (1.0 + 1e-12)
     assert learner.bound(length) <= length * learner.worst * (1.0 + 1e-12)
 
 
 def test_evidence_counts_what_the_mixture_and_the_expert_have_moved():
-    learner = kl.SteadyAdaptive(kl.L2Ball(2), 5_000, 1.0, 0.2)
+    learner = kl.contrib.SteadyAdaptive(kl.L2Ball(2), 5_000, 1.0, 0.2)
     state = learner.init()
     for g in np.random.default_rng(0).normal(size=(30, 2)) / 3.0:
         state = learner.step(state, g)
@@ -90,7 +90,7 @@ def test_evidence_counts_what_the_mixture_and_the_expert_have_moved():
 
 def test_it_comes_to_follow_the_shorter_descent_where_that_is_better():
     """Costs that turn around every 60 rounds, to which the longest of the descents is far too slow."""
-    learner = kl.SteadyAdaptive(kl.L2Ball(1), 20_000, 1.0, 0.0)
+    learner = kl.contrib.SteadyAdaptive(kl.L2Ball(1), 20_000, 1.0, 0.0)
     state = learner.init()
     for t in range(2000):
         state = learner.step(state, np.array([1.0 if t % 120 < 60 else -1.0]))
@@ -100,7 +100,7 @@ def test_it_comes_to_follow_the_shorter_descent_where_that_is_better():
 @given(seed=seeds, B=st.integers(1, 9))
 def test_blocks_play_the_learner_on_means(seed, B):
     g = gradients(seed, 27, 3)
-    x = kl.run(kl.Blocks(kl.GD(kl.L1Ball(3), 0.7), B), g, engine="step").x
+    x = kl.run(kl.contrib.Blocks(kl.GD(kl.L1Ball(3), 0.7), B), g, engine="step").x
     count = 27 // B
     means = g[: count * B].reshape(count, B, 3).mean(axis=1)
     trace = kl.run(kl.GD(kl.L1Ball(3), 0.7), means, engine="step")
@@ -113,7 +113,9 @@ def test_blocks_have_b_times_the_regret_in_a_share_of_the_rounds(seed, B, s, wei
     """B (sigma D^2 / 2 + n G^2 / (2 sigma)) + lambda n G / sigma for n blocks of descents, against any fixed point."""
     n = 5
     g = bounded_gradients(seed, n * B, 2, 1.0)
-    trace = kl.run(kl.Blocks(kl.GD(kl.L2Ball(2), s), B), g, movement=kl.L2Movement(weight), engine="step")
+    trace = kl.run(
+        kl.contrib.Blocks(kl.GD(kl.L2Ball(2), s), B), g, movement=kl.L2Movement(weight), engine="step"
+    )
     regret = trace.totals.cost + np.linalg.norm(g.sum(axis=0))
     assert regret <= B * (2.0 * s + n / (2.0 * s)) + weight * n / s + 1e-9
     assert np.count_nonzero(trace.switching) <= n - 1
@@ -122,7 +124,12 @@ def test_blocks_have_b_times_the_regret_in_a_share_of_the_rounds(seed, B, s, wei
 def test_blocks_bound_the_jumps_of_a_strongly_adaptive_learner():
     g = bounded_gradients(2, 120, 2, 1.0)
     ball = kl.L2Ball(2)
-    moved = kl.run(kl.Blocks(kl.StronglyAdaptive(ball, 1.0, levels=5), 10), g, movement="l2", engine="step")
+    moved = kl.run(
+        kl.contrib.Blocks(kl.contrib.StronglyAdaptive(ball, 1.0, levels=5), 10),
+        g,
+        movement="l2",
+        engine="step",
+    )
     for first in range(0, 100, 7):
         assert moved.switching[first : first + 20].sum() <= (20 / 10 + 1) * ball.diameter
     agent = kl.Agent(moved.source, engine="step")
@@ -135,28 +142,31 @@ def test_blocks_bound_the_jumps_of_a_strongly_adaptive_learner():
     ("call", "message"),
     [
         (
-            lambda: kl.Blocks(ANY, 3),
+            lambda: kl.contrib.Blocks(ANY, 3),
             "Blocks needs a learner, got learner=None; write Blocks(GD(L2Ball(5), 1.0), 10).",
         ),
         (
-            lambda: kl.Blocks(kl.GD(kl.L2Ball(2), 1.0), 0),
+            lambda: kl.contrib.Blocks(kl.GD(kl.L2Ball(2), 1.0), 0),
             "Blocks needs length >= 1, got length=0; give the rounds of a block.",
         ),
         (
-            lambda: kl.Blocks(kl.FollowTheLeader(kl.Box(0, 1), family=kl.Pinball()), 3),
+            lambda: kl.contrib.Blocks(kl.FollowTheLeader(kl.Box(0, 1), family=kl.Pinball()), 3),
             "Blocks needs a learner that is told gradients, got learner.family=Pinball(",
         ),
         (
-            lambda: kl.SteadyAdaptive(kl.L2Ball(2), 0, 1.0),
+            lambda: kl.contrib.SteadyAdaptive(kl.L2Ball(2), 0, 1.0),
             "SteadyAdaptive needs a horizon T >= 1, got T=0; give the number of rounds, or more.",
         ),
         (
-            lambda: kl.SteadyAdaptive(kl.Space(2), 10, 1.0),
+            lambda: kl.contrib.SteadyAdaptive(kl.contrib.Space(2), 10, 1.0),
             "SteadyAdaptive needs a bounded set, got domain=Space(dim=2)",
         ),
-        (lambda: kl.SteadyAdaptive(ANY, 10, 1.0), "SteadyAdaptive needs a set to play on, got domain=None"),
         (
-            lambda: kl.SteadyAdaptive(kl.L2Ball(2), 10, 1.0).bound(0),
+            lambda: kl.contrib.SteadyAdaptive(ANY, 10, 1.0),
+            "SteadyAdaptive needs a set to play on, got domain=None",
+        ),
+        (
+            lambda: kl.contrib.SteadyAdaptive(kl.L2Ball(2), 10, 1.0).bound(0),
             "SteadyAdaptive.bound needs length >= 1, got length=0; give the rounds of an interval.",
         ),
     ],

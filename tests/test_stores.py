@@ -141,7 +141,7 @@ def test_tables_that_would_not_hold_what_is_written_are_refused(file, statement)
 
 class TestVersions:
     @pytest.mark.parametrize("released", RELEASED, ids=lambda path: path.stem)
-    @pytest.mark.filterwarnings("ignore::klazy.OtherMachine")
+    @pytest.mark.filterwarnings("ignore::klazy.types.OtherMachine")
     def test_a_store_of_every_released_version_goes_on(self, file, released):
         shutil.copy(released, file)
         assert find_faults(file) == []

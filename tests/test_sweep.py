@@ -27,7 +27,7 @@ from scipy import stats
 
 import klazy as kl
 import own
-from cases import THUMBS
+from cases import PUBLIC, THUMBS
 from command import call_klazy
 from klazy.base import parallel
 from klazy.base.checks import Refused
@@ -300,11 +300,11 @@ def learner_of(row, place, movement):
             given["movement"] = movement
         return getattr(kl, rule)(domain, **given)
     if rule in ("auto", "ensemble_auto"):
-        return getattr(kl, rule)(domain, movement)
+        return PUBLIC[rule](domain, movement)
     if rule == "ader":
-        return kl.ader(domain, **told)
+        return kl.contrib.ader(domain, **told)
     if sigma is None:
-        return getattr(kl, rule)(domain, **told, movement_weight=movement.weight)
+        return PUBLIC[rule](domain, **told, movement_weight=movement.weight)
     return getattr(kl, rule)(domain, sigma, *([] if row["k"] is None else [row["k"]]))
 
 

@@ -252,7 +252,7 @@ def test_theorem_8_holds_for_sader_k(weight):
 @given(**numbers, prior=st.floats(1e-3, 1.0))
 def test_the_ensemble_lemma_follows_from_the_live_bound_at_its_worst(T, G, R, weight, prior):
     """ln(1/pi)/beta + beta sum v_t with r_t = (2G + lambda) D and d_t = D = 2R."""
-    D, beta = 2 * R, kl.meta_rate("lemma", T, G, R, weight)
+    D, beta = 2 * R, kl.theory.meta_rate("lemma", T, G, R, weight)
     live = -math.log(prior) / beta + beta * T * D * D * (2 * G + weight) * (2 * G + 3 * weight) / 8
     assert live <= ensemble_lemma(T, G, R, prior, weight) * (1 + 1e-12)
 

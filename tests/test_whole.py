@@ -108,7 +108,7 @@ class TestLazyCapacity:
             costs = kl.LinearCosts(rng.integers(0, 2, (T, 1)) * 1.0)
         movement = kl.AsymmetricMovement(price, up=1.0, down=0.0)
         domain = kl.Box(0.0, float(top))
-        trace = kl.run_ahead(kl.LazyCapacity(domain), costs, movement=movement, x0=[0.0])
+        trace = kl.contrib.run_ahead(kl.contrib.LazyCapacity(domain), costs, movement=movement, x0=[0.0])
         best = kl.offline_optimum(costs, domain, movement, x0=[0.0], integers=True)
         assert trace.totals.cost <= 3.0 * best.cost + 1e-9
         assert domain.contains(trace.x)
@@ -122,7 +122,9 @@ class TestLazyCapacity:
 
         def play():
             costs = kl.PinballCosts(targets, little, little)
-            return costs, kl.run_ahead(kl.LazyCapacity(BIN), costs, movement=movement, x0=[0.0])
+            return costs, kl.contrib.run_ahead(
+                kl.contrib.LazyCapacity(BIN), costs, movement=movement, x0=[0.0]
+            )
 
         for _ in range(130):
             targets.append([1.0 - float(play()[1].x[-1, 0])])
@@ -143,7 +145,9 @@ class TestLazyCapacity:
             price = float(rng.integers(1, 6)) / 2.0
             at = float(rng.integers(0, 4))
             movement = kl.AsymmetricMovement(price, down=0.0)
-            trace = kl.run_ahead(kl.LazyCapacity(kl.Box(0.0, 3.0)), costs, movement=movement, x0=[at])
+            trace = kl.contrib.run_ahead(
+                kl.contrib.LazyCapacity(kl.Box(0.0, 3.0)), costs, movement=movement, x0=[at]
+            )
             hit = np.array([costs.values(np.full((T, 1), level)) for level in range(4)])
             steps = np.diff(paths, axis=1, prepend=int(at))
             for t in range(1, T + 1):
@@ -159,15 +163,15 @@ class TestLazyCapacity:
         rng = np.random.default_rng(2)
         demands = rng.uniform(0.0, 4.0, (10, 2))
         movement = kl.L1Movement(1.0)
-        both = kl.run_ahead(
-            kl.LazyCapacity(kl.Box([0.0, 0.0], [4.0, 4.0])),
+        both = kl.contrib.run_ahead(
+            kl.contrib.LazyCapacity(kl.Box([0.0, 0.0], [4.0, 4.0])),
             kl.PinballCosts(demands, 3.0),
             movement=movement,
             x0=[0.0, 0.0],
         )
         for i in range(2):
-            alone = kl.run_ahead(
-                kl.LazyCapacity(kl.Box(0.0, 4.0)),
+            alone = kl.contrib.run_ahead(
+                kl.contrib.LazyCapacity(kl.Box(0.0, 4.0)),
                 kl.PinballCosts(demands[:, [i]], 3.0),
                 movement=movement,
                 x0=[0.0],
@@ -177,17 +181,17 @@ class TestLazyCapacity:
 
 REFUSALS = {
     "LazyCapacity needs a Box, got domain=L2Ball(dim=2); write LazyCapacity(Box(0, 100)).": (
-        lambda: kl.LazyCapacity(kl.L2Ball(2))
+        lambda: kl.contrib.LazyCapacity(kl.L2Ball(2))
     ),
     "LazyCapacity needs a price of each coordinate, such as L1Movement or AsymmetricMovement, got movement=SwitchFee(); ": (
-        lambda: kl.run_ahead(kl.LazyCapacity(BIN), [[1.0]], movement="fee")
+        lambda: kl.contrib.run_ahead(kl.contrib.LazyCapacity(BIN), [[1.0]], movement="fee")
     ),
     "LazyCapacity needs one weight for all rounds, got movement=L1Movement(weight=[1.0, 2.0]); ": (
-        lambda: kl.run_ahead(kl.LazyCapacity(BIN), [[1.0], [1.0]], movement=kl.L1Movement([1.0, 2.0]))
+        lambda: kl.contrib.run_ahead(kl.contrib.LazyCapacity(BIN), [[1.0], [1.0]], movement=kl.L1Movement([1.0, 2.0]))
     ),
     "LazyCapacity needs costs that are sums over coordinates (linear, quadratic, pinball), or one dimension, got costs=": (
-        lambda: kl.run_ahead(
-            kl.LazyCapacity(kl.Box([0.0, 0.0], [1.0, 1.0])), kl.HingeCosts(np.ones((2, 2)), [1.0, -1.0]), movement="l1"
+        lambda: kl.contrib.run_ahead(
+            kl.contrib.LazyCapacity(kl.Box([0.0, 0.0], [1.0, 1.0])), kl.HingeCosts(np.ones((2, 2)), [1.0, -1.0]), movement="l1"
         )
     ),
     "offline_optimum needs a Box, Simplex, CappedSimplex or Product of these for integers, got domain=L2Ball(dim=2); use": (

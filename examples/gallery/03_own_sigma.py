@@ -22,7 +22,7 @@ def total_regret(memory, seed, random):
     drawn = stochastic(seed, phases=5, length=800, random_phases=random)
     u = drawn.comparator
     theirs = drawn.costs.values(u).sum() + kl.L2Movement().paid(u).sum()
-    learners = kl.product_grid(drawn.domain, sigmas.tolist(), [memory])
+    learners = kl.theory.product_grid(drawn.domain, sigmas.tolist(), [memory])
     return kl.run_batch(learners, drawn.costs).cost - theirs
 
 

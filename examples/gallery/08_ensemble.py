@@ -15,7 +15,7 @@ from klazy.sequences import stochastic
 from klazy.studies.tuning import tune_learner
 
 scenario = stochastic(seed=0, phases=5, length=800, random_phases=True)
-learner = kl.ensemble_auto(scenario.domain, kl.L2Movement(1.0))
+learner = kl.contrib.ensemble_auto(scenario.domain, kl.L2Movement(1.0))
 trace = kl.run(learner, scenario.costs, record="experts")
 
 # %%
@@ -33,7 +33,7 @@ sigmas = np.geomspace(2.0, 100.0, 40).tolist()
 memories = {"GD": kl.Forget(), "k=100": kl.Clock(100), "Decay": kl.Decay(50)}
 runs = {"ensemble_auto": trace}
 for name, memory in memories.items():
-    candidates = kl.product_grid(scenario.domain, sigmas, [memory])
+    candidates = kl.theory.product_grid(scenario.domain, sigmas, [memory])
     best = tune_learner(candidates, scenario.costs)
     runs[name] = kl.run(best, scenario.costs)
 found = {name: kl.regret(run, scenario.comparator) for name, run in runs.items()}
@@ -41,7 +41,7 @@ print(", ".join(f"{name} {r.total:.0f}" for name, r in found.items()))
 curves = {name: r.curves.total for name, r in found.items() if r.curves}
 regrets = show.draw_curves(curves, "total regret")
 
-certificate = kl.certify_experts(trace)
+certificate = kl.theory.certify_experts(trace)
 i = certificate.experts.argmin()
 more = certificate.cost - certificate.experts[i]
 print(f"ensemble_auto cost {more:.0f} more than its best expert, of {certificate.bound[i]:.0f} at most")

@@ -20,7 +20,7 @@ trace = kl.run(learner, scenario.costs)
 # The upper panel shows the regret, the certificate of this run, and Theorem 5 with the run's own movements. The lower panel
 # shows the three terms that the certificate adds up. The theorem charges every turn of the comparator in full. The
 # certificate knows where the learner stood.
-certificate = kl.certify(trace, scenario.comparator)
+certificate = kl.theory.certify(trace, scenario.comparator)
 print(certificate)
 rounding = 1e-9
 assert (certificate.regret <= certificate.realised + rounding).all()
@@ -31,7 +31,7 @@ bounds = certificate.plot()
 # The certificate holds for any comparator. Here the learner beats the best fixed point, so its regret is below zero. The
 # certificate proves even that, which no bound for the worst case can.
 fixed = kl.best_fixed(scenario.costs, scenario.domain).x
-against_fixed = kl.certify(trace, fixed)
+against_fixed = kl.theory.certify(trace, fixed)
 print(f"above the regret by {certificate.slack:.0f}, and here by {against_fixed.slack:.0f}")
 assert against_fixed.regret[-1] <= against_fixed.realised[-1] < 0.0
 assert against_fixed.worst_case[-1] > 0.0

@@ -11,7 +11,7 @@ import numpy as np
 
 import klazy as kl
 from klazy import show
-from klazy.theory import budget_lower_bound, budget_sigma, budgeted_bound
+from klazy.contrib import budget_lower_bound, budget_sigma, budgeted_bound
 
 # %%
 # The costs are blocks of random sign, as in the proof of the lower bound, with the length that hurts a budget most. The
@@ -28,7 +28,7 @@ def play(learner, g):
 for S in budgets.tolist():
     blocks = min(T, round(2.0 * np.pi * S**2))
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (4, blocks))
-    learner = kl.Budgeted(kl.GD(line, budget_sigma(T, 1.0, 1.0, 0.0, S)), S)
+    learner = kl.contrib.Budgeted(kl.GD(line, budget_sigma(T, 1.0, 1.0, 0.0, S)), S)
     regret = np.mean([play(learner, some[np.arange(T) * blocks // T][:, None]) for some in signs])
     rows.append([regret, budgeted_bound(T, 1.0, 1.0, 0.0, S), budget_lower_bound(T, 1.0, 1.0, S)])
     print(
@@ -45,8 +45,8 @@ by_budget = show.draw_lines(budgets, dict(zip(names, np.transpose(rows), strict=
 noise = np.random.default_rng(1).choice([-1.0, 1.0], T // 2)
 g = np.concatenate((noise, np.ones(T // 2)))[:, None]
 hasty, tuned = kl.GD(line, 5.0), kl.GD(line, budget_sigma(T, 1.0, 1.0, 0.0, 8.0))
-found = [play(kl.Budgeted(*how), g) for how in ((hasty, 8.0), (tuned, 8.0))] + [
-    play(kl.Budgeted(hasty, 8.0, T=T), g)
+found = [play(kl.contrib.Budgeted(*how), g) for how in ((hasty, 8.0), (tuned, 8.0))] + [
+    play(kl.contrib.Budgeted(hasty, 8.0, T=T), g)
 ]
 print("hasty {:.1f}, tuned {:.1f}, hasty with an even release {:.1f}".format(*found))
 assert found[2] < 0.5 * found[0]

@@ -23,7 +23,7 @@ deaf = [kl.Reluctant(box, movement, w, 2.0 * w) for w in (2.0, 8.0, 32.0)]
 trusting = kl.Reluctant(box, movement, 1.0, 1.0, hints=True)  # all that counts is the forecast
 heeding = [trusting, kl.Reluctant(box, movement, 8.0, 4.0, hints=True)]
 careful = kl.Leader([*deaf, *heeding], movement, hints=True)
-either = kl.BetterOfTwo(trusting, deaf[1], movement)
+either = kl.contrib.BetterOfTwo(trusting, deaf[1], movement)
 
 # %%
 # The forecast of a round is its cost plus noise. Each row of the table has more noise than the one before.
@@ -37,7 +37,7 @@ for size in noises:
     hints = following + size * noise
     led = kl.run(careful, g, hints=hints, record="experts")
     costs = [kl.run(learner, g, hints=hints).totals.cost for learner in (trusting, either)]
-    assert (kl.certify_experts(led).slack >= 0.0).all()
+    assert (kl.theory.certify_experts(led).slack >= 0.0).all()
     for name, cost in zip(paid, (costs[0], ignoring, led.totals.cost, costs[1]), strict=True):
         paid[name].append(cost - best)
     print(f"{size:6.2f}" + "".join(f"{curve[-1]:16.1f}" for curve in paid.values()) + f"{best:12.1f}")

@@ -487,8 +487,9 @@ class DriftedMovement(Movement):
     agents with ``costs=LogWealth()`` do.
 
     It depends on the rounds and not on the step alone. So it is for :func:`~klazy.run`, :func:`~klazy.run_batch`,
-    :func:`~klazy.run_ahead` and :func:`~klazy.offline_optimum`; learners, guards and agents are given a :class:`TVMovement`. No
-    bound of klazy covers it but :func:`~klazy.certify`, which counts what was paid. It has no kernel.
+    :func:`~klazy.contrib.run_ahead` and :func:`~klazy.offline_optimum`; learners, guards and agents are given a
+    :class:`TVMovement`. No bound of klazy covers it but :func:`~klazy.theory.certify`, which counts what was paid. It has no
+    kernel.
 
     Parameters
     ----------

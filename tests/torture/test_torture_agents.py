@@ -167,7 +167,7 @@ class Load(threading.Thread):
         t = agent.t
         try:
             x = agent.update(GRADIENTS[t % 40], id=f"round {t}" if self.with_ids else None)
-        except kl.Overtaken as told:
+        except kl.types.Overtaken as told:
             if "the store has gone back" not in str(told):
                 raise
             self.gone_back += 1

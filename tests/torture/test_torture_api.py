@@ -20,7 +20,7 @@ from audit import amount, record
 
 import klazy as kl
 from cases import DRIFTED, EVERY_LEARNER, FAMILIES, MEMORIES, MOVEMENTS, SCHEDULES, SETS, UNBOUNDED, flattened
-from klazy import datasets, sequences, theory
+from klazy import contrib, datasets, sequences, theory
 from klazy.base.config import Config
 
 BALL = kl.L2Ball(5)
@@ -37,7 +37,7 @@ SQUARES = kl.QuadraticCosts(G)
 OPTIMUM = kl.offline_optimum(SQUARES, BALL, gap=1e-3)
 RUN_OF_SQUARES = kl.run(GD, SQUARES, engine="step")
 FRONTIER = kl.frontier(G[:3], BALL, gap=0.1, points=5)
-MIRROR = kl.MirrorMemory(kl.Simplex(5), 1.0, kl.Decay(4.0), geometry=kl.Entropy(0.1))
+MIRROR = contrib.MirrorMemory(kl.Simplex(5), 1.0, kl.Decay(4.0), geometry=contrib.Entropy(0.1))
 PATH = Path(tempfile.gettempdir()) / "klazy-that-is-not-there"
 FINITE = {"costs": G, "domain": BALL, "gap": 0.1, "iterations": 200}
 
@@ -51,37 +51,38 @@ FUNCTIONS = {
     kl.run_batch: {"learners": [kl.Patient(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), 1.0, 1.0)], "costs": G[:, :1],
                    "movement": kl.L1Movement(), "checkpoints": 2, "jobs": 1},
     kl.regret: {"trace": TRACE, "u": np.zeros((6, 5)), "costs": G},
-    kl.competitive_ratio: {"trace": RUN_OF_SQUARES, "optimum": OPTIMUM},
+    theory.competitive_ratio: {"trace": RUN_OF_SQUARES, "optimum": OPTIMUM},
     kl.sample_actions: {"trace": SHARES, "seed": 0},
     kl.sample_whole: {"trace": SHARES, "seed": 0},
-    kl.certify: {"trace": TRACE, "u": np.zeros((6, 5))},
-    kl.certify_experts: {"trace": EXPERTS},
+    theory.certify: {"trace": TRACE, "u": np.zeros((6, 5))},
+    theory.certify_experts: {"trace": EXPERTS},
     theory.certify_reluctance: {"trace": RELUCTANT, "u": np.zeros((6, 5))},
-    theory.certify_mirror: {"trace": kl.run(MIRROR, G, engine="step"), "u": np.full((6, 5), 0.2)},
-    theory.coin_betting_bound: {"T": 50, "G": 1.0, "distance": 2.0, "wealth": 1.0},
-    theory.certify_long_term: {"trace": kl.run(kl.LongTerm(GD, np.ones(5), 9.0, 6), G), "u": np.zeros((6, 5))},
+    contrib.certify_mirror: {"trace": kl.run(MIRROR, G, engine="step"), "u": np.full((6, 5), 0.2)},
+    contrib.coin_betting_bound: {"T": 50, "G": 1.0, "distance": 2.0, "wealth": 1.0},
+    contrib.certify_long_term: {"trace": kl.run(contrib.LongTerm(GD, np.ones(5), 9.0, 6), G), "u": np.zeros((6, 5))},
     kl.best_fixed: FINITE,
     kl.best_with_path_length: {**FINITE, "P": 1.0, "movement": kl.L2Movement(), "points": 5},
     kl.frontier: {**FINITE, "movement": kl.L2Movement(), "points": 5},
     kl.offline_optimum: {**FINITE, "movement": kl.L2Movement(), "x0": np.zeros(5), "progress": None, "integers": False},
-    kl.run_ahead: {"player": kl.RecedingHorizon(BALL), "costs": G[:2], "movement": kl.L2Movement(), "x0": np.zeros(5)},
-    kl.ader: {"domain": BALL, "T": 50, "G": 1.0, "start": np.zeros(5)},
+    contrib.run_ahead: {"player": contrib.RecedingHorizon(BALL), "costs": G[:2], "movement": kl.L2Movement(),
+                        "x0": np.zeros(5)},
+    contrib.ader: {"domain": BALL, "T": 50, "G": 1.0, "start": np.zeros(5)},
     kl.auto: {"domain": BALL, "movement": kl.L1Movement(), "costs": None, "start": np.zeros(5), "hints": False},
-    kl.ensemble_auto: {"domain": BALL, "movement": kl.L1Movement(), "start": np.zeros(5)},
-    kl.meta_rate: {"rule": "lemma", "T": 50, "G": 1.0, "R": 1.0, "movement_weight": 1.0},
-    kl.product_grid: {"domain": BALL, "sigmas": [1.0, 2.0], "memories": [kl.Full()], "start": np.zeros(5)},
+    contrib.ensemble_auto: {"domain": BALL, "movement": kl.L1Movement(), "start": np.zeros(5)},
+    theory.meta_rate: {"rule": "lemma", "T": 50, "G": 1.0, "R": 1.0, "movement_weight": 1.0},
+    theory.product_grid: {"domain": BALL, "sigmas": [1.0, 2.0], "memories": [kl.Full()], "start": np.zeros(5)},
     kl.sader: {"domain": BALL, "T": 50, "G": 1.0, "movement_weight": 1.0, "beta": "lemma", "prior": "harmonic",
                "lazy": True, "start": np.zeros(5)},
     kl.sader_k: {"domain": BALL, "T": 50, "G": 1.0, "movement_weight": 1.0, "memory": kl.Clock, "beta": "lemma",
                  "prior": "harmonic", "greedy": True, "lazy": True, "start": np.zeros(5)},
-    kl.scream: {"domain": BALL, "T": 50, "G": 1.0, "movement_weight": 1.0, "start": np.zeros(5)},
-    kl.sigma_grid: {"T": 50, "G": 1.0, "R": 1.0, "movement_weight": 1.0},
+    contrib.scream: {"domain": BALL, "T": 50, "G": 1.0, "movement_weight": 1.0, "start": np.zeros(5)},
+    theory.sigma_grid: {"T": 50, "G": 1.0, "R": 1.0, "movement_weight": 1.0},
     theory.bandit_bound: {"T": 50, "n": 2, "G": 1.0, "R": 1.0, "P": 2.0, "sigma": 2.0, "delta": 0.1, "points": 1, "C": 1.0,
                           "inset": 0.1, "movement_weight": 1.0},
     theory.bandit_tuning: {"T": 50, "n": 2, "G": 1.0, "R": 1.0, "P": 2.0, "points": 1, "C": 1.0, "movement_weight": 1.0},
-    theory.budget_lower_bound: {"T": 50, "G": 1.0, "R": 1.0, "S": 3.0},
-    theory.budget_sigma: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "S": 3.0},
-    theory.budgeted_bound: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "S": 3.0},
+    contrib.budget_lower_bound: {"T": 50, "G": 1.0, "R": 1.0, "S": 3.0},
+    contrib.budget_sigma: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "S": 3.0},
+    contrib.budgeted_bound: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "S": 3.0},
     theory.count_outstanding: {"delays": np.ones(6)},
     theory.delayed_bound: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "sigma": 2.0, "k": 2, "outstanding": 9.0, "missing": 1.0,
                            "movement_weight": 1.0},
@@ -92,9 +93,9 @@ FUNCTIONS = {
     theory.resonance: {"learner": kl.KLazyGD(kl.Product([kl.L2Ball(1)]), 1.0, 3), "lengths": [2, 4], "flips": 2},
     theory.sigma_star: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "movement_weight": 1.0},
     theory.step_picture: {"learner": kl.GD(kl.L2Ball(2), 1.0), "g": G[:3, :2], "t": 2},
-    theory.switch_bound: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "K": 5},
-    theory.switch_lower_bound: {"T": 50, "G": 1.0, "R": 1.0, "K": 5},
-    theory.switch_sigma: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "K": 5},
+    contrib.switch_bound: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "K": 5},
+    contrib.switch_lower_bound: {"T": 50, "G": 1.0, "R": 1.0, "K": 5},
+    contrib.switch_sigma: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "K": 5},
     theory.theorem_2: {"T": 50, "k": 4, "P": 6.0},
     theory.theorem_5: {"T": 6, "G": 1.0, "R": 1.0, "P": 2.0, "sigma": 2.0, "k": 2, "movement_weight": 1.0,
                        "moves": np.ones(6)},
@@ -141,16 +142,16 @@ CONFIGS = [
     *(make(BALL, 1.0) for make in EVERY_LEARNER.values()),
     *UNBOUNDED,
     MIRROR,
-    kl.Entropy(0.1),
-    kl.OBD(BALL),
-    kl.GOBD(BALL),
-    kl.ROBD(BALL),
-    kl.RHGD(BALL),
-    kl.AveragingHorizon(BALL),
-    kl.RecedingHorizon(BALL),
-    kl.RecedingHorizon(BALL, 1, forecast=G, gap=1e-3),
-    kl.LookAheadSAder(BALL),
-    kl.LazyCapacity(kl.Box(0.0, 9.0)),
+    contrib.Entropy(0.1),
+    contrib.OBD(BALL),
+    contrib.GOBD(BALL),
+    contrib.ROBD(BALL),
+    contrib.RHGD(BALL),
+    contrib.AveragingHorizon(BALL),
+    contrib.RecedingHorizon(BALL),
+    contrib.RecedingHorizon(BALL, 1, forecast=G, gap=1e-3),
+    contrib.LookAheadSAder(BALL),
+    contrib.LazyCapacity(kl.Box(0.0, 9.0)),
     kl.Guards(G=1.0, hold=2, per_round=1.0, total=2.0),
 ]
 # The methods that take what a user hands in; all others are called by klazy, with arrays that were checked.
@@ -313,7 +314,7 @@ def choose_bad(good, rng):
 
 SENTENCE = re.compile(r"[\w.]+ needs .+, (got|which is) .+; .+\.", re.DOTALL)
 # Where there is too little memory for what was asked, Python says so; a file that is not there, or a name of none, likewise.
-HONEST = (kl.GapNotReached, kl.NotConverged, MemoryError)
+HONEST = (kl.types.GapNotReached, kl.types.NotConverged, MemoryError)
 
 
 def is_refusal(error, good):
@@ -414,16 +415,28 @@ def attack(call, good, rng):
 
 
 # Public classes that klazy builds: their constructors are given what klazy computed.
-RESULTS = (kl.Batch, kl.Game, kl.Regret, kl.Totals, kl.Trace, kl.BestFixed, kl.Frontier, kl.Optimum)
+RESULTS = (
+    kl.types.Batch,
+    contrib.Game,
+    kl.types.Regret,
+    kl.types.Totals,
+    kl.Trace,
+    kl.types.BestFixed,
+    kl.types.Frontier,
+    kl.types.Optimum,
+)
 RESULTS += (
-    kl.WholePoints,
+    kl.types.RemoteAgent,
+    kl.types.Report,
+    kl.types.Sweep,
+    kl.types.WholePoints,
     theory.Certificate,
     theory.ExpertCertificate,
     theory.Diagnosis,
     theory.EnsembleDiagnosis,
     theory.ExpertCurves,
-    theory.LongTermCertificate,
-    theory.MirrorCertificate,
+    contrib.LongTermCertificate,
+    contrib.MirrorCertificate,
     theory.Reluctance,
     theory.Resonance,
     sequences.Scenario,
@@ -432,7 +445,7 @@ RESULTS += (
 
 
 def test_every_public_constructor_and_function_is_called():
-    modules = (kl, theory, sequences, datasets)
+    modules = (kl, contrib, theory, kl.types, sequences, datasets)
     public = {
         getattr(module, name)
         for module in modules

@@ -77,7 +77,7 @@ def test_a_guarded_leader_keeps_its_bound_after_every_round():
             room = 2.0 * state.Delta + 4.0 * learner.reach + worst - state.excess
             assert room >= -1e-9 * scale * T, seed
         trace = kl.run(learner, np.array(rows), record="experts", engine="step")
-        slack = kl.certify_experts(trace).slack
+        slack = kl.theory.certify_experts(trace).slack
         assert (slack >= -1e-9 * scale * T).all(), seed
         acted += bool(trace.guarding.any())
         least = min(least, float(slack.min()) / scale)

@@ -108,7 +108,7 @@ class Config:
     def to_dict(self) -> dict[str, Any]:
         """Describe the object by plain JSON values: the name of its class, and its arguments.
 
-        A class of klazy is named as users import it, ``klazy.GD``; another one by its module, ``mymodule.Patient``.
+        A class of klazy is named without its module, ``klazy.GD``; another one with it, ``mymodule.Patient``.
 
         Returns
         -------

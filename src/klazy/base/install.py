@@ -2,9 +2,10 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -46,6 +47,41 @@ class MissingPackage(ImportError):
 def make_missing(owner: str, package: str | None, extra: str, *, verb: str = "needs") -> MissingPackage:
     """The error of a part whose package is not installed, with the command that installs it."""
     return MissingPackage(f"{owner} {verb} {package}, which is not installed; {advise_install(extra)}.")
+
+
+def import_later(module: str, name: str, later: Mapping[str, tuple[str, str]]) -> Any:
+    """Import a name of a module when it is asked for, because it is large or needs more packages.
+
+    Parameters
+    ----------
+    module : str
+        The module that was asked.
+    name : str
+        What it was asked for.
+    later : mapping
+        Where each such name is, as ``pkgutil.resolve_name`` takes it, and the extra that it needs.
+
+    Returns
+    -------
+    object
+        What has this name.
+
+    Raises
+    ------
+    AttributeError
+        If there is no such name.
+    MissingPackage
+        If the extra is not installed.
+    """
+    if name not in later:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    from pkgutil import resolve_name
+
+    place, extra = later[name]
+    try:
+        return resolve_name(place)
+    except ModuleNotFoundError as missing:
+        raise make_missing(name, missing.name, extra) from missing
 
 
 @cache

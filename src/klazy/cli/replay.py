@@ -13,7 +13,7 @@ from klazy.cli.terminal import Json, read_command_line, say, show_progress
 from klazy.live import Guards
 
 if TYPE_CHECKING:
-    from klazy.studies.replay import Report
+    from klazy.studies.replay.report import Report
 
 
 def replay(
@@ -135,9 +135,9 @@ def replay(
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.0001:0.01:5
       klazy replay delays.csv --move-cost 5 --emit agent.json && klazy live agent.json < today.csv
     """  # fmt: skip
-    from klazy.studies.replay import replay as replay_trace
     from klazy.studies.replay import words
     from klazy.studies.replay.prices import read_prices
+    from klazy.studies.replay.report import replay as replay_trace
 
     for file in (html, emit):
         if file is not None:

@@ -16,7 +16,7 @@ from klazy.base.files import write_durably
 from klazy.cli.terminal import Json, print_table, say, show_progress
 
 if TYPE_CHECKING:
-    from klazy.studies.sweep import Sweep
+    from klazy.studies.sweep.execute import Sweep
 
 CELLS = 40  # that a table shows; of more, the best of each learner
 

@@ -14,7 +14,8 @@ from klazy.base.checks import FINITE, Array, is_within, real_array, refusal, row
 from klazy.base.html import draw_sparkline, line_up, make_card, make_table
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace, check_trace
-from klazy.hindsight import BestFixed, Optimum
+from klazy.hindsight.optimum import Optimum
+from klazy.hindsight.static import BestFixed
 from klazy.movement import L2Movement
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ class BestFixed:
     lower_bound : float
         No point of the set pays less.
     gap : float
-        How far apart the two are, relative as in :class:`~klazy.Optimum`.
+        How far apart the two are, relative as in :class:`~klazy.types.Optimum`.
     iterations : int, optional
         How many it took; 0 for a closed form.
 

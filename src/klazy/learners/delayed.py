@@ -39,7 +39,7 @@ class Delayed(Learner[DelayedState]):
     the learner's own regret in the order of arrival, and what is lost because it went on while a gradient was outstanding. If
     no step is longer than :math:`G/\sigma`, the latter is at most :math:`G^2/\sigma` times the number of pairs of a round and a
     feedback that was learned while it waited, and there are no more such pairs than the sum of all delays
-    (:func:`~klazy.theory.delayed_bound`, :func:`~klazy.certify`).
+    (:func:`~klazy.theory.delayed_bound`, :func:`~klazy.theory.certify`).
 
     Parameters
     ----------

@@ -10,7 +10,8 @@ from klazy.base.checks import Array
 from klazy.base.programme import solve_linear
 from klazy.families import Pinball
 from klazy.movement import Movement, SwitchFee
-from klazy.sets import Box, CappedSimplex, ConvexSet, L1Ball, L2Ball, NotConverged, Polytope, Product, Simplex
+from klazy.sets import Box, CappedSimplex, ConvexSet, L1Ball, L2Ball, Polytope, Product, Simplex
+from klazy.sets.compose import NotConverged
 
 ON_BOUNDARY = (
     1e-12  # how far, relative to the radius, a point of a ball may lie inside and count as on its boundary

@@ -297,7 +297,7 @@ class RemoteAgent:
         retry : bool, optional
             Whether the gradient goes to whichever round is under way. Default: True. If False, give ``t``.
         t : int, optional
-            The round that the gradient is of: :class:`~klazy.Overtaken` if another one is under way.
+            The round that the gradient is of: :class:`~klazy.types.Overtaken` if another one is under way.
 
         Returns
         -------
@@ -361,7 +361,7 @@ class RemoteAgent:
         value : float or array_like
             The cost of the decision; with two points, that of each of :attr:`probes`.
         t : int, optional
-            The round whose decision cost this: :class:`~klazy.Overtaken` if another one is under way. Default: the one
+            The round whose decision cost this: :class:`~klazy.types.Overtaken` if another one is under way. Default: the one
             under way; give it where several processes play.
         id : str or int, optional
             As in :meth:`update`.

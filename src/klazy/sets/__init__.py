@@ -2,10 +2,9 @@
 
 from klazy.sets.balls import Box, L1Ball, L2Ball
 from klazy.sets.base import ConvexSet
-from klazy.sets.compose import Intersection, NotConverged, Product
+from klazy.sets.compose import Intersection, Product
 from klazy.sets.polytopes import Polytope
 from klazy.sets.simplices import CappedSimplex, Simplex
-from klazy.sets.space import Space
 
 __all__ = [
     "Box",
@@ -14,9 +13,7 @@ __all__ = [
     "Intersection",
     "L1Ball",
     "L2Ball",
-    "NotConverged",
     "Polytope",
     "Product",
     "Simplex",
-    "Space",
 ]

@@ -497,4 +497,6 @@ def outline(domain: ConvexSet, turns: int = 720) -> Array:
 def check_bounded(domain: ConvexSet, owner: str) -> None:
     """Refuse a set without bounds, where something is tuned to its size or may go to its far end."""
     if not domain.bounded:
-        raise refusal(owner, "a bounded set", "domain", repr(domain), "use L2Ball(...), or play CoinBetting")
+        raise refusal(
+            owner, "a bounded set", "domain", repr(domain), "use L2Ball(...), or play contrib.CoinBetting"
+        )

@@ -13,7 +13,7 @@ class Space(ConvexSet):
 
     Projections change nothing, the diameter is infinite. Whatever is tuned to the size of a set, or goes to its cheapest point,
     refuses it: ``argmin_linear``, ensembles and ``auto``, :class:`~klazy.Reluctant`, rules of thumb, optima and baselines that
-    look ahead. :class:`~klazy.CoinBetting` is made for it; descents with a sigma of your own play on it, too.
+    look ahead. :class:`~klazy.contrib.CoinBetting` is made for it; descents with a sigma of your own play on it, too.
 
     Parameters
     ----------

@@ -205,7 +205,7 @@ def theorem_8(
     movement_weight : float, optional
         The price of a unit of movement. Default: 1.
     beta : float or str, optional
-        The ensemble's rate, or the name of one that :func:`~klazy.meta_rate` knows. Default: ``"lemma"``.
+        The ensemble's rate, or the name of one that :func:`~klazy.theory.meta_rate` knows. Default: ``"lemma"``.
 
     Returns
     -------
@@ -293,7 +293,7 @@ def expert_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> lis
 
 
 def coin_betting_bound(T: int, G: float, distance: float, wealth: float = 1.0) -> float:
-    r"""What :class:`~klazy.CoinBetting` costs more than a point at this distance from its start, at most, movement apart.
+    r"""Bound what :class:`~klazy.contrib.CoinBetting` costs more than a point at this distance from its start, movement apart.
 
     It is :math:`G W_0 + G \|u - x_1\| \sqrt{T \ln(1 + 24 T^2 \|u - x_1\|^2 / W_0^2)}` (Orabona and Pal, 2016).
 

@@ -18,7 +18,8 @@ from klazy import show
 from klazy.base.checks import Array, real_array, refusal, rows, vector
 from klazy.game.regret import regret
 from klazy.game.trace import Trace, check_plain, check_trace
-from klazy.learners import BetterOfTwo, Delayed, Leader, Learner, SAder
+from klazy.learners import Delayed, Leader, Learner, SAder
+from klazy.learners.better import BetterOfTwo
 from klazy.sets import ConvexSet
 from klazy.theory.delays import order_feedback
 from klazy.theory.diagnosis import normals_of, phases_of, sigmas_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """A run's regret beside its bounds, as running sums over the rounds. :func:`~klazy.certify` makes it.
+    """A run's regret beside its bounds, as running sums over the rounds. :func:`~klazy.theory.certify` makes it.
 
     Parameters
     ----------
@@ -351,7 +352,7 @@ class ExpertCurves(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ExpertCertificate:
-    """An ensemble's cost beside that of each of its N experts. :func:`~klazy.certify_experts` makes it.
+    """An ensemble's cost beside that of each of its N experts. :func:`~klazy.theory.certify_experts` makes it.
 
     Parameters
     ----------
@@ -363,7 +364,7 @@ class ExpertCertificate:
         The most that the ensemble can have cost more, of shape (N,): Theorem 8's live form with the run's own losses (see the
         page Ensembles).
     curves : ExpertCurves or None
-        The same after every round; None for a :class:`~klazy.BetterOfTwo`.
+        The same after every round; None for a :class:`~klazy.contrib.BetterOfTwo`.
     """
 
     cost: float
@@ -382,7 +383,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
 
     For a fixed rate the bound is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned
     rates, and for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither. For
-    a :class:`~klazy.BetterOfTwo` it is the bound told there.
+    a :class:`~klazy.contrib.BetterOfTwo` it is the bound told there.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ import numpy as np
 from klazy import learners
 from klazy.base.checks import Array, Refused, refusal
 from klazy.learners import Decay, Learner, MemoryGD
+from klazy.learners.presets import ensemble_auto
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.arena.suite import Game
 from klazy.studies.tuning import choose_lags, choose_sigmas
@@ -130,7 +131,7 @@ _TABLE: tuple[tuple[str, str, Make | str, dict[str, tuple[str, int]]], ...] = (
     ("Decay", TUNED, make_decay, {"sigma": SOME_SIGMAS, "m": FEW_LAGS}),
     ("SAder", INFORMED, "sader", {}),
     ("SAder-k", INFORMED, "sader_k", {}),
-    ("ensemble_auto", SELF_TUNED, "ensemble_auto", {}),
+    ("ensemble_auto", SELF_TUNED, ensemble_auto, {}),
     ("auto", SELF_TUNED, "auto", {}),
 )
 

@@ -130,7 +130,9 @@ def make_report(found: Arena, command: str) -> str:
     parts += ["<h2>Games</h2>", make_table(list(describe_families([game.entry for game in found.games])))]
     gap = max(game.best.gap for game in found.games)
     parts.append(
-        make_paragraph(f"The largest certified gap of an optimum is {gap:.1g}, as klazy.Optimum defines it.")
+        make_paragraph(
+            f"The largest certified gap of an optimum is {gap:.1g}, as klazy.types.Optimum defines it."
+        )
     )
     if found.missing:
         rows = [{"not played": name, "why": why} for name, why in found.missing.items()]

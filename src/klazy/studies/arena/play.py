@@ -14,7 +14,8 @@ from klazy.base.checks import Array, Refused, refusal
 from klazy.base.files import write_durably
 from klazy.game.batch import run_batch
 from klazy.game.run import run
-from klazy.hindsight import GapNotReached, best_fixed, offline_optimum
+from klazy.hindsight import best_fixed, offline_optimum
+from klazy.hindsight.optimum import GapNotReached
 from klazy.studies.arena.adapters import play_outside
 from klazy.studies.arena.contenders import FIXED, OUTSIDE, Axes, Contender, Facts
 from klazy.studies.arena.suite import Entry, Game

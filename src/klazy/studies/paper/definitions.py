@@ -12,7 +12,8 @@ import numpy as np
 
 from klazy.base.checks import one_of
 from klazy.costs import LinearCosts
-from klazy.learners import GD, KLazyGD, LazyGD, Learner, SAder, meta_rate
+from klazy.learners import GD, KLazyGD, LazyGD, Learner, SAder
+from klazy.learners.presets import meta_rate
 from klazy.schedules import Sqrt
 from klazy.sequences import Scenario, alternating, corrupted, rotating, stochastic
 from klazy.sets import L1Ball

@@ -9,7 +9,9 @@ from klazy.base.checks import Array
 from klazy.costs import Costs
 from klazy.game.run import run
 from klazy.game.trace import Trace
-from klazy.hindsight import BestFixed, Optimum, best_fixed, offline_optimum
+from klazy.hindsight import best_fixed, offline_optimum
+from klazy.hindsight.optimum import Optimum
+from klazy.hindsight.static import BestFixed
 from klazy.learners import Learner, SAder
 from klazy.movement import L2Movement
 from klazy.studies.paper.definitions import Experiment

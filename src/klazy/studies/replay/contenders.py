@@ -10,7 +10,8 @@ from klazy.base.checks import Array
 from klazy.families import Family, Linear
 from klazy.game.batch import run_batch
 from klazy.game.run import run
-from klazy.hindsight import GapNotReached, best_fixed
+from klazy.hindsight import best_fixed
+from klazy.hindsight.optimum import GapNotReached
 from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEASON_PERIOD, SEASON_ROWS
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import (

@@ -16,6 +16,7 @@ from klazy.base.checks import Refused, refusal
 from klazy.costs import Costs, LinearCosts
 from klazy.kernels.codes import LINEAR, code_of
 from klazy.learners import Learner, MemoryGD
+from klazy.learners.presets import ader, ensemble_auto, scream
 from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
 from klazy.schedules import Sqrt
 from klazy.sequences import (
@@ -122,12 +123,12 @@ _THUMBS = (
 )
 _MEMORIES = (learners.Decay, learners.Clip, learners.Event, learners.Clock)
 _ENSEMBLES = (
-    learners.ader,
+    ader,
     learners.sader,
     learners.sader_k,
-    learners.scream,
+    scream,
     learners.auto,
-    learners.ensemble_auto,
+    ensemble_auto,
 )
 RULES: dict[str, Entry] = {make.__name__: _make_entry(make) for make in (*_PLAIN, *_ENSEMBLES, *_THUMBS)}
 RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORIES}

@@ -4,7 +4,8 @@ import numpy as np
 
 from klazy import show
 from klazy.game.run import run
-from klazy.learners import meta_rate, sader, sader_k
+from klazy.learners import sader, sader_k
+from klazy.learners.presets import meta_rate
 from klazy.studies.paper.definitions import Settings, make_experiment
 from klazy.studies.paper.section import Row, Section
 

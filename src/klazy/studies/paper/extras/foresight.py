@@ -3,12 +3,7 @@
 import numpy as np
 
 from klazy import show
-from klazy.costs import Costs, QuadraticCosts
-from klazy.game.regret import competitive_ratio
-from klazy.game.run import run
-from klazy.game.trace import Trace
-from klazy.hindsight import Optimum, offline_optimum
-from klazy.hindsight.lookahead import (
+from klazy.contrib import (
     OBD,
     ROBD,
     AveragingHorizon,
@@ -17,7 +12,14 @@ from klazy.hindsight.lookahead import (
     RecedingHorizon,
     run_ahead,
 )
-from klazy.learners import GD, KLazyGD, ensemble_auto
+from klazy.costs import Costs, QuadraticCosts
+from klazy.game.regret import competitive_ratio
+from klazy.game.run import run
+from klazy.game.trace import Trace
+from klazy.hindsight import offline_optimum
+from klazy.hindsight.optimum import Optimum
+from klazy.learners import GD, KLazyGD
+from klazy.learners.presets import ensemble_auto
 from klazy.movement import L2Movement
 from klazy.sets import Box, ConvexSet
 from klazy.studies.paper.definitions import Settings, make_experiment

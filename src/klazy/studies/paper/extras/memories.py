@@ -8,7 +8,8 @@ from klazy import show
 from klazy.base.checks import Array
 from klazy.game.regret import regret
 from klazy.game.run import run
-from klazy.learners import GD, Decay, KLazyGD, Learner, MemoryGD, ensemble_auto, sader_k
+from klazy.learners import GD, Decay, KLazyGD, Learner, MemoryGD, sader_k
+from klazy.learners.presets import ensemble_auto
 from klazy.sequences import Scenario
 from klazy.studies.paper.definitions import Settings
 from klazy.studies.paper.extras.common import SEQUENCES, SIGMA, count_draws, draw_scenario, measure_regrets

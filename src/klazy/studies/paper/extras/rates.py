@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from klazy import show
-from klazy.learners import Learner, meta_rate, sader, sader_k
+from klazy.learners import Learner, sader, sader_k
+from klazy.learners.presets import meta_rate
 from klazy.studies.paper.definitions import Experiment, Settings, make_experiment
 from klazy.studies.paper.extras.common import SEQUENCES, measure_regrets
 from klazy.studies.paper.section import Section, describe_gap

@@ -7,7 +7,7 @@ import numpy as np
 
 from klazy import show
 from klazy.base.checks import Array
-from klazy.learners import ensemble_auto
+from klazy.learners.presets import ensemble_auto
 from klazy.movement import L2Movement
 from klazy.sequences import Scenario
 from klazy.studies.paper.definitions import Settings, make_experiment

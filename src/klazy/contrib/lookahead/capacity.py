@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from klazy.base.checks import Array, refusal
+from klazy.contrib.lookahead.base import LookAhead
 from klazy.game.game import Game
-from klazy.hindsight.lookahead.base import LookAhead
 from klazy.hindsight.whole import Costly, relax, tabulate
 from klazy.sets import Box, ConvexSet
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, number, positive, refusal, rows
+from klazy.contrib.lookahead.base import LookAhead
 from klazy.costs import Costs, as_costs
 from klazy.game.game import Game
-from klazy.hindsight import GapNotReached, offline_optimum
-from klazy.hindsight.lookahead.base import LookAhead
+from klazy.hindsight import offline_optimum
+from klazy.hindsight.optimum import GapNotReached
 from klazy.sets import ConvexSet
 
 # relative gaps of a plan: the one aimed at, and the widest that will do, where none was chosen

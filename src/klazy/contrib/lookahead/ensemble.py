@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 
 from klazy.base.checks import Array, refusal
+from klazy.contrib.lookahead.base import LookAhead
 from klazy.game.game import Game
-from klazy.hindsight.lookahead.base import LookAhead
 from klazy.movement import DriftedMovement, Movement
 
 

@@ -24,7 +24,7 @@ class Advice(Learner[AdviceState]):
     """Play what a policy says: an operator, a model, a planner, a column of past decisions.
 
     By itself it has no bound. Put it among the experts of a :class:`Leader` or :class:`SAder`, or into :class:`BetterOfTwo`:
-    the bound of these, live by :func:`~klazy.certify_experts`, says how little is lost if the advice is bad, and how
+    the bound of these, live by :func:`~klazy.theory.certify_experts`, says how little is lost if the advice is bad, and how
     near they stay to it if it is good.
 
     Parameters

@@ -38,7 +38,7 @@ def budget_sigma(T: int, G: float, R: float, P: float, S: float) -> float:
 
 
 def budgeted_bound(T: int, G: float, R: float, P: float, S: float) -> float:
-    r"""A bound on the dynamic regret of GD with :func:`~klazy.theory.budget_sigma`, which moves no further than S.
+    r"""A bound on the dynamic regret of GD with :func:`~klazy.contrib.budget_sigma`, which moves no further than S.
 
     .. math:: R_T \le \frac{T G^2}{2 \sigma} + \sigma \Bigl(\frac{R^2}{2} + 2 R P\Bigr), \qquad
               \text{so for a small budget} \quad \frac{G S}{2} + \frac{T G}{S} \Bigl(\frac{R^2}{2} + 2 R P\Bigr)
@@ -129,7 +129,7 @@ def switch_bound(T: int, G: float, R: float, P: float, K: int) -> float:
 
 
 def switch_sigma(T: int, G: float, R: float, P: float, K: int) -> float:
-    r"""The sigma of :func:`~klazy.theory.switch_bound`: :math:`G \sqrt{T (1 + 2 \lceil T/K \rceil) / (R^2 + 4 R P)}`.
+    r"""The sigma of :func:`~klazy.contrib.switch_bound`: :math:`G \sqrt{T (1 + 2 \lceil T/K \rceil) / (R^2 + 4 R P)}`.
 
     Parameters
     ----------

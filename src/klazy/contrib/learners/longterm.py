@@ -35,7 +35,7 @@ class LongTerm(Learner[LongTermState]):
 
     By the end of any round t the sum is at most :math:`p_{t+1}/\eta` above :math:`t B / T`, so it may exceed B a little: give a
     smaller B where it must not. If no :math:`c(u_t)` is above B/T, dynamic regret is at most that of the learner on the
-    :math:`h_t`, and :math:`\frac{\eta}{2} \sum_t (c(x_t) - B/T)^2` (:func:`~klazy.theory.certify_long_term`).
+    :math:`h_t`, and :math:`\frac{\eta}{2} \sum_t (c(x_t) - B/T)^2` (:func:`~klazy.contrib.certify_long_term`).
 
     Parameters
     ----------

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal
+from klazy.contrib.learners.mirror import Entropy, MirrorMemory
 from klazy.game.trace import Trace, check_trace
-from klazy.learners.mirror import Entropy, MirrorMemory
 from klazy.movement import TVMovement
 from klazy.theory.certificates import check_comparator
 from klazy.theory.diagnosis import sigmas_of
 
 
 class MirrorCertificate(NamedTuple):
-    """The regret of a run of :class:`~klazy.MirrorMemory` beside its bounds. :func:`~klazy.theory.certify_mirror` makes it.
+    """The regret of a run of :class:`~klazy.contrib.MirrorMemory` beside its bounds, by :func:`~klazy.contrib.certify_mirror`.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class MirrorCertificate(NamedTuple):
 
 
 def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
-    r"""The regret of a run of :class:`~klazy.MirrorMemory` with :class:`~klazy.Entropy`, and its bounds.
+    r"""The regret of a run of :class:`~klazy.contrib.MirrorMemory` with :class:`~klazy.contrib.Entropy`, and its bounds.
 
     Let S be the set's total, :math:`r_t = \max_i g_{t,i} - \min_i g_{t,i}`, :math:`\ell` the logarithm of the largest cap over
     the smallest floor (:math:`\log(d / floor)` on a simplex), :math:`\kappa_t` the range of the normal's coordinates, and

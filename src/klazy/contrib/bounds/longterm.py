@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal
+from klazy.contrib.learners.longterm import LongTerm
 from klazy.game.regret import regret
 from klazy.game.trace import Trace, check_trace
-from klazy.learners import LongTerm
 from klazy.theory.certificates import FORMS, bound_run, check_comparator
 
 _ROUNDING = 1e-9
 
 
 class LongTermCertificate(NamedTuple):
-    """Regret and use after every round. :func:`~klazy.theory.certify_long_term` makes it.
+    """Regret and use after every round. :func:`~klazy.contrib.certify_long_term` makes it.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class LongTermCertificate(NamedTuple):
 
 
 def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
-    r"""The regret of a run of a :class:`~klazy.LongTerm` against u, and what it used, beside their bounds.
+    r"""The regret of a run of a :class:`~klazy.contrib.LongTerm` against u, and what it used, beside their bounds.
 
     .. math:: R_t \le \text{certificate of the learner on } h_1, \dots, h_t + \frac{\eta}{2} \sum_{s \le t} (c(x_s) - B/T)^2,
               \qquad \sum_{s \le t} (c(x_s) - B/T) \le p_{t+1} / \eta
@@ -46,7 +46,7 @@ def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
     Parameters
     ----------
     trace : Trace
-        A run from the start, with its points; the learner inside is one that :func:`~klazy.certify` knows.
+        A run from the start, with its points; the learner inside is one that :func:`~klazy.theory.certify` knows.
     u : array_like
         The comparator, of shape (d,) or (T, d); none of its points may use more than B / T.
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from klazy.base.checks import Array, non_negative, number, positive, refusal
+from klazy.contrib.lookahead.base import LookAhead
 from klazy.game.game import Game
-from klazy.hindsight.lookahead.base import LookAhead
 from klazy.sets import ConvexSet
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from klazy.base.checks import Array, non_negative, positive, refusal
+from klazy.contrib.lookahead.base import LookAhead
 from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight import best_fixed
-from klazy.hindsight.lookahead.base import LookAhead
 from klazy.sets import ConvexSet
 
 # stiffnesses to search, relative to the gradient over the set's size

@@ -31,8 +31,8 @@ class Budgeted(Learner[BudgetedState]):
     .. math:: \sum_t \langle g_t, x_t - u_t\rangle \le \sum_t \langle g_t, z_t - u_t\rangle + \sum_t \|g_t\| \|x_t - z_t\| ,
 
     and the last sum is zero as long as the learner itself keeps to the budget, as GD does with theory's sigma:
-    :func:`~klazy.theory.budgeted_bound`, of order :math:`G R^2 T / S`, and no learner can do better than that order
-    (:func:`~klazy.theory.budget_lower_bound`).
+    :func:`~klazy.contrib.budgeted_bound`, of order :math:`G R^2 T / S`, and no learner can do better than that order
+    (:func:`~klazy.contrib.budget_lower_bound`).
 
     Parameters
     ----------

@@ -1,0 +1,1 @@
+"""Bounds and certificates of the research learners."""

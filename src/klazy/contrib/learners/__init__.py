@@ -1,0 +1,1 @@
+"""Research learners: like those of :mod:`klazy.learners` they see gradients only."""

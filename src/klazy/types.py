@@ -1,0 +1,54 @@
+"""The types of what klazy returns, raises and warns of: for annotations, ``isinstance`` and ``except``."""
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
+from klazy.base.install import import_later as _import_later
+from klazy.game.batch import Batch
+from klazy.game.discrete import WholePoints
+from klazy.game.regret import Regret
+from klazy.game.trace import Totals
+from klazy.hindsight.frontier import Frontier
+from klazy.hindsight.optimum import GapNotReached, Optimum
+from klazy.hindsight.static import BestFixed
+from klazy.learners.base import State
+from klazy.live.machine import OtherMachine
+from klazy.live.overtaken import Overtaken
+from klazy.sets.compose import NotConverged
+
+if _TYPE_CHECKING:
+    from klazy.serve.client import RemoteAgent
+    from klazy.studies.replay.report import Report
+    from klazy.studies.sweep.execute import Sweep
+
+__all__ = [
+    "Batch",
+    "BestFixed",
+    "Frontier",
+    "GapNotReached",
+    "NotConverged",
+    "Optimum",
+    "OtherMachine",
+    "Overtaken",
+    "Regret",
+    "RemoteAgent",
+    "Report",
+    "State",
+    "Sweep",
+    "Totals",
+    "WholePoints",
+]
+
+_LATER = {
+    "RemoteAgent": ("klazy.serve.client:RemoteAgent", "serve"),
+    "Report": ("klazy.studies.replay.report:Report", "cli"),
+    "Sweep": ("klazy.studies.sweep.execute:Sweep", "cli"),
+}
+
+
+def __getattr__(name: str) -> _Any:
+    return _import_later(__name__, name, _LATER)
+
+
+def __dir__() -> list[str]:
+    return __all__
