@@ -169,7 +169,7 @@ class TestContenders:
             Refused, match="--trust to import and call code of your own, got learner=klazy:auto"
         ):
             import_own(["klazy:auto"], trust=False)
-        with pytest.raises(Refused, match="module:Class or module:function, got learner=auto"):
+        with pytest.raises(Refused, match="an installed learner, or module:function, got learner=auto"):
             import_own(["auto"], trust=True)
         with pytest.raises(Refused, match="a learner that can be imported, got learner=klazy:nobody"):
             import_own(["klazy:nobody"], trust=True)

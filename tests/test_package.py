@@ -132,6 +132,8 @@ def installed(tmp_path_factory):
 @pytest.mark.xdist_group("installed")
 def test_a_type_checker_finds_every_public_name_of_the_installed_package(installed, tmp_path):
     names = "".join(f"_ = kl.{name}\n" for name in public_names())
+    for place in (kl.contrib, kl.theory, kl.types):
+        names += "".join(f"_ = {place.__name__.replace('klazy', 'kl')}.{name}\n" for name in place.__all__)
     (tmp_path / "user.py").write_text(USER + names)
     (tmp_path / "pyrightconfig.json").write_text('{"include": ["user.py"]}')
     pyright = [sys.executable, "-m", "pyright", "--project", tmp_path, "--pythonpath", installed]

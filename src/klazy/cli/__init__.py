@@ -27,7 +27,7 @@ GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "Run studies": {
         "sweep": (sweep.app, "Run a study of many runs, here or on a cluster."),
-        "list": (reproduce.list_parts, "List the parts of the reproduction."),
+        "list": (reproduce.list_parts, "List the parts of the reproduction, and learners of other packages."),
     },
     "Look after this installation": {
         "doctor": (doctor.doctor, "Show what is installed, what is missing, and where kernels are kept."),

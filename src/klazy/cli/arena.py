@@ -33,7 +33,8 @@ def arena(
     learner: Annotated[
         list[str] | None,
         typer.Option(
-            help="Your own learner as module:Class or module:function, also from this folder; needs --trust."
+            help="A learner that an installed package offers (`klazy list`), or your own as module:Class or module:function, "
+            "also from this folder, which needs --trust."
         ),
     ] = None,
     trust: Annotated[

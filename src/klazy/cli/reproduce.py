@@ -20,19 +20,24 @@ OUT = Path("reproduction")
 
 
 def list_parts(as_json: Json = False) -> None:
-    """List the parts of the reproduction.
+    """List the parts of the reproduction, and the learners that other installed packages offer.
 
     \b
     Example:
       klazy list
     """
+    from klazy.studies.installed import list_installed
     from klazy.studies.paper.reproduce import PARTS
 
+    learners = [{"name": name, "code": code} for name, code in list_installed().items()]
     rows = [{"name": name, "kind": part.kind, "about": part.about} for name, part in PARTS.items()]
     if as_json:
-        print(json.dumps({"parts": rows}, indent=1))
-    else:
-        print_table(rows)
+        print(json.dumps({"parts": rows, "learners": learners}, indent=1))
+        return
+    print_table(rows)
+    if learners:
+        print("\nLearners of other packages, for `klazy arena --learner NAME` and as the rule of a study:")
+        print_table(learners)
 
 
 def reproduce(

@@ -17,6 +17,7 @@ from klazy.learners import Decay, Learner, MemoryGD
 from klazy.learners.presets import ensemble_auto
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.arena.suite import Game
+from klazy.studies.installed import list_installed, load_installed
 from klazy.studies.tuning import choose_lags, choose_sigmas
 
 TUNED = "tuned"  # told the set and the price, parameters chosen on the first half
@@ -176,21 +177,23 @@ def make_own(made: Any, name: str | None = None) -> Contender:
 
 
 def import_own(names: Sequence[str], trust: bool) -> list[Contender]:
-    """Learners named as ``module:Class`` or ``module:function``."""
+    """Import learners that are named as ``module:Class`` or ``module:function``, or that an installed package offers."""
     found = []
+    installed = list_installed()
     for name in names:
         module, colon, attribute = name.partition(":")
-        if not colon:
-            raise refusal("arena", "module:Class or module:function", "learner", name, "write mine:Mine")
-        if not trust:
+        if not colon and name not in installed:
+            remedy = "`klazy list` names those installed, or write mine:Mine"
+            raise refusal("arena", "an installed learner, or module:function", "learner", name, remedy)
+        if colon and not trust:
             remedy = "look at it, then say --trust"
             raise refusal("arena", "--trust to import and call code of your own", "learner", name, remedy)
         try:
-            made = getattr(import_module(module), attribute)
+            made = getattr(import_module(module), attribute) if colon else load_installed(name)
         except Refused:
             raise
         except Exception as failed:  # whatever a module of somebody else's does when it is imported
             remedy = f"{type(failed).__name__}: {failed}"
             raise refusal("arena", "a learner that can be imported", "learner", name, remedy) from failed
-        found.append(make_own(made, attribute))
+        found.append(make_own(made, attribute or name))
     return found

@@ -1,5 +1,7 @@
 """What a study can name: recipes of sequences and rules of learners, by their names in klazy or as ``module:function``.
 
+A rule can also be the name of a learner that another installed package offers.
+
 Which parameters each takes is read off its signature; what its context tells it (the seed, the set, the horizon) is none.
 """
 
@@ -33,6 +35,7 @@ from klazy.sequences import (
     tracking,
 )
 from klazy.sets import ConvexSet, L2Ball
+from klazy.studies.installed import list_installed, load_installed
 
 Point = dict[str, Any]  # the value of every key
 CONTEXT = ("seed", "domain", "T", "G", "movement", "movement_weight", "family", "start", "prior", "hints")
@@ -136,15 +139,15 @@ RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORIES}
 
 @cache
 def find_entry(name: str, kind: str) -> Entry:
-    """The recipe or rule of this name; ``module:function`` is imported, and must say that it returns one."""
+    """The recipe or rule of this name; code of others is imported, and must say that it returns one."""
     known = RECIPES if kind == "recipe" else RULES
     if name in known:
         return known[name]
     module, colon, function = name.partition(":")
-    if not colon:
+    if not colon and not is_installed(name, kind):
         raise Refused(f"one of {', '.join(known)}, or module:function for one's own")
     try:
-        found = getattr(import_module(module), function)
+        found = getattr(import_module(module), function) if colon else load_installed(name)
     except Exception as failed:  # whatever a module of somebody else's does when it is imported
         raise Refused(f"a function that can be imported ({type(failed).__name__}: {failed})") from failed
     wanted = Scenario if kind == "recipe" else Learner
@@ -153,6 +156,11 @@ def find_entry(name: str, kind: str) -> Entry:
     if kind == "recipe":
         return _make_entry(found, context=("seed",))
     return _make_entry(found)
+
+
+def is_installed(name: str, kind: str) -> bool:
+    """Whether this is a rule that klazy does not have, and another installed package offers."""
+    return kind == "rule" and name not in RULES and name in list_installed()
 
 
 def _returns(found: Any, wanted: type) -> bool:

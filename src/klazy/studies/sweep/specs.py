@@ -195,7 +195,9 @@ def _join_models(kind: str, known: dict[str, Entry]) -> Any:
 
     def find_tag(data: Any) -> Any:
         name = data.get(kind) if isinstance(data, dict) else getattr(data, kind, None)
-        return OWN if is_own(name) else name
+        if is_own(name) or (isinstance(name, str) and catalogue.is_installed(name, kind)):
+            return OWN
+        return name
 
     allowed = f"{kind} to be one of {', '.join(known)}, or module:function for one's own"
     return Annotated[models, Discriminator(find_tag, custom_error_type=kind, custom_error_message=allowed)]
