@@ -883,12 +883,12 @@ k = { powers = [2, 0, 3] }
 
     def test_draws_nothing_that_names_code_of_others_unless_it_is_trusted(self, tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(tmp_path)
-        (tmp_path / "elsewhere.py").write_text(f"import os\n\nos.mkdir({str(tmp_path / 'executed')!r})")
-        rows = {"scenarios": [WAVES], "learners": [{"rule": "elsewhere:rule"}]}
+        (tmp_path / "of_somebody.py").write_text(f"import os\n\nos.mkdir({str(tmp_path / 'executed')!r})")
+        rows = {"scenarios": [WAVES], "learners": [{"rule": "of_somebody:rule"}]}
         (tmp_path / "study.json").write_text(json.dumps(rows))
         said = self.klazy("plot", ".", folder=tmp_path, status=2)
         assert said.startswith(
-            "study.json needs trust for a rule that is not klazy's, got rule='elsewhere:rule'; "
+            "study.json needs trust for a rule that is not klazy's, got rule='of_somebody:rule'; "
         )
         assert not (tmp_path / "executed").exists()
         self.klazy("plot", ".", "--trust", folder=tmp_path, status=2)

@@ -82,7 +82,7 @@ def test_the_system_fails_at_calls_of_a_sweep(kind, tmp_path, faults):
 
 
 def test_two_sweeps_share_a_folder_while_either_is_killed(tmp_path):
-    wanted = amount(10, 2_000)
+    wanted = amount(5, 2_000)
     of = Study(**MANY)
     out = tmp_path / "out"
     served(SHARED.format(kills=wanted), of, out)
