@@ -552,15 +552,14 @@ def test_a_part_without_kernel_is_named_and_auto_goes_through_step(part, learner
 def test_only_these_classes_have_no_kernel():
     from cases import concrete
 
-    bases = (kl.ConvexSet, kl.Schedule, kl.Costs, kl.Movement, kl.Memory)
+    bases = (kl.ConvexSet, kl.Schedule, kl.Family, kl.Movement, kl.Memory)
     without = {c.__name__ for base in bases for c in concrete(base) if c.code is None}
     without |= {c.__name__ for c in concrete(kl.Learner) if vars(c).get("rule") is None}
     sets = {"Polytope", "Intersection", "Space"}
-    costs = {"CallableCosts", "FilteredCosts"}
     wrappers = {"Advice", "Bandit", "BetterOfTwo", "Blocks", "Budgeted", "Delayed", "LongTerm"}
     learners = {"StronglyAdaptive", "SteadyAdaptive", "CoinBetting"}
     movements = {"MahalanobisMovement", "DriftedMovement"}
-    assert without == sets | costs | wrappers | learners | movements
+    assert without == sets | wrappers | learners | movements
 
 
 def code_table(first, last):
