@@ -209,3 +209,12 @@ def test_projections_onto_the_whole_space_change_nothing():
 def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         call()
+
+
+def test_a_bet_in_the_set_is_not_taken_for_one_beyond_it():
+    """The projection of a point of a ball with a centre is that point up to rounding, which has a direction of its own."""
+    g = gradients(0, 30, 4)
+    start = np.array([0.1, -0.2, 0.0, 0.3])
+    here = played(kl.contrib.CoinBetting(kl.L2Ball(4), 3.0, start=start), g)
+    there = played(kl.contrib.CoinBetting(kl.L2Ball(4, 1.0, [0.5] * 4), 3.0, start=start + 0.5), g)
+    np.testing.assert_allclose(there - 0.5, here, atol=1e-12)

@@ -457,12 +457,12 @@ class TestAContender:
             agent.observe({"load": row})
         assert "It knows a season of 1440 rounds" in str(agent.explain())
 
-    def test_has_no_seasons_where_they_have_no_kernel(self):
+    def test_has_no_seasons_where_a_move_costs_a_fee(self):
         rows = rows_for("linear", 40)
-        for movement in ("fee", "l2"):
+        for movement, missing in (("fee", {"seasonal"}), ("l2", set())):
             of = make_setup(5, movement=movement)
             contenders = list_contenders(of, rows, lambda: iter([rows]), 80)
-            assert {contender.name for contender in contenders} == set(NAMES) - {"seasonal"}
+            assert {contender.name for contender in contenders} == set(NAMES) - missing
 
 
 def everyone(of, rows) -> list[Candidate]:

@@ -1,8 +1,6 @@
 """Seasons: the period that is found, the plan, and a leader that keeps one season for all of its experts."""
 
-import os
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,25 +9,8 @@ import klazy as kl
 from klazy.kernels.codes import SEASON_PERIOD
 from klazy.learners.season import Season
 
-JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
-COMPILED = {
-    "simplex": (kl.Simplex(5), kl.TVMovement(1.0), kl.LinearCosts, None),
-    "ball": (kl.L2Ball(5), kl.L2Movement(1.0), kl.LinearCosts, None),
-}
-OTHERS = {
-    "box": (kl.Box(np.zeros(5), np.ones(5)), kl.L1Movement(1.0), kl.LinearCosts, None),
-    "capped": (kl.CappedSimplex(5, 1.0, 0.4), kl.TVMovement(1.0), kl.LinearCosts, None),
-    "demand": (
-        kl.Box(-2.0 * np.ones(5), 2.0 * np.ones(5)),
-        kl.L1Movement(0.5),
-        kl.PinballCosts,
-        kl.Pinball(),
-    ),
-    "targets": (kl.Box(np.zeros(5), np.ones(5)), kl.L1Movement(0.3), kl.QuadraticCosts, kl.Quadratic()),
-    "targets in a ball": (kl.L2Ball(5), kl.L2Movement(0.3), kl.QuadraticCosts, kl.Quadratic()),
-}
-# A kernel takes seconds to compile: those that auto has anyway are compared compiled, the others where they are Python.
-TWINS: dict[str, Any] = COMPILED | OTHERS if JIT_OFF else COMPILED
+SIMPLEX = kl.Simplex(5)
+TV = kl.TVMovement(1.0)
 
 
 def draw_waves(seed: int, T: int, period: int, noise: float = 0.3, d: int = 5) -> np.ndarray:
@@ -38,35 +19,9 @@ def draw_waves(seed: int, T: int, period: int, noise: float = 0.3, d: int = 5) -
     return np.sin(2.0 * np.pi * phases) + noise * rng.normal(size=(T, d))
 
 
-def make_leader(domain: Any, movement: Any, family: Any) -> kl.Leader:
-    lookers = [kl.Reluctant(domain, movement, w, 2.0 * w, family=family) for w in (1.0, 8.0)]
-    horizons = (1, 3, 25) if lookers[0].is_curved else (None, 1, 3, 25)
-    seasonal = [
-        kl.Seasonal(domain, movement, horizon, periods, family=family)
-        for horizon in horizons
-        for periods in (2, 8)
-    ]
-    return kl.Leader([*lookers, *seasonal], movement, family=family)
-
-
-@pytest.mark.parametrize("name", TWINS)
-def test_kernel_and_step_agree(name):
-    domain, movement, costs, family = TWINS[name]
-    learner = make_leader(domain, movement, family)
-    rows = draw_waves(0, 150, 20)
-    compiled = kl.run(learner, costs(rows), engine="compiled", record="experts")
-    stepped = kl.run(learner, costs(rows), engine="step", record="experts")
-    assert stepped.state.season[SEASON_PERIOD] == 20
-    np.testing.assert_allclose(compiled.x, stepped.x, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(compiled.expert_hitting, stepped.expert_hitting, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(compiled.state.season, stepped.state.season, rtol=1e-12, atol=1e-12)
-    again = kl.run(learner, costs(rows), engine="compiled", state=stepped.state)
-    assert again.state.t == 301
-
-
 def test_kernel_and_step_agree_on_a_long_ring_for_several_periods():
     """The ring goes round once, a plan is remade within its period, and experts join when theirs has passed."""
-    domain, movement, costs, _ = COMPILED["simplex"]
+    domain, movement, costs = SIMPLEX, TV, kl.LinearCosts
     experts = [
         kl.Reluctant(domain, movement, 8.0, 16.0),
         kl.Seasonal(domain, movement, 3, 2),
@@ -168,21 +123,21 @@ def test_what_comes_again_is_met_in_time():
 
 
 def test_a_leader_keeps_one_season_and_its_experts_play_as_alone():
-    domain, movement, costs, _ = COMPILED["simplex"]
-    learner = make_leader(domain, movement, None)
+    seasonal = [kl.Seasonal(SIMPLEX, TV, horizon, periods) for horizon in (None, 3, 25) for periods in (2, 8)]
+    learner = kl.Leader([kl.Reluctant(SIMPLEX, TV, 8.0, 16.0), *seasonal], TV)
     rows = draw_waves(3, 120, 12)
-    trace = kl.run(learner, costs(rows), engine="step", record="experts")
+    trace = kl.run(learner, rows, engine="step", record="experts")
     assert learner.season is not None
     assert trace.state.season.size == learner.season.size
     assert all(getattr(state, "season", np.zeros(0)).size == 0 for state in trace.state.experts)
     for place, expert in enumerate(learner.experts):
-        alone = kl.run(expert, costs(rows), engine="step")
+        alone = kl.run(expert, rows, engine="step")
         np.testing.assert_allclose(trace.expert_hitting[:, place], alone.hitting, atol=1e-13)
     assert learner.check_state(trace.state, "run") is trace.state
 
 
 def test_experts_of_different_periods_share_a_ring_and_play_as_alone():
-    domain, movement, costs, _ = COMPILED["simplex"]
+    domain, movement, costs = SIMPLEX, TV, kl.LinearCosts
     experts = [kl.Seasonal(domain, movement, 3, period=period) for period in (12, 13, 1440)]
     learner = kl.Leader(experts, movement)
     rows = draw_waves(3, 60, 12)
@@ -209,7 +164,7 @@ def test_auto_keeps_a_week_of_minutes_in_less_than_1e5_numbers_and_no_more_than_
 
 
 def test_an_agent_with_a_long_ring_is_stored_and_saved(tmp_path):
-    domain, movement, _, _ = COMPILED["simplex"]
+    domain, movement = SIMPLEX, TV
     learner = kl.Leader([kl.Seasonal(domain, movement, 3, period=10080)], movement)
     rows = draw_waves(2, 20, 6)
     with kl.Agent.open(tmp_path / "long.db", learner, engine="step") as agent:
@@ -256,8 +211,7 @@ def test_what_cannot_be_is_refused(arguments, message):
 
 
 def test_it_says_what_it_forecasts():
-    domain, movement, _, _ = COMPILED["simplex"]
-    agent = kl.Agent(kl.Seasonal(domain, movement, period=20), engine="step")
+    agent = kl.Agent(kl.Seasonal(SIMPLEX, TV, period=20), engine="step")
     rows = draw_waves(0, 41, 20)
     agent.update(rows[0])
     assert "a period of 20 rounds has not passed yet" in str(agent.explain())
@@ -265,11 +219,11 @@ def test_it_says_what_it_forecasts():
         agent.update(row)
     assert "It knows a season of 20 rounds, and forecasts [" in str(agent.explain())
     assert "from the last 2 of them; it plans a season ahead." in str(agent.explain())
-    leader = kl.Agent(kl.Leader([kl.Seasonal(domain, movement, 3)], movement), engine="step")
+    leader = kl.Agent(kl.Leader([kl.Seasonal(SIMPLEX, TV, 3)], TV), engine="step")
     leader.update(rows[0])
     words = str(leader.explain())
     assert "It follows expert 1 of 1, Seasonal(" in words
     assert "it has found no season of up to 512 rounds yet" in words
-    agent = kl.Agent(kl.auto(domain, movement), engine="step")
+    agent = kl.Agent(kl.auto(SIMPLEX, TV), engine="step")
     agent.update(rows[0])
     assert "It has found no season of up to 512 rounds." in str(agent.explain())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload
@@ -21,6 +23,12 @@ from klazy.learners.base import S, is_finite
 from klazy.live.guards import Guards
 from klazy.movement import Movement
 
+SLOW = 1.0  # seconds: a run without a kernel that takes longer says why
+TRIAL = 0.1  # seconds, after which that is known
+COMPILED = (
+    "balls, boxes, simplices and products of these; l2, l1, total variation, squared and fee movements with one price for all "
+    "coordinates; learners without hints"
+)
 WORTH_A_KERNEL = 500_000  # rounds: to follow their rows takes as long as to compile a kernel, some seconds
 RECORDS = ("experts", "actions", "costs", "totals")
 ENGINES = ("auto", "compiled", "step")
@@ -168,7 +176,17 @@ def run(
         return play_compiled(learner, game, first, record, guesses)
     if engine != "step" and knows_rows(learner, game.costs):
         return play_by_rows(learner, game, first, record)
-    return play_by_step(learner, game, first, record, guesses, arrivals, tells_values)
+    could_compile = engine == "auto" and "rule" in vars(type(learner))
+    return play_by_step(
+        learner,
+        game,
+        first,
+        record,
+        guesses,
+        arrivals,
+        tells_values,
+        missing=missing if could_compile else None,
+    )
 
 
 def is_short(learner: Learner[Any], costs: Costs, runs: int = 1) -> bool:
@@ -399,8 +417,12 @@ def play_by_step(
     delays: Array | None = None,
     tells_values: bool = False,
     guards: Guards | None = None,
+    missing: str | None = None,
 ) -> Trace[Any]:
-    """The game round by round, as the learner's ``step`` specifies it, perhaps within guards."""
+    """The game round by round, as the learner's ``step`` specifies it, perhaps within guards.
+
+    If that takes long, a warning names the part that is ``missing`` a kernel.
+    """
     costs = game.costs
     costs.check_finite()
     weights = np.broadcast_to(game.weights, costs.T)
@@ -428,7 +450,12 @@ def play_by_step(
         return subgradient_of(t, x) if rows is None else rows[t - 1]
 
     due: dict[int, list[int]] = {}  # the rounds of which feedback comes at the end of each round
+    began = time.process_time()
     for t in range(1, costs.T + 1):
+        spent = time.process_time() - began
+        if missing is not None and t > 1 and spent > TRIAL:
+            _warn_of_time(missing, spent / (t - 1) * costs.T)
+            missing = None
         value = value_of(t, x)
         paid = float(weights[t - 1] * pending)
         if not np.isfinite(value):
@@ -481,6 +508,17 @@ def play_by_step(
     if guards is not None:
         kept["wanted"] = np.array(wanted)
     return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept, hints, guards)
+
+
+def _warn_of_time(missing: str, seconds: float) -> None:
+    """Say why a run takes long, and what does not."""
+    if seconds > SLOW:
+        warnings.warn(
+            f"This run takes about {seconds:.0f} s: it goes through NumPy, because {missing} has no compiled kernel. Compiled "
+            f"are {COMPILED}. Write engine='step' if you mean it.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _end_late_round(

@@ -39,7 +39,8 @@ GROUP = 4  # blocks that play a round one after the other: while one waits for a
 
 # What a kernel chooses.
 D = 0  # the dimension
-ROOM = 0  # the room that a vector of every lane takes
+Y_ROOM = 0  # the room of the two scratches of a round
+U_ROOM = 0
 MOVE_CODE = 0  # of the movement: a constant, for its price is taken in every round of every run
 IS_SHARED = False  # whether the sigmas are made for all blocks
 
@@ -56,8 +57,8 @@ def play(data, weights, schedule, offset, program, blocks, marks, curves):
     out = pointer(curves, 0)
     sigmas = local(STRETCH)
     steps = local(STRETCH)
-    y = local(ROOM)
-    u = local(ROOM)
+    y = local(Y_ROOM)
+    u = local(U_ROOM)
     for first in range(0, count, GROUP):
         n = min(GROUP, count - first)
         row = 0
@@ -110,5 +111,5 @@ SIGNATURE = types.void(
 def batch_kernel(set_code: int, rule: int, move: int, d: int, is_shared: bool) -> Any:
     """The kernel of runs of one rule on one set under one movement cost; see :func:`play` for its arguments."""
     chosen = link_round(REGISTER, set_code, (rule,), d)
-    chosen |= {"ROOM": d * LANES, "MOVE_CODE": move, "IS_SHARED": is_shared}
+    chosen |= {"MOVE_CODE": move, "IS_SHARED": is_shared}
     return compile_kernel(play, REGISTER, SIGNATURE, (set_code, rule, move, d, int(is_shared)), **chosen)

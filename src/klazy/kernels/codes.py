@@ -62,6 +62,11 @@ SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate
 
 LANES = 4  # rows side by side in a block, up to UNROLLED_DIM; beyond, a block is one row
 LINE = 8  # numbers in a line of the processor's cache
+MOMENTS = 2  # of a coordinate at most: vectors of what a rule is told, and of the first scratch of a round
+MOVE_ROOM = 4  # vectors of the second scratch of a round
+SCRATCH = (
+    1 + MOMENTS + MOVE_ROOM + MOMENTS
+)  # vectors behind a row: a hint, both scratches, the moments of a row
 UNROLLED_DIM = 8  # up to this dimension kernels know it as a constant, so that loops are unrolled
 
 # the fields of a row, the numbers of one learner before its vectors (:mod:`klazy.kernels.layout`)

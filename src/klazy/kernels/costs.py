@@ -85,3 +85,29 @@ COSTS = {
     HINGE: hinge,
     LOGISTIC: logistic,
 }
+
+
+# ---- the moments of a row, for rules that are told rows: what they average over rounds
+
+
+def same_moments(row, seen, d):
+    for i in range(d):
+        seen[i] = row[i]
+
+
+def wealth_moments(row, seen, d):
+    for i in range(d):
+        seen[i] = 0.0 - np.log(row[i])
+
+
+def demand_moments(row, seen, d):
+    for i in range(d):
+        seen[i] = row[i]
+        seen[d + i] = row[i] * row[i]
+
+
+MOMENTS_OF = {
+    QUADRATIC: same_moments,
+    LOG_WEALTH: wealth_moments,
+    PINBALL: demand_moments,
+}

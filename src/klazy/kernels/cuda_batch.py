@@ -33,7 +33,7 @@ from klazy.kernels.codes import (
 )
 from klazy.kernels.cuda import SIMULATED, THREAD, compile_cuda, local, pointer
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.round import count_phases, link_round, play_block
+from klazy.kernels.round import choose_scratch, count_phases, link_round, play_block
 from klazy.kernels.rules import RULES
 from klazy.kernels.schedules import next_sigma, sigma_at
 from klazy.kernels.sequence import squared_norm
@@ -46,7 +46,8 @@ NUMBERS = 4096  # of a tile, beyond
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
 ROOM = 0  # numbers of a run
-VECTOR = 0  # numbers of a vector of scratch
+Y_ROOM = 0  # numbers of the two scratches of a round
+U_ROOM = 0
 WIDTH = 0  # numbers of the rule's own, for each coordinate
 TILE = 0  # rounds of a tile
 TILE_ROOM = 0  # numbers of these
@@ -77,8 +78,8 @@ def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
     zero = pointer(program, program.size - d)
     start = pointer(rows, who[place] * length)
     q = local(ROOM)
-    y = local(VECTOR)
-    u = local(VECTOR)
+    y = local(Y_ROOM)
+    u = local(U_ROOM)
     q[ENERGY] = start[ENERGY]
     q[OLD_SIGMA] = start[OLD_SIGMA]
     q[SIGMA] = start[SIGMA]
@@ -171,7 +172,7 @@ def _batch_kernel(
     chosen = link_round(THREAD, set_code, (rule,), constant_d)
     chosen |= {
         "ROOM": FIELDS + (1 + width) * room,
-        "VECTOR": room,
+        **choose_scratch(room),
         "WIDTH": width,
         "TILE": tile,
         "TILE_ROOM": tile * room,

@@ -42,10 +42,10 @@ from klazy.kernels.cuda_batch import LARGEST_DIM
 from klazy.kernels.cuda_season import count_season_room, observe_together
 from klazy.kernels.ensemble import WORK, play_on
 from klazy.kernels.layout import constant_dim
-from klazy.kernels.leader import LEADING, board, choose_season, linear_slope
-from klazy.kernels.meta import apart, distance
+from klazy.kernels.leader import LEADING, board, choose_family, choose_season
+from klazy.kernels.meta import distance
 from klazy.kernels.prices import price_of
-from klazy.kernels.round import link_round
+from klazy.kernels.round import choose_scratch, link_round
 from klazy.kernels.rules import RULES
 
 TILE = 64  # rounds in shared memory
@@ -228,11 +228,9 @@ def _ensemble_kernel(
         "LEADS": leads,
         "IS_WEIGHTED": weighted,
         "IS_LINEAR": True,
-        "TELLS_ROWS": False,
         "distance": link(price_of, THREAD),
-        "apart": apart,
-        "apart_plain": link(apart, THREAD),
-        "slope": link(linear_slope, THREAD),
+        **choose_scratch(room),
+        **choose_family(LINEAR, THREAD),
         "read_expert": read_thread,
         "change": change_thread,
         "diameter": diameter_of_threads,

@@ -18,7 +18,9 @@ from klazy.kernels.codes import (
     HEAD,
     LINEAR,
     MIXED,
+    MOMENTS,
     MOVE,
+    MOVE_ROOM,
     MOVE_WEIGHT,
     PRICES,
     T,
@@ -39,12 +41,16 @@ from klazy.kernels.update import gradient_fits
 SEQUENCE = int64(
     input2, input1, input1, int64, input1, input1, float64, output1, output2, output1, output1, output1, output2
 )  # fmt: skip
-WORK = 8  # vectors of scratch: a difference, a sum of points, zeros, two for a round, and three for a leader with a season
+# vectors of scratch: a difference, a sum of points, zeros, both scratches of a round; of a leader also the moments of a row,
+# those that a season brings, and one more
+WORK = 3 + MOMENTS + MOVE_ROOM + MOMENTS + MOMENTS + 1
 ALONE = 99  # in the name of a kernel where that of a leader has the family of its rows
 
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
 ROOM = 0  # what a vector of every lane then takes
+Y_ROOM = 0  # what the two scratches of a round take
+U_ROOM = 0
 WIDTH = 1  # numbers in a lane
 IS_LINEAR = False
 TELLS_ROWS = False  # whether the experts of a leader are told rows, not gradients
@@ -62,11 +68,11 @@ def move_on(blocks, count, length, factor, X, g, d, program, work):
     sums = pointer(work, d)
     zero = pointer(work, 2 * d)
     y = pointer(work, 3 * d)
-    u = pointer(work, 4 * d)
+    u = pointer(y, MOMENTS * d)
     if D > 0:
         sums = local(ROOM)
-        y = local(ROOM)
-        u = local(ROOM)
+        y = local(Y_ROOM)
+        u = local(U_ROOM)
     clear(sums, d)
     for block in range(count):
         q = pointer(blocks, block * length)

@@ -7,13 +7,14 @@ is a block of one row, an ensemble a head and the blocks of its experts, a batch
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from klazy.base.checks import Array
 from klazy.kernels import codes
-from klazy.kernels.codes import FIELDS, HEAD, LANES, LINE, OWN, UNROLLED_DIM
+from klazy.kernels.codes import FIELDS, HEAD, LANES, LINE, OWN, SCRATCH, UNROLLED_DIM
 from klazy.kernels.rules import RULES
 
 ENSEMBLE = "ensemble"  # the rule of a learner that weighs others
@@ -42,7 +43,7 @@ def find_missing_part(learner: Any, *parts: Any) -> str | None:
     """The name of the first part that cannot be compiled, or None; ``parts`` are the costs and movement of a run."""
     rule = rule_of(learner)
     if rule is None or (rule not in MANY and RULES[rule].seasonal):  # a season is kept by a leader
-        return type(learner).__name__
+        return getattr(learner, "obstacle", None) or type(learner).__name__
     return _find_missing(learner, rule, parts)
 
 
@@ -107,13 +108,10 @@ def _write_own(row: Array, learner: Any, state: Any) -> None:
     """The numbers and vectors of a learner's own rule, into a row of zeros."""
     d = learner.domain.dim
     rule = RULES[learner.rule]
-    at = OWN
-    for name in rule.parameters:
-        row[at] = getattr(learner, name)
-        at += 1
-    for name in rule.scalars:
-        row[at] = getattr(state, name)
-        at += 1
+    own = [attrgetter(name)(learner) for name in rule.parameters]
+    own += [getattr(state, name) for name in rule.scalars]
+    own += [attrgetter(name)(learner) for name in rule.further]
+    row[OWN : OWN + len(own)] = own
     at = FIELDS
     row[at : at + d] = state.x
     at += d
@@ -215,7 +213,7 @@ def allocate_aligned(n: int) -> Array:
 
 
 class RunLayout:
-    """One learner: its row, the hint for the next round, two vectors of scratch, the parameters of its set."""
+    """One learner: its row, the hint for the next round, scratch, the parameters of its set."""
 
     def __init__(self, learner: Any) -> None:
         self.learner = learner
@@ -227,7 +225,7 @@ class RunLayout:
     def pack(self, state: Any) -> Array:
         """The learner in this state as the array that a kernel works on."""
         parameters = self.learner.domain.parameters()
-        first = self.size + 3 * self.d
+        first = self.size + SCRATCH * self.d
         memory = allocate_aligned(first + parameters.size)
         memory[: codes.MOVED] = _describe(self.learner, state)
         _write_own(memory, self.learner, state)

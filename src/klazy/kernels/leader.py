@@ -19,10 +19,13 @@ from klazy.kernels.codes import (
     GUARDING,
     LINE,
     LINEAR,
+    LOG_WEALTH,
     MARK,
     MIXED,
+    MOMENTS,
     MOVE,
     MOVE_L2,
+    MOVE_ROOM,
     MOVE_WEIGHT,
     MOVED,
     ORDER,
@@ -48,12 +51,13 @@ from klazy.kernels.codes import (
     W,
     first_board,
 )
-from klazy.kernels.costs import COSTS
+from klazy.kernels.costs import COSTS, MOMENTS_OF
 from klazy.kernels.ensemble import SEQUENCE, choose_parts, play, update
 from klazy.kernels.lane import (
     larger,
     largest,
     load,
+    log,
     peek,
     root,
     size,
@@ -67,6 +71,7 @@ from klazy.kernels.layout import constant_dim
 from klazy.kernels.meta import (
     apart,
     clear,
+    conclude,
     diameter,
     distance,
     gather,
@@ -80,11 +85,11 @@ from klazy.kernels.meta import (
 from klazy.kernels.prices import add_price, take_price
 from klazy.kernels.round import advance
 from klazy.kernels.rules import RULES, SEASONAL_GIVEN
-from klazy.kernels.season import knows_period, look_ahead, observe_season
-from klazy.kernels.sequence import squared_norm
+from klazy.kernels.season import choose_limit, knows_period, look_ahead, observe_season
+from klazy.kernels.sequence import squared_norm, take_moments
 from klazy.kernels.update import SIGNATURE as UPDATE
 
-# How costs told by their rows differ, coordinate by coordinate, and how steep they are. Behind a row g lie the 2 d parameters
+# How costs told by their rows differ, coordinate by coordinate, and what their sum says. Behind a row g lie the 2 d parameters
 # of its family.
 
 
@@ -99,39 +104,39 @@ def pinball_apart(x, at, g, i, d):
     return cost - where(at_over > 0.0, at_over * g[2 * d + i], at_over * -g[d + i])
 
 
-def quadratic_slope(x, g, i, d):
-    return g[d] * (x - g[i])
-
-
-def pinball_slope(x, g, i, d):
-    slope = 0.0
-    if x > g[i]:
-        slope = g[2 * d + i]
-    elif x < g[i]:
-        slope = -g[d + i]
-    return slope
-
-
-def linear_slope(x, g, i, d):
-    return g[i]
+def wealth_conclude(hits, at, g, d):
+    """What growth is missed if the wealth of ``at`` changes by so much."""
+    wealth = 0.0
+    for i in range(d):
+        wealth += g[i] * at[i]
+    return 0.0 - log(1.0 + hits / wealth)
 
 
 FAMILIES = {
-    LINEAR: (apart, linear_slope),
-    QUADRATIC: (quadratic_apart, quadratic_slope),
-    PINBALL: (pinball_apart, pinball_slope),
+    LINEAR: (apart, conclude),
+    QUADRATIC: (quadratic_apart, conclude),
+    PINBALL: (pinball_apart, conclude),
+    LOG_WEALTH: (apart, wealth_conclude),
 }
 
 # What a kernel chooses.
 TELLS_ROWS = False  # whether the experts are told rows, not gradients
 apart_plain = apart  # of plain numbers
-slope = linear_slope
+conclude_plain = conclude
 D = 0  # the dimension where it is a constant of the kernel, else 0
 ROOM = 0  # what a vector of every lane then takes
 WIDTH = 1  # numbers in a lane
 IS_LINEAR = False
 SEASONAL = -1  # the rule of experts that are told what the season brings, if there are any
-AHEAD = 0  # room for the moments that they are told, of every lane
+OUTLOOK = 0  # room for the moments that they are told, of every lane
+Y_ROOM = 0  # what the scratches of a round take, and the moments of a row
+U_ROOM = 0
+SEEN_ROOM = 0
+
+
+def tilt(row, extra, p, x, g, d):
+    """The gradient of a row's cost at x, into ``g``; a kernel puts it here."""
+    raise NotImplementedError
 
 
 def board(lead, which, count, d):
@@ -179,7 +184,7 @@ def compare(q, g, at, d, move, weight, prices):
             delta = load(x, i) - at[i]
             hits = hits + apart(load(x, i), spread(at[i]), g, i, d)
             paid = add_price(move, paid, delta, i, d, prices)
-    return hits, take_price(move, paid) * weight
+    return conclude(hits, at, g, d), take_price(move, paid) * weight
 
 
 def follow(blocks, count, length, lead, g, d, program, noise, at, moved, t):
@@ -241,6 +246,7 @@ def watch(lead, X, g, d, delta, noise):
     lost = 0.0
     for i in range(d):
         lost += apart_plain(X[i], mixed[i], g, i, d)
+    lost = conclude_plain(lost, mixed, g, d)
     if abs(lost) > noise:
         lead[EXCESS] += lost
     within = lead[EXCESS] <= 2.0 * delta + 2.0 * lead[REACH]
@@ -272,18 +278,19 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
     sums = pointer(work, d)
     zero = pointer(work, 2 * d)
     y = pointer(work, 3 * d)
-    u = pointer(work, 4 * d)
+    u = pointer(y, MOMENTS * d)
+    seen = pointer(u, MOVE_ROOM * d)
     if D > 0:
         step = local(D)
         sums = local(ROOM)
-        y = local(ROOM)
-        u = local(ROOM)
+        y = local(Y_ROOM)
+        u = local(U_ROOM)
+        seen = local(SEEN_ROOM)
     moved = read_expert(blocks, length, int(lead[PLACE]), step, d)
-    steep = 0.0
-    for i in range(d):
-        steepness = slope(step[i], g, i, d)
-        steep += steepness * steepness
-    noise = noise_of(program, steep)
+    noise = noise_of(program, square)
+    if TELLS_ROWS:
+        tilt(g, g[d], pointer(g, d), step, seen, d)
+        noise = noise_of(program, squared_norm(seen, d))
     follow(blocks, count, length, lead, g, d, program, noise, step, moved, head[T])
     was_guarding = lead[GUARDING] > 0.0
     factor = 0.0
@@ -291,13 +298,17 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
     if guarded:
         r, factor = learn(blocks, count, length, mixed, g, d, head, program, work, noise, noted)
         watch(lead, X, g, d, head[V], noise)
-    outlook = pointer(work, 5 * d)
-    v = pointer(work, 7 * d)
+    told = g
+    if TELLS_ROWS:
+        told = seen
+        take_moments(g, seen, d)
+    outlook = pointer(work, (3 + MOMENTS + MOVE_ROOM + MOMENTS) * d)
+    v = pointer(outlook, MOMENTS * d)
     rows = int(lead[RING])
     if SEASONAL >= 0:
-        observe_season(season, rows, g, d)
+        observe_season(season, rows, told, d)
         if D > 0:
-            outlook = local(AHEAD)
+            outlook = local(OUTLOOK)
             v = local(D)
     hint = zero
     if SEASONAL >= 0:
@@ -317,7 +328,7 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
                 if moves:
                     look_ahead(q, given, season, rows, outlook, v, d)
         if moves:
-            advance(q, g, hint, y, u, p, d, square, norm, move, weight, prices)
+            advance(q, told, hint, y, u, p, d, square, norm, move, weight, prices)
         else:
             stay(q)
         if guarded:
@@ -419,21 +430,31 @@ def _choose_family(
 ) -> tuple[Lane, dict[str, Any]]:
     """The lane of a leader's blocks, and what its kernels choose."""
     lane, chosen = choose_parts(set_code, rules, constant_d)
-    difference, steepness = FAMILIES[told]
     chosen |= LEADING
-    chosen |= {"TELLS_ROWS": told != LINEAR, "apart": difference, "slope": link(steepness, FLOAT)}
-    chosen["apart_plain"] = link(difference, FLOAT)
+    chosen |= choose_family(told, FLOAT)
     chosen |= choose_season(set_code, rules, chosen["ROOM"], told, is_long)
     return lane, chosen
+
+
+def choose_family(told: int, plain: Lane) -> dict[str, Any]:
+    """What a kernel chooses for experts that are told rows of a family; ``plain`` is the lane of plain numbers."""
+    difference, conclusion = FAMILIES[told]
+    chosen = {"TELLS_ROWS": told != LINEAR, "apart": difference, "conclude": conclusion}
+    chosen |= {"apart_plain": link(difference, plain), "conclude_plain": link(conclusion, plain)}
+    if told != LINEAR:
+        chosen |= {"tilt": link(COSTS[told], plain), "take_moments": link(MOMENTS_OF[told], plain)}
+    return chosen
 
 
 def choose_season(
     set_code: int, rules: tuple[int, ...], room: int, told: int, is_long: bool
 ) -> dict[str, Any]:
     """What a kernel chooses for experts that are told what the season brings; ``room`` is that of a vector of every lane."""
-    moments = 2 if told == PINBALL else 1
-    chosen = {"MOMENTS": moments, "AHEAD": moments * room, "SET_CODE": set_code, "IS_LONG": is_long}
-    for code, rule in enumerate(RULES.values()):
-        if rule.seasonal and code in rules:
+    depth = 2 if told == PINBALL else 1
+    chosen: dict[str, Any] = {"DEPTH": depth, "OUTLOOK": depth * room, "IS_LONG": is_long}
+    names = list(RULES)
+    for code in rules:
+        if RULES[names[code]].seasonal:
             chosen["SEASONAL"] = code
+            chosen["limit"] = choose_limit(set_code, names[code].endswith("straight"))
     return chosen

@@ -299,7 +299,7 @@ def splitting_kernels(d: int) -> tuple[Any, Any, Any]:
 def _projecting_kernel(set_code: int, constant_d: int) -> Any:
     stages = link_projection(FLOAT, set_code, constant_d)
     signature = void(input2, input1, output2)
-    return compile_kernel(_project_all, FLOAT, signature, (set_code, constant_d), D=constant_d, **stages)
+    return compile_kernel(_project_all, FLOAT, signature, (set_code, constant_d), **stages)
 
 
 def projecting_kernel(set_code: int, d: int) -> Any:

@@ -242,7 +242,8 @@ def bracketed_threshold(v, dim, p, shift, guess):
     searching = True
     while searching:
         excess, scale, free = measure_total(v, d, p, shift, theta)
-        settled = size(excess) <= EPS * scale
+        # Each free coordinate has the rounding of theta; far from the set that says nothing.
+        settled = size(excess) <= EPS * (scale + free * smaller(size(theta), scale))
         newton = where(free > 0.0, theta + excess / larger(free, spread(1.0)), theta)
         if everywhere(found | settled):
             return where(found, theta, newton)

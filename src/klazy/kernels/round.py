@@ -7,11 +7,14 @@ import numpy as np
 
 from klazy.kernels.binding import Lane, link
 from klazy.kernels.codes import (
+    BOX,
     FIELDS,
     GUESS,
     KAPPA,
     MEMORY,
+    MOMENTS,
     MOVE_L2,
+    MOVE_ROOM,
     MOVED,
     OLD_SIGMA,
     OWN,
@@ -22,6 +25,7 @@ from klazy.kernels.codes import (
     T,
 )
 from klazy.kernels.lane import anywhere, load, peek, skip, spread, store, where
+from klazy.kernels.moves import MOVES
 from klazy.kernels.prices import add_price, take_price
 from klazy.kernels.projections import (
     PROJECTIONS,
@@ -232,13 +236,41 @@ def project_nothing(code, y, u, d, p):
     return
 
 
+def pick_tangent(code, x, y, u, d, p):
+    if code == CODE:
+        square = this(x, y, u, d, p)
+    else:
+        square = others(code, x, y, u, d, p)
+    return square
+
+
+def extend_nowhere(code, x, y, u, d, p):
+    return spread(0.0)
+
+
+def pick_mover(code, x, y, u, d, p, rise, fall):
+    if code == CODE:
+        moves = this(x, y, u, d, p, rise, fall)
+    else:
+        moves = others(code, x, y, u, d, p, rise, fall)
+    return moves
+
+
+def move_nowhere(code, x, y, u, d, p, rise, fall):
+    return spread(0.0) > 0.0
+
+
 CODE = 0  # of the part that a picker picks
 this = others = project_nothing  # the part, and the picker of the others
 
 
 def link_projection(lane: Lane, set_code: int, constant_d: int) -> dict[str, Any]:
-    """The stages of a set's projection and its lowest point, for templates that name them."""
-    stages = PROJECTIONS[set_code]._asdict()
+    """The stages of a set's projection, its lowest point and its moves, for templates that name them."""
+    known = MOVES[set_code]._asdict()
+    stages = PROJECTIONS[set_code]._asdict() | {
+        name: part for name, part in known.items() if part is not None
+    }
+    stages |= {"IS_BOX": set_code == BOX, "D": constant_d}
     stages["positive_threshold"] = newton_threshold
     if constant_d > 0 and set_code != PRODUCT:  # whose parts have dimensions of their own
         stages["positive_threshold"] = sorted_threshold
@@ -248,6 +280,16 @@ def link_projection(lane: Lane, set_code: int, constant_d: int) -> dict[str, Any
         stages["project_leaf"] = _link_picker(lane, pick_leaf, parts, link(project_nothing, lane))
         lowest = {code: PROJECTIONS[code].lowest for code in leaves}
         stages["lowest_leaf"] = _link_picker(lane, pick_leaf, lowest, link(project_nothing, lane))
+        known = {code: link_projection(lane, code, 0) for code in leaves}
+        for name, picker, rest in (
+            ("tangent", pick_tangent, extend_nowhere),
+            ("trade", pick_mover, move_nowhere),
+            ("balance", pick_mover, move_nowhere),
+        ):
+            parts = {code: link(own[name], lane, **own) for code, own in known.items()}
+            picked = _link_picker(lane, picker, parts, link(rest, lane))
+            leaf = {"tangent_leaf": picked} if name == "tangent" else {"move_leaf": picked}
+            stages[name] = link(stages[name], lane, **leaf)
     return stages
 
 
@@ -282,7 +324,13 @@ def link_round(lane: Lane, set_code: int, rules: tuple[int, ...], constant_d: in
     """What a driver must choose so that its rounds are those of a set and of rules."""
     stages = link_projection(lane, set_code, constant_d)
     settled = link(settle, lane, coordinate=done_coordinate)
-    return {"D": constant_d, "settle_done": settled, **stages, **link_rules(lane, rules, stages)}
+    chosen = {**stages, "settle_done": settled, **link_rules(lane, rules, stages)}
+    return chosen | choose_scratch(constant_d * lane.width)
+
+
+def choose_scratch(room: int) -> dict[str, int]:
+    """The room of a round's scratch, where a vector takes so much."""
+    return {"Y_ROOM": MOMENTS * room, "U_ROOM": MOVE_ROOM * room, "SEEN_ROOM": MOMENTS * room}
 
 
 def _link_picker(

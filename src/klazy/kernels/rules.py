@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from klazy.kernels import thumb
-from klazy.kernels.codes import OWN_ROOM
+from klazy.kernels.codes import LOG_WEALTH, OWN_ROOM, PINBALL, QUADRATIC
+from klazy.kernels.demand import THINNEST, expect, find_stock, measure_spread, tail_of
 from klazy.kernels.lane import (
     anywhere,
-    called,
     everywhere,
     exact,
     exp,
@@ -39,18 +39,23 @@ from klazy.kernels.lane import (
     where,
 )
 from klazy.kernels.memories import share_kept
+from klazy.kernels.moves import balance, keep_moves, move_straight, moved_from, trade
+from klazy.kernels.projections import lowest, project_into
 
+# What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
+IS_BOX = False
 
 
 class Rule(NamedTuple):
     """A rule's parts, and what it keeps between rounds.
 
     ``keeps_sigma``: the last sigma, as the field ``sigma`` of the learner's state. ``vectors`` and ``scalars`` are further
-    fields beside ``t``, ``x`` and ``energy``; ``parameters`` are numbers among the learner's attributes. A vector has ``depth``
+    fields beside ``t``, ``x`` and ``energy``; ``parameters`` and, behind the scalars, ``further`` ones are numbers among the
+    learner's attributes. A vector has ``depth``
     times d numbers. A rule with a ``ring`` keeps so many further vectors as its first parameter says, as the field ``ring``. A
-    rule of ``rows`` is told the rows of the costs in place of their gradients. A ``seasonal`` one plays only with a leader,
-    which keeps what is known of the season.
+    rule that is ``told`` a family gets the moments of its rows in place of gradients. A ``seasonal`` one plays only with a
+    leader, which keeps what is known of the season.
     """
 
     propose: Callable[..., Any]
@@ -62,7 +67,8 @@ class Rule(NamedTuple):
     parameters: tuple[str, ...] = ()
     place: Callable[..., Any] | None = None
     depth: int = 1
-    rows: bool = False
+    told: int | None = None
+    further: tuple[str, ...] = ()
     seasonal: bool = False
     ring: bool = False
 
@@ -320,402 +326,279 @@ def debt_is_due(x, own, s, z, d):
     return moves
 
 
-# ---- Reluctant: the forecast, and for each kind of set the move that pays
+# ---- Reluctant and Seasonal: the forecast, and the move that pays for it (klazy.kernels.moves)
 
-RELUCTANT_RISE = 2  # places among the rule's own numbers, in the order of RELUCTANT below
-RELUCTANT_FALL = 3
-RELUCTANT_N1 = 4
-RELUCTANT_N2 = 5
-RELUCTANT_ON_BOUNDARY = 1e-12  # as in klazy.learners.prox
-RELUCTANT_TURNS = 100
-RELUCTANT_TINY = 1e-150  # no norm that exceeds a price is smaller
-RELUCTANT_VARIANCE = 1e-10  # as ROUNDING in klazy.families
-RELUCTANT_THINNEST = 1e-200  # as in klazy.learners.prox
-RELUCTANT_EPS = 2.0**-52
-RELUCTANT_CLOSE = (
-    1e-9  # after so small a step of Newton's, relative to the number sought, the next would be rounding
-)
-
-
-def reluctant_count(s, kept, pace):
-    """The two smoothings of the number one, or twice the number of rounds."""
-    n1 = load(s, RELUCTANT_N1)
-    n2 = load(s, RELUCTANT_N2)
-    n1 = kept * n1 + pace
-    n2 = n2 + pace * (n1 - n2)
-    store(s, RELUCTANT_N1, n1)
-    store(s, RELUCTANT_N2, n2)
-    return n2
-
-
-def reluctant_scale(s):
-    """What the price of a round is multiplied by, to be compared with the forecast times n2: n2, or 1 if all rounds count."""
-    return where(load(s, 0) < 1.0, load(s, RELUCTANT_N2), spread(1.0))
+KEPT = 0  # places among the rule's own numbers, in the order of the fields below
+PACE = 1
+RISE = 2
+FALL = 3
+N1 = 4
+N2 = 5
+SPAN = 6  # for linear costs and targets
+LOW = 6  # for demands
+HIGH = 7
+SHORT = 8
+EXCESS = 9
+PERIODS = KEPT  # of Seasonal, which smooths nothing: any number from 1 on will do there
+AHEAD = PACE
+SEASONAL_GIVEN = N1
+EQUAL = 1e-13  # as in klazy.learners.prox
 
 
 def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
-    """The forecast times n2: what it is compared with is multiplied by n2 instead."""
+    return smooth(x, own, s, g, y, d, d)
+
+
+def reluctant_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
+    return smooth(x, own, s, g, y, d, 2 * d)
+
+
+def smooth(x, own, s, g, y, d, n):
+    """The forecast of n moments, times n2: what it is compared with is multiplied by n2 instead."""
     m1 = own
-    m2 = skip(own, d)
-    kept = load(s, 0)
-    pace = load(s, 1)
-    reluctant_count(s, kept, pace)
-    dot = spread(0.0)
-    for i in range(d):
-        dot = dot + load(x, i) * g[i]
+    m2 = skip(own, n)
+    kept = load(s, KEPT)
+    pace = load(s, PACE)
+    n1 = kept * load(s, N1) + pace
+    n2 = load(s, N2)
+    store(s, N1, n1)
+    store(s, N2, n2 + pace * (n1 - n2))
+    for i in range(n):
         once = kept * load(m1, i) + pace * g[i]
         twice = load(m2, i)
         twice = twice + pace * (once - twice)
         store(m1, i, once)
         store(m2, i, twice)
         store(y, i, twice)
-    return dot
-
-
-def reluctant_on_box(x, s, y, u, d, p):
-    scale = reluctant_scale(s)
-    rise = load(s, RELUCTANT_RISE) * scale
-    fall = load(s, RELUCTANT_FALL) * scale
-    moves = rise < 0.0  # nowhere
-    for i in range(d):
-        forecast = load(y, i)
-        point = load(x, i)
-        z = where(forecast + rise < 0.0, spread(p[d + i]), point)
-        z = where(forecast - fall > 0.0, spread(p[i]), z)
-        store(u, i, z)
-        moves = moves | (z > point) | (z < point)
-    return moves
-
-
-def reluctant_to_target(x, s, y, u, d, p):
-    n2 = load(s, RELUCTANT_N2)
-    scale = reluctant_scale(s) / n2
-    rise = load(s, RELUCTANT_RISE) * scale
-    fall = load(s, RELUCTANT_FALL) * scale
-    moves = rise < 0.0  # nowhere
-    for i in range(d):
-        target = load(y, i) / n2
-        point = load(x, i)
-        z = where(point - target > fall, target + fall, point)
-        z = where(target - point > rise, target - rise, z)
-        z = smaller(larger(z, spread(p[i])), spread(p[d + i]))
-        store(u, i, z)
-        moves = moves | (z > point) | (z < point)
-    return moves
-
-
-def reluctant_of_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
-    """The point before its bounds: x, clipped to the band of demands between ``low`` and ``high`` standard deviations."""
-    m1 = own
-    m2 = skip(own, 2 * d)
-    kept = load(s, 0)
-    pace = load(s, 1)
-    n2 = reluctant_count(s, kept, pace)
     dot = spread(0.0)
     for i in range(d):
-        once = kept * load(m1, i) + pace * g[i]
-        mean = load(m2, i)
-        mean = mean + pace * (once - mean)
-        store(m1, i, once)
-        store(m2, i, mean)
-        once = kept * load(m1, d + i) + pace * (g[i] * g[i])
-        square = load(m2, d + i)
-        square = square + pace * (once - square)
-        store(m1, d + i, once)
-        store(m2, d + i, square)
-        store(y, i, stay_in_band(load(x, i), mean / n2, square / n2, s))
+        dot = dot + load(x, i) * g[i]
     return dot
-
-
-def stay_in_band(point, mean, square, s):
-    """The point, clipped to a number of standard deviations around the mean."""
-    variance = square - mean * mean
-    wide = variance > RELUCTANT_VARIANCE * square
-    deviation = larger(root(where(wide, variance, spread(0.0))), spread(RELUCTANT_THINNEST))
-    z = larger(point, mean + load(s, RELUCTANT_RISE) * deviation)
-    return smaller(z, mean + load(s, RELUCTANT_FALL) * deviation)
-
-
-def reluctant_in_box(x, s, y, u, d, p):
-    moves = spread(0.0) > 0.0  # nowhere
-    for i in range(d):
-        z = smaller(larger(load(y, i), spread(p[i])), spread(p[d + i]))
-        store(u, i, z)
-        moves = moves | (z > load(x, i)) | (z < load(x, i))
-    return moves
-
-
-def reluctant_on_simplex(x, s, y, u, d, p):
-    scale = reluctant_scale(s)
-    rise = load(s, RELUCTANT_RISE) * scale
-    fall = load(s, RELUCTANT_FALL) * scale
-    least = load(y, 0)
-    for i in range(1, d):
-        least = smaller(load(y, i), least)
-    level = least + rise
-    given = spread(0.0)
-    for i in range(d):
-        gives = load(y, i) - fall > level
-        given = given + where(gives, load(x, i), spread(0.0))
-    moves = given > 0.0
-    if anywhere(moves):
-        for i in range(d):  # the first of the cheapest takes all
-            gives = load(y, i) - fall > level
-            takes = load(y, i) == least
-            kept = where(gives, spread(0.0), load(x, i))
-            store(u, i, kept + where(takes, given, spread(0.0)))
-            given = where(takes, spread(0.0), given)
-    return moves
-
-
-def reluctant_on_capped(x, s, y, u, d, p):
-    """The dearest that has something to give and the cheapest that has room, again and again."""
-    scale = reluctant_scale(s)
-    rise = load(s, RELUCTANT_RISE) * scale
-    fall = load(s, RELUCTANT_FALL) * scale
-    for i in range(d):
-        store(u, i, load(x, i))
-    moves = rise < 0.0  # nowhere
-    turn = 0
-    searching = True
-    while searching:
-        dearest = spread(-np.inf)
-        cheapest = spread(np.inf)
-        giver = spread(-1.0)
-        taker = spread(-1.0)
-        stock = spread(0.0)
-        room = spread(0.0)
-        for i in range(d):
-            forecast = load(y, i)
-            left = load(u, i) - p[1 + i]
-            gives = (left > 0.0) & (forecast > dearest)
-            dearest = where(gives, forecast, dearest)
-            giver = where(gives, spread(1.0 * i), giver)
-            stock = where(gives, left, stock)
-            free = p[1 + d + i] - load(u, i)
-            takes = (free > 0.0) & (forecast < cheapest)
-            cheapest = where(takes, forecast, cheapest)
-            taker = where(takes, spread(1.0 * i), taker)
-            room = where(takes, free, room)
-        pays = dearest - fall > cheapest + rise
-        turn += 1
-        searching = anywhere(pays) and turn <= 2 * d
-        if searching:
-            moves = moves | pays
-            amount = where(pays, smaller(stock, room), spread(0.0))
-            empties = pays & (stock < room)
-            fills = pays & (stock >= room)
-            for i in range(d):
-                z = load(u, i)
-                z = z - where(giver == 1.0 * i, amount, spread(0.0))
-                z = z + where(taker == 1.0 * i, amount, spread(0.0))
-                z = where(empties & (giver == 1.0 * i), spread(p[1 + i]), z)
-                store(u, i, where(fills & (taker == 1.0 * i), spread(p[1 + d + i]), z))
-    return moves
-
-
-def reluctant_on_ball(x, s, y, u, d, p):
-    """In the plane of x and the forecast; see turn_if_it_pays of klazy.learners.prox."""
-    price = load(s, RELUCTANT_RISE) * reluctant_scale(s)
-    square = spread(0.0)
-    for i in range(d):
-        square = square + load(y, i) * load(y, i)
-    n = root(square)
-    moves = n > price
-    if anywhere(moves):
-        moves = reluctant_turn(x, y, u, d, p, n, price)
-    return moves
-
-
-def reluctant_to_target_in_ball(x, s, y, u, d, p):
-    """Straight on until the price is left; if that is outside, the best point of the boundary: see klazy.learners.prox."""
-    n2 = load(s, RELUCTANT_N2)
-    price = load(s, RELUCTANT_RISE) * reluctant_scale(s) / n2
-    square = spread(0.0)
-    for i in range(d):
-        target = load(y, i) / n2
-        store(y, i, target)
-        square = square + (target - load(x, i)) * (target - load(x, i))
-    far = root(square)
-    moves = far > price
-    if anywhere(moves):
-        share = where(moves, 1.0 - price / larger(far, spread(RELUCTANT_TINY)), spread(0.0))
-        square = spread(0.0)
-        for i in range(d):
-            z = load(x, i) + share * (load(y, i) - load(x, i))
-            store(u, i, z)
-            square = square + (z - p[1 + i]) * (z - p[1 + i])
-        outside = moves & (square > p[0] * p[0])
-        if anywhere(outside):
-            square = spread(0.0)
-            for i in range(d):
-                slope = p[1 + i] - load(y, i)
-                store(y, i, slope)
-                square = square + slope * slope
-            turns = outside & reluctant_turn(x, y, u, d, p, root(square), price)
-            for i in range(d):
-                z = load(x, i) + share * ((p[1 + i] - load(y, i)) - load(x, i))
-                store(u, i, where(outside, where(turns, load(u, i), load(x, i)), z))
-    return moves
-
-
-@called
-def reluctant_turn(x, y, u, dim, p, n, price):
-    """The move on a ball where the forecast's norm n exceeds the price."""
-    d = D if D > 0 else dim
-    r = p[0]
-    inverse = 1.0 / larger(n, spread(RELUCTANT_TINY))
-    along = spread(0.0)
-    for i in range(d):
-        along = along - (load(x, i) - p[1 + i]) * load(y, i)
-    along = along * inverse
-    square = spread(0.0)
-    for i in range(d):
-        across = (load(x, i) - p[1 + i]) + along * (load(y, i) * inverse)
-        square = square + across * across
-    height = root(square)
-    rho = root(along * along + square)
-    gap = r - rho
-    inside = gap > RELUCTANT_ON_BOUNDARY * r
-    moves = (n > price) & (inside | (along < 0.0) | (n * height > price * rho))
-    if anywhere(moves):
-        far = rho > 0.0
-        below = where(far, rho, spread(1.0))
-        cz = where(far, along / below, spread(1.0))
-        sz = where(far, height / below, spread(0.0))
-        outside = moves & (gap <= RELUCTANT_ON_BOUNDARY * r)
-        tau = reluctant_half_angle(cz, sz, n, price, outside)
-        if anywhere(moves & inside):
-            within = reluctant_search(cz, sz, n, price, spread(r), rho, gap, moves & inside)
-            tau = where(inside, within, tau)
-        share = 1.0 / (1.0 + tau * tau)
-        ahead = r * ((1.0 - tau * tau) * share)
-        aside = r * (2.0 * tau * share) / where(height > 0.0, height, spread(1.0))
-        for i in range(d):
-            unit = load(y, i) * inverse
-            across = (load(x, i) - p[1 + i]) + along * unit
-            z = p[1 + i] + (aside * across - ahead * unit)
-            store(u, i, where(moves, z, load(x, i)))
-    return moves
-
-
-@exact
-def reluctant_half_angle(cz, sz, n, price, outside):
-    """T, the tangent of half the new point's angle to the descent, on the boundary: 2 n T = price (c + s T) sqrt(1 + T^2).
-
-    c and s are cosine and sine of half the old one's angle.
-
-    The difference of the sides is concave in T, so Newton's steps from the left end left of the root, and so does the first
-    one from anywhere else where it rises. From the old point few are needed.
-    """
-    acute = cz > 0.0
-    large = root(0.5 + 0.5 * size(cz))
-    small = sz / (2.0 * large)
-    c = where(acute, large, small)
-    s = where(acute, small, large)
-    tau = where(acute, s / large, spread(1.0))
-    slope, _ = reluctant_slope(tau, c, s, n, price)
-    tau = where(slope > 0.5 * n, tau, spread(0.0))
-    turn = 0
-    searching = True
-    while searching:
-        slope, excess = reluctant_slope(tau, c, s, n, price)
-        change = where(outside, excess / slope, spread(0.0))
-        tau = tau - change
-        turn += 1
-        searching = turn < RELUCTANT_TURNS and anywhere(size(change) > RELUCTANT_CLOSE * tau)
-    return tau
-
-
-@exact
-def reluctant_slope(tau, c, s, n, price):
-    """The slope and the value of 2 n T - price (c + s T) sqrt(1 + T^2)."""
-    long = root(1.0 + tau * tau)
-    lean = c + s * tau
-    return 2.0 * n - price * (s * long + lean * tau / long), 2.0 * n * tau - price * (lean * long)
-
-
-@exact
-def reluctant_excess(tau, cz, sz, n, price, r, rho, gap):
-    """By how much a new point should be nearer to the old one, which is inside, and the size of the terms; tau is the tangent
-    of half its angle to the descent, cz and sz are cosine and sine of the old one's."""
-    share = 1.0 / (1.0 + tau * tau)
-    c = (1.0 - tau * tau) * share
-    s = 2.0 * tau * share
-    half = 0.5 * root(
-        (c + cz) * (c + cz) + (s + sz) * (s + sz)
-    )  # the cosine of half the angle between the two
-    apart = sz * c - cz * s
-    away = root((gap * half) * (gap * half) + (r * rho) * (apart * apart))
-    pull = n * s * away
-    return pull - price * rho * apart * half, pull
-
-
-@called
-@exact
-def reluctant_search(cz, sz, n, price, r, rho, gap, inside):
-    """The same from inside, which happens once: where the excess changes its sign, by false position (the Illinois rule)."""
-    low = spread(0.0)
-    high = where(cz > 0.0, sz / (1.0 + larger(cz, spread(0.0))), spread(1.0))
-    under, _ = reluctant_excess(low, cz, sz, n, price, r, rho, gap)
-    over, _ = reluctant_excess(high, cz, sz, n, price, r, rho, gap)
-    tau = where(under >= 0.0, low, high)
-    unsettled = inside & (under < 0.0) & (over > 0.0)
-    side = spread(0.0)
-    turn = 0
-    searching = anywhere(unsettled)
-    while searching:
-        place = high - over * ((high - low) / (over - under))
-        between = (place > low) & (place < high)
-        place = where(between, place, 0.5 * (low + high))
-        tau = where(unsettled, place, tau)
-        excess, scale = reluctant_excess(tau, cz, sz, n, price, r, rho, gap)
-        above = excess > 0.0
-        again = where(above, spread(1.0), spread(-1.0))
-        halved = where(side == again, spread(0.5), spread(1.0))
-        under = where(above, under * halved, excess)
-        over = where(above, excess, over * halved)
-        low = where(above, low, tau)
-        high = where(above, tau, high)
-        side = again
-        unsettled = unsettled & (size(excess) > RELUCTANT_EPS * scale) & (high - low > RELUCTANT_EPS * high)
-        turn += 1
-        searching = turn < RELUCTANT_TURNS and anywhere(unsettled)
-    return tau
-
-
-# ---- Seasonal: the same moves for forecasts that a leader makes for it, see klazy.kernels.season; they come as the hint h
-
-SEASONAL_PERIODS = 6  # places among the rule's own numbers, in the order of SEASONAL below
-SEASONAL_AHEAD = 7
-SEASONAL_GIVEN = 8
 
 
 def seasonal(x, own, s, g, h, y, d, sigma, step, old, starts):
+    """Forecasts that a leader makes for it, see klazy.kernels.season; they come as the hint h."""
     for i in range(d):
         store(y, i, load(h, i))
     return spread(0.0)
 
 
-def seasonal_of_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
+def seasonal_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
+    return seasonal(x, own, s, g, h, y, 2 * d, sigma, step, old, starts)
+
+
+def find_scale(s):
+    """What prices are multiplied by, to be compared with the forecast times n2: n2, or 1 if all rounds count."""
+    return where(load(s, KEPT) < 1.0, load(s, N2), spread(1.0))
+
+
+def linear_straight(x, s, y, u, d, p):
     for i in range(d):
-        store(y, i, stay_in_band(load(x, i), load(h, i), load(h, d + i), s))
-    return spread(0.0)
+        store(y, i, 0.0 - load(y, i))
+    return move_straight(x, y, u, d, p, load(s, RISE) * find_scale(s), load(s, SPAN), 0.0)
 
 
-SEASONAL_FIELDS: dict[str, Any] = {
+def linear_absolute(x, s, y, u, d, p):
+    scale = find_scale(s)
+    return trade(x, y, u, d, p, load(s, RISE) * scale, load(s, FALL) * scale)
+
+
+def linear_squared(x, s, y, u, d, p):
+    return go_near(x, y, u, d, p, load(s, RISE) * find_scale(s), spread(0.0))
+
+
+def linear_fee(x, s, y, u, d, p):
+    lowest(y, u, d, p)
+    gain = spread(0.0)
+    for i in range(d):
+        gain = gain + (load(x, i) - load(u, i)) * load(y, i)
+    return keep_moves(x, u, d, gain > load(s, RISE) * find_scale(s))
+
+
+def go_near(x, y, u, d, p, stiffness, fee):
+    """To the best point for the slope y at x and half the squared move times ``stiffness``, if that is worth a fee."""
+    point = skip(u, d)
+    for i in range(d):
+        store(point, i, load(x, i) - load(y, i) / stiffness)
+    project_into(point, u, d, p)
+    gain = spread(0.0)
+    for i in range(d):
+        way = load(x, i) - load(u, i)
+        gain = gain + way * (load(y, i) - 0.5 * stiffness * way)
+    return keep_moves(x, u, d, gain > fee)
+
+
+def target_straight(x, s, y, u, d, p):
+    face(x, s, y, d, 1.0)
+    return move_straight(x, y, u, d, p, load(s, RISE) * find_scale(s) / load(s, N2), load(s, SPAN), 1.0)
+
+
+def target_absolute(x, s, y, u, d, p):
+    n2 = load(s, N2)
+    scale = find_scale(s) / n2
+    for i in range(d):
+        store(y, i, load(y, i) / n2)
+    return balance(x, y, u, d, p, load(s, RISE) * scale, load(s, FALL) * scale)
+
+
+def target_squared(x, s, y, u, d, p):
+    face(x, s, y, d, -1.0)
+    return go_near(x, y, u, d, p, 1.0 + load(s, RISE) * find_scale(s) / load(s, N2), spread(0.0))
+
+
+def target_fee(x, s, y, u, d, p):
+    face(x, s, y, d, -1.0)
+    return go_near(x, y, u, d, p, spread(1.0), load(s, RISE) * find_scale(s) / load(s, N2))
+
+
+def face(x, s, y, d, sign):
+    """The way from x to the target, or back from it."""
+    n2 = load(s, N2)
+    for i in range(d):
+        store(y, i, (load(y, i) / n2 - load(x, i)) * sign)
+
+
+def demand_straight(x, s, y, u, d, p):
+    stay_in_band(x, s, y, u, d, p)
+    return keep_if_it_saves(x, s, y, u, d, root(square_between(x, u, d)) * load(s, RISE))
+
+
+def square_between(x, u, d):
+    """The squared distance of two points."""
+    square = spread(0.0)
+    for i in range(d):
+        square = square + (load(u, i) - load(x, i)) * (load(u, i) - load(x, i))
+    return square
+
+
+def demand_absolute(x, s, y, u, d, p):
+    stay_in_band(x, s, y, u, d, p)
+    if IS_BOX:  # where every coordinate has found the best for itself
+        moves = moved_from(x, u, d)
+    else:
+        charge = spread(0.0)
+        for i in range(d):
+            way = load(u, i) - load(x, i)
+            charge = charge + where(way > 0.0, way * load(s, RISE), 0.0 - way * load(s, FALL))
+        moves = keep_if_it_saves(x, s, y, u, d, charge)
+    return moves
+
+
+def demand_fee(x, s, y, u, d, p):
+    stay_in_band(x, s, y, u, d, p)
+    return keep_if_it_saves(x, s, y, u, d, load(s, RISE))
+
+
+def demand_squared(x, s, y, u, d, p):
+    n2 = load(s, N2)
+    price = load(s, RISE)
+    short = load(s, SHORT)
+    excess = load(s, EXCESS)
+    best = load(s, LOW)
+    _, density = tail_of(best)
+    pull = (short + excess) * density
+    point = skip(u, d)
+    for i in range(d):
+        mean, deviation = read_demand(y, i, d, n2)
+        store(point, i, find_stock(load(x, i), mean, deviation, short, excess, price, best, pull))
+    project_into(point, u, d, p)
+    return keep_if_it_saves(x, s, y, u, d, 0.5 * price * square_between(x, u, d))
+
+
+def read_demand(y, i, d, n2):
+    """The mean and the standard deviation of a coordinate's demand, by the smoothings of its moments."""
+    mean = load(y, i) / n2
+    return mean, larger(measure_spread(mean, load(y, d + i) / n2), spread(THINNEST))
+
+
+def stay_in_band(x, s, y, u, d, p):
+    """The point, clipped to the band of demands between ``low`` and ``high`` standard deviations, and projected."""
+    n2 = load(s, N2)
+    point = skip(u, d)
+    for i in range(d):
+        mean, deviation = read_demand(y, i, d, n2)
+        z = larger(load(x, i), mean + load(s, LOW) * deviation)
+        store(point, i, smaller(z, mean + load(s, HIGH) * deviation))
+    project_into(point, u, d, p)
+
+
+def keep_if_it_saves(x, s, y, u, d, charge):
+    """Move if what that is expected to save is more than it costs."""
+    moves = moved_from(x, u, d)
+    if anywhere(moves):
+        n2 = load(s, N2)
+        short = load(s, SHORT)
+        excess = load(s, EXCESS)
+        now = spread(0.0)
+        then = spread(0.0)
+        for i in range(d):
+            mean = load(y, i) / n2
+            deviation = measure_spread(mean, load(y, d + i) / n2)
+            now = now + expect(load(x, i), mean, deviation, short, excess)
+            then = then + expect(load(u, i), mean, deviation, short, excess)
+        saves = now - then > charge + EQUAL * (size(now) + size(then))
+        moves = keep_moves(x, u, d, moves & saves)
+    return moves
+
+
+RELUCTANT: dict[str, Any] = {
+    "vectors": ("m1", "m2"),
+    "parameters": ("kept", "pace", "rise", "fall"),
+    "scalars": ("n1", "n2"),
+}
+SEASONAL: dict[str, Any] = {
     "vectors": ("value",),
-    "parameters": ("kept", "pace", "rise", "fall", "n1", "n2", "periods", "ahead", "given"),
+    "parameters": ("periods", "ahead", "mover.rise", "mover.fall", "given", "n2"),
     "seasonal": True,
 }
-SEASONAL_DEMAND = SEASONAL_FIELDS | {
-    "parameters": ("kept", "pace", "low", "high", "n1", "n2", "periods", "ahead", "given")
+PLACES = {
+    "linear": {
+        "straight": linear_straight,
+        "absolute": linear_absolute,
+        "squared": linear_squared,
+        "fee": linear_fee,
+    },
+    "target": {
+        "straight": target_straight,
+        "absolute": target_absolute,
+        "squared": target_squared,
+        "fee": target_fee,
+    },
+    "demand": {
+        "straight": demand_straight,
+        "absolute": demand_absolute,
+        "squared": demand_squared,
+        "fee": demand_fee,
+    },
 }
-RELUCTANT_FIELDS: dict[str, Any] = {
-    "vectors": ("m1", "m2"),
-    "scalars": ("n1", "n2"),
-    "parameters": ("kept", "pace", "rise", "fall"),
+# what a mover is told: the code of the family whose rows these are, and what their moments say
+TOLD = {
+    "gradient": (None, "linear"),
+    "wealth": (LOG_WEALTH, "linear"),
+    "target": (QUADRATIC, "target"),
+    "demand": (PINBALL, "demand"),
 }
+
+
+def list_movers() -> dict[str, Rule]:
+    """List the rules of Reluctant and Seasonal: for everything that they may be told, and every kind of movement."""
+    found = {}
+    for told, (family, cost) in TOLD.items():
+        parts = reluctant, seasonal
+        further: tuple[str, ...] = ("span",)
+        if cost == "demand":
+            parts = reluctant_demand, seasonal_demand
+            further = ("low", "high", "short", "excess")
+        lent = tuple(f"mover.{name}" for name in further)
+        for kind, place in PLACES[cost].items():
+            about: dict[str, Any] = {"place": place, "told": family}
+            depth = 2 if cost == "demand" else 1
+            found[f"reluctant_{told}_{kind}"] = Rule(
+                parts[0], depth=depth, further=further, **about, **RELUCTANT
+            )
+            found[f"seasonal_{told}_{kind}"] = Rule(parts[1], further=lent, **about, **SEASONAL)
+    return found
+
 
 THUMB_FIELDS: dict[str, Any] = {
     "vectors": ("total",),
@@ -736,34 +619,13 @@ RULES = {
         mirror, remember=mirror_keeps_on_simplex, place=mirror_on_simplex, **MIRROR_FIELDS
     ),
     "mirror_capped": Rule(mirror, remember=mirror_keeps_on_capped, place=mirror_on_capped, **MIRROR_FIELDS),
-    "reluctant_target": Rule(reluctant, place=reluctant_to_target, rows=True, **RELUCTANT_FIELDS),
-    "reluctant_demand": Rule(
-        reluctant_of_demand,
-        place=reluctant_in_box,
-        rows=True,
-        depth=2,
-        **RELUCTANT_FIELDS | {"parameters": ("kept", "pace", "low", "high")},
-    ),
-    "reluctant_box": Rule(reluctant, place=reluctant_on_box, **RELUCTANT_FIELDS),
-    "reluctant_simplex": Rule(reluctant, place=reluctant_on_simplex, **RELUCTANT_FIELDS),
-    "reluctant_capped": Rule(reluctant, place=reluctant_on_capped, **RELUCTANT_FIELDS),
-    "reluctant_ball": Rule(reluctant, place=reluctant_on_ball, **RELUCTANT_FIELDS),
-    "reluctant_target_ball": Rule(
-        reluctant, place=reluctant_to_target_in_ball, rows=True, **RELUCTANT_FIELDS
-    ),
-    "seasonal_target_ball": Rule(seasonal, place=reluctant_to_target_in_ball, rows=True, **SEASONAL_FIELDS),
-    "seasonal_target": Rule(seasonal, place=reluctant_to_target, rows=True, **SEASONAL_FIELDS),
-    "seasonal_demand": Rule(seasonal_of_demand, place=reluctant_in_box, rows=True, **SEASONAL_DEMAND),
-    "seasonal_box": Rule(seasonal, place=reluctant_on_box, **SEASONAL_FIELDS),
-    "seasonal_simplex": Rule(seasonal, place=reluctant_on_simplex, **SEASONAL_FIELDS),
-    "seasonal_capped": Rule(seasonal, place=reluctant_on_capped, **SEASONAL_FIELDS),
-    "seasonal_ball": Rule(seasonal, place=reluctant_on_ball, **SEASONAL_FIELDS),
+    **list_movers(),
     "thumb": Rule(thumb.average, place=thumb.go_to_lowest, **THUMB_FIELDS),
-    "thumb_target": Rule(thumb.average, place=thumb.go_to_nearest, rows=True, **THUMB_FIELDS),
+    "thumb_target": Rule(thumb.average, place=thumb.go_to_nearest, told=QUADRATIC, **THUMB_FIELDS),
     "thumb_demand": Rule(
         thumb.average_demand,
         place=thumb.go_to_nearest,
-        rows=True,
+        told=PINBALL,
         depth=2,
         **THUMB_FIELDS | {"parameters": thumb.DEMAND},
     ),
@@ -771,5 +633,5 @@ RULES = {
 }
 
 for _name, _rule in RULES.items():
-    if len(_rule.parameters) + len(_rule.scalars) > OWN_ROOM:
+    if len(_rule.parameters) + len(_rule.scalars) + len(_rule.further) > OWN_ROOM:
         raise ImportError(f"the rule {_name} has more numbers of its own than OWN_ROOM in codes.py")

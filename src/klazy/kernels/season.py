@@ -4,12 +4,12 @@ Here all numbers are plain, but those that lie in the lanes of a block: they are
 """
 
 import math
+from typing import Any
 
 from klazy.kernels.binding import local, pointer
 from klazy.kernels.codes import (
-    BOX,
+    CAPPED_SIMPLEX,
     FIELDS,
-    L2_BALL,
     OWN,
     SEASON_CHANGED,
     SEASON_EQUAL,
@@ -26,16 +26,16 @@ from klazy.kernels.codes import (
     SEASON_PROMINENT,
     SEASON_ROWS,
     SEASON_SEEN,
+    SIMPLEX,
 )
 from klazy.kernels.lane import called
-from klazy.kernels.rules import RELUCTANT_FALL, RELUCTANT_RISE, SEASONAL_AHEAD, SEASONAL_PERIODS
+from klazy.kernels.rules import AHEAD, FALL, PERIODS, RISE
 
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
 WIDTH = 1  # numbers in a lane
-MOMENTS = 1  # of each coordinate: itself, and its square for demands
-SET_CODE = 0
-AHEAD = 0  # room for the moments of every lane
+DEPTH = 1  # moments of each coordinate: itself, and its square for demands
+OUTLOOK = 0  # room for the moments of every lane
 IS_LONG = False  # whether the ring has another length than SEASON_ROWS
 
 
@@ -56,7 +56,7 @@ def find_sums(ring, t, lap, rows, d):
         place = t - lap
         if place < 0:
             place += rows
-    return pointer(ring, place * (MOMENTS * d))
+    return pointer(ring, place * (DEPTH * d))
 
 
 @called
@@ -69,10 +69,8 @@ def observe_season(season, rows, g, dim):
     lap = find_lap(n, rows)
     now = find_sums(ring, n, lap, rows, d)
     before = find_sums(ring, n - 1, lap, rows, d)
-    for i in range(d):
+    for i in range(DEPTH * d):
         now[i] = before[i] + g[i]
-        if MOMENTS == 2:
-            now[d + i] = before[d + i] + g[i] * g[i]
     given = int(season[SEASON_GIVEN])
     found = int(season[SEASON_PERIOD])
     if given > 0:
@@ -187,16 +185,16 @@ def look_ahead(q, given, season, rows, outlook, v, dim):
     lap = find_lap(n, rows)
     for lane in range(WIDTH):
         s = pointer(q, OWN * WIDTH + lane)
-        ahead = int(s[SEASONAL_AHEAD * WIDTH])
-        count = min(int(s[SEASONAL_PERIODS * WIDTH]), n // period, (rows - 1) // period)
+        ahead = int(s[AHEAD * WIDTH])
+        count = min(int(s[PERIODS * WIDTH]), n // period, (rows - 1) // period)
         out = pointer(outlook, lane)
         if ahead > 0:
             forecast_mean(ring, n, lap, rows, period, count, ahead, out, d)
         else:
             value = pointer(q, (FIELDS + d) * WIDTH + lane)
             is_new = changed == n
-            rise = s[RELUCTANT_RISE * WIDTH]
-            fall = s[RELUCTANT_FALL * WIDTH]
+            rise = s[RISE * WIDTH]
+            fall = s[FALL * WIDTH]
             plan(ring, n, lap, rows, period, count, is_new, value, rise, fall, out, v, d)
 
 
@@ -207,25 +205,25 @@ def forecast_mean(ring, n, lap, rows, period, count, ahead, out, d):
     last = find_sums(ring, n, lap, rows, d)
     first = find_sums(ring, n - count * period, lap, rows, d)
     if D > 0:
-        total = local(AHEAD)  # in registers
-        for i in range(MOMENTS * d):
+        total = local(OUTLOOK)  # in registers
+        for i in range(DEPTH * d):
             total[i] = whole * (last[i] - first[i])
         for back in range(1, count + 1):
             end = find_sums(ring, n - back * period + rest, lap, rows, d)
             begin = find_sums(ring, n - back * period, lap, rows, d)
-            for i in range(MOMENTS * d):
+            for i in range(DEPTH * d):
                 total[i] += end[i] - begin[i]
-        for i in range(MOMENTS * d):
+        for i in range(DEPTH * d):
             out[i * WIDTH] = total[i] / (count * ahead)
     else:
-        for i in range(MOMENTS * d):
+        for i in range(DEPTH * d):
             out[i * WIDTH] = whole * (last[i] - first[i])
         for back in range(1, count + 1):
             end = find_sums(ring, n - back * period + rest, lap, rows, d)
             begin = find_sums(ring, n - back * period, lap, rows, d)
-            for i in range(MOMENTS * d):
+            for i in range(DEPTH * d):
                 out[i * WIDTH] += end[i] - begin[i]
-        for i in range(MOMENTS * d):
+        for i in range(DEPTH * d):
             out[i * WIDTH] /= count * ahead
 
 
@@ -277,21 +275,35 @@ def foresee(ring, n, lap, rows, period, count, ahead, v, dim):
 
 
 def limit(v, rise, fall, d):
-    """Make no point cost more later than leaving it would."""
-    if SET_CODE == BOX:
+    """Make no point cost more later than leaving it would; a kernel puts one of these here."""
+    raise NotImplementedError
+
+
+def clip_each(v, rise, fall, d):
+    for i in range(d):
+        v[i] = min(max(v[i], -rise), fall)
+
+
+def shorten(v, rise, fall, d):
+    square = 0.0
+    for i in range(d):
+        square += v[i] * v[i]
+    size = math.sqrt(square)
+    if size > rise:
         for i in range(d):
-            v[i] = min(max(v[i], -rise), fall)
-    elif SET_CODE == L2_BALL:
-        square = 0.0
-        for i in range(d):
-            square += v[i] * v[i]
-        size = math.sqrt(square)
-        if size > rise:
-            for i in range(d):
-                v[i] *= rise / size
-    else:
-        least = v[0]
-        for i in range(1, d):
-            least = min(least, v[i])
-        for i in range(d):
-            v[i] = min(v[i], (least + rise) + fall)
+            v[i] *= rise / size
+
+
+def stay_near_least(v, rise, fall, d):
+    least = v[0]
+    for i in range(1, d):
+        least = min(least, v[i])
+    for i in range(d):
+        v[i] = min(v[i], (least + rise) + fall)
+
+
+def choose_limit(set_code: int, is_straight: bool) -> Any:
+    """C of the definition of Seasonal, for a set and a kind of movement."""
+    if is_straight:
+        return shorten
+    return stay_near_least if set_code in (SIMPLEX, CAPPED_SIMPLEX) else clip_each

@@ -18,18 +18,20 @@ from klazy.kernels.codes import (
     KAPPA,
     LINEAR,
     MEMORY,
+    MOMENTS,
     OLD_SIGMA,
     OWN,
     OWN_ROOM,
     SCALE_FREE,
     SCHEDULE,
+    SCRATCH,
     SLACK,
     START,
     A,
     B,
     T,
 )
-from klazy.kernels.costs import COSTS
+from klazy.kernels.costs import COSTS, MOMENTS_OF
 from klazy.kernels.lane import exact
 from klazy.kernels.layout import constant_dim
 from klazy.kernels.prices import is_rooted
@@ -52,6 +54,8 @@ D = 0  # the dimension where it is a constant of the kernel, else 0
 THE_RULE = 0
 VECTORS = 0  # of the rule's own
 ROOM = 0  # numbers in these, where the dimension is a constant
+Y_ROOM = 0  # numbers in the two scratches of a round
+U_ROOM = 0
 HINT = -1  # which of these is the hint in force, if there is one
 KEEPS_RING = (
     False  # whether more of them follow, as many as its first parameter says, each DEPTH times as long
@@ -63,6 +67,11 @@ TELLS_ROWS = False  # whether the rule is told rows instead of gradients
 
 def reveal(row, extra, p, x, g, d):
     """The cost family's part; a kernel puts it here."""
+    raise NotImplementedError
+
+
+def take_moments(row, seen, d):
+    """The moments of a row of the family that the rule is told; a kernel puts them here."""
     raise NotImplementedError
 
 
@@ -116,13 +125,13 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
     s = pointer(memory, OWN)
     behind = FIELDS + (1 + count_vectors(q)) * d
     y = pointer(memory, behind + d)
-    u = pointer(memory, behind + 2 * d)
-    p = pointer(memory, behind + 3 * d)
+    u = pointer(y, MOMENTS * d)
+    p = pointer(memory, behind + SCRATCH * d)
     if D > 0:
         x = local(D)
         s = local(OWN_ROOM)
-        y = local(D)
-        u = local(D)
+        y = local(Y_ROOM)
+        u = local(U_ROOM)
         for i in range(D):
             x[i] = memory[FIELDS + i]
         for i in range(OWN_ROOM):
@@ -148,12 +157,12 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
     recording = xs.shape[0] > 0
     keeping = hitting.size > 0
     hinted = hints.shape[0] > 1
-    scratch = np.empty(d + 4 * STRETCH + 1)
+    scratch = np.empty(MOMENTS * d + 4 * STRETCH + 1)
     gradient = pointer(scratch, 0)
-    sigmas = pointer(scratch, d)
-    steps = pointer(scratch, d + STRETCH)
-    values = pointer(scratch, d + 2 * STRETCH)
-    moves = pointer(scratch, d + 3 * STRETCH)  # moves[j] leads to round j of the stretch
+    sigmas = pointer(scratch, MOMENTS * d)
+    steps = pointer(sigmas, STRETCH)
+    values = pointer(sigmas, 2 * STRETCH)
+    moves = pointer(sigmas, 3 * STRETCH)  # moves[j] leads to round j of the stretch
     hit = 0.0
     moved = 0.0
     for first in range(0, rounds, STRETCH):
@@ -170,8 +179,9 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
             value = 0.0
             if not IS_LINEAR:
                 value = reveal(g, extra[row if extra.size > 1 else 0], costs, x, gradient, d)
-                if not TELLS_ROWS:
-                    g = gradient
+                if TELLS_ROWS:
+                    take_moments(g, gradient, d)
+                g = gradient
             sigma = sigmas[j]
             step = steps[j]
             has_scale = True
@@ -254,10 +264,12 @@ def _sequence_kernel(set_code: int, cost: int, rule: int, constant_d: int) -> An
     )
 
 
-def choose_rule(rule: int, constant_d: int) -> dict[str, int]:
+def choose_rule(rule: int, constant_d: int) -> dict[str, Any]:
     """What a driver of one run must know of its rule and of its own vectors."""
     chosen = list(RULES.values())[rule]
     hint = chosen.vectors.index("hint") if "hint" in chosen.vectors else -1
     room = max(1, chosen.width * constant_d)
-    about = {"THE_RULE": rule, "VECTORS": chosen.width, "ROOM": room, "HINT": hint}
-    return about | {"TELLS_ROWS": chosen.rows, "KEEPS_RING": chosen.ring, "DEPTH": chosen.depth}
+    about: dict[str, Any] = {"THE_RULE": rule, "VECTORS": chosen.width, "ROOM": room, "HINT": hint}
+    if chosen.told is not None:
+        about |= {"TELLS_ROWS": True, "take_moments": MOMENTS_OF[chosen.told]}
+    return about | {"KEEPS_RING": chosen.ring, "DEPTH": chosen.depth}

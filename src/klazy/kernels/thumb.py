@@ -7,6 +7,7 @@ that every kernel comes to the same decision.
 import numpy as np
 
 from klazy.kernels.codes import MOVE_ABSOLUTE, MOVE_FEE
+from klazy.kernels.demand import measure_spread
 from klazy.kernels.lane import exact, larger, load, peek, root, size, skip, spread, store, where
 from klazy.kernels.projections import coordinate, lowest, threshold
 
@@ -22,8 +23,6 @@ FALL = 7  # the price of a unit down, or the tolerance of a fee
 ROUND = 8
 MOVED = 9
 QUANTILE = WEIGHT  # of demand: in standard deviations
-
-VARIANCE = 1e-10  # as ROUNDING in klazy.families
 
 THUMB = ("span", "wait", "least", "pull", "weight", "kind", "rise", "fall")
 DEMAND = ("span", "wait", "least", "pull", "quantile", "kind", "rise", "fall")
@@ -68,11 +67,8 @@ def average_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
     ring = skip(own, 2 * d)
     for i in range(d):
         mean = take_in(own, ring, i, 2 * d, window, t, spread(g[i]))
-        square = take_in(own, ring, d + i, 2 * d, window, t, spread(g[i] * g[i]))
-        variance = square - mean * mean
-        wide = variance > VARIANCE * square
-        deviation = root(where(wide, variance, spread(0.0)))
-        store(y, i, mean + load(s, QUANTILE) * deviation)
+        square = take_in(own, ring, d + i, 2 * d, window, t, spread(g[d + i]))
+        store(y, i, mean + load(s, QUANTILE) * measure_spread(mean, square))
     store(s, ROUND, spread(t + 1.0))
     return spread(0.0)
 

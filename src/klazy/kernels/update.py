@@ -8,16 +8,23 @@ from numba import float64, int64
 
 from klazy.base.checks import LARGEST
 from klazy.kernels.binding import FLOAT, compile_kernel, once, pointer
-from klazy.kernels.codes import DIM, FIELDS, GUESS, MOVE_L2
+from klazy.kernels.codes import DIM, FIELDS, GUESS, MOMENTS, MOVE_L2, MOVE_ROOM, SCRATCH
 from klazy.kernels.layout import constant_dim
 from klazy.kernels.round import advance, link_round
-from klazy.kernels.sequence import choose_rule, count_vectors, squared_distance, squared_norm
+from klazy.kernels.sequence import (
+    choose_rule,
+    count_vectors,
+    squared_distance,
+    squared_norm,
+    take_moments,
+)
 
 SIGNATURE = int64(float64[::1], float64[::1])
 
 # What a kernel chooses.
 D = 0  # the dimension where it is a constant of the kernel, else 0
 HINT = -1  # which of these is the hint in force, if there is one
+TELLS_ROWS = False  # whether the rule is told rows instead of gradients
 
 
 def gradient_fits(g, d):
@@ -39,9 +46,12 @@ def update(memory, g):
     own = pointer(memory, FIELDS + d)
     h = pointer(own, count_vectors(q) * d)
     y = pointer(h, d)
-    u = pointer(h, 2 * d)
-    p = pointer(h, 3 * d)
+    u = pointer(y, MOMENTS * d)
+    p = pointer(h, SCRATCH * d)
     gradient = pointer(g, 0)
+    if TELLS_ROWS:
+        gradient = pointer(u, MOVE_ROOM * d)
+        take_moments(pointer(g, 0), gradient, d)
     square = squared_norm(gradient, d)
     if HINT >= 0:
         square = squared_distance(gradient, pointer(own, HINT * d), d)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, non_negative, refusal
-from klazy.families import Family, Linear, Pinball, Quadratic
+from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.sader import (
@@ -24,6 +24,12 @@ from klazy.learners.seasonal import Seasonal
 from klazy.movement import Movement, as_movement
 
 NOTHING = np.zeros(0)
+FAMILY_CODES = {
+    Linear: codes.LINEAR,
+    Quadratic: codes.QUADRATIC,
+    Pinball: codes.PINBALL,
+    LogWealth: codes.LOG_WEALTH,
+}
 
 
 class LeaderState(NamedTuple):
@@ -195,17 +201,14 @@ class Leader(Learner[LeaderState]):
     @property
     def rows(self) -> tuple[int, Array] | None:
         """The code of what it is told and 2 d parameters, for kernels; None for a family that they do not know."""
-        d = self.domain.dim
-        if self.curved is None:
-            return codes.LINEAR, np.zeros(2 * d)
-        if type(self.curved) is Quadratic:
-            return codes.QUADRATIC, np.full(2 * d, self.curved.weight)
-        if type(self.curved) is Pinball:
-            prices = np.empty((2, d))
-            prices[0] = self.curved.short
-            prices[1] = self.curved.excess
-            return codes.PINBALL, prices.ravel()
-        return None
+        family = self.curved or Linear()
+        numbers = np.zeros((2, self.domain.dim))
+        if isinstance(family, Quadratic):
+            numbers[:] = family.weight
+        elif isinstance(family, Pinball):
+            numbers[0] = family.short
+            numbers[1] = family.excess
+        return (FAMILY_CODES[type(family)], numbers.ravel()) if type(family) in FAMILY_CODES else None
 
     @property
     def own_movement(self) -> Movement:

@@ -40,6 +40,7 @@ HINTED = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0
 # A set that reaches so many times as far as a unit and as its start is hardly meant as a whole. Linear costs have no length of
 # their own that a set could be compared with, so any such number is a convention.
 LARGE = 1e5
+COARSE = 2  # of the grid every second, in each direction, where an expert has no kernel
 MOST_SEASONAL = 64  # dimensions: beyond, what is known of a season would fill more memory than all else
 
 SCALES = (
@@ -389,8 +390,9 @@ def auto(
     It follows one of 160 experts and changes over reluctantly (:class:`Leader`). Most are :class:`Reluctant`: they
     look back over 1, 2, 4, ..., 1024 rounds, and expect a new point to serve between a third of that time and 23 times as long;
     five more look back over all rounds (not for pinball costs). Twelve are :class:`Seasonal`: they look for a period, and stay
-    where they are as long as there is none (on sets of up to 64 dimensions; told demands or targets, ten). Neither horizon,
-    nor size of the costs, nor how fast they change need be known.
+    where they are as long as there is none (on sets of up to 64 dimensions; told demands or targets, ten). On a set without a
+    kernel every second of each grid is left out. Neither horizon, nor size of the costs, nor how fast they change need be
+    known.
 
     *Proved:* what it costs more than any of its experts, on the page Ensembles. *Measured:* how near it comes to rules that
     were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee`, a
@@ -445,15 +447,20 @@ def auto(
         family = None  # gradients say as much as rows
     # Experts forecast rows where that means something; else each is told the gradient at its own point.
     known = family if family is None or family.has_forecast else None
+    every = (
+        1 if codes.code_of(domain) is not None else COARSE
+    )  # a set without a kernel takes milliseconds for each
     sums = []
     if not isinstance(
         known, Pinball
     ):  # whose sums have no kernel: the band of a stock would change in every round
-        sums = [Reluctant(domain, movement, None, horizon, family=known, start=start) for horizon in SUMS]
+        sums = [
+            Reluctant(domain, movement, None, horizon, family=known, start=start) for horizon in SUMS[::every]
+        ]
     smoothed = [
         Reluctant(domain, movement, window, ratio * window, family=known, start=start)
-        for window in WINDOWS
-        for ratio in RATIOS
+        for window in WINDOWS[::every]
+        for ratio in RATIOS[every - 1 :: every]
     ]
     is_norm = movement.degree == 1.0
     horizons = (None, *HORIZONS) if is_norm and not smoothed[0].is_curved else HORIZONS
@@ -464,7 +471,7 @@ def auto(
     seasonal = [
         Seasonal(domain, movement, horizon, periods, period=season, family=known, start=start)
         for season in seasons
-        for horizon in horizons
+        for horizon in horizons[::every]
         for periods in _choose_averages(season, width)
     ]
     hinted = []

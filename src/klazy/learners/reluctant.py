@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, check_flag, number, positive, refusal
-from klazy.families import Family, Linear, Pinball, Quadratic
+from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.prox import approach_if_it_pays, find_band, move_if_it_pays, stock_if_it_pays
@@ -17,15 +17,18 @@ from klazy.movement import Movement, SwitchFee, as_movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
-# the rule that knows these costs, this set and this kind of movement
-RULES = {
-    (Linear, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_box",
-    (Linear, codes.SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_simplex",
-    (Linear, codes.CAPPED_SIMPLEX, codes.MOVE_ABSOLUTE): "reluctant_capped",
-    (Linear, codes.L2_BALL, codes.MOVE_L2): "reluctant_ball",
-    (Quadratic, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_target",
-    (Quadratic, codes.L2_BALL, codes.MOVE_L2): "reluctant_target_ball",
-    (Pinball, codes.BOX, codes.MOVE_ABSOLUTE): "reluctant_demand",
+# what kernels call the rows that it is told, and the kinds of movement
+TOLD = {
+    Linear: "gradient",
+    LogWealth: "wealth",
+    Quadratic: "target",
+    Pinball: "demand",
+}
+KINDS = {
+    codes.MOVE_L2: "straight",
+    codes.MOVE_ABSOLUTE: "absolute",
+    codes.MOVE_SQUARED: "squared",
+    codes.MOVE_FEE: "fee",
 }
 
 
@@ -62,8 +65,8 @@ class Reluctant(Learner[ReluctantState]):
 
     Told the rows of a cost family, it forecasts the *cost* in place of its gradient: the mean target of
     :class:`~klazy.Quadratic` costs, a normal demand for :class:`~klazy.Pinball` ones, the mean logarithms for
-    :class:`~klazy.LogWealth`. Which pairs of set and movement have closed forms is told at
-    ``klazy.learners.prox.move_if_it_pays``; the others are slower.
+    :class:`~klazy.LogWealth`. It is compiled on every set that has kernels, for l2, l1, total variation, squared and fee
+    movements with one price for all coordinates; else it plays in NumPy (``klazy.learners.prox.move_if_it_pays``).
 
     With ``hints=True`` somebody else's forecast :math:`h_t` of the next row, made after round t, may be given with every round.
     It stands for the first of the H rounds, its own forecast for the others (all of them for :math:`H \le 1`):
@@ -157,16 +160,29 @@ class Reluctant(Learner[ReluctantState]):
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if set, movement or family have none."""
-        family = Linear if self.family is None else type(self.family)
-        rule = RULES.get((family, codes.code_of(self.domain), codes.code_of(self.movement)))
-        if rule is None or self.hints:
+        """Its name among compiled rules; None if something has none."""
+        if self.obstacle is not None:
             return None
-        if family is Pinball and (self.price == 0.0 or self.window is None):
-            return None  # without a band, or with one that changes in every round
-        bands = self._band if family is Pinball else self.prices
-        is_shared = all((band == band[0]).all() for band in bands)
-        return rule if is_shared else None
+        told = TOLD[Linear if self.family is None else type(self.family)]
+        kind = "fee" if self.price == 0.0 else KINDS[self.movement.code or 0]  # a fee of nothing
+        return f"reluctant_{told}_{kind}"
+
+    @cached_property
+    def obstacle(self) -> str | None:
+        """What of it kernels do not know; None if they know it all."""
+        if self.hints:
+            return "Reluctant with hints"
+        if self.family is not None and type(self.family) not in TOLD:
+            return f"Reluctant with the family {type(self.family).__name__}"
+        if codes.code_of(self.movement) not in KINDS:
+            return f"Reluctant with {type(self.movement).__name__}"
+        numbers = [*self.prices]
+        if isinstance(self.family, Pinball):
+            if self.window is None and self.price > 0.0:
+                return "Reluctant with demands of all rounds"  # whose band changes in every round
+            numbers += [*self._band, self.family.short, self.family.excess]
+        is_shared = all((values == values[0]).all() for values in numbers)
+        return None if is_shared else "Reluctant with prices that differ by coordinate"
 
     @cached_property
     def prices(self) -> tuple[Array, Array]:
@@ -188,20 +204,39 @@ class Reluctant(Learner[ReluctantState]):
         """What a unit of falling costs, where all coordinates pay the same."""
         return float(self.prices[1][0])
 
+    @property
+    def span(self) -> float:
+        """No two points of the set are farther apart."""
+        return self.domain.scale
+
     @cached_property
     def _band(self) -> tuple[Array, Array]:
+        """Between how many standard deviations a stock is left as it is; how many are best, if the price is no norm's."""
         assert isinstance(self.family, Pinball)
+        if self.price == 0.0 or self.movement.degree != 1.0:
+            best = np.full(self.domain.dim, self.family.find_quantiles())
+            return best, best
         return find_band(self.domain, self.movement, self.family, self.price)
 
     @property
     def low(self) -> float:
         """The lower end of the band in which a stock is left, in standard deviations, where all coordinates have the same."""
-        return float(self._band[0][0])
+        return float(self._band[0][0]) if isinstance(self.family, Pinball) else 0.0
 
     @property
     def high(self) -> float:
         """The upper end of that band."""
-        return float(self._band[1][0])
+        return float(self._band[1][0]) if isinstance(self.family, Pinball) else 0.0
+
+    @property
+    def short(self) -> float:
+        """What a unit too little costs, where all coordinates pay the same."""
+        return float(self.family.short[0]) if isinstance(self.family, Pinball) else 0.0
+
+    @property
+    def excess(self) -> float:
+        """What a unit too much costs, where all coordinates pay the same."""
+        return float(self.family.excess[0]) if isinstance(self.family, Pinball) else 0.0
 
     @property
     def own_movement(self) -> Movement:

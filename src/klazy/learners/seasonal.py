@@ -92,8 +92,6 @@ class Seasonal(Learner[SeasonalState]):
     mover: Reluctant  # makes its moves from its forecasts
 
     # numbers that its rules in kernels share with those of Reluctant: its forecasts need no correction
-    kept = 1.0
-    pace = 1.0
     n1 = 1.0
     n2 = 1.0
 
@@ -143,24 +141,9 @@ class Seasonal(Learner[SeasonalState]):
         return None if rule is None else rule.replace("reluctant", "seasonal")
 
     @property
-    def rise(self) -> float:
-        """What a unit of rising costs, for each round that the new point should serve."""
-        return self.mover.rise
-
-    @property
-    def fall(self) -> float:
-        """What a unit of falling costs, for each round that the new point should serve."""
-        return self.mover.fall
-
-    @property
-    def low(self) -> float:
-        """The lower end of the band in which a stock is left, in standard deviations."""
-        return self.mover.low
-
-    @property
-    def high(self) -> float:
-        """The upper end of that band."""
-        return self.mover.high
+    def obstacle(self) -> str | None:
+        """What of it kernels do not know."""
+        return self.mover.obstacle
 
     @property
     def ahead(self) -> int:

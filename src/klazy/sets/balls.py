@@ -11,8 +11,11 @@ from klazy.base.checks import SMALLEST, Array, positive, real_array, refusal, si
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.programme import HalfSpaces, bound_by
-from klazy.sets.threshold import simplex_part, vertex_margin
+from klazy.sets.separable import EPS, Separable, find_root
+from klazy.sets.threshold import capped_part, simplex_part, vertex_margin
 from klazy.sets.whole import share_units
+
+ON_BOUNDARY = 1e-12  # of the radius: so far inside a ball, a point may count as on its boundary
 
 
 class _Ball(ConvexSet):
@@ -115,6 +118,60 @@ class L2Ball(_Ball):
     def margin(self, y: Array) -> Array:
         return self._beyond(y) if self.dim == 1 else np.zeros(y.shape[:-1])
 
+    def tangent(self, x: Array, v: Array) -> Array:
+        z = self._from_center(x)
+        distance = float(np.linalg.norm(z))
+        if distance < (1.0 - ON_BOUNDARY) * self.radius:
+            return v
+        outward = z / distance
+        return v - max(0.0, float(v @ outward)) * outward
+
+    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
+        # Find the best point where coordinates pay: ``clip(z, s a, s b)`` from the centre, with the s that gives it the radius.
+        if ((g + rise >= 0.0) & (g - fall <= 0.0)).all():
+            return x
+        return self._stretch(x, -(g + rise), -(g - fall), np.inf)
+
+    def balance(self, objective: Separable) -> Array:
+        u = objective.respond()
+        if float(np.linalg.norm(self._from_center(u))) <= self.radius:
+            return u
+        center = self.middle
+        if not objective.power:
+            target = -objective.g / objective.curvature - center
+            rise = objective.rise / objective.curvature
+            fall = objective.fall / objective.curvature
+            return self._stretch(objective.x, target - rise, target + fall, 1.0)
+        most = float(np.linalg.norm(objective.bound_slope(center, self.radius))) / self.radius
+
+        def excess(bend: float) -> float:
+            return self.radius - float(np.linalg.norm(objective.respond(-bend * center, bend) - center))
+
+        bend = find_root(excess, 0.0, most)
+        return self.nearest(objective.respond(-bend * center, bend))
+
+    def _stretch(self, x: Array, a: Array, b: Array, most: float) -> Array:
+        """Find ``clip(z, s a, s b)`` of the ball's radius, s <= most: its norm grows with s, piece by piece."""
+        z = self._from_center(x)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kinks = np.concatenate((z / a, z / b))
+        kinks = np.sort(kinks[(kinks > 0.0) & (kinks < most)])
+        paths = np.clip(z, kinks[:, None] * a, kinks[:, None] * b)
+        if np.linalg.norm(z) >= (1.0 - ON_BOUNDARY) * self.radius and (paths == z).all(axis=1).any():
+            return x
+        outside = np.linalg.norm(paths, axis=1) >= self.radius
+        last = int(np.argmax(outside)) if outside.any() else len(kinks)
+        before = kinks[last - 1] if last > 0 else 0.0
+        after = kinks[last] if last < len(kinks) else min(most, 2.0 * before + 1.0)
+        middle = 0.5 * (before + after)
+        rate = np.where(z < middle * a, a, np.where(z > middle * b, b, 0.0))
+        still = np.where(rate == 0.0, z, 0.0)
+        slope = float(np.linalg.norm(rate))
+        if slope == 0.0:
+            return x
+        s = float(np.sqrt(max(0.0, self.radius**2 - float(still @ still)))) / slope
+        return np.where(rate == 0.0, x, self._to_center(s * rate))
+
     def stability(self, y: Array, following: Array) -> Array:
         step = np.linalg.norm(following - y, axis=-1)
         least = np.linalg.norm(self._from_center(following), axis=-1) - step
@@ -193,6 +250,57 @@ class L1Ball(_Ball):
         w = self._from_center(center)
         return float(np.sqrt(w @ w + 2.0 * self.radius * np.abs(w).max() + self.radius**2))
 
+    def tangent(self, x: Array, v: Array) -> Array:
+        z = self._from_center(x)
+        side = np.where(z != 0.0, np.sign(z), np.sign(v))
+        away = side * v
+        is_inside = float(np.abs(z).sum()) < (1.0 - ON_BOUNDARY) * self.radius
+        if is_inside or away.sum() <= 0.0:
+            return v
+        free = 2.0 * float(np.abs(v).max())
+        return side * capped_part(away, 0.0, np.where(z != 0.0, -free, 0.0), np.full(self.dim, free))
+
+    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
+        # Find the best point where coordinates pay, as a knapsack.
+        z = self._from_center(x)
+        pieces = []
+        for i in range(self.dim):
+            side = np.sign(z[i]) or -np.sign(g[i])
+            outward = side * g[i] + (rise[i] if side > 0.0 else fall[i])
+            inward = side * g[i] - (fall[i] if side > 0.0 else rise[i])
+            if z[i] != 0.0 and inward < 0.0:
+                pieces.append((inward, i, side, abs(z[i])))
+            elif z[i] != 0.0:  # it pays to come back to the centre, and perhaps to go on to the other side
+                side = -side
+                outward = -inward
+            if outward < 0.0:
+                pieces.append((outward, i, side, np.inf))
+        left = self.radius
+        v = np.zeros(self.dim)
+        for _, i, side, room in sorted(pieces):
+            amount = min(room, left)
+            v[i] += side * amount
+            left -= amount
+        rounding = self.dim * EPS * self.radius
+        return np.where(np.abs(v - z) <= rounding, x, self._to_center(v))
+
+    def balance(self, objective: Separable) -> Array:
+        center = self.middle
+        u = objective.respond()
+        if np.abs(u - center).sum() <= self.radius:
+            return u
+        side = np.sign(u - center)
+
+        def shrink(tilt: float) -> Array:
+            return np.maximum(side * (objective.respond(tilt * side) - center), 0.0)
+
+        most = float(objective.bound_slope(center).max())
+        size = shrink(find_root(lambda tilt: self.radius - float(shrink(tilt).sum()), 0.0, most))
+        moved = (size > 0.0) & (center + side * size != objective.x)
+        if moved.any():  # which take what rounding left of the radius
+            size[moved] += (self.radius - size.sum()) / np.count_nonzero(moved)
+        return np.where(size == side * (objective.x - center), objective.x, center + side * size)
+
     def margin(self, y: Array) -> Array:
         return self._beyond(y) if self.dim == 1 else vertex_margin(np.abs(self._from_center(y)), self.radius)
 
@@ -264,6 +372,17 @@ class Box(ConvexSet):
 
     def half_spaces(self, near: Array) -> HalfSpaces:
         return bound_by(self.lower, self.upper)
+
+    def tangent(self, x: Array, v: Array) -> Array:
+        ends = ((v > 0.0) & (x >= self.upper)) | ((v < 0.0) & (x <= self.lower))
+        return np.where(ends, 0.0, v)
+
+    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
+        u = np.where(g + rise < 0.0, self.upper, x)
+        return np.where(g - fall > 0.0, self.lower, u)
+
+    def balance(self, objective: Separable) -> Array:
+        return self.nearest(objective.respond())
 
     def farthest(self, center: Array) -> float:
         sides = np.maximum(np.abs(self.lower - center), np.abs(self.upper - center))

@@ -14,8 +14,10 @@ from klazy.base.checks import Array, freeze, number, positive, real_array, refus
 from klazy.base.config import Config
 from klazy.base.html import draw_outline, line_up, make_paragraph
 from klazy.sets.programme import HalfSpaces
+from klazy.sets.separable import Separable
 
 TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
+SHORTEST = 1e-10  # of the diameter: a move that is shorter counts as none where it is searched for
 TURNS = 180  # directions in which a small picture of a set is drawn
 
 
@@ -49,6 +51,9 @@ class ConvexSet(Config, ABC):
         "half_spaces": "nearest",
         "erode": "nearest",
         "along": "nearest",
+        "tangent": "nearest",
+        "trade": "nearest",
+        "balance": "nearest",
     }
 
     @property
@@ -181,6 +186,64 @@ class ConvexSet(Config, ABC):
             The part of each vector along the set.
         """
         return v
+
+    def tangent(self, x: Array, v: Array) -> Array:
+        """Project a direction onto those in which the set extends from one of its points.
+
+        Parameters
+        ----------
+        x : array
+            The point.
+        v : array
+            The direction.
+
+        Returns
+        -------
+        array
+            The derivative of the projection of ``x + s v`` by s, at s = 0; from a short step, unless the set knows better.
+        """
+        length = float(np.linalg.norm(v))
+        stride = SHORTEST * self.scale / (length or 1.0)
+        return (self.nearest(x + stride * v) - x) / stride
+
+    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array | None:
+        r"""Find the best point for linear costs where each coordinate pays for its move.
+
+        .. math:: \arg\min_{u \in X}\; \langle g, u \rangle
+                  + \sum_i \mathrm{rise}_i (u_i - x_i)^+ + \mathrm{fall}_i (x_i - u_i)^+
+
+        Parameters
+        ----------
+        x : array
+            The present point, of the set.
+        g : array
+            The slope of the costs.
+        rise : array
+            What a unit upwards costs each coordinate.
+        fall : array
+            What a unit downwards costs each coordinate.
+
+        Returns
+        -------
+        array or None
+            The point, whose coordinates are those of x bit for bit where they stay; None if the set does not know it.
+        """
+        return None
+
+    def balance(self, objective: Separable) -> Array | None:
+        """Find the least point of a strictly convex objective that charges each coordinate by itself.
+
+        Parameters
+        ----------
+        objective : Separable
+            The objective.
+
+        Returns
+        -------
+        array or None
+            The point; None if the set does not know it.
+        """
+        return None
 
     def erode(self, delta: float) -> ConvexSet | None:
         """Shrink the set as :meth:`shrunk` does, without its checks.

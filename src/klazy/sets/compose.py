@@ -12,6 +12,7 @@ from klazy.kernels import codes
 from klazy.sets.balls import L2Ball
 from klazy.sets.base import ConvexSet
 from klazy.sets.programme import TIGHT, HalfSpaces, join, project_into_ball, project_onto, stand_side_by_side
+from klazy.sets.separable import Separable
 from klazy.sets.whole import share_units
 
 
@@ -44,10 +45,15 @@ class Product(ConvexSet):
         members = _members(sets, "Product")
         self._keep(sets=members, dim=sum(s.dim for s in members))
 
+    @cached_property
+    def _parts(self) -> list[tuple[ConvexSet, slice]]:
+        """Each set with the places of its coordinates."""
+        ends = np.cumsum([s.dim for s in self.sets]).tolist()
+        return [(s, slice(end - s.dim, end)) for s, end in zip(self.sets, ends, strict=True)]
+
     def _by_set(self, x: Array) -> list[tuple[ConvexSet, Array]]:
         """Each set with its coordinates of ``x``."""
-        ends = np.cumsum([s.dim for s in self.sets])
-        return list(zip(self.sets, np.split(x, ends[:-1], axis=-1), strict=True))
+        return [(s, x[..., part]) for s, part in self._parts]
 
     @property
     def leaves(self) -> tuple[ConvexSet, ...]:
@@ -80,6 +86,15 @@ class Product(ConvexSet):
 
     def along(self, v: Array) -> Array:
         return np.concatenate([s.along(part) for s, part in self._by_set(v)], axis=-1)
+
+    def tangent(self, x: Array, v: Array) -> Array:
+        return np.concatenate([s.tangent(x[part], v[part]) for s, part in self._parts])
+
+    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array | None:
+        return _join([s.trade(x[part], g[part], rise[part], fall[part]) for s, part in self._parts])
+
+    def balance(self, objective: Separable) -> Array | None:
+        return _join([s.balance(objective.select(part)) for s, part in self._parts])
 
     def erode(self, delta: float) -> ConvexSet | None:
         parts = [s.erode(delta) for s in self.sets]
@@ -334,6 +349,12 @@ class Intersection(ConvexSet):
             "Intersection.argmin_linear stopped after 1000 steps, still moving.", NotConverged, stacklevel=3
         )
         return x
+
+
+def _join(parts: list[Array | None]) -> Array | None:
+    """The points of all sets of a product; None if one of them knows none."""
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
 
 
 def _find_sides(sets: list[ConvexSet], near: Array) -> HalfSpaces:

@@ -14,6 +14,8 @@ from klazy.sets.base import ConvexSet
 from klazy.sets.programme import HalfSpaces, project_onto
 from klazy.sets.vertices import list_vertices
 
+SOLVER_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
 
 class Polytope(ConvexSet):
     r"""The polytope :math:`\{x : A x \le b\}`, which must be bounded and not empty.
@@ -84,8 +86,7 @@ class Polytope(ConvexSet):
     def _linear_programme(self, g: Array) -> Any:
         A, b = self._unit_rows
         size = self._size
-        tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        found = solve_linear(g, A_ub=A, b_ub=b / size, bounds=(None, None), options=tight)
+        found = solve_linear(g, A_ub=A, b_ub=b / size, bounds=(None, None), options=SOLVER_TOLERANCES)
         if found.success:
             found.x = size * found.x
         return found
@@ -141,6 +142,19 @@ class Polytope(ConvexSet):
     def half_spaces(self, near: Array) -> HalfSpaces:
         A, b = self._unit_rows
         return HalfSpaces(A, b, np.zeros(len(b), dtype=bool))
+
+    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
+        # Find the best point where coordinates pay, by a linear programme in what rises and what falls.
+        A, b = self._unit_rows
+        scale = float((np.abs(g) + rise + fall).max())
+        prices = np.concatenate((g + rise, fall - g)) / scale
+        found = solve_linear(
+            prices, A_ub=np.hstack((A, -A)), b_ub=b - A @ x, bounds=(0.0, None), options=SOLVER_TOLERANCES
+        )
+        if not found.success:
+            return x
+        up, down = np.split(found.x, 2)
+        return x + (up - down)
 
     def lowest(self, g: Array) -> Array:
         if self._exact_vertices is None:

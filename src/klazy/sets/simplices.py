@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import ClassVar
 
@@ -12,14 +13,33 @@ from klazy.base.checks import Array, coordinates, number, positive, refusal, siz
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.programme import HalfSpaces, bound_by, join, sum_to
+from klazy.sets.separable import Separable, share_total
 from klazy.sets.threshold import capped_part, simplex_part, vertex_margin
 from klazy.sets.whole import round_to_total, share_units
 
 
 class _Shares(ConvexSet):
-    """What both simplices share: a total, which whole points keep."""
+    """What both simplices share: a total between bounds."""
 
     total: float
+
+    @cached_property
+    @abstractmethod
+    def _bounds(self) -> tuple[Array, Array]: ...
+
+    @abstractmethod
+    def _share_out(self, y: Array) -> Array: ...
+
+    def nearest(self, y: Array) -> Array:
+        return self._share_out(y)
+
+    def tangent(self, x: Array, v: Array) -> Array:
+        low, high = self._bounds
+        free = 2.0 * float(v.max() - v.min())  # no coordinate goes farther
+        return capped_part(v, 0.0, np.where(x > low, -free, 0.0), np.where(x < high, free, 0.0))
+
+    def balance(self, objective: Separable) -> Array:
+        return share_total(objective, self.total, *self._bounds)
 
     def nearest_whole(self, x: Array) -> Array:
         """Round to whole shares by largest remainders, which keep the total.
@@ -86,7 +106,7 @@ class Simplex(_Shares):
     def diameter(self) -> float:
         return self.total * 2.0**0.5 if self.dim > 1 else 0.0
 
-    def nearest(self, y: Array) -> Array:
+    def _share_out(self, y: Array) -> Array:
         return simplex_part(y, self.total)
 
     def along(self, v: Array) -> Array:
@@ -108,6 +128,19 @@ class Simplex(_Shares):
     def half_spaces(self, near: Array) -> HalfSpaces:
         bounds = bound_by(np.zeros(self.dim), np.full(self.dim, self.total))
         return join([bounds, sum_to(self.total, self.dim)])
+
+    @cached_property
+    def _bounds(self) -> tuple[Array, Array]:
+        return np.zeros(self.dim), np.full(self.dim, self.total)
+
+    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
+        # Find the best point where coordinates pay: whoever gains by it gives all to the one that is cheapest to give to.
+        taken = g + rise
+        target = int(taken.argmin())
+        gives = g - fall > taken[target]
+        u = np.where(gives, 0.0, x)
+        u[target] += x[gives].sum()
+        return u
 
     def farthest(self, center: Array) -> float:
         square = center @ center - 2.0 * self.total * center.min() + self.total**2
@@ -192,8 +225,29 @@ class CappedSimplex(_Shares):
         moved = 2.0 * min(self.total - low.sum(), high.sum() - self.total)
         return float(np.sqrt(widest @ _fill(widest, moved)))
 
-    def nearest(self, y: Array) -> Array:
+    def _share_out(self, y: Array) -> Array:
         return capped_part(y, self.total, *self._bounds)
+
+    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
+        # Find the best point where coordinates pay: the dearest gives to the cheapest, while that pays and there is room.
+        low, high = self._bounds
+        u = x.copy()
+        givers = iter(np.argsort(-(g - fall), kind="stable"))
+        takers = iter(np.argsort(g + rise, kind="stable"))
+        giver = next(givers)
+        taker = next(takers)
+        while g[giver] - fall[giver] > g[taker] + rise[taker]:
+            amount = min(u[giver] - low[giver], high[taker] - u[taker])
+            is_full = high[taker] - u[taker] <= amount
+            u[giver] -= amount
+            u[taker] += amount
+            if is_full:
+                u[taker] = high[taker]
+                taker = next(takers)
+            else:
+                u[giver] = low[giver]
+                giver = next(givers)
+        return u
 
     @cached_property
     def _free(self) -> Array:

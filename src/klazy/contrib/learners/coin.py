@@ -12,6 +12,8 @@ from klazy.base.checks import LARGEST, Array, positive, refusal
 from klazy.learners.base import Learner
 from klazy.sets import ConvexSet
 
+ROUNDING = 1e-14  # of a bet, by which its projection may differ though it is in the set
+
 
 class CoinState(NamedTuple):
     """A point, the bet that it is the projection of, where it began, the coins so far added up, and the wealth."""
@@ -92,7 +94,10 @@ class CoinBetting(Learner[CoinState]):
 
     def step(self, state: CoinState, g: Array) -> CoinState:
         t, x, bet, origin, coins, wealth = state
-        coin = self._toss(g, bet - x)
+        beyond = bet - x
+        if np.abs(beyond).max() <= ROUNDING * np.abs(bet).max():
+            beyond = np.zeros_like(beyond)  # of a bet that is in the set
+        coin = self._toss(g, beyond)
         wealth = min(wealth + float((coin * (bet - origin)).sum()), LARGEST)
         coins = coins + coin
         bet = origin + coins * (wealth / (t + 1))

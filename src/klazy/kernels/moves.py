@@ -1,0 +1,828 @@
+"""The move that pays, over a lane: the least point of a forecast cost and of the way there, for every set and movement.
+
+The twin of klazy.learners.prox and of what sets know (``tangent``, ``trade`` and ``balance``). Each set has these three parts,
+and a kernel puts those of its set here. They get the point ``x``, a vector ``y``, scratch ``u`` of MOVE_ROOM vectors, the
+dimension and the set's parameters. ``trade`` and ``balance`` also get the prices of a unit up and of a unit down, leave the
+next point in the first vector of ``u``, and say which runs move; where none does, ``u`` is not looked at.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.kernels.codes import BOX, CAPPED_SIMPLEX, L1_BALL, L2_BALL, PRODUCT, SIMPLEX
+from klazy.kernels.lane import (
+    anywhere,
+    beyond,
+    called,
+    everywhere,
+    exact,
+    larger,
+    load,
+    root,
+    size,
+    skip,
+    smaller,
+    spread,
+    store,
+    where,
+)
+from klazy.kernels.projections import project_into
+
+D = 0  # the dimension where it is a constant of the kernel, else 0
+EPS = 2.0**-52
+ON_BOUNDARY = 1e-12  # as in klazy.sets.balls
+ROUNDING = 8.0 * EPS  # as in klazy.learners.prox
+TURNS = 100  # of a search
+EARLY = 8  # turns after which every second one halves the bracket
+TINY = 1e-150  # no norm that exceeds a price is smaller
+CLOSE = 1e-5  # after so small a step of Halley's, relative to the number sought, the next would be rounding
+
+
+class Moves(NamedTuple):
+    """What a set knows of moves; ``low_of`` and ``high_of`` are the bounds of a coordinate, where it has some."""
+
+    tangent: Callable[..., Any]
+    trade: Callable[..., Any]
+    balance: Callable[..., Any]
+    low_of: Callable[..., Any] | None = None
+    high_of: Callable[..., Any] | None = None
+    move_straight: Callable[..., Any] | None = None
+
+
+def tangent(x, y, u, d, p):
+    """The squared length of the direction y, projected onto those in which the set at hand extends from x."""
+    raise NotImplementedError
+
+
+def trade(x, y, u, d, p, rise, fall):
+    """The least point of <y, u> and of the way there, where each coordinate pays for its own."""
+    raise NotImplementedError
+
+
+def balance(x, y, u, d, p, rise, fall):
+    """The same for half the squared distance to y."""
+    raise NotImplementedError
+
+
+def low_of(i, d, p):
+    raise NotImplementedError
+
+
+def high_of(i, d, p):
+    raise NotImplementedError
+
+
+# ---- Euclidean distance, on every set
+
+
+def move_straight(x, y, u, d, p, price, far, curvature):
+    """The move down y, the steepest descent at x; no two points of the set are farther apart than ``far``."""
+    moves = root(square_of(y, d)) > price
+    if anywhere(moves):
+        ahead = root(tangent(x, y, u, d, p))
+        moves = ahead > price
+        if anywhere(moves):
+            search_stride(x, y, u, d, p, price, ahead, far, curvature)
+    return moves
+
+
+@called
+def search_stride(x, y, u, dim, p, price, ahead, far, curvature):
+    """The search of klazy.learners.prox, into ``u``; runs whose way ``ahead`` is no longer than the price stay."""
+    d = D if D > 0 else dim
+    point = skip(u, d)
+    before = skip(u, 2 * d)
+    about = spread(0.0)
+    for i in range(d):
+        about = about + size(load(x, i))
+        store(before, i, spread(0.0))
+    found = ahead <= price
+    low = curvature + price / far
+    high = spread(np.inf)
+    sigma = low
+    if curvature > 0.0:
+        rest = where(found, spread(1.0), ahead - price)
+        sigma = larger(curvature * ahead / rest, low)
+    stride_before = spread(0.0)
+    off = spread(np.inf)
+    turn = 0
+    searching = True
+    while searching:
+        stride = 1.0 / sigma
+        for i in range(d):
+            store(point, i, load(x, i) + stride * load(y, i))
+        project_into(point, u, d, p)
+        square = spread(0.0)
+        along = spread(0.0)
+        apart = spread(0.0)
+        for i in range(d):
+            delta = load(u, i) - load(x, i)
+            change = delta - load(before, i)
+            store(before, i, delta)
+            square = square + delta * delta
+            along = along + delta * change
+            apart = apart + change * change
+        length = root(square)
+        wanted = price / (1.0 - curvature * stride)
+        excess = length * sigma - wanted
+        settled = size(excess) <= ROUNDING * (wanted + sigma * (about + length))
+        low = where(excess > 0.0, low, sigma)
+        high = where(excess > 0.0, sigma, high)
+        if turn == 0:
+            following = curvature + price / larger(length, spread(TINY))
+        else:
+            fall = (0.0 - price * curvature) / ((sigma - curvature) * (sigma - curvature))
+            following = meet(
+                square, along, apart, stride, stride - stride_before, wanted - fall * sigma, fall
+            )
+        found = found | settled | (size(following - sigma) <= ROUNDING * sigma)
+        is_brisk = size(excess) <= 0.5 * off
+        inside = is_brisk & (following > low) & (following < high)
+        middle = where(high < np.inf, root(low * high), 4.0 * sigma)
+        following = where(inside, following, middle)
+        found = found | (size(following - sigma) <= ROUNDING * sigma)
+        if turn > 1:
+            off = size(excess)
+        stride_before = stride
+        sigma = where(found, sigma, following)
+        turn += 1
+        searching = turn < TURNS and not everywhere(found)
+    keep_moves(x, u, d, ahead > price)
+
+
+@exact
+def meet(square, along, apart, stride, gap, c, slope):
+    """Where |a sigma + b| rises through c + slope sigma, on the line through the last two points; else no number in reach."""
+    gap = where(size(gap) > 0.0, gap, spread(1.0))
+    share = stride / gap
+    aa = (square - 2.0 * share * along) + share * share * apart - slope * slope
+    ab = (along - share * apart) / gap - c * slope
+    bb = apart / (gap * gap) - c * c
+    free = ab * ab - aa * bb
+    reach = root(larger(free, spread(0.0)))
+    rising = ab > 0.0
+    below = where(rising, ab + reach, aa)
+    number = where(rising, 0.0 - bb, reach - ab) / where(size(below) > 0.0, below, spread(1.0))
+    meets = (free >= 0.0) & (size(below) > 0.0)
+    return where(meets, number, spread(-1.0))
+
+
+# ---- between bounds: boxes, and shares of a total
+
+
+def box_low(i, d, p):
+    return p[i]
+
+
+def box_high(i, d, p):
+    return p[d + i]
+
+
+def simplex_low(i, d, p):
+    return 0.0
+
+
+def simplex_high(i, d, p):
+    return np.inf
+
+
+def capped_low(i, d, p):
+    return p[1 + i]
+
+
+def capped_high(i, d, p):
+    return p[1 + d + i]
+
+
+def box_tangent(x, y, u, d, p):
+    square = spread(0.0)
+    for i in range(d):
+        v = load(y, i)
+        ends = ((v > 0.0) & (load(x, i) >= p[d + i])) | ((v < 0.0) & (load(x, i) <= p[i]))
+        square = square + where(ends, spread(0.0), v * v)
+    return square
+
+
+def box_trade(x, y, u, d, p, rise, fall):
+    moves = rise < 0.0  # nowhere
+    for i in range(d):
+        point = load(x, i)
+        z = where(load(y, i) + rise < 0.0, spread(p[d + i]), point)
+        z = where(load(y, i) - fall > 0.0, spread(p[i]), z)
+        store(u, i, z)
+        moves = moves | (z > point) | (z < point)
+    return moves
+
+
+def box_balance(x, y, u, d, p, rise, fall):
+    moves = rise < 0.0  # nowhere
+    for i in range(d):
+        point = load(x, i)
+        z = smaller(larger(shrink(load(y, i), point, rise, fall), spread(p[i])), spread(p[d + i]))
+        store(u, i, z)
+        moves = moves | (z > point) | (z < point)
+    return moves
+
+
+def shrink(target, point, rise, fall):
+    """The target, nearer to the point by what the way costs."""
+    z = where(point - target > fall, target + fall, point)
+    return where(target - point > rise, target - rise, z)
+
+
+def respond(step, tilt, rise, fall, low, high):
+    """How far a coordinate that wants this step goes if it is tilted; and whether it would go farther for less tilt."""
+    wish = step - tilt
+    way = larger(wish - rise, spread(0.0)) + smaller(wish + fall, spread(0.0))
+    way = smaller(larger(way, low), high)
+    moves = (wish > rise) | (wish + fall < 0.0)
+    return way, moves & (way > low) & (way < high)
+
+
+@called
+@exact
+def find_level(u, dim, rise, fall, total, floor, moves):
+    """The tilt that makes the steps of all coordinates sum to ``total``; the steps become the first vector of ``u``.
+
+    The others are how far a coordinate may fall and rise, and the side towards which its step counts, -1, 0 or 1. ``moves``
+    says which runs move in any case; the answer is which do. Where nobody gains by giving to another, all steps are zero.
+    ``floor`` is a tilt at which the sum is too large.
+    """
+    d = D if D > 0 else dim
+    lows = skip(u, d)
+    highs = skip(u, 2 * d)
+    sides = skip(u, 3 * d)
+    least = spread(-np.inf)
+    most = spread(np.inf)
+    for i in range(d):
+        side = load(sides, i)
+        wish = load(u, i) * side
+        rises = side > 0.0
+        ahead = where(rises, load(highs, i), 0.0 - load(lows, i))
+        back = where(rises, 0.0 - load(lows, i), load(highs, i))
+        dearer = where(rises, wish - rise, wish - fall)
+        cheaper = where(rises, wish + fall, wish + rise)
+        least = where((ahead > 0.0) & (size(side) > 0.0), larger(dearer, least), least)
+        most = where((back > 0.0) & (size(side) > 0.0), smaller(cheaper, most), most)
+    found = where_mask(moves, least > np.inf, least <= most)
+    moves = moves | (least > most)
+    low = where(moves, smaller(most, floor), spread(0.0))
+    high = where(moves, least, spread(0.0))
+    tilt = 0.5 * (low + high)
+    turn = 0
+    searching = anywhere(moves)
+    while searching:
+        excess = 0.0 - total
+        scale = size(total)
+        free = spread(0.0)
+        for i in range(d):
+            side = load(sides, i)
+            way, is_free = respond(load(u, i), tilt * side, rise, fall, load(lows, i), load(highs, i))
+            excess = excess + way * side
+            scale = scale + size(way)
+            free = free + where(is_free, spread(1.0), spread(0.0))
+        newton = tilt + excess / larger(free, spread(1.0))
+        near = (free > 0.0) & (size(newton - tilt) <= ROUNDING * size(tilt))
+        settled = near | (size(excess) <= ROUNDING * scale)
+        low = where(excess > 0.0, tilt, low)
+        high = where(excess > 0.0, high, tilt)
+        inside = (free > 0.0) & (newton > low) & (newton < high)
+        if turn > EARLY and turn % 2 == 1:
+            inside = settled
+        following = where(inside | (settled & (free > 0.0)), newton, where(settled, tilt, 0.5 * (low + high)))
+        still = following == tilt
+        tilt = where(found, tilt, following)
+        found = found | settled | still
+        turn += 1
+        searching = turn < TURNS and not everywhere(found)
+    for i in range(d):
+        way, _ = respond(load(u, i), tilt * load(sides, i), rise, fall, load(lows, i), load(highs, i))
+        store(u, i, where(moves, way, spread(0.0)))
+    return moves
+
+
+def shares_tangent(x, y, u, d, p):
+    for i in range(d):
+        store(u, i, load(y, i))
+        store(u, d + i, where(load(x, i) > low_of(i, d, p), spread(-np.inf), spread(0.0)))
+        store(u, 2 * d + i, where(load(x, i) < high_of(i, d, p), spread(np.inf), spread(0.0)))
+        store(u, 3 * d + i, spread(1.0))
+    nothing = spread(0.0)
+    find_level(u, d, nothing, nothing, nothing, spread(np.inf), nothing > 0.0)
+    return square_of(u, d)
+
+
+def square_of(v, d):
+    """The squared norm of a vector."""
+    square = spread(0.0)
+    for i in range(d):
+        square = square + load(v, i) * load(v, i)
+    return square
+
+
+def shares_balance(x, y, u, d, p, rise, fall):
+    total = spread(p[0])
+    for i in range(d):
+        point = load(x, i)
+        total = total - point
+        store(u, i, load(y, i) - point)
+        store(u, d + i, low_of(i, d, p) - point)
+        store(u, 2 * d + i, high_of(i, d, p) - point)
+        store(u, 3 * d + i, spread(1.0))
+    moves = find_level(u, d, rise, fall, total, spread(np.inf), rise < 0.0)
+    for i in range(d):
+        way = load(u, i)
+        z = where(way <= load(u, d + i), spread(low_of(i, d, p)), load(x, i) + way)
+        z = where(way >= load(u, 2 * d + i), spread(high_of(i, d, p)), z)
+        store(u, i, where(size(way) > 0.0, z, load(x, i)))
+    return moves
+
+
+def simplex_trade(x, y, u, d, p, rise, fall):
+    least = load(y, 0)
+    for i in range(1, d):
+        least = smaller(load(y, i), least)
+    level = least + rise
+    given = spread(0.0)
+    for i in range(d):
+        gives = load(y, i) - fall > level
+        given = given + where(gives, load(x, i), spread(0.0))
+    moves = given > 0.0
+    if anywhere(moves):
+        for i in range(d):  # the first of the cheapest takes all
+            gives = load(y, i) - fall > level
+            takes = load(y, i) == least
+            kept = where(gives, spread(0.0), load(x, i))
+            store(u, i, kept + where(takes, given, spread(0.0)))
+            given = where(takes, spread(0.0), given)
+    return moves
+
+
+def capped_trade(x, y, u, d, p, rise, fall):
+    """The dearest that has something to give and the cheapest that has room, again and again."""
+    for i in range(d):
+        store(u, i, load(x, i))
+    moves = rise < 0.0  # nowhere
+    turn = 0
+    searching = True
+    while searching:
+        dearest = spread(-np.inf)
+        cheapest = spread(np.inf)
+        giver = spread(-1.0)
+        taker = spread(-1.0)
+        stock = spread(0.0)
+        room = spread(0.0)
+        for i in range(d):
+            slope = load(y, i)
+            left = load(u, i) - p[1 + i]
+            gives = (left > 0.0) & (slope > dearest)
+            dearest = where(gives, slope, dearest)
+            giver = where(gives, spread(1.0 * i), giver)
+            stock = where(gives, left, stock)
+            free = p[1 + d + i] - load(u, i)
+            takes = (free > 0.0) & (slope < cheapest)
+            cheapest = where(takes, slope, cheapest)
+            taker = where(takes, spread(1.0 * i), taker)
+            room = where(takes, free, room)
+        pays = dearest - fall > cheapest + rise
+        turn += 1
+        searching = anywhere(pays) and turn <= 2 * d
+        if searching:
+            moves = moves | pays
+            amount = where(pays, smaller(stock, room), spread(0.0))
+            empties = pays & (stock < room)
+            fills = pays & (stock >= room)
+            for i in range(d):
+                z = load(u, i)
+                z = z - where(giver == 1.0 * i, amount, spread(0.0))
+                z = z + where(taker == 1.0 * i, amount, spread(0.0))
+                z = where(empties & (giver == 1.0 * i), spread(p[1 + i]), z)
+                store(u, i, where(fills & (taker == 1.0 * i), spread(p[1 + d + i]), z))
+    return moves
+
+
+# ---- the l1 ball: from the centre each coordinate has a side of its own
+
+
+def side_of(z, other):
+    """The sign of z, or of another number where z is zero."""
+    side = where(z > 0.0, spread(1.0), where(z < 0.0, spread(-1.0), other))
+    return side
+
+
+def sign_of(z):
+    return side_of(z, spread(0.0))
+
+
+def l1_tangent(x, y, u, d, p):
+    norm = spread(0.0)
+    away = spread(0.0)
+    for i in range(d):
+        z = load(x, i) - p[1 + i]
+        v = load(y, i)
+        side = side_of(z, sign_of(v))
+        store(u, i, v)
+        store(u, d + i, where((size(z) > 0.0) | (side < 0.0), spread(-np.inf), spread(0.0)))
+        store(u, 2 * d + i, where((size(z) > 0.0) | (side > 0.0), spread(np.inf), spread(0.0)))
+        store(u, 3 * d + i, side)
+        norm = norm + size(z)
+        away = away + v * side
+    square = square_of(u, d)
+    held = (norm >= (1.0 - ON_BOUNDARY) * p[0]) & (away > 0.0)
+    if anywhere(held):
+        nothing = spread(0.0)
+        for i in range(d):
+            store(u, 3 * d + i, where(held, load(u, 3 * d + i), nothing))
+        find_level(u, d, nothing, nothing, nothing, nothing, nothing > 0.0)
+        square = where(held, square_of(u, d), square)
+    return square
+
+
+def l1_balance(x, y, u, d, p, rise, fall):
+    norm = spread(0.0)
+    before = spread(0.0)
+    reach = spread(0.0)
+    moves = rise < 0.0  # nowhere
+    for i in range(d):
+        point = load(x, i)
+        z = shrink(load(y, i), point, rise, fall)
+        moves = moves | (z > point) | (z < point)
+        store(u, i, z)
+        norm = norm + size(z - p[1 + i])
+        before = before + size(point - p[1 + i])
+    outside = norm > p[0]
+    if anywhere(outside):
+        goes = outside & (before < (1.0 - ON_BOUNDARY) * p[0])
+        for i in range(d):
+            gap = p[1 + i] - load(x, i)  # to the centre, beyond which no coordinate goes
+            side = where(outside, sign_of(load(u, i) - p[1 + i]), spread(0.0))
+            goes = goes | (gap * side > 0.0)
+            reach = reach + gap * side
+            store(u, i, load(y, i) - load(x, i))
+            store(u, d + i, where(side < 0.0, spread(-np.inf), gap))
+            store(u, 2 * d + i, where(side > 0.0, spread(np.inf), gap))
+            store(u, 3 * d + i, side)
+        goes = find_level(u, d, rise, fall, p[0] + reach, spread(0.0), goes)
+        for i in range(d):
+            way = load(u, i)
+            at_center = (way == load(u, d + i)) | (way == load(u, 2 * d + i))
+            z = where(at_center, spread(p[1 + i]), load(x, i) + way)
+            z = where(size(way) > 0.0, z, load(x, i))
+            store(u, i, where(outside, z, shrink(load(y, i), load(x, i), rise, fall)))
+        moves = where_mask(outside, goes, moves)
+    return moves
+
+
+def where_mask(mask, one, other):
+    """One mask where another holds, else a third."""
+    chosen = where(mask, where(one, spread(1.0), spread(0.0)), where(other, spread(1.0), spread(0.0)))
+    return chosen > 0.0
+
+
+@called
+def l1_trade(x, y, u, dim, p, rise, fall):
+    """A knapsack: from the centre outwards the cost of a coordinate falls along at most two pieces, to x_i and beyond it."""
+    d = D if D > 0 else dim
+    norm = spread(0.0)
+    least = spread(np.inf)
+    most = spread(-np.inf)
+    for i in range(d):
+        z = load(x, i) - p[1 + i]
+        side, inward, outward = l1_slopes(z, load(y, i), rise, fall)
+        norm = norm + size(z)
+        least = smaller(outward, least)
+        most = where(size(z) > 0.0, larger(inward, most), most)
+        back = (size(z) > 0.0) & (
+            inward >= 0.0
+        )  # it pays to come back, and perhaps to go on to the other side
+        store(u, i, spread(0.0))
+        store(u, d + i, where(back, 0.0 - side, side))
+        store(u, 2 * d + i, where(back, spread(0.0), size(z)))
+        store(u, 3 * d + i, where(back, 0.0 - inward, outward))
+    full = norm >= (1.0 - ON_BOUNDARY) * p[0]
+    stays = (most < 0.0) & ((least >= 0.0) | (full & (most <= least)))
+    left = where(stays, spread(0.0), spread(p[0]))
+    turn = 0
+    searching = not everywhere(stays)
+    while searching:
+        cheapest = spread(0.0)
+        taker = spread(-1.0)
+        room = spread(0.0)
+        for i in range(d):
+            inner = load(u, 2 * d + i) - load(u, i)
+            side, inward, outward = l1_slopes(load(x, i) - p[1 + i], load(y, i), rise, fall)
+            slope = where(inner > 0.0, inward, load(u, 3 * d + i))
+            takes = slope < cheapest
+            cheapest = where(takes, slope, cheapest)
+            taker = where(takes, spread(1.0 * i), taker)
+            room = where(takes, where(inner > 0.0, inner, spread(np.inf)), room)
+        fills = room <= left
+        amount = smaller(room, left)
+        for i in range(d):
+            takes = taker == 1.0 * i
+            z = where(takes, load(u, i) + amount, load(u, i))
+            store(u, i, where(takes & fills, load(u, 2 * d + i), z))
+        left = left - where(taker >= 0.0, amount, left)
+        turn += 1
+        searching = turn <= 2 * d and anywhere(left > 0.0)
+    rounding = d * EPS * p[0]
+    for i in range(d):
+        v = load(u, i) * load(u, d + i)
+        near = size(v - (load(x, i) - p[1 + i])) <= rounding
+        store(u, i, where(stays | near, load(x, i), p[1 + i] + v))
+    return moved_from(x, u, d)
+
+
+def moved_from(x, u, d):
+    """Which runs are no longer at x."""
+    moves = spread(0.0) > 0.0  # nowhere
+    for i in range(d):
+        moves = moves | (load(u, i) > load(x, i)) | (load(u, i) < load(x, i))
+    return moves
+
+
+def l1_slopes(z, slope, rise, fall):
+    """The side of a coordinate, and what a unit costs there between the centre and z, and beyond z."""
+    side = side_of(z, 0.0 - sign_of(slope))
+    rises = side > 0.0
+    ahead = slope * side
+    return side, ahead - where(rises, fall, rise), ahead + where(rises, rise, fall)
+
+
+# ---- the l2 ball
+
+
+def l2_tangent(x, y, u, d, p):
+    square = spread(0.0)
+    norm = spread(0.0)
+    along = spread(0.0)
+    for i in range(d):
+        z = load(x, i) - p[1 + i]
+        square = square + load(y, i) * load(y, i)
+        norm = norm + z * z
+        along = along + load(y, i) * z
+    edge = (1.0 - ON_BOUNDARY) * p[0]
+    held = (norm >= edge * edge) & (along > 0.0)
+    share = where(held, along / larger(norm, spread(TINY)), spread(0.0))
+    rest = spread(0.0)
+    for i in range(d):
+        v = load(y, i) - share * (load(x, i) - p[1 + i])
+        rest = rest + v * v
+    return where(held, rest, square)
+
+
+def l2_trade(x, y, u, d, p, rise, fall):
+    moves = rise < 0.0  # nowhere
+    for i in range(d):
+        slope = load(y, i)
+        moves = moves | (slope + rise < 0.0) | (slope - fall > 0.0)
+        store(y, i, 0.0 - slope)
+    if anywhere(moves):
+        moves = keep_moves(x, u, d, moves & stretch(x, y, u, d, p, rise, fall, spread(np.inf), moves))
+    return moves
+
+
+def l2_balance(x, y, u, d, p, rise, fall):
+    square = spread(0.0)
+    moves = rise < 0.0  # nowhere
+    for i in range(d):
+        point = load(x, i)
+        z = shrink(load(y, i), point, rise, fall)
+        moves = moves | (z > point) | (z < point)
+        store(u, i, z)
+        square = square + (z - p[1 + i]) * (z - p[1 + i])
+    outside = square > p[0] * p[0]
+    if anywhere(outside):
+        for i in range(d):
+            store(u, d + i, load(y, i))
+            store(y, i, load(y, i) - p[1 + i])
+        goes = stretch(x, y, u, d, p, rise, fall, spread(1.0), outside)
+        for i in range(d):
+            z = where(outside, load(u, i), shrink(load(u, d + i), load(x, i), rise, fall))
+            store(u, i, z)
+        moves = where_mask(outside, goes, moves)
+    return moves
+
+
+@called
+def stretch(x, y, u, dim, p, rise, fall, farthest, goes):
+    """The point clip(x, s (y - rise), s (y + fall)), seen from the centre, with the s that gives it the radius, into ``u``.
+
+    Its norm grows with s, piece by piece. Says which of the runs that want to go do: on the boundary a point may be its own
+    for some s.
+    """
+    d = D if D > 0 else dim
+    r = p[0]
+    least = spread(0.0)
+    most = farthest
+    norm = spread(0.0)
+    scale = spread(0.0)
+    for i in range(d):
+        z = load(x, i) - p[1 + i]
+        a = load(y, i) - rise
+        b = load(y, i) + fall
+        norm = norm + z * z
+        scale = scale + load(y, i) * load(y, i)
+        to_a = z / where(size(a) > 0.0, a, spread(1.0))
+        to_b = z / where(size(b) > 0.0, b, spread(1.0))
+        most = where(a > 0.0, smaller(to_a, most), most)
+        least = where(a < 0.0, larger(to_a, least), least)
+        least = where(b > 0.0, larger(to_b, least), least)
+        most = where(b < 0.0, smaller(to_b, most), most)
+        astray = ((a == 0.0) & (z < 0.0)) | ((b == 0.0) & (z > 0.0))
+        most = where(astray, spread(-1.0), most)
+    edge = (1.0 - ON_BOUNDARY) * r
+    stays = (norm >= edge * edge) & (least <= most) & (most > 0.0)
+    s = smaller(r / larger(root(scale), spread(TINY)), farthest)
+    low = spread(0.0)
+    high = farthest
+    found = where_mask(goes, stays, s >= 0.0)
+    turn = 0
+    searching = not everywhere(found)
+    while searching:
+        still = spread(0.0)
+        rate = spread(0.0)
+        for i in range(d):
+            z = load(x, i) - p[1 + i]
+            a = load(y, i) - rise
+            b = load(y, i) + fall
+            pace = where(z < s * a, a, where(z > s * b, b, spread(0.0)))
+            rate = rate + pace * pace
+            still = still + where(pace == 0.0, z * z, spread(0.0))
+        excess = still + s * s * rate - r * r
+        low = where(excess > 0.0, low, s)
+        high = where(excess > 0.0, s, high)
+        solved = root(larger(r * r - still, spread(0.0)) / where(rate > 0.0, rate, spread(1.0)))
+        following = where(high < np.inf, 0.5 * (low + high), 2.0 * s)
+        settled = (rate > 0.0) & (size(excess) <= ROUNDING * r * r)
+        inside = (rate > 0.0) & (solved >= low) & (solved <= high)
+        if turn > EARLY and turn % 2 == 1:
+            inside = settled
+        following = where(inside | settled, solved, following)
+        near = settled | (size(following - s) <= ROUNDING * s)
+        s = where(found, s, following)
+        found = found | near
+        turn += 1
+        searching = turn < TURNS and not everywhere(found)
+    for i in range(d):
+        z = load(x, i) - p[1 + i]
+        a = load(y, i) - rise
+        b = load(y, i) + fall
+        pace = where(z < s * a, a, where(z > s * b, b, spread(0.0)))
+        v = where(pace == 0.0, load(x, i), p[1 + i] + s * pace)
+        store(u, i, where(stays, load(x, i), v))
+    return moved_from(x, u, d)
+
+
+def move_in_ball(x, y, u, d, p, price, far, curvature):
+    """Straight on until the price is left of a target; if that is outside, the best point of the boundary."""
+    n = root(square_of(y, d))
+    moves = n > price
+    if anywhere(moves):
+        if curvature > 0.0:
+            share = where(moves, 1.0 - price / larger(n, spread(TINY)), spread(0.0))
+            norm = spread(0.0)
+            for i in range(d):
+                z = load(x, i) + share * load(y, i)
+                store(u, i, z)
+                norm = norm + (z - p[1 + i]) * (z - p[1 + i])
+            outside = moves & (norm > p[0] * p[0])
+            if anywhere(outside):
+                for i in range(d):
+                    store(y, i, load(y, i) + (load(x, i) - p[1 + i]))
+                turns = outside & turn_on_ball(x, y, u, d, p, price)
+                for i in range(d):
+                    z = load(x, i) + share * ((load(y, i) + p[1 + i]) - load(x, i))
+                    store(u, i, where(outside, where(turns, load(u, i), load(x, i)), z))
+        else:
+            moves = turn_on_ball(x, y, u, d, p, price)
+    return moves
+
+
+@called
+def turn_on_ball(x, y, u, dim, p, price):
+    """The move on a ball down y; see turn_if_it_pays of klazy.learners.prox."""
+    d = D if D > 0 else dim
+    r = p[0]
+    steep = spread(0.0)
+    along = spread(0.0)
+    norm = spread(0.0)
+    for i in range(d):
+        z = load(x, i) - p[1 + i]
+        steep = steep + load(y, i) * load(y, i)
+        along = along + z * load(y, i)
+        norm = norm + z * z
+    n = root(steep)
+    inverse = 1.0 / larger(steep, spread(TINY))
+    share = along * inverse
+    height = spread(0.0)  # squared, as are the two others
+    for i in range(d):
+        across = (load(x, i) - p[1 + i]) - share * load(y, i)
+        height = height + across * across
+    edge = (1.0 - ON_BOUNDARY) * r
+    inside = norm < edge * edge
+    moves = (n > price) & (inside | (along < 0.0) | (steep * height > price * price * norm))
+    if anywhere(moves):
+        outside = moves & (norm >= edge * edge)
+        if anywhere(moves & inside):  # which happens once
+            ahead = where(moves & inside, n, spread(0.0))
+            search_stride(x, y, u, d, p, price, ahead, spread(2.0 * r), 0.0)
+        height = root(where(height > 0.0, height, spread(1.0)))
+        half = find_half_angle(along * inverse * n / r, n, price, outside)
+        aside = r * (2.0 * half * root(1.0 - half * half)) / height
+        ahead = (r - 2.0 * r * half * half) * (inverse * n) - aside * share
+        for i in range(d):
+            z = p[1 + i] + (aside * (load(x, i) - p[1 + i]) + ahead * load(y, i))
+            z = where(outside, z, load(u, i))
+            store(u, i, where(moves, z, load(x, i)))
+    return moves
+
+
+@exact
+def find_half_angle(cosine, n, price, outside):
+    """The sine S of half the new point's angle to the descent, on the boundary: 2 n S = price (c + s S / sqrt(1 - S^2)).
+
+    c and s are cosine and sine of half the old one's angle. Halley's steps, which take a root and a division each: from the old
+    point two or three are needed. The difference of the sides is concave in S.
+    """
+    cosine = smaller(larger(cosine, spread(-1.0)), spread(1.0))
+    c = root(0.5 + 0.5 * cosine) * price
+    small = root(0.5 - 0.5 * cosine)
+    s = small * price
+    most = smaller(small, spread(0.5**0.5))
+    half = where(outside, smaller(c / (2.0 * n - s), most), spread(0.0))
+    turn = 0
+    searching = True
+    while searching:
+        rest = 1.0 - half * half
+        width = root(rest)
+        tilted = s * half
+        excess = (2.0 * n * half - c) * width - tilted
+        slope = 2.0 * n * (width * rest) - s
+        change = 2.0 * excess * slope * rest / (2.0 * slope * slope + 3.0 * tilted * excess)
+        following = smaller(larger(half - change, spread(0.0)), most)
+        change = where(outside, following - half, spread(0.0))
+        half = half + change
+        turn += 1
+        searching = turn < TURNS and anywhere(size(change) > CLOSE * half)
+    return half
+
+
+# ---- products, part by part
+
+
+def tangent_leaf(code, x, y, u, d, p):
+    """The tangent of one set of a product, by its code; a kernel puts it here."""
+    raise NotImplementedError
+
+
+def move_leaf(code, x, y, u, d, p, rise, fall):
+    """The trade or balance of one set of a product, likewise."""
+    raise NotImplementedError
+
+
+def find_part(p, part):
+    """The code of a part of a product, its coordinates, and where its parameters begin."""
+    row = 1 + 4 * part
+    first = int(p[row + 1])
+    return int(p[row]), first, int(p[row + 2]) - first, int(p[row + 3])
+
+
+def product_tangent(x, y, u, d, p):
+    square = spread(0.0)
+    for part in range(int(p[0])):
+        code, first, width, own = find_part(p, part)
+        room = skip(u, first)
+        square = square + tangent_leaf(code, skip(x, first), skip(y, first), room, width, beyond(p, own))
+    return square
+
+
+def product_move(x, y, u, d, p, rise, fall):
+    moves = rise < 0.0  # nowhere
+    for part in range(int(p[0])):
+        code, first, width, own = find_part(p, part)
+        points = skip(x, first)
+        room = skip(u, first)  # what a part leaves behind its own coordinates is overwritten by the next
+        goes = move_leaf(code, points, skip(y, first), room, width, beyond(p, own), rise, fall)
+        keep_moves(points, room, width, goes)
+        moves = moves | goes
+    return moves
+
+
+def keep_moves(x, u, d, moves):
+    """The present point for all runs that do not move."""
+    for i in range(d):
+        store(u, i, where(moves, load(u, i), load(x, i)))
+    return moves
+
+
+MOVES = {
+    L2_BALL: Moves(l2_tangent, l2_trade, l2_balance, move_straight=move_in_ball),
+    L1_BALL: Moves(l1_tangent, l1_trade, l1_balance),
+    BOX: Moves(box_tangent, box_trade, box_balance),
+    SIMPLEX: Moves(shares_tangent, simplex_trade, shares_balance, simplex_low, simplex_high),
+    CAPPED_SIMPLEX: Moves(shares_tangent, capped_trade, shares_balance, capped_low, capped_high),
+    PRODUCT: Moves(product_tangent, product_move, product_move),
+}

@@ -1,0 +1,135 @@
+"""The move that pays, compiled: one law over every set, movement and cost family, and what it is made of."""
+
+import os
+import warnings
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+import klazy as kl
+from cases import flattened
+from klazy.kernels import codes
+from klazy.kernels.demand import tail_of
+from test_seasonal import draw_waves
+
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+AGREE = 1e-12
+MIDDLE = np.full(5, 0.6)
+# All of them lie among positive numbers, where wealth has a logarithm.
+SETS = [
+    kl.L2Ball(5, 0.5, MIDDLE),
+    kl.L1Ball(5, 0.5, MIDDLE),
+    kl.Box(0.1 * np.ones(5), np.ones(5)),
+    kl.Simplex(5),
+    kl.CappedSimplex(5, 1.5, 0.6),
+    kl.Product([kl.L2Ball(2, 0.5, MIDDLE[:2]), kl.Simplex(3)]),
+]
+MOVEMENTS = [
+    kl.L2Movement(0.3),
+    kl.AsymmetricMovement(0.3, up=1.0, down=1.5),
+    kl.TVMovement(0.7),
+    kl.SwitchFee(0.3),
+    kl.SquaredMovement(0.7),
+]
+FAMILIES = [kl.Linear(), kl.Rewards(), kl.Quadratic(2.5), kl.Pinball(2.0, 0.5), kl.LogWealth()]
+EVERY = list(product(SETS, MOVEMENTS, FAMILIES))
+# A kernel takes a second or two to compile. As plain Python, and by `make torture`, all cells are tried; else every set,
+# movement and family at least twice.
+FEW = [(SETS[i % 6], MOVEMENTS[i % 5], FAMILIES[(i + i // 5) % 5]) for i in range(12)]
+CELLS = [
+    pytest.param(*cell, id="-".join(type(part).__name__ for part in cell), marks=marks)
+    for cell in EVERY
+    for marks in ([] if cell in FEW or JIT_OFF else [pytest.mark.long],)
+]
+
+
+def draw_rows(family: kl.Family, rounds: int) -> np.ndarray:
+    waves = draw_waves(0, rounds, 20)
+    if isinstance(family, kl.LogWealth):
+        return np.exp(0.3 * waves)
+    return 0.5 + 0.4 * waves if isinstance(family, kl.Quadratic | kl.Pinball) else waves
+
+
+def make_leader(domain: kl.ConvexSet, movement: Any, family: kl.Family) -> kl.Leader:
+    """Experts of every kind that auto has."""
+    told: dict[str, Any] = {"family": None if family.code == codes.LINEAR else family}
+    windows = (1.0, 8.0) if isinstance(family, kl.Pinball) else (1.0, 8.0, None)
+    experts: list[Any] = [kl.Reluctant(domain, movement, w, 2.0 * (w or 1.0), **told) for w in windows]
+    if not isinstance(movement, kl.SwitchFee):
+        plans = movement.degree == 1.0 and not experts[0].is_curved
+        for horizon in (1, 3, 25, *([None] if plans else [])):
+            experts += [kl.Seasonal(domain, movement, horizon, periods, **told) for periods in (2, 8)]
+    return kl.Leader(experts, movement, guard=movement.degree == 1.0, **told)
+
+
+@pytest.mark.parametrize(("domain", "movement", "family"), CELLS)
+def test_kernel_and_step_agree_in_every_cell(domain, movement, family):
+    """Round by round, as an agent plays; a season of 20 rounds is known from round 64 on."""
+    rows = draw_rows(family, 70 if JIT_OFF else 130)
+    learner = make_leader(domain, movement, family)
+    compiled = kl.Agent(learner, engine="compiled")
+    step = kl.Agent(learner, engine="step")
+    for row in rows:
+        for agent in (compiled, step):
+            agent.observe(row) if learner.family else agent.update(row)
+        np.testing.assert_allclose(compiled.x, step.x, rtol=0, atol=AGREE)
+    for ours, theirs in zip(flattened(compiled.state), flattened(step.state), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
+    assert any(np.ptp(state.x) > 0.0 for state in step.state.experts)
+
+
+# As whole runs and side by side, on the set of the paper's own experiment; as plain Python also elsewhere.
+@pytest.mark.parametrize("domain", SETS if JIT_OFF else [SETS[1]], ids=repr)
+def test_runs_and_lanes_agree_with_step(domain):
+    movement = kl.L2Movement(0.3)
+    rows = draw_waves(1, 60 if JIT_OFF else 130, 20)
+    learner = make_leader(domain, movement, kl.Linear())
+    compiled, step = (
+        kl.run(learner, rows, engine=engine, record="experts") for engine in ("compiled", "step")
+    )
+    for key in step.kept:
+        np.testing.assert_allclose(compiled.kept[key], step.kept[key], rtol=1e-11, atol=AGREE, err_msg=key)
+    alone = [kl.Reluctant(domain, movement, w, h) for w in (1.0, 4.0, None) for h in (0.5, 3.0, 40.0)]
+    batch = kl.run_batch(alone, rows, movement=movement)
+    assert batch.engine == "lanes"
+    totals = np.array([kl.run(one, rows, engine="step", movement=movement).totals for one in alone])
+    found = np.column_stack((batch.hitting, batch.switching))
+    np.testing.assert_allclose(found, totals, rtol=AGREE, atol=1e-10)
+
+
+def test_every_cell_of_auto_has_a_kernel():
+    from klazy.kernels.layout import find_missing_part
+
+    for domain, movement, family in EVERY:
+        assert find_missing_part(kl.auto(domain, movement, family)) is None
+
+
+def test_the_tail_of_the_normal_distribution_is_exact():
+    """To a few units of the last digit, wherever it is a normal number."""
+    z = np.linspace(-37.0, 37.0, 3001)
+    tails = np.array([tail_of(number)[0] for number in z])
+    np.testing.assert_allclose(tails, ndtr(-z), rtol=4e-15)
+
+
+@pytest.mark.parametrize(
+    ("learner", "missing"),
+    [
+        (kl.auto(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), "l1"), "Polytope"),
+        (kl.auto(kl.Box(0, 1), "impact"), "Reluctant with ImpactMovement"),
+        (kl.Reluctant(kl.Box(0, 1), "l1", 2.0, 2.0, hints=True), "Reluctant with hints"),
+    ],
+    ids=["set", "movement", "hints"],
+)
+def test_a_long_run_without_a_kernel_says_which_part_has_none(learner, missing, monkeypatch):
+    monkeypatch.setattr("klazy.game.run.TRIAL", 0.0)
+    monkeypatch.setattr("klazy.game.run.SLOW", 0.0)
+    words = f"it goes through NumPy, because {missing} has no compiled kernel. Compiled are balls, boxes,"
+    with pytest.warns(UserWarning, match=words) as found:
+        kl.run(learner, np.ones((3, 1)))
+    assert len(found) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kl.run(learner, np.ones((3, 1)), engine="step")
