@@ -10,11 +10,7 @@ from klazy.base.checks import Refused
 D = 3
 DOMAIN = kl.Simplex(D)
 PRICE = kl.TVMovement(0.3)
-WITHOUT_A_PRICE = kl.Pinball(
-    [0.0, 4.0, 0.0], [1.0, 0.0, 0.0]
-)  # no learner can forecast what its last coordinate costs
-EVERY = [family for family in FAMILIES if family != WITHOUT_A_PRICE]
-every_family = pytest.mark.parametrize("family", EVERY, ids=repr)
+every_family = pytest.mark.parametrize("family", FAMILIES, ids=repr)
 
 
 def sum_up(family, rows, x):
@@ -156,3 +152,13 @@ def test_what_is_not_merged_or_exact_may_still_have_a_proximal_step():
     assert found.cost == pytest.approx(known.cost, rel=2e-6)
     fixed = kl.best_fixed(Stepping().costs(rows), DOMAIN, gap=1e-6)
     assert fixed.cost == pytest.approx(kl.best_fixed(kl.QuadraticCosts(rows, 2.0), DOMAIN).cost, rel=2e-6)
+
+
+@pytest.mark.parametrize("family", [Cubic(), kl.Hinge()], ids=repr)
+def test_a_learner_that_forecasts_rows_refuses_a_family_whose_average_row_says_nothing(family):
+    """It would take rows for gradients."""
+    message = "Reluctant needs a family whose rows can be averaged, got family="
+    with pytest.raises(Refused, match=message):
+        kl.Reluctant(DOMAIN, PRICE, 2.0, 2.0, family=family)
+    with pytest.raises(Refused, match=message):
+        kl.Seasonal(DOMAIN, PRICE, 2, family=family)

@@ -411,8 +411,10 @@ def find_band(domain: ConvexSet, movement: Movement, family: Pinball, price: flo
     else:
         rise, fall = np.split(price * movement.prices(domain.dim), 2)
     both = family.short + family.excess
-    low = ndtri(np.maximum((family.short - rise) / both, 0.0))
-    high = ndtri(np.minimum((family.short + fall) / both, 1.0))
+    # A coordinate that costs nothing, too little or too much, is left as it is: fmax and fmin pass over 0 / 0.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low = ndtri(np.fmax((family.short - rise) / both, 0.0))
+        high = ndtri(np.fmin((family.short + fall) / both, 1.0))
     return low, high
 
 

@@ -126,6 +126,9 @@ class Reluctant(Learner[ReluctantState]):
             raise refusal(owner, "window >= 1", "window", window, "give a number of rounds, or None for all")
         if family is not None and not isinstance(family, Family):
             raise refusal(owner, "a cost family", "family", repr(family), "write Linear(), or leave it out")
+        if family is not None and not family.has_forecast:
+            remedy = "leave it out, and it is given gradients"
+            raise refusal(owner, "a family whose rows can be averaged", "family", repr(family), remedy)
         x1 = domain.start_at(start, owner)
         takes_hints = check_flag(hints, "hints", owner)
         self._keep(hints=takes_hints, accepts_hints=takes_hints)

@@ -302,6 +302,8 @@ def _has_seasons(setup: Setup, make: Callable[..., Learner[Any]]) -> bool:
     movement = setup.movement
     if movement.grouped is None or not isinstance(movement.weight, float) or setup.domain.dim > MOST_SEASONAL:
         return False
+    if not setup.family.has_forecast:
+        return False
     learner = make(setup.domain, setup.start, periods=2, horizon=1)
     return find_missing_part(learner) is None
 
