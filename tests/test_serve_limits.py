@@ -573,3 +573,15 @@ def test_a_page_of_agents_ends_when_it_takes_long(served, monkeypatch):
     names = [found["name"] for found in served.client().agents()]
     assert names == sorted(names)
     assert len(names) > 1
+
+
+def test_rounds_that_wait_for_feedback_are_bounded_as_a_state_is(tmp_path):
+    with run_service(tmp_path, numbers=60) as service:
+        late = service.client().agent("late", kl.Delayed(kl.GD(kl.Simplex(5), 1.0)), engine="step")
+        while len(late.pending) < 4:
+            late.advance()
+        message = r"at most 60 numbers .* with its rounds that wait .* give some of them up"
+        with pytest.raises(ValueError, match=message):
+            [late.advance() for _ in range(10)]
+        late.give_up(1)
+        late.advance()

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, Refused, refusal, vector
+from klazy.learners.base import count_numbers
 from klazy.live.draft import Draft
 from klazy.live.kept import Kept
 from klazy.live.opening import revive_agent
@@ -112,15 +113,15 @@ class _Job:
 class Desk:
     """The agents of a store, and the thread that alone touches them.
 
-    ``budget`` is how many seconds of processor time a request may take; ``note_loss`` is called with the name of an agent whose
+    ``budget`` is how many seconds of processor time a request may take; ``numbers`` how many numbers the state of an agent may
+    have, with the rounds that wait for their feedback; ``note_loss`` is called with the name of an agent whose
     acknowledged rounds are no longer in the store.
     """
 
-    def __init__(
-        self, store: Store, budget: float = 30.0, note_loss: Callable[[str], None] = lambda _: None
-    ) -> None:
+    def __init__(self, store: Store, budget: float, numbers: int, note_loss: Callable[[str], None]) -> None:
         self.store = store
         self._budget = budget
+        self._numbers = numbers
         self._note_loss = note_loss
         self._agents: OrderedDict[str, Kept] = OrderedDict()
         self._current: set[str] = set()  # agents that are known to be as the store has them
@@ -374,6 +375,8 @@ class Desk:
             words = f"round t={told.t} of {told.agent!r} is not the one under way"
             remedy = f"play the decision of round t={kept.live.t}"
             raise Overtaken(f"The service came too late: {words}; {remedy}.")
+        if told.waits:
+            self._check_room(kept)
         n = kept.n
         paid = kept.switching
         try:
@@ -392,6 +395,14 @@ class Desk:
         guarded = kept.live.guarded
         acted = "" if guarded is None else guarded.acted
         return Played(kept.live.t, x, kept.live.terms.name(x), False, kept.switching - paid, acted)
+
+    def _check_room(self, kept: Kept) -> None:
+        """Refuse another round that waits if the agent's state would be too large with it."""
+        numbers = count_numbers(kept.live.state) + kept.live.learner.domain.dim
+        if numbers > self._numbers:
+            condition = f"at most {self._numbers} numbers in the state of an agent, with its rounds that wait for feedback"
+            remedy = "send feedback, give some of them up, or start it with --numbers"
+            raise refusal(OWNER, condition, "numbers", numbers, remedy)
 
     def _recall(self, kept: Kept, id: str) -> Played | None:
         """What was answered to the round of this id."""

@@ -40,7 +40,7 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         store = Store(settings.store, settings.sync, owner="serve")
-        self.desk = Desk(store, settings.budget, self.metrics.count_loss)
+        self.desk = Desk(store, settings.budget, settings.numbers, self.metrics.count_loss)
         self.reader = Reader(Store(settings.store, read_only=True, owner="serve"), READERS)
         self.lookups = Reader(Store(settings.store, read_only=True, owner="serve"), 1)
         self.keys = Keys(lambda: self.lookups.read(lambda store: store.list_tokens()), self.lookups.run)
