@@ -725,9 +725,8 @@ class Pinball(Family):
 class Ridge(Family):
     """Base class of costs phi(m), convex and falling, of the margin m = <row, x>: proximal steps go along the row alone."""
 
-    flat: ClassVar[float] = (
-        0.0  # the slope that gives the best bound where the row is zero: phi(0) is all that counts
-    )
+    # The slope that gives the best bound where the row is zero: phi(0) is all that counts.
+    flat: ClassVar[float] = 0.0
 
     @abstractmethod
     def phi(self, margin: Array) -> Array:

@@ -26,9 +26,8 @@ class Draft(Store):
         self.append = self._add
         self.append_plain = self._add_plain
         self._rows: list[tuple[Any, ...]] = []
-        self._firsts: dict[
-            int, tuple[int, int | None]
-        ] = {}  # of each agent: its first record, and what that follows
+        # Of each agent: its first record, and what that follows.
+        self._firsts: dict[int, tuple[int, int | None]] = {}
         self._checksums: dict[tuple[int, int], int] = {}
         self._rounds: dict[tuple[int, str], Row] = {}
         self._snapshots: dict[int, tuple[Snapshot, int | None]] = {}  # the last one of each agent
