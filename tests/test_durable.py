@@ -32,7 +32,7 @@ from klazy.kernels.layout import find_missing_part
 from klazy.live import kept, state
 from klazy.live.checking import check_store
 from klazy.live.opening import revive_agent
-from klazy.live.records import KNOWN, seal_row
+from klazy.live.records import seal_row
 from klazy.live.schema import AGENT_SHIFT
 from klazy.live.sqlite import PAGE_BYTES
 from klazy.live.store import Store
@@ -49,10 +49,6 @@ from nursery import (
     seen,
     share,
 )
-
-OLD_FOLDER = (
-    Path(__file__).parent / "files" / "journal"
-)  # seven rounds of an older klazy, killed after the seventh
 
 
 @pytest.fixture(autouse=True)
@@ -675,7 +671,7 @@ class TestOpening:
     def test_a_path_without_a_store(self, file, tmp_path):
         for path, message in {
             file: "a database that is there, got path=.*; check the path",
-            tmp_path: "the path of a database file, got path=.*; klazy migrate reads a folder",
+            tmp_path: "the path of a database file, got path=.*; it is a folder",
         }.items():
             with pytest.raises(ValueError, match=rf"Agent.open needs {message}"):
                 kl.Agent.open(path)
@@ -994,7 +990,6 @@ class TestCommands:
             ),
             (["history", "{store}", "eu-west", "--plot", "x.xyz"], "history needs a kind of picture that"),
             (["backup", "{store}", "{store}"], "Agent.backup needs a path where nothing is, got path="),
-            (["migrate", "{folder}", "{store}", "b"], "migrate needs a folder with a journal and a snapshot"),
         ],
     )
     def test_bad_input_is_one_line(self, store, tmp_path, arguments, message):
@@ -1003,62 +998,6 @@ class TestCommands:
         assert ended.status == 2
         assert ended.stderr.startswith(message)
         assert ended.stderr.count("\n") == 1
-
-
-class TestAnOldFolder:
-    @pytest.fixture
-    def folder(self, tmp_path):
-        return Path(shutil.copytree(OLD_FOLDER, tmp_path / "journal"))
-
-    def test_it_goes_on_bit_for_bit(self, folder, file):
-        ended = call_klazy("migrate", folder, file, "eu-west")
-        assert (ended.status, ended.stderr) == (0, "")
-        assert ended.stdout == "eu-west: round 8 comes next; 5 records came from the journal.\n"
-        with open_step(file, name="eu-west") as agent:
-            assert seen(agent) == seen(in_memory(7, guards=GUARDS))
-            for t in range(1, 8):  # ids of the snapshot and of the journal
-                agent.update(GRADIENTS[0], id=f"round {t}")
-            assert agent.t == 8
-            play(agent, 8, GRADIENTS[7])
-            assert seen(agent) == seen(in_memory(8, guards=GUARDS))
-            assert agent.history()["t"].to_list() == [4, 5, 6, 7, 8]
-            known = [row.id for row in store_of(agent).read_records(1, 0) if row.kind == KNOWN]
-        assert known == ["round 1", "round 2", "round 3"]
-        assert find_faults(file) == []
-        assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
-            path.name: path.read_bytes() for path in OLD_FOLDER.iterdir()
-        }
-
-    def test_a_name_that_is_taken(self, folder, file):
-        in_store(file, 1)
-        ended = call_klazy("migrate", folder, file, "agent")
-        assert ended.stderr == "migrate needs a name that is free, got name='agent'; choose another.\n"
-
-    def test_a_torn_last_record_is_left_out(self, folder, file):
-        journal = folder / "journal"
-        journal.write_bytes(journal.read_bytes()[:-1])
-        ended = call_klazy("migrate", folder, file, "eu-west")
-        assert (
-            "ended in a record that was never completed; it was left out.\neu-west: round 7" in ended.stdout
-        )
-        with open_step(file, name="eu-west") as agent:
-            assert seen(agent) == seen(in_memory(6, guards=GUARDS))
-
-    @pytest.mark.parametrize("name", ["journal", "snapshot"])
-    def test_a_damaged_folder_is_refused(self, folder, file, name):
-        content = (folder / name).read_bytes()
-        for at in range(0, len(content) - 102 * (name == "journal"), 31):
-            (folder / name).write_bytes(flipped(content, at, 1 << at % 8))
-            ended = call_klazy("migrate", folder, file, "eu-west")
-            assert ended.stderr.startswith("migrate needs "), at
-            assert ended.status == 2
-
-    def test_one_that_is_open(self, folder, file):
-        from klazy.base.files import lock_file
-
-        with lock_file(folder / "journal", wait=False):
-            ended = call_klazy("migrate", folder, file, "eu-west")
-        assert ended.stderr.startswith("migrate needs an agent that nobody has open, got folder=")
 
 
 # Deleted agents, tokens and transactions of several agents

@@ -47,7 +47,9 @@ def check_depth(value: dict[str, Any], owner: str) -> None:
         inner: list[Any] = []
         for outer in level:
             members = outer.values() if isinstance(outer, dict) else outer
-            inner.extend(member for member in members if isinstance(member, dict | list))
+            for member in members:
+                if isinstance(member, dict | list):
+                    inner.append(member)
         if not inner:
             return
         level = inner

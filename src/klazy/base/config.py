@@ -20,6 +20,7 @@ from klazy.base.html import fade, fold, list_values, make_card, make_paragraph, 
 _SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
 _SHOWN_EACH = 12  # of a tuple, such as experts: more are counted
 _LINE = 80  # letters that notebooks show of a part before they fold it
+_CLASSES: dict[str, list[type]] = {}  # all configurations, by their names in files
 
 
 class Config:
@@ -33,6 +34,7 @@ class Config:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        _CLASSES.setdefault(_file_name(cls), []).append(cls)
         for name, method in cls._rests_on.items():
             said = [place for place, kind in enumerate(cls.__mro__) if name in vars(kind)]
             written = [place for place, kind in enumerate(cls.__mro__) if method in vars(kind)]
@@ -163,28 +165,21 @@ def _defaults(cls: type) -> dict[str, Any]:
     return {parameter.name: parameter.default for parameter in signature(cls).parameters.values()}
 
 
-def _family(cls: type) -> list[type]:
-    kinds = [cls]
-    for sub in cls.__subclasses__():
-        kinds += _family(sub)
-    return kinds
-
-
 def _file_name(cls: type) -> str:
-    """How files name a class; klazy's own modules may move, so they are left out."""
+    """Return the name of a class in files; klazy's own modules may move, so they are left out."""
     if cls.__module__.startswith("klazy."):
         return f"klazy.{cls.__name__}"
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _find(cls: type, name: str) -> Any:
-    """The class of this name among the subclasses of ``cls``, None if there is none.
+    """Return the subclass of ``cls`` with this name in files, None if there is none.
 
     A class that was defined twice, in a notebook, is the one that its module has now.
     """
     if "." not in name:
         name = f"klazy.{name}"
-    found = [kind for kind in _family(cls) if _file_name(kind) == name]
+    found = [kind for kind in _CLASSES.get(name, ()) if issubclass(kind, cls)]
     for kind in found:
         if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind:
             return kind

@@ -23,7 +23,6 @@ GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
         "history": (agents.history, "Print or draw the rounds of an agent."),
         "check": (agents.check, "Replay every round of a store and compare."),
         "backup": (agents.backup, "Copy a store while its agents run."),
-        "migrate": (agents.migrate, "Move an agent of an older klazy into a store."),
     },
     "Run studies": {
         "sweep": (sweep.app, "Run a study of many runs, here or on a cluster."),

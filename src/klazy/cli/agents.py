@@ -1,4 +1,4 @@
-"""``klazy agents``, ``history``, ``check``, ``backup`` and ``migrate``: what is in a store of agents."""
+"""The commands ``klazy agents``, ``history``, ``check`` and ``backup``, which read a store of agents."""
 
 import json
 import sys
@@ -216,27 +216,3 @@ def backup(store: File, to: Annotated[Path, typer.Argument(help="Where nothing i
     finally:
         opened.close()
     say(str(to))
-
-
-def migrate(
-    folder: Annotated[Path, typer.Argument(help="A folder that Agent.open of an older klazy made.")],
-    store: Annotated[str, typer.Argument(help="The store to move it into; created if missing.")],
-    name: Annotated[str, typer.Argument(help="The agent's name there.")],
-) -> None:
-    """Move an agent of an older klazy, which was a folder, into a store. The folder stays as it is.
-
-    \b
-    Example:
-      klazy migrate split/ decisions.db eu-west
-    """  # fmt: skip
-    from klazy.live.journal import migrate as bring
-    from klazy.live.store import Store
-
-    opened = Store(store, owner="migrate")
-    try:
-        brought = bring(folder, opened, name)
-    finally:
-        opened.close()
-    if brought.torn:
-        say("The journal ended in a record that was never completed; it was left out.")
-    say(f"{name}: round {brought.t} comes next; {brought.records} records came from the journal.")

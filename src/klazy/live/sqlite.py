@@ -77,7 +77,7 @@ class SqliteDatabase(Database):
 
     def _check_place(self, may_make: bool) -> None:
         if self._file.is_dir():
-            remedy = "klazy migrate reads a folder of an older klazy into a file"
+            remedy = "it is a folder; write the name of a file in it"
             raise refusal(self.owner, "the path of a database file", "path", self.path, remedy)
         if not may_make and not self._file.is_file():
             remedy = "check the path"
