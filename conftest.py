@@ -63,7 +63,7 @@ def browser():
 @pytest.fixture(autouse=True)
 def names_in_doctests(doctest_namespace):
     doctest_namespace.update(np=np, kl=klazy)
-    for place in (klazy.contrib, klazy.theory, klazy.types, klazy):
+    for place in (klazy.contrib, klazy.memories, klazy.theory, klazy.types, klazy):
         doctest_namespace.update(
             {name: getattr(place, name) for name in dir(place) if not name.startswith("_")}
         )

@@ -38,7 +38,7 @@ ROUNDS = {
 }  # by dimension: a few to tens of milliseconds
 C = 60.0  # of sigma_t = sqrt(t / C)
 EXPERTS = 11
-SETS: dict[str, Callable[[int], kl.ConvexSet]] = {
+SETS: dict[str, Callable[[int], kl.types.ConvexSet]] = {
     "l2 ball": kl.L2Ball,
     "l1 ball": kl.L1Ball,
     "box": lambda d: kl.Box(np.full(d, -(d**-0.5)), np.full(d, d**-0.5)),
@@ -136,7 +136,7 @@ def of_reluctance(folder: str) -> list[str]:
     """Whole sequences of Reluctant against the plain C loop, d = 5, with the share of rounds in which it moves."""
     d = 5
     g = noisy_phases(200_000, d)
-    pairs: list[tuple[str, kl.Movement]] = [
+    pairs: list[tuple[str, kl.types.Movement]] = [
         ("l2 ball", kl.L2Movement()),
         ("box", kl.L1Movement()),
         ("simplex", kl.TVMovement()),
@@ -222,7 +222,7 @@ def of_ensembles(folder: str) -> list[str]:
             x, data = domain.start.copy(), [a.ctypes.data for a in (p, sigma, k, log_prior)]
             plain.ensemble(g.ctypes.data, T, *data, 0.01, 1.0, x.ctypes.data, totals.ctypes.data)
 
-        def ours(learner=learner) -> kl.Trace:
+        def ours(learner=learner) -> kl.types.Trace:
             return kl.run(learner, g, record="totals")
 
         ratio, best = paired(ours, by_c)
@@ -245,7 +245,7 @@ def mark(value: float, is_reached: bool) -> str:
 def of_auto() -> list[str]:
     """What a round of auto takes, in ``run`` and as an ``Agent.update``, without and with a season, and by dimension."""
     lines = ["| set | d | costs | us a round in `run` | us an `Agent.update` |", "|---|--:|---|--:|--:|"]
-    places: list[tuple[str, kl.Movement]] = [
+    places: list[tuple[str, kl.types.Movement]] = [
         ("l2 ball", kl.L2Movement()),
         ("box", kl.L1Movement()),
         ("simplex", kl.TVMovement()),
@@ -290,7 +290,7 @@ def of_every_pair() -> list[str]:
     T = 5000
     noise = noisy_phases(T, 5)
     waves = noise + np.sin(2.0 * np.pi * (np.arange(T)[:, None] / 24.0 + np.linspace(0.0, 1.0, 5)))
-    costs: dict[str, Callable[[np.ndarray], kl.Costs]] = {
+    costs: dict[str, Callable[[np.ndarray], kl.types.Costs]] = {
         "linear": kl.LinearCosts,
         "quadratic": lambda rows: kl.QuadraticCosts(0.5 + 0.4 * rows),
         "pinball": lambda rows: kl.PinballCosts(0.5 + 0.4 * rows, 2.0, 0.5),

@@ -30,7 +30,7 @@ def cases() -> dict[str, Scenario]:
     }
 
 
-def regrets(learners: Sequence[kl.Learner], scenario: Scenario, weight: float) -> list[float]:
+def regrets(learners: Sequence[kl.types.Learner], scenario: Scenario, weight: float) -> list[float]:
     traces = kl.run_many(learners, scenario.costs, movement=kl.L2Movement(weight), record="totals")
     return [kl.regret(trace, scenario.comparator).total for trace in traces]
 
@@ -41,7 +41,10 @@ def in_hindsight(scenario: Scenario, weight: float) -> dict[str, tuple[float, st
     kinds = {
         "GD": {"": partial(kl.GD, domain)},
         "k-lazyGD": {f"k={k}, ": partial(lambda s, k: kl.KLazyGD(domain, s, k), k=k) for k in SLACKS},
-        "Decay": {f"m={k}, ": partial(lambda s, k: kl.MemoryGD(domain, s, kl.Decay(k)), k=k) for k in SLACKS},
+        "Decay": {
+            f"m={k}, ": partial(lambda s, k: kl.MemoryGD(domain, s, kl.memories.Decay(k)), k=k)
+            for k in SLACKS
+        },
     }
     found = {}
     for kind, makers in kinds.items():

@@ -32,7 +32,7 @@ RUNS = 270_336
 AGREE_ROUNDS = 90
 PARTS = ["host", "rates", "agree", "ensembles", "sweeps"]
 
-SETS: list[kl.ConvexSet] = [
+SETS: list[kl.types.ConvexSet] = [
     kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
     kl.L1Ball(5, 2.0, [1.0, 0.0, -3.0, 0.2, 0.0]),
     kl.Simplex(3, 2.0),
@@ -44,7 +44,14 @@ SETS: list[kl.ConvexSet] = [
     kl.Simplex(33),
 ]
 SCHEDULES = [kl.Constant(1.7), kl.Sqrt(9.0), kl.Sqrt(0.3, 4.5), kl.Doubling(2.0), kl.ScaleFree(2.0)]
-MEMORIES = [kl.Forget(), kl.Full(), kl.Clock(7), kl.Decay(12.5), kl.Clip(3.0), kl.Event(4.0)]
+MEMORIES = [
+    kl.memories.Forget(),
+    kl.memories.Full(),
+    kl.memories.Clock(7),
+    kl.memories.Decay(12.5),
+    kl.memories.Clip(3.0),
+    kl.memories.Event(4.0),
+]
 
 
 def list_makers() -> dict[str, Any]:
@@ -54,15 +61,15 @@ def list_makers() -> dict[str, Any]:
         "LazyGD": kl.LazyGD,
         "KLazyGD": lambda domain, sigma: kl.KLazyGD(domain, sigma, 7),
         "KLazyFTRL": lambda domain, sigma: kl.KLazyFTRL(domain, sigma, 5),
-        "CentredOMD": kl.CentredOMD,
-        "Patient": lambda domain, sigma: kl.Patient(domain, sigma, 0.4),
+        "CentredOMD": kl.contrib.CentredOMD,
+        "Patient": lambda domain, sigma: kl.contrib.Patient(domain, sigma, 0.4),
     }
     for memory in MEMORIES:
         makers[repr(memory)] = lambda domain, sigma, memory=memory: kl.MemoryGD(domain, sigma, memory)
     return makers
 
 
-def list_movements(d: int) -> list[kl.Movement]:
+def list_movements(d: int) -> list[kl.types.Movement]:
     """A movement of every kind, one of them with a price for every round."""
     prices = np.linspace(0.5, 2.0, AGREE_ROUNDS)
     return [kl.L2Movement(), kl.L1Movement(0.3), kl.L2Movement(prices), kl.TVMovement(2.0)]
@@ -141,7 +148,7 @@ def print_rates() -> None:
         lazy = [kl.KLazyGD(domain, kl.Sqrt(c), k) for k, c in list_slacks()]
         cases.append((f"k-lazyGD, sqrt sigma, {name}", aim, lazy))
     ball = kl.L2Ball(D)
-    decays = [kl.MemoryGD(ball, kl.ScaleFree(c), kl.Decay(float(k))) for k, c in list_slacks()]
+    decays = [kl.MemoryGD(ball, kl.ScaleFree(c), kl.memories.Decay(float(k))) for k, c in list_slacks()]
     cases.append(("Decay, scale-free sigma, l2 ball", 5e10, decays))
     print(
         f"{RUNS:,} runs of T = {T:,}, d = {D}, totals only, in one launch with its copies, the best of six. The runs are 4096"

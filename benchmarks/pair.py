@@ -197,13 +197,13 @@ def register_variants() -> None:
         "GD": lambda kl, domain: kl.GD(domain, kl.Sqrt(C)),
         "LazyGD": lambda kl, domain: kl.LazyGD(domain, kl.Sqrt(C)),
         "KLazyFTRL": lambda kl, domain: kl.KLazyFTRL(domain, kl.Sqrt(C), 65),
-        "Decay": lambda kl, domain: kl.MemoryGD(domain, kl.Sqrt(C), kl.Decay(32)),
-        "Clip": lambda kl, domain: kl.MemoryGD(domain, kl.Sqrt(C), kl.Clip(2.0)),
-        "CentredOMD": lambda kl, domain: kl.CentredOMD(domain, kl.Sqrt(C)),
+        "Decay": lambda kl, domain: kl.MemoryGD(domain, kl.Sqrt(C), kl.memories.Decay(32)),
+        "Clip": lambda kl, domain: kl.MemoryGD(domain, kl.Sqrt(C), kl.memories.Clip(2.0)),
+        "CentredOMD": lambda kl, domain: kl.contrib.CentredOMD(domain, kl.Sqrt(C)),
         "ScaleFree": lambda kl, domain: kl.KLazyGD(domain, kl.ScaleFree(domain.diameter), 65),
     }
     movements: dict[str, Callable[[Any], Any]] = {
-        "WeightedL2Movement": lambda kl: kl.WeightedL2Movement(scale=np.linspace(0.5, 2.0, 5)),
+        "WeightedL2Movement": lambda kl: kl.contrib.WeightedL2Movement(scale=np.linspace(0.5, 2.0, 5)),
         "TVMovement": lambda kl: kl.TVMovement(2.0),
         "SwitchFee": lambda kl: kl.SwitchFee(0.1),
     }
@@ -230,7 +230,7 @@ def register_batches() -> None:
         return kl.KLazyGD(domain, kl.Sqrt(c), k)
 
     def decay(kl: Any, domain: Any, c: float, k: int) -> Any:
-        return kl.MemoryGD(domain, kl.Sqrt(c), kl.Decay(k))
+        return kl.MemoryGD(domain, kl.Sqrt(c), kl.memories.Decay(k))
 
     def adapt(kl: Any, domain: Any, c: float, k: int) -> Any:
         return kl.KLazyGD(domain, kl.ScaleFree(domain.diameter, c), k)

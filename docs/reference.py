@@ -15,6 +15,7 @@ import klazy
 PARTS = {  # a page each: its title, and the module whose names it has
     "game": ("Playing and regret", "game"),
     "learners": ("Learners", "learners"),
+    "memories": ("Memories of MemoryGD", "memories"),
     "sets": ("Sets", "sets"),
     "costs": ("Costs", "costs"),
     "families": ("Cost families", "families"),
@@ -25,7 +26,7 @@ PARTS = {  # a page each: its title, and the module whose names it has
     "hindsight": ("Hindsight", "hindsight"),
     "theory": ("Theory", "theory"),
     "contrib": ("Research learners and baselines", "contrib"),
-    "types": ("Results, errors and warnings", "types"),
+    "types": ("Base classes and types", "types"),
     "sequences": ("Sequences", "sequences"),
     "sweep": ("Sweeps", "studies.sweep"),
     "replay": ("Replay", "studies.replay"),

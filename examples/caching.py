@@ -27,9 +27,9 @@ from klazy.studies.tuning import tune_learner
 
 SLACKS = [6**i for i in range(1, 6)]
 MEMORIES = {
-    "GD": [kl.Forget()],
-    "KLazyGD": [kl.Clock(k) for k in SLACKS],
-    "Decay": [kl.Decay(m) for m in SLACKS],
+    "GD": [kl.memories.Forget()],
+    "KLazyGD": [kl.memories.Clock(k) for k in SLACKS],
+    "Decay": [kl.memories.Decay(m) for m in SLACKS],
 }
 
 

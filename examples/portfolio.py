@@ -26,8 +26,11 @@ from klazy.datasets import stock_prices
 from klazy.studies.tuning import tune_learner
 
 SLACKS = [4**i for i in range(1, 9)]
-MEMORIES = {"GD": [kl.Forget()], "LazyGD": [kl.Full()]}
-MEMORIES |= {"KLazyGD": [kl.Clock(k) for k in SLACKS], "Decay": [kl.Decay(m) for m in SLACKS]}
+MEMORIES = {"GD": [kl.memories.Forget()], "LazyGD": [kl.memories.Full()]}
+MEMORIES |= {
+    "KLazyGD": [kl.memories.Clock(k) for k in SLACKS],
+    "Decay": [kl.memories.Decay(m) for m in SLACKS],
+}
 
 
 def exact(x, r, fee):

@@ -13,7 +13,8 @@ from hypothesis.extra.numpy import arrays
 import klazy as kl
 from klazy.base.checks import Array
 
-PUBLIC = vars(kl) | vars(kl.contrib)  # where classes that are built from arguments have their names
+# Where classes that are built from arguments have their names.
+PUBLIC = vars(kl) | vars(kl.contrib) | vars(kl.memories) | vars(kl.types)
 
 
 def concrete(base: type) -> list[type]:
@@ -82,26 +83,34 @@ SETS = [
     ),
     kl.Intersection([kl.L2Ball(3), kl.Box([0.0, -1.0, -1.0], [1.0, 1.0, 0.2])]),
 ]
-examples_of(kl.ConvexSet, [*SETS, *UNBOUNDED])
+examples_of(kl.types.ConvexSet, [*SETS, *UNBOUNDED])
 COMPILED_SETS = [s for s in SETS if s.code is not None]
 
 SCHEDULES = examples_of(
-    kl.Schedule,
+    kl.types.Schedule,
     [kl.Constant(1.7), kl.Sqrt(3.0), kl.Sqrt(0.5, offset=2.0), kl.Doubling(2.0), kl.ScaleFree(2.0, 0.5, 0.8)],
 )
 MEMORIES = examples_of(
-    kl.Memory,
-    [kl.Forget(), kl.Full(), kl.Clock(4), kl.Decay(5.0), kl.Decay(1.0), kl.Clip(0.8), kl.Event(1.5)],
+    kl.types.Memory,
+    [
+        kl.memories.Forget(),
+        kl.memories.Full(),
+        kl.memories.Clock(4),
+        kl.memories.Decay(5.0),
+        kl.memories.Decay(1.0),
+        kl.memories.Clip(0.8),
+        kl.memories.Event(1.5),
+    ],
 )
 
-Maker = Callable[..., kl.Learner[Any]]  # (domain, sigma, start=None) -> learner
+Maker = Callable[..., kl.types.Learner[Any]]  # (domain, sigma, start=None) -> learner
 LEARNERS: dict[str, Maker] = {
     "GD": kl.GD,
     "LazyGD": kl.LazyGD,
     "KLazyGD": lambda domain, sigma, **options: kl.KLazyGD(domain, sigma, 4, **options),
     "KLazyFTRL": lambda domain, sigma, **options: kl.KLazyFTRL(domain, sigma, 4, **options),
-    "CentredOMD": kl.CentredOMD,
-    "Patient": lambda domain, sigma, **options: kl.Patient(domain, sigma, 0.5, **options),
+    "CentredOMD": kl.contrib.CentredOMD,
+    "Patient": lambda domain, sigma, **options: kl.contrib.Patient(domain, sigma, 0.5, **options),
     **{
         f"MemoryGD-{memory!r}": lambda domain, sigma, memory=memory, **options: kl.MemoryGD(
             domain, sigma, memory, **options
@@ -115,7 +124,7 @@ JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 RULES_OF = {name: make(kl.L2Ball(2), 1.0).rule for name, make in LEARNERS.items()}
 
 
-def learners_on(domain: kl.ConvexSet) -> list[Maker]:
+def learners_on(domain: kl.types.ConvexSet) -> list[Maker]:
     """The learners that make up ensembles on this set: all of them, but compiled only those of a few rules.
 
     The kernel of an ensemble holds every rule of its experts, so it takes longer the more there are. Each kind of set takes
@@ -123,24 +132,24 @@ def learners_on(domain: kl.ConvexSet) -> list[Maker]:
     """
     rules = sorted({rule for rule in RULES_OF.values() if rule is not None})
     if not JIT_OFF:
-        kinds = [kind.__name__ for kind in concrete(kl.ConvexSet) if kind.code is not None]
+        kinds = [kind.__name__ for kind in concrete(kl.types.ConvexSet) if kind.code is not None]
         share = -(-len(rules) // len(kinds))
         first = share * kinds.index(type(domain).__name__) if type(domain).__name__ in kinds else 0
         rules = [rules[(first + i) % len(rules)] for i in range(max(3, share))]
     return [make for name, make in LEARNERS.items() if RULES_OF[name] in rules]
 
 
-def experts_of(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[kl.Learner[Any]]:
+def experts_of(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> list[kl.types.Learner[Any]]:
     """One expert of every kind; some have a sigma of their own, so that they differ even where the kinds do not."""
     return [make(domain, own, **options) for make in learners_on(domain) for own in (sigma, 7.0)]
 
 
-def _nested(domain: kl.ConvexSet, sigma: Any, **options: Any) -> kl.Learner[Any]:
+def _nested(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> kl.types.Learner[Any]:
     inner = kl.SAder([kl.GD(domain, sigma, **options), kl.KLazyGD(domain, 7.0, 4, **options)], 0.3)
     return kl.SAder([inner, kl.LazyGD(domain, sigma, **options)], "self-tuned-keep")
 
 
-def one_of_each_rule(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[kl.Learner[Any]]:
+def one_of_each_rule(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> list[kl.types.Learner[Any]]:
     """One expert for each rule. Ensembles of the same rules share their kernels."""
     by_rule = {expert.rule: expert for expert in experts_of(domain, sigma, **options)}
     return list(by_rule.values())
@@ -152,11 +161,12 @@ def uneven(n: int) -> Array:
     return weights / weights.sum()
 
 
-def leading(domain: kl.ConvexSet, sigma: Any, **options: Any) -> list[kl.Learner[Any]]:
+def leading(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> list[kl.types.Learner[Any]]:
     """Experts of few rules, so that their kernels compile fast; two of them play alike, so that there are ties."""
     lazy = [kl.KLazyGD(domain, own, 4, **options) for own in (7.0, sigma)]
     kept = [
-        kl.MemoryGD(domain, sigma, memory, **options) for memory in (kl.Clock(4), kl.Decay(5.0), kl.Full())
+        kl.MemoryGD(domain, sigma, memory, **options)
+        for memory in (kl.memories.Clock(4), kl.memories.Decay(5.0), kl.memories.Full())
     ]
     return [*lazy, *kept, kl.KLazyGD(domain, 0.3, 1, **options)]
 
@@ -175,7 +185,7 @@ ENSEMBLES: dict[str, Maker] = {
         one_of_each_rule(domain, sigma, **options),
         "self-tuned-restart",
         uneven(len(one_of_each_rule(domain, sigma, **options))),
-        movement=kl.WeightedL2Movement(2.0, scale=np.linspace(0.5, 1.5, domain.dim)),
+        movement=kl.contrib.WeightedL2Movement(2.0, scale=np.linspace(0.5, 1.5, domain.dim)),
     ),
     "Leader": lambda domain, sigma, **options: kl.Leader(
         leading(domain, sigma, **options), kl.L2Movement(0.2)
@@ -186,7 +196,7 @@ ENSEMBLES: dict[str, Maker] = {
 }
 
 
-def movement_for(domain: kl.ConvexSet, weight: float = 0.5) -> kl.Movement:
+def movement_for(domain: kl.types.ConvexSet, weight: float = 0.5) -> kl.types.Movement:
     """What moving costs a Reluctant on this set: the movement with the quickest prox."""
     return kl.L2Movement(weight) if type(domain) is kl.L2Ball else kl.L1Movement(weight)
 
@@ -202,16 +212,16 @@ RELUCTANT: dict[str, Maker] = {
 }
 
 
-def has_entropy(domain: kl.ConvexSet) -> bool:
+def has_entropy(domain: kl.types.ConvexSet) -> bool:
     """Whether this is a set that Entropy knows."""
     if isinstance(domain, kl.CappedSimplex):
         return bool(np.min(domain.floor) >= 0.0)
     return isinstance(domain, kl.Simplex)
 
 
-def _mirror(domain: kl.ConvexSet, sigma: Any, **options: Any) -> kl.Learner[Any]:
+def _mirror(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> kl.types.Learner[Any]:
     kind = kl.contrib.MirrorMemory if has_entropy(domain) else kl.MemoryGD
-    return kind(domain, sigma, kl.Decay(5.0), **options)
+    return kind(domain, sigma, kl.memories.Decay(5.0), **options)
 
 
 CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2), 1.0).form is not None}
@@ -227,7 +237,7 @@ THUMBS: dict[str, Maker] = {
 }
 # They try points around their own, which has to keep away from the set's boundary.
 BANDITS: dict[str, Maker] = {
-    f"Bandit {points}": lambda domain, sigma, points=points, **options: kl.Bandit(
+    f"Bandit {points}": lambda domain, sigma, points=points, **options: kl.contrib.Bandit(
         kl.KLazyGD(domain, sigma, 4, **options), points, delta=1e-3 * domain.scale
     )
     for points in (1, 2)
@@ -247,7 +257,10 @@ UNCOMPILED: dict[str, Maker] = {
         kl.GD(domain, sigma, **options), kl.LazyGD(domain, 7.0, **options), kl.L2Movement(0.5), leave=1.5
     ),
     "SAder with hints": lambda domain, sigma, **options: kl.SAder(
-        [kl.MemoryGD(domain, sigma, kl.Decay(5.0), hints=heeds, **options) for heeds in (True, False)],
+        [
+            kl.MemoryGD(domain, sigma, kl.memories.Decay(5.0), hints=heeds, **options)
+            for heeds in (True, False)
+        ],
         hints=True,
     ),
     "MirrorMemory": _mirror,
@@ -270,12 +283,12 @@ UNCOMPILED: dict[str, Maker] = {
     "LongTerm": lambda domain, sigma, **options: kl.contrib.LongTerm(
         kl.KLazyGD(domain, sigma, 4, **options), np.linspace(0.0, 1.0, domain.dim), 1e4, 20
     ),
-    "Delayed": lambda domain, sigma, **options: kl.Delayed(kl.KLazyGD(domain, sigma, 4, **options)),
+    "Delayed": lambda domain, sigma, **options: kl.contrib.Delayed(kl.KLazyGD(domain, sigma, 4, **options)),
 }
 COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
 examples_of(
-    kl.Learner,
+    kl.types.Learner,
     [make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))],
 )
 
@@ -289,19 +302,19 @@ def correlate(d: int) -> Array:
 MOVEMENTS = {
     "l2": lambda d: kl.L2Movement(0.7),
     "l2 per round": lambda d: kl.L2Movement(np.linspace(0.0, 2.0, 60)),
-    "weighted": lambda d: kl.WeightedL2Movement(0.7, scale=np.linspace(0.0, 2.0, d)),
+    "weighted": lambda d: kl.contrib.WeightedL2Movement(0.7, scale=np.linspace(0.0, 2.0, d)),
     "l1": lambda d: kl.L1Movement(0.7),
     "tv": lambda d: kl.TVMovement(),
     "asymmetric": lambda d: kl.AsymmetricMovement(2.0, up=np.linspace(0.1, 1.0, d), down=3.0),
     "fee": lambda d: kl.SwitchFee(0.3, tol=1e-6),
     "squared": lambda d: kl.SquaredMovement(0.7),
-    "impact": lambda d: kl.ImpactMovement(0.7, scale=np.linspace(0.5, 2.0, d)),
-    "mahalanobis": lambda d: kl.MahalanobisMovement(0.7, A=correlate(d)),
+    "impact": lambda d: kl.contrib.ImpactMovement(0.7, scale=np.linspace(0.5, 2.0, d)),
+    "mahalanobis": lambda d: kl.contrib.MahalanobisMovement(0.7, A=correlate(d)),
 }
-DRIFTED = kl.DriftedMovement(
+DRIFTED = kl.contrib.DriftedMovement(
     0.2, relatives=[[1.1, 0.9, 1.0], [1.0, 2.0, 0.5], [0.7, 1.0, 1.0]]
 )  # of rounds, too
-examples_of(kl.Movement, [*(make(3) for make in MOVEMENTS.values()), DRIFTED])
+examples_of(kl.types.Movement, [*(make(3) for make in MOVEMENTS.values()), DRIFTED])
 
 
 def flattened(state: Any) -> list[Array]:
@@ -318,18 +331,18 @@ def evaluated(text: str) -> Any:
     return eval(text, dict(PUBLIC))
 
 
-def costs_of(name: str, T: int, d: int, seed: int) -> kl.Costs:
+def costs_of(name: str, T: int, d: int, seed: int) -> kl.types.Costs:
     """A random sequence of the named family; data of log-wealth and labels are such as the family needs."""
     rng = np.random.default_rng(seed)
     data, labels = rng.normal(size=(T, d)), rng.choice([-1.0, 1.0], T)
-    families: dict[str, Callable[[], kl.Costs]] = {
+    families: dict[str, Callable[[], kl.types.Costs]] = {
         "LinearCosts": lambda: kl.LinearCosts(data),
         "QuadraticCosts": lambda: kl.QuadraticCosts(data, rng.uniform(0.0, 2.0, T)),
         "PinballCosts": lambda: kl.PinballCosts(data, rng.uniform(0.0, 2.0, d), 0.5),
         "LogWealthCosts": lambda: kl.LogWealthCosts(np.exp(0.3 * data)),
-        "HingeCosts": lambda: kl.HingeCosts(data, labels),
-        "LogisticCosts": lambda: kl.LogisticCosts(3.0 * data, labels),
-        "FilteredCosts": lambda: kl.FilteredCosts(kl.QuadraticCosts(data), [0.5, 0.3, -0.1]),
+        "HingeCosts": lambda: kl.contrib.HingeCosts(data, labels),
+        "LogisticCosts": lambda: kl.contrib.LogisticCosts(3.0 * data, labels),
+        "FilteredCosts": lambda: kl.contrib.FilteredCosts(kl.QuadraticCosts(data), [0.5, 0.3, -0.1]),
         "CallableCosts": lambda: kl.CallableCosts(
             T,
             d,
@@ -347,7 +360,7 @@ def _max_norm_gradient(gap: Array) -> Array:
     return g
 
 
-class Cubic(kl.Family):
+class Cubic(kl.types.Family):
     """A family of somebody's own: value and gradient, and nothing else."""
 
     def value(self, row: Array, x: Array) -> Array:
@@ -357,7 +370,7 @@ class Cubic(kl.Family):
         return 3.0 * (x - row) * np.abs(x - row)
 
 
-class Farthest(kl.Family):
+class Farthest(kl.types.Family):
     """Another one, with kinks and a parameter: the coordinate that is farthest from the row counts."""
 
     price: float
@@ -374,7 +387,7 @@ class Farthest(kl.Family):
         return self.price * np.sign(gap) * (np.arange(gap.shape[-1]) == at)
 
 
-def rows_of(family: kl.Family, seed: int, n: int = 40, d: int = 3) -> Array:
+def rows_of(family: kl.types.Family, seed: int, n: int = 40, d: int = 3) -> Array:
     """Rows that fit the family: of either sign, unless they must be positive; what follows the coordinates is."""
     rng = np.random.default_rng(seed)
     rows = rng.uniform(0.2, 3.0, (n, d + family.extras))
@@ -383,9 +396,9 @@ def rows_of(family: kl.Family, seed: int, n: int = 40, d: int = 3) -> Array:
     return rows
 
 
-COSTS = [c.__name__ for c in concrete(kl.Costs)]
+COSTS = [c.__name__ for c in concrete(kl.types.Costs)]
 FAMILIES = examples_of(
-    kl.Family,
+    kl.types.Family,
     [
         kl.Linear(),
         kl.Rewards(),
@@ -395,9 +408,9 @@ FAMILIES = examples_of(
         kl.Pinball([1.0, 4.0, 0.3], 2.0),
         kl.Pinball([0.0, 4.0, 0.0], [1.0, 0.0, 0.0]),
         kl.LogWealth(),
-        kl.WeightedQuadratic(),
-        kl.Hinge(),
-        kl.Logistic(),
+        kl.contrib.WeightedQuadratic(),
+        kl.contrib.Hinge(),
+        kl.contrib.Logistic(),
         Cubic(),
         Farthest(2.0),
     ],

@@ -47,25 +47,25 @@ def crooked(seed, how: str) -> Scenario:
     return Scenario("crooked", kl.Box(-1.0, 1.0), kl.LinearCosts(np.ones((9, 1))), np.zeros((8, 1)))
 
 
-def slow(domain, sigma: float, wait: float) -> kl.Learner:
+def slow(domain, sigma: float, wait: float) -> kl.types.Learner:
     """GD that takes its time to be built."""
     time.sleep(wait)
     return kl.GD(domain, sigma)
 
 
-def far(domain, length: int, sigma: float = 1.0, **more) -> kl.Learner:
+def far(domain, length: int, sigma: float = 1.0, **more) -> kl.types.Learner:
     """A rule whose key has the name of a recipe's."""
     return kl.KLazyGD(domain, sigma, length)
 
 
-def fragile(domain, sigma: float, k: int) -> kl.Learner:
+def fragile(domain, sigma: float, k: int) -> kl.types.Learner:
     """k-lazyGD that cannot be built for some k, and fails when it is played for others."""
     if k in broken:
         raise RuntimeError(f"no slack {k} today")
     return Tripping(domain, sigma, k) if -k in broken else kl.KLazyGD(domain, sigma, k)
 
 
-def deadly(domain, sigma: float, k: int) -> kl.Learner:
+def deadly(domain, sigma: float, k: int) -> kl.types.Learner:
     """k-lazyGD that ends its process for k = 5."""
     if k == 5:
         os.kill(os.getpid(), signal.SIGKILL)

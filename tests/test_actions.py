@@ -20,7 +20,9 @@ def trace_of(x):
     """A run that played the rows of ``x``."""
     x = np.asarray(x, float)
     T, d = x.shape
-    return kl.Trace[Any]("step", "actions", T, d, kl.types.Totals(0.0, 0.0), kl.L2Movement(), {"x": x}, None)
+    return kl.types.Trace[Any](
+        "step", "actions", T, d, kl.types.Totals(0.0, 0.0), kl.L2Movement(), {"x": x}, None
+    )
 
 
 @st.composite
@@ -162,7 +164,7 @@ class TestWholeNumbers:
         for theta in grid:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("klazy.game.discrete.seeded", lambda *_, theta=theta: Grid(theta))
-                drawn.append(kl.sample_whole(trace, 0).x)
+                drawn.append(kl.contrib.sample_whole(trace, 0).x)
         drawn = np.array(drawn)
         assert (drawn == np.rint(drawn)).all()
         assert domain.contains(drawn)
@@ -175,9 +177,9 @@ class TestWholeNumbers:
         rng = np.random.default_rng(0)
         for domain in (kl.Box([0.0, 0.0], [3.0, 3.0]), kl.Simplex(3, 2.0)):
             trace = kl.run(kl.GD(domain, 4.0), rng.normal(size=(6, domain.dim)), engine="step")
-            drawn = np.array([kl.sample_whole(trace, seed).x for seed in range(1000)])
+            drawn = np.array([kl.contrib.sample_whole(trace, seed).x for seed in range(1000)])
             changed = (np.diff(drawn, axis=1) != 0.0).any(axis=2).mean(axis=0)
-            told = kl.sample_whole(trace, 0).probability
+            told = kl.contrib.sample_whole(trace, 0).probability
             assert told[0] == 0.0
             if isinstance(domain, kl.Simplex):  # two units may change places
                 assert (changed <= told[1:] + 0.064).all()
@@ -192,7 +194,7 @@ class TestWholeNumbers:
         with pytest.raises(
             ValueError, match=r"sample_whole needs a run on a Box or a Simplex, got domain=L2Ball"
         ):
-            kl.sample_whole(ball, 0)
+            kl.contrib.sample_whole(ball, 0)
         half = kl.run(kl.GD(kl.Box(0.0, 1.5), 1.0), np.ones((3, 1)), engine="step")
         with pytest.raises(ValueError, match=r"sample_whole needs a Box with whole bounds, got domain=Box"):
-            kl.sample_whole(half, 0)
+            kl.contrib.sample_whole(half, 0)

@@ -84,7 +84,7 @@ class TestEveryLearner:
 
 @pytest.mark.parametrize("sigma", [kl.Constant(2.0), kl.ScaleFree(2.0)], ids=repr)
 def test_hints(sigma):
-    g, learner = gradients(2, 30, 5), kl.MemoryGD(kl.L2Ball(5), sigma, kl.Decay(4.0))
+    g, learner = gradients(2, 30, 5), kl.MemoryGD(kl.L2Ball(5), sigma, kl.memories.Decay(4.0))
     ends = [drive(kl.Agent(learner, engine=engine), g, 0.5 * g).x for engine in ("compiled", "step")]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
     state = kl.run(learner, g, hints=0.5 * g).state
@@ -179,7 +179,7 @@ SHARED = {
     "bare": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))},
     "as plain Python": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0)), "engine": "step"},
     "guarded": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0)), "guards": kl.Guards(hold=2)},
-    "hinted": {"learner": kl.MemoryGD(kl.L2Ball(5), kl.Sqrt(9.0), kl.Decay(4.0))},
+    "hinted": {"learner": kl.MemoryGD(kl.L2Ball(5), kl.Sqrt(9.0), kl.memories.Decay(4.0))},
 }
 
 
@@ -326,7 +326,7 @@ class TestTheClassInAFile:
         agent.save(tmp_path / "agent.json")
         assert type(kl.Agent.load(tmp_path / "agent.json").learner) is kind
         ensemble = kl.SAder([kl.GD(kl.L2Ball(2), 1.0), agent.learner])
-        loaded = kl.Learner.from_dict(json.loads(json.dumps(ensemble.to_dict())))
+        loaded = kl.types.Learner.from_dict(json.loads(json.dumps(ensemble.to_dict())))
         assert [type(expert) for expert in loaded.experts] == [kl.GD, kind]
 
     def test_another_class_is_named_by_its_module(self):
@@ -334,7 +334,7 @@ class TestTheClassInAFile:
 
     def test_a_bare_name_of_an_older_file_is_klazys(self):
         about = GD(kl.L2Ball(2), 1.0).to_dict() | {"class": "GD"}
-        assert type(kl.Learner.from_dict(about)) is kl.GD
+        assert type(kl.types.Learner.from_dict(about)) is kl.GD
 
     @pytest.mark.parametrize(
         "name", ["Waiting", "klazy.Waiting", "elsewhere.Waiting", "os.GD", "klazy.L2Ball", None, 3]
@@ -343,16 +343,16 @@ class TestTheClassInAFile:
         about = Waiting(kl.L2Ball(2), 1.0).to_dict() | {"class": name}
         message = f"Learner needs a known class, got class={name!r}; import the module that defines it."
         with pytest.raises(ValueError, match=re.escape(message)):
-            kl.Learner.from_dict(about)
+            kl.types.Learner.from_dict(about)
         assert "elsewhere" not in sys.modules
 
     def test_a_class_that_was_defined_again_is_the_new_one(self, monkeypatch):
         old = GD
         new = type("GD", (kl.GD,), {"__module__": __name__, "__qualname__": "GD"})
         monkeypatch.setattr(sys.modules[__name__], "GD", new)
-        assert type(kl.Learner.from_dict(old(kl.L2Ball(2), 1.0).to_dict())) is new
+        assert type(kl.types.Learner.from_dict(old(kl.L2Ball(2), 1.0).to_dict())) is new
         monkeypatch.undo()
-        assert type(kl.Learner.from_dict(old(kl.L2Ball(2), 1.0).to_dict())) is old
+        assert type(kl.types.Learner.from_dict(old(kl.L2Ball(2), 1.0).to_dict())) is old
 
 
 class TestAFileOfAnAgent:

@@ -10,8 +10,8 @@ from klazy.sequences import corrupted
 from klazy.theory import resonance
 
 BALL, G = kl.L2Ball(3), np.ones((4, 3))
-DRIFTED = kl.DriftedMovement(relatives=np.ones((3, 3)))
-GD, MEMORY = kl.GD(BALL, 1.0), kl.MemoryGD(BALL, 1.0, kl.Full())
+DRIFTED = kl.contrib.DriftedMovement(relatives=np.ones((3, 3)))
+GD, MEMORY = kl.GD(BALL, 1.0), kl.MemoryGD(BALL, 1.0, kl.memories.Full())
 
 
 def holes(value, d=3):
@@ -31,7 +31,7 @@ def nested(depth):
 REFUSED = {
     # descriptions
     "Learner needs at most 100 levels of lists and objects, got depth=more than 100; describe it with fewer.": (
-        lambda: kl.Learner.from_dict(nested(900))
+        lambda: kl.types.Learner.from_dict(nested(900))
     ),
     # sets
     "L2Ball needs a dimension dim >= 1, got dim=0; give the number of coordinates.": lambda: kl.L2Ball(0),
@@ -94,9 +94,9 @@ REFUSED = {
     # learners
     "KLazyGD needs a slack k >= 1, got k=0; use k=1 for greedy GD.": lambda: kl.KLazyGD(BALL, 1.0, 0),  # pyright: ignore
     "KLazyFTRL needs a slack k >= 1, got k=2.5; use k=1 for greedy GD.": lambda: kl.KLazyFTRL(BALL, 1.0, 2.5),  # pyright: ignore
-    "Clock needs a slack k >= 1, got k=-3; use k=1 for greedy GD.": lambda: kl.Clock(-3),
-    "Decay needs a memory m >= 1, got m=0.5; use m=1 for greedy GD.": lambda: kl.Decay(0.5),
-    "Clip needs kappa > 0, got kappa=0; use Forget() to keep nothing.": lambda: kl.Clip(0),
+    "Clock needs a slack k >= 1, got k=-3; use k=1 for greedy GD.": lambda: kl.memories.Clock(-3),
+    "Decay needs a memory m >= 1, got m=0.5; use m=1 for greedy GD.": lambda: kl.memories.Decay(0.5),
+    "Clip needs kappa > 0, got kappa=0; use Forget() to keep nothing.": lambda: kl.memories.Clip(0),
     "MemoryGD needs a memory rule, got memory=32; write Decay(32) or Clock(65).": (
         lambda: kl.MemoryGD(BALL, 1.0, 32)  # pyright: ignore
     ),
@@ -238,7 +238,7 @@ REFUSED = {
         G, -2.0
     ),
     "HingeCosts needs T=4 labels -1 or +1, got labels=[0, 1, 0, 1]; recode the classes.": lambda: (
-        kl.HingeCosts(G, [0, 1, 0, 1])
+        kl.contrib.HingeCosts(G, [0, 1, 0, 1])
     ),
     "CallableCosts needs shape (3,), got subgradient(1) of shape=(2,); give one number per coordinate.": (
         lambda: kl.run(GD, kl.CallableCosts(2, 3, lambda t, x: 0.0, lambda t, x: [0.0, 0.0]))
@@ -272,28 +272,28 @@ REFUSED = {
         lambda: kl.run(GD, G, movement=kl.L2Movement(np.ones(2)))
     ),
     "WeightedL2Movement needs shape (3,), got scale of shape=(2,); give one number per coordinate.": (
-        lambda: kl.run(GD, G, movement=kl.WeightedL2Movement(scale=np.ones(2)))
+        lambda: kl.run(GD, G, movement=kl.contrib.WeightedL2Movement(scale=np.ones(2)))
     ),
     "ImpactMovement needs scale >= 0, got scale=[]; give a number or one per coordinate.": (
-        lambda: kl.ImpactMovement(scale=())
+        lambda: kl.contrib.ImpactMovement(scale=())
     ),
     "resonance needs flips <= 1000000, got flips=9223372036854775808; the mean settles long before.": (
         lambda: resonance(kl.KLazyGD(BALL, 1.0, 4), flips=2**63)
     ),
     "MahalanobisMovement needs a square matrix, got A of shape=(2,); give one of shape (d, d).": (
-        lambda: kl.MahalanobisMovement(A=[1.0, 2.0])
+        lambda: kl.contrib.MahalanobisMovement(A=[1.0, 2.0])
     ),
     "MahalanobisMovement needs a symmetric matrix, got A=[[1.0, 1.0], [0.0, 1.0]]; use (A + A.T) / 2.": (
-        lambda: kl.MahalanobisMovement(A=[[1.0, 1.0], [0.0, 1.0]])
+        lambda: kl.contrib.MahalanobisMovement(A=[[1.0, 1.0], [0.0, 1.0]])
     ),
     "MahalanobisMovement needs eigenvalues >= 0, got the least=-1.0; give a covariance matrix, say.": (
-        lambda: kl.MahalanobisMovement(A=[[1.0, 0.0], [0.0, -1.0]])
+        lambda: kl.contrib.MahalanobisMovement(A=[[1.0, 0.0], [0.0, -1.0]])
     ),
     "MahalanobisMovement needs shape (3, 3), got A of shape=(2, 2); give one row and one column per coordinate.": (
-        lambda: kl.run(GD, G, movement=kl.MahalanobisMovement(A=np.eye(2)))
+        lambda: kl.run(GD, G, movement=kl.contrib.MahalanobisMovement(A=np.eye(2)))
     ),
     "ImpactMovement needs scale > 0, got scale=[1.0, 0.0]; give a number above zero, or one per coordinate.": (
-        lambda: kl.ImpactMovement(scale=[1.0, 0.0])
+        lambda: kl.contrib.ImpactMovement(scale=[1.0, 0.0])
     ),
     "Seasonal needs a norm for a plan, got movement=SquaredMovement(); give a horizon in rounds.": (
         lambda: kl.Seasonal(BALL, kl.SquaredMovement())
@@ -302,7 +302,7 @@ REFUSED = {
         lambda: kl.SAder([GD], movement=DRIFTED)
     ),
     "DriftedMovement needs price relatives > 0, got relatives=0.0; divide prices by the last.": (
-        lambda: kl.DriftedMovement(relatives=[[1.0, 0.0]])
+        lambda: kl.contrib.DriftedMovement(relatives=[[1.0, 0.0]])
     ),
     "DriftedMovement needs T=4 rows, got relatives of shape=(3, 3); give those of every round.": (
         lambda: kl.run(GD, G, movement=DRIFTED)
@@ -335,7 +335,7 @@ REFUSED = {
         lambda: kl.run(GD, G, hints=G)
     ),
     "run needs shape (4, 3), got hints of shape=(3, 3); give one row per round.": (
-        lambda: kl.run(kl.MemoryGD(BALL, 1.0, kl.Full()), G, hints=G[:3])  # pyright: ignore
+        lambda: kl.run(kl.MemoryGD(BALL, 1.0, kl.memories.Full()), G, hints=G[:3])  # pyright: ignore
     ),
     "run needs shape (3,), got x0 of shape=(1,); give one number per coordinate.": lambda: kl.run(
         GD, G, x0=[0.0]
@@ -401,7 +401,7 @@ REFUSED = {
 }
 
 
-class Mine(kl.Costs):
+class Mine(kl.types.Costs):
     """Costs of one's own, whose rounds say what they are told to say."""
 
     T, dim = 4, 3
@@ -430,7 +430,7 @@ class Leaving(kl.GD):
 STEEP = kl.CallableCosts(4, 3, lambda t, x: 0.0 if x[0] > 1.1 else np.inf, lambda t, x: np.zeros(3))
 
 
-class Falling(kl.Schedule):
+class Falling(kl.types.Schedule):
     def __call__(self, t):
         return 3.0 - t
 
@@ -448,7 +448,7 @@ def test_a_kernel_finds_what_is_not_finite_by_itself(value, engine, sigma):
     """Bare arrays are not searched before the run: the costs show every NaN and inf, even where x is zero."""
     for learner in (
         kl.GD(kl.L2Ball(5), sigma),
-        kl.MemoryGD(kl.L2Ball(5), sigma, kl.Full()),
+        kl.MemoryGD(kl.L2Ball(5), sigma, kl.memories.Full()),
         kl.KLazyFTRL(kl.L1Ball(5), sigma, 2),
     ):
         with pytest.raises(

@@ -56,7 +56,7 @@ def test_no_more_is_cut_off_than_the_bound_is_told(domain, inset):
 @pytest.mark.parametrize("points", [1, 2])
 def test_estimates_are_gradients_on_average(domain, points):
     """Of a linear function, which is its own smoothing; the error of a mean of N estimates is about their size over sqrt(N)."""
-    learner = kl.Bandit(kl.GD(domain, 1.0), points, delta=0.05)
+    learner = kl.contrib.Bandit(kl.GD(domain, 1.0), points, delta=0.05)
     g, state, N = np.linspace(-1.0, 1.0, domain.dim), learner.init(), 1000
     found = []
     for t in range(N):
@@ -84,7 +84,7 @@ def test_estimates_in_a_game_chosen_beforehand_point_along_the_gradient():
     g = np.ones(d) / np.sqrt(d)
     found = []
     for seed in range(12):
-        learner = kl.Bandit(kl.GD(kl.L2Ball(d), d / delta / (3 * delta)), delta=delta, seed=seed)
+        learner = kl.contrib.Bandit(kl.GD(kl.L2Ball(d), d / delta / (3 * delta)), delta=delta, seed=seed)
         state = learner.init()
         for t in range(T):
             cost = np.array([1.0 + (t % 2) * (g @ state.x)])
@@ -96,7 +96,7 @@ def test_estimates_in_a_game_chosen_beforehand_point_along_the_gradient():
 
 
 def test_directions_come_from_the_seed_and_the_round_alone():
-    one, two = (kl.Bandit(kl.GD(BALL, 1.0), delta=0.1, seed=seed) for seed in (0, 1))
+    one, two = (kl.contrib.Bandit(kl.GD(BALL, 1.0), delta=0.1, seed=seed) for seed in (0, 1))
     assert not np.array_equal(one.init().v, two.init().v)
     assert draw_direction(BALL, 0, 1).tolist() == one.init().v.tolist()
     # the numbers themselves, which replays on other machines rest on, up to rounding
@@ -123,7 +123,7 @@ def test_mean_regret_is_within_the_bound(domain, points):
     P = float(np.linalg.norm(u[-1] - u[0]))
     C = float(np.abs(g @ domain.argmin_linear(np.vstack((np.eye(d), -np.eye(d)))).T).max())
     delta, sigma = bandit_tuning(T, n, 1.0, R, P, points, C, movement_weight=0.1)
-    learner = kl.Bandit(kl.GD(domain, sigma), points, delta=delta)
+    learner = kl.contrib.Bandit(kl.GD(domain, sigma), points, delta=delta)
     spread = {kl.Box: 1.0, kl.L2Ball: 1.0, kl.Simplex: d - 1.0}[type(domain)]
     bound = bandit_bound(T, n, 1.0, R, P, sigma, delta, points, C, spread * delta, 0.1)
     paid = [
@@ -150,7 +150,7 @@ def test_theory_s_tuning_has_theory_s_rates():
 @pytest.mark.parametrize("family", ["QuadraticCosts", "CallableCosts", "PinballCosts"])
 def test_a_run_tells_what_the_points_cost_and_nothing_else(points, family):
     costs = costs_of(family, 30, 5, 1)
-    learner = kl.Bandit(kl.KLazyGD(BALL, 3.0, 4), points, delta=0.1)
+    learner = kl.contrib.Bandit(kl.KLazyGD(BALL, 3.0, 4), points, delta=0.1)
     trace = kl.run(learner, costs)
     state = learner.init()
     for t in range(1, 31):
@@ -163,7 +163,7 @@ def test_a_run_tells_what_the_points_cost_and_nothing_else(points, family):
 @given(points=st.sampled_from([1, 2]), seed=seeds, cut=st.integers(1, 19))
 def test_a_run_goes_on_bit_for_bit(points, seed, cut):
     g = gradients(seed, 20, 5)
-    learner = kl.Bandit(kl.GD(BALL, 3.0), points, delta=0.1, seed=seed)
+    learner = kl.contrib.Bandit(kl.GD(BALL, 3.0), points, delta=0.1, seed=seed)
     whole = kl.run(learner, g)
     first = kl.run(learner, g[:cut])
     assert np.array_equal(kl.run(learner, g[cut:], state=first.state).x, whole.x[cut:])
@@ -171,7 +171,7 @@ def test_a_run_goes_on_bit_for_bit(points, seed, cut):
 
 def test_ensembles_and_wrapped_learners_keep_off_the_boundary_too():
     experts = [kl.GD(kl.Simplex(5), 3.0, start=[1.0, 0.0, 0.0, 0.0, 0.0]), kl.LazyGD(kl.Simplex(5), 9.0)]
-    learner = kl.Bandit(kl.Delayed(kl.SAder(experts)), 2, delta=0.02)
+    learner = kl.contrib.Bandit(kl.contrib.Delayed(kl.SAder(experts)), 2, delta=0.02)
     floor = 0.02 * np.sqrt(0.8)
     trace = kl.run(learner, gradients(1, 60, 5))
     assert trace.x.min() >= floor - 1e-12
@@ -182,7 +182,7 @@ def test_ensembles_and_wrapped_learners_keep_off_the_boundary_too():
 def test_an_agent_repeats_its_trials_bit_for_bit(points, tmp_path, monkeypatch):
     monkeypatch.setattr("klazy.live.kept.SNAPSHOT_ROUNDS", 7)
     costs = costs_of("QuadraticCosts", 25, 5, 2)
-    learner = kl.Bandit(kl.GD(BALL, 3.0), points, delta=0.1, seed=4)
+    learner = kl.contrib.Bandit(kl.GD(BALL, 3.0), points, delta=0.1, seed=4)
     trace = kl.run(learner, costs)
     file = tmp_path / "decisions.db"
     with kl.Agent.open(file, learner, sync="batch") as agent:
@@ -205,7 +205,7 @@ def test_an_agent_repeats_its_trials_bit_for_bit(points, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("points", [1, 2])
 def test_a_round_in_which_guards_held_it_back_teaches_nothing(points, tmp_path):
-    learner, file = kl.Bandit(kl.GD(BALL, 3.0), points, delta=0.1), tmp_path / "decisions.db"
+    learner, file = kl.contrib.Bandit(kl.GD(BALL, 3.0), points, delta=0.1), tmp_path / "decisions.db"
     with kl.Agent.open(file, learner, guards=kl.Guards(per_round=0.05), sync="batch") as agent:
         learned = 0
         for _ in range(8):
@@ -221,21 +221,21 @@ def test_a_round_in_which_guards_held_it_back_teaches_nothing(points, tmp_path):
     store.close()
 
 
-BANDIT = kl.Bandit(kl.GD(BALL, 1.0), delta=0.1)
+BANDIT = kl.contrib.Bandit(kl.GD(BALL, 1.0), delta=0.1)
 REFUSED = {
-    "Bandit needs a learner, got learner=3; write Bandit(GD(L2Ball(5), 1.0), ...).": lambda: kl.Bandit(3, delta=0.1),  # pyright: ignore
-    "Bandit needs one point or two, got points=3; use points=1 or points=2.": lambda: kl.Bandit(
+    "Bandit needs a learner, got learner=3; write Bandit(GD(L2Ball(5), 1.0), ...).": lambda: kl.contrib.Bandit(3, delta=0.1),  # pyright: ignore
+    "Bandit needs one point or two, got points=3; use points=1 or points=2.": lambda: kl.contrib.Bandit(
         kl.GD(BALL, 1.0), 3, delta=0.1
     ),
-    "Bandit needs a seed, a whole number >= 0 below 2^64, got seed=-1; give one.": lambda: kl.Bandit(
+    "Bandit needs a seed, a whole number >= 0 below 2^64, got seed=-1; give one.": lambda: kl.contrib.Bandit(
         kl.GD(BALL, 1.0), delta=0.1, seed=-1
     ),
     "Bandit needs a learner that is told gradients, got learner=LastValue(domain=L2Ball(dim=5), family=Quadratic()); "
-    "use GD or another learner without a family.": lambda: kl.Bandit(
+    "use GD or another learner without a family.": lambda: kl.contrib.Bandit(
         kl.LastValue(BALL, family=kl.Quadratic()), delta=0.1
     ),
     "L2Ball.shrunk needs room for a ball of this radius in L2Ball(dim=5), got delta=1.0; use a smaller one.": (
-        lambda: kl.Bandit(kl.GD(BALL, 1.0), delta=1.0)
+        lambda: kl.contrib.Bandit(kl.GD(BALL, 1.0), delta=1.0)
     ),
     "L2Ball.shrunk needs delta > 0, got delta=0; give a number above zero.": lambda: BALL.shrunk(0),
     "run needs a Bandit for feedback='value', got learner=GD(domain=L2Ball(dim=5), sigma=Constant(s=1.0)); "

@@ -26,7 +26,15 @@ SETS = [
     kl.CappedSimplex(4, -0.5, [0.3, 1.0, 2.0, 0.0], [-1.0, -0.2, 0.0, -0.4]),
     kl.Product([kl.L1Ball(2), kl.CappedSimplex(3, 1.5, 1.0), kl.Simplex(2), kl.L2Ball(1)]),
 ]
-MEMORIES = [kl.Forget(), kl.Full(), kl.Clock(7), kl.Decay(12.5), kl.Clip(3.0), kl.Clip(1e60), kl.Event(4.0)]
+MEMORIES = [
+    kl.memories.Forget(),
+    kl.memories.Full(),
+    kl.memories.Clock(7),
+    kl.memories.Decay(12.5),
+    kl.memories.Clip(3.0),
+    kl.memories.Clip(1e60),
+    kl.memories.Event(4.0),
+]
 GIVEN = [kl.Constant(1.7), kl.Sqrt(9.0), kl.Sqrt(0.3, 4.5), kl.Doubling(2.0)]
 TWO = [kl.LazyGD(kl.L2Ball(5), 1.0), kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(5.0), 6)]
 
@@ -45,7 +53,11 @@ def family(domain, sigma):
         kl.LazyGD(domain, sigma),
         *(kl.KLazyGD(domain, sigma, k) for k in (1, 4, 64, 1000)),
     ]
-    others = [kl.KLazyFTRL(domain, sigma, 5), kl.CentredOMD(domain, sigma), kl.Patient(domain, sigma, 0.4)]
+    others = [
+        kl.KLazyFTRL(domain, sigma, 5),
+        kl.contrib.CentredOMD(domain, sigma),
+        kl.contrib.Patient(domain, sigma, 0.4),
+    ]
     return lazy + [kl.MemoryGD(domain, sigma, memory) for memory in MEMORIES] + others
 
 
@@ -104,7 +116,9 @@ def test_any_number_of_runs_with_any_slack_memory_and_sigma(domain, runs, seed, 
     for rule, k, c, offset in runs:
         sigma = kl.Constant(c) if offset is None else kl.Sqrt(c, offset)
         learners.append(
-            kl.KLazyGD(domain, sigma, k) if rule == "lazy" else kl.MemoryGD(domain, sigma, kl.Decay(k))
+            kl.KLazyGD(domain, sigma, k)
+            if rule == "lazy"
+            else kl.MemoryGD(domain, sigma, kl.memories.Decay(k))
         )
     g = gradients(seed, 40 if JIT_OFF else T, domain.dim, scale)
     assert_agrees(run_batch(learners, g, jobs=1), learners, g, engine="step")
@@ -185,7 +199,7 @@ def test_offsets_that_each_run_has_alone_share_blocks_and_agree():
         kl.L2Movement(0.3),
         kl.L2Movement(np.linspace(0.0, 2.0, T)),
         kl.TVMovement(2.0),
-        kl.WeightedL2Movement(1.5, scale=[1.0, 0.0, 2.0, 0.5, 1.0]),
+        kl.contrib.WeightedL2Movement(1.5, scale=[1.0, 0.0, 2.0, 0.5, 1.0]),
         kl.AsymmetricMovement(up=1.0, down=[0.5, 0.0, 1.0, 2.0, 3.0]),
         kl.SwitchFee(),
     ],

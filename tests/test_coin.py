@@ -146,7 +146,7 @@ class TestUnbounded:
         assert not domain.bounded
         assert domain.diameter == domain.reach() == np.inf
         assert evaluated(repr(domain)) == domain
-        assert kl.ConvexSet.from_dict(domain.to_dict()) == domain
+        assert kl.types.ConvexSet.from_dict(domain.to_dict()) == domain
 
     def test_descents_play_on_it(self, domain):
         g = gradients(1, 10, domain.dim)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import FAMILIES as EVERY_FAMILY
-from cases import TRIANGLE, concrete, costs_of, gradients, rows_of
+from cases import PUBLIC, TRIANGLE, concrete, costs_of, gradients, rows_of
 from klazy.base.checks import Array
+from klazy.contrib import best_with_path_length
 from klazy.hindsight import (
     best_fixed,
-    best_with_path_length,
     frontier,
     offline_optimum,
 )
@@ -30,7 +30,7 @@ from test_sets import constraints
 
 BALL, SIMPLEX = kl.L2Ball(3), kl.Simplex(3)
 BOX = kl.Box([-1.0, 0.0, 0.5], [1.0, 0.5, 2.0])
-SETS: list[kl.ConvexSet] = [
+SETS: list[kl.types.ConvexSet] = [
     BALL,
     kl.L1Ball(3, 1.5, [0.5, 0.0, -0.2]),
     BOX,
@@ -42,16 +42,16 @@ SETS: list[kl.ConvexSet] = [
 ]
 FAMILIES = ["LinearCosts", "QuadraticCosts", "PinballCosts", "HingeCosts", "LogisticCosts", "LogWealthCosts"]
 T = 8
-MOVEMENTS: list[kl.Movement] = [
+MOVEMENTS: list[kl.types.Movement] = [
     kl.L2Movement(0.5),
     kl.L2Movement(np.linspace(0.0, 1.0, T)),
-    kl.WeightedL2Movement(0.5, scale=[0.0, 1.0, 2.0]),
+    kl.contrib.WeightedL2Movement(0.5, scale=[0.0, 1.0, 2.0]),
     kl.L1Movement(0.3),
     kl.TVMovement(np.linspace(1.0, 0.0, T)),
     kl.AsymmetricMovement(0.5, up=[0.1, 0.2, 1.0], down=2.0),
-    kl.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
+    kl.contrib.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
     kl.SquaredMovement(np.linspace(2.0, 0.0, T)),
-    kl.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]),
+    kl.contrib.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]),
 ]
 PRICES = [
     kl.L1Movement,
@@ -79,7 +79,7 @@ def stated_cost(costs: Any, t: int, x: cp.Expression) -> Any:
             return row @ x
         case kl.Quadratic(weight=weight):
             return weight / 2 * cp.sum_squares(x - row)
-        case kl.WeightedQuadratic():
+        case kl.contrib.WeightedQuadratic():
             return row[-1] / 2 * cp.sum_squares(x - row[:-1])
         case kl.Pinball(short=short, excess=excess):
             return np.resize(short, row.size) @ cp.pos(row - x) + np.resize(excess, row.size) @ cp.pos(
@@ -87,9 +87,9 @@ def stated_cost(costs: Any, t: int, x: cp.Expression) -> Any:
             )
         case kl.LogWealth():
             return -cp.log(row @ x)
-        case kl.Hinge():
+        case kl.contrib.Hinge():
             return cp.pos(1 - row @ x)
-        case kl.Logistic():
+        case kl.contrib.Logistic():
             return cp.logistic(-row @ x)
     raise AssertionError(f"state {costs.family!r} for cvxpy here")
 
@@ -98,7 +98,7 @@ def stated_movement(movement: Any, weight: float, delta: cp.Expression) -> Any:
     match movement:
         case kl.L2Movement():
             return weight * cp.norm2(delta)
-        case kl.WeightedL2Movement():
+        case kl.contrib.WeightedL2Movement():
             return weight * cp.norm2(cp.multiply(np.sqrt(movement.scale), delta))
         case kl.L1Movement():
             return weight * cp.norm1(delta)
@@ -107,16 +107,18 @@ def stated_movement(movement: Any, weight: float, delta: cp.Expression) -> Any:
         case kl.AsymmetricMovement():
             up, down = np.full(delta.shape, movement.up), np.full(delta.shape, movement.down)
             return weight * (up @ cp.pos(delta) + down @ cp.neg(delta))
-        case kl.MahalanobisMovement():
+        case kl.contrib.MahalanobisMovement():
             return weight * cp.norm2(np.linalg.cholesky(movement.A).T @ delta)
         case kl.SquaredMovement():
             return weight / 2 * cp.sum_squares(delta)
-        case kl.ImpactMovement():
+        case kl.contrib.ImpactMovement():
             return weight * (movement.scale @ cp.power(cp.abs(delta), 1.5))
     raise AssertionError(f"state {type(movement).__name__} for cvxpy here")
 
 
-def conic(costs: kl.Costs, domain: kl.ConvexSet, movement: kl.Movement, x0: Array | None = None) -> float:
+def conic(
+    costs: kl.types.Costs, domain: kl.types.ConvexSet, movement: kl.types.Movement, x0: Array | None = None
+) -> float:
     """The optimum by Clarabel."""
     x, weights = cp.Variable((costs.T, costs.dim)), np.full(costs.T, movement.weights(costs.T))
     terms = [stated_cost(costs, t, x[t]) for t in range(costs.T)]
@@ -130,25 +132,25 @@ def solved(problem: cp.Problem) -> float:
     return float(problem.solve(solver=cp.CLARABEL))  # pyright: ignore[reportArgumentType]
 
 
-def feasible(domain: kl.ConvexSet, seed: int, n: int = T) -> Array:
+def feasible(domain: kl.types.ConvexSet, seed: int, n: int = T) -> Array:
     return domain.project(np.random.default_rng(seed).normal(scale=2.0, size=(n, domain.dim)))
 
 
-def paid(costs: kl.Costs, movement: kl.Movement, u: Array, x0: Array | None = None) -> float:
+def paid(costs: kl.types.Costs, movement: kl.types.Movement, u: Array, x0: Array | None = None) -> float:
     return float(costs.values(u).sum() + movement.paid(u, x0).sum())
 
 
-def has_domain(name: str, domain: kl.ConvexSet) -> bool:
+def has_domain(name: str, domain: kl.types.ConvexSet) -> bool:
     """Log-wealth needs portfolios."""
     return name != "LogWealthCosts" or isinstance(domain, kl.Simplex | kl.CappedSimplex)
 
 
 def test_every_set_family_and_movement_is_here():
-    assert {kl.contrib.Space, *(type(s) for s in SETS)} == set(concrete(kl.ConvexSet))
-    costs = {kl.CallableCosts, kl.FilteredCosts, *(getattr(kl, name) for name in FAMILIES)}
-    assert costs == set(concrete(kl.Costs))
-    known = {kl.SwitchFee, kl.DriftedMovement, *(type(m) for m in MOVEMENTS)}
-    assert known == set(concrete(kl.Movement))
+    assert {kl.contrib.Space, *(type(s) for s in SETS)} == set(concrete(kl.types.ConvexSet))
+    costs = {kl.CallableCosts, kl.contrib.FilteredCosts, *(PUBLIC[name] for name in FAMILIES)}
+    assert costs == set(concrete(kl.types.Costs))
+    known = {kl.SwitchFee, kl.contrib.DriftedMovement, *(type(m) for m in MOVEMENTS)}
+    assert known == set(concrete(kl.types.Movement))
 
 
 class TestDrift:
@@ -166,7 +168,7 @@ class TestDrift:
         for scale in (0.1, 0.5):
             relatives = np.exp(rng.normal(0.0, scale, (6, 2)))
             costs = kl.LinearCosts(rng.normal(size=(6, 2))) if linear else kl.LogWealthCosts(relatives)
-            movement = kl.DriftedMovement(0.2, relatives=relatives)
+            movement = kl.contrib.DriftedMovement(0.2, relatives=relatives)
             start = None if x0 is None else np.array(x0)
             found = offline_optimum(costs, domain, movement, x0=start, gap=1.0)
             assert domain.contains(found.u)
@@ -185,7 +187,7 @@ class TestDrift:
     @pytest.mark.parametrize("domain", [SIMPLEX, kl.CappedSimplex(3, cap=0.6, floor=0.1)], ids=repr)
     def test_where_prices_stand_still_it_is_total_variation(self, domain):
         costs = kl.LinearCosts(gradients(3, 20, 3))
-        drifted = kl.DriftedMovement(0.4, relatives=np.full((20, 3), 2.0))
+        drifted = kl.contrib.DriftedMovement(0.4, relatives=np.full((20, 3), 2.0))
         plain = offline_optimum(costs, domain, kl.TVMovement(0.4))
         found = offline_optimum(costs, domain, drifted, gap=1e-3)
         assert found.lower_bound <= plain.cost <= found.cost + 1e-12 * abs(plain.cost)
@@ -196,7 +198,7 @@ class TestDrift:
         relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.02, (100, 3)))
         costs = kl.LogWealthCosts(relatives)
         found = offline_optimum(costs, domain, drift_with(kl.L1Movement(0.0015), domain, relatives), gap=0.02)
-        assert found.movement == kl.DriftedMovement(0.003, relatives=relatives)
+        assert found.movement == kl.contrib.DriftedMovement(0.003, relatives=relatives)
         alone = float(costs.values(domain.lowest(-relatives)).sum())
         assert alone < found.lower_bound < found.cost
 
@@ -213,7 +215,7 @@ class TestDrift:
             assert drifted.weight == weight
             x = SIMPLEX.project(gradients(1, 4, 3))
             np.testing.assert_allclose(drifted.paid(x), movement.paid(x), rtol=1e-12, atol=1e-15)
-        for movement in (skew, kl.L2Movement(2.0), kl.ImpactMovement(2.0), kl.SwitchFee(2.0)):
+        for movement in (skew, kl.L2Movement(2.0), kl.contrib.ImpactMovement(2.0), kl.SwitchFee(2.0)):
             assert drift_with(movement, SIMPLEX, relatives) is None
         assert drift_with(kl.TVMovement(), kl.L2Ball(3), relatives) is None
 
@@ -368,7 +370,7 @@ def test_the_logistic_step_solves_its_equation_from_wherever():
     """Newton alone runs from one end of the bracket to the other and back in one of a hundred of these cases."""
     rng = np.random.default_rng(0)
     margin, k = rng.normal(scale=20.0, size=3000), 10.0 ** rng.uniform(-3.0, 4.0, 3000)
-    q = margin + k * kl.Logistic().slope(margin, k)
+    q = margin + k * kl.contrib.Logistic().slope(margin, k)
     np.testing.assert_allclose(
         q - margin, k / (1.0 + np.exp(q)), rtol=1e-9, atol=1e-12 * (np.abs(margin) + k).max()
     )
@@ -499,7 +501,7 @@ class TestFrontier:
         assert curve.best(3.0)[1] == pytest.approx(-10.0 * 3**0.5)
 
 
-class LongestMovement(kl.Movement):
+class LongestMovement(kl.types.Movement):
     """A norm that the solver knows no step of."""
 
     def distance(self, delta):
@@ -600,7 +602,7 @@ class TestEdges:
         [
             kl.L1Movement([1.0, 0.0, 1.0, 1.0]),
             kl.AsymmetricMovement(1.0, up=0.0),
-            kl.WeightedL2Movement(1.0, scale=[0.0]),
+            kl.contrib.WeightedL2Movement(1.0, scale=[0.0]),
         ],
         ids=repr,
     )

@@ -163,7 +163,7 @@ def test_a_saved_agent_is_counted_as_well(served):
     saved = kl.Agent(kl.MovingAverage(SIMPLEX, 3), engine="step")._live.about()
     saved["learner"]["window"] = 50_000
     assert "got numbers=250012;" in refuse(served, json.loads(seal(saved)))
-    waiting = kl.Agent(kl.Delayed(kl.GD(SIMPLEX, 1.0)), engine="step")._live.about()
+    waiting = kl.Agent(kl.contrib.Delayed(kl.GD(SIMPLEX, 1.0)), engine="step")._live.about()
     waiting["state"] |= {
         "t": 40_001,
         "rounds": np.arange(1.0, 40_001.0).tolist(),
@@ -197,7 +197,7 @@ def test_learners_nested_too_deep_are_refused_in_words(served, times):
     saved = kl.Agent(kl.GD(SIMPLEX, 1.0), engine="step")._live.about() | {"learner": nest(times)}
     assert said in refuse(served, {"agent": saved, "format": 1, "checksum": "00000000"})
     with pytest.raises(ValueError, match=f"Learner {said}"):
-        kl.Learner.from_dict(nest(times))
+        kl.types.Learner.from_dict(nest(times))
 
 
 def test_a_file_nested_too_deep_is_refused_in_words(tmp_path):
@@ -206,7 +206,7 @@ def test_a_file_nested_too_deep_is_refused_in_words(tmp_path):
         (tmp_path / "agent.json").write_bytes(seal(saved | {"learner": nest(times)}))
         with pytest.raises(ValueError, match="needs"):
             kl.Agent.load(tmp_path / "agent.json")
-    assert kl.Learner.from_dict(nest(50)).to_dict()["class"] == "klazy.Blocks"
+    assert kl.types.Learner.from_dict(nest(50)).to_dict()["class"] == "klazy.Blocks"
 
 
 @pytest.mark.parametrize("name", ["klazy._Everywhere", "_Everywhere", "klazy._Shares"])

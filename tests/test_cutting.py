@@ -16,7 +16,7 @@ PLACES = {
     "simplex": (kl.Simplex(D), kl.TVMovement(0.4)),
     "capped": (kl.CappedSimplex(D, 1.0, 0.6), kl.AsymmetricMovement(up=0.3, down=0.6)),
     "ball": (kl.L2Ball(D), kl.L2Movement(np.linspace(0.1, 0.6, T))),
-    "l1 ball": (kl.L1Ball(D), kl.WeightedL2Movement(0.5, scale=[1.0, 2.0, 0.5])),
+    "l1 ball": (kl.L1Ball(D), kl.contrib.WeightedL2Movement(0.5, scale=[1.0, 2.0, 0.5])),
 }
 FAMILIES = ["LinearCosts", "QuadraticCosts", "PinballCosts", "HingeCosts", "LogisticCosts"]
 
@@ -44,7 +44,7 @@ def test_functions_have_the_optimum_of_their_family(place, name, seed, leaves):
     assert found.cost == pytest.approx(paid)
 
 
-class LongestMovement(kl.Movement):
+class LongestMovement(kl.types.Movement):
     """What the coordinate that moves farthest moves."""
 
     def distance(self, delta):
@@ -57,7 +57,7 @@ class LongestMovement(kl.Movement):
         return s
 
 
-class SquareMovement(kl.Movement):
+class SquareMovement(kl.types.Movement):
     """No norm: its tangents do not go through zero."""
 
     def distance(self, delta):
@@ -89,9 +89,9 @@ def test_movements_of_ones_own_have_the_optimum_of_cvxpy(movement):
     "movement",
     [
         kl.SquaredMovement(0.7),
-        kl.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]),
-        kl.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
-        kl.WeightedL2Movement(0.5, scale=[0.0, 1.0, 2.0]),
+        kl.contrib.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]),
+        kl.contrib.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
+        kl.contrib.WeightedL2Movement(0.5, scale=[0.0, 1.0, 2.0]),
     ],
     ids=repr,
 )

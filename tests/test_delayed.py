@@ -46,15 +46,15 @@ KINDS = ["none", "constant", "random", "lost", "reversed", "together", "at the e
 @given(domain=st.sampled_from(SETS), seed=seeds)
 def test_without_delays_it_plays_what_the_learner_plays(make, domain, seed):
     learner, g = make(domain, 3.0), gradients(seed, 12, 5)
-    told = kl.run(kl.Delayed(learner), g, delays=0)
+    told = kl.run(kl.contrib.Delayed(learner), g, delays=0)
     assert np.array_equal(told.x, kl.run(learner, g, engine="step").x)
-    assert np.array_equal(told.x, kl.run(kl.Delayed(learner), g).x)
+    assert np.array_equal(told.x, kl.run(kl.contrib.Delayed(learner), g).x)
 
 
 @given(domain=st.sampled_from(SETS), delay=st.integers(0, 6), seed=seeds)
 def test_under_a_constant_delay_greedy_descent_steps_along_the_gradient_of_then(domain, delay, seed):
     g = gradients(seed, 20, 5)
-    x = kl.run(kl.Delayed(kl.GD(domain, 3.0)), g, delays=delay).x
+    x = kl.run(kl.contrib.Delayed(kl.GD(domain, 3.0)), g, delays=delay).x
     for t in range(19):
         following = x[t] if t < delay else domain.project(x[t] - g[t - delay] / 3.0)
         np.testing.assert_allclose(x[t + 1], following, atol=1e-15)
@@ -71,7 +71,7 @@ def test_no_certificate_is_violated_under_adversarial_delays(kind, name, place, 
     waves = np.where(np.arange(T) // max(1, int(np.median(np.minimum(delays, T)))) % 2, 1.0, -1.0)
     families = {0: kl.LinearCosts(gradients(seed, T, 5)), 1: kl.LinearCosts(waves[:, None] * np.ones((T, 5)))}
     costs = families.get(seed % 3) or costs_of("CallableCosts", T, 5, seed)
-    learner = kl.Delayed(CERTIFIED[name](domain, sigma))
+    learner = kl.contrib.Delayed(CERTIFIED[name](domain, sigma))
     trace = kl.run(learner, costs, delays=delays, movement=kl.L2Movement(0.5))
     g = trace.gradients()
     for u in (domain.argmin_linear(g.sum(axis=0)), domain.argmin_linear(g), domain.argmin_linear(-g)):
@@ -84,7 +84,10 @@ def test_no_certificate_is_violated_under_adversarial_delays(kind, name, place, 
 def test_without_delays_the_certificate_is_that_of_the_learner():
     learner, g = kl.KLazyGD(BALL, kl.Sqrt(3.0), 4), gradients(3, 50, 5)
     u = BALL.argmin_linear(g.sum(axis=0))
-    late, own = certify(kl.run(kl.Delayed(learner), g), u), certify(kl.run(learner, g, engine="step"), u)
+    late, own = (
+        certify(kl.run(kl.contrib.Delayed(learner), g), u),
+        certify(kl.run(learner, g, engine="step"), u),
+    )
     np.testing.assert_allclose(late.realised, own.realised, rtol=1e-12)
     np.testing.assert_allclose(late.worst_case, own.worst_case, rtol=1e-12)
 
@@ -99,7 +102,7 @@ def test_regret_is_within_the_closed_form(kind, k, s, seed):
     waves = np.where(np.arange(T) // (1 + int(rng.integers(0, 8))) % 2, 1.0, -1.0)[:, None]
     g = waves * np.array([1.0, 0.0, 0.0, 0.0, 0.0]) if seed % 2 else gradients(seed, T, 5)
     u = BALL.argmin_linear(g.sum(axis=0))
-    trace = kl.run(kl.Delayed(kl.KLazyGD(BALL, s, k)), g, delays=delays, movement=kl.L2Movement(0.5))
+    trace = kl.run(kl.contrib.Delayed(kl.KLazyGD(BALL, s, k)), g, delays=delays, movement=kl.L2Movement(0.5))
     G = float(np.linalg.norm(g, axis=1).max())
     bound = delayed_bound(T, G, 1.0, 0.0, s, k, pairs, missing, movement_weight=0.5)
     assert kl.regret(trace, u).smoothed <= bound + 1e-9
@@ -113,7 +116,7 @@ def test_late_feedback_really_costs_and_its_tuning_bounds_that():
     T, delay = 1000, 9
     pairs, missing = count_outstanding(np.full(T, float(delay)))
     sigma = delayed_sigma(T, 1.0, 1.0, 0.0, pairs, movement_weight=0.0)
-    learner = kl.Delayed(kl.GD(kl.Box(-1, 1), sigma))
+    learner = kl.contrib.Delayed(kl.GD(kl.Box(-1, 1), sigma))
     paid = {delay: [], 0: []}
     for seed in range(5):
         g = np.random.default_rng(seed).choice([-1.0, 1.0], T // 10).repeat(10)[:, None]
@@ -133,7 +136,7 @@ def test_a_bound_without_the_outstanding_term_would_be_exceeded():
     T, sigma = 600, 30.0
     delays = np.full(T, 9.0)
     pairs, missing = count_outstanding(delays)
-    learner = kl.Delayed(kl.GD(kl.Box(-1, 1), sigma, start=[0.5]))
+    learner = kl.contrib.Delayed(kl.GD(kl.Box(-1, 1), sigma, start=[0.5]))
     trace = kl.run(
         learner, kl.PinballCosts(np.zeros((T, 1)), 1.0, 1.0), delays=delays, movement=kl.L2Movement(0.0)
     )
@@ -148,7 +151,7 @@ def test_a_bound_with_half_of_the_missing_term_would_be_exceeded():
     delays = np.full(T, float(T))
     pairs, missing = count_outstanding(delays)
     assert missing == T
-    learner = kl.Delayed(kl.GD(kl.Box(-1, 1), sigma, start=[-1.0]))
+    learner = kl.contrib.Delayed(kl.GD(kl.Box(-1, 1), sigma, start=[-1.0]))
     trace = kl.run(learner, np.full((T, 1), -1.0), delays=delays, movement=kl.L2Movement(0.0))
     known = {
         "T": T,
@@ -164,7 +167,7 @@ def test_a_bound_with_half_of_the_missing_term_would_be_exceeded():
 
 
 def test_a_run_goes_on_where_rounds_wait():
-    g, learner = gradients(1, 40, 5), kl.Delayed(kl.GD(BALL, 2.0))
+    g, learner = gradients(1, 40, 5), kl.contrib.Delayed(kl.GD(BALL, 2.0))
     first = kl.run(learner, g[:20], delays=3)
     assert first.state.rounds.tolist() == [18, 19, 20]
     second = kl.run(learner, g[20:], delays=3, state=first.state)
@@ -175,8 +178,8 @@ def test_a_run_goes_on_where_rounds_wait():
 
 def test_a_trace_keeps_its_delays_in_a_file(tmp_path):
     delays = np.array([0.0, 2.0, np.inf])
-    kl.run(kl.Delayed(kl.GD(BALL, 2.0)), np.ones((3, 5)), delays=delays).save(tmp_path / "run.npz")
-    assert np.array_equal(kl.Trace.load(tmp_path / "run.npz").kept["delays"], delays)
+    kl.run(kl.contrib.Delayed(kl.GD(BALL, 2.0)), np.ones((3, 5)), delays=delays).save(tmp_path / "run.npz")
+    assert np.array_equal(kl.types.Trace.load(tmp_path / "run.npz").kept["delays"], delays)
 
 
 def drive(agent, rows, delays, by_rows):
@@ -208,7 +211,7 @@ def test_an_agent_waits_in_a_store_bit_for_bit(options, learner, kind, tmp_path,
     monkeypatch.setattr("klazy.live.kept.SNAPSHOT_ROUNDS", 7)
     rng = np.random.default_rng(1)
     rows, delays = rng.exponential(size=(24, 5)), make_delays(kind, 24, rng)
-    by_rows, learner = "costs" in options, kl.Delayed(learner)
+    by_rows, learner = "costs" in options, kl.contrib.Delayed(learner)
     memory = kl.Agent(learner, **options)
     drive(memory, rows, delays, by_rows)
     file = tmp_path / "decisions.db"
@@ -239,7 +242,7 @@ def test_an_agent_waits_in_a_store_bit_for_bit(options, learner, kind, tmp_path,
 def test_an_agent_plays_what_a_run_plays_and_pays_the_same():
     rng = np.random.default_rng(2)
     rows, delays = rng.exponential(size=(30, 5)), rng.integers(0, 6, 30).astype(float)
-    learner = kl.Delayed(kl.GD(kl.Box([0.0] * 5, [9.0] * 5), 1.0))
+    learner = kl.contrib.Delayed(kl.GD(kl.Box([0.0] * 5, [9.0] * 5), 1.0))
     trace = kl.run(learner, kl.PinballCosts(rows, 4.0, 1.0), delays=delays)
     agent = kl.Agent(learner, costs=kl.Pinball(4.0), movement=trace.movement)
     drive(agent, rows, delays, by_rows=True)
@@ -251,7 +254,9 @@ def test_an_agent_plays_what_a_run_plays_and_pays_the_same():
 def test_a_check_finds_another_gradient_of_a_late_round(tmp_path):
     """What was told late is worked out at the point of then, not of now."""
     file = tmp_path / "decisions.db"
-    with kl.Agent.open(file, kl.Delayed(kl.GD(BALL, 2.0)), costs=kl.Quadratic(), sync="batch") as agent:
+    with kl.Agent.open(
+        file, kl.contrib.Delayed(kl.GD(BALL, 2.0)), costs=kl.Quadratic(), sync="batch"
+    ) as agent:
         agent.observe(np.ones(5))
         agent.advance()
         agent.observe(np.ones(5))
@@ -269,7 +274,7 @@ def test_a_check_finds_another_gradient_of_a_late_round(tmp_path):
 
 def test_the_history_of_late_feedback_names_its_round(tmp_path):
     file = tmp_path / "decisions.db"
-    with kl.Agent.open(file, kl.Delayed(kl.GD(BALL, 2.0)), name="eu", sync="batch") as agent:
+    with kl.Agent.open(file, kl.contrib.Delayed(kl.GD(BALL, 2.0)), name="eu", sync="batch") as agent:
         agent.advance()
         agent.update(np.ones(5), round=1)
     lines = call_klazy("history", file, "eu").stdout.splitlines()
@@ -283,7 +288,7 @@ def test_the_history_of_late_feedback_names_its_round(tmp_path):
 
 def test_late_feedback_comes_from_another_process_too(tmp_path):
     file = tmp_path / "decisions.db"
-    learner = kl.Delayed(kl.GD(BALL, 2.0))
+    learner = kl.contrib.Delayed(kl.GD(BALL, 2.0))
     with kl.Agent.open(file, learner, sync="batch") as one, kl.Agent.open(file, sync="batch") as two:
         one.advance(id="monday")
         one.advance(id="tuesday")
@@ -298,9 +303,9 @@ def test_late_feedback_comes_from_another_process_too(tmp_path):
         assert list(one.pending) == [3]
 
 
-DELAYED = kl.Delayed(kl.GD(BALL, 1.0))
+DELAYED = kl.contrib.Delayed(kl.GD(BALL, 1.0))
 REFUSED = {
-    "Delayed needs a learner, got learner=3; write Delayed(GD(L2Ball(5), 1.0), ...).": lambda: kl.Delayed(3),  # pyright: ignore
+    "Delayed needs a learner, got learner=3; write Delayed(GD(L2Ball(5), 1.0), ...).": lambda: kl.contrib.Delayed(3),  # pyright: ignore
     "run needs a Delayed learner for delays, got learner=GD(domain=L2Ball(dim=5), sigma=Constant(s=1.0)); "
     "write run(Delayed(learner), ...).": lambda: kl.run(kl.GD(BALL, 1.0), np.ones((2, 5)), delays=1),
     "run needs delays that are whole numbers >= 0, got delays[1]=-1.0; count rounds, and use inf for feedback "

@@ -169,7 +169,9 @@ def test_what_was_tried_of_the_promises_is_what_the_records_say():
 @pytest.mark.parametrize("name", ["choose", "algorithms"])
 def test_every_learner_is_chosen_from_and_explained(name):
     text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    learners, rules = ([kind.__name__ for kind in concrete(base)] for base in (kl.Learner, kl.Memory))
+    learners, rules = (
+        [kind.__name__ for kind in concrete(base)] for base in (kl.types.Learner, kl.types.Memory)
+    )
     steps = {PUBLIC[learner].step.__qualname__ for learner in learners}  # rules of thumb share one
     assert len(learners) >= 8
     assert [
@@ -203,7 +205,9 @@ def test_a_learner_that_compiles_everywhere_takes_as_few_lines_as_its_guide_says
     def count(text):
         return sum(bool(line.strip()) for line in text.splitlines())
 
-    learner = count((ROOT / "src/klazy/learners/patient.py").read_text()) - count(kl.Patient.__doc__ or "")
+    learner = count((ROOT / "src/klazy/learners/patient.py").read_text()) - count(
+        kl.contrib.Patient.__doc__ or ""
+    )
     twin = count(inspect.getsource(rules.patient)) + count(inspect.getsource(rules.debt_is_due))
     others = 2 + 1 + 1  # learners/__init__.py, the entry in RULES, tests/cases.py
     assert "four files and fewer than 60 lines" in (ROOT / "docs/howto/own_learner.md").read_text()

@@ -19,7 +19,7 @@ seeds = st.integers(0, 2**16)
 rules = st.sampled_from(RULES)
 
 
-def few_experts(domain, seed, n=4) -> list[kl.Learner[Any]]:
+def few_experts(domain, seed, n=4) -> list[kl.types.Learner[Any]]:
     """Lazy ones and ones with a memory, with any sigmas; some start elsewhere than others.
 
     They have two rules, both of which are there from the second expert on, so that one kernel serves all.
@@ -356,7 +356,7 @@ def test_a_nested_ensemble_names_what_has_no_kernel():
         kl.run(kl.SAder([inner, kl.GD(kl.L2Ball(2), 2.0)]), np.ones((3, 2)), engine="compiled")
 
 
-class Farthest(kl.Movement):
+class Farthest(kl.types.Movement):
     """A user's norm, without a kernel."""
 
     def distance(self, delta):

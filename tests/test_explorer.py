@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "explorer"
 AXES = np.array([[-1.0, 1.0, 0.0], [-1.0, -1.0, 2.0]]) / np.sqrt([[2.0], [6.0]])  # of the triangle's plane
 
 
-class Triangle(kl.ConvexSet):
+class Triangle(kl.types.ConvexSet):
     """The simplex of three shares, in the plane that the picture shows."""
 
     def __init__(self) -> None:
@@ -55,15 +55,19 @@ SIGMAS = {"s0.3": 0.3, "s4": 4.0, "sqrt1": kl.Sqrt(1), "sqrt60": kl.Sqrt(60)}
 
 def plain(domain, sigma):
     """Learners without a number, by their words in a link."""
-    memory = {"forget": kl.Forget(), "full": kl.Full()}
+    memory = {"forget": kl.memories.Forget(), "full": kl.memories.Full()}
     simple = {"gd": kl.GD(domain, sigma), "lazy": kl.LazyGD(domain, sigma)}
     return simple | {word: kl.MemoryGD(domain, sigma, rule) for word, rule in memory.items()}
 
 
 def numbered(domain, sigma, k):
     """Learners with one, k or near it."""
-    rules = {f"clock,k{k}": kl.Clock(k), f"decay,m{k + 0.5}": kl.Decay(k + 0.5), f"clip,kappa{k}": kl.Clip(k)}
-    rules[f"event,kappa{k}"] = kl.Event(k)
+    rules = {
+        f"clock,k{k}": kl.memories.Clock(k),
+        f"decay,m{k + 0.5}": kl.memories.Decay(k + 0.5),
+        f"clip,kappa{k}": kl.memories.Clip(k),
+    }
+    rules[f"event,kappa{k}"] = kl.memories.Event(k)
     memory = {word: kl.MemoryGD(domain, sigma, rule) for word, rule in rules.items()}
     return {f"klazy,k{k}": kl.KLazyGD(domain, sigma, k)} | memory
 
@@ -145,7 +149,7 @@ def agree(learner, found, g, weight):
     """
     trace = kl.run(learner, g, movement=kl.L2Movement(weight), engine="step")
     T = trace.T
-    if isinstance(learner, kl.MemoryGD) and isinstance(learner.memory, kl.Event):
+    if isinstance(learner, kl.MemoryGD) and isinstance(learner.memory, kl.memories.Event):
         gap = np.abs(np.array(found["length"]) - learner.memory.kappa)
         T = int(np.append(np.flatnonzero((gap > 0.0) & (gap < 1e-12)), T)[0]) or 1
     parts = {
@@ -248,7 +252,7 @@ class TestPicture:
     @pytest.mark.parametrize("close", ["", "&close=1"])
     def test_it_shows_the_step_that_klazy_takes(self, opened, name, close):
         domain, rules = SETS[name], "gd,s6;lazy,s6;klazy,k5,s6;decay,m9,s6"
-        memory = kl.MemoryGD(domain, 6.0, kl.Decay(9))
+        memory = kl.MemoryGD(domain, 6.0, kl.memories.Decay(9))
         for show, learner in enumerate(
             [kl.GD(domain, 6.0), kl.LazyGD(domain, 6.0), kl.KLazyGD(domain, 6.0, 5), memory]
         ):
@@ -563,10 +567,10 @@ class TestForms:
         [
             ("klazy", "number", "0", lambda: kl.KLazyGD(kl.L1Ball(2), 1.0, 0)),
             ("klazy", "number", "2.5", lambda: kl.KLazyGD(kl.L1Ball(2), 1.0, 2.5)),  # pyright: ignore[reportArgumentType]
-            ("clock", "number", "-3", lambda: kl.Clock(-3)),
-            ("decay", "number", "0.5", lambda: kl.Decay(0.5)),
-            ("clip", "number", "0", lambda: kl.Clip(0)),
-            ("event", "number", "-1", lambda: kl.Event(-1)),
+            ("clock", "number", "-3", lambda: kl.memories.Clock(-3)),
+            ("decay", "number", "0.5", lambda: kl.memories.Decay(0.5)),
+            ("clip", "number", "0", lambda: kl.memories.Clip(0)),
+            ("event", "number", "-1", lambda: kl.memories.Event(-1)),
             ("gd", "sigma", "0", lambda: kl.GD(kl.L1Ball(2), 0)),
             ("gd", "sigma", "-2", lambda: kl.GD(kl.L1Ball(2), -2)),
             ("gd", "c", "0", lambda: kl.Sqrt(0)),

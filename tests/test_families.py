@@ -73,7 +73,7 @@ def test_comparators_lie_between_what_sequences_pay_and_what_none_can_pay_less_t
         assert ahead.totals.cost >= least - 1e-9
 
 
-@pytest.mark.parametrize("family", [Cubic(), kl.Hinge()], ids=repr)
+@pytest.mark.parametrize("family", [Cubic(), kl.contrib.Hinge()], ids=repr)
 def test_a_replay_scores_what_the_rows_cost_and_its_agent_pays_it(family):
     """For the others tests/test_replay.py has this."""
     rows = rows_of(family, 3, 44) / 6.0
@@ -91,7 +91,7 @@ def test_a_replay_scores_what_the_rows_cost_and_its_agent_pays_it(family):
 
 def test_a_negative_weight_is_refused_wherever_rows_come_in():
     said = "needs weight >= 0, got weight=-1.0; a negative one is not convex."
-    family = kl.WeightedQuadratic()
+    family = kl.contrib.WeightedQuadratic()
     with pytest.raises(Refused, match=f"QuadraticCosts {said}"):
         kl.QuadraticCosts(np.ones((2, D)), [1.0, -1.0])
     with pytest.raises(Refused, match=f"WeightedQuadratic {said}"):
@@ -104,7 +104,7 @@ def test_a_replay_refuses_rows_that_have_more_than_a_number_per_coordinate():
     with pytest.raises(
         Refused, match="replay needs a family whose rows have one number per coordinate, got costs=Weighted"
     ):
-        kl.replay(rows_of(kl.WeightedQuadratic(), 3, 44), costs=kl.WeightedQuadratic())
+        kl.replay(rows_of(kl.contrib.WeightedQuadratic(), 3, 44), costs=kl.contrib.WeightedQuadratic())
 
 
 def test_a_replay_of_rewards_plays_learners_that_are_told_gradients_and_its_agent_takes_rewards():
@@ -135,7 +135,7 @@ def test_a_code_that_only_kernels_know_does_not_stop_comparators():
 def test_what_is_not_merged_or_exact_may_still_have_a_proximal_step():
     """A family of one's own with a step is solved by splitting, whatever else it leaves out."""
 
-    class Stepping(kl.Family):
+    class Stepping(kl.types.Family):
         def value(self, row, x):
             return np.vecdot(x - row, x - row)
 
@@ -154,7 +154,7 @@ def test_what_is_not_merged_or_exact_may_still_have_a_proximal_step():
     assert fixed.cost == pytest.approx(kl.best_fixed(kl.QuadraticCosts(rows, 2.0), DOMAIN).cost, rel=2e-6)
 
 
-@pytest.mark.parametrize("family", [Cubic(), kl.Hinge()], ids=repr)
+@pytest.mark.parametrize("family", [Cubic(), kl.contrib.Hinge()], ids=repr)
 def test_a_learner_that_forecasts_rows_refuses_a_family_whose_average_row_says_nothing(family):
     """It would take rows for gradients."""
     message = "Reluctant needs a family whose rows can be averaged, got family="

@@ -34,7 +34,14 @@ SETS = [
     kl.L1Ball(12, 0.5),
 ]
 SCHEDULES = [kl.Constant(1.7), kl.Sqrt(9.0), kl.Sqrt(0.3, 4.5), kl.Doubling(2.0), kl.ScaleFree(2.0)]
-MEMORIES = [kl.Forget(), kl.Full(), kl.Clock(4), kl.Decay(5.0), kl.Clip(0.8), kl.Event(1.5)]
+MEMORIES = [
+    kl.memories.Forget(),
+    kl.memories.Full(),
+    kl.memories.Clock(4),
+    kl.memories.Decay(5.0),
+    kl.memories.Clip(0.8),
+    kl.memories.Event(1.5),
+]
 BALL = kl.L2Ball(5)  # for which other tests compile kernels, too
 TWO = [kl.KLazyGD(BALL, kl.Sqrt(5.0), 4), kl.GD(BALL, 2.0)]
 
@@ -54,8 +61,8 @@ def family(domain, turn):
         kl.KLazyGD(domain, sigma(1), 4),
         kl.LazyGD(domain, sigma(1)),
         kl.KLazyFTRL(domain, sigma(2), 3),
-        kl.CentredOMD(domain, sigma(3)),
-        kl.Patient(domain, sigma(4), 0.4),
+        kl.contrib.CentredOMD(domain, sigma(3)),
+        kl.contrib.Patient(domain, sigma(4), 0.4),
     ]
     return plain + [kl.MemoryGD(domain, sigma(i), memory) for i, memory in enumerate(MEMORIES)]
 
@@ -98,7 +105,7 @@ MOVEMENTS = [
     kl.L1Movement(0.3),
     kl.TVMovement(2.0),
     kl.L2Movement(np.linspace(0.5, 2.0, T)),
-    kl.WeightedL2Movement(0.5, scale=[1.0, 2.0, 0.5, 0.1, 3.0]),
+    kl.contrib.WeightedL2Movement(0.5, scale=[1.0, 2.0, 0.5, 0.1, 3.0]),
     kl.AsymmetricMovement(2.0, up=[1.0, 2.0, 0.5, 1.0, 1.0], down=[0.0, 1.0, 3.0, 1.0, 2.0]),
     kl.SwitchFee(2.0, tol=1e-3),
 ]
@@ -126,7 +133,7 @@ def test_a_rule_that_knows_its_set_pays_what_step_pays(domain):
 def test_mirror_descent_pays_what_step_pays(domain):
     learners = [
         kl.contrib.MirrorMemory(domain, 0.7, memory, geometry=kl.contrib.Entropy(0.1))
-        for memory in (kl.Clock(3), kl.Decay(4.0))
+        for memory in (kl.memories.Clock(3), kl.memories.Decay(4.0))
     ]
     g = gradients(6, 7, 3)
     assert_agrees(run_batch(learners, g, device="cuda"), learners, g)
@@ -134,7 +141,7 @@ def test_mirror_descent_pays_what_step_pays(domain):
 
 EXPERTS = [
     kl.GD(BALL, 2.0),
-    kl.MemoryGD(BALL, kl.ScaleFree(1.0), kl.Decay(4.0)),
+    kl.MemoryGD(BALL, kl.ScaleFree(1.0), kl.memories.Decay(4.0)),
     kl.KLazyFTRL(BALL, kl.Sqrt(2.0), 3),
 ]
 

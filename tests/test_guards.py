@@ -134,7 +134,7 @@ def test_frozen_it_plays_one_point_and_learns_on(engine, start, length, seed):
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 @given(G=st.floats(0.1, 3.0), seed=seeds)
 def test_clipping_is_what_clipped_gradients_would_do(engine, G, seed):
-    learner, g = kl.MemoryGD(kl.Simplex(5), 2.0, kl.Decay(4.0)), gradients(seed, 8, 5)
+    learner, g = kl.MemoryGD(kl.Simplex(5), 2.0, kl.memories.Decay(4.0)), gradients(seed, 8, 5)
     size = np.linalg.norm(g, axis=1, keepdims=True)
     short = np.where(size > G, g * (G / np.maximum(size, G)), g)
     agent, bare = (
@@ -149,7 +149,7 @@ def test_clipping_is_what_clipped_gradients_would_do(engine, G, seed):
 
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 def test_a_refused_gradient_or_hint_changes_nothing(engine):
-    learner = kl.MemoryGD(kl.L2Ball(2), 2.0, kl.Full())
+    learner = kl.MemoryGD(kl.L2Ball(2), 2.0, kl.memories.Full())
     agent = kl.Agent(learner, engine=engine, guards=kl.Guards(G=1.0))
     agent.update([0.6, 0.8])
     before = repr(agent.explain())
@@ -332,7 +332,7 @@ class Said(Hurried):
     phase_length = kl.KLazyGD.phase_length  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
-class Moody(kl.Clock):
+class Moody(kl.memories.Clock):
     def theta(self, t, raw):
         return 0.5
 

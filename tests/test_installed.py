@@ -14,8 +14,8 @@ CODE = """
 import klazy as kl
 
 
-def thrifty(domain, movement, patience: float = 2.0) -> kl.Learner:
-    return kl.Patient(domain, 1.0, price=patience * movement.weight)
+def thrifty(domain, movement, patience: float = 2.0) -> kl.types.Learner:
+    return kl.contrib.Patient(domain, 1.0, price=patience * movement.weight)
 """
 STUDY = """
 seeds = 2

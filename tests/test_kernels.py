@@ -176,7 +176,7 @@ def test_rules_that_place_their_points_as_lanes_experts_and_agents(domain):
     np.testing.assert_allclose(
         np.column_stack((batch.hitting, batch.switching)), totals, rtol=1e-12, atol=1e-10
     )
-    assert_same(*both(kl.SAder([*family, kl.GD(domain, 2.0), kl.Patient(domain, 2.0, 0.5)]), g))
+    assert_same(*both(kl.SAder([*family, kl.GD(domain, 2.0), kl.contrib.Patient(domain, 2.0, 0.5)]), g))
 
 
 MIRRORED = [kl.CappedSimplex(5, 1.5, 0.6)]
@@ -209,7 +209,7 @@ def test_mirror_descent_as_lanes_and_live():
     family = [
         kl.contrib.MirrorMemory(domain, sigma, memory, geometry=kl.contrib.Entropy(0.1))
         for sigma in (0.5, 1.7, 20.0)
-        for memory in (kl.Clock(4), kl.Decay(5.0))
+        for memory in (kl.memories.Clock(4), kl.memories.Decay(5.0))
     ]
     batch = kl.run_batch(family, g, movement=kl.TVMovement())
     assert batch.engine == "lanes"
@@ -249,7 +249,7 @@ def test_a_reluctant_whose_coordinates_pay_differently_has_no_kernel():
     box = kl.Box([0, 0], [1, 1])
     uneven = kl.AsymmetricMovement(up=[1.0, 2.0])
     assert kl.Reluctant(box, uneven, 2.0, 2.0).rule is None
-    assert kl.Reluctant(box, kl.ImpactMovement(), 2.0, 2.0).rule is None
+    assert kl.Reluctant(box, kl.contrib.ImpactMovement(), 2.0, 2.0).rule is None
     assert kl.Reluctant(box, kl.L1Movement(), 2.0, 2.0, family=kl.Pinball([1.0, 2.0])).rule is None
     assert kl.Reluctant(box, kl.L1Movement(), None, 2.0, family=kl.Pinball()).rule is None
     assert kl.Reluctant(box, kl.L1Movement(), 2.0, 2.0).rule is not None
@@ -259,7 +259,7 @@ PAID = [
     kl.L1Movement(0.5),
     kl.TVMovement(0.2),
     kl.L2Movement(np.linspace(0.0, 0.5, ROUNDS)),
-    kl.WeightedL2Movement(0.3, scale=1.3),
+    kl.contrib.WeightedL2Movement(0.3, scale=1.3),
     kl.AsymmetricMovement(0.2, up=2.0),
     kl.SwitchFee(0.2),
 ]
@@ -307,7 +307,7 @@ def test_rules_of_thumb_as_lanes_and_experts(monkeypatch):
     """Those with one window lie side by side."""
     domain = kl.Simplex(5)
     g = gradients(8, ROUNDS, 5)
-    family: list[kl.Learner[Any]] = [kl.Fixed(domain, start=[0.0, 1.0, 0.0, 0.0, 0.0])]
+    family: list[kl.types.Learner[Any]] = [kl.Fixed(domain, start=[0.0, 1.0, 0.0, 0.0, 0.0])]
     for window in WINDOWS:
         family += thumbs_on(domain, kl.Linear(), window)
     batch = kl.run_batch(family, g, movement=kl.L2Movement())
@@ -490,7 +490,7 @@ def test_a_run_in_two_parts_is_the_run(make):
 
 def test_hints_reach_the_kernel():
     g = gradients(6, T, 5)
-    learner = kl.MemoryGD(kl.L1Ball(5), kl.ScaleFree(2.0), kl.Decay(8.0))
+    learner = kl.MemoryGD(kl.L1Ball(5), kl.ScaleFree(2.0), kl.memories.Decay(8.0))
     compiled, step = both(learner, g, hints=0.5 * g)
     assert_same(compiled, step)
     assert np.abs(step.x - kl.run(learner, g).x).max() > 0.01
@@ -521,7 +521,7 @@ class HalfBall(kl.L2Ball):
         return 0.5 * super().nearest(y)
 
 
-class Custom(kl.Schedule):
+class Custom(kl.types.Schedule):
     def __call__(self, t):
         return 2.0 + 1.0 / t
 
@@ -552,9 +552,9 @@ def test_a_part_without_kernel_is_named_and_auto_goes_through_step(part, learner
 def test_only_these_classes_have_no_kernel():
     from cases import concrete
 
-    bases = (kl.ConvexSet, kl.Schedule, kl.Family, kl.Movement, kl.Memory)
+    bases = (kl.types.ConvexSet, kl.types.Schedule, kl.types.Family, kl.types.Movement, kl.types.Memory)
     without = {c.__name__ for base in bases for c in concrete(base) if c.code is None}
-    without |= {c.__name__ for c in concrete(kl.Learner) if vars(c).get("rule") is None}
+    without |= {c.__name__ for c in concrete(kl.types.Learner) if vars(c).get("rule") is None}
     sets = {"Polytope", "Intersection", "Space"}
     wrappers = {"Advice", "Bandit", "BetterOfTwo", "Blocks", "Budgeted", "Delayed", "LongTerm"}
     learners = {"StronglyAdaptive", "SteadyAdaptive", "CoinBetting"}

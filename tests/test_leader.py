@@ -19,7 +19,7 @@ NORMS = [kl.L2Movement(0.3), kl.L2Movement(0.0), kl.TVMovement(2.0), kl.Asymmetr
 norms = st.sampled_from(NORMS)
 
 
-def stay(domain: kl.ConvexSet, *points: Any) -> list[kl.Learner[Any]]:
+def stay(domain: kl.types.ConvexSet, *points: Any) -> list[kl.types.Learner[Any]]:
     """Experts that never leave these points."""
     return [kl.GD(domain, 1e12, start=np.atleast_1d(point)) for point in points]
 
@@ -120,7 +120,10 @@ def test_a_million_rounds_lose_no_digit_of_a_small_difference():
     """Costs of 1e6 a round whose digits end at 1e-10; the two experts differ by 1e-6 a round."""
     T = 1_000_000
     start = np.array([[0.5, 0.0, 0.0, 0.0, 0.0], [0.5 - 1e-6, 0.0, 0.0, 0.0, 0.0]])
-    experts = [kl.KLazyGD(BALL, 1e60, 4, start=start[0]), kl.MemoryGD(BALL, 1e60, kl.Full(), start=start[1])]
+    experts = [
+        kl.KLazyGD(BALL, 1e60, 4, start=start[0]),
+        kl.MemoryGD(BALL, 1e60, kl.memories.Full(), start=start[1]),
+    ]
     g = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], (T, 1))
     state = kl.run(kl.Leader(experts, kl.L2Movement(1.0)), g, record="totals").state
     assert state.leader == 1
@@ -132,7 +135,10 @@ def test_a_million_rounds_lose_no_digit_of_a_small_difference():
 def test_with_a_fee_per_change_the_follower_needs_no_guard():
     """A mean of experts cannot be charged by a fee, and a follower can."""
     pole = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
-    experts = [kl.KLazyGD(BALL, 1e12, 4, start=-pole), kl.MemoryGD(BALL, 1e12, kl.Full(), start=pole)]
+    experts = [
+        kl.KLazyGD(BALL, 1e12, 4, start=-pole),
+        kl.MemoryGD(BALL, 1e12, kl.memories.Full(), start=pole),
+    ]
     g = np.repeat([-pole, pole], [20, 60], axis=0)
     for fee, changes in ((1.0, 2), (30.0, 2), (1000.0, 0)):
         learner = kl.Leader(experts, kl.SwitchFee(fee), guard=False)
@@ -197,7 +203,9 @@ class Told(kl.KLazyGD):
 
     rule = "k_lazy"
 
-    def __init__(self, domain: kl.ConvexSet, sigma: Any, k: int, family: kl.Family | None = None) -> None:
+    def __init__(
+        self, domain: kl.types.ConvexSet, sigma: Any, k: int, family: kl.types.Family | None = None
+    ) -> None:
         super().__init__(domain, sigma, k)
         self._keep(family=family)
 

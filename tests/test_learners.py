@@ -92,7 +92,7 @@ class TestEveryLearner:
     def test_repr_and_file_form_give_the_learner_back(self, make):
         learner = make(kl.Simplex(3), kl.Sqrt(4.0), start=[1.0, 0.0, 0.0])
         assert evaluated(repr(learner)) == learner
-        assert kl.Learner.from_dict(learner.to_dict()) == learner
+        assert kl.types.Learner.from_dict(learner.to_dict()) == learner
 
 
 @pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
@@ -105,7 +105,7 @@ class TestEveryDescent:
     @given(domain=cheap_sets, s=st.floats(0.1, 20.0), seed=seeds)
     def test_a_step_is_at_most_the_gradient_over_sigma(self, make, domain, s, seed):
         learner = make(domain, s)
-        if isinstance(learner, kl.Patient):
+        if isinstance(learner, kl.contrib.Patient):
             return  # which stays, and then makes several steps at once
         g = gradients(seed, T, domain.dim)
         moved = np.linalg.norm(np.diff(played(learner, g), axis=0), axis=1)
@@ -114,9 +114,11 @@ class TestEveryDescent:
     def test_scale_free_sigma_ignores_the_unit_of_the_costs(self, make):
         """With weight 0, sigma scales like g, so x is unchanged; rules with a threshold in units of g are not scale free."""
         learner = make(kl.L2Ball(3), kl.ScaleFree(2.0, movement_weight=0.0))
-        if isinstance(learner, kl.Patient):
+        if isinstance(learner, kl.contrib.Patient):
             return
-        if isinstance(learner, kl.MemoryGD) and isinstance(learner.memory, kl.Clip | kl.Event):
+        if isinstance(learner, kl.MemoryGD) and isinstance(
+            learner.memory, kl.memories.Clip | kl.memories.Event
+        ):
             return
         g = gradients(3, T, 3)
         np.testing.assert_allclose(played(learner, 1024.0 * g), played(learner, g), atol=1e-12)
@@ -173,14 +175,14 @@ def test_algorithm_2_plays_other_points_for_schedules():
 @given(domain=cheap_sets, s=st.floats(0.2, 10.0), k=st.integers(1, 12), seed=seeds)
 def test_clock_memory_is_k_lazy_gd_for_constant_sigma(domain, s, k, seed):
     g = gradients(seed, T, domain.dim)
-    x, z = played(kl.MemoryGD(domain, s, kl.Clock(k)), g), played(kl.KLazyGD(domain, s, k), g)
+    x, z = played(kl.MemoryGD(domain, s, kl.memories.Clock(k)), g), played(kl.KLazyGD(domain, s, k), g)
     np.testing.assert_allclose(x, z, atol=1e-11)
 
 
 def test_clock_memory_is_its_own_algorithm_for_schedules():
     g, domain = gradients(1, T, 5), kl.L1Ball(5)
     x, z = (
-        played(kl.MemoryGD(domain, kl.Sqrt(8.0), kl.Clock(6)), g),
+        played(kl.MemoryGD(domain, kl.Sqrt(8.0), kl.memories.Clock(6)), g),
         played(kl.KLazyGD(domain, kl.Sqrt(8.0), 6), g),
     )
     assert np.abs(x - z).max() > 1e-3
@@ -190,7 +192,9 @@ def test_clock_memory_is_its_own_algorithm_for_schedules():
 def test_forgetting_memory_is_gd(domain, sigma, seed):
     g = gradients(seed, T, domain.dim)
     np.testing.assert_allclose(
-        played(kl.MemoryGD(domain, sigma, kl.Forget()), g), played(kl.GD(domain, sigma), g), atol=1e-12
+        played(kl.MemoryGD(domain, sigma, kl.memories.Forget()), g),
+        played(kl.GD(domain, sigma), g),
+        atol=1e-12,
     )
 
 
@@ -198,7 +202,7 @@ def test_forgetting_memory_is_gd(domain, sigma, seed):
 def test_full_memory_is_lazy_gd_for_constant_sigma(domain, s, seed):
     g = gradients(seed, T, domain.dim)
     np.testing.assert_allclose(
-        played(kl.MemoryGD(domain, s, kl.Full()), g), played(kl.LazyGD(domain, s), g), atol=1e-11
+        played(kl.MemoryGD(domain, s, kl.memories.Full()), g), played(kl.LazyGD(domain, s), g), atol=1e-11
     )
 
 
@@ -215,7 +219,8 @@ def test_memory_stays_in_the_normal_cone_and_moves_at_most_g_over_sigma_t(memory
 
 
 @pytest.mark.parametrize(
-    ("kappa", "memory"), [(3 * 2.0, kl.Clock(4)), (4 * 2.0, kl.Decay(5.0)), (0.8, kl.Clip(0.8))]
+    ("kappa", "memory"),
+    [(3 * 2.0, kl.memories.Clock(4)), (4 * 2.0, kl.memories.Decay(5.0)), (0.8, kl.memories.Clip(0.8))],
 )
 def test_the_normal_never_outgrows_its_bound(kappa, memory):
     g = gradients(5, 400, 4)
@@ -264,7 +269,7 @@ def test_an_interior_run_is_the_same_for_every_k():
 
 def test_centred_descent_is_gd_for_constant_sigma():
     g = gradients(3, T, 4)
-    x, z = played(kl.CentredOMD(kl.L1Ball(4), 2.0), g), played(kl.GD(kl.L1Ball(4), 2.0), g)
+    x, z = played(kl.contrib.CentredOMD(kl.L1Ball(4), 2.0), g), played(kl.GD(kl.L1Ball(4), 2.0), g)
     np.testing.assert_allclose(x[1:], z[1:], atol=1e-12)
 
 
@@ -275,7 +280,7 @@ def test_centred_descent_is_gd_for_constant_sigma():
 )
 def test_centred_descent_pays_for_the_distance_of_the_comparator_and_not_for_the_diameter(seed, sigma, size):
     domain, g = kl.L2Ball(3, 1e4), gradients(seed, 200, 3)
-    x, s = played(kl.CentredOMD(domain, sigma), g)[:-1], sigma.values(200)
+    x, s = played(kl.contrib.CentredOMD(domain, sigma), g)[:-1], sigma.values(200)
     u = -size * g.sum(axis=0) / np.linalg.norm(g.sum(axis=0))
     before = np.concatenate((s[:1], s[:-1]))
     bound = s[-1] * size**2 / 2 + ((g * g).sum(axis=1) / (2 * before)).sum()
@@ -286,7 +291,7 @@ def test_centred_descent_pays_for_the_distance_of_the_comparator_and_not_for_the
 def test_patience_pays_no_more_for_moving_than_it_lost_by_staying(domain, s, price, seed):
     """Every move is made when the debt, what it lost to greedy descent since the last one, has reached its price."""
     g = gradients(seed, T, domain.dim)
-    trace = kl.run(kl.Patient(domain, s, price), g, movement=kl.L2Movement(price), engine="step")
+    trace = kl.run(kl.contrib.Patient(domain, s, price), g, movement=kl.L2Movement(price), engine="step")
     greedy = kl.run(kl.GD(domain, s), g, engine="step")
     last = price * float(
         np.linalg.norm(trace.state.x - trace.x[-1])

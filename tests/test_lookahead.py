@@ -249,7 +249,7 @@ def test_rhgd_sees_no_further_than_its_window():
 
 def test_looking_ahead_is_a_type_of_its_own():
     player = RecedingHorizon(kl.L2Ball(2), 3)
-    assert not isinstance(player, kl.Learner)
+    assert not isinstance(player, kl.types.Learner)
     assert repr(player) == "RecedingHorizon(domain=L2Ball(dim=2), window=3)"
     with pytest.raises(ValueError, match="run needs a learner"):
         kl.run(player, np.ones((3, 2)))  # pyright: ignore[reportCallIssue, reportArgumentType]

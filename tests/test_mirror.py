@@ -93,7 +93,7 @@ def test_on_a_whole_simplex_laziness_changes_nothing(sigma, memory, seed):
     """Without a floor no bound is met: every memory plays the points of Hedge, to the last bit."""
     g = gradients(seed, 30, 4)
     lazy = points(kl.contrib.MirrorMemory(kl.Simplex(4), sigma, memory), g)
-    hedge = points(kl.contrib.MirrorMemory(kl.Simplex(4), sigma, kl.Forget()), g)
+    hedge = points(kl.contrib.MirrorMemory(kl.Simplex(4), sigma, kl.memories.Forget()), g)
     np.testing.assert_array_equal(lazy, hedge)
 
 
@@ -102,7 +102,7 @@ def test_with_a_floor_or_caps_laziness_changes_much():
     for domain, floor in ((kl.Simplex(5), 0.1), (kl.CappedSimplex(5, 1.5, 0.6), 0.0)):
         lazy, greedy = (
             points(kl.contrib.MirrorMemory(domain, 1.0, memory, geometry=kl.contrib.Entropy(floor)), g)
-            for memory in (kl.Full(), kl.Forget())
+            for memory in (kl.memories.Full(), kl.memories.Forget())
         )
         assert np.abs(lazy - greedy).max() > 0.1
 
@@ -113,7 +113,7 @@ def test_without_a_floor_it_is_hedge(seed, s):
     g = gradients(seed, 30, 4)
     weights = np.exp(-np.vstack((np.zeros(4), np.cumsum(g, axis=0))) / s)
     hedge = 2.5 * weights / weights.sum(axis=1, keepdims=True)
-    x = points(kl.contrib.MirrorMemory(kl.Simplex(4, 2.5), s, kl.Forget()), g)
+    x = points(kl.contrib.MirrorMemory(kl.Simplex(4, 2.5), s, kl.memories.Forget()), g)
     np.testing.assert_allclose(x, hedge, rtol=1e-9, atol=1e-12)
 
 
@@ -132,7 +132,7 @@ def test_a_clock_is_k_lazy_mirror_descent(domain, floor, seed, s, k):
         summed = summed + row
         x, z, _ = geometry.project(domain, anchor - summed / s)
         expected.append(x)
-    memory = kl.Full() if k == 30 else kl.Clock(k)
+    memory = kl.memories.Full() if k == 30 else kl.memories.Clock(k)
     x = points(kl.contrib.MirrorMemory(domain, s, memory, geometry=geometry), g)
     np.testing.assert_allclose(x, expected, atol=1e-10)
 
@@ -199,7 +199,9 @@ def test_no_certificate_is_violated(domain, floor, sigma, memory, seed, weight):
 def test_the_certificate_is_nearly_tight_where_one_round_is_all_there_is():
     floor = 1e-6
     sigma = 1.0 / np.sqrt(8.0 * np.log(2.0))
-    learner = kl.contrib.MirrorMemory(kl.Simplex(2), sigma, kl.Forget(), geometry=kl.contrib.Entropy(floor))
+    learner = kl.contrib.MirrorMemory(
+        kl.Simplex(2), sigma, kl.memories.Forget(), geometry=kl.contrib.Entropy(floor)
+    )
     trace = kl.run(learner, np.array([[0.0, 1.0]]), engine="step")
     known = certify_mirror(trace, [1.0 - floor / 2.0, floor / 2.0])
     assert 0.8 * known.realised < known.regret <= known.realised
@@ -229,7 +231,7 @@ def test_a_hint_of_zero_changes_nothing_and_a_perfect_one_helps(memory):
     assert (g * (told[:-1] - plain[:-1])).sum() < 0.0
 
 
-LEARNER = kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, kl.Full(), geometry=kl.contrib.Entropy(0.3))
+LEARNER = kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, kl.memories.Full(), geometry=kl.contrib.Entropy(0.3))
 TEXT: Any = "a"
 EIGHT: Any = 8
 TENTH: Any = 0.1
@@ -245,20 +247,23 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
         ),
         (lambda: kl.contrib.Entropy(TEXT), "Entropy needs a finite number floor, got floor='a'"),
         (
-            lambda: kl.contrib.MirrorMemory(kl.L2Ball(3), 1.0, kl.Full()),
+            lambda: kl.contrib.MirrorMemory(kl.L2Ball(3), 1.0, kl.memories.Full()),
             "MirrorMemory needs a Simplex or CappedSimplex for Entropy, got domain=L2Ball(dim=3); use MemoryGD",
         ),
         (
-            lambda: kl.contrib.MirrorMemory(kl.CappedSimplex(2, 0.0, 1.0, -1.0), 1.0, kl.Full()),
+            lambda: kl.contrib.MirrorMemory(kl.CappedSimplex(2, 0.0, 1.0, -1.0), 1.0, kl.memories.Full()),
             "MirrorMemory needs floors >= 0 for Entropy, got domain.floor=-1.0",
         ),
         (
-            lambda: kl.contrib.MirrorMemory(kl.CappedSimplex(2, 1.0, [1.0, 0.0]), 1.0, kl.Full()),
+            lambda: kl.contrib.MirrorMemory(kl.CappedSimplex(2, 1.0, [1.0, 0.0]), 1.0, kl.memories.Full()),
             "MirrorMemory needs a total and caps above zero for Entropy",
         ),
         (
             lambda: kl.contrib.MirrorMemory(
-                kl.CappedSimplex(2, 1.0, [1.0, 0.1]), 1.0, kl.Full(), geometry=kl.contrib.Entropy(0.9)
+                kl.CappedSimplex(2, 1.0, [1.0, 0.1]),
+                1.0,
+                kl.memories.Full(),
+                geometry=kl.contrib.Entropy(0.9),
             ),
             "MirrorMemory needs a floor that the set's caps and floors leave room for, got floor=0.9; lower it.",
         ),
@@ -267,7 +272,7 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
             "MirrorMemory needs a memory rule, got memory=8",
         ),
         (
-            lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, kl.Full(), geometry=TENTH),
+            lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, kl.memories.Full(), geometry=TENTH),
             "MirrorMemory needs a geometry, got geometry=0.1; write Entropy(0.01).",
         ),
         (

@@ -46,14 +46,14 @@ CELLS = [
 ]
 
 
-def draw_rows(family: kl.Family, rounds: int) -> np.ndarray:
+def draw_rows(family: kl.types.Family, rounds: int) -> np.ndarray:
     waves = draw_waves(0, rounds, 20)
     if isinstance(family, kl.LogWealth):
         return np.exp(0.3 * waves)
     return 0.5 + 0.4 * waves if isinstance(family, kl.Quadratic | kl.Pinball) else waves
 
 
-def make_leader(domain: kl.ConvexSet, movement: Any, family: kl.Family) -> kl.Leader:
+def make_leader(domain: kl.types.ConvexSet, movement: Any, family: kl.types.Family) -> kl.Leader:
     """Experts of every kind that auto has."""
     told: dict[str, Any] = {"family": None if family.code == codes.LINEAR else family}
     windows = (1.0, 8.0) if isinstance(family, kl.Pinball) else (1.0, 8.0, None)

@@ -100,7 +100,7 @@ class Page(HTMLParser):
         ]
 
 
-class Odd(kl.Schedule):
+class Odd(kl.types.Schedule):
     """A <b>rule</b> & its texts."""
 
     rate: float

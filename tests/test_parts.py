@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import COSTS, FAMILIES, MOVEMENTS, SCHEDULES, Cubic, Farthest, costs_of, evaluated, points, rows_of
+from cases import (
+    COSTS,
+    FAMILIES,
+    MOVEMENTS,
+    PUBLIC,
+    SCHEDULES,
+    Cubic,
+    Farthest,
+    costs_of,
+    evaluated,
+    points,
+    rows_of,
+)
 from klazy.kernels.layout import find_missing_part
 
 T, D = 12, 4
@@ -40,7 +52,7 @@ def test_costs_with_memory_are_at_most_those_of_held_points_and_their_movement(s
     rng = np.random.default_rng(seed)
     kernel = rng.normal(size=m)
     g = rng.normal(size=(T, D))
-    costs = kl.FilteredCosts(g, kernel)
+    costs = kl.contrib.FilteredCosts(g, kernel)
     x = rng.normal(size=(T, D))
     x0 = rng.normal(size=D) if starts else None
     held = [x[0] if x0 is None else x0] * m
@@ -58,16 +70,16 @@ def test_costs_with_memory_are_at_most_those_of_held_points_and_their_movement(s
 def test_the_movement_of_costs_with_memory_is_no_dearer_than_it_must_be():
     """Each round charges for the point before, and the points alternate: held they gain 1 a round, and they cost 1."""
     x = np.resize([1.0, -1.0], (T, 1))
-    costs = kl.FilteredCosts(-x, [0.0, 1.0])
+    costs = kl.contrib.FilteredCosts(-x, [0.0, 1.0])
     assert costs.paid(x).sum() == T - 2
     assert costs.values(x).sum() + costs.movement(1.0).paid(x).sum() == T - 2
 
 
 def test_costs_with_memory_refuse_what_is_no_kernel():
     with pytest.raises(ValueError, match="FilteredCosts needs shape"):
-        kl.FilteredCosts(np.ones((3, 2)), [])
+        kl.contrib.FilteredCosts(np.ones((3, 2)), [])
     with pytest.raises(ValueError, match=r"FilteredCosts\.movement needs G > 0, got G=0\.0"):
-        kl.FilteredCosts(np.ones((3, 2)), [1.0]).movement(0.0)
+        kl.contrib.FilteredCosts(np.ones((3, 2)), [1.0]).movement(0.0)
 
 
 def test_cost_families_by_hand():
@@ -76,9 +88,9 @@ def test_cost_families_by_hand():
     assert kl.QuadraticCosts([[0.5, 1.25]], weight=3.0).value(1, x) == 1.5
     assert kl.PinballCosts([[1.0, 0.0]], short=4.0, excess=2.0).value(1, x) == 2.5
     assert kl.LogWealthCosts([[1.0, 2.0]]).value(1, x) == 0.0
-    assert kl.HingeCosts([[1.0, 2.0]], [-1.0]).value(1, x) == 2.0
-    assert kl.LogisticCosts([[0.0, 0.0]], [1.0]).value(1, x) == pytest.approx(np.log(2.0))
-    assert kl.LogisticCosts([[4000.0, 0.0]], [-1.0]).value(1, x) == 2000.0  # no overflow
+    assert kl.contrib.HingeCosts([[1.0, 2.0]], [-1.0]).value(1, x) == 2.0
+    assert kl.contrib.LogisticCosts([[0.0, 0.0]], [1.0]).value(1, x) == pytest.approx(np.log(2.0))
+    assert kl.contrib.LogisticCosts([[4000.0, 0.0]], [-1.0]).value(1, x) == 2000.0  # no overflow
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
@@ -171,8 +183,8 @@ class TestEveryFamily:
         assert twice.lower_bound <= 2.0 * once.cost + 1e-9
 
     def test_repr_and_file_form_give_it_back(self, family):
-        assert eval(repr(family), {**vars(kl), "Cubic": Cubic, "Farthest": Farthest}) == family
-        assert kl.Family.from_dict(family.to_dict()) == family
+        assert eval(repr(family), {**PUBLIC, "Cubic": Cubic, "Farthest": Farthest}) == family
+        assert kl.types.Family.from_dict(family.to_dict()) == family
 
 
 @given(seed=st.integers(0, 2**16), scale=st.floats(0.5, 2.0))
@@ -189,12 +201,12 @@ def test_short_ways_to_write_costs_are_a_family_and_its_rows(seed, scale):
         (kl.LinearCosts(-data), kl.Rewards(), data),
         (kl.QuadraticCosts(data, scale), kl.Quadratic(scale), data),
         (kl.QuadraticCosts(data, np.full(T, scale)), kl.Quadratic(scale), data),
-        (kl.QuadraticCosts(data, weights), kl.WeightedQuadratic(), np.column_stack((data, weights))),
-        (kl.QuadraticCosts(data, 0.0), kl.WeightedQuadratic(), np.column_stack((data, np.zeros(T)))),
+        (kl.QuadraticCosts(data, weights), kl.contrib.WeightedQuadratic(), np.column_stack((data, weights))),
+        (kl.QuadraticCosts(data, 0.0), kl.contrib.WeightedQuadratic(), np.column_stack((data, np.zeros(T)))),
         (kl.PinballCosts(data, prices, scale), kl.Pinball(prices, scale), data),
         (kl.LogWealthCosts(data), kl.LogWealth(), data),
-        (kl.HingeCosts(data, labels), kl.Hinge(), signed),
-        (kl.LogisticCosts(data, labels), kl.Logistic(), signed),
+        (kl.contrib.HingeCosts(data, labels), kl.contrib.Hinge(), signed),
+        (kl.contrib.LogisticCosts(data, labels), kl.contrib.Logistic(), signed),
     ):
         if family != kl.Rewards():
             assert costs.family == family
@@ -283,7 +295,7 @@ class TestEveryMovementCost:
     def test_repr_and_file_form_give_it_back(self, name):
         movement = MOVEMENTS[name](D)
         assert evaluated(repr(movement)) == movement
-        assert kl.Movement.from_dict(movement.to_dict()) == movement
+        assert kl.types.Movement.from_dict(movement.to_dict()) == movement
 
 
 def test_movement_costs_by_hand():
@@ -292,21 +304,23 @@ def test_movement_costs_by_hand():
     assert kl.L2Movement([1.0, 3.0, 9.0]).paid(x).tolist() == [0.0, 15.0, 0.0]
     assert kl.L1Movement().paid(x).tolist() == [0.0, 7.0, 0.0]
     assert kl.TVMovement().paid(x).tolist() == [0.0, 3.5, 0.0]
-    assert kl.WeightedL2Movement(1.0, scale=[4.0, 0.0]).paid(x).tolist() == [0.0, 6.0, 0.0]
+    assert kl.contrib.WeightedL2Movement(1.0, scale=[4.0, 0.0]).paid(x).tolist() == [0.0, 6.0, 0.0]
     assert kl.AsymmetricMovement(up=10.0, down=[1.0, 2.0]).paid(x).tolist() == [0.0, 38.0, 0.0]
     assert kl.SwitchFee(5.0).paid(x).tolist() == [0.0, 5.0, 0.0]
     assert kl.SquaredMovement(2.0).paid(x).tolist() == [0.0, 25.0, 0.0]
-    assert kl.ImpactMovement(2.0, scale=[1e-9, 1.0]).paid(x) == pytest.approx([0.0, 16.0, 0.0])
-    assert kl.MahalanobisMovement(A=[[1.0, 1.0], [1.0, 1.0]]).paid(x) == pytest.approx([0.0, 1.0, 0.0])
+    assert kl.contrib.ImpactMovement(2.0, scale=[1e-9, 1.0]).paid(x) == pytest.approx([0.0, 16.0, 0.0])
+    assert kl.contrib.MahalanobisMovement(A=[[1.0, 1.0], [1.0, 1.0]]).paid(x) == pytest.approx(
+        [0.0, 1.0, 0.0]
+    )
     assert kl.L2Movement().paid(x, np.array([0.0, 1.0])).tolist() == [1.0, 5.0, 0.0]
 
 
 def test_shares_that_drift_pay_for_being_put_back():
     x = np.array([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75]])
-    movement = kl.DriftedMovement(4.0, relatives=[[3.0, 1.0], [1.0, 3.0], [9.0, 1.0]])
+    movement = kl.contrib.DriftedMovement(4.0, relatives=[[3.0, 1.0], [1.0, 3.0], [9.0, 1.0]])
     assert movement.paid(x).tolist() == [0.0, 1.0, 0.0]
     assert movement.paid(x, np.array([1.0, 0.0])).tolist() == [2.0, 1.0, 0.0]
-    assert evaluated(repr(movement)) == movement == kl.Movement.from_dict(movement.to_dict())
+    assert evaluated(repr(movement)) == movement == kl.types.Movement.from_dict(movement.to_dict())
     for first in (2, 3):  # piece by piece as all at once
         rest = movement.steps(x[first - 1 :], x[first - 2], first)
         np.testing.assert_allclose(rest, movement.steps(x, x[0])[first - 1 :], atol=1e-16)
@@ -318,7 +332,7 @@ def test_a_run_charges_drift_as_a_replay_does(make):
     trace = kl.run(
         make(kl.Simplex(3)),
         kl.LogWealthCosts(relatives),
-        movement=kl.DriftedMovement(0.1, relatives=relatives),
+        movement=kl.contrib.DriftedMovement(0.1, relatives=relatives),
     )
     assert trace.engine in ("step", "rows")
     stand = kl.LogWealth().drift(relatives[:-1], trace.x[:-1])
@@ -357,7 +371,7 @@ def test_a_price_of_each_round_enters_scale_free_sigmas_before_it_is_paid():
     for t, row in enumerate(g, start=1):
         found, energy = sigma.observe(t, energy, row)
         assert found == pytest.approx(wanted[t - 1], rel=1e-14)
-    assert kl.Schedule.from_dict(sigma.to_dict()) == sigma
+    assert kl.types.Schedule.from_dict(sigma.to_dict()) == sigma
     domain = kl.Simplex(3)
     runs = [
         kl.run(kl.GD(domain, kl.ScaleFree(2.0, 1.0, weight)), g, movement=kl.L2Movement(0.7))
@@ -367,7 +381,7 @@ def test_a_price_of_each_round_enters_scale_free_sigmas_before_it_is_paid():
     np.testing.assert_allclose(runs[1].x, runs[0].x, atol=1e-14)
 
 
-class Growing(kl.Schedule):
+class Growing(kl.types.Schedule):
     """A user's schedule that adapts to the gradients."""
 
     def __call__(self, t):
@@ -391,7 +405,7 @@ def test_values_of_a_schedule():
 
 
 SHORT = {"l2": kl.L2Movement(), "l1": kl.L1Movement(), "tv": kl.TVMovement(), "fee": kl.SwitchFee()}
-SHORT |= {"squared": kl.SquaredMovement(), "impact": kl.ImpactMovement()}
+SHORT |= {"squared": kl.SquaredMovement(), "impact": kl.contrib.ImpactMovement()}
 FRONTS = {
     "run": lambda movement: kl.run(kl.GD(kl.Simplex(5), 1.0), np.eye(5), movement=movement, engine="step").movement,
     "run_many": lambda movement: kl.run_many(

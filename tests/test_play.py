@@ -92,7 +92,7 @@ class TestTrace:
 
     def test_is_pickled_with_its_learner(self, trace, tmp_path):
         trace.save(tmp_path / "trace.npz")
-        for one in (trace, kl.Trace.load(tmp_path / "trace.npz")):
+        for one in (trace, kl.types.Trace.load(tmp_path / "trace.npz")):
             back = pickle.loads(pickle.dumps(one))
             assert (back.learner, back.source) == (trace.learner, one.source)
             assert np.array_equal(back.x, trace.x)
@@ -130,7 +130,7 @@ class TestTrace:
             kl.GD(kl.Simplex(3), kl.Sqrt(2)), g, record=record, movement=kl.L1Movement(3.0), x0=np.zeros(3)
         )
         trace.save(tmp_path / "trace.npz")
-        back = kl.Trace.load(tmp_path / "trace.npz")
+        back = kl.types.Trace.load(tmp_path / "trace.npz")
         assert (back.learner, back.engine, back.totals, back.movement, back.record, back.T) == (
             trace.learner, trace.engine, trace.totals, trace.movement, trace.record, trace.T,
         )  # fmt: skip
@@ -278,7 +278,7 @@ def test_the_columns_of_a_frame_keep_their_names(kind, domain, tmp_path):
     costs = kl.QuadraticCosts(frame)
     trace = kl.run(kl.GD(domain, 2.0), costs, engine="step")
     trace.save(tmp_path / "trace.npz")
-    loaded = kl.Trace.load(tmp_path / "trace.npz")
+    loaded = kl.types.Trace.load(tmp_path / "trace.npz")
     best = kl.offline_optimum(costs.window(1, 2), domain)
     for each in (trace, loaded, kl.run(kl.GD(domain, 2.0), frame, engine="step"), best):
         assert each.columns == ("eu", "t", "_us")

@@ -25,7 +25,9 @@ def guess(g, noise, seed):
 
 def twins(domain, **options):
     """Learners with and without hints."""
-    heeding = [kl.MemoryGD(domain, 2.0, kl.Decay(5.0), hints=heeds, **options) for heeds in (True, False)]
+    heeding = [
+        kl.MemoryGD(domain, 2.0, kl.memories.Decay(5.0), hints=heeds, **options) for heeds in (True, False)
+    ]
     reluctant = [
         kl.Reluctant(domain, movement_for(domain), 4.0, 3.0, hints=heeds, **options)
         for heeds in (False, True)
@@ -76,7 +78,7 @@ def test_an_ensemble_told_no_hints_plays_as_one_that_takes_none(make):
 def test_a_leader_of_rows_makes_gradients_of_the_hints_for_those_that_want_them():
     family = kl.Quadratic(2.0)
     experts = [
-        kl.MemoryGD(BOX, 2.0, kl.Full()),
+        kl.MemoryGD(BOX, 2.0, kl.memories.Full()),
         kl.Reluctant(BOX, kl.L1Movement(0.1), 2.0, 2.0, family=family, hints=True),
     ]
     leader = kl.Leader(experts, kl.L1Movement(0.1), family=family, hints=True)
@@ -351,7 +353,7 @@ REFUSED = {
         kl.Reluctant(BALL, "l2", 1.0, 1.0, hints="yes")  # pyright: ignore
     ),
     "run needs a learner that accepts hints, got learner=MemoryGD(": lambda: kl.run(
-        kl.MemoryGD(BALL, 1.0, kl.Full(), hints=False), np.ones((3, 5)), hints=np.ones((3, 5))
+        kl.MemoryGD(BALL, 1.0, kl.memories.Full(), hints=False), np.ones((3, 5)), hints=np.ones((3, 5))
     ),
     "Advice needs a set to play on, got domain=3; write Advice(Simplex(5), decisions).": lambda: (
         kl.contrib.Advice(
@@ -402,7 +404,13 @@ def test_bad_input_is_refused(message):
 # ---- certificates
 
 
-MEMORIES = [kl.Forget(), kl.Full(), kl.Decay(4.0), kl.Clock(3), kl.Clip(0.5)]
+MEMORIES = [
+    kl.memories.Forget(),
+    kl.memories.Full(),
+    kl.memories.Decay(4.0),
+    kl.memories.Clock(3),
+    kl.memories.Clip(0.5),
+]
 sigmas = st.sampled_from([kl.Constant(1.5), kl.Sqrt(2.0), kl.ScaleFree(2.0, 0.5, 0.8)])
 
 
@@ -419,7 +427,7 @@ def test_certificates_hold_with_hints_after_every_round(domain, seed, noise, sig
 
 def test_right_hints_cost_nothing_where_one_does_not_know_the_cost():
     g = gradients(3, 30, 5)
-    learner = kl.MemoryGD(BALL, 1.5, kl.Decay(4.0))
+    learner = kl.MemoryGD(BALL, 1.5, kl.memories.Decay(4.0))
     hints = guess(g, 0.0, 0)
     first = np.vstack((np.zeros(5), g[1:]))  # nobody foresaw the first round, which costs nothing here
     told = kl.theory.certify(kl.run(learner, first, hints=hints, engine="step"), np.zeros(5))
@@ -457,9 +465,9 @@ def test_a_curve_ends_where_a_shorter_run_ends(domain, seed, T):
 # ---- diagnosis
 
 DIAGNOSED = {
-    "Decay": lambda domain, sigma: kl.MemoryGD(domain, sigma, kl.Decay(4.0)),
-    "Event": lambda domain, sigma: kl.MemoryGD(domain, sigma, kl.Event(0.7)),
-    "CentredOMD": kl.CentredOMD,
+    "Decay": lambda domain, sigma: kl.MemoryGD(domain, sigma, kl.memories.Decay(4.0)),
+    "Event": lambda domain, sigma: kl.MemoryGD(domain, sigma, kl.memories.Event(0.7)),
+    "CentredOMD": kl.contrib.CentredOMD,
     "KLazyGD": lambda domain, sigma: kl.KLazyGD(domain, sigma, 4),
 }
 
@@ -474,14 +482,14 @@ def test_a_diagnosis_knows_the_point_that_was_projected(make, domain, sigma, see
     found = kl.run(learner, g, hints=hints, engine="step").diagnose()
     assert (found.moved <= found.greedy_bound + 1e-9).all()
     free = ~found.binds
-    if isinstance(learner, kl.CentredOMD):
+    if isinstance(learner, kl.contrib.CentredOMD):
         np.testing.assert_allclose(found.moved[free], found.greedy_bound[free], atol=1e-9)
     assert len(str(found).splitlines()) >= 2
 
 
 def test_forgetting_is_diagnosed_as_greedy_descent_is():
     g = gradients(4, 40, 5)
-    memory = kl.run(kl.MemoryGD(BOX, 3.0, kl.Forget()), g, engine="step").diagnose()
+    memory = kl.run(kl.MemoryGD(BOX, 3.0, kl.memories.Forget()), g, engine="step").diagnose()
     greedy = kl.run(kl.GD(BOX, 3.0), g, engine="step").diagnose()
     for name in ("moved", "binds", "stale", "margin", "greedy_bound"):
         np.testing.assert_allclose(getattr(memory, name), getattr(greedy, name), atol=1e-12, err_msg=name)

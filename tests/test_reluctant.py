@@ -29,11 +29,11 @@ prices = st.sampled_from([0.0, 0.05, 0.3, 1.0, 2.5])
 
 
 def price_in_cvxpy(movement: Any, delta: Any, d: int) -> Any:
-    if isinstance(movement, kl.MahalanobisMovement):
+    if isinstance(movement, kl.contrib.MahalanobisMovement):
         return cp.norm(np.linalg.cholesky(movement.A).T @ delta)
     if isinstance(movement, kl.SquaredMovement):
         return 0.5 * cp.sum_squares(delta)
-    if isinstance(movement, kl.ImpactMovement):
+    if isinstance(movement, kl.contrib.ImpactMovement):
         return movement.prices(d) @ cp.power(cp.abs(delta), 1.5)
     if movement.grouped:
         return cp.norm(cp.multiply(movement.stretch(d), delta))
@@ -41,7 +41,7 @@ def price_in_cvxpy(movement: Any, delta: Any, d: int) -> Any:
     return up @ cp.pos(delta) + down @ cp.neg(delta)
 
 
-def draw_case(domain: kl.ConvexSet, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_case(domain: kl.types.ConvexSet, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A point of the set, inside, on a face or at a corner, and a forecast."""
     x = domain.nearest(rng.choice([0.1, 1.0, 5.0]) * rng.normal(size=domain.dim))
     if rng.random() < 0.3:
@@ -49,7 +49,7 @@ def draw_case(domain: kl.ConvexSet, rng: np.random.Generator) -> tuple[np.ndarra
     return x, rng.normal(size=domain.dim)
 
 
-def solve(domain: kl.ConvexSet, objective: Any) -> float:
+def solve(domain: kl.types.ConvexSet, objective: Any) -> float:
     """The least value on the set, by cvxpy; the objective is a function of the point."""
     u = cp.Variable(domain.dim)
     problem = cp.Problem(cp.Minimize(objective(u)), constraints(domain, u))
@@ -58,7 +58,7 @@ def solve(domain: kl.ConvexSet, objective: Any) -> float:
     return float(problem.value)  # pyright: ignore[reportArgumentType]
 
 
-def has_quick_prox(domain: kl.ConvexSet, name: str) -> bool:
+def has_quick_prox(domain: kl.types.ConvexSet, name: str) -> bool:
     """The power 3/2 is not split to 1e-8 in a second: its slope is infinitely steep where nothing moves."""
     return name != "impact" or not isinstance(domain, kl.Intersection | kl.Polytope)
 
@@ -118,7 +118,7 @@ def test_a_point_that_stays_is_the_same_bit_for_bit(name, domain, seed):
     movement = MOVEMENTS[name](domain.dim)
     x, g = draw_case(domain, np.random.default_rng(seed))
     if name == "weighted":
-        movement = kl.WeightedL2Movement(scale=np.linspace(0.5, 2.0, domain.dim))
+        movement = kl.contrib.WeightedL2Movement(scale=np.linspace(0.5, 2.0, domain.dim))
     cheapest = {"tv": 0.5, "asymmetric": 0.1, "weighted": 0.5**0.5}.get(name, 1.0)
     price = 1.001 * float(np.linalg.norm(g)) / cheapest
     if name == "fee":
@@ -140,7 +140,9 @@ def test_where_a_move_led_no_further_move_pays(domain, seed, price):
     )  # the objective is flat to second order
 
 
-@pytest.mark.parametrize("movement", [kl.SquaredMovement(), kl.ImpactMovement(scale=[0.5, 2.0])], ids=repr)
+@pytest.mark.parametrize(
+    "movement", [kl.SquaredMovement(), kl.contrib.ImpactMovement(scale=[0.5, 2.0])], ids=repr
+)
 @given(seed=seeds, price=st.floats(0.05, 5.0))
 def test_a_stock_is_best_where_its_price_grows_faster_than_the_step(movement, seed, price):
     """No point nearby, and none of many others, has a lower expected cost with its move."""

@@ -360,7 +360,7 @@ class TestForecasts:
 
     def test_of_a_learner_that_is_told_gradients(self, file):
         family = kl.Quadratic()
-        learner = kl.MemoryGD(SIMPLEX, 2.0, kl.Decay(4.0))
+        learner = kl.MemoryGD(SIMPLEX, 2.0, kl.memories.Decay(4.0))
         state = learner.init()
         for row, following in itertools.pairwise(ROWS):
             gradients = [family.gradient(each, state.x) for each in (row, following)]
@@ -375,7 +375,7 @@ class TestForecasts:
         agent = kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear(), columns=COLUMNS)
         with pytest.raises(Refused, match=r"Agent\.observe needs a learner that accepts hints"):
             agent.observe(name_row(ROWS[0]), name_row(ROWS[1]))
-        agent = kl.Agent(kl.MemoryGD(SIMPLEX, 2.0, kl.Full()), costs=kl.Linear(), columns=COLUMNS)
+        agent = kl.Agent(kl.MemoryGD(SIMPLEX, 2.0, kl.memories.Full()), costs=kl.Linear(), columns=COLUMNS)
         with pytest.raises(Refused, match="missing='us', 'asia'"):
             agent.observe(name_row(ROWS[0]), {"eu": 1.0})
         assert agent.t == 1

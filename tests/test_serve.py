@@ -80,7 +80,7 @@ def test_an_agent_that_takes_rows_is_told_and_answers_by_name(served, tmp_path):
 
 
 def test_feedback_may_come_late_out_of_order_or_never(served, tmp_path):
-    learner = kl.Delayed(kl.GD(kl.Simplex(5), kl.Sqrt(9.0)))
+    learner = kl.contrib.Delayed(kl.GD(kl.Simplex(5), kl.Sqrt(9.0)))
     own = kl.Agent.open(tmp_path / "own.db", learner, engine="step")
     remote = served.client().agent("late", learner, engine="step")
     for both in (own, remote):
@@ -115,7 +115,7 @@ def test_feedback_may_come_late_out_of_order_or_never(served, tmp_path):
 
 
 def test_a_learner_that_sees_costs_alone_is_told_them(served, tmp_path):
-    learner = kl.Bandit(kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), sigma=4.0), points=2, delta=0.1)
+    learner = kl.contrib.Bandit(kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), sigma=4.0), points=2, delta=0.1)
     own = kl.Agent.open(tmp_path / "own.db", learner, engine="step")
     remote = served.client().agent("costs alone", learner, engine="step")
     for _ in range(20):
@@ -591,7 +591,7 @@ def test_the_comparison_is_right_for_every_cost_family(served, family, request):
     assert found["fixed"]["cost"][-1] == pytest.approx(best.cost + back, **near)
     movement = kl.TVMovement()
     if isinstance(family, kl.LogWealth):
-        movement = kl.DriftedMovement(1.0, relatives=rows)
+        movement = kl.contrib.DriftedMovement(1.0, relatives=rows)
         by_hand = kl.LogWealthCosts(rows)
     try:
         optimum = kl.offline_optimum(by_hand, learner.domain, movement, gap=1e-3)

@@ -75,7 +75,9 @@ def test_a_page_of_history_is_found_without_reading_the_others(tmp_path, monkeyp
 
 def test_pages_lose_none_of_the_feedback_that_came_in_one_round(served, monkeypatch):
     monkeypatch.setattr("klazy.serve.client.PAGE", 3)
-    agent = served.client().agent("late", kl.Delayed(kl.GD(kl.Simplex(5), kl.Sqrt(9.0))), engine="step")
+    agent = served.client().agent(
+        "late", kl.contrib.Delayed(kl.GD(kl.Simplex(5), kl.Sqrt(9.0))), engine="step"
+    )
     for _ in range(8):
         agent.advance()
     for t in range(1, 8):
@@ -577,7 +579,7 @@ def test_a_page_of_agents_ends_when_it_takes_long(served, monkeypatch):
 
 def test_rounds_that_wait_for_feedback_are_bounded_as_a_state_is(tmp_path):
     with run_service(tmp_path, numbers=60) as service:
-        late = service.client().agent("late", kl.Delayed(kl.GD(kl.Simplex(5), 1.0)), engine="step")
+        late = service.client().agent("late", kl.contrib.Delayed(kl.GD(kl.Simplex(5), 1.0)), engine="step")
         while len(late.pending) < 4:
             late.advance()
         message = r"at most 60 numbers .* with its rounds that wait .* give some of them up"

@@ -15,7 +15,7 @@ from klazy.base.checks import Array
 TOL = 1e-9  # of the sets' own notion of inside, times the size of what was projected
 
 
-def nearly(domain: kl.ConvexSet) -> float:
+def nearly(domain: kl.types.ConvexSet) -> float:
     """How near to a minimum argmin_linear must come, relative to |g| and the size of the set."""
     return (
         1e-6 if isinstance(domain, kl.Intersection) else 1e-9
@@ -94,7 +94,7 @@ class TestEverySet:
 
     def test_repr_and_file_form_give_the_set_back(self, domain):
         assert evaluated(repr(domain)) == domain
-        assert kl.ConvexSet.from_dict(domain.to_dict()) == domain
+        assert kl.types.ConvexSet.from_dict(domain.to_dict()) == domain
 
     @pytest.mark.parametrize("seed", range(3))
     def test_agrees_with_a_conic_solver(self, domain, seed):
@@ -112,7 +112,7 @@ class TestEverySet:
         )  # the objective grows by at least the squared distance
 
 
-def constraints(domain: kl.ConvexSet, x: cp.Expression) -> list[Any]:
+def constraints(domain: kl.types.ConvexSet, x: cp.Expression) -> list[Any]:
     """The set as a conic solver reads it, written from its definition."""
     match domain:
         case kl.L2Ball():

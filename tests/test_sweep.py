@@ -293,7 +293,7 @@ def learner_of(row, place, movement):
     told = {"T": len(g), "G": float(np.linalg.norm(g, axis=1).max())}
     if rule in ("Decay", "Clip", "Event", "Clock"):
         (parameter,) = (row[name] for name in ("m", "kappa", "k") if row[name] is not None)
-        return kl.MemoryGD(domain, sigma, getattr(kl, rule)(parameter))
+        return kl.MemoryGD(domain, sigma, getattr(kl.memories, rule)(parameter))
     if rule in THUMBS:
         given = json.loads(row["learner_options"] or "{}")
         if rule == "DeadBand":
@@ -305,7 +305,7 @@ def learner_of(row, place, movement):
         return kl.contrib.ader(domain, **told)
     if sigma is None:
         return PUBLIC[rule](domain, **told, movement_weight=movement.weight)
-    return getattr(kl, rule)(domain, sigma, *([] if row["k"] is None else [row["k"]]))
+    return PUBLIC[rule](domain, sigma, *([] if row["k"] is None else [row["k"]]))
 
 
 class TestOnesOwn:
@@ -845,7 +845,7 @@ k = { powers = [2, 0, 3] }
 
     def test_takes_functions_of_modules_in_the_current_folder(self, tmp_path):
         (tmp_path / "mine.py").write_text(
-            "import klazy\n\ndef rule(domain, k: int) -> klazy.Learner:\n    return klazy.KLazyGD(domain, 1.0, k)\n"
+            "import klazy\n\ndef rule(domain, k: int) -> klazy.types.Learner:\n    return klazy.KLazyGD(domain, 1.0, k)\n"
         )
         for name in ("polars", "joblib", "pydantic"):  # those that are installed come first, in workers, too
             (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")

@@ -107,7 +107,7 @@ def test_an_ensemble_is_certified_against_every_expert(beta):
         assert found.cost == trace.totals.cost
 
 
-class Falling(kl.Schedule):
+class Falling(kl.types.Schedule):
     def __call__(self, t):
         return 5.0 / t
 
@@ -133,7 +133,9 @@ REFUSED = {
         certify_experts(t)
     ),
     "diagnose needs a run of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder or Leader, got learner=Patient;": (
-        lambda t: kl.run(kl.Patient(kl.L2Ball(3), 1.0, 0.5), np.ones((3, 3)), engine="step").diagnose()
+        lambda t: kl.run(
+            kl.contrib.Patient(kl.L2Ball(3), 1.0, 0.5), np.ones((3, 3)), engine="step"
+        ).diagnose()
     ),
     "certify needs a learner with a certificate, got learner=Halting; certify the learners that it is made of.": (
         lambda t: certify(kl.run(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))), np.zeros(2))
@@ -174,7 +176,7 @@ REFUSED = {
 
 def test_a_trace_from_a_file_has_no_learner_to_certify_or_diagnose(tmp_path):
     kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), engine="step").save(tmp_path / "trace.npz")
-    loaded = kl.Trace.load(tmp_path / "trace.npz")
+    loaded = kl.types.Trace.load(tmp_path / "trace.npz")
     for ask in (loaded.diagnose, lambda: certify(loaded, [0.0, 0.0])):
         with pytest.raises(ValueError, match=r"got .* loaded from a file; run it again"):
             ask()
@@ -399,7 +401,7 @@ def test_a_clock_resonates_and_decay_does_not():
     """At phases of k a clock is greedy, a little off it is far from it; a decay of the same memory hardly tells them apart."""
     lengths = (100, 190, 200, 210)
     clock = resonance(kl.KLazyGD(kl.L2Ball(5), 5.0, 200), lengths)
-    decay = resonance(kl.MemoryGD(kl.L2Ball(5), 5.0, kl.Decay(200.0)), lengths)
+    decay = resonance(kl.MemoryGD(kl.L2Ball(5), 5.0, kl.memories.Decay(200.0)), lengths)
     half, before, at, after = clock.lazy - clock.greedy
     assert at == pytest.approx(0.0, abs=1e-9)
     assert min(before, after) > 0.3  # a round

@@ -29,7 +29,7 @@ counts = st.integers(1, 7)
 places = pytest.mark.parametrize(("family", "domain"), PLACES, ids=lambda part: repr(part).partition("(")[0])
 
 
-def rows_for(family: kl.Family, n: int = N, seed: int = 0) -> np.ndarray:
+def rows_for(family: kl.types.Family, n: int = N, seed: int = 0) -> np.ndarray:
     """Rows without ties."""
     rows = np.random.default_rng(seed).normal(1.5, 1.0, size=(n, 3))
     return np.exp(0.1 * rows) if isinstance(family, kl.LogWealth) else rows
@@ -114,7 +114,7 @@ class TestEveryRule:
 
     def test_refuses_costs_of_another_family(self, family, domain):
         with pytest.raises(kl.base.checks.Refused, match="needs costs of the family"):
-            kl.run(kl.LastValue(domain, family=family), kl.HingeCosts(np.ones((4, 3)), np.ones(4)))
+            kl.run(kl.LastValue(domain, family=family), kl.contrib.HingeCosts(np.ones((4, 3)), np.ones(4)))
 
 
 def test_averages_do_not_drift():
@@ -168,7 +168,7 @@ def test_a_batch_is_the_runs_whoever_shares_a_window(movement, monkeypatch):
 
 def test_fixed_never_moves_whatever_the_costs():
     learner = kl.Fixed(BOX, start=[1.0, 2.0, 0.5])
-    for costs in (kl.LinearCosts(rows_for(kl.Linear())), kl.HingeCosts(np.ones((N, 3)), np.ones(N))):
+    for costs in (kl.LinearCosts(rows_for(kl.Linear())), kl.contrib.HingeCosts(np.ones((N, 3)), np.ones(N))):
         trace = kl.run(learner, costs, movement=PRICE, engine="step")
         assert (trace.x == [1.0, 2.0, 0.5]).all()
         assert trace.totals.switching == 0.0

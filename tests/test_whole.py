@@ -14,7 +14,7 @@ from klazy.hindsight import whole
 seeds = st.integers(0, 2**16)
 
 
-def draw_costs(kind: int, rng: np.random.Generator, T: int, d: int, top: float) -> kl.Costs:
+def draw_costs(kind: int, rng: np.random.Generator, T: int, d: int, top: float) -> kl.types.Costs:
     data = rng.uniform(0.0, top, (T, d))
     if kind == 0:
         return kl.PinballCosts(data, rng.uniform(0.0, 5.0), rng.uniform(0.0, 5.0))
@@ -23,7 +23,9 @@ def draw_costs(kind: int, rng: np.random.Generator, T: int, d: int, top: float) 
     return kl.LinearCosts(rng.normal(size=(T, d)))
 
 
-def find_least(costs: kl.Costs, movement: kl.Movement, points: np.ndarray, x0: np.ndarray | None) -> float:
+def find_least(
+    costs: kl.types.Costs, movement: kl.types.Movement, points: np.ndarray, x0: np.ndarray | None
+) -> float:
     """The cheapest of all sequences of these points."""
     least = np.inf
     for path in itertools.product(range(len(points)), repeat=costs.T):
@@ -34,7 +36,7 @@ def find_least(costs: kl.Costs, movement: kl.Movement, points: np.ndarray, x0: n
 
 MOVEMENTS = [
     kl.L1Movement(0.7), kl.AsymmetricMovement(np.array([1.0, 0.3, 2.0, 0.5]), up=2.0, down=0.1), kl.SquaredMovement(0.4),
-    kl.ImpactMovement(0.5), kl.L2Movement(0.6), kl.SwitchFee(0.8),
+    kl.contrib.ImpactMovement(0.5), kl.L2Movement(0.6), kl.SwitchFee(0.8),
 ]  # fmt: skip
 
 
@@ -191,7 +193,9 @@ REFUSALS = {
     ),
     "LazyCapacity needs costs that are sums over coordinates (linear, quadratic, pinball), or one dimension, got costs=": (
         lambda: kl.contrib.run_ahead(
-            kl.contrib.LazyCapacity(kl.Box([0.0, 0.0], [1.0, 1.0])), kl.HingeCosts(np.ones((2, 2)), [1.0, -1.0]), movement="l1"
+            kl.contrib.LazyCapacity(kl.Box([0.0, 0.0], [1.0, 1.0])),
+            kl.contrib.HingeCosts(np.ones((2, 2)), [1.0, -1.0]),
+            movement="l1",
         )
     ),
     "offline_optimum needs a Box, Simplex, CappedSimplex or Product of these for integers, got domain=L2Ball(dim=2); use": (

@@ -14,7 +14,12 @@ from klazy import show
 from klazy.sequences import stochastic
 
 sigmas = np.geomspace(2.0, 100.0, 40)
-memories = {"GD": kl.Forget(), "k=100": kl.Clock(100), "k=400": kl.Clock(400), "Decay": kl.Decay(50)}
+memories = {
+    "GD": kl.memories.Forget(),
+    "k=100": kl.memories.Clock(100),
+    "k=400": kl.memories.Clock(400),
+    "Decay": kl.memories.Decay(50),
+}
 
 
 def total_regret(memory, seed, random):

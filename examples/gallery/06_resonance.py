@@ -16,7 +16,7 @@ from klazy.theory import resonance
 
 lengths = range(10, 421, 10)
 clock = resonance(kl.KLazyGD(kl.L2Ball(5), sigma=5.0, k=200), lengths)
-decay = resonance(kl.MemoryGD(kl.L2Ball(5), sigma=5.0, memory=kl.Decay(50)), lengths)
+decay = resonance(kl.MemoryGD(kl.L2Ball(5), sigma=5.0, memory=kl.memories.Decay(50)), lengths)
 print(clock)
 assert clock.worst == 100
 in_step = clock.lengths % 200 == 0

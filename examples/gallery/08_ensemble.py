@@ -30,7 +30,7 @@ for i in np.argsort(-mean)[:3]:
 # ``ensemble_auto`` need not win it. ``certify_experts`` bounds how much more than each of its experts the ensemble could
 # have cost in this run.
 sigmas = np.geomspace(2.0, 100.0, 40).tolist()
-memories = {"GD": kl.Forget(), "k=100": kl.Clock(100), "Decay": kl.Decay(50)}
+memories = {"GD": kl.memories.Forget(), "k=100": kl.memories.Clock(100), "Decay": kl.memories.Decay(50)}
 runs = {"ensemble_auto": trace}
 for name, memory in memories.items():
     candidates = kl.theory.product_grid(scenario.domain, sigmas, [memory])

@@ -25,7 +25,7 @@ runs = {name: kl.run(learner, g, movement=tv) for name, learner in learners.item
 # The first figure shows the points, as shares. The second shows one draw of actions from each.
 rounds, names = np.arange(1, 301), [f"action {i}" for i in range(5)]
 points = {name: trace.x for name, trace in runs.items()}
-drawn = {name: np.eye(5)[kl.sample_actions(trace, seed=1)] for name, trace in runs.items()}
+drawn = {name: np.eye(5)[kl.contrib.sample_actions(trace, seed=1)] for name, trace in runs.items()}
 shares = show.draw_decisions(rounds, points, names, shares=True)
 actions = show.draw_decisions(rounds, drawn, names, shares=True)
 
@@ -34,7 +34,7 @@ actions = show.draw_decisions(rounds, drawn, names, shares=True)
 # cost of the points.
 histogram, ax = plt.subplots(figsize=(3.5, 2.3), layout="constrained")
 for name, trace in runs.items():
-    draws = np.array([kl.sample_actions(trace, seed) for seed in range(400)])
+    draws = np.array([kl.contrib.sample_actions(trace, seed) for seed in range(400)])
     switches = np.count_nonzero(np.diff(draws, axis=1), axis=1)
     costs = g[np.arange(300), draws].sum(axis=1)
     measured = {"cost": costs, "switches": switches}

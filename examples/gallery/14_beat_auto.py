@@ -13,7 +13,9 @@ from klazy import show
 
 def steady(domain, movement):
     """A learner with a memory of about 64 rounds."""
-    return kl.MemoryGD(domain, kl.ScaleFree(domain.diameter, 10.0, float(movement.weight)), kl.Decay(64))
+    return kl.MemoryGD(
+        domain, kl.ScaleFree(domain.diameter, 10.0, float(movement.weight)), kl.memories.Decay(64)
+    )
 
 
 found = kl.arena.compare(steady, only=["bursts"], jobs=1)

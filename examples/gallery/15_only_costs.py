@@ -38,7 +38,7 @@ for points, rate in ((1, 0.75), (2, 0.5)):
         bound = bandit_bound(T, 2, 1.0, 1.0, path, sigma, delta, points)
         regrets = []
         for seed in range(4):
-            learner = kl.Bandit(kl.GD(ball, sigma), points, delta=delta, seed=seed)
+            learner = kl.contrib.Bandit(kl.GD(ball, sigma), points, delta=delta, seed=seed)
             trace = kl.run(learner, costs, movement="l2")
             regrets.append(kl.regret(trace, best).smoothed)
         mean = np.mean(regrets)

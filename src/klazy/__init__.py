@@ -5,15 +5,14 @@ from typing import Any as _Any
 
 from klazy import contrib as contrib
 from klazy import costs, families, hindsight, learners, live, movement, schedules, sets
+from klazy import memories as memories
 from klazy import types as types
 from klazy.base.install import import_later as _import_later
 from klazy.costs import *
 from klazy.families import *
 from klazy.game.batch import run_batch
-from klazy.game.discrete import sample_actions, sample_whole
 from klazy.game.regret import regret
 from klazy.game.run import run, run_many
-from klazy.game.trace import Trace
 from klazy.hindsight import *
 from klazy.learners import *
 from klazy.live import *
@@ -38,13 +37,10 @@ __version__ = "0.2.0"
 __all__ = [
     "Agent",
     "Fleet",
-    "Trace",
     "regret",
     "run",
     "run_batch",
     "run_many",
-    "sample_actions",
-    "sample_whole",
 ]
 __all__ += costs.__all__
 __all__ += families.__all__
@@ -71,7 +67,7 @@ def __getattr__(name: str) -> _Any:
 
 
 # The modules whose names are not here as well.
-_MODULES = ("contrib", "sequences", "show", "theory", "types")
+_MODULES = ("contrib", "memories", "sequences", "show", "theory", "types")
 
 
 def __dir__() -> list[str]:

@@ -41,12 +41,8 @@ from klazy.movement import L2Movement
 
 __all__ = [
     "CallableCosts",
-    "Costs",
-    "FilteredCosts",
-    "HingeCosts",
     "LinearCosts",
     "LogWealthCosts",
-    "LogisticCosts",
     "PinballCosts",
     "QuadraticCosts",
 ]

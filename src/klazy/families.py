@@ -22,15 +22,11 @@ if TYPE_CHECKING:
     from klazy.costs import Costs
 
 __all__ = [
-    "Family",
-    "Hinge",
     "Linear",
     "LogWealth",
-    "Logistic",
     "Pinball",
     "Quadratic",
     "Rewards",
-    "WeightedQuadratic",
 ]
 
 ROUNDING = 1e-10  # of a mean square, below which a variance is nothing but the rounding of sums

@@ -19,16 +19,11 @@ from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
 
 __all__ = [
     "AsymmetricMovement",
-    "DriftedMovement",
-    "ImpactMovement",
     "L1Movement",
     "L2Movement",
-    "MahalanobisMovement",
-    "Movement",
     "SquaredMovement",
     "SwitchFee",
     "TVMovement",
-    "WeightedL2Movement",
 ]
 
 

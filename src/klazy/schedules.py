@@ -22,7 +22,6 @@ __all__ = [
     "Constant",
     "Doubling",
     "ScaleFree",
-    "Schedule",
     "Sqrt",
 ]
 

@@ -1,19 +1,29 @@
-"""The types of what klazy returns, raises and warns of: for annotations, ``isinstance`` and ``except``."""
+"""Types for annotations, ``isinstance`` and ``except``, and base classes of your own parts.
+
+A set, cost family, movement, schedule, memory or learner of your own derives from the base class of its kind. The other types
+are what klazy returns, raises and warns of.
+"""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from klazy.base.install import import_later as _import_later
+from klazy.costs import Costs
+from klazy.families import Family
 from klazy.game.batch import Batch
 from klazy.game.discrete import WholePoints
 from klazy.game.regret import Regret
-from klazy.game.trace import Totals
+from klazy.game.trace import Totals, Trace
 from klazy.hindsight.frontier import Frontier
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.static import BestFixed
-from klazy.learners.base import State
+from klazy.learners.base import Descent, Learner, State
+from klazy.learners.memory import Memory
 from klazy.live.machine import OtherMachine
 from klazy.live.overtaken import Overtaken
+from klazy.movement import Movement
+from klazy.schedules import Schedule
+from klazy.sets.base import ConvexSet
 from klazy.sets.compose import NotConverged
 
 if _TYPE_CHECKING:
@@ -24,8 +34,15 @@ if _TYPE_CHECKING:
 __all__ = [
     "Batch",
     "BestFixed",
+    "ConvexSet",
+    "Costs",
+    "Descent",
+    "Family",
     "Frontier",
     "GapNotReached",
+    "Learner",
+    "Memory",
+    "Movement",
     "NotConverged",
     "Optimum",
     "OtherMachine",
@@ -33,9 +50,11 @@ __all__ = [
     "Regret",
     "RemoteAgent",
     "Report",
+    "Schedule",
     "State",
     "Sweep",
     "Totals",
+    "Trace",
     "WholePoints",
 ]
 

@@ -27,7 +27,7 @@ BALL = kl.L2Ball(5)
 G = np.random.default_rng(0).normal(size=(6, 5))
 GD = kl.GD(BALL, 2.0)
 KLAZY = kl.KLazyGD(BALL, kl.Sqrt(3.0), 3)
-MEMORY = kl.MemoryGD(BALL, 2.0, kl.Full())
+MEMORY = kl.MemoryGD(BALL, 2.0, kl.memories.Full())
 ENSEMBLE = kl.SAder([GD, KLAZY])
 TRACE = kl.run(KLAZY, G, engine="step")
 EXPERTS = kl.run(ENSEMBLE, G, engine="step", record="experts")
@@ -37,7 +37,7 @@ SQUARES = kl.QuadraticCosts(G)
 OPTIMUM = kl.offline_optimum(SQUARES, BALL, gap=1e-3)
 RUN_OF_SQUARES = kl.run(GD, SQUARES, engine="step")
 FRONTIER = kl.frontier(G[:3], BALL, gap=0.1, points=5)
-MIRROR = contrib.MirrorMemory(kl.Simplex(5), 1.0, kl.Decay(4.0), geometry=contrib.Entropy(0.1))
+MIRROR = contrib.MirrorMemory(kl.Simplex(5), 1.0, kl.memories.Decay(4.0), geometry=contrib.Entropy(0.1))
 PATH = Path(tempfile.gettempdir()) / "klazy-that-is-not-there"
 FINITE = {"costs": G, "domain": BALL, "gap": 0.1, "iterations": 200}
 
@@ -48,12 +48,12 @@ FUNCTIONS = {
         "x0": np.zeros(5), "state": MEMORY.init(), "guards": kl.Guards(),
     },
     kl.run_many: {"learners": [GD, KLAZY], "costs": G, "jobs": 1, "engine": "step"},
-    kl.run_batch: {"learners": [kl.Patient(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), 1.0, 1.0)], "costs": G[:, :1],
+    kl.run_batch: {"learners": [kl.contrib.Patient(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), 1.0, 1.0)], "costs": G[:, :1],
                    "movement": kl.L1Movement(), "checkpoints": 2, "jobs": 1},
     kl.regret: {"trace": TRACE, "u": np.zeros((6, 5)), "costs": G},
     theory.competitive_ratio: {"trace": RUN_OF_SQUARES, "optimum": OPTIMUM},
-    kl.sample_actions: {"trace": SHARES, "seed": 0},
-    kl.sample_whole: {"trace": SHARES, "seed": 0},
+    kl.contrib.sample_actions: {"trace": SHARES, "seed": 0},
+    kl.contrib.sample_whole: {"trace": SHARES, "seed": 0},
     theory.certify: {"trace": TRACE, "u": np.zeros((6, 5))},
     theory.certify_experts: {"trace": EXPERTS},
     theory.certify_reluctance: {"trace": RELUCTANT, "u": np.zeros((6, 5))},
@@ -61,7 +61,7 @@ FUNCTIONS = {
     contrib.coin_betting_bound: {"T": 50, "G": 1.0, "distance": 2.0, "wealth": 1.0},
     contrib.certify_long_term: {"trace": kl.run(contrib.LongTerm(GD, np.ones(5), 9.0, 6), G), "u": np.zeros((6, 5))},
     kl.best_fixed: FINITE,
-    kl.best_with_path_length: {**FINITE, "P": 1.0, "movement": kl.L2Movement(), "points": 5},
+    kl.contrib.best_with_path_length: {**FINITE, "P": 1.0, "movement": kl.L2Movement(), "points": 5},
     kl.frontier: {**FINITE, "movement": kl.L2Movement(), "points": 5},
     kl.offline_optimum: {**FINITE, "movement": kl.L2Movement(), "x0": np.zeros(5), "progress": None, "integers": False},
     contrib.run_ahead: {"player": contrib.RecedingHorizon(BALL), "costs": G[:2], "movement": kl.L2Movement(),
@@ -70,10 +70,10 @@ FUNCTIONS = {
     kl.auto: {"domain": BALL, "movement": kl.L1Movement(), "costs": None, "start": np.zeros(5), "hints": False},
     contrib.ensemble_auto: {"domain": BALL, "movement": kl.L1Movement(), "start": np.zeros(5)},
     theory.meta_rate: {"rule": "lemma", "T": 50, "G": 1.0, "R": 1.0, "movement_weight": 1.0},
-    theory.product_grid: {"domain": BALL, "sigmas": [1.0, 2.0], "memories": [kl.Full()], "start": np.zeros(5)},
+    theory.product_grid: {"domain": BALL, "sigmas": [1.0, 2.0], "memories": [kl.memories.Full()], "start": np.zeros(5)},
     kl.sader: {"domain": BALL, "T": 50, "G": 1.0, "movement_weight": 1.0, "beta": "lemma", "prior": "harmonic",
                "lazy": True, "start": np.zeros(5)},
-    kl.sader_k: {"domain": BALL, "T": 50, "G": 1.0, "movement_weight": 1.0, "memory": kl.Clock, "beta": "lemma",
+    kl.sader_k: {"domain": BALL, "T": 50, "G": 1.0, "movement_weight": 1.0, "memory": kl.memories.Clock, "beta": "lemma",
                  "prior": "harmonic", "greedy": True, "lazy": True, "start": np.zeros(5)},
     contrib.scream: {"domain": BALL, "T": 50, "G": 1.0, "movement_weight": 1.0, "start": np.zeros(5)},
     theory.sigma_grid: {"T": 50, "G": 1.0, "R": 1.0, "movement_weight": 1.0},
@@ -125,11 +125,11 @@ COSTS = [
     (kl.QuadraticCosts, {"targets": G, "weight": np.ones(6)}),
     (kl.PinballCosts, {"demands": G, "short": np.ones(5), "excess": 0.5}),
     (kl.LogWealthCosts, {"relatives": np.exp(G)}),
-    (kl.HingeCosts, {"features": G, "labels": LABELS}),
-    (kl.LogisticCosts, {"features": G, "labels": LABELS}),
+    (kl.contrib.HingeCosts, {"features": G, "labels": LABELS}),
+    (kl.contrib.LogisticCosts, {"features": G, "labels": LABELS}),
     (sequences.RegressionCosts, {"features": G, "outcomes": LABELS}),
     (sequences.DelayCosts, {"loads": np.exp(G), "energy": 1.0, "delay": 1.0}),
-    (kl.FilteredCosts, {"costs": kl.LinearCosts(G), "kernel": [0.5, 0.5]}),
+    (kl.contrib.FilteredCosts, {"costs": kl.LinearCosts(G), "kernel": [0.5, 0.5]}),
     (kl.CallableCosts, {"T": 3, "dim": 5, "value": lambda t, x: 0.0, "subgradient": lambda t, x: x}),
 ]
 CONFIGS = [
@@ -169,7 +169,7 @@ def list_methods():
             good = {"tol": 1e-9} | dict.fromkeys(("y", "g", "x", "center"), domain.start)
             yield getattr(domain, name), {parameter: good[parameter] for parameter in parameters}
     yield TRACE.diagnose, {"G": 1.0, "R": 1.0}
-    yield kl.Trace.load, {"path": PATH}
+    yield kl.types.Trace.load, {"path": PATH}
     yield kl.Agent.load, {"path": PATH}
     yield FRONTIER.best, {"P": np.ones(3)}
     yield FRONTIER.regret, {"cost": 1.0, "P": np.ones(3)}
@@ -180,14 +180,14 @@ def list_methods():
     yield kl.Agent(MEMORY, engine="step").update, {"g": G[0], "hint": G[1], "id": 3}
     for domain in SETS:
         yield domain.shrunk, {"delta": 0.01 * domain.scale}
-    late = kl.Agent(kl.Delayed(GD), costs=kl.Linear())
+    late = kl.Agent(kl.contrib.Delayed(GD), costs=kl.Linear())
     late.advance()
     yield late.observe, {"row": G[0], "retry": False, "round": 1}
     yield late.advance, {"id": 4, "retry": False}
     yield late.give_up, {"round": 1, "id": 5}
-    yield kl.Agent(kl.Bandit(GD, 2, delta=0.1)).observe_cost, {"value": np.ones(2), "retry": False}
-    yield kl.run, {"learner": kl.Delayed(GD), "costs": G, "delays": np.ones(6)}
-    yield kl.run, {"learner": kl.Bandit(GD, delta=0.1), "costs": G, "feedback": "value"}
+    yield kl.Agent(kl.contrib.Bandit(GD, 2, delta=0.1)).observe_cost, {"value": np.ones(2), "retry": False}
+    yield kl.run, {"learner": kl.contrib.Delayed(GD), "costs": G, "delays": np.ones(6)}
+    yield kl.run, {"learner": kl.contrib.Bandit(GD, delta=0.1), "costs": G, "feedback": "value"}
     yield kl.Agent, {"learner": KLAZY, "engine": "step", "state": KLAZY.init(), "guards": kl.Guards(G=1.0)}
     yield Config.from_dict, {"data": KLAZY.to_dict()}
 
@@ -341,7 +341,7 @@ def copy_of(value):
 
 def find_nan(result):
     """Whether an accepted call left a NaN in a configuration, a state, a point or a sum."""
-    if isinstance(result, kl.Trace):
+    if isinstance(result, kl.types.Trace):
         parts = [*flattened(result.state), *result.kept.values(), *result.totals] if result.state else []
         return any(np.isnan(part).any() for part in parts)
     if isinstance(result, np.ndarray | float):
@@ -420,7 +420,7 @@ RESULTS = (
     contrib.Game,
     kl.types.Regret,
     kl.types.Totals,
-    kl.Trace,
+    kl.types.Trace,
     kl.types.BestFixed,
     kl.types.Frontier,
     kl.types.Optimum,
@@ -445,7 +445,7 @@ RESULTS += (
 
 
 def test_every_public_constructor_and_function_is_called():
-    modules = (kl, contrib, theory, kl.types, sequences, datasets)
+    modules = (kl, contrib, theory, kl.memories, kl.types, sequences, datasets)
     public = {
         getattr(module, name)
         for module in modules
@@ -496,7 +496,7 @@ def test_a_damaged_trace_is_refused_in_a_sentence(tmp_path):
             bad[rng.integers(len(bad))] ^= 1 << int(rng.integers(8))
         file.write_bytes(bytes(bad))
         try:
-            back = kl.Trace.load(file)
+            back = kl.types.Trace.load(file)
         except Exception as error:
             refused.append(error)
         else:  # a bit of the archive that says nothing, such as a date

@@ -11,9 +11,9 @@ from klazy.base.checks import Array
 SETS = [kl.Box(-1.0, 1.0), kl.L2Ball(3), kl.Simplex(4), kl.Box([0.0, 0.0], [1.0, 5.0])]
 
 
-def draw_experts(rng: np.random.Generator, domain: kl.ConvexSet) -> list[kl.Learner[Any]]:
+def draw_experts(rng: np.random.Generator, domain: kl.types.ConvexSet) -> list[kl.types.Learner[Any]]:
     """Two to six, from some that never move to some that jump to a vertex in every round."""
-    experts: list[kl.Learner[Any]] = []
+    experts: list[kl.types.Learner[Any]] = []
     for _ in range(rng.integers(2, 7)):
         start = domain.argmin_linear(rng.normal(size=domain.dim))
         sigma = 10.0 ** rng.uniform(-1.0, 2.0)
@@ -25,11 +25,11 @@ def draw_experts(rng: np.random.Generator, domain: kl.ConvexSet) -> list[kl.Lear
         elif kind == 2:
             experts.append(kl.KLazyGD(domain, sigma, int(rng.integers(1, 9)), start=start))
         else:
-            experts.append(kl.MemoryGD(domain, sigma, kl.Decay(10.0), start=start))
+            experts.append(kl.MemoryGD(domain, sigma, kl.memories.Decay(10.0), start=start))
     return experts
 
 
-def draw_movement(rng: np.random.Generator) -> kl.Movement:
+def draw_movement(rng: np.random.Generator) -> kl.types.Movement:
     weight = float(rng.choice([0.0, 0.01, 0.3, 5.0]))
     kinds = [kl.L2Movement(weight), kl.L1Movement(weight), kl.AsymmetricMovement(weight, up=2.0, down=0.3)]
     return kinds[rng.integers(3)]

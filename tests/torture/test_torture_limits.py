@@ -76,7 +76,9 @@ def hold_to_limits(learner: Any, engine: str, seed: int) -> None:
     assert np.array_equal(again.x, agent.x)
 
 
-def resize_schedule(schedule: kl.Schedule, domain: kl.ConvexSet, size: float) -> kl.Schedule:
+def resize_schedule(
+    schedule: kl.types.Schedule, domain: kl.types.ConvexSet, size: float
+) -> kl.types.Schedule:
     """The schedule with this size; a scale-free one knows the set."""
     if isinstance(schedule, kl.ScaleFree):
         return kl.ScaleFree(domain.scale, movement_weight=size)

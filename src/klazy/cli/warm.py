@@ -133,7 +133,7 @@ def _list_stored(file: Path) -> Iterator[Job]:
     known = set()
     for agent in agents:
         about = json.loads(agent.configuration)
-        learner = kl.Learner.from_dict(about["learner"])
+        learner = kl.types.Learner.from_dict(about["learner"])
         if about["engine"] == "compiled" and learner not in known:
             known.add(learner)
             yield Job(f"{agent.name} of {file}", lambda learner=learner: kl.Agent(learner).engine)

@@ -1,7 +1,7 @@
-"""Research learners, baselines that look ahead, and their bounds. The bar is lower here than for the rest of klazy.
+"""Learners, costs and movements that few problems need, baselines that look ahead, and their bounds.
 
-They are tested, and saved agents find them. But most have no compiled version, so a round takes longer; some suit few problems;
-and what they are called, or how they are built, may change between releases. Start with :func:`~klazy.auto`.
+They are tested, and saved agents find them. But the bar is lower here than for the rest of klazy: most of the learners have no
+compiled version, so a round takes longer, and names or arguments may change between releases. Start with :func:`~klazy.auto`.
 """
 
 from klazy.contrib.bounds.budgets import (
@@ -28,9 +28,18 @@ from klazy.contrib.lookahead.capacity import LazyCapacity
 from klazy.contrib.lookahead.ensemble import LookAheadSAder
 from klazy.contrib.lookahead.gradients import RHGD
 from klazy.contrib.lookahead.horizons import AveragingHorizon, RecedingHorizon
+from klazy.costs import FilteredCosts, HingeCosts, LogisticCosts
+from klazy.families import Hinge, Logistic, WeightedQuadratic
+from klazy.game.discrete import sample_actions, sample_whole
 from klazy.game.game import Game
+from klazy.hindsight.frontier import best_with_path_length
+from klazy.learners.bandit import Bandit
 from klazy.learners.better import BetterOfTwo
+from klazy.learners.centred import CentredOMD
+from klazy.learners.delayed import Delayed
+from klazy.learners.patient import Patient
 from klazy.learners.presets import ader, ensemble_auto, scream
+from klazy.movement import DriftedMovement, ImpactMovement, MahalanobisMovement, WeightedL2Movement
 from klazy.sets.space import Space
 from klazy.theory.bounds import coin_betting_bound
 
@@ -41,25 +50,40 @@ __all__ = [
     "ROBD",
     "Advice",
     "AveragingHorizon",
+    "Bandit",
     "BetterOfTwo",
     "Blocks",
     "Budgeted",
+    "CentredOMD",
     "CoinBetting",
+    "Delayed",
+    "DriftedMovement",
     "Entropy",
+    "FilteredCosts",
     "Game",
     "Geometry",
+    "Hinge",
+    "HingeCosts",
+    "ImpactMovement",
     "LazyCapacity",
+    "Logistic",
+    "LogisticCosts",
     "LongTerm",
     "LongTermCertificate",
     "LookAhead",
     "LookAheadSAder",
+    "MahalanobisMovement",
     "MirrorCertificate",
     "MirrorMemory",
+    "Patient",
     "RecedingHorizon",
     "Space",
     "SteadyAdaptive",
     "StronglyAdaptive",
+    "WeightedL2Movement",
+    "WeightedQuadratic",
     "ader",
+    "best_with_path_length",
     "budget_lower_bound",
     "budget_sigma",
     "budgeted_bound",
@@ -68,6 +92,8 @@ __all__ = [
     "coin_betting_bound",
     "ensemble_auto",
     "run_ahead",
+    "sample_actions",
+    "sample_whole",
     "scream",
     "switch_bound",
     "switch_lower_bound",

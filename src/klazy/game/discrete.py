@@ -75,7 +75,7 @@ def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
 
 
 class WholePoints(NamedTuple):
-    """A run in whole numbers. :func:`~klazy.sample_whole` makes it.
+    """A run in whole numbers. :func:`~klazy.contrib.sample_whole` makes it.
 
     Parameters
     ----------

@@ -1,12 +1,11 @@
 """Comparators: what the best player in hindsight would have paid, with certificates."""
 
-from klazy.hindsight.frontier import best_with_path_length, frontier
+from klazy.hindsight.frontier import frontier
 from klazy.hindsight.offline import offline_optimum
 from klazy.hindsight.static import best_fixed
 
 __all__ = [
     "best_fixed",
-    "best_with_path_length",
     "frontier",
     "offline_optimum",
 ]

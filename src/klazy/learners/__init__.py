@@ -1,15 +1,22 @@
-"""Learners: frozen configurations with a pure ``step`` that reads like the algorithm box."""
+"""Learners: frozen configurations with a pure ``step`` that reads like the algorithm box.
 
-from klazy.learners.bandit import Bandit
-from klazy.learners.base import Descent, Learner
-from klazy.learners.centred import CentredOMD
-from klazy.learners.delayed import Delayed
+A name imported ``as`` itself is for the rest of klazy; users find it in klazy.types, klazy.memories or klazy.contrib.
+"""
+
+from klazy.learners.bandit import Bandit as Bandit
+from klazy.learners.base import Learner as Learner
+from klazy.learners.centred import CentredOMD as CentredOMD
+from klazy.learners.delayed import Delayed as Delayed
 from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
-from klazy.learners.memory import Clip, Clock, Decay, Event, Forget, Full, Memory, MemoryGD
-from klazy.learners.patient import Patient
+from klazy.learners.memory import Clip as Clip
+from klazy.learners.memory import Clock as Clock
+from klazy.learners.memory import Decay as Decay
+from klazy.learners.memory import Event as Event
+from klazy.learners.memory import Memory as Memory
+from klazy.learners.memory import MemoryGD
 from klazy.learners.presets import auto, sader, sader_k
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SAder
@@ -26,30 +33,17 @@ from klazy.learners.thumb import (
 
 __all__ = [
     "GD",
-    "Bandit",
-    "CentredOMD",
-    "Clip",
-    "Clock",
     "DeadBand",
-    "Decay",
-    "Delayed",
-    "Descent",
-    "Event",
     "Fixed",
     "FollowTheLeader",
-    "Forget",
-    "Full",
     "KLazyFTRL",
     "KLazyGD",
     "LastValue",
     "LazyGD",
     "Leader",
-    "Learner",
-    "Memory",
     "MemoryGD",
     "MinimumHold",
     "MovingAverage",
-    "Patient",
     "Periodic",
     "Reluctant",
     "SAder",

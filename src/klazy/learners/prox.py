@@ -32,11 +32,11 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
     If no move pays, the answer is x itself, bit for bit. What moving costs is ``price`` times ``movement.distance``: the
     weight of the movement is not looked at.
 
-    - Prices by coordinate (l1, total variation, asymmetric): :meth:`~klazy.ConvexSet.trade`, which is closed on boxes,
+    - Prices by coordinate (l1, total variation, asymmetric): :meth:`~klazy.types.ConvexSet.trade`, which is closed on boxes,
       simplices and balls, part by part on products, and a linear programme on polytopes.
     - Euclidean distance: a search over one number on every set (over one angle on an l2 ball).
     - Its square: one projection. A fee: the only move worth it is to where g is least.
-    - :class:`~klazy.ImpactMovement`: :meth:`~klazy.ConvexSet.balance`, a search over one number.
+    - :class:`~klazy.contrib.ImpactMovement`: :meth:`~klazy.types.ConvexSet.balance`, a search over one number.
     - All else, and sets that do not know these: a splitting (Douglas and Rachford), which is slow, and ends within about
       1e-8 of the least value.
 
@@ -81,7 +81,7 @@ def approach_if_it_pays(
 
     .. math:: \arg\min_{u \in X}\; \tfrac12 \|u - c\|^2 + \mathrm{price} \cdot m(u - x)
 
-    Prices by coordinate are a search over one number here, too (:meth:`~klazy.ConvexSet.balance`); all else is as for
+    Prices by coordinate are a search over one number here, too (:meth:`~klazy.types.ConvexSet.balance`); all else is as for
     :func:`move_if_it_pays`. If no move pays, the answer is x itself.
 
     Parameters
@@ -335,8 +335,9 @@ def stock_if_it_pays(
 
     On a box that is the minimiser of the expected cost and the cost of moving, if moving is charged by coordinates. Elsewhere
     it is a rule: on other sets the point is projected, and a norm of all that changes is taken for a price of each
-    coordinate. Where the price grows faster than the step (:class:`~klazy.SquaredMovement`, :class:`~klazy.ImpactMovement`)
-    there is no band, and the minimiser of each coordinate is searched for. If no move pays, the answer is x itself.
+    coordinate. Where the price grows faster than the step (:class:`~klazy.SquaredMovement`,
+    :class:`~klazy.contrib.ImpactMovement`) there is no band, and the minimiser of each coordinate is searched for. If no move
+    pays, the answer is x itself.
 
     Parameters
     ----------

@@ -325,7 +325,7 @@ class Agent:
             return tuple(self._live.terms.name(x) for x in self._live.probes)
 
     def observe_cost(self, value: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Any:
-        """End the round with what its decision cost; the learner must be a :class:`~klazy.Bandit`.
+        """End the round with what its decision cost; the learner must be a :class:`~klazy.contrib.Bandit`.
 
         A round in which guards held the decision back teaches it nothing: the cost is not that of the point that it chose.
 
@@ -376,7 +376,7 @@ class Agent:
             return {round: live.terms.name(x) for round, x in live.pending.items()}
 
     def advance(self, *, id: str | int | None = None, retry: bool = False) -> Any:
-        """End the round before its feedback is known; the learner must be a :class:`~klazy.Delayed`.
+        """End the round before its feedback is known; the learner must be a :class:`~klazy.contrib.Delayed`.
 
         The round and its point are kept, in the store too, until :meth:`update` or :meth:`observe` tells its feedback with
         ``round=``, or :meth:`give_up` gives it up.

@@ -354,7 +354,7 @@ class RemoteAgent:
         return tuple(np.array(x) for x in self.about["probes"])
 
     def observe_cost(self, value: ArrayLike, *, t: int | None = None, id: str | int | None = None) -> Any:
-        """End the round with what its decision cost; the learner must be a :class:`~klazy.Bandit`.
+        """End the round with what its decision cost; the learner must be a :class:`~klazy.contrib.Bandit`.
 
         Parameters
         ----------
@@ -382,7 +382,7 @@ class RemoteAgent:
         return {int(round): np.array(x) for round, x in self.about["pending"].items()}
 
     def advance(self, *, id: str | int | None = None, retry: bool = True, t: int | None = None) -> Any:
-        """End the round before its feedback is known; the learner must be a :class:`~klazy.Delayed`.
+        """End the round before its feedback is known; the learner must be a :class:`~klazy.contrib.Delayed`.
 
         Parameters
         ----------

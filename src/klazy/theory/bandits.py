@@ -20,7 +20,7 @@ def bandit_bound(
     inset: float | None = None,
     movement_weight: float = 1.0,
 ) -> float:
-    r"""A bound on the expected regret of a :class:`~klazy.Bandit` around GD with a constant sigma.
+    r"""A bound on the expected regret of a :class:`~klazy.contrib.Bandit` around GD with a constant sigma.
 
     .. math:: E\, R_T \le \frac{T}{\sigma}\Bigl(\frac{\hat G^2}{2} + \lambda \hat G\Bigr)
               + \sigma \Bigl(\frac{R^2}{2} + 2 R P\Bigr)
@@ -75,7 +75,7 @@ def bandit_tuning(
     C: float = 1.0,
     movement_weight: float = 1.0,
 ) -> tuple[float, float]:
-    r"""Theory's delta and sigma for a :class:`~klazy.Bandit`.
+    r"""Theory's delta and sigma for a :class:`~klazy.contrib.Bandit`.
 
     With one point :math:`\delta = \sqrt{n C \sqrt{R^2 + 4 R P} / ((3 G + 2 \lambda) \sqrt T)}`, which makes the bound one of
     order :math:`T^{3/4}`; with two points :math:`\delta = R / T`, and it is of order :math:`T^{1/2}`. Sigma is

@@ -77,7 +77,7 @@ def delayed_bound(
     missing: float = 0.0,
     movement_weight: float = 1.0,
 ) -> float:
-    r"""A bound on the regret of :class:`~klazy.Delayed` k-lazyGD with a constant sigma and movement in the Euclidean norm.
+    r"""Bound the regret of :class:`~klazy.contrib.Delayed` k-lazyGD with a constant sigma and Euclidean movement.
 
     .. math:: R_T \le \text{Theorem 5} + \frac{G^2}{\sigma} O + 2 R G M
 

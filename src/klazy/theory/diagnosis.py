@@ -19,7 +19,7 @@ SELDOM = 0.02  # of the rounds
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    r"""How a run moved, step by step from x_t to x_{t+1}. :meth:`klazy.Trace.diagnose` makes it.
+    r"""How a run moved, step by step from x_t to x_{t+1}. :meth:`klazy.types.Trace.diagnose` makes it.
 
     Arrays have one entry per round t = 1, ..., T, and NaN where a quantity is not defined.
 

@@ -55,7 +55,7 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
 
     for every sequence u of points of the set, however much it moves, and whatever the forecasts are: those of hints, too. The
     proof is on the page Theory. It needs a movement that obeys the triangle inequality, so no :class:`~klazy.SwitchFee`,
-    :class:`~klazy.SquaredMovement` or :class:`~klazy.ImpactMovement`, and a price above zero.
+    :class:`~klazy.SquaredMovement` or :class:`~klazy.contrib.ImpactMovement`, and a price above zero.
 
     Parameters
     ----------

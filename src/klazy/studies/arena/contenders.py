@@ -58,7 +58,7 @@ class Contender:
             known |= {"T": game.costs.T, "G": facts.largest}
         made = call_with(self.make, known, parameters)
         if not isinstance(made, Learner):
-            remedy = "return a klazy.Learner"
+            remedy = "return a klazy.types.Learner"
             raise refusal("arena", f"a learner from {self.name}", "it", type(made).__name__, remedy)
         return made
 

@@ -224,7 +224,9 @@ def make_learner(
             point["sigma"] = Sqrt(c)
     made = found.make(**told, **point)
     if not isinstance(made, Learner):
-        raise refusal(rule, "to return a Learner", "it", type(made).__name__, "derive it from klazy.Learner")
+        raise refusal(
+            rule, "to return a Learner", "it", type(made).__name__, "derive it from klazy.types.Learner"
+        )
     return made
 
 
