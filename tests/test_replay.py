@@ -37,7 +37,7 @@ from klazy.studies.replay.pictures import LOOKS
 from klazy.studies.replay.prices import read_prices
 from klazy.studies.replay.report import replay
 from klazy.studies.replay.score import STRETCHES, find_optimum
-from klazy.studies.replay.times import Steps
+from klazy.studies.replay.source import Steps
 from klazy.studies.replay.words import _explain, judge, judge_laziness
 from klazy.studies.tuning import Candidate, tune
 from served import run_service
@@ -59,15 +59,15 @@ class TestATrace:
     @pytest.mark.parametrize(
         ("text", "complaint"),
         [
-            ("a,b\n1,2\n3,x\n", "a number in every cell, got row 2, column b='x'; correct the file."),
+            ("a,b\n1,2\n3,x\n", "a number within +-1e+60 in every cell, got row 2, column b='x'; correct the file."),
             ("a,b\n1,2\n3,\n", "no missing cell, got row 2, column b=None"),
             ("a,b\n1,nan\n", "no missing cell, got row 1, column b='nan'"),
             ("a,b\n1,2\n\n3,4\n", "no missing cell, got row 2, column a=None"),
             ("a,b\n1,2\n3\n", "2 cells in every row, got row 2 with=1 cells"),
             ("a,b\n1,2\n3,4,5\n", "2 cells in every row, got row 2 with=3 cells"),
-            ("a,b\n1,-inf\n", "numbers within +-1e+60, got row 1, column b='-inf'"),
-            ("a,b\n1,1e300\n", "numbers within +-1e+60, got row 1, column b='1e300'"),
-            ("a;b\n1;2,5x\n", "a number in every cell, got row 1, column b='2,5x'; correct the file."),
+            ("a,b\n1,-inf\n", "a number within +-1e+60 in every cell, got row 1, column b='-inf'"),
+            ("a,b\n1,1e300\n", "a number within +-1e+60 in every cell, got row 1, column b='1e300'"),
+            ("a;b\n1;2,5x\n", "a number within +-1e+60 in every cell, got row 1, column b='2,5x'; correct the file."),
             ("a,b\n1,\n2,\n", "no missing cell, got row 1, column b=None"),
             ("time,a\n5,1\n2020-01-02,1\n", "time stamps of one kind, numbers, got row 2, column time='2020-01-02' after '5'"),
             ("time,a\n2020-01-01,1\n2020-01-02T00:00+01:00,1\n", "time stamps of one kind, dates without a zone, got row 2"),
@@ -107,9 +107,7 @@ class TestATrace:
         missing = junk in ("", "NA", "NaN")
         if not missing or fill is None or (fill == "forward" and row == 0) or len(values) == 1:
             name = "abc"[column]
-            told = (
-                f"row {row + 1}, column {name}|it has none that are whole|column {name}=missing in all rows"
-            )
+            told = f"row {row + 1}, column {name}|it has none that are complete|column {name}=missing in all rows"
             with pytest.raises(Refused, match=told):
                 Source(path, fill=fill)
             return
@@ -124,8 +122,7 @@ class TestATrace:
 
     @pytest.mark.parametrize("name", ["trace.csv", "trace.parquet"])
     def test_longer_than_a_piece_is_read_and_filled_across_pieces(self, tmp_path, name, monkeypatch):
-        for module in ("source", "tables"):
-            monkeypatch.setattr(f"klazy.studies.replay.{module}.ROWS", 7)
+        monkeypatch.setattr("klazy.studies.replay.source.ROWS", 7)
         values = np.random.default_rng(0).normal(size=(100, 2)).round(3)
         frame = pl.DataFrame({"a": values[:, 0], "b": values[:, 1]})
         frame = frame.with_columns(
@@ -165,9 +162,8 @@ class TestATrace:
         path = written(tmp_path, "a,when,b\n1,2013-01-01 05:00:00,2\n3,2013-01-01 06:00:00,4\n")
         for source in (Source(path), Source(path, time="when")):
             assert (source.time, source.columns, source.has_dates) == ("when", ["a", "b"], True)
-            times = source.read_times(0, 2)
-            assert times is not None
-            assert np.diff(times) == [3600.0]
+            assert source.times is not None
+            assert np.diff(source.times) == [3600.0]
         with pytest.raises(Refused, match=r"a column of the file \(a, when, b\), got time=nope"):
             Source(path, time="nope")
 
@@ -198,9 +194,8 @@ class TestATrace:
             source = Source(data)
             assert source.columns == ["a", "b"]
             np.testing.assert_allclose(source.read(0, 30), values, rtol=1e-12)
-            times = source.read_times(0, 30)
-            assert times is not None
-            assert times.tolist() == [1704067200.0 + 86400.0 * i for i in range(30)]
+            assert source.times is not None
+            assert source.times.tolist() == [1704067200.0 + 86400.0 * i for i in range(30)]
         assert Source(values).columns == ["x1", "x2"]
         assert Source(values).read(0, 30).tolist() == values.tolist()
 
@@ -1177,7 +1172,9 @@ class TestTheCommand:
         written(tmp_path, "a,b\n1,2\n3,x\n", "t.csv")
         command = [sys.executable, "-m", "klazy", "replay", "t.csv"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-        complaint = "replay needs a number in every cell, got row 2, column b='x'; correct the file.\n"
+        complaint = (
+            "replay needs a number within +-1e+60 in every cell, got row 2, column b='x'; correct the file.\n"
+        )
         assert (done.returncode, done.stdout, done.stderr) == (2, "", complaint)
 
     @pytest.mark.parametrize(

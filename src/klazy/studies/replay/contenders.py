@@ -37,7 +37,7 @@ from klazy.learners.presets import MOST_SEASONAL
 from klazy.live.agent import Agent
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay.setup import Setup
-from klazy.studies.replay.times import DAY
+from klazy.studies.replay.source import DAY
 from klazy.studies.tuning import Contender, Player, choose_lags, choose_sigmas
 
 CANDIDATES = 64  # of each contender that has parameters, or so many as differ: half of them round the best of the others

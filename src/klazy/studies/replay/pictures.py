@@ -11,7 +11,7 @@ from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.replay import words
 from klazy.studies.replay.contenders import NAMES
 from klazy.studies.replay.score import BASELINE, SHOWN
-from klazy.studies.replay.times import DAY, tell_time
+from klazy.studies.replay.source import DAY, to_datetime
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -128,12 +128,11 @@ def cut_periods(found: "Report") -> tuple[str, list[str], np.ndarray]:
     """What the periods are, their names, and for each kept row the number of its period."""
     if not found.source.has_dates:
         raise refusal("Report.plot", "dates for periods", "time", found.source.time, "name a column of dates")
-    seconds = found.source.read_times(0, found.source.T)
-    assert seconds is not None
-    kept = seconds[found.kept_rows]
+    assert found.source.times is not None
+    kept = found.source.times[found.kept_rows]
     days = (kept[-1] - kept[0]) / DAY
     name, form = next((name, form) for name, form, least in PERIODS if days >= least)
-    labels = [tell_time(each).strftime(form) for each in kept]
+    labels = [to_datetime(each).strftime(form) for each in kept]
     periods = list(dict.fromkeys(labels))
     numbers = {label: at for at, label in enumerate(periods)}
     return name, periods, np.array([numbers[label] for label in labels])

@@ -39,8 +39,7 @@ from klazy.studies.replay.score import (
 )
 from klazy.studies.replay.sense import list_doubts, refuse_nonsense
 from klazy.studies.replay.setup import SHAPES, Setup, make_setup
-from klazy.studies.replay.source import Source
-from klazy.studies.replay.times import DAY, tell_time
+from klazy.studies.replay.source import DAY, Source, to_datetime
 from klazy.studies.replay.walk import Fold, tabulate_folds, tell_folds, walk_forward
 from klazy.studies.tuning import Score
 
@@ -206,8 +205,8 @@ class Report:
         steps = self.source.find_steps() if self.source.has_dates else None
         if steps is None:
             return None
-        seconds = self.source.read_instants(*self.span)
-        assert seconds is not None
+        assert self.source.instants is not None
+        seconds = self.source.instants[slice(*self.span)]
         return float(seconds[-1] - seconds[0] + steps.usual) / DAY
 
     @property
@@ -230,11 +229,10 @@ class Report:
         list or None
             Dates, or numbers; None without a time column.
         """
-        seconds = self.source.read_times(0, self.source.T)
-        if seconds is None:
+        if self.source.times is None:
             return None
-        kept = seconds[self.kept_rows]
-        return [tell_time(each) for each in kept] if self.source.has_dates else kept.tolist()
+        kept = self.source.times[self.kept_rows]
+        return [to_datetime(each) for each in kept] if self.source.has_dates else kept.tolist()
 
     @cached_property
     def decisions(self) -> "polars.DataFrame":

@@ -108,7 +108,9 @@ def score_split(
 
 def read_tuned_times(source: Source, first: int) -> Array | None:
     """Read the times of the rows that tune, in seconds; None if they are no dates."""
-    return source.read_times(max(0, first - TUNED), first) if source.has_dates else None
+    if source.times is None or not source.has_dates:
+        return None
+    return source.times[max(0, first - TUNED) : first]
 
 
 def choose_every(rounds: int, dim: int) -> int:

@@ -1,29 +1,265 @@
-"""A trace: every cell checked, repaired only if asked to, and spooled as numbers that are read piece by piece."""
+"""Read a trace: polars parses the cells of a file or frame, and every cell is checked.
 
+:class:`Source` is the door. Its numbers go to a temporary file, from which they are read in pieces.
+"""
+
+import csv
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import finalize
 
 import numpy as np
 
-from klazy.base.cells import INDEX, MISSING, TIMES
-from klazy.base.checks import LARGEST, Array, one_of, refusal
+from klazy.base.cells import INDEX, MISSING, SEPARATORS, TIMES, is_missing, name_index
+from klazy.base.checks import LARGEST, Array, one_of, refusal, rows
+from klazy.base.install import make_missing
 from klazy.base.options import write_option
 from klazy.live.rows import FILLS
-from klazy.studies.replay.tables import Table, open_table
-from klazy.studies.replay.times import NAIVE, Clock, Steps, describe_span, read_stamp, shorten
 
 if TYPE_CHECKING:
     import polars
 
-ROWS = 65_536  # at a time
+# Rows that are read at a time.
+ROWS = 65_536
+# The name of the time stamps among parsed columns, which have numbers for names.
+STAMPS = "time"
+# Letters of a cell that a message shows.
+CELL = 60
+TEXT_FILES = (".csv", ".tsv", ".txt")
+EXCEL_FILES = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+# Kinds of time stamps; a cell that is none of them has the number -1.
+KINDS = ("numbers", "dates without a zone", "dates with a zone")
+NUMBERS, NAIVE, ZONED = range(3)
+DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
+ZONE = r"(:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
+# Lengths of time in seconds.
+HOUR = 3_600.0
+DAY = 24.0 * HOUR
+WEEK = 7.0 * DAY
+# A step is a gap if it is longer than this many usual steps.
+GAP_STEPS = 1.5
+# Weekly closing hours are looked for if a week has at most this many steps: one per second.
+WEEK_STEPS = 604_800
+
+
+class Table(NamedTuple):
+    """Cells before they are parsed; ``separator`` is that of a text file, whose cells are all text."""
+
+    title: str
+    frame: "polars.LazyFrame"
+    separator: str = ""
+
+    def read_cell(self, row: int, column: str) -> str:
+        """Return a cell as a message shows it; rows count from 0."""
+        text = repr(self.frame.slice(row, 1).select(column).collect().item())
+        return text if len(text) <= CELL else f"{text[:CELL]}..."
+
+
+def open_table(data: Any) -> Table:
+    """Open a path, a polars or pandas frame, or an array with a row per round."""
+    import polars as pl
+
+    if isinstance(data, str | Path):
+        return _open_file(Path(data))
+    frame = data
+    if hasattr(data, "iloc"):
+        frame = _convert_pandas(data)
+    elif not isinstance(data, pl.DataFrame):
+        frame = _convert_array(data)
+    return Table("your data", _rename(frame))
+
+
+def _open_file(path: Path) -> Table:
+    import polars as pl
+
+    # polars opens no other names.
+    str(path).encode()
+    suffix = path.suffix.lower()
+    # An absolute path, so that polars does not read ``~`` as a home.
+    place = path.absolute()
+    if suffix in TEXT_FILES:
+        separator, names = _read_names(path)
+        scan = pl.scan_csv(place, infer_schema=False, new_columns=names, glob=False, separator=separator)
+        return Table(path.name, scan, separator)
+    if suffix == ".parquet":
+        return Table(path.name, _rename(pl.scan_parquet(place, glob=False)))
+    if suffix in EXCEL_FILES:
+        return Table(path.name, _rename(_read_excel(path)))
+    raise refusal("replay", "a .csv, .tsv, .txt, .xlsx or .parquet file", "file", path, "convert it")
+
+
+def _split_lines(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the separator of a text file, the one that its first line has most of, with the cells of each line."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        separator = max(SEPARATORS, key=file.readline().count)
+        file.seek(0)
+        for cells in csv.reader(file, delimiter=separator):
+            yield separator, cells
+
+
+def _read_names(path: Path) -> tuple[str, list[str]]:
+    import polars as pl
+
+    separator, names = next(_split_lines(path), ("", []))
+    kinds, _, _ = read_stamps(pl.Series(names, dtype=pl.String))
+    if not names:
+        raise refusal("replay", "a column of numbers", "columns", names, "one column per coordinate")
+    if (kinds >= 0).all():
+        remedy = "add a line of names"
+        raise refusal("replay", "column names in the first line", "first line", names, remedy)
+    return separator, _check_names(names)
+
+
+def check_lengths(data: Any) -> None:
+    """Reject the first row of a text file that has not as many cells as there are names."""
+    if not isinstance(data, str | Path) or Path(data).suffix.lower() not in TEXT_FILES:
+        return
+    count = 0
+    for row, (_, cells) in enumerate(_split_lines(Path(data))):
+        count = count or len(cells)
+        if len(cells) != count and cells:
+            found = f"{len(cells)} cells"
+            raise refusal(
+                "replay", f"{count} cells in every row", f"row {row} with", found, "correct the file"
+            )
+
+
+def _rename(frame: Any) -> "polars.LazyFrame":
+    lazy = frame.lazy()
+    names = lazy.collect_schema().names()
+    return lazy.rename(dict(zip(names, _check_names(names), strict=True)))
+
+
+def _check_names(names: Sequence[Any]) -> list[str]:
+    """Check that each column has a name of its own; a first one without a name is an index."""
+    found = name_index([str(name) for name in names])
+    if len(set(found)) < len(found) or "" in found:
+        raise refusal("replay", "a name for each column, each once", "first line", list(names), "name them")
+    return found
+
+
+def _read_excel(path: Path) -> "polars.DataFrame":
+    """Read the first sheet."""
+    import polars as pl
+
+    # Engines report a missing file in ways of their own.
+    path.open("rb").close()
+    try:
+        return pl.read_excel(path)
+    except ModuleNotFoundError as missing:
+        owner = f"replay of {path.suffix} files"
+        raise make_missing(owner, missing.name or "fastexcel", "excel") from missing
+    # Engines have exceptions of their own.
+    except Exception as failed:
+        raise OSError(str(failed)) from failed
+
+
+def _convert_pandas(frame: Any) -> "polars.DataFrame":
+    """Convert a pandas frame or series; an index that is more than a count becomes a column."""
+    import polars as pl
+
+    if not hasattr(frame, "columns"):
+        frame = frame.to_frame()
+    columns = [(name, frame[name]) for name in _check_names(frame.columns)]
+    if type(frame.index).__name__ != "RangeIndex":
+        columns.insert(0, (str(frame.index.name or INDEX), frame.index))
+    cells = {str(name): _list_cells(values) for name, values in columns}
+    return pl.DataFrame(cells, strict=False, nan_to_null=True)
+
+
+def _list_cells(cells: Any) -> Any:
+    values = cells.to_numpy()
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[us]")
+    if values.dtype.kind in "biuf":
+        return values
+    return [None if is_missing(cell) else cell for cell in cells]
+
+
+def _convert_array(data: Any) -> "polars.DataFrame":
+    import polars as pl
+
+    values = np.asarray(data)
+    if values.dtype.kind not in "biuf":
+        # This check says what is wrong with it.
+        values = rows(data, "data", "replay")
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != 2:
+        raise refusal("replay", "shape (T, d)", "data of shape", values.shape, "give one row per round")
+    return pl.DataFrame(values.astype(np.float64), schema=[f"x{i + 1}" for i in range(values.shape[1])])
+
+
+@contextmanager
+def explain_failures(data: Any) -> Iterator[None]:
+    """Turn a file that cannot be read into a message about the file."""
+    import polars as pl
+
+    try:
+        yield
+    except FileNotFoundError as failed:
+        raise refusal("replay", "a file that is there", "file", data, "check the path") from failed
+    except (OSError, UnicodeError, csv.Error, pl.exceptions.PolarsError) as failed:
+        if isinstance(failed, pl.exceptions.PolarsError):
+            check_lengths(data)
+        lines = str(failed).splitlines() or [type(failed).__name__]
+        raise refusal("replay", "a file that can be read", "file", data, lines[0]) from failed
+
+
+def read_stamps(cells: "polars.Series") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Parse time stamps.
+
+    Returns the kind of each, its time on the local clock, and its time in UTC. Dates are in microseconds.
+    """
+    import polars as pl
+
+    numbers = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(cells))
+    walls = numbers
+    offsets = numbers
+    if cells.dtype == pl.String:
+        cells = cells.str.strip_chars()
+        numbers = cells.cast(pl.Int64, strict=False)
+        if numbers.null_count():
+            numbers = cells.cast(pl.Float64, strict=False)
+        offsets = _read_offsets(cells.str.extract(ZONE, 2))
+        plain = cells.str.replace(ZONE, "$1").str.replace("T", " ", literal=True)
+        dates = [plain.str.to_datetime(form, time_unit="us", strict=False) for form in DATE_FORMATS]
+        walls = pl.select(pl.coalesce(dates)).to_series().dt.epoch("us")
+    elif isinstance(cells.dtype, pl.Date | pl.Datetime):
+        instants = cells.cast(pl.Datetime("us")).dt.epoch("us")
+        walls = instants
+        if getattr(cells.dtype, "time_zone", None) is not None:
+            walls = cells.dt.replace_time_zone(None).dt.epoch("us")
+            offsets = walls - instants
+    elif cells.dtype.is_numeric() or cells.dtype.is_temporal():
+        numbers = cells.to_physical()
+    is_number = (numbers.is_not_null() & numbers.is_finite().fill_null(False)).to_numpy()
+    is_date = walls.is_not_null().to_numpy()
+    is_zoned = is_date & offsets.is_not_null().to_numpy()
+    kinds = np.select([is_number, is_zoned, is_date], [NUMBERS, ZONED, NAIVE], -1)
+    if is_number.all():
+        times = numbers.to_numpy()
+        return kinds, times, times
+    times = walls.fill_null(0).to_numpy()
+    return kinds, times, times - offsets.fill_null(0).to_numpy()
+
+
+def _read_offsets(zones: "polars.Series") -> "polars.Series":
+    """Convert offsets from UTC, such as Z, +02 or -03:30, to microseconds."""
+    digits = zones.str.replace("Z", "+00", literal=True).str.replace(":", "", literal=True)
+    hours = digits.str.slice(0, 3).cast(int, strict=False)
+    minutes = (digits.str.slice(0, 1) + digits.str.slice(3)).cast(int, strict=False).fill_null(0)
+    return (3600 * hours + 60 * minutes) * 1_000_000
 
 
 class Source:
     """Read a trace: its rows, columns and time stamps.
 
-    Rows are kept in a file without a name, so that a trace may be larger than memory. Afterwards ``T`` is the number of rows,
+    Numbers are stored in a temporary file, so that a trace may be larger than memory. Afterwards ``T`` is the number of rows,
     ``columns`` their names, and ``filled`` counts the cells that were filled, or the rows dropped.
 
     Parameters
@@ -33,7 +269,7 @@ class Source:
     time : str, optional
         The column of time stamps. Default: one called time, date, datetime or timestamp, or the first with dates.
     fill : str, optional
-        What to do with missing cells: ``"forward"``, ``"zero"`` or ``"drop"``. Default: refuse them.
+        What to do with missing cells: ``"forward"``, ``"zero"`` or ``"drop"``. Default: reject them.
     positive : bool, optional
         Whether numbers must be above zero.
     only : sequence of str, optional
@@ -58,46 +294,129 @@ class Source:
         only: Sequence[str] | None = None,
         without: Sequence[str] = (),
     ) -> None:
-        self.fill = fill
-        self.filled = 0
-        self.T = 0
-        self._positive = positive
         if fill is not None:
             one_of(fill, "fill", "replay", FILLS)
-        self._table: Table = open_table(data)
-        self.title = self._table.title
-        self.time = _find_time_column(self._table, time)
-        self.columns = self._choose_columns(only, without)
-        if not self.columns:
-            names = self._table.names
-            raise refusal("replay", "a column of numbers", "columns", names, "one column per coordinate")
-        self.clock = None if self.time is None else Clock(self.time)
-        self._spool = _open_spool(self)
-        self._stamps = _open_spool(self)
-        self._known = np.zeros(self.dim, dtype=int)  # cells of each column that are not missing
-        self._even = False  # whether all rows are known to have as many cells
-        row = 0
-        for batch in self._table.read_batches():
-            self._take(batch, row)
-            row += len(batch)
-        self._check_content(row)
-        self._spool.flush()
-        self._stamps.flush()
+        self.fill: Any = fill
+        self.filled = 0
+        self.T = 0
+        self.times: Array | None = None
+        self.instants: Array | None = None
+        self.kind = -1
+        with explain_failures(data):
+            table = open_table(data)
+            self.title = table.title
+            self.time = _find_time_column(table, time)
+            self.columns = _choose_columns(table, self.time, only, without)
+            self._values = self._read_all(table, data, positive)
+        self._fill_gaps()
 
-    def _choose_columns(self, only: Sequence[str] | None, without: Sequence[str]) -> list[str]:
-        names = self._table.names
-        for name in (*(only or ()), *without):
-            if name not in names:
-                condition = f"columns of the file ({', '.join(names)})"
-                raise refusal("replay", condition, "baseline", name, "choose from these, or give a file")
-        if only is not None:
-            return list(only)
-        return [name for name in names if name != self.time and name not in without]
+    def _read_all(self, table: Table, data: Any, positive: bool) -> np.ndarray:
+        """Parse and check all cells, and return the numbers as an array that is in a file."""
+        # A file without a name, which lives as long as this object.
+        spool: Any = tempfile.TemporaryFile()  # noqa: SIM115
+        finalize(self, spool.close)
+        known = np.zeros(self.dim, dtype=int)
+        stamps = []
+        for batch in _parse(table, self.columns, self.time).collect_batches(chunk_size=ROWS):
+            values = np.ascontiguousarray(batch.drop(STAMPS, strict=False).to_numpy())
+            if known[-1] == self.T and np.isnan(values[:, -1]).any():
+                check_lengths(data)
+            self._check_numbers(table, values, positive)
+            if self.time is not None:
+                stamps.append(read_stamps(batch[STAMPS]))
+            spool.write(values.tobytes())
+            known += (~np.isnan(values)).sum(axis=0)
+            self.T += len(values)
+        if not self.T:
+            raise refusal("replay", "rows", "file", self.title, "it has none")
+        if not known.all():
+            column = f"column {self.columns[int(known.argmin())]}"
+            raise refusal("replay", "numbers in every column", column, "missing in all rows", "leave it out")
+        if stamps:
+            self._check_stamps(table, *map(np.concatenate, zip(*stamps, strict=True)))
+        spool.flush()
+        return np.memmap(spool, np.float64, "r+", shape=(self.T, self.dim))
+
+    def _check_numbers(self, table: Table, values: Array, positive: bool) -> None:
+        """Reject the first cell of a batch that is missing, no number or out of range."""
+        gaps = np.isnan(values)
+        conditions = {
+            f"a number within +-{LARGEST:g} in every cell": np.abs(values) > LARGEST,
+            "numbers above zero": (values <= 0.0) & positive,
+            "no missing cell": gaps & (self.fill is None),
+        }
+        wrong = np.logical_or.reduce(list(conditions.values()))
+        if not wrong.any():
+            return
+        at, i = np.argwhere(wrong)[0].tolist()
+        condition = next(name for name, fails in conditions.items() if fails[at, i])
+        remedy = "correct the file"
+        if gaps[at, i]:
+            remedy += f", or choose {write_option('fill', *FILLS)}"
+        where = f"row {self.T + at + 1}, column {self.columns[i]}"
+        cell = table.read_cell(self.T + at, self.columns[i])
+        raise refusal("replay", condition, where, cell, remedy)
+
+    def _check_stamps(self, table: Table, kinds: Array, walls: Array, instants: Array) -> None:
+        """Reject the first time stamp that is none, of another kind than the first, or not later than the one before."""
+        self.kind = int(kinds[0])
+        unit = 1e-6 if self.has_dates else 1.0
+        self.times = unit * walls
+        self.instants = unit * instants
+        steps = np.diff(instants, prepend=instants[0] - 1)
+        wrong = (kinds != self.kind) | (kinds < 0) | (steps <= 0)
+        if not wrong.any():
+            return
+        at = int(wrong.argmax())
+        column = self.time or ""
+        where = f"row {at + 1}, column {column}"
+        cell = table.read_cell(at, column)
+        if kinds[at] < 0:
+            remedy = f"correct it, or name another column by {write_option('time')}"
+            raise refusal("replay", "a number or an ISO date as time", where, cell, remedy)
+        after = f"{cell} after {table.read_cell(at - 1, column)}"
+        if kinds[at] != self.kind:
+            wanted = f"time stamps of one kind, {KINDS[self.kind]}"
+            raise refusal("replay", wanted, where, after, "write all the same way")
+        wanted = "no time stamp twice" if steps[at] == 0 else "time stamps that ascend"
+        remedy = "sort the file and merge such rows"
+        when = to_datetime(self.times[at])
+        if self.kind == NAIVE and when.hour < 4 and when.month in (9, 10, 11):
+            remedy += "; where clocks went back, write times in UTC or with their offset"
+        raise refusal("replay", wanted, where, after, remedy)
+
+    def _fill_gaps(self) -> None:
+        import polars as pl
+
+        if self.fill == "drop":
+            complete = ~np.isnan(self._values).any(axis=1)
+            self._values = self._values[complete]
+            self.times, self.instants = (
+                None if times is None else times[complete] for times in (self.times, self.instants)
+            )
+            self.filled = int((~complete).sum())
+            self.T -= self.filled
+            if not self.T:
+                raise refusal("replay", "rows", "file", self.title, "it has none that are complete")
+        elif self.fill is not None:
+            for i, column in enumerate(self.columns):
+                cells = pl.Series(np.array(self._values[:, i])).fill_nan(None)
+                self.filled += cells.null_count()
+                self._values[:, i] = cells.fill_null(strategy=self.fill).to_numpy()
+                if np.isnan(self._values[0, i]):
+                    remedy = f"correct it, or choose {write_option('fill', 'zero', 'drop')}"
+                    where = f"row 1, column {column}"
+                    raise refusal("replay", "a first row to fill forward from", where, "missing", remedy)
 
     @property
     def dim(self) -> int:
         """The number of numeric columns."""
         return len(self.columns)
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether the time stamps are dates, so that days and months are known."""
+        return self.kind > NUMBERS
 
     def read(self, first: int, last: int) -> Array:
         """Read some rows.
@@ -114,8 +433,7 @@ class Source:
         array
             The rows.
         """
-        self._spool.seek(8 * self.dim * first)
-        return np.frombuffer(self._spool.read(8 * self.dim * (last - first))).reshape(-1, self.dim).copy()
+        return np.array(self._values[first:last])
 
     def read_pieces(self, first: int, last: int) -> Iterator[Array]:
         """Read rows some at a time.
@@ -134,54 +452,7 @@ class Source:
         """
         return (self.read(at, min(at + ROWS, last)) for at in range(first, last, ROWS))
 
-    def read_times(self, first: int, last: int) -> Array | None:
-        """Read the time stamps of some rows.
-
-        Parameters
-        ----------
-        first : int
-            The first, counted from 0.
-        last : int
-            The one after the last.
-
-        Returns
-        -------
-        array or None
-            Seconds on the clock that people read, or numbers; None without a time column.
-        """
-        stamps = self._read_stamps(first, last)
-        return None if stamps is None else stamps[:, 0].copy()
-
-    def read_instants(self, first: int, last: int) -> Array | None:
-        """Read when some rows were, whatever the clocks showed.
-
-        Parameters
-        ----------
-        first : int
-            The first, counted from 0.
-        last : int
-            The one after the last.
-
-        Returns
-        -------
-        array or None
-            As :meth:`read_times`, in UTC where time stamps have a zone.
-        """
-        stamps = self._read_stamps(first, last)
-        return None if stamps is None else stamps[:, 1].copy()
-
-    def _read_stamps(self, first: int, last: int) -> Array | None:
-        if self.clock is None:
-            return None
-        self._stamps.seek(16 * first)
-        return np.frombuffer(self._stamps.read(16 * (last - first))).reshape(-1, 2)
-
-    @property
-    def has_dates(self) -> bool:
-        """Whether the time stamps are dates, so that days and months are known."""
-        return self.clock is not None and self.clock.knows_dates
-
-    def find_steps(self) -> Steps | None:
+    def find_steps(self) -> "Steps | None":
         """Find the usual step of the time stamps, and those that are longer.
 
         Returns
@@ -189,14 +460,13 @@ class Source:
         Steps or None
             The steps; None without a time column.
         """
-        stamps = self._read_stamps(0, self.T)
-        if stamps is None or self.clock is None:
+        if self.instants is None:
             return None
-        walls = stamps[:, 0] if self.has_dates else None
-        return Steps(stamps[:, 1], walls, is_naive=self.clock.kind == NAIVE)
+        walls = self.times if self.has_dates else None
+        return Steps(self.instants, walls, is_naive=self.kind == NAIVE)
 
     def list_notes(self) -> list[str]:
-        """List what a reader should know of the data: repaired cells, gaps, changes of the clock.
+        """List facts about the data: repaired cells, gaps, changes of the clock.
 
         Returns
         -------
@@ -211,14 +481,15 @@ class Source:
                 what = f"missing cell{_plural(self.filled)} {were} filled ({self.fill})"
             notes.append(f"{self.filled} {what}.")
         steps = self.find_steps()
-        if steps is None or self.clock is None:
+        if steps is None or self.times is None or self.instants is None:
             return notes
         if steps.springs:
-            notes.append(f"Clocks went forward {_count(steps.springs)}: the local hour is missing there.")
-        if self.clock.shifts:
-            notes.append(f"The offset from UTC changes {_count(self.clock.shifts)}, as for daylight saving.")
+            notes.append(f"Clocks went forward {_times(steps.springs)}: the local hour is missing there.")
+        shifts = int((np.diff(np.round(self.times - self.instants)) != 0.0).sum())
+        if shifts:
+            notes.append(f"The offset from UTC changes {_times(shifts)}, as for daylight saving.")
         if steps.gaps:
-            usual = describe_span(steps.usual) if self.has_dates else f"{steps.usual:.4g}"
+            usual = format_span(steps.usual) if self.has_dates else f"{steps.usual:.4g}"
             others = ", apart from those of every week" if steps.closings else ""
             if self.fill == "drop" and self.filled:
                 others += ", dropped rows included"
@@ -228,129 +499,10 @@ class Source:
             )
         return notes
 
-    def _take(self, batch: "polars.DataFrame", before: int) -> None:
-        """Check a batch of cells, the first of which is in row ``before + 1``, and keep its numbers."""
-        stamps = None
-        if self.clock is not None:
-            stamps = self.clock.take(batch[self.clock.column], before)
-        values = np.empty((len(batch), self.dim))
-        gaps = np.zeros((len(batch), self.dim), dtype=bool)
-        wrong: list[tuple[int, int, str]] = []
-        for i, name in enumerate(self.columns):
-            values[:, i], gaps[:, i], bad = _read_numbers(batch[name], self._table.commas)
-            wrong += [(at, i, "a number in every cell") for at in bad]
-            far = np.flatnonzero(np.abs(values[:, i]) > LARGEST)
-            wrong += [(at, i, f"numbers within +-{LARGEST:g}") for at in far[:1].tolist()]
-            if self._positive:
-                negative = np.flatnonzero(values[:, i] <= 0.0)
-                wrong += [(at, i, "numbers above zero") for at in negative[:1].tolist()]
-        if gaps[:, -1].any() and not self._even:
-            self._table.refuse_ragged()
-            self._even = True
-        self._known += (~gaps).sum(axis=0)
-        if self.fill is None:
-            wrong += [(int(at), int(i), "no missing cell") for at, i in np.argwhere(gaps)[:1]]
-        if wrong:
-            at, i, condition = min(wrong)
-            cell = batch[self.columns[i]][at]
-            remedy = "correct the file"
-            if condition == "no missing cell":
-                remedy += f", or choose {write_option('fill', *FILLS)}"
-            where = f"row {before + at + 1}, column {self.columns[i]}"
-            raise refusal("replay", condition, where, shorten(cell), remedy)
-        if self.fill == "drop" and stamps is not None:
-            stamps = stamps[~gaps.any(axis=1)]
-        self._keep(self._repair(values, gaps, before), stamps)
-
-    def _repair(self, values: Array, gaps: np.ndarray, before: int) -> Array:
-        if not gaps.any():
-            return values
-        if self.fill == "drop":
-            whole = ~gaps.any(axis=1)
-            self.filled += int((~whole).sum())
-            return values[whole]
-        self.filled += int(gaps.sum())
-        if self.fill == "zero":
-            return np.where(gaps, 0.0, values)
-        if self.T:
-            values = np.vstack((self.read(self.T - 1, self.T), values))
-            gaps = np.vstack((np.zeros((1, self.dim), bool), gaps))
-        elif gaps[0].any():
-            where = f"row {before + 1}, column {self.columns[int(gaps[0].argmax())]}"
-            remedy = f"correct it, or choose {write_option('fill', 'zero', 'drop')}"
-            raise refusal("replay", "a first row to fill forward from", where, "missing", remedy)
-        rows = np.arange(len(values))[:, None]
-        latest = np.maximum.accumulate(np.where(gaps, 0, rows), axis=0)
-        filled = np.take_along_axis(values, latest, axis=0)
-        return filled[1:] if self.T else filled
-
-    def _keep(self, values: Array, stamps: Array | None) -> None:
-        self._spool.seek(0, 2)
-        self._spool.write(np.ascontiguousarray(values).tobytes())
-        self.T += len(values)
-        if stamps is not None:
-            self._stamps.seek(0, 2)
-            self._stamps.write(stamps.astype(np.float64).tobytes())
-
-    def _check_content(self, count: int) -> None:
-        """Refuse a table without rows, and one with a column in which everything is missing."""
-        if count and (self._known == 0).any():
-            column = self.columns[int((self._known == 0).argmax())]
-            remedy = "leave the column out"
-            raise refusal(
-                "replay", "numbers in every column", f"column {column}", "missing in all rows", remedy
-            )
-        if self.T == 0:
-            remedy = "it has none that are whole" if count else "it has none"
-            raise refusal("replay", "rows", "file", self.title, remedy)
-
-
-def _open_spool(owner: Source) -> Any:
-    """A file without a name, which lives as long as its owner."""
-    spool = tempfile.TemporaryFile()  # noqa: SIM115
-    finalize(owner, spool.close)
-    return spool
-
-
-def _plural(count: int) -> str:
-    return "" if count == 1 else "s"
-
-
-def _count(times: int) -> str:
-    return "once" if times == 1 else f"{times} times"
-
-
-def _read_numbers(cells: "polars.Series", commas: bool) -> tuple[Array, np.ndarray, list[int]]:
-    """The numbers of a column, where they are missing, and the first cell that is no number."""
-    import polars as pl
-
-    text = cells.dtype == pl.String
-    known = cells.is_not_null()
-    if text:
-        known &= ~cells.is_in(MISSING)
-    if text and commas:
-        cells = _write_points(cells)
-    if text or cells.dtype.is_numeric():
-        read = cells.cast(pl.Float64, strict=False)
-    else:  # dates, say, none of which is a number
-        read = pl.Series(values=[None for _ in cells], dtype=pl.Float64)
-    missing = ~known.fill_null(False) | read.is_nan().fill_null(False)
-    bad = (known & read.is_null()).arg_true()
-    return read.to_numpy(), missing.to_numpy(), bad[:1].to_list()
-
-
-def _write_points(cells: "polars.Series") -> "polars.Series":
-    """Numbers with a decimal comma, and perhaps points between thousands, as Python writes them."""
-    import polars as pl
-
-    has_comma = cells.str.contains(",", literal=True).fill_null(False)
-    plain = cells.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
-    return pl.select(pl.when(has_comma).then(plain).otherwise(cells)).to_series()
-
 
 def _find_time_column(table: Table, wanted: str | None) -> str | None:
-    """The column of that name; else one with a usual name, an index, or dates in its first row."""
-    names = table.names
+    """Find the column of that name; else one with a usual name, an index, or dates in its first row."""
+    names = table.frame.collect_schema().names()
     if wanted is not None and wanted not in names:
         condition = f"a column of the file ({', '.join(names)})"
         raise refusal("replay", condition, "time", wanted, "choose one of these")
@@ -359,15 +511,116 @@ def _find_time_column(table: Table, wanted: str | None) -> str | None:
     for name in names:
         if name.lower() in TIMES:
             return name
-    if not names:
-        return None
-    if names[0] == INDEX:
+    if names[:1] == [INDEX]:
         return INDEX
-    first = next((batch for batch in table.read_batches() if len(batch)), None)
-    if first is None:
-        return None
-    for name in names:
-        stamp = read_stamp(first[name][0])
-        if stamp is not None and stamp.kind != "numbers":
-            return name
+    for cells in table.frame.head(1).collect():
+        kinds, _, _ = read_stamps(cells)
+        if (kinds > NUMBERS).any():
+            return cells.name
     return None
+
+
+def _choose_columns(
+    table: Table, time: str | None, only: Sequence[str] | None, without: Sequence[str]
+) -> list[str]:
+    names = table.frame.collect_schema().names()
+    for name in (*(only or ()), *without):
+        if name not in names:
+            condition = f"columns of the file ({', '.join(names)})"
+            raise refusal("replay", condition, "baseline", name, "choose from these, or give a file")
+    chosen = only or [name for name in names if name != time and name not in without]
+    if not chosen:
+        raise refusal("replay", "a column of numbers", "columns", names, "one column per coordinate")
+    return list(chosen)
+
+
+def _parse(table: Table, columns: list[str], time: str | None) -> "polars.LazyFrame":
+    """Return the columns as numbers, NaN where a cell is missing and infinite where it is no number, and the time stamps."""
+    import polars as pl
+
+    schema = table.frame.collect_schema()
+    found = [] if time is None else [pl.col(time).alias(STAMPS)]
+    for i, name in enumerate(columns):
+        cell = pl.col(name)
+        number = pl.lit(np.inf)
+        if schema[name].is_numeric() or schema[name] == pl.String:
+            number = cell
+        if table.separator not in ("", ","):
+            # A decimal comma; points before it separate thousands.
+            plain = cell.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+            number = pl.when(cell.str.contains(",", literal=True)).then(plain).otherwise(cell)
+        is_missing_cell = cell.is_null()
+        if schema[name] == pl.String:
+            is_missing_cell |= cell.is_in(MISSING)
+        number = number.cast(pl.Float64, strict=False).fill_null(np.inf)
+        found.append(pl.when(is_missing_cell).then(np.nan).otherwise(number).alias(f"{i}"))
+    return table.frame.select(found)
+
+
+def _plural(count: float) -> str:
+    return "" if count == 1 else "s"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+class Steps:
+    """The usual step between time stamps, and the number of longer ones.
+
+    ``springs`` counts longer steps in which clocks went forward, ``closings`` those over hours for which no week has rows, such
+    as weekends, and ``gaps`` all others. ``walls`` are the same stamps on the local clock, where they are dates; clocks can go
+    forward only if the stamps have no zone (``is_naive``).
+    """
+
+    def __init__(self, seconds: Array, walls: Array | None = None, *, is_naive: bool = False) -> None:
+        steps = np.diff(seconds)
+        self.usual = float(np.median(steps)) if len(steps) else 0.0
+        long = np.flatnonzero(steps > GAP_STEPS * self.usual)
+        springs = np.zeros(len(long), dtype=bool)
+        closings = np.zeros(len(long), dtype=bool)
+        if is_naive:
+            springs = np.array([self._skips_an_hour(seconds[at], steps[at]) for at in long], dtype=bool)
+        if walls is not None and len(long):
+            closings = _find_closings(walls, self.usual, long) & ~springs
+        self.springs = int(springs.sum())
+        self.closings = int(closings.sum())
+        self.gaps = len(long) - self.springs - self.closings
+
+    def _skips_an_hour(self, before: float, step: float) -> bool:
+        """Return True where a local hour is missing as clocks go forward: early on a Sunday in spring."""
+        if self.usual > HOUR or abs(step - self.usual - HOUR) > 1.0:
+            return False
+        when = to_datetime(before)
+        return when.weekday() == 6 and when.month in (3, 4, 9, 10) and when.hour <= 3
+
+
+def _find_closings(walls: Array, usual: float, long: np.ndarray) -> np.ndarray:
+    """Find the long steps over times of the week at which there is never a row, in two weeks at least."""
+    slots = round(WEEK / usual)
+    if usual > DAY or slots > WEEK_STEPS or abs(slots * usual - WEEK) > 1.0:
+        return np.zeros(len(long), dtype=bool)
+    place = np.round(walls / usual).astype(np.int64)
+    first = (place[long] + 1) % slots
+    count = np.minimum(place[long + 1] - place[long] - 1, slots)
+    skipped = np.zeros(2 * slots + 1, dtype=np.int64)
+    np.add.at(skipped, first, 1)
+    np.add.at(skipped, first + count, -1)
+    skipped = np.cumsum(skipped)[:-1].reshape(2, slots).sum(axis=0)
+    is_open = (skipped < 2) | (np.bincount(place % slots, minlength=slots) > 0)
+    opened = np.concatenate(([0], np.cumsum(np.tile(is_open, 2))))
+    return (count > 0) & (opened[first + count] == opened[first])
+
+
+def to_datetime(seconds: float) -> datetime:
+    """Convert seconds since 1970 to the date and time that a clock showed."""
+    return datetime(1970, 1, 1) + timedelta(microseconds=round(1e6 * seconds))
+
+
+def format_span(seconds: float) -> str:
+    """Write a length of time in words."""
+    for unit, length in (("day", DAY), ("hour", HOUR), ("minute", 60.0), ("second", 1.0)):
+        if seconds >= length:
+            count = seconds / length
+            return f"{count:.3g} {unit}{_plural(count)}"
+    return f"{seconds:.3g} seconds"
