@@ -1,5 +1,6 @@
 """What a notebook shows: HTML of runs, regrets and configurations, and figures, in a kernel of its own."""
 
+import re
 import subprocess
 import sys
 import time
@@ -25,8 +26,9 @@ from cases import (
     gradients,
 )
 from klazy.base.config import Config, _text
-from klazy.base.html import HEIGHT, SIDE, WIDTH
+from klazy.base.svg import OUTLINE_SIDE, SPARK_SIZE
 
+WIDTH, HEIGHT = SPARK_SIZE
 LOOKAHEADS = (
     kl.contrib.OBD,
     kl.contrib.GOBD,
@@ -137,12 +139,9 @@ class TestConfigurations:
         assert not [
             name for _, attributes in Page(shown).tags for name in attributes if name.startswith("on")
         ]
-        colours = [
-            line
-            for line in html.split("color:")[1:]
-            if not line.startswith(("#0072B2", "#D55E00", "currentColor"))
-        ]
-        assert not colours
+        assert all(rule.startswith(" var(--c") for rule in html.split(" color:")[1:])
+        palette = set(re.findall(r"--c\d: ([^;]*);", html))
+        assert palette == {"#0072B2", "#D55E00", "currentColor"}
         assert len(html) < 20_000
 
     def test_texts_are_escaped(self):
@@ -197,7 +196,7 @@ class TestConfigurations:
     def test_a_set_in_the_plane_is_drawn_to_scale(self, domain):
         page, ways = Page(domain), np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
         right, up, left, down = np.vecdot(ways, domain.argmin_linear(-ways))  # how far the set reaches
-        scale = SIDE / max(right + left, up + down)
+        scale = OUTLINE_SIDE / max(right + left, up + down)
         (around,), (dot,) = page.points("polygon"), page.attributes("circle")
         drawn = np.vstack((around, [[float(dot["cx"]), float(dot["cy"])]])) / scale
         x = np.column_stack((drawn[:, 0] - left, up - drawn[:, 1]))
@@ -274,10 +273,13 @@ import numpy as np, klazy as kl
 trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((9, 2)), engine="step")
 print(len([shown._repr_html_() for shown in (trace, kl.regret(trace, [0.0, 0.0]), trace.source, kl.L2Ball(2))]))
 """
-        assert (
-            subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip()
-            == "4"
-        )
+        ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert ran.stdout.strip() == "4"
+
+    def test_without_jinja_a_notebook_shows_the_repr(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "jinja2", None)
+        for shown in (RUN, kl.regret(RUN, [0.0] * 3), kl.L2Ball(2)):
+            assert shown._repr_html_() is None  # which IPython takes for "no HTML"
 
 
 CELLS = {

@@ -6,7 +6,6 @@ Nothing else identifies it, so text, equality and files all come from the constr
 
 import sys
 from functools import cache
-from html import escape
 from inspect import signature
 from itertools import chain
 from textwrap import shorten
@@ -15,7 +14,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from klazy.base.checks import check_depth, freeze, refusal
-from klazy.base.html import fade, fold, list_values, make_card, make_paragraph, make_table, mark_code
+from klazy.base.html import load_macros, show_card
 
 _SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
 _SHOWN_EACH = 12  # of a tuple, such as experts: more are counted
@@ -90,9 +89,11 @@ class Config:
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    @show_card
     def _repr_html_(self) -> str:
-        """For notebooks: every argument, those at their default fainter."""
-        return make_card(type(self).__name__, fade(escape(_summary(type(self)))), self._shown(_table(self)))
+        """Return a card for notebooks: every argument, those at their default fainter."""
+        parts = load_macros()
+        return parts.card(type(self).__name__, parts.faint(_summary(type(self))), self._shown(_table(self)))
 
     def _shown(self, arguments: str) -> str:
         """The table of the arguments with what else there is to say."""
@@ -208,20 +209,23 @@ def _summary(cls: type) -> str:
 
 def _table(config: Config) -> str:
     default = _defaults(type(config))
+    parts = load_macros()
     shown = {}
     for name, value in config._arguments().items():
-        shown[name] = fade(mark_code(_text(value))) if _same(value, default[name]) else _cell(name, value)
-    return list_values(shown)
+        is_default = _same(value, default[name])
+        shown[name] = parts.faint(parts.code(_text(value))) if is_default else _cell(name, value)
+    return parts.values(shown)
 
 
 def _cell(name: str, value: Any) -> str:
     """A value in HTML: what is long is folded, a list of configurations a table of its own."""
     text = _text(value)
+    parts = load_macros()
     if isinstance(value, tuple) and value and all(isinstance(member, Config) for member in value):
-        return fold(f"{len(value)} {name}", _members(value), len(value))
+        return parts.fold(f"{len(value)} {name}", _members(value), len(value))
     if isinstance(value, Config) and len(text) > _LINE:
-        return fold(type(value).__name__, _table(value))
-    return mark_code(text)
+        return parts.fold(type(value).__name__, _table(value))
+    return parts.code(text)
 
 
 def _members(configs: tuple[Config, ...]) -> str:
@@ -238,10 +242,12 @@ def _members(configs: tuple[Config, ...]) -> str:
             if name not in common:
                 row[name] = shorten(arguments.get(name, ""), _LINE, placeholder=" ...")
         rows.append(row)
+    parts = load_macros()
+    table = parts.table(rows)
     if not common:
-        return make_table(rows)
+        return table
     shared = ", ".join(f"{name}={given[0][name]}" for name in common)
-    return make_table(rows) + make_paragraph(f"Each has {shared}.", "faint")
+    return table + parts.paragraphs([f"Each has {shared}."], "faint")
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from klazy import show
 from klazy.base.checks import FINITE, Array, is_within, real_array, refusal, rows, vector
-from klazy.base.html import draw_sparkline, line_up, make_card, make_table
+from klazy.base.html import load_macros, show_card
+from klazy.base.svg import draw_sparkline
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace, check_trace
 from klazy.hindsight.optimum import Optimum
@@ -81,13 +82,15 @@ class Regret:
     def __str__(self) -> str:
         return "\n".join(f"{name:22}{getattr(self, name):14.7g}" for name in NUMBERS)
 
+    @show_card
     def _repr_html_(self) -> str:
         """The same for notebooks, with a small picture of the running sums."""
         numbers = [{"": name, "value": getattr(self, name)} for name in NUMBERS]
         picture = ""
         if self.curves is not None:
             picture = draw_sparkline(self._running)
-        return make_card("Regret", "", line_up(make_table(numbers), picture))
+        parts = load_macros()
+        return parts.card("Regret", "", parts.row(parts.table(numbers), picture))
 
     @property
     def _running(self) -> dict[str, Array]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import numpy as np
 
 from klazy.base.checks import Array, Refused, file_path, positive, refusal
-from klazy.base.html import draw_sparkline, line_up, make_card, make_paragraph, make_table, mark_code
+from klazy.base.html import load_macros, show_card
 from klazy.base.install import make_missing
+from klazy.base.svg import draw_sparkline
 from klazy.costs import Costs
 from klazy.learners.base import S
 from klazy.movement import Movement
@@ -213,6 +214,7 @@ class Trace(Generic[S]):
         lines += self._moves
         return "\n".join(lines)
 
+    @show_card
     def _repr_html_(self) -> str:
         """The same for notebooks, with a small picture of what was paid so far."""
         rows = [
@@ -223,8 +225,9 @@ class Trace(Generic[S]):
             hit = np.cumsum(self.hitting)
             moved = np.cumsum(self.switching)
             picture = draw_sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
-        words = [make_paragraph(line) for line in (self._game, *self._moves)]
-        return make_card("Trace", mark_code(self._title), *words, line_up(make_table(rows, 6), picture))
+        parts = load_macros()
+        words = parts.paragraphs([self._game, *self._moves])
+        return parts.card("Trace", parts.code(self._title), words, parts.row(parts.table(rows, 6), picture))
 
     @property
     def _game(self) -> str:

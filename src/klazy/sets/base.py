@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, freeze, number, positive, real_array, refusal, vector
 from klazy.base.config import Config
-from klazy.base.html import draw_outline, line_up, make_paragraph
+from klazy.base.html import load_macros
+from klazy.base.svg import draw_outline
 from klazy.sets.programme import HalfSpaces
 from klazy.sets.separable import Separable
 
@@ -538,13 +539,14 @@ class ConvexSet(Config, ABC):
         return freeze(x)
 
     def _shown(self, arguments: str) -> str:
+        parts = load_macros()
         facts = f"In R^{self.dim}, diameter {self.diameter:.4g}"
         try:
             start = np.array2string(self.start, precision=4, threshold=8)
             picture = self._picture()
         except ImportError:  # the projection's, which comes with an extra
-            return arguments + make_paragraph(f"{facts}.")
-        return line_up(arguments, picture) + make_paragraph(f"{facts}, start {start}.", "faint")
+            return arguments + parts.paragraphs([f"{facts}."])
+        return parts.row(arguments, picture) + parts.paragraphs([f"{facts}, start {start}."], "faint")
 
     def _picture(self) -> str:
         """The set in the plane, with its start."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
+from klazy.base.html import load_macros, show_card
 from klazy.studies.arena.contenders import FIXED, OWN, SELF_TUNED, TUNED, Contender
 from klazy.studies.arena.play import Played
 from klazy.studies.arena.suite import VERSION
@@ -321,11 +322,11 @@ class Arena:
             lines.append(f"{row['contender']:20}{shares}{row['worse_by_2_%']:13.0%}")
         return "\n".join(lines)
 
+    @show_card
     def _repr_html_(self) -> str:
-        from klazy.base.html import make_card, make_table
-
+        parts = load_macros()
         about = f"suite {VERSION}, {len(self.games)} games"
-        return make_card("Arena", about, make_table(shorten(self.rank()), 3))
+        return parts.card("Arena", about, parts.table(shorten(self.rank()), 3))
 
 
 def _mean(ratios: Array) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 
 from klazy.base.checks import one_of, refusal, whole
 from klazy.base.files import write_durably
+from klazy.base.html import show_card
 from klazy.families import Family
 from klazy.live.agent import Agent
 from klazy.live.rows import refuse_zeros
@@ -420,6 +421,7 @@ class Report:
         rows = words.write_table(self, SHOWN)
         return f"{answer}\n\n{words.write_plainly(rows)}"
 
+    @show_card
     def _repr_html_(self) -> str:
         from klazy.studies.replay.page import make_summary
 
