@@ -19,7 +19,6 @@ from klazy.base.files import lock_file
 from klazy.studies.paper import EXPERIMENTS, PRESETS, report, section
 from klazy.studies.paper.claims import CLAIMS
 from klazy.studies.paper.definitions import Settings
-from klazy.studies.paper.extras.fallback import report_fallback
 from klazy.studies.paper.reproduce import (
     FIRST_LOOK,
     PARTS,
@@ -100,7 +99,7 @@ class TestParts:
 
     def test_lazy_experts_cost_an_ensemble_less_the_larger_beta_is(self):
         """Against greedy experts alone, on the paper's own worst case: with them they fall back at large rates only."""
-        lemma, ten, hundred, own = report_fallback(Settings()).tables["fallback"]
+        lemma, ten, hundred, own = PARTS["fallback"].make(Settings()).tables["fallback"]
         excess = [row["together"] / row["greedy_alone"] for row in (lemma, ten, hundred, own)]
         assert excess[0] > 1.3 > 1.1 > excess[1] > excess[2] > excess[3]
         for row in (lemma, ten, hundred, own):
@@ -239,7 +238,9 @@ class TestStore:
 
     def test_a_failure_leaves_finished_parts_and_the_rerun_makes_the_rest(self, tmp_path, monkeypatch):
         jobs = list_jobs(FEW, ["paper"], QUICK, tmp_path)
-        broken = PARTS["worst-case"]._replace(make=lambda settings: 1 / 0, seconds=0.0)  # the last to be made
+        broken = PARTS["worst-case"]._replace(
+            report=lambda section, settings: 1 / 0, seconds=0.0
+        )  # the last to be made
         monkeypatch.setitem(PARTS, "worst-case", broken)
         with pytest.raises(ZeroDivisionError):
             list(run_jobs(jobs, 1))
@@ -273,7 +274,9 @@ class TestStore:
             assert all(job.load().figure_path(name).exists() for name in job.load().captions)
 
     def test_a_damaged_section_counts_as_missing(self, tmp_path):
-        save_section(Section("title", ["words"], {"rows": [{"a": 1.0}]}), tmp_path / "part", "key")
+        save_section(
+            Section("title", text=["words"], tables={"rows": [{"a": 1.0}]}), tmp_path / "part", "key"
+        )
         assert is_fresh(tmp_path / "part", "key")
         assert not is_fresh(tmp_path / "part", "another")
         (tmp_path / "part" / "section.json").write_text("{")
@@ -384,7 +387,7 @@ class TestCommand:
         with pytest.raises(
             Refused, match=r"reproduce needs folders of its own, got folder=.*extras; remove that link"
         ):
-            save_section(Section("title", ["words"]), out / "extras" / "kept", "key")
+            save_section(Section("title", text=["words"]), out / "extras" / "kept", "key")
 
     def test_a_full_disk_is_one_line_and_a_status(self):
         with open("/dev/full", "w") as full:

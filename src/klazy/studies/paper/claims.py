@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from klazy.studies.paper.section import Row
+from klazy.studies.paper.section import TEXT, Row
 
 
 class Claim(NamedTuple):
@@ -18,46 +18,21 @@ class Claim(NamedTuple):
     where: str
 
     def measure(self, rows: Sequence[Row]) -> float | None:
-        """The gain in per cent, from the rows of the experiment; None where there is nothing positive to gain from."""
-        measured = {}
-        for row in rows:
-            if row["experiment"] == self.experiment:
-                measured[row["learner"]] = _measure_quantities(row)[self.quantity]
+        """Return the gain in per cent, from the rows of the experiment; None if ``worse`` has nothing positive to save."""
+        measured = {row["learner"]: self._read(row) for row in rows if row["experiment"] == self.experiment}
         if measured[self.worse] <= 0.0:
             return None
         return 100.0 * (1.0 - measured[self.better] / measured[self.worse])
 
     def agrees(self, gain: float | None) -> bool:
-        """Whether ``gain`` is within one unit of the last printed digit; the paper writes "up to" and "~"."""
-        if gain is None:
-            return False
+        """Return True if ``gain`` is within one unit of the last printed digit; the paper writes "up to" and "~"."""
         digits = len(self.printed.partition(".")[2])
-        return abs(gain - float(self.printed)) < 10.0**-digits
+        return gain is not None and abs(gain - float(self.printed)) < 10.0**-digits
+
+    def _read(self, row: Row) -> float:
+        if self.quantity == "movement beyond the comparator's":
+            return row["total_regret"] - row["dynamic_regret"]
+        return row[self.quantity.replace(" ", "_")]
 
 
-ENSEMBLE_STOCHASTIC_GAIN = (
-    "SAder-k improves both components (~8.5% in hitting costs, and 11.4% in improvement cost)"
-)
-ENSEMBLE_CORRUPTED_GAIN = "(~23% in hitting costs, and 74% in improvement cost)"
-NET = "movement beyond the comparator's"
-CLAIMS = (
-    Claim(
-        "stochastic", "k=300", "GD", "total regret", "45",
-        "achieving improvements of up to 45%", "App. D.1, Fig. 8",
-    ),
-    Claim(
-        "ensemble-stochastic", "SAder-k", "SAder", "dynamic regret", "8.5",
-        ENSEMBLE_STOCHASTIC_GAIN, "App. D.4.1, Fig. 12",
-    ),
-    Claim("ensemble-stochastic", "SAder-k", "SAder", NET, "11.4", ENSEMBLE_STOCHASTIC_GAIN, "App. D.4.1, Fig. 12"),
-    Claim(
-        "ensemble-corrupted", "SAder-k", "SAder", "dynamic regret", "23",
-        ENSEMBLE_CORRUPTED_GAIN, "App. D.4.2, Fig. 13",
-    ),
-    Claim("ensemble-corrupted", "SAder-k", "SAder", NET, "74", ENSEMBLE_CORRUPTED_GAIN, "App. D.4.2, Fig. 13"),
-)  # fmt: skip
-
-
-def _measure_quantities(row: Row) -> dict[str, float]:
-    net = row["total_regret"] - row["dynamic_regret"]
-    return {"total regret": row["total_regret"], "dynamic regret": row["dynamic_regret"], NET: net}
+CLAIMS = tuple(Claim(**gain) for gain in TEXT["gains"])

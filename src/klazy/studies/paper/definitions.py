@@ -1,11 +1,12 @@
 """The paper's experiments as data, in two presets: ``paper``, as printed, and ``authors``, as the published curves were made.
 
 ``authors`` differs in what it measures and in settings: sigma_{t+1} in place of sigma_t, points rounded to five decimals before
-they are measured, everyone starting at the origin, and the particulars beside each experiment below.
+they are measured, all learners starting at the origin, and what the functions below say.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,20 +22,23 @@ from klazy.sets import L1Ball
 #: The settings as printed, and those with which the published curves were made.
 PRESETS = ("paper", "authors")
 ENSEMBLES = "Five steps, weighed online: greedy experts (SAder) against lazy ones (SAder-k)."
-STEPS = (1.0, 2.0, 4.0, 8.0, 16.0)  # of the ensembles' experts, over sqrt(T)
-QUICKER = 10  # times shorter phases, of a quick look
-AUTHORS_SLACKS = (500, 250, 125, 60, 30)  # theirs, on both sequences
+# Learning rates of the ensembles' experts, times sqrt(T), and the slacks of the published code on both sequences.
+STEPS = (1.0, 2.0, 4.0, 8.0, 16.0)
+AUTHORS_SLACKS = [500, 250, 125, 60, 30]
+PRINTED_SLACKS = {"stochastic": (65, 150, 300, 1500), "corrupted": (50, 150, 500, 1500)}
+# How many times shorter the phases of a quick look are.
+QUICKER = 10
 
 
 class Settings(NamedTuple):
-    """What a reproduction may be told.
+    """The settings of a reproduction.
 
     Parameters
     ----------
     preset : str, optional
         ``"paper"``, the settings as printed, or ``"authors"``, those of the published curves. Default: ``"paper"``.
     seed : int, optional
-        What sequences are drawn from. Default: 42.
+        The seed of random sequences. Default: 42.
     seeds : int, optional
         How many sequences the seeds extra draws. Default: 20.
     quick : bool, optional
@@ -53,7 +57,7 @@ class Settings(NamedTuple):
 
     @property
     def shorter(self) -> int:
-        """By what phases are divided: 10 for a quick look, else 1."""
+        """The number that phases are divided by: 10 for a quick look, else 1."""
         return QUICKER if self.quick else 1
 
 
@@ -72,7 +76,7 @@ class Experiment:
     scenario : Scenario
         The set, the costs and the comparator.
     learners : dict of str to Learner
-        Who plays, by label.
+        The learners, by label.
     rounded : bool, optional
         Measure rounded points that come from the origin, as the published curves do. Default: False.
 
@@ -91,7 +95,7 @@ class Experiment:
 
 
 class Definition(NamedTuple):
-    """How an experiment is made: ``scenario(authors, seed, shorter)``, and ``learners(scenario, authors)`` for it."""
+    """How to make an experiment: ``scenario(authors, seed, shorter)``, and its learners, ``learners(scenario, authors)``."""
 
     title: str
     about: str
@@ -114,9 +118,9 @@ def make_experiment(
     preset : str, optional
         ``"paper"``, the settings as printed, or ``"authors"``, those of the published curves. Default: ``"paper"``.
     seed : int, optional
-        What the sequence is drawn from. Default: 42.
+        The seed of a random sequence. Default: 42.
     shorter : int, optional
-        Make phases so many times shorter, for a quick look. Default: 1.
+        Divide the length of phases by this, for a quick look. Default: 1.
     sequence : str, optional
         The preset of the sequence. Default: ``preset``.
     parameters : str, optional
@@ -149,29 +153,19 @@ def make_experiment(
     )
 
 
-def _make_example_i(authors: bool, seed: Any, shorter: int) -> Scenario:
-    return rotating()
-
-
-def _make_example_ii(authors: bool, seed: Any, shorter: int) -> Scenario:
-    return alternating()
-
-
 def _make_stochastic(authors: bool, seed: Any, shorter: int) -> Scenario:
-    """``authors``: one legacy generator, seeded once, phase after phase."""
-    scenario = stochastic(seed, length=4000 // shorter)
+    """Draw the stochastic sequence; ``authors``: from one legacy generator, seeded once, phase after phase."""
+    length = 4000 // shorter
+    scenario = stochastic(seed, length=length)
     if not authors:
         return scenario
     rng = np.random.RandomState(seed)
-    shape = (4000 // shorter, 5)
-    phases = [rng.normal((-1.0) ** i, np.sqrt(10.0), shape) for i in range(15)]
-    g = np.concatenate(phases)
-    costs = LinearCosts(g / np.linalg.norm(g, axis=1, keepdims=True))
-    return replace(scenario, costs=costs)
+    g = np.concatenate([rng.normal((-1.0) ** i, np.sqrt(10.0), (length, 5)) for i in range(15)])
+    return replace(scenario, costs=LinearCosts(g / np.linalg.norm(g, axis=1, keepdims=True)))
 
 
 def _make_corrupted(authors: bool, seed: Any, shorter: int, length: int = 2000) -> Scenario:
-    """``authors``: the comparator is minus the majority sign of the 21 rounds around, ties positive."""
+    """Make the corrupted sequence; ``authors``: against minus the majority sign of the 21 rounds around, ties positive."""
     scenario = corrupted(length=length // shorter)
     if not authors:
         return scenario
@@ -181,34 +175,29 @@ def _make_corrupted(authors: bool, seed: Any, shorter: int, length: int = 2000) 
 
 
 def _make_corrupted_for_ensembles(authors: bool, seed: Any, shorter: int) -> Scenario:
-    """``authors``: phases of 4000."""
-    length = 4000 if authors else 2000
-    return _make_corrupted(authors, seed, shorter, length)
+    """Make the corrupted sequence; ``authors``: with phases of 4000."""
+    return _make_corrupted(authors, seed, shorter, 4000 if authors else 2000)
 
 
 def _make_worst_case(authors: bool, seed: Any, shorter: int) -> Scenario:
-    """``authors``: phases of 600."""
+    """Make pure phases; ``authors``: of 600 rounds."""
     length = 600 if authors else 300
     sign = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], length // shorter)[:, None] * np.ones(5)
     return Scenario("worst case", L1Ball(5), LinearCosts(sign / np.sqrt(5.0)), -sign / 5.0)
 
 
-def _define_descents(
-    c: float, *slacks: int, authors_c: float | None = None
-) -> Callable[[Scenario, bool], Mapping[str, Learner[Any]]]:
-    """GD, LazyGD and k-lazyGD at sigma = sqrt(t / c); ``authors``: sqrt((t + 1) / c), perhaps with their own c."""
-
-    def make_learners(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
-        domain = scenario.domain
-        sigma = Sqrt(authors_c or c, 1) if authors else Sqrt(c)
-        lazy = {f"k={k}": KLazyGD(domain, sigma, k) for k in slacks}
-        return {"GD": GD(domain, sigma), "LazyGD": LazyGD(domain, sigma), **lazy}
-
-    return make_learners
+def _make_descents(
+    c: float, slacks: Sequence[int], authors_c: float, scenario: Scenario, authors: bool
+) -> dict[str, Learner[Any]]:
+    """Make GD, LazyGD and k-lazyGD at sigma = sqrt(t / c); ``authors``: at sqrt((t + 1) / authors_c)."""
+    domain = scenario.domain
+    sigma = Sqrt(authors_c, 1) if authors else Sqrt(c)
+    lazy = {f"k={k}": KLazyGD(domain, sigma, k) for k in slacks}
+    return {"GD": GD(domain, sigma), "LazyGD": LazyGD(domain, sigma), **lazy}
 
 
-def _make_ensembles(scenario: Scenario, authors: bool) -> Mapping[str, Learner[Any]]:
-    """Five constant steps, k = floor(5 sigma / 2), the stated prior and the lemma's rate.
+def _make_ensembles(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]]:
+    """Make five constant steps, k = floor(5 sigma / 2), the stated prior and the lemma's rate.
 
     ``authors``: their own slacks, equal priors, and a rate ten times the lemma's.
     """
@@ -233,32 +222,32 @@ EXPERIMENTS: dict[str, Definition] = {
     "example-i": Definition(
         "Example (i): staleness on the l1 ball",
         "Twelve equal costs, then costs that rotate: a lazy learner stays at the vertex it reached, a greedy one goes round.",
-        _make_example_i,
-        _define_descents(1.0, 5),
+        lambda authors, seed, shorter: rotating(),
+        partial(_make_descents, 1.0, [5], 1.0),
     ),
     "example-ii": Definition(
         "Example (ii): stability on the l2 ball",
         "Eleven equal costs, then an alternating second coordinate: the longer its sum, the less a lazy learner moves.",
-        _make_example_ii,
-        _define_descents(1.0),
+        lambda authors, seed, shorter: alternating(),
+        partial(_make_descents, 1.0, [], 1.0),
     ),
     "stochastic": Definition(
         "Shifting stochastic costs on the l2 ball",
         "Fifteen phases of noisy costs whose mean changes sign.",
         _make_stochastic,
-        _define_descents(60.0, 65, 150, 300, 1500),
+        partial(_make_descents, 60.0, PRINTED_SLACKS["stochastic"], 60.0),
     ),
     "corrupted": Definition(
         "Corrupted costs on the l1 ball",
         "Ten phases of one sign each, with ten rounds of the other sign after every hundred.",
         _make_corrupted,
-        _define_descents(16.0, 50, 150, 500, 1500),
+        partial(_make_descents, 16.0, PRINTED_SLACKS["corrupted"], 16.0),
     ),
     "worst-case": Definition(
         "Pure phases on the l1 ball, where laziness loses",
         "Five phases without noise: every change matters, and waiting can only lose.",
         _make_worst_case,
-        _define_descents(8.0, 19, authors_c=10.0),
+        partial(_make_descents, 8.0, [19], 10.0),
     ),
     "ensemble-stochastic": Definition(
         "Ensembles on shifting stochastic costs", ENSEMBLES, _make_stochastic, _make_ensembles

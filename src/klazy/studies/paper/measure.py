@@ -1,4 +1,4 @@
-"""What an experiment's learners paid, as its preset measures it."""
+"""Play experiments and measure what their learners paid, as the preset says."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,20 +9,18 @@ from klazy.base.checks import Array
 from klazy.costs import Costs
 from klazy.game.run import run
 from klazy.game.trace import Trace
-from klazy.hindsight import best_fixed, offline_optimum
-from klazy.hindsight.optimum import Optimum
-from klazy.hindsight.static import BestFixed
 from klazy.learners import Learner, SAder
-from klazy.movement import L2Movement
 from klazy.studies.paper.definitions import Experiment
 from klazy.theory import certify, certify_experts
 
-DECIMALS = 5  # of the points that ``rounded`` experiments measure
-SHORT = 3000  # rounds, times experts: to compile a kernel would take longer than to play so few by steps
+# Decimals of the points that ``rounded`` experiments measure.
+DECIMALS = 5
+# Rounds times experts up to which compiling a kernel takes longer than playing by steps.
+SHORT = 3000
 
 
 class Paid(NamedTuple):
-    """What was paid in each round.
+    """The cost of each round, in its two parts.
 
     Parameters
     ----------
@@ -38,7 +36,7 @@ class Paid(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """An experiment that was played. :func:`play_experiment` makes it.
+    """An experiment that was played, made by :func:`play_experiment`.
 
     Parameters
     ----------
@@ -102,19 +100,15 @@ def play_experiment(experiment: Experiment) -> Outcome:
         What everyone paid.
     """
     g = experiment.scenario.costs.arrays()[0]
-    u = experiment.scenario.comparator
+    u = np.asarray(experiment.scenario.comparator)
     points = {label: _play_learner(learner, experiment) for label, learner in experiment.learners.items()}
     if not experiment.rounded:
         exact = {label: _charge(g, x, x[:1]) for label, x in points.items()}
         return Outcome(experiment, _charge(g, u, u[:1]), exact)
-    paid = {}
-    for label, x in points.items():
-        if not isinstance(experiment.learners[label], SAder):  # whose experts were rounded
-            x = np.round(x, DECIMALS)
-        paid[label] = _charge(g, x, 0.0)
     rounded = np.round(u, DECIMALS)
-    origin = np.zeros((1, u.shape[1]))
-    moved = np.linalg.norm(rounded - np.vstack((origin, u[:-1])), axis=1)  # from the unrounded point before
+    # The published code moves the comparator from the unrounded point before.
+    moved = np.linalg.norm(rounded - np.vstack((np.zeros_like(u[:1]), u[:-1])), axis=1)
+    paid = {label: _charge(g, x, 0.0) for label, x in points.items()}
     return Outcome(experiment, Paid(np.vecdot(g, rounded), moved), paid)
 
 
@@ -123,21 +117,6 @@ def run_experiment(learner: Learner[Any], costs: Costs, record: str = "actions")
     players = len(learner.experts) if isinstance(learner, SAder) else 1
     engine = "step" if costs.T * players <= SHORT else "auto"
     return run(learner, costs, record=record, engine=engine)
-
-
-class Hindsight(NamedTuple):
-    """The certified offline optimum of an experiment, with what its preset charges for the first move, and the best point."""
-
-    optimum: Optimum
-    fixed: BestFixed
-
-
-def find_hindsight(experiment: Experiment) -> Hindsight:
-    """What the best player in hindsight would have paid, moving as it likes and not at all."""
-    scenario = experiment.scenario
-    origin = np.zeros(scenario.domain.dim) if experiment.rounded else None
-    best = offline_optimum(scenario.costs, scenario.domain, L2Movement(), x0=origin)
-    return Hindsight(best, best_fixed(scenario.costs, scenario.domain))
 
 
 def certify_outcome(outcome: Outcome) -> dict[str, float]:
@@ -169,27 +148,28 @@ def certify_outcome(outcome: Outcome) -> dict[str, float]:
 
 
 def _charge(g: Array, x: Array, before: Array | float) -> Paid:
-    """What x pays, coming from ``before``."""
+    """Return what x pays, coming from ``before``."""
     return Paid(np.vecdot(g, x), np.linalg.norm(np.diff(x, axis=0, prepend=before), axis=1))
 
 
 def _play_learner(learner: Learner[Any], experiment: Experiment) -> Array:
+    """Return a learner's points, as its preset measures them."""
     if experiment.rounded and isinstance(learner, SAder):
         return _average_rounded(learner, experiment)
-    return run_experiment(learner, experiment.scenario.costs).x
+    x = run_experiment(learner, experiment.scenario.costs).x
+    return np.round(x, DECIMALS) if experiment.rounded else x
 
 
 def _average_rounded(learner: SAder, experiment: Experiment) -> Array:
-    """The published ensembles: experts' points are rounded before they are charged and averaged; the average is not.
+    """Play a published ensemble: experts' points are rounded before they are charged and averaged; the average is not.
 
     Linear costs have one gradient, so that the experts play as if they were alone, and <g, x_t> is the same for all.
     """
     costs = experiment.scenario.costs
-    beta = float(learner.beta)
     points = np.stack([np.round(run_experiment(expert, costs).x, DECIMALS) for expert in learner.experts])
     moved = np.linalg.norm(np.diff(points, axis=1, prepend=0.0), axis=2)
     losses = np.cumsum(np.vecdot(points, costs.arrays()[0]) + moved, axis=1)
     before = np.concatenate((np.zeros((len(points), 1)), losses[:, :-1]), axis=1)
-    scores = np.asarray(learner.log_prior)[:, None] - beta * before
+    scores = np.asarray(learner.log_prior)[:, None] - float(learner.beta) * before
     w = np.exp(scores - scores.max(axis=0))
     return np.einsum("it,itd->td", w / w.sum(axis=0), points)

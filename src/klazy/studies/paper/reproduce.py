@@ -1,141 +1,79 @@
-"""All parts of the reproduction by name, and how they are made: in parallel, kept as soon as they are done, never twice."""
+"""All parts of the reproduction by name, and how they are made: in parallel, each stored as soon as it is done, never twice."""
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from klazy.base import parallel
 from klazy.base.checks import one_of, refusal
-from klazy.studies.paper import illustrations
+from klazy.studies.paper import extras, illustrations, section
 from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment
 from klazy.studies.paper.experiments import report_experiment
-from klazy.studies.paper.extras import (
-    budgets,
-    fallback,
-    foresight,
-    memories,
-    presets,
-    rates,
-    seeds,
-    sigmas,
-    slacks,
-    statements,
-)
 from klazy.studies.paper.measure import play_experiment
-from klazy.studies.paper.section import Row, Section, Stored, is_fresh, load_section, make_key, save_section
+from klazy.studies.paper.section import TEXT, Row, Section, Stored
+from klazy.studies.paper.statements import report_statements
 
 
 class Part(NamedTuple):
-    """``uses`` are the settings that it depends on, ``seconds`` about how long it takes, relative to the others."""
+    """A part of the report: ``uses`` are the settings that it depends on, ``seconds`` its time relative to the others."""
 
     kind: str
     about: str
-    make: Callable[[Settings], Section]
-    uses: tuple[str, ...] = ("seed", "quick")
+    title: str
+    report: Callable[[Section, Settings], None]
+    words: Mapping[str, str]
+    uses: Sequence[str] = ()
     seconds: float = 2.0
 
+    def make(self, settings: Settings) -> Section:
+        made = Section(self.title, self.words)
+        self.report(made, settings)
+        return made
 
-def _list_uses(name: str) -> tuple[str, ...]:
-    """Only the stochastic sequences are drawn."""
-    return ("preset", "seed", "quick") if "stochastic" in name else ("preset", "quick")
 
-
-PARTS: dict[str, Part] = {
-    **{
-        name: Part("experiment", recipe.title, partial(report_experiment, name), _list_uses(name), 3.0)
-        for name, recipe in EXPERIMENTS.items()
-    },
-    "geometry": Part(
-        "illustration",
-        "One greedy and one lazy step on the l1 and on the l2 ball",
-        illustrations.report_geometry,
-        (),
-    ),
-    "staleness": Part(
-        "illustration",
-        "Why a lazy point stays where it is: Proposition 3 in the plane",
-        illustrations.report_staleness,
-        (),
-    ),
-    "phases": Part(
-        "illustration",
-        "Which gradients an update adds up; small examples of the costs",
-        illustrations.report_phases,
-        ("seed",),
-    ),
-    "lower-bound": Part(
-        "illustration",
-        "The sequence of the lower bound, and its exact regret",
-        illustrations.report_lower_bound,
-        (),
-    ),
-    "ensemble": Part(
-        "illustration",
-        "What each expert of the ensemble adds up, and its weight",
-        illustrations.report_ensemble,
-        (),
-    ),
-    "fallback": Part(
-        "extra",
-        "Whether the ensemble falls back to greedy in the worst case",
-        fallback.report_fallback,
-        ("quick",),
-    ),
-    "statements": Part(
-        "extra",
-        "Theorems 1, 5 and 8 and others in their own form, and constants of their proofs",
-        statements.report_statements,
-        seconds=6.0,
-    ),
-    "resonance": Part(
-        "extra",
-        "Every slack up to 2000, on equal and on random phases",
-        slacks.report_resonance,
-        seconds=30.0,
-    ),
-    "best-sigma": Part(
-        "extra", "Each learner at its own best constant sigma", sigmas.report_best_sigma, seconds=6.0
-    ),
-    "beta-rules": Part("extra", "The ensembles by rule for beta", rates.report_rates, seconds=5.0),
-    "memories": Part(
-        "extra", "Decay, ensemble_auto and SAder-k beside k-lazyGD", memories.report_memories, seconds=6.0
-    ),
-    "budgets": Part(
-        "extra",
-        "Regret against every comparator: the frontier of path lengths",
-        budgets.report_budgets,
-        seconds=20.0,
-    ),
-    "look-ahead": Part(
-        "extra",
-        "Baselines that see the costs first, beside learners",
-        foresight.report_foresight,
-        seconds=15.0,
-    ),
-    "presets": Part(
-        "extra", "What the two presets differ in, and how much it matters", presets.report_presets
-    ),
-    "seeds": Part(
-        "extra",
-        "The stochastic experiments over many seeds",
-        seeds.report_seeds,
-        ("seed", "seeds", "quick"),
-        15.0,
-    ),
-    "movement-weights": Part(
-        "extra", "Movement weights from 0.1 to 30", sigmas.report_movement_weights, seconds=8.0
-    ),
+REPORTS = {
+    "geometry": illustrations.report_geometry,
+    "staleness": illustrations.report_staleness,
+    "phases": illustrations.report_phases,
+    "lower-bound": illustrations.report_lower_bound,
+    "ensemble": illustrations.report_ensemble,
+    "fallback": extras.report_fallback,
+    "statements": report_statements,
+    "resonance": extras.report_resonance,
+    "best-sigma": extras.report_best_sigma,
+    "beta-rules": extras.report_rates,
+    "memories": extras.report_memories,
+    "budgets": extras.report_budgets,
+    "look-ahead": extras.report_foresight,
+    "presets": extras.report_presets,
+    "seeds": extras.report_seeds,
+    "movement-weights": extras.report_movement_weights,
 }
 
-# What a quick look makes unless parts are named: what the paper has, and the statements that short sequences can judge.
+
+def _list_parts() -> Iterator[tuple[str, Part]]:
+    """List the experiments, and the parts in text.toml."""
+    for name, recipe in EXPERIMENTS.items():
+        # Only the stochastic sequences are drawn.
+        uses = ("preset", "seed", "quick") if "stochastic" in name else ("preset", "quick")
+        report = partial(report_experiment, name)
+        yield name, Part("experiment", recipe.title, recipe.title, report, TEXT["experiment"], uses, 3.0)
+    for name, words in TEXT["parts"].items():
+        uses = words.get("uses", ())
+        seconds = words.get("seconds", 2.0)
+        yield name, Part(words["kind"], words["about"], words["title"], REPORTS[name], words, uses, seconds)
+
+
+PARTS: dict[str, Part] = dict(_list_parts())
+# A quick look makes what the paper has, and the statements that short sequences can judge, unless parts are named.
 FIRST_LOOK = [name for name, part in PARTS.items() if part.kind != "extra" or name == "statements"]
 
 
 class Job(NamedTuple):
-    """One part under some settings, the folder that it goes to, and the key of all that it is made from."""
+    """One part with its settings, the folder that it goes to, and the key of everything that it is made from."""
 
     name: str
     settings: Settings
@@ -143,18 +81,18 @@ class Job(NamedTuple):
     key: str
 
     def is_done(self) -> bool:
-        return is_fresh(self.folder, self.key)
+        return section.is_fresh(self.folder, self.key)
 
     def make(self) -> "Job":
-        save_section(PARTS[self.name].make(self.settings), self.folder, self.key)
+        section.save_section(PARTS[self.name].make(self.settings), self.folder, self.key)
         return self
 
     def load(self) -> Stored:
-        return load_section(self.folder)
+        return section.load_section(self.folder)
 
 
 def check_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "a part") -> list[str]:
-    """The names in the order of the reproduction, all of them if none is given."""
+    """Return the names in the order of the reproduction, all of them if none is given."""
     chosen = list(names)
     known = list(among)
     for name in chosen:
@@ -168,7 +106,7 @@ def check_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = 
 
 
 def list_jobs(names: Iterable[str], presets: Sequence[str], settings: Settings, out: Path) -> list[Job]:
-    """What is to be made: each experiment once per preset, the others once."""
+    """List what to make: each experiment once per preset, the others once."""
     if settings.seeds < 2:
         raise refusal(
             "reproduce", "seeds >= 2, for an interval", "seeds", settings.seeds, "give a larger number"
@@ -183,13 +121,13 @@ def list_jobs(names: Iterable[str], presets: Sequence[str], settings: Settings, 
             folders = {preset: preset for preset in presets}
         for preset, folder in folders.items():
             chosen = settings._replace(preset=preset)
-            key = make_key(name, {setting: getattr(chosen, setting) for setting in part.uses})
+            key = section.make_key(name, {setting: getattr(chosen, setting) for setting in part.uses})
             found.append(Job(name, chosen, out / folder / name, key))
     return found
 
 
 def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
-    """Make what is not on disk already, in parallel processes, the longest first; each job is given back when it is done."""
+    """Make what is not on disk already, in parallel processes, the longest first; yield each job when it is done."""
     pending = [job for job in jobs if not job.is_done()]
     pending.sort(key=lambda job: -PARTS[job.name].seconds)
     yield from (job for job in jobs if job not in pending)
@@ -200,12 +138,12 @@ def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
 
 
 def check_experiments(names: Iterable[str]) -> list[str]:
-    """Names of experiments alone, all of them if none is given."""
+    """Return names of experiments alone, all of them if none is given."""
     return check_names(names, EXPERIMENTS, "an experiment")
 
 
 def compute_results(names: Iterable[str], preset: str, settings: Settings) -> list[Row]:
-    """The rows of the experiments alone, nothing drawn and nothing kept."""
+    """Return the rows of the experiments alone, without drawing or storing anything."""
     rows = []
     for name in check_experiments(names):
         made = make_experiment(name, preset, seed=settings.seed, shorter=settings.shorter)
@@ -215,7 +153,7 @@ def compute_results(names: Iterable[str], preset: str, settings: Settings) -> li
 
 
 def group_results(preset: str, rows: Iterable[Row]) -> dict[str, Any]:
-    """The rows of one preset as one object, experiment by experiment."""
+    """Return the rows of one preset as one object, experiment by experiment."""
     found: dict[str, Any] = {}
     for row in rows:
         u = {"switching": row["comparator_switching"], "hitting": row["comparator_hitting"]}

@@ -1,12 +1,15 @@
-"""What one part of the reproduction found, and how it is kept on disk: words, tables as Parquet, figures as SVG and PNG."""
+"""What one part of the report found, and how it is stored: paragraphs, tables as Parquet, figures as SVG and PNG."""
 
 import hashlib
 import json
 import shutil
 import tempfile
 import time
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,25 +21,53 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 Row = dict[str, Any]
-PACKAGE = Path(__file__).parents[2]  # klazy's folder, whose code makes the numbers
+# The code that makes the numbers, and the words around them.
+PACKAGE = Path(__file__).parents[2]
+TEXT_FILE = Path(__file__).with_name("text.toml")
+TEXT = tomllib.loads(TEXT_FILE.read_text(encoding="utf-8"))
 ABOUT = "section.json"
-ABANDONED = 3600.0  # seconds after which a half-written section is not somebody's who still writes
+# Seconds after which a half-written section has no writer any more.
+ABANDONED = 3600.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Section:
-    """A title, paragraphs, tables of rows by name, figures by name, each with its caption, and a note in small print."""
+    """A title, paragraphs, tables of rows, figures with captions, and a note in small print.
+
+    ``words`` are the sentences and captions of its part in text.toml, by name.
+    """
 
     title: str
-    text: list[str]
+    words: Mapping[str, str] = field(default_factory=dict)
+    text: list[str] = field(default_factory=list)
     tables: dict[str, list[Row]] = field(default_factory=dict)
-    figures: dict[str, "tuple[Figure, str]"] = field(default_factory=dict)
+    figures: "dict[str, tuple[Figure, str]]" = field(default_factory=dict)
     note: str = ""
+
+    def write(self, name: str, /, **values: Any) -> None:
+        """Add a paragraph, with ``values`` filled in."""
+        self.text.append(self.words[name].format(**values))
+
+    def draw(self, name: str, figure: "Figure", caption: str = "caption", /, **values: Any) -> None:
+        """Add a figure and its caption, with ``values`` filled in."""
+        self.figures[name] = (figure, self.words[caption].format(**values))
+
+    def tabulate(self, table: str, /, **columns: Any) -> list[Row]:
+        """Add rows to a table, from columns and from values that all rows share; return the rows."""
+        import polars
+
+        rows = polars.DataFrame(columns).to_dicts()
+        self.tables.setdefault(table, []).extend(rows)
+        return rows
+
+    def join(self, name: str, rows: Iterable[Row], separator: str = ", ") -> str:
+        """Return one phrase for each row."""
+        return separator.join(self.words[name].format_map(row) for row in rows)
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A section on disk; ``key`` identifies all that it was made from, ``captions`` belong to its figures, by name."""
+    """A section on disk; ``key`` identifies everything that it was made from."""
 
     folder: Path
     key: str
@@ -51,9 +82,9 @@ class Stored:
 
 
 def save_section(section: Section, folder: Path, key: str) -> None:
-    """Write a section, whole or not at all: what was in ``folder`` before gives way when all files are there.
+    """Write a section completely or not at all, in place of what ``folder`` had before.
 
-    No other process may write there meanwhile: the command locks the folder of the reproduction.
+    No other process may write there at the same time: the command locks the folder of the reproduction.
     """
     import polars
 
@@ -79,7 +110,7 @@ def save_section(section: Section, folder: Path, key: str) -> None:
 
 
 def load_section(folder: Path) -> Stored:
-    """The section in a folder."""
+    """Read the section in a folder."""
     import polars
 
     about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
@@ -91,42 +122,34 @@ def load_section(folder: Path) -> Stored:
 
 
 def is_fresh(folder: Path, key: str) -> bool:
-    """Whether ``folder`` holds a section made from what ``key`` stands for."""
+    """Return True if ``folder`` has a section made from what ``key`` identifies."""
     from polars.exceptions import PolarsError
 
+    unreadable = (OSError, ValueError, KeyError, TypeError, AttributeError, PolarsError)
     try:
         return load_section(folder).key == key
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        PolarsError,
-    ):  # missing, or not what klazy writes: made anew
+    except unreadable:
         return False
 
 
 def make_key(*inputs: object) -> str:
-    """A hash of the inputs and of all code that turns them into results."""
+    """Return a hash of the inputs and of all code that turns them into results."""
     return hashlib.sha256(json.dumps([inputs, list_versions(), _hash_sources()]).encode()).hexdigest()
 
 
 def list_versions() -> dict[str, str]:
-    """What the numbers rest on."""
-    from importlib.metadata import version
-
+    """Return the versions of the packages that the numbers depend on."""
     return {name: version(name) for name in ("klazy", "numpy", "scipy", "numba", "matplotlib", "polars")}
 
 
 @cache
 def _hash_sources() -> str:
-    """A hash of klazy's own files."""
-    return hash_sources(PACKAGE)
+    """Return a hash of klazy's own files."""
+    return hash_sources(PACKAGE, TEXT_FILE)
 
 
 def describe_gap(value: float, than: float) -> str:
-    """How much less or more: in per cent where both are positive, else as a number, for regret may be negative."""
+    """Say how much less or more: in per cent if both are positive, else as a number, for regret may be negative."""
     if min(value, than) > 0.0:
         gap = 100.0 * (1.0 - value / than)
         size = f"{abs(gap):.1f} %"

@@ -1,1 +1,0 @@
-"""What an honest report must also show: each module makes one section, whose numbers come from its runs."""
