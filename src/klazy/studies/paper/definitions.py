@@ -18,10 +18,10 @@ from klazy.learners.presets import meta_rate
 from klazy.schedules import Sqrt
 from klazy.sequences import Scenario, alternating, corrupted, rotating, stochastic
 from klazy.sets import L1Ball
+from klazy.studies.paper.section import TEXT
 
 #: The settings as printed, and those with which the published curves were made.
 PRESETS = ("paper", "authors")
-ENSEMBLES = "Five steps, weighed online: greedy experts (SAder) against lazy ones (SAder-k)."
 # Learning rates of the ensembles' experts, times sqrt(T), and the slacks of the published code on both sequences.
 STEPS = (1.0, 2.0, 4.0, 8.0, 16.0)
 AUTHORS_SLACKS = [500, 250, 125, 60, 30]
@@ -97,8 +97,6 @@ class Experiment:
 class Definition(NamedTuple):
     """How to make an experiment: ``scenario(authors, seed, shorter)``, and its learners, ``learners(scenario, authors)``."""
 
-    title: str
-    about: str
     scenario: Callable[[bool, Any, int], Scenario]
     learners: Callable[[Scenario, bool], Mapping[str, Learner[Any]]]
 
@@ -148,8 +146,9 @@ def make_experiment(
     recipe = EXPERIMENTS[one_of(name, "name", "experiment", tuple(EXPERIMENTS))]
     scenario = recipe.scenario((sequence or preset) == "authors", seed, shorter)
     learners = recipe.learners(scenario, (parameters or preset) == "authors")
+    rounded = (measurement or preset) == "authors"
     return Experiment(
-        name, recipe.title, recipe.about, scenario, learners, (measurement or preset) == "authors"
+        name, **TEXT["experiments"][name], scenario=scenario, learners=learners, rounded=rounded
     )
 
 
@@ -219,40 +218,15 @@ def _make_ensembles(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]
 
 #: The paper's experiments, by name.
 EXPERIMENTS: dict[str, Definition] = {
-    "example-i": Definition(
-        "Example (i): staleness on the l1 ball",
-        "Twelve equal costs, then costs that rotate: a lazy learner stays at the vertex it reached, a greedy one goes round.",
-        lambda authors, seed, shorter: rotating(),
-        partial(_make_descents, 1.0, [5], 1.0),
-    ),
-    "example-ii": Definition(
-        "Example (ii): stability on the l2 ball",
-        "Eleven equal costs, then an alternating second coordinate: the longer its sum, the less a lazy learner moves.",
-        lambda authors, seed, shorter: alternating(),
-        partial(_make_descents, 1.0, [], 1.0),
-    ),
+    "example-i": Definition(lambda *_: rotating(), partial(_make_descents, 1.0, [5], 1.0)),
+    "example-ii": Definition(lambda *_: alternating(), partial(_make_descents, 1.0, [], 1.0)),
     "stochastic": Definition(
-        "Shifting stochastic costs on the l2 ball",
-        "Fifteen phases of noisy costs whose mean changes sign.",
-        _make_stochastic,
-        partial(_make_descents, 60.0, PRINTED_SLACKS["stochastic"], 60.0),
+        _make_stochastic, partial(_make_descents, 60.0, PRINTED_SLACKS["stochastic"], 60.0)
     ),
     "corrupted": Definition(
-        "Corrupted costs on the l1 ball",
-        "Ten phases of one sign each, with ten rounds of the other sign after every hundred.",
-        _make_corrupted,
-        partial(_make_descents, 16.0, PRINTED_SLACKS["corrupted"], 16.0),
+        _make_corrupted, partial(_make_descents, 16.0, PRINTED_SLACKS["corrupted"], 16.0)
     ),
-    "worst-case": Definition(
-        "Pure phases on the l1 ball, where laziness loses",
-        "Five phases without noise: every change matters, and waiting can only lose.",
-        _make_worst_case,
-        partial(_make_descents, 8.0, [19], 10.0),
-    ),
-    "ensemble-stochastic": Definition(
-        "Ensembles on shifting stochastic costs", ENSEMBLES, _make_stochastic, _make_ensembles
-    ),
-    "ensemble-corrupted": Definition(
-        "Ensembles on corrupted costs", ENSEMBLES, _make_corrupted_for_ensembles, _make_ensembles
-    ),
+    "worst-case": Definition(_make_worst_case, partial(_make_descents, 8.0, [19], 10.0)),
+    "ensemble-stochastic": Definition(_make_stochastic, _make_ensembles),
+    "ensemble-corrupted": Definition(_make_corrupted_for_ensembles, _make_ensembles),
 }

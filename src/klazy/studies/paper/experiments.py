@@ -11,7 +11,7 @@ from klazy.learners import GD, LazyGD
 from klazy.sequences import Scenario
 from klazy.studies.paper.definitions import Settings, make_experiment
 from klazy.studies.paper.measure import Outcome, certify_outcome, play_experiment, run_experiment
-from klazy.studies.paper.section import Row, Section, describe_gap
+from klazy.studies.paper.section import Row, Section, fill
 from klazy.theory.geometry import outline
 
 # The table of every experiment.
@@ -29,14 +29,14 @@ def report_experiment(name: str, section: Section, settings: Settings) -> None:
     rows = [{"preset": settings.preset, **row} for row in _add_hindsight(outcome)]
     section.tables[RESULTS] = rows
     section.text.append(made.about)
-    _describe_results(section, rows)
-    _describe_hindsight(section, rows)
+    section.write("results", rows=rows)
+    section.write("hindsight", rows=rows)
     _draw_running(section, outcome, with_hitting=name in ACTIONS)
     if name in ACTIONS:
         _draw_actions(section, made.scenario, *ACTIONS[name])
-    learners = "; ".join(f"{label}: {learner!r}" for label, learner in made.learners.items())
-    measured = "on points rounded to five decimals, from the origin" if made.rounded else "exactly"
-    section.note = section.words["note"].format(scenario=made.scenario, measured=measured, learners=learners)
+    learners = {label: repr(learner) for label, learner in made.learners.items()}
+    about = {"scenario": repr(made.scenario), "rounded": made.rounded, "learners": learners}
+    section.note = fill(section.words["note"], **about)
 
 
 def _add_hindsight(outcome: Outcome) -> list[Row]:
@@ -68,19 +68,6 @@ def _add_hindsight(outcome: Outcome) -> list[Row]:
     return rows
 
 
-def _describe_hindsight(section: Section, rows: list[Row]) -> None:
-    row = rows[0]
-    section.write(
-        "hindsight",
-        **row,
-        first=row["learner"],
-        paid=row["hitting"] + row["switching"],
-        theirs=row["comparator_hitting"] + row["comparator_switching"],
-        fixed=row["best_fixed"] + row["best_fixed_switching"],
-        closed=section.join("closed", rows[1:]),
-    )
-
-
 def _draw_running(section: Section, outcome: Outcome, with_hitting: bool) -> None:
     """Draw running sums of what the learners paid, and of their regret; those of regret also without the worst learners."""
     hit = np.cumsum(outcome.comparator.hitting)
@@ -107,32 +94,9 @@ def keep_near(running: Mapping[str, Array]) -> dict[str, Array]:
     return {label: curve for label, curve in running.items() if curve[-1] <= far or label in ("GD", "SAder")}
 
 
-def _describe_results(section: Section, rows: list[Row]) -> None:
-    """Name the winner, and how far it is from greedy."""
-    total = {row["learner"]: row["total_regret"] for row in rows}
-    best = min(total, key=total.__getitem__)
-    first = next(iter(total))
-    gap = f" with {total[best]:.6g}"
-    if best != first:
-        gap += f", {describe_gap(total[best], total[first])} than {first}'s {total[first]:.6g}"
-    labels = ", ".join(f"{label} ({total[label]:.6g})" for label in total if total[label] > total[first])
-    worse = section.words["worse" if labels else "none-worse"].format(first=first, labels=labels)
-    least = min(rows, key=lambda row: row["switching"])
-    moved = rows[0]["comparator_switching"]
-    section.write(
-        "results",
-        best=best,
-        gap=gap,
-        worse=worse,
-        least=least["learner"],
-        switching=least["switching"],
-        moved=moved,
-    )
-
-
 def _draw_actions(section: Section, scenario: Scenario, rounds: slice, sigma: float) -> None:
     """Draw where greedy and lazy descent are while the costs turn."""
     learners = {"GD": GD(scenario.domain, sigma), "LazyGD": LazyGD(scenario.domain, sigma)}
     points = {label: run_experiment(learner, scenario.costs).x[rounds] for label, learner in learners.items()}
     figure = show.draw_snapshots(outline(scenario.domain), points)
-    section.draw("actions", figure, "actions", first=rounds.start + 1, last=rounds.stop, sigma=sigma)
+    section.draw("actions", figure, "actions", rounds=rounds, sigma=sigma)

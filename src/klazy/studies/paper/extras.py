@@ -24,7 +24,7 @@ from klazy.studies.paper.claims import CLAIMS
 from klazy.studies.paper.definitions import PRINTED_SLACKS, Experiment, Settings, make_experiment
 from klazy.studies.paper.experiments import keep_near
 from klazy.studies.paper.measure import play_experiment
-from klazy.studies.paper.section import Row, Section, describe_gap
+from klazy.studies.paper.section import Row, Section
 
 # The two long sequences, with the length of a phase and the sigma as printed.
 SEQUENCES = {
@@ -71,11 +71,6 @@ def _sum_regret(learner: Learner[Any], scenario: Scenario, record: str = "costs"
     return trace, curves.total
 
 
-def _rank(totals: Mapping[str, float], form: str) -> str:
-    """Return names and totals, the least first."""
-    return ", ".join(form.format(name, totals[name]) for name in sorted(totals, key=totals.__getitem__))
-
-
 def report_fallback(section: Section, settings: Settings) -> None:
     """Compare lazy and greedy experts together with greedy ones alone, by beta, on the paper's worst case."""
     scenario = _repeat("worst-case", settings).scenario
@@ -94,7 +89,7 @@ def report_fallback(section: Section, settings: Settings) -> None:
             "fallback", beta=label, together=together[-1], greedy_alone=alone[-1],
             greedy_weight_at_first=weights[0], greedy_weight_at_last=weights[-1],
         )  # fmt: skip
-    section.write("found", by_beta=section.join("by-beta", section.tables["fallback"], "; "))
+    section.write("found", rows=section.tables["fallback"])
     section.draw("fallback", show.draw_curves(curves, "total regret"))
 
 
@@ -127,20 +122,10 @@ def report_resonance(section: Section, settings: Settings) -> None:
             "slacks", sequence=name, k=slacks, equal_phases=equal, random_phases=random,
             random_least=low, random_most=high,
         )  # fmt: skip
-        best = int(equal.argmin())
-        robust = int(random.argmin())
         m = int(decay.argmin())
-        printed = section.join(
-            "printed-slack", [row for row in rows if row["k"] in PRINTED_SLACKS[name]], "; "
-        )
-        section.write(
-            "slacks", name=name, draws=len(drawn), number=len(slacks),
-            k=slacks[best], best=equal[best], there=random[best], greedy=equal[0],
-            k_random=slacks[robust], best_random=random[robust], greedy_random=random[0],
-            winners=int((equal < equal[0]).sum()), winners_random=int((random < random[0]).sum()),
-            printed=section.words["printed"].format(slacks=printed) if printed else "",
-            m=memories[m], decay=by_memory[0][m], decay_random=decay[m],
-        )  # fmt: skip
+        printed = [row for row in rows if row["k"] in PRINTED_SLACKS[name]]
+        about = {"m": memories[m], "decay": by_memory[0][m], "decay_random": decay[m]}
+        section.write("slacks", name=name, draws=len(drawn), rows=rows, printed=printed, **about)
 
 
 def report_memories(section: Section, settings: Settings) -> None:
@@ -173,11 +158,10 @@ def report_memories(section: Section, settings: Settings) -> None:
             section.tabulate(
                 "memories", sequence=name, phases=kind, learner=list(found), total_regret=list(found.values())
             )
-        ranks = "; ".join(f"{kind}: {_rank(found, '{} {:.5g}')}" for kind, found in bars.items())
-        section.write("ranks", name=name, ranks=ranks)
+        section.write("ranks", name=name, bars=bars)
 
 
-def report_rates(section: Section, settings: Settings) -> None:
+def report_beta_rules(section: Section, settings: Settings) -> None:
     """Measure both ensembles by rule for beta, with theory's grid of experts and with the paper's five."""
     rules = ("lemma", "tight", "authors", "self-tuned")
     for name in SEQUENCES:
@@ -196,16 +180,13 @@ def report_rates(section: Section, settings: Settings) -> None:
             ("five", "the paper's five experts", five),
         ):
             found = _measure_totals(learners, made.scenario)
-            for (rule, label), total in found.items():
-                section.tabulate(
-                    "rates", sequence=name, grid=grid, rule=rule, learner=label, total_regret=total
-                )
             bars = {rule: {label: found[rule, label] for label in made.learners} for rule in rules}
+            by, labels = zip(*found, strict=True)
+            rows = section.tabulate(
+                "rates", sequence=name, grid=grid, rule=by, learner=labels, total_regret=list(found.values())
+            )
             section.draw(f"{name}-{short}", show.draw_bars(bars, "total regret"), name=name, grid=grid)
-            saved = [f"{rule} {describe_gap(bar['SAder-k'], bar['SAder'])}" for rule, bar in bars.items()]
-            best = {label: min(rules, key=lambda rule: bars[rule][label]) for label in made.learners}
-            least = [f"{label} with {rule} ({bars[rule][label]:.5g})" for label, rule in best.items()]
-            section.write("saved", name=name, grid=grid, saved=", ".join(saved), least=", ".join(least))
+            section.write("saved", name=name, grid=grid, bars=bars, rows=rows)
 
 
 def _play_sigmas(name: str, settings: Settings) -> tuple[Scenario, Array, dict[str, Array], dict[str, Array]]:
@@ -229,27 +210,13 @@ def report_best_sigma(section: Section, settings: Settings) -> None:
         best = {label: _find_best(sigmas, line) for label, line in lines.items()}
         figure = show.draw_lines(sigmas, lines, "constant sigma", "total regret", marked=best, log="xy")
         section.draw(name, figure, name=name)
-        shared = {label: float(found.sum()) for label, found in printed.items()}
-        for label, (sigma, least) in best.items():
-            section.tabulate(
-                "best-sigma", experiment=name, learner=label, printed_schedule=shared[label],
-                best_sigma=sigma, at_best_sigma=least,
-            )  # fmt: skip
-        first = min(shared, key=shared.__getitem__)
-        tuned = min(best, key=lambda label: best[label][1])
-        sigma, least = best[tuned]
-        greedy_sigma, greedy = best["GD"]
-        gap = describe_gap(shared[first], shared["GD"])
-        tuned_gap = describe_gap(least, greedy)
-        words = section.words
-        section.write(
-            "best", name=name, first=first, shared=shared[first], tuned=tuned, least=least, sigma=sigma,
-            gap="" if first == "GD" else words["gap"].format(gap=gap, greedy=shared["GD"]),
-            tuned_gap="" if tuned == "GD" else words["tuned-gap"].format(
-                gap=tuned_gap, greedy=greedy, sigma=greedy_sigma
-            ),
-            negative=words["negative"] if least < 0.0 else "",
+        best_sigma, at_best = zip(*best.values(), strict=True)
+        rows = section.tabulate(
+            "best-sigma", experiment=name, learner=list(best),
+            printed_schedule=[printed[label].sum() for label in best],
+            best_sigma=best_sigma, at_best_sigma=at_best,
         )  # fmt: skip
+        section.write("best", name=name, rows=rows)
 
 
 def _find_best(sigmas: Array, line: Array) -> tuple[float, float]:
@@ -286,12 +253,8 @@ def report_movement_weights(section: Section, settings: Settings) -> None:
             for label, line in lines.items():
                 about = {"sequence": name, "sigma": kind, "lambda": weights, "learner": label}
                 section.tabulate("weights", **about, total_regret=line)
-        behind = [describe_gap(float(b), float(a)) for a, b in zip(auto, least, strict=True)]
-        section.write(
-            "winners", name=name, printed=list_winners(printed), tuned=list_winners(tuned),
-            behind=behind[0], behind_one=behind[one], behind_last=behind[-1],
-            lowest=weights[0], one=weights[one], highest=weights[-1],
-        )  # fmt: skip
+        winners = {"printed": list_winners(printed), "tuned": list_winners(tuned)}
+        section.write("winners", name=name, weights=weights, one=one, least=least, auto=auto, **winners)
 
 
 def report_budgets(section: Section, settings: Settings) -> None:
@@ -308,15 +271,14 @@ def report_budgets(section: Section, settings: Settings) -> None:
         section.draw(name, curve.plot(places), name=name)
         lengths, hitting = np.transpose(list(places.values()))
         lower, upper = curve.best(lengths)
-        u, *learners = section.tabulate(
+        rows = section.tabulate(
             "budgets", experiment=name, player=list(places), path_length=lengths, hitting=hitting,
             best_hitting_at_least=lower, best_hitting_at_most=upper,
         )  # fmt: skip
-        near = min(learners, key=lambda row: row["hitting"] - row["best_hitting_at_most"])
-        section.write("frontier", name=name, u=u, near=near, gap=100.0 * curve.gap)
+        section.write("frontier", name=name, rows=rows, gap=curve.gap)
 
 
-def report_foresight(section: Section, settings: Settings) -> None:
+def report_look_ahead(section: Section, settings: Settings) -> None:
     """Compare learners with baselines that look ahead: on the worst case, and tracking a walk, whose costs are positive."""
     # Planning takes milliseconds a round.
     made = make_experiment("worst-case", shorter=30 if settings.quick else 5)
@@ -366,7 +328,7 @@ def report_foresight(section: Section, settings: Settings) -> None:
         bars = {row["player"]: row["above_optimum"] for row in rows}
         file = name.split(",")[0].replace(" ", "-")
         section.draw(file, show.draw_bars({name: bars}, "cost above the optimum"), name=name)
-        section.write("order", name=name.capitalize(), order=_rank(bars, "{}: {:.4g}"))
+        section.write("order", name=name, rows=rows)
 
 
 def report_presets(section: Section, settings: Settings) -> None:
@@ -392,11 +354,11 @@ def report_presets(section: Section, settings: Settings) -> None:
         if None not in row.values():
             moved = {variant: abs(row[variant] - row["paper"]) for variant in list(variants)[1:-1]}
             most = max(moved, key=moved.__getitem__)
-            section.write("gain", row=row, most=most, changed=row[most])
+            section.write("gain", row=row, most=most)
 
 
 def report_seeds(section: Section, settings: Settings) -> None:
-    """Play the stochastic experiments over independent draws, with 95 % intervals of the mean."""
+    """Play the stochastic experiments over independent draws, with 95% intervals of the mean."""
     number = settings.seeds
     section.write("draws", number=number, seed=settings.seed)
     for name in ("stochastic", "ensemble-stochastic"):
@@ -410,10 +372,9 @@ def report_seeds(section: Section, settings: Settings) -> None:
                 curves.setdefault(label, []).append((np.cumsum(sum(paid)) - theirs)[at - 1])
         lines = keep_near({label: np.mean(found, axis=0) for label, found in curves.items()})
         bands = {label: _find_interval(curves[label]) for label in lines}
-        away = ", ".join(label for label in curves if label not in lines)
-        hidden = section.words["hidden"].format(labels=away) if away else ""
+        away = [label for label in curves if label not in lines]
         figure = show.draw_lines(at, lines, "round", "total regret", bands=bands)
-        section.draw(name, figure, number=number, hidden=hidden)
+        section.draw(name, figure, number=number, away=away)
         totals = {label: np.array(found)[:, -1] for label, found in curves.items()}
         first = next(iter(totals))
         rows: list[Row] = []
@@ -426,11 +387,11 @@ def report_seeds(section: Section, settings: Settings) -> None:
                 total_regret=total.mean(), low=low, high=high,
                 gain=gain.mean(), gain_low=gain_low, gain_high=gain_high,
             )  # fmt: skip
-        section.write("gains", name=name, first=first, gains=section.join("gain", rows[1:]))
+        section.write("gains", name=name, rows=rows)
 
 
 def _find_interval(samples: Any) -> tuple[Array, Array]:
-    """Return the 95 % interval of the mean over the first axis."""
+    """Return the 95% interval of the mean over the first axis."""
     mean = np.mean(samples, axis=0)
     n = len(samples)
     half = stdtrit(n - 1, 0.975) * np.std(samples, axis=0, ddof=1) / np.sqrt(n)

@@ -25,9 +25,9 @@ def report_geometry(section: Section, settings: Settings) -> None:
     for name, domain in sets.items():
         _, y, following, *_ = greedy[name]
         cones[name] = normal_cone(domain, following, y - following)
-        a, b = (float(np.linalg.norm(path[4] - path[2])) for path in (greedy[name], lazy[name]))
-        moved.append(f"{name.split(':')[0]}: greedy {a:.3g}, lazy {b:.3g}")
-    section.write("moved", moved="; ".join(moved))
+        second = [np.linalg.norm(path[4] - path[2]) for path in (greedy[name], lazy[name])]
+        moved.append((name.partition(":")[0], *second))
+    section.write("moved", moved=moved)
     outlines = {name: outline(domain) for name, domain in sets.items()}
     section.draw("geometry", show.draw_greedy_and_lazy(outlines, greedy, lazy, cones))
 
@@ -48,14 +48,13 @@ def report_staleness(section: Section, settings: Settings) -> None:
     sigma = 10.0
     costs = rotating().costs
     g = costs.arrays()[0]
-    still = []
+    still = {}
     for label, learner in (("LazyGD", LazyGD(L1Ball(2), sigma)), ("GD", GD(L1Ball(2), sigma))):
         stale = run(learner, costs, engine="step").diagnose().stale.astype(bool)
-        caption = "stays" if stale[t - 1] else "moves"
-        section.draw(label, step_picture(learner, g, t), caption, t=t, label=label)
-        still.append(f"{label} in {int(stale.sum())}")
+        section.draw(label, step_picture(learner, g, t), t=t, label=label, stays=stale[t - 1])
+        still[label] = stale.sum()
     section.write("proposition")
-    section.write("still", sigma=sigma, still=", ".join(still), rounds=len(g))
+    section.write("still", sigma=sigma, still=still, rounds=len(g))
 
 
 def report_ensemble(section: Section, settings: Settings) -> None:
@@ -83,7 +82,7 @@ def report_phases(section: Section, settings: Settings) -> None:
     section.draw("stochastic", show.draw_sequence(noisy, sign), "stochastic")
     section.draw("corrupted", show.draw_sequence(bursts, sign), "corrupted")
     section.write("sums")
-    section.write("wrong", noisy=int((noisy * sign < 0.0).sum()), bursts=int((bursts * sign < 0.0).sum()))
+    section.write("wrong", noisy=(noisy * sign < 0.0).sum(), bursts=(bursts * sign < 0.0).sum())
 
 
 def report_lower_bound(section: Section, settings: Settings) -> None:

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 from klazy.base import parallel
 from klazy.base.checks import one_of, refusal
-from klazy.studies.paper import extras, illustrations, section
+from klazy.studies.paper import experiments, extras, illustrations, section, statements
 from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment
-from klazy.studies.paper.experiments import report_experiment
 from klazy.studies.paper.measure import play_experiment
 from klazy.studies.paper.section import TEXT, Row, Section, Stored
-from klazy.studies.paper.statements import report_statements
 
 
 class Part(NamedTuple):
@@ -34,37 +32,19 @@ class Part(NamedTuple):
         return made
 
 
-REPORTS = {
-    "geometry": illustrations.report_geometry,
-    "staleness": illustrations.report_staleness,
-    "phases": illustrations.report_phases,
-    "lower-bound": illustrations.report_lower_bound,
-    "ensemble": illustrations.report_ensemble,
-    "fallback": extras.report_fallback,
-    "statements": report_statements,
-    "resonance": extras.report_resonance,
-    "best-sigma": extras.report_best_sigma,
-    "beta-rules": extras.report_rates,
-    "memories": extras.report_memories,
-    "budgets": extras.report_budgets,
-    "look-ahead": extras.report_foresight,
-    "presets": extras.report_presets,
-    "seeds": extras.report_seeds,
-    "movement-weights": extras.report_movement_weights,
-}
-
-
 def _list_parts() -> Iterator[tuple[str, Part]]:
-    """List the experiments, and the parts in text.toml."""
-    for name, recipe in EXPERIMENTS.items():
+    """List the experiments, and the parts of text.toml, each reported by the function that has its name."""
+    for name in EXPERIMENTS:
         # Only the stochastic sequences are drawn.
         uses = ("preset", "seed", "quick") if "stochastic" in name else ("preset", "quick")
-        report = partial(report_experiment, name)
-        yield name, Part("experiment", recipe.title, recipe.title, report, TEXT["experiment"], uses, 3.0)
+        title = TEXT["experiments"][name]["title"]
+        report = partial(experiments.report_experiment, name)
+        yield name, Part("experiment", title, title, report, TEXT["experiment"], uses, 3.0)
+    functions = vars(illustrations) | vars(statements) | vars(extras)
     for name, words in TEXT["parts"].items():
-        uses = words.get("uses", ())
-        seconds = words.get("seconds", 2.0)
-        yield name, Part(words["kind"], words["about"], words["title"], REPORTS[name], words, uses, seconds)
+        report = functions[f"report_{name.replace('-', '_')}"]
+        about = (words["kind"], words["about"], words["title"])
+        yield name, Part(*about, report, words, words.get("uses", ()), words.get("seconds", 2.0))
 
 
 PARTS: dict[str, Part] = dict(_list_parts())

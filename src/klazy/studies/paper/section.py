@@ -6,12 +6,14 @@ import shutil
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from klazy import show
 from klazy.base.checks import refusal
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 Row = dict[str, Any]
-# The code that makes the numbers, and the words around them.
+# The code that makes the numbers, and the text around them.
 PACKAGE = Path(__file__).parents[2]
 TEXT_FILE = Path(__file__).with_name("text.toml")
 TEXT = tomllib.loads(TEXT_FILE.read_text(encoding="utf-8"))
@@ -46,11 +48,11 @@ class Section:
 
     def write(self, name: str, /, **values: Any) -> None:
         """Add a paragraph, with ``values`` filled in."""
-        self.text.append(self.words[name].format(**values))
+        self.text.append(fill(self.words[name], **values))
 
     def draw(self, name: str, figure: "Figure", caption: str = "caption", /, **values: Any) -> None:
         """Add a figure and its caption, with ``values`` filled in."""
-        self.figures[name] = (figure, self.words[caption].format(**values))
+        self.figures[name] = (figure, fill(self.words[caption], **values))
 
     def tabulate(self, table: str, /, **columns: Any) -> list[Row]:
         """Add rows to a table, from columns and from values that all rows share; return the rows."""
@@ -59,10 +61,6 @@ class Section:
         rows = polars.DataFrame(columns).to_dicts()
         self.tables.setdefault(table, []).extend(rows)
         return rows
-
-    def join(self, name: str, rows: Iterable[Row], separator: str = ", ") -> str:
-        """Return one phrase for each row."""
-        return separator.join(self.words[name].format_map(row) for row in rows)
 
 
 @dataclass(frozen=True)
@@ -148,11 +146,37 @@ def _hash_sources() -> str:
     return hash_sources(PACKAGE, TEXT_FILE)
 
 
-def describe_gap(value: float, than: float) -> str:
+def fill(template: str, **values: Any) -> str:
+    """Fill in a template of text.toml; of ``rows``, it can also use the columns, as ``c``."""
+    if values.get("rows"):
+        values["c"] = list_columns(values["rows"])
+    return _make_environment().from_string(" ".join(template.split())).render(values)
+
+
+def evaluate(rule: str, **values: Any) -> bool:
+    """Evaluate a rule of text.toml."""
+    return bool(_make_environment().compile_expression(rule, undefined_to_none=False)(**values))
+
+
+def list_columns(rows: list[Row]) -> dict[str, Any]:
+    """Return the columns of a table, as arrays."""
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+@cache
+def _make_environment() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined)
+    environment.filters |= {"f": format, "gap": _describe_gap}
+    return environment
+
+
+def _describe_gap(value: float, than: float) -> str:
     """Say how much less or more: in per cent if both are positive, else as a number, for regret may be negative."""
     if min(value, than) > 0.0:
         gap = 100.0 * (1.0 - value / than)
-        size = f"{abs(gap):.1f} %"
+        size = f"{abs(gap):.1f}%"
     else:
         gap = than - value
         size = f"{abs(gap):.4g}"

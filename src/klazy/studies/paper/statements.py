@@ -56,22 +56,8 @@ def report_statements(section: Section, settings: Settings) -> None:
         _check_theorem_8(section, name, game)
         _check_variance(section, name, game)
     _find_movement(section, settings)
-    tables = section.tables
-    section.write("theorem-1", rows=section.join("theorem-1-row", tables["theorem-1"], " "))
-    bounds = tables["theorem-5"]
-    closest = max(bounds, key=lambda row: row["regret"] / row["realised_bound"])
-    section.write("theorem-5", runs=len(bounds), **closest)
-    times = [row | {"times": row["regret"] / row["order"]} for row in tables["theorem-8"]]
-    section.write("theorem-8", rows=section.join("theorem-8-row", times, " "))
-    section.write("variance", rows=section.join("variance-row", tables["variance"], " "))
-    one, two = (row["switching"] for row in tables["counterexample"])
-    drawn = tables["random-moves"]
-    section.write(
-        "moves", one=one, two=two, rounds=RANDOM_ROUNDS, runs=drawn[0]["runs"],
-        means=", ".join(f"{row['mean_switching']:.1f}" for row in drawn),
-        slacks=", ".join(str(row["k"]) for row in drawn),
-        share=100.0 * drawn[0]["runs_not_decreasing"] / drawn[0]["runs"],
-    )  # fmt: skip
+    for table, rows in section.tables.items():
+        section.write(table, rows=rows)
 
 
 def _compare_forms(section: Section, name: str, game: Game) -> None:
