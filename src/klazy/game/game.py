@@ -1,4 +1,4 @@
-"""What is played, whoever plays it: the one place where costs, movement and start are checked."""
+"""The game that a learner or a baseline plays: the one place that checks costs, movement and start."""
 
 import math
 import os
@@ -10,6 +10,7 @@ import numpy as np
 
 from klazy.base.checks import Array, real_array, refusal, vector, whole
 from klazy.costs import Costs, as_costs
+from klazy.game.trace import Trace
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement, suit_movement
 from klazy.sets import ConvexSet
@@ -17,7 +18,7 @@ from klazy.sets import ConvexSet
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """Costs, what moving costs, and where the player stands before the first round, checked to fit together.
+    """Costs, movement and the position before the first round, checked to fit together.
 
     Parameters
     ----------
@@ -46,12 +47,12 @@ class Game:
     def check(
         cls, owner: str, domain: ConvexSet, costs: Any, movement: Any, x0: Any, learner: Any = None
     ) -> Self:
-        """Check the parts of a game on a set, before anything is played; data is not searched for NaN and inf here.
+        """Check the parts of a game on a set; NaN and inf in the data are found later, in the costs.
 
         Parameters
         ----------
         owner : str
-            Who asks, for the message of a refusal.
+            Who asks, for error messages.
         domain : ConvexSet
             Where decisions live.
         costs : Costs or array_like
@@ -75,13 +76,8 @@ class Game:
         """
         known = as_costs(costs)
         if known.dim != domain.dim:
-            raise refusal(
-                owner,
-                f"costs on R^{domain.dim}, the set's space",
-                "costs.dim",
-                known.dim,
-                "match the dimensions",
-            )
+            wanted = f"costs on R^{domain.dim}, the set's space"
+            raise refusal(owner, wanted, "costs.dim", known.dim, "match the dimensions")
         if movement is None:
             movement = suit_movement(domain) if learner is None else learner.own_movement
         movement = as_movement(movement, owner, drifting=True)
@@ -91,9 +87,50 @@ class Game:
             start = vector(x0, "x0", owner, known.dim)
         return cls(known, movement, movement.weights(known.T), start)
 
+    def measure_first_move(self, x: Array) -> float:
+        """Measure the move from x0 to the first point, before the weight.
+
+        Parameters
+        ----------
+        x : array
+            The first point.
+
+        Returns
+        -------
+        float
+            The distance; 0 without x0.
+        """
+        if self.x0 is None:
+            return 0.0
+        return float(self.movement.distance(x - self.x0))
+
+    def make_trace(self, **facts: Any) -> Trace[Any]:
+        """Make the trace of a player of this game.
+
+        Parameters
+        ----------
+        **facts
+            The fields of :class:`~klazy.types.Trace` that the game does not know.
+
+        Returns
+        -------
+        Trace
+            The trace.
+        """
+        costs = self.costs
+        return Trace[Any](
+            T=costs.T,
+            dim=costs.dim,
+            movement=self.movement,
+            x0=self.x0,
+            costs=costs,
+            columns=costs.columns,
+            **facts,
+        )
+
 
 def check_family(owner: str, learner: Learner[Any], costs: Costs) -> None:
-    """Refuse costs whose rows this learner does not understand."""
+    """Reject costs whose rows this learner does not understand."""
     if not learner.understands(costs.family):
         raise refusal(
             owner, f"costs of the family {learner.family}", "costs", costs, "give the learner theirs"
@@ -101,12 +138,12 @@ def check_family(owner: str, learner: Learner[Any], costs: Costs) -> None:
 
 
 def find_rows(learner: Learner[Any], costs: Any) -> Array:
-    """Find the rows that a learner is told: those of its family, or the gradients of costs that are linear."""
+    """Return the rows of a learner's family, or the gradients of linear costs."""
     return costs.data if learner.family == costs.family else costs.arrays()[0]
 
 
 def check_delays(owner: str, delays: Any, T: int | None = None) -> Array:
-    """The delay of each round, of shape (T,), or a refusal; one number stands for all of T rounds."""
+    """Return the delay of each round, of shape (T,); one number is the delay of all T rounds."""
     given = real_array(delays, "delays", owner, limit=math.inf)
     if given.ndim == 0 and T is not None:
         given = np.full(T, float(given))
@@ -122,7 +159,7 @@ def check_delays(owner: str, delays: Any, T: int | None = None) -> Array:
 
 
 def check_learners(owner: str, learners: Sequence[Any]) -> None:
-    """Refuse a list with something in it that is no learner."""
+    """Reject a list with an entry that is not a learner."""
     for i, learner in enumerate(learners):
         if not isinstance(learner, Learner):
             remedy = f"write {owner}([GD(L2Ball(5), 1.0)], costs)"
@@ -130,7 +167,7 @@ def check_learners(owner: str, learners: Sequence[Any]) -> None:
 
 
 def count_workers(owner: str, jobs: Any) -> int:
-    """How many runs may be played at once: ``jobs``, or as many as there are cores."""
+    """Return how many runs to play at once: ``jobs``, or the number of cores."""
     if jobs is None:
         return os.cpu_count() or 1
     return whole(jobs, "jobs", owner, "jobs >= 1", "leave it out for all cores")

@@ -1,4 +1,7 @@
-"""The loop that joins a learner to costs: run, and many runs at once; batch.py plays many by one kernel, for their sums."""
+"""Play a learner against costs: one run, or many at once.
+
+``run`` checks its arguments and chooses an engine: a compiled kernel, many rows at once, or ``step`` round by round.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, overload
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,28 +23,43 @@ from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Bandit, Delayed, Leader, Learner, SAder
-from klazy.learners.base import S, is_finite
+from klazy.learners.base import S, State, is_finite
 from klazy.live.guards import Guards
 from klazy.movement import Movement
 
-SLOW = 1.0  # seconds: a run without a kernel that takes longer says why
-TRIAL = 0.1  # seconds, after which that is known
+SLOW = 1.0  # seconds: a run without a kernel that takes longer gives a warning
+TRIAL = 0.1  # seconds after which the time of a run is estimated
 COMPILED = (
     "balls, boxes, simplices and products of these; l2, l1, total variation, squared and fee movements with one price for all "
     "coordinates; learners without hints"
 )
-WORTH_A_KERNEL = 500_000  # rounds: to follow their rows takes as long as to compile a kernel, some seconds
-RECORDS = ("experts", "actions", "costs", "totals")
+WORTH_A_KERNEL = (
+    500_000  # rounds whose rows take as long to follow as a kernel takes to compile, some seconds
+)
+# What each value of `record` keeps.
+RECORDS = {
+    "experts": ("hitting", "switching", "x", "account"),
+    "actions": ("hitting", "switching", "x"),
+    "costs": ("hitting", "switching"),
+    "totals": (),
+}
 ENGINES = ("auto", "compiled", "step")
 FEEDBACK = ("gradient", "value")
-BLOCK = 4096  # rounds whose points are looked at together
+BLOCK = 4096  # rounds whose points are checked together
 PIECE = 65536  # rounds that a learner follows at once
 
 
-# The second form is for a variable that holds learners of several kinds: they have no state in common.
-@overload
+StateOf = TypeVar("StateOf", bound=State, covariant=True)
+
+
+class Player(Protocol[StateOf]):
+    """A learner, seen by a type checker: learners of several kinds have a state in common only if nobody writes to it."""
+
+    def init(self, x: Array | None = None) -> StateOf: ...
+
+
 def run(
-    learner: Learner[S],
+    learner: Player[S],
     costs: Costs | ArrayLike,
     *,
     movement: Movement | str | None = None,
@@ -52,36 +71,7 @@ def run(
     x0: ArrayLike | None = None,
     state: S | None = None,
     guards: Guards | None = None,
-) -> Trace[S]: ...
-@overload
-def run(
-    learner: Learner[Any],
-    costs: Costs | ArrayLike,
-    *,
-    movement: Movement | str | None = None,
-    engine: str = "auto",
-    record: str = "actions",
-    hints: ArrayLike | None = None,
-    delays: ArrayLike | None = None,
-    feedback: str | None = None,
-    x0: ArrayLike | None = None,
-    state: Any = None,
-    guards: Guards | None = None,
-) -> Trace[Any]: ...
-def run(
-    learner: Learner[Any],
-    costs: Costs | ArrayLike,
-    *,
-    movement: Movement | str | None = None,
-    engine: str = "auto",
-    record: str = "actions",
-    hints: ArrayLike | None = None,
-    delays: ArrayLike | None = None,
-    feedback: str | None = None,
-    x0: ArrayLike | None = None,
-    state: Any = None,
-    guards: Guards | None = None,
-) -> Trace[Any]:
+) -> Trace[S]:
     """Play a learner against costs, and keep what it did and paid.
 
     In each round t the learner plays x_t, pays :math:`f_t(x_t)` and what moving from x_{t-1} costs, and then sees the gradient.
@@ -151,78 +141,69 @@ def run(
     game = Game.check("run", learner.domain, costs, movement, x0, learner)
     check_family("run", learner, game.costs)
     one_of(engine, "engine", "run", ENGINES)
-    one_of(record, "record", "run", RECORDS)
+    one_of(record, "record", "run", tuple(RECORDS))
     if record == "experts" and not isinstance(learner, SAder | Leader):
         condition = "a SAder or Leader for record='experts'"
         raise refusal("run", condition, "learner", repr(learner), "use record='actions'")
-    guesses = _check_hints(learner, game, hints)
-    arrivals = _check_delays(learner, game, delays)
-    tells_values = _check_feedback(learner, feedback)
+    given: dict[str, Any] = {}
+    if hints is not None:
+        given["hints"] = _check_hints(learner, game, hints)
+    if delays is not None:
+        given["delays"] = _check_delays(learner, game, delays)
+    if feedback is not None:
+        _check_feedback(learner, feedback)
+    given["by_value"] = isinstance(learner, Bandit) and feedback != "gradient"
     first = learner.init() if state is None else learner.check_state(state, "run")
-    if guards is not None:
-        if arrivals is not None or tells_values:
-            condition = "rows or gradients at the end of each round for guards"
-            raise refusal("run", condition, "guards", repr(guards), "try them with an Agent")
-        limits = _check_guards(learner, game, guards, engine, record)
-        return play_by_step(learner, game, first, record, guesses, guards=limits)
-    missing = find_missing_part(learner, game.costs, game.movement)
+    missing = "guards"
+    if guards is None:
+        missing = find_missing_part(learner, game.costs, game.movement)
+    else:
+        given["guards"] = _check_guards(learner, game, guards, record, given)
     if engine == "compiled" and missing is not None:
-        raise refusal(
-            "run", "a kernel for every part", "engine", f"'compiled' with {missing}", "use engine='auto'"
-        )
-    if engine == "auto" and is_short(learner, game.costs):
-        return play_by_rows(learner, game, first, record)
+        problem = f"'compiled' with {missing}"
+        raise refusal("run", "a kernel for every part", "engine", problem, "use engine='auto'")
+    if engine == "auto" and guards is None:
+        if knows_rows(learner, game.costs) and (missing is not None or game.costs.T < WORTH_A_KERNEL):
+            return play_by_rows(learner, game, first, record)
+        if "rule" in vars(type(learner)):
+            given["missing"] = missing
     if engine != "step" and missing is None:
-        return play_compiled(learner, game, first, record, guesses)
-    if engine != "step" and knows_rows(learner, game.costs):
-        return play_by_rows(learner, game, first, record)
-    could_compile = engine == "auto" and "rule" in vars(type(learner))
-    return play_by_step(
-        learner,
-        game,
-        first,
-        record,
-        guesses,
-        arrivals,
-        tells_values,
-        missing=missing if could_compile else None,
-    )
+        return play_compiled(learner, game, first, record, given.get("hints"))
+    return _StepRun(learner, game, record, **given).play(first)
 
 
 def is_short(learner: Learner[Any], costs: Costs, runs: int = 1) -> bool:
-    """Whether to follow rows takes less time than to compile a kernel would."""
+    """Return True if following rows takes less time than compiling a kernel."""
     return knows_rows(learner, costs) and costs.T * runs < WORTH_A_KERNEL
 
 
 def knows_rows(learner: Learner[Any], costs: Costs) -> bool:
-    """Whether the rows of these costs are all that this learner's points depend on."""
+    """Return True if this learner's points depend on the rows of these costs alone."""
     return learner.follow is not None and costs.family is not None
 
 
-def _check_guards(learner: Learner[Any], game: Game, guards: Any, engine: str, record: str) -> Guards:
-    """The guards for this run, charged as it is, or a refusal."""
+def _check_guards(
+    learner: Learner[Any], game: Game, guards: Any, record: str, given: dict[str, Any]
+) -> Guards:
+    """Return the guards with the movement of this run, or reject them."""
     if not isinstance(guards, Guards):
         raise refusal("run", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
-    if engine == "compiled":
-        raise refusal(
-            "run", "a kernel for every part", "engine", "'compiled' with guards", "use engine='auto'"
-        )
-    if record == "experts":
-        raise refusal(
-            "run", "a run without guards for record='experts'", "guards", repr(guards), "use 'actions'"
-        )
-    if guards.movement not in (None, game.movement):
-        wanted = f"guards with its own movement, {game.movement!r}"
-        raise refusal("run", wanted, "guards", repr(guards), "leave out the movement of the guards")
-    if guards.G is not None and guards.above == "clip" and not learner.takes_gradients:
-        wanted = "a learner that is told gradients to clip them"
-        raise refusal("run", wanted, "guards", repr(guards), "use above='refuse'")
+    problem = None
+    if "delays" in given or given["by_value"]:
+        problem = ("rows or gradients at the end of each round for guards", "try them with an Agent")
+    elif record == "experts":
+        problem = ("a run without guards for record='experts'", "use 'actions'")
+    elif guards.movement not in (None, game.movement):
+        problem = (f"guards with its own movement, {game.movement!r}", "leave out the movement of the guards")
+    elif guards.G is not None and guards.above == "clip" and not learner.takes_gradients:
+        problem = ("a learner that is told gradients to clip them", "use above='refuse'")
+    if problem is not None:
+        raise refusal("run", problem[0], "guards", repr(guards), problem[1])
     return guards.replace(movement=game.movement).fit(learner)
 
 
-def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array | None:
-    if hints is None:
-        return None
+def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array:
+    """Return hints as an array of shape (T, d), or reject them."""
     if not learner.accepts_hints:
         raise refusal(
             "run", "a learner that accepts hints", "learner", repr(learner), "use MemoryGD, or no hints"
@@ -230,50 +211,29 @@ def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array | None:
     return rows(hints, "hints", "run", game.costs.dim, game.costs.T)
 
 
-def _check_feedback(learner: Learner[Any], feedback: Any) -> bool:
-    """Whether the learner is told values and no gradients."""
-    if feedback is None:
-        return isinstance(learner, Bandit)
+def _check_feedback(learner: Learner[Any], feedback: Any) -> None:
+    """Reject feedback that this learner cannot learn from."""
     one_of(feedback, "feedback", "run", FEEDBACK)
     if feedback == "value" and not isinstance(learner, Bandit):
         remedy = "write run(Bandit(learner, points=2, delta=0.01), ...)"
         raise refusal("run", "a Bandit for feedback='value'", "learner", repr(learner), remedy)
-    return feedback == "value"
 
 
-def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array | None:
-    """Each round's delay, one of shape (T,)."""
-    if delays is None:
-        return None
+def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array:
+    """Return the delay of each round, of shape (T,), or reject them."""
     if not isinstance(learner, Delayed):
         remedy = "write run(Delayed(learner), ...)"
         raise refusal("run", "a Delayed learner for delays", "learner", repr(learner), remedy)
     return check_delays("run", delays, game.costs.T)
 
 
-@overload
 def run_many(
-    learners: Learner[S] | Sequence[Learner[S]],
+    learners: Player[S] | Sequence[Player[S]],
     costs: Costs | ArrayLike | Sequence[Costs] | Sequence[ArrayLike],
     *,
     jobs: int | None = None,
     **options: Any,
-) -> list[Trace[S]]: ...
-@overload
-def run_many(
-    learners: Learner[Any] | Sequence[Learner[Any]],
-    costs: Costs | ArrayLike | Sequence[Costs] | Sequence[ArrayLike],
-    *,
-    jobs: int | None = None,
-    **options: Any,
-) -> list[Trace[Any]]: ...
-def run_many(
-    learners: Learner[Any] | Sequence[Learner[Any]],
-    costs: Costs | ArrayLike | Sequence[Costs] | Sequence[ArrayLike],
-    *,
-    jobs: int | None = None,
-    **options: Any,
-) -> list[Trace[Any]]:
+) -> list[Trace[S]]:
     """Play many learners on one sequence, or one learner on many sequences, on all cores.
 
     Runs that are compiled or played by rows are threads of this process; runs that go through ``step`` are processes, where
@@ -313,21 +273,16 @@ def run_many(
         raise refusal("run_many", "many learners or many sequences", "both", "lists", "loop over one of them")
     if not many and sequences is None:
         raise refusal("run_many", "a list of learners or of sequences", "both", "single", "use run")
+    check_learners("run_many", learners if many else [learners])
+    pairs: list[Any] = [(learners, sequence) for sequence in sequences or []]
     if many:
-        check_learners("run_many", learners)
         shared = as_costs(costs)  # pyright: ignore[reportArgumentType]
         pairs = [(learner, shared) for learner in learners]
-    else:
-        check_learners("run_many", [learners])
-        pairs = [(learners, sequence) for sequence in sequences or []]
     engine = one_of(options.get("engine", "auto"), "engine", "run_many", ENGINES)
     are_quick = all(find_missing_part(*pair) is None or knows_rows(*pair) for pair in pairs)
-    if are_quick and engine != "step":
-        return _run_in_threads(pairs, options, workers)
-    return _run_in_processes(pairs, options, workers)
-
-
-def _run_in_threads(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace[Any]]:
+    # Python runs one thread at a time, so runs through `step` need processes.
+    if (engine == "step" or not are_quick) and find_spec("joblib") is not None:
+        return _run_in_processes(pairs, options, workers)
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(workers) as pool:
@@ -335,24 +290,18 @@ def _run_in_threads(pairs: list[Any], options: dict[str, Any], workers: int) -> 
 
 
 def _run_in_processes(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace[Any]]:
-    try:
-        from joblib import Parallel, delayed
-    except ImportError:
-        return _run_in_threads(pairs, options, workers)
+    """Play runs in processes of joblib."""
+    from joblib import Parallel, delayed
+
     processes = max(1, min(workers, len(pairs)))
-    calls = [delayed(_run_without_costs)(*pair, options) for pair in pairs]
-    traces: Any = Parallel(n_jobs=processes)(calls)
+    traces: Any = Parallel(n_jobs=processes)(delayed(run)(*pair, **options) for pair in pairs)
+    # Traces share the learners and costs that were given, not the copies of the processes.
     both = zip(traces, pairs, strict=True)
     return [replace(trace, costs=costs, source=learner) for trace, (learner, costs) in both]
 
 
-def _run_without_costs(learner: Learner[Any], costs: Costs, options: dict[str, Any]) -> Trace[Any]:
-    """A run whose trace does not send learner and costs back to the process that they came from."""
-    return replace(run(learner, costs, **options), costs=None, source=None)
-
-
 def _split_sequences(costs: Any) -> list[Costs] | None:
-    """The several sequences in ``costs``, or None if it is one."""
+    """Return the sequences in ``costs``, or None if it is one."""
     if isinstance(costs, Costs):
         return None
     several = False
@@ -364,7 +313,7 @@ def _split_sequences(costs: Any) -> list[Costs] | None:
 
 
 def _count_axes(values: Any) -> int | None:
-    """The axes of an array or of nested lists; None where rows differ in length."""
+    """Count the axes of an array or of nested lists; None if rows differ in length."""
     try:
         return np.ndim(values)
     except ValueError:
@@ -372,200 +321,206 @@ def _count_axes(values: Any) -> int | None:
 
 
 def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace[Any]:
-    """The whole game in one call of a kernel; every part has one."""
+    """Play the whole game in one call of a kernel."""
     costs = game.costs
-    T = costs.T
-    d = costs.dim
-    kept_points = T if record in ("experts", "actions") else 0
-    kept_costs = 0 if record == "totals" else T
-    x = np.empty((kept_points, d))
-    hitting = np.empty(kept_costs)
-    switching = np.empty(kept_costs)
+    rounds = {name: costs.T if name in RECORDS[record] else 0 for name in RECORDS["experts"]}
+    x = np.empty((rounds["x"], costs.dim))
+    hitting = np.empty(rounds["hitting"])
+    switching = np.empty(rounds["switching"])
     totals = np.zeros(2)
+    layout = layout_of(learner)
     hints_given: list[Array] = []
     log: list[Array] = []
-    layout = layout_of(learner)
     if isinstance(learner, SAder | Leader):
-        kept_accounts = T if record == "experts" else 0
-        log.append(np.empty((kept_accounts, layout.record_width)))
+        log.append(np.empty((rounds["account"], layout.record_width)))
     else:
-        hints_given.append(np.zeros((1, d)) if hints is None else hints)
+        hints_given.append(np.zeros((1, costs.dim)) if hints is None else hints)
     memory = layout.pack(state)
     kernel = layout.sequence_kernel(code_of(costs))
-    with np.errstate(all="ignore"):  # what is not finite is found by the kernel and refused below
+    # The kernel reports numbers that are not finite, and they are rejected below.
+    with np.errstate(all="ignore"):
         bad = kernel(
-            *costs.arrays(), *hints_given, game.movement.code, game.weights, game.movement.prices(d),
-            _measure_first_move(game, state.x), memory, x, hitting, switching, totals, *log,
+            *costs.arrays(), *hints_given, game.movement.code, game.weights, game.movement.prices(costs.dim),
+            game.measure_first_move(state.x), memory, x, hitting, switching, totals, *log,
         )  # fmt: skip
     if bad:
         costs.check_finite()
-        raise _refuse_value(costs, bad)
+        raise _reject_value(costs, bad)
     kept = {"x": x, "hitting": hitting, "switching": switching}
     if record == "experts":
-        kept |= learner.name_accounts(layout.order_record(log[0]), hitting)
+        kept["account"] = layout.order_record(log[0])
     return _make_trace(
         learner, game, "compiled", record, Totals(*totals.tolist()), layout.unpack(memory), kept, hints
     )
 
 
-def play_by_step(
-    learner: Any,
-    game: Game,
-    state: Any,
-    record: str,
-    hints: Array | None,
-    delays: Array | None = None,
-    tells_values: bool = False,
-    guards: Guards | None = None,
-    missing: str | None = None,
-) -> Trace[Any]:
-    """The game round by round, as the learner's ``step`` specifies it, perhaps within guards.
+@dataclass
+class _StepRun:
+    """A run round by round, as the learner's ``step`` specifies it.
 
-    If that takes long, a warning names the part that is ``missing`` a kernel.
+    Every ``_end_`` method ends a round with one kind of feedback. It takes the round, the state, the point played and its cost,
+    and returns the next state and point.
     """
-    costs = game.costs
-    costs.check_finite()
-    weights = np.broadcast_to(game.weights, costs.T)
-    value_of, subgradient_of = rounds_of(costs)
-    before = state.t - 1  # rounds that were played before this run
-    unknown = (
-        find_missing_part(learner) is not None
-    )  # whether a class of one's own may have a part in its points
-    played = [state.x]
-    guarded = None if guards is None else guards.init(learner.domain, state.x, state.t)
-    x = state.x if guarded is None else guarded.x
-    pending = _measure_first_move(game, x)
-    points = []
-    wanted = []
-    hitting = []
-    switching = []
-    log = []
-    hit = 0.0
-    moved = 0.0
 
-    rows = None if learner.family is None else find_rows(learner, costs)
+    learner: Any
+    game: Game
+    record: str
+    hints: Array | None = None
+    delays: Array | None = None
+    by_value: bool = False
+    guards: Guards | None = None
+    missing: str | None = None  # the part without a kernel, which a warning names if the run takes long
 
-    def tell(t: int, x: Array) -> Array:
-        """What the learner is told of round t, in which x was played."""
-        return subgradient_of(t, x) if rows is None else rows[t - 1]
-
-    due: dict[int, list[int]] = {}  # the rounds of which feedback comes at the end of each round
-    began = time.process_time()
-    for t in range(1, costs.T + 1):
-        spent = time.process_time() - began
-        if missing is not None and t > 1 and spent > TRIAL:
-            _warn_of_time(missing, spent / (t - 1) * costs.T)
-            missing = None
-        value = value_of(t, x)
-        paid = float(weights[t - 1] * pending)
-        if not np.isfinite(value):
-            raise _refuse_value(costs, before + t)
-        hit = hit + value
-        moved = moved + paid
-        if record != "totals":
-            hitting.append(value)
-            switching.append(paid)
-        if record in ("experts", "actions"):
-            points.append(x)
-            wanted.append(state.x)
-        clipped = False
-        if tells_values:
-            others = [value_of(t, probe) for probe in learner.probes(state)[1:]]
-            if not np.isfinite(others).all():
-                raise _refuse_value(costs, before + t)
-            state = learner.learn(state, np.array([value, *others]))
-        elif delays is None:
-            g = tell(t, x)
-            if record == "experts":
-                log.append(learner.account(state, g))
-            hint = None if hints is None else hints[t - 1]
-            if guards is not None:
-                guards.admit(g, hint, f"run in round {before + t}")
-                g, hint, clipped = guards.clip(g, hint)
-            state = learner.step(state, g) if hint is None else learner.step(state, g, hint)
-        else:
-            due.setdefault(t + delays[t - 1], []).append(t)
-            state = _end_late_round(learner, state, tell, t, due.pop(t, []), before)
-            if delays[t - 1] == math.inf:
-                state = learner.give_up(state, before + t)
-        previous = x
+    def play(self, state: Any) -> Trace[Any]:
+        """Play all rounds from a state."""
+        costs = self.game.costs
+        costs.check_finite()
+        self._value_of, self._subgradient_of = rounds_of(costs)
+        self._rows = None if self.learner.family is None else find_rows(self.learner, costs)
+        self._played_before = state.t - 1
+        self._kept: dict[str, list[Any]] = {name: [] for name in RECORDS[self.record]}
+        # The rounds whose feedback comes at the end of each round.
+        self._due: dict[float, list[int]] = {}
         x = state.x
-        if guards is not None and guarded is not None:
-            guarded = guards.step(guarded, learner.domain, state.x, state.t, clipped)
-            x = guarded.x
-        step = game.movement.steps(x[None], previous, t + 1)[0]
-        pending = float(game.movement.distance(step))
-        if unknown:
-            played.append(state.x)
-            if len(played) == BLOCK or t == costs.T:
-                _check_played(learner, played, before + t + 1)
-                played.clear()
-    kept = {"x": np.array(points), "hitting": np.array(hitting), "switching": np.array(switching)}
-    if record == "experts":
-        kept |= learner.name_accounts(np.array(log), kept["hitting"])
-    if delays is not None:
-        kept["delays"] = delays
-    if guards is not None:
-        kept["wanted"] = np.array(wanted)
-    return _make_trace(learner, game, "step", record, Totals(hit, moved), state, kept, hints, guards)
+        end_round = self._end_with_gradient
+        if self.guards is not None:
+            self._guarded = self.guards.init(self.learner.domain, state.x, state.t)
+            x = self._guarded.x
+            if self.record == "actions":
+                self._kept["wanted"] = []
+        elif self.by_value:
+            end_round = self._end_with_values
+        elif self.delays is not None:
+            end_round = self._end_late
+        totals, state = self._loop(state, x, end_round)
+        kept = {name: np.array(values) for name, values in self._kept.items()}
+        if self.delays is not None:
+            kept["delays"] = self.delays
+        return _make_trace(
+            self.learner, self.game, "step", self.record, totals, state, kept, self.hints, self.guards
+        )
+
+    def _loop(self, state: Any, x: Array, end_round: Callable[..., tuple[Any, Array]]) -> tuple[Totals, Any]:
+        T = self.game.costs.T
+        movement = self.game.movement
+        weights = np.broadcast_to(self.game.weights, T)
+        pending = self.game.measure_first_move(x)
+        # A learner or set of a user's own may return points outside the set.
+        is_unknown = find_missing_part(self.learner) is not None
+        unchecked = [state.x]
+        totals = Totals(0.0, 0.0)
+        began = time.process_time()
+        for t in range(1, T + 1):
+            spent = time.process_time() - began
+            if self.missing is not None and t > 1 and spent > TRIAL:
+                _warn_of_time(self.missing, spent / (t - 1) * T)
+                self.missing = None
+            hit = self._measure(t, x)
+            paid = float(weights[t - 1] * pending)
+            totals = Totals(totals.hitting + hit, totals.switching + paid)
+            now = {"x": x, "wanted": state.x, "hitting": hit, "switching": paid}
+            for name in self._kept:
+                if name in now:
+                    self._kept[name].append(now[name])
+            previous = x
+            state, x = end_round(t, state, x, hit)
+            pending = float(movement.distance(movement.steps(x[None], previous, t + 1)[0]))
+            if is_unknown:
+                unchecked.append(state.x)
+                if len(unchecked) == BLOCK or t == T:
+                    _check_played(self.learner, unchecked, self._played_before + t + 1)
+                    unchecked.clear()
+        return totals, state
+
+    def _measure(self, t: int, x: Array) -> float:
+        """Return the cost of x in round t, or reject one that is not finite."""
+        value = self._value_of(t, x)
+        if not np.isfinite(value):
+            raise _reject_value(self.game.costs, self._played_before + t)
+        return value
+
+    def _observe(self, t: int, x: Array) -> Array:
+        """Return the feedback of round t, in which x was played: the row or the gradient."""
+        return self._subgradient_of(t, x) if self._rows is None else self._rows[t - 1]
+
+    def _end_with_gradient(self, t: int, state: Any, x: Array, hit: float) -> tuple[Any, Array]:
+        g = self._observe(t, x)
+        hint = None if self.hints is None else self.hints[t - 1]
+        clipped = False
+        if "account" in self._kept:
+            self._kept["account"].append(self.learner.account(state, g))
+        if self.guards is not None:
+            self.guards.admit(g, hint, f"run in round {self._played_before + t}")
+            g, hint, clipped = self.guards.clip(g, hint)
+        state = self.learner.step(state, g) if hint is None else self.learner.step(state, g, hint)
+        if self.guards is None:
+            return state, state.x
+        self._guarded = self.guards.step(self._guarded, self.learner.domain, state.x, state.t, clipped)
+        return state, self._guarded.x
+
+    def _end_with_values(self, t: int, state: Any, x: Array, hit: float) -> tuple[Any, Array]:
+        others = [self._measure(t, probe) for probe in self.learner.probes(state)[1:]]
+        state = self.learner.learn(state, np.array([hit, *others]))
+        return state, state.x
+
+    def _end_late(self, t: int, state: Any, x: Array, hit: float) -> tuple[Any, Array]:
+        """Learn from all feedback that arrives at the end of round t, the oldest first."""
+        assert self.delays is not None
+        delay = self.delays[t - 1]
+        self._due.setdefault(t + delay, []).append(t)
+        arrived = self._due.pop(t, [])
+        for s in arrived:
+            if s < t:
+                point = self.learner.find_point(state, self._played_before + s, "run")
+                state = self.learner.learn(state, self._played_before + s, self._observe(s, point))
+        if t in arrived:
+            g = self._observe(t, state.x)
+            state = self.learner.step(state, g)
+        else:
+            state = self.learner.advance(state)
+        if delay == math.inf:
+            state = self.learner.give_up(state, self._played_before + t)
+        return state, state.x
 
 
 def _warn_of_time(missing: str, seconds: float) -> None:
-    """Say why a run takes long, and what does not."""
+    """Warn that a run takes long, and say what would not."""
     if seconds > SLOW:
         warnings.warn(
             f"This run takes about {seconds:.0f} s: it goes through NumPy, because {missing} has no compiled kernel. Compiled "
             f"are {COMPILED}. Write engine='step' if you mean it.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
-def _end_late_round(
-    learner: Delayed, state: Any, tell: Callable[[int, Array], Array], t: int, arrived: list[int], before: int
-) -> Any:
-    """The state after round t, at whose end the feedback of the rounds ``arrived`` comes, the oldest first."""
-    for s in arrived:
-        if s < t:
-            point = learner.find_point(state, before + s, "run")
-            state = learner.learn(state, before + s, tell(s, point))
-    if t in arrived:
-        return learner.step(state, tell(t, state.x))
-    return learner.advance(state)
-
-
 def play_by_rows(learner: Any, game: Game, state: Any, record: str) -> Trace[Any]:
-    """The game many rounds at once, for a learner that follows rows."""
+    """Play many rounds at once, for a learner that follows rows."""
     states = [state]
-    x: list[Array] = []
-    hitting: list[Array] = []
-    switching: list[Array] = []
+    kept: dict[str, list[Array]] = {name: [] for name in RECORDS[record]}
     hit = 0.0
     moved = 0.0
     for _, points, values, paid in follow_rows([learner], game, states):
         hit += float(values.sum())
         moved += float(paid.sum())
-        if record != "totals":
-            hitting.append(values)
-            switching.append(paid)
-        if record == "actions":
-            x.append(points)
-    kept = {"x": x, "hitting": hitting, "switching": switching}
-    joined = {name: np.concatenate(parts) for name, parts in kept.items() if parts}
-    return _make_trace(learner, game, "rows", record, Totals(hit, moved), states[0], joined)
+        now = {"x": points, "hitting": values, "switching": paid}
+        for name, parts in kept.items():
+            parts.append(now[name])
+    arrays = {name: np.concatenate(parts) for name, parts in kept.items()}
+    return _make_trace(learner, game, "rows", record, Totals(hit, moved), states[0], arrays)
 
 
 def follow_rows(
     learners: Sequence[Any], game: Game, states: list[Any]
 ) -> Iterator[tuple[int, Array, Array, Array]]:
-    """The game of learners with one view, piece by piece: who it is of them, its points, and what each hits and switches.
+    """Play learners with one view, piece by piece; ``states`` are updated.
 
-    ``states`` are kept up to date.
+    Yields the index of a learner, its points, and its hitting and switching costs.
     """
     costs = game.costs
     costs.check_finite()
     weights = np.broadcast_to(game.weights, costs.T)
-    unknown = code_of(learners[0].domain) is None
+    is_unknown = code_of(learners[0].domain) is None
     previous = [state.x if game.x0 is None else game.x0 for state in states]
     for first in range(0, costs.T, PIECE):
         part = costs.window(first + 1, min(first + PIECE, costs.T))
@@ -576,11 +531,11 @@ def follow_rows(
         for i, learner in enumerate(learners):
             before = states[i].t
             points, states[i] = learner.follow(states[i], rows, outlook)
-            if unknown:
+            if is_unknown:
                 _check_played(learner, list(points), before + part.T - 1)
             values = part.values(points)
             if not np.isfinite(values).all():
-                raise _refuse_value(costs, before + int(np.isfinite(values).argmin()))
+                raise _reject_value(costs, before + int(np.isfinite(values).argmin()))
             steps = game.movement.steps(points, previous[i], first + 1)
             paid = weights[first : first + part.T] * game.movement.distance(steps)
             previous[i] = points[-1].copy()
@@ -588,7 +543,7 @@ def follow_rows(
 
 
 def _check_played(learner: Learner[Any], played: list[Array], last: int) -> None:
-    """Refuse points outside the set, of which the last is that of round ``last``."""
+    """Reject points outside the set; the last of them is that of round ``last``."""
     domain = learner.domain
     if all(np.shape(x) == (domain.dim,) for x in played) and domain.contains(np.array(played)):
         return
@@ -596,13 +551,6 @@ def _check_played(learner: Learner[Any], played: list[Array], last: int) -> None
         if np.shape(x) != (domain.dim,) or not domain.contains(x):
             remedy = f"let {type(learner).__name__}.step project what it returns"
             raise refusal("run", f"points in {domain!r}", f"x_{t}", np.asarray(x).tolist(), remedy)
-
-
-def _measure_first_move(game: Game, x: Array) -> float:
-    """How far the first point is from x0, before the weight; nothing without x0."""
-    if game.x0 is None:
-        return 0.0
-    return float(game.movement.distance(x - game.x0))
 
 
 def _make_trace(
@@ -619,29 +567,20 @@ def _make_trace(
     if not np.isfinite(totals).all() or not is_finite(state):
         condition = "costs small enough for their sums and the learner's state to stay finite"
         raise refusal("run", condition, "costs", game.costs, "use larger units")
-    return Trace[Any](
+    if record == "experts":
+        kept |= learner.name_accounts(kept.pop("account"), kept["hitting"])
+    return game.make_trace(
         engine=engine,
         record=record,
-        T=game.costs.T,
-        dim=game.costs.dim,
         totals=totals,
-        movement=game.movement,
         kept={name: array for name, array in kept.items() if array.size},
         state=state,
-        x0=game.x0,
-        costs=game.costs,
         hints=hints,
         source=learner,
-        columns=game.costs.columns,
         guards=guards,
     )
 
 
-def _refuse_value(costs: Costs, t: int) -> ValueError:
-    return refusal(
-        "run",
-        "finite costs on the set",
-        f"f_{t}(x_{t})",
-        "a value that is not finite",
-        f"check {costs!r} there",
-    )
+def _reject_value(costs: Costs, t: int) -> ValueError:
+    value = "a value that is not finite"
+    return refusal("run", "finite costs on the set", f"f_{t}(x_{t})", value, f"check {costs!r} there")
