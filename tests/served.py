@@ -10,9 +10,9 @@ import uvicorn
 
 import klazy as kl
 from klazy.live.store import Store
+from klazy.serve.access import ROLES, add_token
 from klazy.serve.server import configure, listen
 from klazy.serve.settings import Settings
-from klazy.serve.tokens import ROLES, add_token
 
 
 class Served:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from klazy.serve.charts import draw_lines
+from klazy.base.svg import draw_chart
 from served import run_service
 
 NAMES = ["amsterdam", "dublin", "paris", "frankfurt", "<b>milan</b>"]
@@ -77,7 +77,7 @@ def test_the_list_shows_every_agent_and_what_it_does(served, page):
     assert "3 agents" in text
     assert "deleted" in text
     assert "<img src=x" in text  # as text
-    assert page.locator(".spark").count() == 2
+    assert page.locator(".sparkline").count() == 2
     page.click("text=eu-west")
     page.wait_for_url("**/page/eu-west")
 
@@ -172,5 +172,5 @@ def test_another_site_can_press_no_button(served):
 
 def test_a_chart_of_equal_or_single_values_is_drawn():
     for values in (np.zeros(3), np.full(3, 7.0), np.array([1e-9, -1e9, 1e9])):
-        assert "nan" not in draw_lines(np.arange(1.0, 4.0), {"a": values}, "costs")
-    assert "<polyline" in draw_lines(np.array([5.0]), {"a": np.array([2.0])}, "costs")
+        assert "nan" not in draw_chart(np.arange(1.0, 4.0), {"a": values}, "costs")
+    assert "<polyline" in draw_chart(np.array([5.0]), {"a": np.array([2.0])}, "costs")

@@ -113,7 +113,7 @@ def test_a_page_is_the_same_stretch_of_the_whole_history(place, monkeypatch):
 
 def test_tokens_and_updates_do_not_wait_for_readers(served, monkeypatch):
     """Whoever reads waits here until it is told to go on, and nobody else waits for them."""
-    monkeypatch.setattr("klazy.serve.tokens.KNOWN_SECONDS", 0.0)
+    monkeypatch.setattr("klazy.serve.access.TOKEN_SECONDS", 0.0)
     go_on = threading.Event()
     begun = threading.Event()
 
@@ -419,7 +419,7 @@ def test_wrong_tokens_are_limited_wherever_they_are_sent_and_whoever_one_says_to
     served, path, monkeypatch
 ):
     now = time.monotonic()
-    monkeypatch.setattr("klazy.serve.tokens.monotonic", lambda: now)
+    monkeypatch.setattr("klazy.serve.access.monotonic", lambda: now)
 
     def ask(i):
         headers = {"X-Forwarded-For": f"10.0.0.{i}", "X-Forwarded-Proto": "https"}
@@ -568,7 +568,7 @@ def test_a_file_that_was_replaced_is_read_no_more_than_it_is_written(tmp_path):
 
 
 def test_a_page_of_agents_ends_when_it_takes_long(served, monkeypatch):
-    monkeypatch.setattr("klazy.serve.app.LIST_SECONDS", 0.0)
+    monkeypatch.setattr("klazy.serve.reading.LIST_SECONDS", 0.0)
     page = served.ask("GET", "/agents?limit=500").json()
     assert len(page["agents"]) == 1
     assert page["next"] == page["agents"][0]["name"]

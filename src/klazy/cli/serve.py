@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from klazy.base.checks import refusal
-from klazy.base.install import advise_install
+from klazy.base.checks import Refused
+from klazy.base.install import make_missing
 from klazy.cli.terminal import Json, print_table, say
 
 if TYPE_CHECKING:
@@ -65,14 +65,12 @@ def serve(
       klazy serve --insecure
     """  # fmt: skip
     if log_level not in ("debug", "info", "warning", "error"):
-        raise refusal("serve", "a log level", "log_level", log_level, "use debug, info, warning or error")
+        raise Refused(f"--log-level must be debug, info, warning or error, got {log_level}.")
     try:
         from klazy.serve.server import serve as run
         from klazy.serve.settings import Settings
     except ModuleNotFoundError as missing:
-        raise refusal(
-            "serve", f"{missing.name} installed", "package", missing.name, advise_install("cli,serve")
-        ) from missing
+        raise make_missing("serve", missing.name or "", "cli,serve") from missing
     settings = Settings(
         store=store,
         host=host,
@@ -120,7 +118,7 @@ def add(
       klazy tokens add operator --role admin --store decisions.db
       klazy tokens add eu-west-feed --role writer --agent eu-west
     """  # fmt: skip
-    from klazy.serve.tokens import add_token
+    from klazy.serve.access import add_token
 
     opened = _open(store)
     try:
@@ -172,6 +170,5 @@ def revoke(
     finally:
         opened.close()
     if not there:
-        remedy = f"klazy tokens list --store {store} has them"
-        raise refusal("tokens", "a token that is there", "name", repr(name), remedy)
+        raise Refused(f"No token named {name!r}. klazy tokens list --store {store} lists the existing ones.")
     say(f"{name}: revoked.")

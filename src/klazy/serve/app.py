@@ -1,66 +1,55 @@
-"""The service: what can be asked over HTTP."""
+"""The paths of the service: what can be asked over HTTP."""
 
 import asyncio
 import json
-import logging
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from time import monotonic
-from typing import Annotated, Any, TypeVar
+from functools import partial
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Path, Query, Request
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ValidationError
-from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 import klazy
-from klazy.base.checks import Refused, refusal
-from klazy.live.explain import Explanation
-from klazy.live.explain import explain as explain_decision
+from klazy.base.checks import Refused
+from klazy.live.explain import Explanation, explain
 from klazy.live.kept import Kept, delete, freeze, guard, restore, resume
 from klazy.live.opening import create_agent
 from klazy.live.overtaken import Overtaken
 from klazy.live.state import Live
-from klazy.serve import bodies
-from klazy.serve.creating import OWNER, build_live, check_path_name
+from klazy.serve import problems, schemas
+from klazy.serve.access import AccessMiddleware
+from klazy.serve.creating import build_live, check_path_name
 from klazy.serve.desk import Desk, Played, Told
-from klazy.serve.gate import Gate
 from klazy.serve.pages import add_pages
-from klazy.serve.problems import (
-    MEDIA_TYPE,
-    Problem,
-    explain,
-    explain_invalid,
-    make_response,
-    refuse_deleted,
-    shorten,
-)
-from klazy.serve.reading import Reader
+from klazy.serve.problems import Problem, refuse_deleted
 from klazy.serve.service import Service, allow, change, summarize
 from klazy.serve.settings import Settings
-from klazy.serve.tokens import Grant
 
-LIST_SECONDS = 2.0  # after which a page of agents ends
-_log = logging.getLogger("klazy.serve")
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": bodies.Trouble, "content": {MEDIA_TYPE: {}}}
+    status: {"model": schemas.Trouble, "content": {problems.MEDIA_TYPE: {}}}
     for status in (401, 403, 404, 409, 422, 503)
 }
+# The role that a path needs for its agent. CheckedRoute looks for it, and OpenAPI shows it.
+ROLE = "x-role"
+READER: dict[str, Any] = {"openapi_extra": {ROLE: "reader"}}
+WRITER: dict[str, Any] = {"openapi_extra": {ROLE: "writer"}}
+ADMIN: dict[str, Any] = {"openapi_extra": {ROLE: "admin"}}
 Name = Annotated[str, Path(description="The name of an agent.", examples=["eu-west"])]
 
 
-def make_app(settings: Settings) -> Gate:
-    """The service of one worker."""
+def make_app(settings: Settings) -> AccessMiddleware:
+    """Build the service of one worker."""
     service = Service(settings)
 
     @asynccontextmanager
-    async def live(_: FastAPI) -> AsyncIterator[None]:
+    async def close_at_end(_: FastAPI) -> AsyncIterator[None]:
         try:
             yield
         finally:
@@ -70,58 +59,50 @@ def make_app(settings: Settings) -> Gate:
         title="klazy",
         version=klazy.__version__,
         description="Decisions that should hold still, over HTTP.",
-        lifespan=live,
-        docs_url=None,  # these pages would load scripts from elsewhere
+        lifespan=close_at_end,
+        # These pages would load scripts from elsewhere.
+        docs_url=None,
         redoc_url=None,
     )
-    app.router.route_class = JsonRoute
-    app.openapi = lambda: describe(app)  # pyright: ignore[reportAttributeAccessIssue]
+    app.openapi = partial(_describe, app)
     for kind in (Refused, Overtaken, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _answer_failure)
-    _add_decisions(app, service)
-    _add_agents(app, service)
-    _add_operations(app, service)
+    for make_paths in (_list_round_paths, _list_agent_paths, _list_operation_paths):
+        app.include_router(make_paths(service))
     add_pages(app, service)
-    return Gate(app, settings, service.keys, service.metrics, service.wrong)
+    return AccessMiddleware(app, settings, service.tokens, service.metrics, service.wrong)
 
 
 async def _answer_failure(request: Request, failed: Exception) -> Response:
     if isinstance(failed, RequestValidationError):
-        return make_response(explain_invalid(list(failed.errors())))
-    if isinstance(failed, Problem):
-        return make_response(failed)
-    if isinstance(failed, HTTPException):
-        asked = f"{request.method} {request.url.path}"
-        said = refusal(OWNER, "a path and a method that it has", "path", asked, "/openapi.json lists them")
-        return make_response(Problem(failed.status_code, str(said), headers=dict(failed.headers or {})))
-    return make_response(explain(failed))
+        problem = problems.explain_invalid(list(failed.errors()))
+    elif isinstance(failed, HTTPException) and not isinstance(failed, Problem):
+        path = f"{request.method} {request.url.path}"
+        headers = dict(failed.headers or {})
+        said = f"There is no {path}. /openapi.json lists the paths and their methods."
+        problem = Problem(failed.status_code, said, headers=headers)
+    else:
+        problem = problems.explain(failed)
+    return problems.make_response(problem)
 
 
-def describe(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI description, with the way tokens are sent."""
+def _describe(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI description, with the way tokens are sent."""
     if app.openapi_schema is None:
-        about = get_openapi(
+        schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        fast: Any = [(kind, "validation") for kind in (bodies.Update, bodies.Observe, bodies.Rounds)]
-        _, schemas = models_json_schema(fast, ref_template="#/components/schemas/{model}")
-        about["components"]["schemas"] |= schemas["$defs"]
-        scheme = {
-            "type": "http",
-            "scheme": "bearer",
-            "description": "A token that klazy tokens add has made.",
+        said = "A token that klazy tokens add has made."
+        schema["components"]["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer", "description": said}
         }
-        about["components"]["securitySchemes"] = {"token": scheme}
-        about["security"] = [{"token": []}]
-        app.openapi_schema = about
+        schema["security"] = [{"token": []}]
+        app.openapi_schema = schema
     return app.openapi_schema
 
 
-Body = TypeVar("Body", bound=BaseModel)
-
-
 class JsonRequest(Request):
-    """A request whose JSON is refused where an object has a key twice: programs differ in which one they take."""
+    """A request whose JSON objects must not repeat keys: programs differ in which value they use."""
 
     async def json(self) -> Any:
         try:
@@ -134,294 +115,235 @@ class JsonRequest(Request):
             raise json.JSONDecodeError(str(failed), "", 0) from None
 
 
-class JsonRoute(APIRoute):
-    """A path whose bodies are read by :class:`JsonRequest`."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handle_json(request: Request) -> Response:
-            return await handle(JsonRequest(request.scope, request.receive))
-
-        return handle_json
-
-
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise json.JSONDecodeError(f"the key {shorten(twice)!r} twice", "", 0)
+        ((key, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise json.JSONDecodeError(f"the key {problems.shorten(key)!r} twice", "", 0)
     return found
 
 
-async def read_body(request: Request, kind: type[Body]) -> Body:
-    """The body of a request that must be fast: FastAPI would check what JSON became in Python, which takes longer."""
-    try:
-        await request.json()
-        return kind.model_validate_json(await request.body())
-    except json.JSONDecodeError as wrong:
-        error = {"type": "json_invalid", "loc": ("body",), "msg": wrong.msg}
-        raise RequestValidationError([error]) from None
-    except ValidationError as wrong:
-        errors = wrong.errors(include_url=False)
-        raise RequestValidationError([error | {"loc": ("body", *error["loc"])} for error in errors]) from None
+class CheckedRoute(APIRoute):
+    """A path that checks the caller's role for its agent before it reads the body."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        role = (self.openapi_extra or {}).get(ROLE)
+
+        async def check_and_handle(request: Request) -> Response:
+            if role is not None:
+                allow(request, role, request.path_params.get("name"))
+            return await handle(JsonRequest(request.scope, request.receive))
+
+        return check_and_handle
 
 
-def _describe_round(body: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
-    """What FastAPI is told of a path whose body :func:`read_body` reads."""
-    schema = {"$ref": f"#/components/schemas/{body.__name__}"}
-    told = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-    return {"response_model": answer, "responses": PROBLEMS, "tags": ["rounds"], "openapi_extra": told}
-
-
-def write_json(about: Any, status: int = 200) -> Response:
-    """An answer; there is no NaN in it."""
-    return Response(json.dumps(about, allow_nan=False), status, media_type="application/json")
+def _make_router(tag: str) -> APIRouter:
+    return APIRouter(tags=[tag], responses=PROBLEMS, route_class=CheckedRoute)
 
 
 def _describe_played(agent: str, played: Played) -> dict[str, Any]:
-    decision = played.decision if isinstance(played.decision, dict) else None
     return {
         "agent": agent,
         "t": played.t,
         "x": played.x.tolist(),
-        "decision": decision,
+        "decision": played.decision if isinstance(played.decision, dict) else None,
         "repeated": played.repeated,
         "dropped": played.dropped,
     }
 
 
-def _add_decisions(app: FastAPI, service: Service) -> None:
-    """Decide, observe, update: what is asked every round."""
+def _list_round_paths(service: Service) -> APIRouter:
+    """Return the paths that are used every round."""
+    router = _make_router("rounds")
+    answer: dict[str, Any] = {"response_model": schemas.Answer, **WRITER}
 
-    async def end(request: Request, told: Told) -> Response:
-        """End the round, if the token allows it; the answer is the decision to play."""
-        allow(request, "writer", told.agent)
-        return write_json(_describe_played(told.agent, await service.play(told)))
+    async def end(told: Told) -> Response:
+        """End the round; the answer is the decision to play."""
+        return JSONResponse(_describe_played(told.agent, await service.play(told)))
 
-    @app.get("/agents/{name}/decision", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
-    async def decide(name: Name, request: Request) -> Response:
-        """The decision to play now."""
-        allow(request, "reader", name)
+    @router.get("/agents/{name}/decision", response_model=schemas.Answer, **READER)
+    async def decide(name: Name) -> Response:
+        """Return the decision to play now."""
         await service.prepare([name])
 
         def look(desk: Desk) -> Played:
             live = desk.find_present(name).live
             return Played(live.t, live.x, live.terms.name(live.x))
 
-        return write_json(_describe_played(name, await service.desk.ask(look)))
+        return JSONResponse(_describe_played(name, await service.desk.ask(look)))
 
-    @app.post("/agents/{name}/update", **_describe_round(bodies.Update, bodies.Answer))
-    async def update(name: Name, request: Request) -> Response:
+    @router.post("/agents/{name}/update", **answer)
+    async def update(name: Name, body: schemas.Update) -> Response:
         """End the round with a gradient of its cost; the answer is the next decision."""
-        allow(request, "writer", name)  # before the body is read
-        body = await read_body(request, bodies.Update)
-        return await end(request, Told(name, **vars(body)))
+        return await end(Told(name, **vars(body)))
 
-    @app.post("/agents/{name}/observe", **_describe_round(bodies.Observe, bodies.Answer))
-    async def observe(name: Name, request: Request) -> Response:
+    @router.post("/agents/{name}/observe", **answer)
+    async def observe(name: Name, body: schemas.Observe) -> Response:
         """End the round with its row of data; the answer is the next decision."""
-        allow(request, "writer", name)  # before the body is read
-        body = await read_body(request, bodies.Observe)
-        return await end(request, Told(name, **vars(body)))
+        return await end(Told(name, **vars(body)))
 
-    @app.post("/agents/{name}/cost", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
-    async def observe_cost(name: Name, body: bodies.Cost, request: Request) -> Response:
-        """End the round with what its decision cost, for a learner that is told no more."""
-        return await end(request, Told(name, **vars(body)))
+    @router.post("/agents/{name}/cost", **answer)
+    async def observe_cost(name: Name, body: schemas.Cost) -> Response:
+        """End the round with the cost of its decision, for a learner that learns from costs alone."""
+        return await end(Told(name, **vars(body)))
 
-    @app.post("/agents/{name}/advance", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
-    async def advance(name: Name, body: bodies.Advance, request: Request) -> Response:
-        """End the round before its feedback is known; update or observe tells it later, with round."""
-        return await end(request, Told(name, **vars(body), waits=True))
+    @router.post("/agents/{name}/advance", **answer)
+    async def advance(name: Name, body: schemas.Advance) -> Response:
+        """End the round before its feedback is known; update or observe sends it later, with round."""
+        return await end(Told(name, **vars(body), waits=True))
 
-    @app.post("/agents/{name}/give-up", response_model=bodies.Answer, responses=PROBLEMS, tags=["rounds"])
-    async def give_up(name: Name, body: bodies.GiveUp, request: Request) -> Response:
-        """Wait no more for the feedback of a round; the answer is the decision to play, as before."""
-        return await end(request, Told(name, **vars(body), gives_up=True))
+    @router.post("/agents/{name}/give-up", **answer)
+    async def give_up(name: Name, body: schemas.GiveUp) -> Response:
+        """Stop waiting for the feedback of a round; the answer is the decision to play, as before."""
+        return await end(Told(name, **vars(body), gives_up=True))
 
-    @app.post("/rounds", **_describe_round(bodies.Rounds, bodies.Answers))
-    async def play_all(request: Request) -> Response:
-        """End rounds of many agents: all of them or, if one is refused, none."""
-        body = await read_body(request, bodies.Rounds)
-        rounds = []
+    @router.post("/rounds", response_model=schemas.Answers)
+    async def play_all(body: schemas.Rounds, request: Request) -> Response:
+        """End rounds of many agents: all of them or, if one is rejected, none."""
         for place, entry in enumerate(body.rounds):
             allow(request, "writer", entry.agent)
             if (entry.g is None) == (entry.row is None):
-                said = refusal(
-                    OWNER, "either g or row", f"rounds[{place}]", repr(entry.agent), "give one of them"
-                )
-                raise Problem(422, str(said), entry=place, agent=entry.agent)
-            rounds.append(Told(**vars(entry)))
+                said = f"rounds.{place} must have either g or row."
+                raise Problem(422, said, entry=place, agent=entry.agent)
+        rounds = [Told(**vars(entry)) for entry in body.rounds]
         played = await service.play_all(rounds)
         answers = [_describe_played(told.agent, one) for told, one in zip(rounds, played, strict=True)]
-        return write_json({"answers": answers})
+        return JSONResponse({"answers": answers})
+
+    return router
 
 
-def _add_agents(app: FastAPI, service: Service) -> None:
-    """Make agents, look at them, hold them, and delete them."""
+def _list_agent_paths(service: Service) -> APIRouter:
+    """Return the paths that create agents, show them, freeze them and delete them."""
+    router = _make_router("agents")
+    reader = service.reader
+    summary: dict[str, Any] = {"response_model": schemas.Summary}
 
-    @app.get("/agents", response_model=bodies.Summaries, responses=PROBLEMS, tags=["agents"])
+    @router.get("/agents", response_model=schemas.Summaries)
     async def list_agents(
         request: Request,
         after: Annotated[str, Query(description="Begin after this name.")] = "",
         limit: Annotated[int, Query(ge=1, le=500)] = 100,
     ) -> Response:
-        """Agents by name, and what they have cost so far."""
-        grant: Grant = request.state.grant
-        return write_json(await service.reader.run(list_page, service.reader, grant, after, limit))
+        """List agents by name, with their costs so far."""
+        return JSONResponse(await reader.run(reader.list_page, request.state.grant, after, limit))
 
-    @app.put(
-        "/agents/{name}", response_model=bodies.Summary, responses=PROBLEMS, tags=["agents"], status_code=201
-    )
-    async def create(name: Name, body: bodies.Create, request: Request) -> Response:
-        """Make an agent, from its learner or a saved one. The same again changes nothing; other guards hold from now on."""
-        allow(request, "admin", name)
+    @router.put("/agents/{name}", status_code=201, **summary, **ADMIN)
+    async def create(name: Name, body: schemas.Create) -> Response:
+        """Create an agent, from its learner or a saved one. The same again changes nothing, but for new guards."""
         check_path_name(name)
         live = await asyncio.to_thread(build_live, vars(body), service.settings)
-        most = service.settings.agents
         await service.wait_for(name)
-        made, about = await service.desk.ask(
-            lambda desk: _create(desk, name, live, most), agents=[name], long=True
+        is_new, about = await service.desk.ask(
+            lambda desk: _create(desk, name, live, service.settings.agents), agents=[name], long=True
         )
-        return write_json(about, 201 if made else 200)
+        return JSONResponse(about, 201 if is_new else 200)
 
-    @app.get("/agents/{name}", response_model=bodies.Summary, responses=PROBLEMS, tags=["agents"])
-    async def look(name: Name, request: Request) -> Response:
-        """An agent: its learner and guards, its decision, and what it has cost so far."""
-        allow(request, "reader", name)
+    @router.get("/agents/{name}", **summary, **READER)
+    async def look(name: Name) -> Response:
+        """Return an agent: its learner and guards, its decision, and its costs so far."""
         await service.prepare([name])
-        return write_json(await service.desk.ask(lambda desk: summarize(desk.find(name))))
+        return JSONResponse(await service.desk.ask(lambda desk: summarize(desk.find(name))))
 
-    @app.get("/agents/{name}/explain", response_model=bodies.Reasons, responses=PROBLEMS, tags=["agents"])
-    async def explain_agent(name: Name, request: Request) -> Response:
-        """Why it plays what it plays."""
-        allow(request, "reader", name)
+    @router.get("/agents/{name}/explain", response_model=schemas.Reasons, **READER)
+    async def explain_agent(name: Name) -> Response:
+        """Explain the decision."""
         await service.prepare([name])
 
         def look(desk: Desk) -> Explanation:
             live = desk.find_present(name).live
-            return explain_decision(live.learner, live.state, live.guards, live.guarded, fill=live.terms.fill)
+            return explain(live.learner, live.state, live.guards, live.guarded, fill=live.terms.fill)
 
-        return write_json(_describe_reasons(await service.desk.ask(look, long=True)))
+        return JSONResponse(_describe_reasons(await service.desk.ask(look, long=True)))
 
-    @app.get("/agents/{name}/history", response_model=bodies.History, responses=PROBLEMS, tags=["agents"])
+    @router.get("/agents/{name}/history", response_model=schemas.History, **READER)
     async def history(
         name: Name,
-        request: Request,
-        last: Annotated[int, Query(ge=1, le=1000, description="So many rounds at most.")] = 100,
+        last: Annotated[int, Query(ge=1, le=1000, description="At most this many rounds.")] = 100,
         before: Annotated[int | None, Query(description="Only rounds before this one.")] = None,
     ) -> Response:
-        """Rounds: what was told, what was decided, what both cost."""
-        allow(request, "reader", name)
-        reader = service.reader
-        return await reader.run(lambda: write_json(reader.describe_page(name, last, before)))
+        """Return rounds: their feedback, their decisions, and the costs of both."""
+        return await reader.run(lambda: JSONResponse(reader.describe_page(name, last, before)))
 
-    @app.get("/agents/{name}/changes", responses=PROBLEMS, tags=["agents"])
-    async def changes(
-        name: Name, request: Request, last: Annotated[int, Query(ge=1, le=1000)] = 100
-    ) -> Response:
-        """Freezes, resumes, new guards, deletes and restores, with their reasons; the latest first."""
-        allow(request, "reader", name)
-        return write_json({"changes": await service.reader.run(service.reader.read_changes, name, last)})
+    @router.get("/agents/{name}/changes", **READER)
+    async def changes(name: Name, last: Annotated[int, Query(ge=1, le=1000)] = 100) -> Response:
+        """List freezes, resumes, new guards, deletes and restores, with their reasons; the latest first."""
+        return JSONResponse({"changes": await reader.run(reader.read_changes, name, last)})
 
-    @app.get("/agents/{name}/comparison", responses=PROBLEMS, tags=["agents"])
+    @router.get("/agents/{name}/comparison", **READER)
     async def compare(
         name: Name,
-        request: Request,
         last: Annotated[int, Query(ge=1, le=2000)] = 500,
-        optimum: Annotated[bool, Query(description="Work out the certified optimum, too.")] = False,
+        optimum: Annotated[bool, Query(description="Compute the certified optimum, too.")] = False,
     ) -> Response:
-        """What the last rounds cost beside the best fixed point and, on request, the certified optimum."""
-        allow(request, "reader", name)
-        return write_json(await service.reader.run(service.reader.compare, name, last, optimum))
+        """Compare the last rounds with the best fixed point and, on request, the certified optimum."""
+        return JSONResponse(await reader.run(reader.compare, name, last, optimum))
 
-    @app.post("/agents/{name}/freeze", response_model=bodies.Summary, responses=PROBLEMS, tags=["agents"])
-    async def freeze_agent(name: Name, body: bodies.Reason, request: Request) -> Response:
-        """Play the present decision until resume, while the learner goes on learning; the agent must have guards."""
-        allow(request, "writer", name)
-        return write_json(
-            await change(service, name, lambda kept: kept.change(lambda live: freeze(live, body.reason)))
+    async def make_change(name: str, make: Callable[[Kept, Live], Any]) -> Response:
+        return JSONResponse(
+            await change(service, name, lambda kept: kept.change(lambda live: make(kept, live)))
         )
 
-    @app.post("/agents/{name}/resume", response_model=bodies.Summary, responses=PROBLEMS, tags=["agents"])
-    async def resume_agent(name: Name, body: bodies.Reason, request: Request) -> Response:
+    @router.post("/agents/{name}/freeze", **summary, **WRITER)
+    async def freeze_agent(name: Name, body: schemas.Reason) -> Response:
+        """Play the current decision until resume, while the learner goes on learning; the agent must have guards."""
+        return await make_change(name, lambda _, live: freeze(live, body.reason))
+
+    @router.post("/agents/{name}/resume", **summary, **WRITER)
+    async def resume_agent(name: Name, body: schemas.Reason) -> Response:
         """Let the decision follow the learner again from the next round on."""
-        allow(request, "writer", name)
-        return write_json(
-            await change(service, name, lambda kept: kept.change(lambda live: resume(live, body.reason)))
-        )
+        return await make_change(name, lambda _, live: resume(live, body.reason))
 
-    @app.delete("/agents/{name}", response_model=bodies.Summary, responses=PROBLEMS, tags=["agents"])
-    async def delete_agent(
-        name: Name, request: Request, reason: Annotated[str, Query(max_length=1000)] = ""
-    ) -> Response:
-        """Take no more rounds; history and name stay, and restore undoes it."""
-        allow(request, "admin", name)
+    @router.delete("/agents/{name}", **summary, **ADMIN)
+    async def delete_agent(name: Name, reason: Annotated[str, Query(max_length=1000)] = "") -> Response:
+        """Accept no more rounds; history and name stay, and restore undoes it."""
+        return await make_change(name, lambda kept, _: None if kept.deleted else delete(reason))
 
-        def end(kept: Kept) -> None:
-            kept.change(lambda _: None if kept.deleted else delete(reason))
+    @router.post("/agents/{name}/restore", **summary, **ADMIN)
+    async def restore_agent(name: Name, body: schemas.Reason) -> Response:
+        """Accept rounds again, from where the agent was."""
+        return await make_change(name, lambda kept, _: restore(body.reason) if kept.deleted else None)
 
-        return write_json(await change(service, name, end))
-
-    @app.post("/agents/{name}/restore", response_model=bodies.Summary, responses=PROBLEMS, tags=["agents"])
-    async def restore_agent(name: Name, body: bodies.Reason, request: Request) -> Response:
-        """Take rounds again, from where the agent was."""
-        allow(request, "admin", name)
-
-        def begin(kept: Kept) -> None:
-            kept.change(lambda _: restore(body.reason) if kept.deleted else None)
-
-        return write_json(await change(service, name, begin))
+    return router
 
 
-def _add_operations(app: FastAPI, service: Service) -> None:
-    """Whether it works, and how."""
+def _list_operation_paths(service: Service) -> APIRouter:
+    """Return the paths that show whether the service works, and how."""
+    router = _make_router("operations")
 
-    @app.get("/healthz", tags=["operations"])
+    @router.get("/healthz")
     async def is_alive() -> Response:
-        """Whether the process answers."""
-        return write_json({"status": "alive"})
+        """Return at once if the process answers."""
+        return JSONResponse({"status": "alive"})
 
-    @app.get("/readyz", tags=["operations"])
+    @router.get("/readyz")
     async def is_ready() -> Response:
-        """Whether the store can be written to; how many agents have lost rounds that nobody was told of yet."""
+        """Check that the store can be written to; count agents whose lost rounds were not reported yet."""
         await service.check_ready()
-        return write_json({"status": "ready", "went_back": len(service.desk.lost)})
+        return JSONResponse({"status": "ready", "went_back": len(service.desk.lost)})
 
-    @app.get("/metrics", tags=["operations"])
-    async def count(request: Request) -> Response:
-        """Counters for Prometheus."""
-        allow(request, "reader", None)
+    @router.get("/metrics", **READER)
+    async def count() -> Response:
+        """Return counters for Prometheus."""
 
         def write() -> bytes:
-            return service.metrics.write(lambda: service.reader.read(lambda store: store.list_latest()))
+            return service.metrics.write(service.reader.read(lambda store: store.list_latest()))
 
         return Response(
             await service.reader.run(write), media_type="text/plain; version=0.0.4; charset=utf-8"
         )
 
-
-def list_page(reader: Reader, grant: Grant, after: str, limit: int) -> dict[str, Any]:
-    """A page of the agents that the holder of a token may see."""
-    names = [name for name in reader.list_names() if name > after and grant.allows("reader", name)]
-    shown: list[dict[str, Any]] = []
-    until = monotonic() + LIST_SECONDS
-    for name in names[:limit]:
-        shown.append(reader.summarize(name))
-        if monotonic() > until:
-            break
-    following = names[len(shown) - 1] if len(names) > len(shown) else None
-    return {"agents": shown, "next": following}
+    return router
 
 
 def _create(desk: Desk, name: str, live: Live, most: int) -> tuple[bool, dict[str, Any]]:
-    """The agent of this name, and whether it was made now."""
+    """Return whether the agent was created now, and its summary."""
     found = desk.store.find_agent(name)
     if found is None:
         if desk.store.count_agents() >= most:
-            remedy = "start it with --agents, or delete none: names stay taken"
-            raise Problem(403, str(refusal(OWNER, f"at most {most} agents", "name", repr(name), remedy)))
+            said = f"The store has at most {most} agents, deleted ones included. Start the service with --agents."
+            raise Problem(403, said)
         create_agent(desk.store, name, live)
         return True, summarize(desk.find(name))
     kept = desk.find_to_write(name)
@@ -430,9 +352,7 @@ def _create(desk: Desk, name: str, live: Live, most: int) -> tuple[bool, dict[st
     first = json.loads(desk.store.read_snapshots(found.id)[0].about)["state"]
     same = found.configuration == json.dumps(live.about_configuration())
     if not same or first != json.loads(json.dumps(live.about_state()))["state"]:
-        remedy = "choose another name"
-        said = refusal(OWNER, "the agent that is there, or a new name", "name", repr(name), remedy)
-        raise Problem(409, str(said))
+        raise Problem(409, f"Another agent named {name!r} exists. Choose a new name.")
     guards = live.guards
     if guards is not None:
         kept.change(lambda now: guard(now, guards))
@@ -440,14 +360,11 @@ def _create(desk: Desk, name: str, live: Live, most: int) -> tuple[bool, dict[st
 
 
 def _describe_reasons(found: Explanation) -> dict[str, Any]:
-    return {
-        "t": found.t,
-        "x": found.x.tolist(),
-        "own": found.own.tolist(),
-        "since": found.since,
-        "y": None if found.y is None else found.y.tolist(),
-        "normal": None if found.normal is None else found.normal.tolist(),
-        "drift": None if math.isnan(found.drift) else found.drift,
-        "margin": None if not math.isfinite(found.margin) else found.margin,
-        "words": list(found.words),
-    }
+    about = {name: getattr(found, name) for name in schemas.Reasons.model_fields}
+    for name in ("x", "own", "y", "normal"):
+        if about[name] is not None:
+            about[name] = about[name].tolist()
+    for name in ("drift", "margin"):
+        if not math.isfinite(about[name]):
+            about[name] = None
+    return about

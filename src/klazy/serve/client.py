@@ -1,4 +1,4 @@
-"""An agent that lives in a service: the methods of :class:`~klazy.Agent`, over HTTP."""
+"""Agents of a service: the methods of :class:`~klazy.Agent`, over HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.cells import is_missing
-from klazy.base.checks import Array, Refused, real_array, refusal, vector
+from klazy.base.checks import Array, Refused, real_array, vector
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.explain import Explanation
@@ -29,16 +29,19 @@ if TYPE_CHECKING:
     import polars
 
 OWNER = "Client"
-AGAIN = (408, 429, 502, 503, 504)  # answers after which the same request may succeed
+# After these answers the same request may succeed.
+RETRIED = (408, 429, 502, 503, 504)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-PAGE = 1000  # rounds of a history in one request
+# Rounds of a history in one request.
+PAGE = 1000
+Id = str | int | None
 
 
 class Client:
     """Talk to a service that ``klazy serve`` runs.
 
-    Every round carries an id, one of the client's own if you give none, so that a request whose answer was lost is sent
-    again without being taken twice.
+    Every round has an id, a random one if you give none, so that a request whose answer was lost is sent again without
+    being played twice.
 
     Parameters
     ----------
@@ -54,7 +57,7 @@ class Client:
     Raises
     ------
     ValueError
-        If the service refuses what it was sent; nothing has changed then.
+        If the service rejects a request; nothing has changed then.
     PermissionError
         If the token is wrong, or not enough.
     ConnectionError
@@ -71,9 +74,7 @@ class Client:
         self, url: str, token: str | None = None, *, timeout: float = 30.0, retries: int = 5
     ) -> None:
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-            raise refusal(
-                OWNER, "the URL of a service", "url", repr(url), "write Client('http://127.0.0.1:8321')"
-            )
+            raise Refused(f"url must be like 'http://127.0.0.1:8321', got {url!r}.")
         self.url = url.rstrip("/")
         self._retries = retries
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -91,7 +92,7 @@ class Client:
         fill: str | None = None,
         engine: str = "auto",
     ) -> RemoteAgent:
-        """Get an agent of the service; with a learner it is made, if it is not there.
+        """Get an agent of the service; with a learner, create it if it does not exist.
 
         Parameters
         ----------
@@ -138,7 +139,7 @@ class Client:
         return found
 
     def update_many(self, rounds: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """End rounds of many agents in one request: all of them or, if one is refused, none.
+        """End rounds of many agents in one request: all of them or, if one is rejected, none.
 
         Parameters
         ----------
@@ -153,7 +154,7 @@ class Client:
         sent = []
         for one in rounds:
             plain = {name: _make_plain(value) for name, value in one.items()}
-            sent.append({"id": _make_id(), **plain})
+            sent.append({"id": uuid.uuid4().hex, **plain})
         answers = self.ask("POST", "/rounds", {"rounds": sent})["answers"]
         return [answer | {"x": np.array(answer["x"])} for answer in answers]
 
@@ -167,7 +168,7 @@ class Client:
         path : str
             Such as ``"/agents"``.
         body : optional
-            What to send, as JSON holds it. Default: nothing.
+            A JSON value to send. Default: nothing.
 
         Returns
         -------
@@ -177,27 +178,28 @@ class Client:
         Raises
         ------
         ValueError
-            If the service refuses it.
+            If the service rejects it.
         PermissionError
             If the token is wrong, or not enough.
         ConnectionError
             If no answer comes after all retries.
         """
-        content = None if body is None else json.dumps(body).encode()
-        headers = {} if body is None else {"Content-Type": "application/json"}
+        options = {}
+        if body is not None:
+            options = {"content": json.dumps(body), "headers": {"Content-Type": "application/json"}}
         failure = ""
         for attempt in range(self._retries + 1):
             if attempt:
                 time.sleep(min(2.0, 0.05 * 2**attempt) * random.uniform(0.5, 1.0))
             try:
-                answer = self._http.request(method, path, content=content, headers=headers)
+                answer = self._http.request(method, path, **options)
             except httpx.TransportError as failed:
                 failure = f"{type(failed).__name__}: {failed}"
                 continue
-            if answer.status_code not in AGAIN:
+            if answer.status_code not in RETRIED:
                 return _read(answer)
             failure = _read_detail(answer)
-        raise ConnectionError(f"{OWNER} needs a service that answers, got url={self.url}; {failure}")
+        raise ConnectionError(f"The service at {self.url} does not answer: {failure}")
 
     def close(self) -> None:
         """Close the connections."""
@@ -226,106 +228,122 @@ class RemoteAgent:
 
     def __init__(self, client: Client, name: str) -> None:
         if "/" in name:
-            raise refusal(
-                OWNER, "a name that can be a part of a path", "name", repr(name), "use - in its place"
-            )
+            raise Refused(f"The name of an agent must fit into a path, got {name!r}. Use - in place of /.")
         self._client = client
         self.name = name
         self.place = f"/agents/{quote(name, safe='')}"
 
+    def _get(self, path: str) -> Any:
+        return self._client.ask("GET", f"{self.place}{path}")
+
+    def _post(self, path: str, **body: Any) -> Any:
+        """Send the values that are not None."""
+        given = {name: value for name, value in body.items() if value is not None}
+        return self._client.ask("POST", f"{self.place}/{path}", given)
+
+    def _end(self, path: str, id: Id, retry: bool, t: int | None, round: int | None, **body: Any) -> Any:
+        """Send the end of a round, with a random id if there is none, so that it can be sent again."""
+        if round is not None:
+            t = None
+        elif t is None and not retry:
+            t = self.t
+        id = uuid.uuid4().hex if id is None else _make_plain(id)
+        return self._post(path, id=id, t=_make_integer(t), round=_make_integer(round), **body)
+
     @property
     def about(self) -> dict[str, Any]:
-        """What the service knows of it: learner, guards, decision, costs, whether it is frozen or deleted."""
-        return self._client.ask("GET", self.place)
+        """The agent's learner, guards, decision and costs, and whether it is frozen or deleted."""
+        return self._get("")
 
     @property
     def learner(self) -> Learner[Any]:
-        """Who decides."""
+        """The learner."""
         return Learner.from_dict(self.about["learner"])
 
     @property
     def guards(self) -> Guards | None:
-        """The limits on what it plays, if there are any."""
+        """The limits on its decisions, if there are any."""
         about = self.about["guards"]
         return None if about is None else Guards.from_dict(about)
 
     @property
     def t(self) -> int:
         """The round about to be played."""
-        return self._decide()["t"]
+        return self._get("/decision")["t"]
 
     @property
     def x(self) -> Array:
         """The point to play now."""
-        return np.array(self._decide()["x"])
+        return np.array(self._get("/decision")["x"])
 
     @property
     def decision(self) -> Any:
         """The point to play now, by name where names are known."""
-        return _name(self._decide())
+        return _read_decision(self._get("/decision"))
 
     @property
     def hitting(self) -> float:
-        """What all rounds have charged."""
+        """The operating cost of all rounds."""
         return self.about["hitting"]
 
     @property
     def switching(self) -> float:
-        """What all moves have cost, price included."""
+        """The switching cost of all rounds, move cost included."""
         return self.about["switching"]
 
-    def _decide(self) -> dict[str, Any]:
-        return self._client.ask("GET", f"{self.place}/decision")
+    @property
+    def probes(self) -> tuple[Array, ...]:
+        """The points whose costs :meth:`observe_cost` expects: the one to play, and perhaps another one."""
+        return tuple(np.array(x) for x in self.about["probes"])
+
+    @property
+    def pending(self) -> dict[int, Array]:
+        """The rounds that wait for their feedback, each with the point played in it, the oldest first."""
+        return {int(round): np.array(x) for round, x in self.about["pending"].items()}
 
     def update(
         self,
         g: ArrayLike,
         hint: ArrayLike | None = None,
         *,
-        id: str | int | None = None,
+        id: Id = None,
         retry: bool = True,
         gradient: bool = False,
         t: int | None = None,
         round: int | None = None,
     ) -> Array:
-        """End the round with a gradient of its cost; a refused one changes nothing.
+        """End the round with a gradient of its cost; a rejected one changes nothing.
 
         Parameters
         ----------
         g, hint, id, gradient, round : optional
             As in :meth:`Agent.update`.
         retry : bool, optional
-            Whether the gradient goes to whichever round is under way. Default: True. If False, give ``t``.
+            Whether the gradient goes to the current round, whichever it is. Default: True. If False, give ``t``.
         t : int, optional
-            The round that the gradient is of: :class:`~klazy.types.Overtaken` if another one is under way.
+            The round that the gradient is of: :class:`~klazy.types.Overtaken` if another one is the current round.
 
         Returns
         -------
         ndarray
             The next point.
         """
-        body = {
-            "g": vector(g, "g", "Agent.update").tolist(),
-            "id": _make_id() if id is None else _make_plain(id),
-        }
-        if hint is not None:
-            body["hint"] = vector(hint, "hint", "Agent.update").tolist()
-        if gradient:
-            body["gradient"] = True
-        body |= self._choose_round(retry, t, round)
-        return np.array(self._client.ask("POST", f"{self.place}/update", body)["x"])
+        numbers = vector(g, "g", "Agent.update").tolist()
+        guess = None if hint is None else vector(hint, "hint", "Agent.update").tolist()
+        answer = self._end("update", id, retry, t, round, g=numbers, hint=guess, gradient=gradient or None)
+        return np.array(answer["x"])
 
     def observe(
         self,
         row: Any,
         hint: Any = None,
         *,
-        id: str | int | None = None,
+        id: Id = None,
         retry: bool = True,
         t: int | None = None,
         round: int | None = None,
     ) -> Any:
-        """End the round with its row of data; a refused one changes nothing.
+        """End the round with its row of data; a rejected one changes nothing.
 
         Parameters
         ----------
@@ -342,27 +360,19 @@ class RemoteAgent:
         dict or ndarray
             The next decision, by name where names are known.
         """
-        body = {"row": _make_plain(row), "id": _make_id() if id is None else _make_plain(id)}
-        if hint is not None:
-            body["hint"] = _make_plain(hint)
-        body |= self._choose_round(retry, t, round)
-        return _name(self._client.ask("POST", f"{self.place}/observe", body))
+        body = {"row": _make_plain(row), "hint": _make_plain(hint)}
+        return _read_decision(self._end("observe", id, retry, t, round, **body))
 
-    @property
-    def probes(self) -> tuple[Array, ...]:
-        """The points whose costs :meth:`observe_cost` takes: the one to play, and perhaps one to try beside it."""
-        return tuple(np.array(x) for x in self.about["probes"])
-
-    def observe_cost(self, value: ArrayLike, *, t: int | None = None, id: str | int | None = None) -> Any:
-        """End the round with what its decision cost; the learner must be a :class:`~klazy.contrib.Bandit`.
+    def observe_cost(self, value: ArrayLike, *, t: int | None = None, id: Id = None) -> Any:
+        """End the round with the cost of its decision; the learner must be a :class:`~klazy.Bandit`.
 
         Parameters
         ----------
         value : float or array_like
             The cost of the decision; with two points, that of each of :attr:`probes`.
         t : int, optional
-            The round whose decision cost this: :class:`~klazy.types.Overtaken` if another one is under way. Default: the one
-            under way; give it where several processes play.
+            The round whose decision had this cost: :class:`~klazy.types.Overtaken` if another one is the current round.
+            Default: the current one; give it where several processes play.
         id : str or int, optional
             As in :meth:`update`.
 
@@ -372,17 +382,10 @@ class RemoteAgent:
             The next decision, by name where names are known.
         """
         cost = vector(np.atleast_1d(np.asarray(value, dtype=float)), "value", "Agent.observe_cost").tolist()
-        body = {"cost": cost, "t": self.t if t is None else int(t)}
-        body["id"] = _make_id() if id is None else _make_plain(id)
-        return _name(self._client.ask("POST", f"{self.place}/cost", body))
+        return _read_decision(self._end("cost", id, False, t, None, cost=cost))
 
-    @property
-    def pending(self) -> dict[int, Array]:
-        """The rounds that wait for their feedback, each with the point played in it, the oldest first."""
-        return {int(round): np.array(x) for round, x in self.about["pending"].items()}
-
-    def advance(self, *, id: str | int | None = None, retry: bool = True, t: int | None = None) -> Any:
-        """End the round before its feedback is known; the learner must be a :class:`~klazy.contrib.Delayed`.
+    def advance(self, *, id: Id = None, retry: bool = True, t: int | None = None) -> Any:
+        """End the round before its feedback is known; the learner must be a :class:`~klazy.Delayed`.
 
         Parameters
         ----------
@@ -394,11 +397,10 @@ class RemoteAgent:
         dict or ndarray
             The next decision, by name where names are known.
         """
-        body = {"id": _make_id() if id is None else _make_plain(id)} | self._choose_round(retry, t, None)
-        return _name(self._client.ask("POST", f"{self.place}/advance", body))
+        return _read_decision(self._end("advance", id, retry, t, None))
 
-    def give_up(self, round: int, *, id: str | int | None = None) -> None:
-        """Wait no more for the feedback of a round; it is not learned from.
+    def give_up(self, round: int, *, id: Id = None) -> None:
+        """Stop waiting for the feedback of a round; the learner does not learn from it.
 
         Parameters
         ----------
@@ -407,25 +409,17 @@ class RemoteAgent:
         id : str or int, optional
             As in :meth:`update`.
         """
-        body = {"round": int(round), "id": _make_id() if id is None else _make_plain(id)}
-        self._client.ask("POST", f"{self.place}/give-up", body)
-
-    def _choose_round(self, retry: bool, t: int | None, round: int | None) -> dict[str, int]:
-        if round is not None:
-            return {"round": int(round)}
-        if t is not None:
-            return {"t": int(t)}
-        return {} if retry else {"t": self.t}
+        self._end("give-up", id, True, None, round)
 
     def freeze(self, reason: str = "") -> None:
-        """Play the present point until :meth:`resume`, while the learner goes on learning; the agent must have guards.
+        """Play the current point until :meth:`resume`, while the learner goes on learning; the agent must have guards.
 
         Parameters
         ----------
         reason : str, optional
-            What the service keeps as the reason.
+            The reason, which the service records.
         """
-        self._client.ask("POST", f"{self.place}/freeze", {"reason": reason})
+        self._post("freeze", reason=reason)
 
     def resume(self, reason: str = "") -> None:
         """Let the point follow the learner again from the next round on.
@@ -433,29 +427,29 @@ class RemoteAgent:
         Parameters
         ----------
         reason : str, optional
-            What the service keeps as the reason.
+            The reason, which the service records.
         """
-        self._client.ask("POST", f"{self.place}/resume", {"reason": reason})
+        self._post("resume", reason=reason)
 
     def delete(self, reason: str = "") -> None:
-        """Take no more rounds until :meth:`restore`; the service keeps history and name.
+        """Accept no more rounds until :meth:`restore`; history and name stay.
 
         Parameters
         ----------
         reason : str, optional
-            What the service keeps as the reason.
+            The reason, which the service records.
         """
         self._client.ask("DELETE", f"{self.place}?reason={quote(reason, safe='')}")
 
     def restore(self, reason: str = "") -> None:
-        """Take rounds again, after :meth:`delete`.
+        """Accept rounds again, after :meth:`delete`.
 
         Parameters
         ----------
         reason : str, optional
-            What the service keeps as the reason.
+            The reason, which the service records.
         """
-        self._client.ask("POST", f"{self.place}/restore", {"reason": reason})
+        self._post("restore", reason=reason)
 
     def refresh(self) -> Array:
         """Ask for the point to play now.
@@ -475,24 +469,22 @@ class RemoteAgent:
         Explanation
             As of :meth:`Agent.explain`.
         """
-        found = self._client.ask("GET", f"{self.place}/explain")
-        arrays = {}
+        found = self._get("/explain")
         for name in ("x", "own", "y", "normal"):
-            arrays[name] = None if found[name] is None else np.array(found[name])
-        numbers = {}
+            if found[name] is not None:
+                found[name] = np.array(found[name])
         for name in ("drift", "margin"):
-            numbers[name] = float("nan") if found[name] is None else found[name]
-        return Explanation(
-            **arrays, **numbers, t=found["t"], since=found["since"], words=tuple(found["words"])
-        )
+            if found[name] is None:
+                found[name] = float("nan")
+        return Explanation(**found | {"words": tuple(found["words"])})
 
     def history(self, last: int | None = None) -> polars.DataFrame:
-        """Load what the store keeps of the rounds.
+        """Load the rounds that the store has.
 
         Parameters
         ----------
         last : int, optional
-            Only so many rounds. Default: all that are kept.
+            Only this many rounds. Default: all that are stored.
 
         Returns
         -------
@@ -502,46 +494,49 @@ class RemoteAgent:
         from klazy.live.history import make_frame
 
         rounds: list[dict[str, Any]] = []
-        before = None
+        before = ""
         while last is None or len(rounds) < last:
             wanted = PAGE if last is None else min(PAGE, last - len(rounds))
-            path = f"{self.place}/history?last={wanted}"
-            page = self._client.ask("GET", path if before is None else f"{path}&before={before}")
+            page = self._get(f"/history?last={wanted}{before}")
             rounds = page["rounds"] + rounds
-            before = page["before"]
-            if before is None:
+            if page["before"] is None:
                 break
-        kept = rounds if last is None else rounds[-last:]  # a page may be longer
-        return make_frame([_read_round(one) for one in kept])
+            before = f"&before={page['before']}"
+        # A page may be longer than asked for.
+        wanted = rounds if last is None else rounds[-last:]
+        return make_frame([_read_round(one) for one in wanted])
 
     def __repr__(self) -> str:
         return f"RemoteAgent({self._client.url!r}, {self.name!r})"
 
 
-def _name(answer: dict[str, Any]) -> Any:
+def _read_decision(answer: dict[str, Any]) -> Any:
     return np.array(answer["x"]) if answer["decision"] is None else answer["decision"]
 
 
 def _read_round(one: dict[str, Any]) -> dict[str, Any]:
-    """A round as a store describes it."""
-    at = one["time"]
-    micros = None if at is None else (datetime.fromisoformat(at) - EPOCH) // timedelta(microseconds=1)
-    return one | {"time": micros, "row": None if one["row"] is None else json.dumps(one["row"])}
+    """Return a round as a store describes it."""
+    micros = None
+    if one["time"] is not None:
+        micros = (datetime.fromisoformat(one["time"]) - EPOCH) // timedelta(microseconds=1)
+    row = None if one["row"] is None else json.dumps(one["row"])
+    return one | {"time": micros, "row": row}
 
 
-def _make_id() -> str:
-    return uuid.uuid4().hex
+def _make_integer(value: int | None) -> int | None:
+    return None if value is None else int(value)
 
 
 def _make_plain(value: Any) -> Any:
-    """A value as JSON holds it; NaN is sent as it is, and the service says what it thinks of it."""
+    """Return a JSON value; NaN is sent as it is, for the service to judge."""
     if isinstance(value, np.integer):
         return int(value)
     if isinstance(value, Mapping):
         return {str(name): None if is_missing(cell) else float(cell) for name, cell in value.items()}
     if value is None or isinstance(value, str | int | float):
         return value
-    if hasattr(value, "to_dict"):  # a Series
+    # A Series of pandas has this method.
+    if hasattr(value, "to_dict"):
         return _make_plain(value.to_dict())
     if isinstance(value, list | tuple) and any(cell is None for cell in value):
         value = [np.nan if cell is None else cell for cell in value]
@@ -556,14 +551,14 @@ def _read_detail(answer: httpx.Response) -> str:
 
 
 def _read(answer: httpx.Response) -> Any:
-    """What was answered; a refusal is raised."""
+    """Return the answer, or raise the error that it is."""
     if answer.is_success:
         return answer.json()
-    said = _read_detail(answer)
+    detail = _read_detail(answer)
     if answer.status_code in (401, 403):
-        raise PermissionError(said)
-    if answer.status_code == 409 and "came too late" in said:
-        raise Overtaken(said)
+        raise PermissionError(detail)
+    if answer.status_code == 409 and answer.request.method == "POST":
+        raise Overtaken(detail)
     if answer.status_code >= 500:
-        raise ConnectionError(said)
-    raise Refused(said)
+        raise ConnectionError(detail)
+    raise Refused(detail)

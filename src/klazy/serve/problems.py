@@ -1,18 +1,33 @@
-"""Errors as problem details (RFC 9457), with klazy's sentences."""
+"""Errors as problem details (RFC 9457): a status, and a sentence that speaks of the request's fields."""
 
 import json
+import re
 from http import HTTPStatus
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from klazy.base.checks import Refused, refusal
+from klazy.base.checks import Refused
 from klazy.live.overtaken import Overtaken
 from klazy.live.store import StoreFailed
 
 MEDIA_TYPE = "application/problem+json"
-SHOWN = 60  # letters of a wrong value that an answer repeats
+# Letters of a wrong value that an answer repeats.
+VALUE_LETTERS = 60
+# Pydantic's words for what is wrong with a field, where its own do not follow the field's name.
+RULES = {
+    "missing": "is required",
+    "extra_forbidden": "is not a known field",
+    "float_type": "must be a number",
+    "int_type": "must be an integer",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "model_type": "must be an object",
+}
 
 
 class Problem(HTTPException):
@@ -25,23 +40,21 @@ class Problem(HTTPException):
         self.more = more
 
 
-def make_response(problem: HTTPException) -> Response:
-    """The answer to a request that failed."""
-    about = {
+def make_response(problem: Problem) -> Response:
+    """Return the answer to a request that failed."""
+    status = problem.status_code
+    members = {
         "type": "about:blank",
-        "title": HTTPStatus(problem.status_code).phrase,
-        "status": problem.status_code,
+        "title": HTTPStatus(status).phrase,
+        "status": status,
         "detail": problem.detail,
+        **problem.more,
     }
-    if isinstance(problem, Problem):
-        about |= problem.more
-    return Response(
-        json.dumps(about), problem.status_code, headers=dict(problem.headers or {}), media_type=MEDIA_TYPE
-    )
+    return Response(json.dumps(members), status, headers=dict(problem.headers or {}), media_type=MEDIA_TYPE)
 
 
 def explain(failed: Exception) -> Problem:
-    """What went wrong with a request, by the kind of exception."""
+    """Return the problem that an exception is answered with."""
     if isinstance(failed, Problem):
         return failed
     if isinstance(failed, StoreFailed):
@@ -53,34 +66,37 @@ def explain(failed: Exception) -> Problem:
     return Problem(500, "The service failed; its log says why. Nothing was changed.")
 
 
-def shorten(text: str) -> str:
-    """The beginning of a text that an answer repeats."""
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
 def explain_invalid(errors: list[Any]) -> Problem:
-    """The first thing that is wrong with a request's parts, in klazy's words."""
-    first = errors[0]
-    if first["type"] == "json_invalid":
-        remedy = "send a JSON object, as /openapi.json describes it"
-        reason = first.get("ctx", {}).get("error", first["msg"])
-        return Problem(400, str(refusal("The service", "a body that is JSON", "body", reason, remedy)))
-    place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-    value = shorten(repr(first.get("input")))
-    wanted = first["msg"][:1].lower() + first["msg"][1:]
-    remedy = "/openapi.json describes what it takes"
-    return Problem(422, str(refusal("The service", f"{place} as described ({wanted})", place, value, remedy)))
+    """Return what is wrong with the fields of a request; of several errors, the one deepest within it."""
+    error = max(errors, key=lambda error: len(error["loc"]))
+    if error["type"] == "json_invalid":
+        reason = error.get("ctx", {}).get("error", error["msg"])
+        return Problem(400, f"The body must be a JSON object, got {reason}. /openapi.json describes it.")
+    field = _name_field(error["loc"])
+    rule = RULES.get(error["type"], re.sub(r"^\w+ should", "must", error["msg"]))
+    if error["type"] != "missing":
+        rule += f", got {shorten(json.dumps(error.get('input'), default=repr))}"
+    return Problem(422, f"{field} {rule}. /openapi.json describes the fields.")
+
+
+def _name_field(loc: tuple[str | int, ...]) -> str:
+    """Return where a value is, such as ``row.servers``, without the names of the types that Pydantic tried."""
+    parts = [str(part) for part in loc[1:] if "[" not in str(part)]
+    if parts[1:] and parts[-1] in ("str", "int"):
+        parts.pop()
+    return ".".join(parts) or str(loc[0])
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a text that an answer repeats."""
+    return text if len(text) <= VALUE_LETTERS else f"{text[:VALUE_LETTERS]}..."
 
 
 def refuse_unknown(name: str) -> Problem:
-    """There is no such agent."""
-    remedy = "GET /agents lists them"
-    return Problem(404, str(refusal("The service", "an agent that is there", "name", repr(name), remedy)))
+    """Return the answer to a request for an agent that does not exist."""
+    return Problem(404, f"No agent named {name!r}. GET /agents lists the existing ones.")
 
 
 def refuse_deleted(name: str) -> Problem:
-    """There was one."""
-    remedy = "an admin may restore it"
-    return Problem(
-        410, str(refusal("The service", "an agent that was not deleted", "name", repr(name), remedy))
-    )
+    """Return the answer to a request for an agent that was deleted."""
+    return Problem(410, f"The agent {name!r} was deleted. An admin can restore it.")

@@ -1,4 +1,4 @@
-"""What is read of agents without playing: lists, histories, and how they did beside what would have been best."""
+"""Read agents without playing them: lists, histories, and a comparison with the best decisions in hindsight."""
 
 import asyncio
 import json
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Lock
+from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,15 +22,18 @@ from klazy.live.overview import summarize
 from klazy.live.records import DELETE, FREEZE, GUARDS, RESTORE, RESUME, Row
 from klazy.live.rows import Terms
 from klazy.live.store import Listed, Store
+from klazy.serve.access import Grant
 from klazy.serve.problems import Problem, refuse_unknown
 
+# A page of agents ends after this time.
+LIST_SECONDS = 2.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Result = TypeVar("Result")
 CHANGES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
 
 
 class Reader:
-    """A way into the store for reading alone, with threads of its own; one of them reads at a time."""
+    """A connection that only reads, with threads of its own; one of them reads at a time."""
 
     def __init__(self, store: Store, threads: int) -> None:
         self._store = store
@@ -38,29 +42,29 @@ class Reader:
         self._busy = Lock()
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._pool.shutdown(cancel_futures=True)
         self._store.close()
 
     async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """What ``work`` returns, in one of these threads."""
+        """Return what ``work`` returns, in one of these threads."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     def read(self, ask: Callable[[Store], Result]) -> Result:
-        """What ``ask`` finds in the store."""
+        """Return what ``ask`` finds in the store."""
         with self._lock:
             self._store.require_place()
             return ask(self._store)
 
     def find(self, name: str) -> Listed:
-        """The agent of this name."""
+        """Return the agent of this name."""
         found = self.read(lambda store: store.find_agent(name))
         if found is None:
             raise refuse_unknown(name)
         return found
 
     def read_configurations(self, names: list[str]) -> set[str]:
-        """How agents are configured; many are alike."""
+        """Return the configurations of agents; many are alike."""
         found = self.read(lambda store: store.find_agents(names))
         for name in names:
             if name not in found:
@@ -68,25 +72,37 @@ class Reader:
         return {agent.configuration for agent in found.values()}
 
     def summarize(self, name: str) -> dict[str, Any]:
-        """An agent in a few plain values."""
+        """Return an agent in a few plain values."""
         agent = self.find(name)
         return self.read(lambda store: summarize(store, agent))
 
     def read_terms(self, agent: Listed) -> Terms:
-        """What the agent's rounds cost, and how they are named."""
+        """Return the costs and the names of an agent's rows."""
         about = json.loads(agent.configuration)
         return Terms.rebuild(Learner.from_dict(about["learner"]), about)
 
     def list_names(self) -> list[str]:
-        """All agents by name."""
+        """Return the names of all agents, sorted."""
         return sorted(agent.name for agent in self.read(lambda store: store.list_agents()))
 
+    def list_page(self, grant: Grant, after: str, limit: int) -> dict[str, Any]:
+        """Return a page of the agents that the holder of a token may see."""
+        names = [name for name in self.list_names() if name > after and grant.allows("reader", name)]
+        shown: list[dict[str, Any]] = []
+        until = monotonic() + LIST_SECONDS
+        for name in names[:limit]:
+            shown.append(self.summarize(name))
+            if monotonic() > until:
+                break
+        following = names[len(shown) - 1] if len(names) > len(shown) else None
+        return {"agents": shown, "next": following}
+
     def read_rounds(self, name: str, last: int) -> list[Row]:
-        """The last rounds, the oldest first, or fewer if they are large; freezes and other changes are left out."""
+        """Return the last rounds, the oldest first, or fewer if they are large; freezes and other changes are left out."""
         return self._read_page(name, last, None)[0][-last:]
 
     def describe_page(self, name: str, last: int, before: int | None) -> dict[str, Any]:
-        """The last rounds before round ``before`` as JSON values, and what to ask for those before them."""
+        """Return the last rounds before round ``before`` as JSON values, and how to ask for those before them."""
         rows, has_more = self._read_page(name, last, before)
         return {"rounds": [describe(row) for row in rows], "before": rows[0].t if has_more else None}
 
@@ -95,13 +111,13 @@ class Reader:
         return self.read(lambda store: store.read_rounds(agent.id, last, before))
 
     def read_changes(self, name: str, last: int) -> list[dict[str, Any]]:
-        """The latest changes that were no rounds, the latest first."""
+        """Return the latest freezes, deletes and other changes, the latest first."""
         agent = self.find(name)
         rows = self.read(lambda store: store.find_changes(agent.id, last))
         return [
             {
                 "t": row.t,
-                "time": spell_time(row.at),
+                "time": format_time(row.at),
                 "change": CHANGES.get(row.kind, ""),
                 "note": row.note or "",
             }
@@ -109,11 +125,11 @@ class Reader:
         ]
 
     def compare(self, name: str, last: int, with_optimum: bool) -> dict[str, Any]:
-        """What the last rounds cost beside the best fixed point of each moment, and beside the certified optimum on request."""
+        """Compare the last rounds with the best fixed point and, on request, with the certified optimum."""
         agent = self.find(name)
         rounds = self.read_rounds(name, last)
         if with_optimum and not self._busy.acquire(blocking=False):
-            said = "The service works out one optimum at a time, got another one under way; try again in a moment."
+            said = "The service is computing another optimum. Try again in a moment."
             raise Problem(503, said, headers={"Retry-After": "2"})
         try:
             return _compare(json.loads(agent.configuration), rounds, with_optimum)
@@ -136,14 +152,16 @@ def _compare(configuration: dict[str, Any], rounds: list[Row], with_optimum: boo
     terms = Terms.rebuild(learner, configuration)
     costs = _gather_costs(terms, rounds, learner.domain.dim)
     movement: Any = terms.movement or learner.own_movement
-    if with_optimum or (costs.family is not None and costs.family.is_exact):  # found at once
+    # An exact best fixed point is found at once.
+    if with_optimum or (costs.family is not None and costs.family.is_exact):
         try:
             best = best_fixed(costs, learner.domain, gap=1e-3)
         except GapNotReached as failed:
             raise Problem(503, str(failed)) from None
         path = np.tile(best.x, (len(rounds), 1))
         paid = costs.values(path)
-        if costs.family is not None:  # A row may carry the point away, and coming back is charged.
+        # A row may carry the point away, and coming back is charged.
+        if costs.family is not None:
             stand = costs.family.drift(costs.arrays()[0], path)
             paid = paid + movement.weight * movement.distance(path - stand)
         found["fixed"] = {"x": best.x.tolist(), "cost": np.cumsum(paid).tolist()}
@@ -154,27 +172,27 @@ def _compare(configuration: dict[str, Any], rounds: list[Row], with_optimum: boo
 
 
 def _gather_costs(terms: Terms, rounds: list[Row], dim: int) -> Costs:
-    """What the rounds would have cost elsewhere: by their rows, or else by their gradients."""
+    """Return the costs of the rounds: from their rows, or else from their gradients."""
     if terms.costs is None or any(row.row is None for row in rounds):
         return LinearCosts(np.array([_read_gradient(row, dim) for row in rounds]))
     return terms.costs.costs([terms.parse(row.row or "") for row in rounds])
 
 
 def _read_gradient(row: Row, dim: int) -> Array:
-    """What a round was told; one that was told nothing costs nothing."""
+    """Return the gradient of a round; one without feedback costs nothing."""
     return np.frombuffer(row.numbers, "<f8")[:dim] if row.numbers else np.zeros(dim)
 
 
 def describe(row: Row) -> dict[str, Any]:
-    """A round as JSON values."""
+    """Return a round as JSON values."""
     about = describe_round(row)
-    about["time"] = None if row.at is None else spell_time(row.at)
+    about["time"] = format_time(row.at)
     about["row"] = None if row.row is None else json.loads(row.row)
     return about
 
 
-def spell_time(at: float | None) -> str | None:
-    """Seconds since 1970 as a time, to the microsecond."""
+def format_time(at: float | None) -> str | None:
+    """Return seconds since 1970 as a time, to the microsecond."""
     if at is None:
         return None
     return (EPOCH + timedelta(microseconds=round(at * 1e6))).isoformat(timespec="microseconds")

@@ -11,39 +11,45 @@ import socket
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from klazy.base.checks import refusal
+from klazy.base.checks import Refused
 from klazy.base.parallel import end_with
 from klazy.live.store import Store
 from klazy.serve.problems import MEDIA_TYPE, Problem, make_response
 from klazy.serve.settings import Settings
 
-STOP_SECONDS = 30  # for requests under way when the service is stopped
-IDLE_SECONDS = 30  # for which an idle connection stays open
-GLANCE = 0.5  # seconds between two looks of the supervisor at its workers
-FAILED = 3  # the exit status of a worker that could not begin
-SHARED = "PROMETHEUS_MULTIPROC_DIR"  # the folder in which several workers keep their counters
-MOST_CONNECTIONS = 2000  # of a worker
-HEAD_BYTES = 64 << 10  # of a request: its first line and headers
-HEADERS = 100  # of a request
+# For requests that are not answered yet when the service is stopped.
+STOP_SECONDS = 30
+# After which an idle connection is closed.
+IDLE_SECONDS = 30
+# Between two looks of the supervisor at its workers.
+GLANCE_SECONDS = 0.5
+# The exit status of a worker that could not begin.
+FAILED_STATUS = 3
+# The environment variable with the folder in which several workers store their counters.
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+MAX_CONNECTIONS = 2000
+# A request's first line and headers.
+HEAD_BYTES = 64 << 10
+MAX_HEADERS = 100
 _log = logging.getLogger("klazy.serve")
 _RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
 
 class JsonFormatter(logging.Formatter):
-    """A line of JSON per event."""
+    """Formats an event as a line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
         about: dict[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-            + f".{int(record.msecs):03d}Z",
+            "time": f"{moment.isoformat(timespec='milliseconds')}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),
@@ -54,20 +60,18 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(about, default=str)
 
 
-class _HeadTooLarge(Exception):
-    """Stops the parser."""
-
-
 class PatientProtocol(HttpToolsProtocol):
-    """HTTP that hangs up on whoever takes too long to send the head of a request, or sends one that is too large.
+    """HTTP that closes connections whose request heads arrive too slowly or are too large.
 
-    What follows a body in pieces counts as its head, too.
+    What follows a body in pieces counts as a head, too.
     """
 
     seconds = 10.0
     _timer: asyncio.TimerHandle | None = None
-    _head = 0  # bytes of this request's first line and headers
-    _unread = 0  # bytes since the parser found the last whole part of a request
+    # Bytes of this request's first line and headers.
+    _head = 0
+    # Bytes since the parser found the last complete part of a request.
+    _unread = 0
     _is_too_large = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -97,9 +101,10 @@ class PatientProtocol(HttpToolsProtocol):
 
     def _count(self, size: int) -> None:
         self._head += size
-        if self._head > HEAD_BYTES or len(self.headers) >= HEADERS:
+        if self._head > HEAD_BYTES or len(self.headers) >= MAX_HEADERS:
             self._is_too_large = True
-            raise _HeadTooLarge
+            # This stops the parser.
+            raise ValueError("the head is too large")
 
     def on_headers_complete(self) -> None:
         self._unread = 0
@@ -118,10 +123,10 @@ class PatientProtocol(HttpToolsProtocol):
         if not self._is_too_large:
             super().send_400_response(msg)
             return
-        if self.cycle is None or self.cycle.response_complete:  # else another answer is being written
-            wanted = f"a head of at most {HEAD_BYTES} bytes and {HEADERS} headers"
-            problem = Problem(431, str(refusal("The service", wanted, "head", "more", "send a smaller one")))
-            body = make_response(problem).body
+        # Otherwise another answer is being written.
+        if self.cycle is None or self.cycle.response_complete:
+            said = f"The head must have at most {HEAD_BYTES} bytes and {MAX_HEADERS} headers. Send a smaller one."
+            body = make_response(Problem(431, said)).body
             head = f"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: {MEDIA_TYPE}\r\n"
             head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
             self.transport.write(head.encode() + bytes(body))
@@ -145,9 +150,10 @@ class PatientProtocol(HttpToolsProtocol):
 
 
 def serve(settings: Settings) -> None:
-    """Serve until the process is told to stop; requests under way are finished first."""
+    """Serve until the process is stopped; requests that have begun are finished first."""
     settings.check()
-    Store(settings.store, settings.sync, owner="serve").close()  # made if need be, or refused here
+    # Create the store if there is none, or fail here.
+    Store(settings.store, settings.sync, owner="serve").close()
     _leave_signals()
     logging.config.dictConfig(describe_logs(settings.log_level))
     listening = listen(settings)
@@ -158,7 +164,8 @@ def serve(settings: Settings) -> None:
         _work(settings, listening)
         return
     with tempfile.TemporaryDirectory(prefix="klazy-serve-") as folder:
-        os.environ[SHARED] = folder  # before the workers import prometheus_client
+        # The workers import prometheus_client after this.
+        os.environ[SHARED] = folder
         _supervise(settings, listening)
 
 
@@ -167,21 +174,21 @@ def _work(settings: Settings, listening: socket.socket) -> None:
     _end_at_hangup(lambda: server.handle_exit(signal.SIGTERM, None))
     server.run(sockets=[listening])
     if not server.started:
-        sys.exit(FAILED)
+        sys.exit(FAILED_STATUS)
 
 
 def _work_for(driver: int, settings: Settings, listening: socket.socket) -> None:
-    """What a worker does, as long as its supervisor is there."""
+    """Work as long as the supervisor is alive."""
     end_with(driver)
     _work(settings, listening)
 
 
 def _supervise(settings: Settings, listening: socket.socket) -> None:
-    """Keep as many workers as there should be, until the process is told to stop."""
-    told = threading.Event()
+    """Replace workers that end, until the process is stopped."""
+    stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told.set())
-    _end_at_hangup(told.set)
+        signal.signal(number, lambda *_: stopped.set())
+    _end_at_hangup(stopped.set)
     context = multiprocessing.get_context("spawn")
 
     def start() -> Any:
@@ -191,25 +198,25 @@ def _supervise(settings: Settings, listening: socket.socket) -> None:
 
     workers = [start() for _ in range(settings.workers)]
     failed = False
-    while not failed and not told.wait(GLANCE):
+    while not failed and not stopped.wait(GLANCE_SECONDS):
         for i, worker in enumerate(workers):
             if worker.is_alive():
                 continue
-            failed = worker.exitcode == FAILED
+            failed = worker.exitcode == FAILED_STATUS
             _log.error("a worker ended", extra={"status": worker.exitcode})
             if not failed:
                 workers[i] = start()
     for worker in workers:
         worker.terminate()
     for worker in workers:
-        worker.join(STOP_SECONDS + GLANCE)
+        worker.join(STOP_SECONDS + GLANCE_SECONDS)
         worker.kill()
     if failed:
-        sys.exit(FAILED)
+        sys.exit(FAILED_STATUS)
 
 
 def configure(settings: Settings, logs: dict[str, Any] | None) -> uvicorn.Config:
-    """The server of one worker."""
+    """Return the configuration of a worker's server."""
     from klazy.serve.app import make_app
 
     PatientProtocol.seconds = settings.header_seconds
@@ -221,30 +228,30 @@ def configure(settings: Settings, logs: dict[str, Any] | None) -> uvicorn.Config
         forwarded_allow_ips=settings.proxy or None,
         ws="none",
         lifespan="on",
-        access_log=False,  # the gate writes one, without query strings
+        # AccessMiddleware writes one, without query strings.
+        access_log=False,
         server_header=False,
         log_config=logs,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS,
     )
 
 
 def describe_logs(level: str) -> dict[str, Any]:
-    """Lines of JSON on standard error."""
-    loggers: dict[str, Any] = {"uvicorn": {"level": level.upper()}, "uvicorn.access": {"level": "CRITICAL"}}
+    """Return the configuration of logs: lines of JSON on standard error."""
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": JsonFormatter}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
         "root": {"handlers": ["stderr"], "level": level.upper()},
-        "loggers": loggers,
+        "loggers": {"uvicorn": {"level": level.upper()}, "uvicorn.access": {"level": "CRITICAL"}},
     }
 
 
 def listen(settings: Settings) -> socket.socket:
-    """The socket that workers share."""
+    """Return the socket that workers share."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -253,16 +260,15 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as failed:
         listening.close()
         where = f"{settings.host}:{settings.port}"
-        raise refusal(
-            "serve", "an address that is free", "address", where, failed.strerror or "choose another"
-        ) from None
+        raise Refused(f"serve cannot listen on {where}: {failed.strerror}. Choose another --port.") from None
     listening.set_inheritable(True)
     return listening
 
 
 def _end_at_hangup(end: Callable[[], None]) -> None:
     """Do as at SIGTERM when the terminal is closed, unless the command was started with nohup."""
-    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    # Windows has no such signal.
+    hangup = getattr(signal, "SIGHUP", None)
     if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
         signal.signal(hangup, lambda *_: end())
 

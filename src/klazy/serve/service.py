@@ -15,13 +15,13 @@ from klazy.learners import Learner
 from klazy.live.kept import Kept
 from klazy.live.state import Live
 from klazy.live.store import Store, StoreFailed
+from klazy.serve.access import WRONG_RATE, Grant, RateLimiter, TokenCache
 from klazy.serve.creating import OWNER
 from klazy.serve.desk import Desk, Played, Told
 from klazy.serve.metrics import Metrics
 from klazy.serve.problems import Problem, refuse_deleted
-from klazy.serve.reading import Reader, spell_time
+from klazy.serve.reading import Reader, format_time
 from klazy.serve.settings import Settings
-from klazy.serve.tokens import WRONG_RATE, Buckets, Grant, Keys
 
 ATTEMPTS = 3  # at rounds that others play meanwhile
 READY_SECONDS = 1.0  # for which the answer to whether the store can be written to holds
@@ -43,8 +43,10 @@ class Service:
         self.desk = Desk(store, settings.budget, settings.numbers, self.metrics.count_loss)
         self.reader = Reader(Store(settings.store, read_only=True, owner="serve"), READERS)
         self.lookups = Reader(Store(settings.store, read_only=True, owner="serve"), 1)
-        self.keys = Keys(lambda: self.lookups.read(lambda store: store.list_tokens()), self.lookups.run)
-        self.wrong = Buckets(WRONG_RATE)  # tokens that addresses have tried
+        self.tokens = TokenCache(
+            lambda: self.lookups.read(lambda store: store.list_tokens()), self.lookups.run
+        )
+        self.wrong = RateLimiter(WRONG_RATE)  # tokens that addresses have tried
         self._warm: set[str] = set()
         self._held: dict[str, asyncio.Event] = {}  # agents that long requests write to, until these end
         self._looking = asyncio.Lock()
@@ -187,7 +189,7 @@ def summarize(kept: Kept) -> dict[str, Any]:
         "x": live.x.tolist(),
         "decision": names if isinstance(names, dict) else None,
         **live.about_configuration(),
-        "created": spell_time(kept.agent.at),
+        "created": format_time(kept.agent.at),
         "hitting": kept.hitting,
         "switching": kept.switching,
         "guards": None if live.guards is None else live.guards.to_dict(),

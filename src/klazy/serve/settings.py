@@ -1,8 +1,8 @@
-"""What a service is told when it starts."""
+"""The settings of a service."""
 
 from dataclasses import dataclass
 
-from klazy.base.checks import refusal
+from klazy.base.checks import Refused
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -11,10 +11,10 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class Settings:
     """A service and its limits.
 
-    ``rate`` is how many requests a second each token may send to each worker; ``body`` the bytes of a request, ``body_seconds``
-    the time in which all of it must have come; ``budget`` the seconds of processor time that its rounds may take; ``dim``,
-    ``numbers`` (of an agent's state) and ``agents`` what a store of this service may hold; ``proxy`` addresses of proxies,
-    separated by commas, that say who asks.
+    ``rate`` is the number of requests per second that each token may send to each worker; ``body`` the bytes of a request,
+    ``body_seconds`` the time in which all of it must arrive; ``budget`` the seconds of processor time for the rounds of a
+    request; ``dim``, ``numbers`` (of an agent's state) and ``agents`` limit what a store may contain; ``proxy`` has the
+    addresses of proxies, separated by commas, whose headers name the caller.
     """
 
     store: str
@@ -35,8 +35,9 @@ class Settings:
     proxy: str = ""
 
     def check(self) -> "Settings":
-        """These settings, unless they would open the service to everyone."""
+        """Return these settings, unless they would open the service to everyone."""
         if self.insecure and self.host not in LOOPBACK:
-            remedy = "leave --insecure out, or use --host 127.0.0.1"
-            raise refusal("serve", "a loopback host without tokens", "host", self.host, remedy)
+            raise Refused(
+                f"--insecure needs a loopback host, got {self.host}. Leave --insecure out, or use --host 127.0.0.1."
+            )
         return self
