@@ -163,7 +163,7 @@ def test_a_saved_agent_is_counted_as_well(served):
     saved = kl.Agent(kl.MovingAverage(SIMPLEX, 3), engine="step")._live.about()
     saved["learner"]["window"] = 50_000
     assert "got 250012." in refuse(served, json.loads(seal(saved)))
-    waiting = kl.Agent(kl.Delayed(kl.GD(SIMPLEX, 1.0)), engine="step")._live.about()
+    waiting = kl.Agent(kl.contrib.Delayed(kl.GD(SIMPLEX, 1.0)), engine="step")._live.about()
     waiting["state"] |= {
         "t": 40_001,
         "rounds": np.arange(1.0, 40_001.0).tolist(),

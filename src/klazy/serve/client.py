@@ -364,7 +364,7 @@ class RemoteAgent:
         return _read_decision(self._end("observe", id, retry, t, round, **body))
 
     def observe_cost(self, value: ArrayLike, *, t: int | None = None, id: Id = None) -> Any:
-        """End the round with the cost of its decision; the learner must be a :class:`~klazy.Bandit`.
+        """End the round with the cost of its decision; the learner must be a :class:`~klazy.contrib.Bandit`.
 
         Parameters
         ----------
@@ -385,7 +385,7 @@ class RemoteAgent:
         return _read_decision(self._end("cost", id, False, t, None, cost=cost))
 
     def advance(self, *, id: Id = None, retry: bool = True, t: int | None = None) -> Any:
-        """End the round before its feedback is known; the learner must be a :class:`~klazy.Delayed`.
+        """End the round before its feedback is known; the learner must be a :class:`~klazy.contrib.Delayed`.
 
         Parameters
         ----------
