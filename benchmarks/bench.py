@@ -23,7 +23,7 @@ import numpy as np
 
 import klazy as kl
 from durable import fleets, opening, updates
-from klazy.studies.sweep.store import Store
+from klazy.studies.results import ResultStore
 from optimum import against_clarabel, against_loops
 
 HERE = Path(__file__).parent
@@ -411,8 +411,10 @@ def in_store(sweep: Callable[[], object]) -> float:
 
         return call
 
-    methods: dict[str, Any] = {name: timed(getattr(Store, name)) for name in ("__init__", "write", "add")}
-    with mock.patch.multiple(Store, **methods):
+    methods: dict[str, Any] = {
+        name: timed(getattr(ResultStore, name)) for name in ("__init__", "write_text", "add")
+    }
+    with mock.patch.multiple(ResultStore, **methods):
         whole = seconds(sweep)
     return spent[0] / whole
 

@@ -313,8 +313,8 @@ def read_study(seeds: int, folder: str) -> kl.Study:
 
 def profile_study(seeds: int, folder: str) -> dict[str, float]:
     """Where the seconds of such a study go on a GPU, once its kernel is compiled."""
-    from klazy.studies.sweep import execute, gpu
-    from klazy.studies.sweep.store import Store
+    from klazy.studies.results import ResultStore
+    from klazy.studies.sweep import execute, play
 
     study = read_study(seeds, folder)
     kl.sweep(read_study(1, folder), device="cuda")
@@ -334,9 +334,9 @@ def profile_study(seeds: int, folder: str) -> dict[str, float]:
 
     with (
         time_calls(execute, "list_keys", "keys of runs"),
-        time_calls(gpu, "play_grid", "the GPU, copies included"),
+        time_calls(play, "play_grid", "the GPU, copies included"),
         time_calls(execute, "make_frame", "rows"),
-        time_calls(Store, "add", "files"),
+        time_calls(ResultStore, "add", "files"),
     ):
         start = time.perf_counter()
         kl.sweep(study, tempfile.mkdtemp(dir=folder), device="cuda")
@@ -347,7 +347,7 @@ def profile_study(seeds: int, folder: str) -> dict[str, float]:
 
 def print_host(seeds: int) -> None:
     """What a sweep costs beside its rounds. It needs no GPU: what one would play is all zeros here."""
-    from klazy.studies.sweep import execute, gpu
+    from klazy.studies.sweep import execute, play
 
     def play_nothing(grid: Grid) -> list[np.ndarray]:
         return [np.zeros((len(members), len(grid.marks), 2)) for members in grid.who]
@@ -355,7 +355,7 @@ def print_host(seeds: int) -> None:
     with (
         mock.patch.object(execute, "choose_device", return_value="cuda"),
         mock.patch.object(execute, "name_device", return_value="nothing"),
-        mock.patch.object(gpu, "play_grid", play_nothing),
+        mock.patch.object(play, "play_grid", play_nothing),
         mock.patch(f"{__name__}.STUDY", STUDY.replace("length = 1000", "length = 10")),
         tempfile.TemporaryDirectory() as folder,
     ):

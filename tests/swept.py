@@ -16,10 +16,11 @@ from klazy.studies.sweep import Study, load_sweep, sweep
 SERVER = """
 import json, os, random, signal, sys, time
 sys.path.insert(0, {tests!r})
+from klazy.studies import results
 from klazy.studies.sweep import Study, execute
-from klazy.studies.sweep.worker import play_task
-from klazy.studies.sweep.runs import deal, list_tasks
-execute.PATIENCE = execute.SHARE = 0.0  # a file for every task
+from klazy.studies.sweep.play import play_task
+from klazy.studies.sweep.runs import list_tasks
+results.WRITE_SECONDS = results.WRITE_SHARE = 0.0  # a file for every task
 study, out = Study(**json.loads({study!r})), {out!r}
 for task in list_tasks(study):
     play_task(task)  # kernels are compiled here
@@ -118,7 +119,8 @@ class Scheduler(NamedTuple):
             60,
         )
         before = self.workers() if wait else 0
-        with process(*DASK, "worker", *options, env=os.environ | {"PYTHONPATH": str(path)}) as started:
+        paths = os.pathsep.join((str(path), os.environ.get("PYTHONPATH", "")))
+        with process(*DASK, "worker", *options, env=os.environ | {"PYTHONPATH": paths}) as started:
             if wait:
                 until(lambda: self.workers() > before)
             yield started

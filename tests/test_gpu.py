@@ -347,7 +347,7 @@ def test_a_gpu_that_fails_ends_in_one_sentence(monkeypatch):
 
 
 def test_a_sweep_whose_gpu_fails_keeps_what_was_played(tmp_path, monkeypatch):
-    from klazy.studies.sweep import gpu
+    from klazy.studies.sweep import play
 
     played = []
 
@@ -359,8 +359,8 @@ def test_a_sweep_whose_gpu_fails_keeps_what_was_played(tmp_path, monkeypatch):
         played.append(grid)
         return device.play_grid(grid)
 
-    monkeypatch.setattr(gpu, "TOGETHER", 1)
-    monkeypatch.setattr(gpu, "play_grid", fail_later)
+    monkeypatch.setattr(play, "TOGETHER", 1)
+    monkeypatch.setattr(play, "play_grid", fail_later)
     study = kl.Study(**STUDY | {"seeds": 1, "record": "totals"})
     with pytest.raises(device.DeviceFailed, match="lost"):
         kl.sweep(study, tmp_path, device="cuda")

@@ -33,16 +33,15 @@ from klazy.base import parallel
 from klazy.base.checks import Refused
 from klazy.base.files import lock_file
 from klazy.sequences import Scenario
-from klazy.studies.sweep import Study, drawing, load_sweep, store, sweep
+from klazy.studies import results
+from klazy.studies.sweep import Study, drawing, load_sweep, sweep
 from klazy.studies.sweep import runs as runs_module
-from klazy.studies.sweep.axes import expand
-from klazy.studies.sweep.catalogue import make_scenario
+from klazy.studies.sweep.catalogue import RECIPES, RULES, make_scenario
 from klazy.studies.sweep.drawing import draw_cells
+from klazy.studies.sweep.play import play_task
 from klazy.studies.sweep.runs import deal, list_keys, list_tasks
-from klazy.studies.sweep.specs import RECIPES, RULES
-from klazy.studies.sweep.study import read_example
+from klazy.studies.sweep.study import expand, read_example
 from klazy.studies.sweep.table import average_cells, choose_best, make_schema, summarize
-from klazy.studies.sweep.worker import play_task
 from swept import MANY, assert_whole, served, start_scheduler, until
 
 WAVES = {"recipe": "phases_of_length", "length": [5, 10], "T": 100, "dim": 5}
@@ -81,7 +80,7 @@ class TestAStudySays:
             ({"learners": [{"rule": "GD", "sigma": {"logspace": [0, 1, 4]}}]}, "needs sigma to be a grid: a value, "),
             ({"learners": [{"rule": "GD", "sigma": {"linspace": [0.1, 1, 1e9]}}]}, "needs sigma to be a grid: a value, "),
             ({"learners": [{"rule": "nowhere:to_be_found"}]}, "needs rule to be a function that can be imported (ModuleNotFoundError: No module named 'nowhere')"),
-            ({"learners": [{"rule": "own:fragile", "sigma": 1.0, "q": 1}]}, "needs no key q, got q=(1,) (keys are sigma, c, k)"),
+            ({"learners": [{"rule": "own:fragile", "sigma": 1.0, "q": 1}]}, "needs no key q, got q=1 (keys are rule, sigma, c, k)"),
             ({"scenarios": [WAVES | {"length": 2.5}]}, "scenarios[0] (phases_of_length) needs length to be a valid integer, got length=2.5"),
         ],
         ids=lambda value: str(value)[:60],
@@ -273,10 +272,10 @@ class TestARun:
             scenarios=[{"recipe": "stochastic", "length": 4000}], learners=[LAZY | {"k": list(range(1, 101))}]
         )
         (task,) = deal(list_tasks(wide), workers=1)[:1]
-        assert len(pickle.dumps(task)) < 200 * len(task.players)
+        assert len(pickle.dumps(task)) < 200 * len(task.team)
         assert (
             len(pickle.dumps(play_task(task)))
-            < 200 * len(task.players)
+            < 200 * len(task.team)
             < task.sequence.point["length"] * 15 * 5 * 8 / 100
         )
 
@@ -924,7 +923,7 @@ k = { powers = [2, 0, 3] }
         assert {file.name for file in (here / "figures").iterdir()} == {"k.png", "k.svg"}
 
     def test_says_that_somebody_else_has_its_folder(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(store, "PATIENCE", 0.1)
+        monkeypatch.setattr(results, "LOCK_SECONDS", 0.1)
         (tmp_path / "slacks.toml").write_text(self.TOML)
         (tmp_path / "here").mkdir()
         with lock_file(tmp_path / "here" / ".lock", wait=False):
@@ -941,7 +940,7 @@ k = { powers = [2, 0, 3] }
             if path.suffix == ".parquet":
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-        monkeypatch.setattr(store, "write_durably", fail)
+        monkeypatch.setattr(results, "write_durably", fail)
         said = self.klazy("slacks.toml", "--jobs", 1, "--out", "here", folder=tmp_path, status=2)
         wanted = "klazy needs files that it can read and write, got file=here/part-.*parquet; No space left on device.\n"
         assert re.fullmatch(wanted, said)

@@ -26,8 +26,8 @@ if _TYPE_CHECKING:
     from klazy.serve.client import Client as Client
     from klazy.studies import arena as arena
     from klazy.studies.replay.report import replay as replay
+    from klazy.studies.sweep.execute import load_sweep as load_sweep
     from klazy.studies.sweep.execute import sweep as sweep
-    from klazy.studies.sweep.store import load_sweep as load_sweep
     from klazy.studies.sweep.study import Study as Study
 
 __version__ = "0.2.0"
@@ -56,7 +56,7 @@ _LATER = {
     "Client": ("klazy.serve.client:Client", "serve"),
     "Study": ("klazy.studies.sweep.study:Study", "cli"),
     "arena": ("klazy.studies.arena", "cli"),
-    "load_sweep": ("klazy.studies.sweep.store:load_sweep", "cli"),
+    "load_sweep": ("klazy.studies.sweep.execute:load_sweep", "cli"),
     "replay": ("klazy.studies.replay.report:replay", "cli"),
     "sweep": ("klazy.studies.sweep.execute:sweep", "cli"),
 }

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from klazy.base.checks import Refused, refusal
 from klazy.base.install import MissingPackage, make_missing
-from klazy.base.parallel import end_at_signals
+from klazy.base.signals import end_at_signals
 
 # For the processes that a command starts: no module of the current folder comes before an installed one, and the one that
 # cleans up after a command that was stopped does so silently.

@@ -114,7 +114,7 @@ def play_study(
       klazy sweep study.toml --out results --backend dask --address tcp://scheduler:8786
       klazy sweep plot results
     """  # fmt: skip
-    from klazy.studies.sweep.runs import refuse_held_out
+    from klazy.studies.sweep.runs import check_held_out
     from klazy.studies.sweep.study import Study, read_example
 
     if init:
@@ -129,7 +129,7 @@ def play_study(
     if relative_to is not None:
         one_of(relative_to, "relative_to", "sweep", names)
     if held_out:
-        refuse_held_out(chosen)
+        check_held_out(chosen)
     if seed is not None:
         chosen = Study(**chosen.to_dict() | {"seed": seed})
     folder = out or study.with_suffix("")

@@ -20,7 +20,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from klazy.base.checks import Refused
-from klazy.base.parallel import end_with
+from klazy.base.signals import end_with
 from klazy.live.store import Store
 from klazy.serve.problems import MEDIA_TYPE, Problem, make_response
 from klazy.serve.settings import Settings

@@ -1,7 +1,6 @@
 """The whole suite: games in parallel, kept as they finish, so that a run that was stopped goes on where it was."""
 
 import json
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -98,14 +97,7 @@ def choose_games(entries: list[Entry], only: Sequence[str]) -> list[Entry]:
 def _play_tasks(tasks: list[Task], jobs: int | None) -> Iterator[Played]:
     if jobs is not None:
         jobs = whole(jobs, "jobs", "arena", "jobs >= 1", "leave it out for all cores")
-    if jobs == 1:
-        yield from map(play_task, tasks)
-        return
-    if tasks:
-        with parallel.open_workers(jobs=jobs), warnings.catch_warnings():
-            # joblib renews a worker that has grown, and warns: nothing is lost by it.
-            warnings.filterwarnings("ignore", "A worker stopped while some jobs")
-            yield from parallel.map_unordered(play_task, tasks)
+    yield from parallel.map_unordered(play_task, tasks, jobs)
 
 
 def measure_times(games: list[Played], contenders: Sequence[Contender]) -> dict[str, float]:

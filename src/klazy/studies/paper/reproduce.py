@@ -113,8 +113,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
     yield from (job for job in jobs if job not in pending)
     if pending:
         count = min(workers or os.cpu_count() or 1, len(pending))
-        with parallel.open_workers(jobs=count):
-            yield from parallel.map_unordered(Job.make, pending)
+        yield from parallel.map_unordered(Job.make, pending, count)
 
 
 def check_experiments(names: Iterable[str]) -> list[str]:

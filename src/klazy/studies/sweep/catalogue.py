@@ -195,9 +195,14 @@ def make_scenario(recipe: str, point: Point, seed: Any) -> Scenario:
     return made
 
 
-def heeds_price(rule: str) -> bool:
-    """Whether a learner of this rule is told what moving costs."""
+def depends_on_price(rule: str) -> bool:
+    """Return True if a learner of this rule is given the move cost."""
     return not {"movement", "movement_weight"}.isdisjoint(find_entry(rule, "rule").context)
+
+
+def needs_gradients(rule: str) -> bool:
+    """Return True if a learner of this rule is given the largest gradient of its sequence."""
+    return "G" in find_entry(rule, "rule").context
 
 
 def make_learner(

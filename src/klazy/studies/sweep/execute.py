@@ -1,30 +1,26 @@
-"""Playing a study: on this machine or a cluster through joblib, kept as it goes, never the same run twice."""
+"""Playing a study: on this machine or a cluster, stored as it goes, never the same run twice."""
 
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
-from klazy.base.checks import one_of, refusal, whole
-from klazy.base.parallel import BACKENDS, WorkerLost, map_unordered, open_workers
+from klazy.base.checks import refusal, whole
+from klazy.base.parallel import WorkerLost, Workers, open_workers
 from klazy.game.device import choose_device, name_device
-from klazy.studies.sweep.gpu import GpuPlayer
+from klazy.studies.results import ResultStore, ResultWriter, read_rows
+from klazy.studies.sweep.play import TaskPlayer, TaskResult, fail_task, play_on_gpu, play_task
 from klazy.studies.sweep.runs import Task, choose_runs, deal, halve, list_keys, list_tasks
-from klazy.studies.sweep.store import Store, load_sweep
 from klazy.studies.sweep.study import Study
 from klazy.studies.sweep.table import average_cells, make_frame
-from klazy.studies.sweep.worker import TaskResult, fail_task, play_task
 
 if TYPE_CHECKING:
     import polars
 
 STUDY = "study.json"
-PATIENCE = 0.5  # seconds after which rows are written at the latest, or
-SHARE = 0.01  # of the time so far, so that a long sweep has hundreds of files, not thousands
 Progress = Callable[[int, int, int], object]  # runs played, runs to play, learner-rounds played
 
 
@@ -166,140 +162,122 @@ def sweep(
     """
     if jobs is not None:
         jobs = whole(jobs, "jobs", "sweep", "jobs >= 1", "leave it out for all cores")
-    one_of(backend, "backend", "sweep", BACKENDS)
     asked = study.device if device is None else device
     chosen = choose_device("sweep", asked)
     if chosen == "cuda" and backend != "local":
-        raise refusal(
-            "sweep", "backend='local' for a GPU", "backend", backend, "take device='cpu' on a cluster"
-        )
+        remedy = "take device='cpu' on a cluster"
+        raise refusal("sweep", "backend='local' for a GPU", "backend", backend, remedy)
     started = time.perf_counter()
     tasks = list_tasks(study)
     keys = list_keys(tasks)
-    store = None if out is None else Store(Path(out))
     todo = tasks
     wanted = keys
-    if store is not None:
-        store.write(STUDY, study.model_dump_json(exclude_none=True, indent=1))
-        if retry_failed:
-            store.forget(keys)
-        if len(store.found):
-            is_new = ~keys.is_in(store.found["key"].implode())
-            todo = choose_runs(tasks, is_new.to_numpy())
-            wanted = keys.filter(is_new)
-    pending = len(wanted)
-    keeper = _Keeper(store, wanted, progress)
-    player = None
-    if chosen == "cuda":
-        player = GpuPlayer(strict=asked == "cuda")
-    if pending and player is not None:
-        try:
-            for task, outcome in player.play(todo):
-                keeper.take(task, outcome)
-        finally:
-            keeper.close()
-    elif pending:
-        with open_workers(backend, address, jobs) as count:
-            try:
-                for task, outcome in _play_tasks(deal(todo, count)):
-                    keeper.take(task, outcome)
-            finally:
-                keeper.close()
-    reused = len(keys) - pending
-    rows = load_sweep(store.folder) if store is not None and reused else keeper.collect()
+    store = None
+    if out is not None:
+        store = _open_store(Path(out), study, keys, retry_failed)
+        is_new = ~keys.is_in(store.keys.implode())
+        todo = choose_runs(tasks, is_new.to_numpy())
+        wanted = keys.filter(is_new)
+    player = TaskPlayer(chosen, strict=asked == "cuda")
+    done = learner_rounds = 0
+    with ResultWriter(store, partial(make_frame, keys=wanted)) as writer:
+        for task, result in _play(todo, player, backend, address, jobs):
+            writer.add((task, result))
+            done += len(task.team)
+            learner_rounds += result.learner_rounds
+            if progress is not None:
+                progress(done, len(wanted), learner_rounds)
+    reused = len(keys) - len(wanted)
+    rows = load_sweep(store.folder) if store is not None and reused else writer.collect()
     seconds = time.perf_counter() - started
-    played_on = _name_devices(player)
-    return Sweep(study, order_rows(rows, keys), pending, reused, keeper.learner_rounds, seconds, played_on)
+    where = _name_devices(player)
+    return Sweep(study, _order_rows(rows, keys), len(wanted), reused, learner_rounds, seconds, where)
 
 
-def _name_devices(player: GpuPlayer | None) -> str:
-    """What runs were played on, in words."""
-    if player is None or not player.used_gpu:
+def _open_store(folder: Path, study: Study, keys: "polars.Series", retry_failed: bool) -> ResultStore:
+    """Open the store in a folder, and write there which study is played."""
+    import polars as pl
+
+    store = ResultStore(folder, "sweep")
+    store.write_text(STUDY, study.model_dump_json(indent=1))
+    if retry_failed:
+        store.forget(pl.col("key").is_in(keys.implode()) & pl.col("error").is_not_null())
+    return store
+
+
+def _play(
+    tasks: list[Task], player: TaskPlayer, backend: str, address: str | None, jobs: int | None
+) -> Iterator[tuple[Task, TaskResult]]:
+    """Play tasks on the GPU of this process or by workers, and yield each with its result."""
+    if not tasks:
+        return
+    if player.device == "cuda":
+        yield from play_on_gpu(player, tasks)
+        return
+    with open_workers(backend, address, jobs) as workers:
+        yield from _play_by_workers(deal(tasks, workers.count), workers)
+
+
+def _name_devices(player: TaskPlayer) -> str:
+    """Return what runs were played on, in words."""
+    if not player.used_gpu:
         return name_device("cpu")
     if player.used_cpu:
         return f"{name_device('cuda')}, and {name_device('cpu')} for what it does not play"
     return name_device("cuda")
 
 
-def _play_tasks(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskResult]]:
-    """What the tasks come to, in any order; a run that ends its worker is found by halves, and has that as its error."""
+def _play_by_workers(tasks: Sequence[Task], workers: Workers) -> Iterator[tuple[Task, TaskResult]]:
+    """Yield results in any order; a run that ends its worker is found by halves, and has that as its error."""
     left = {i: task._replace(number=i) for i, task in enumerate(tasks)}
     try:
-        for outcome in map_unordered(play_task, list(left.values())):
-            yield left.pop(outcome.number), outcome
+        for result in workers.map_unordered(play_task, list(left.values())):
+            yield left.pop(result.number), result
     except WorkerLost as lost:
         suspects = list(left.values())
-        if len(suspects) == 1 and len(suspects[0].players) == 1:
+        if len(suspects) == 1 and len(suspects[0].team) == 1:
             yield suspects[0], fail_task(suspects[0], lost)
             return
         for half in halve(suspects):
-            yield from _play_tasks(half)
+            yield from _play_by_workers(half, workers)
 
 
-class _Keeper:
-    """What has been played: written from time to time if there is a store, else kept."""
+def load_sweep(folder: Path | str) -> "polars.DataFrame":
+    """Load the runs of a sweep from its folder.
 
-    def __init__(self, store: Store | None, keys: "polars.Series", progress: Progress | None) -> None:
-        self.store = store
-        self.keys = keys
-        self.progress = progress
-        self.waiting: list[tuple[Task, TaskResult]] = []
-        self.frames: list[polars.DataFrame] = []
-        self.done = self.learner_rounds = 0
-        self.started = self.written = time.perf_counter()
-        self.timer = Timer(0.0, self.write)
-        self.turn = Lock()
+    You can also query the files with DuckDB: ``SELECT k, avg(total_regret) FROM 'folder/*.parquet' GROUP BY k``.
 
-    def take(self, task: Task, outcome: TaskResult) -> None:
-        """Keep it now if something was kept long ago, else when its time has come, whether or not there is more by then."""
-        with self.turn:
-            self.waiting.append((task, outcome))
-        self.done += len(task.players)
-        self.learner_rounds += outcome.learner_rounds
-        now = time.perf_counter()
-        left = max(PATIENCE, SHARE * (now - self.started)) - (now - self.written)
-        if self.store is not None and left <= 0.0:
-            self.write()
-        elif self.store is not None and not self.timer.is_alive():
-            self.timer = Timer(left, self._write_early)
-            self.timer.daemon = True
-            self.timer.start()
-        if self.progress is not None:
-            self.progress(self.done, len(self.keys), self.learner_rounds)
+    Parameters
+    ----------
+    folder : str or Path
+        The folder that :func:`sweep` wrote to.
 
-    def _write_early(self) -> None:
-        with suppress(OSError):  # whoever writes next meets it, too
-            self.write()
+    Returns
+    -------
+    polars.DataFrame
+        One row per run, of all studies, and versions of klazy, that were played into it.
 
-    def write(self) -> None:
-        with self.turn:
-            if self.store is not None and self.waiting:
-                frame = make_frame(self.waiting, self.keys)
-                self.store.add(frame)
-                self.frames.append(frame)
-                self.waiting = []
-                self.written = time.perf_counter()
-
-    def close(self) -> None:
-        self.timer.cancel()
-        self.write()
-
-    def collect(self) -> "polars.DataFrame":
-        """All that was played."""
-        import polars as pl
-
-        return pl.concat([*self.frames, make_frame(self.waiting, self.keys)])
+    Raises
+    ------
+    ValueError
+        If there are no runs in the folder.
+    """
+    rows = read_rows(Path(folder), "sweep")
+    if rows is None:
+        remedy = "run `klazy sweep study.toml --out FOLDER`"
+        raise refusal("load_sweep", "the folder of a sweep", "folder", folder, remedy)
+    return rows
 
 
-def order_rows(rows: "polars.DataFrame", keys: "polars.Series") -> "polars.DataFrame":
-    """The rows with these keys, in the order of the keys."""
+def _order_rows(rows: "polars.DataFrame", keys: "polars.Series") -> "polars.DataFrame":
+    """Return the rows with these keys, in the order of the keys."""
     if rows["key"].equals(keys):
         return rows
     return keys.to_frame().join(rows, on="key", how="inner", maintain_order="left")
 
 
 def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.DataFrame]":
-    """The study that was played last into a folder, and its runs that are there; ``trust`` as in :meth:`Study.read`."""
+    """Return the study that was played last into a folder, and its runs there; ``trust`` as in :meth:`Study.read`."""
     file = folder / STUDY
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
@@ -309,7 +287,7 @@ def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.Dat
         ) from failed
     study = Study.from_file(data, file, trust=trust)
     rows = load_sweep(folder)
-    found = order_rows(rows, list_keys(list_tasks(study)))
+    found = _order_rows(rows, list_keys(list_tasks(study)))
     if not len(found):
         versions = ", ".join(rows["version"].unique().sort())
         raise refusal(

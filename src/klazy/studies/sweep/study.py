@@ -1,26 +1,235 @@
-"""A study: which learners on which sequences, at which values, how often. All that it may say is checked here."""
+"""A study: which learners on which sequences, at which values, how often. Everything that it may contain is checked here.
 
+A table of a study names a recipe or a rule and has a grid for each of its keys, which its signature names. A grid is a value,
+a list, or a space such as ``{ logspace = [0.1, 100, 16] }``.
+"""
+
+import difflib
+import itertools
 import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, Strict, ValidationError
+import numpy as np
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PlainSerializer,
+    PlainValidator,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from klazy.base.checks import Refused, refusal
-from klazy.studies.sweep.axes import LARGEST, Weights
-from klazy.studies.sweep.specs import OWN, Recipe, Rule, StrictModel, is_own, refuse_empty, show
+from klazy.studies.sweep.catalogue import RULES, Point, check_point, find_entry
 
 POINTS = 200  # of a curve
+MOST_VALUES = 100_000  # of a grid
+LARGEST = 2**63 - 1  # integer that a column holds
+SHOWN = 200  # letters of a value in a message
 REMEDY = "`klazy sweep --init` shows a study with every key"
 Metric = Literal[
     "cost", "hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret"
 ]
-LABORIOUS = ("static_regret", "optimum_regret")  # found only if they are asked for
-Whole = Annotated[int, Strict()]
+LABORIOUS = ("static_regret", "optimum_regret")  # computed only if the study names them
+FORMS = (
+    "a value, a list of values, { linspace = [first, last, count] }, { logspace = [first, last, count] } "
+    "or { powers = [base, first exponent, last exponent] }"
+)
+SPACES: dict[str, Callable[..., Any]] = {
+    "linspace": lambda first, last, count: np.linspace(first, last, _check_integer(count, 1, MOST_VALUES)),
+    "logspace": lambda first, last, count: np.geomspace(first, last, _check_integer(count, 1, MOST_VALUES)),
+    "powers": lambda base, first, last: _raise(
+        base, range(_check_integer(first, -1000, 1000), _check_integer(last, -1000, 1000) + 1)
+    ),
+}
 
 
-class Study(StrictModel):
+def _raise(base: Any, exponents: range) -> list[Any]:
+    # A number of thousands of digits to the thousandth takes hours.
+    if not abs(base) <= LARGEST:
+        raise ValueError
+    return [base**exponent for exponent in exponents]
+
+
+def _check_integer(value: Any, least: int, most: int) -> int:
+    if not least <= value <= most or value != int(value):
+        raise ValueError
+    return int(value)
+
+
+def expand(value: Any) -> list[Any]:
+    """Return the values of a grid in their order, each once.
+
+    >>> expand(3), expand([1, 2, 2]), expand({"powers": [2, 0, 4]}), expand({"linspace": [0, 1, 3]})
+    ([3], [1, 2], [1, 2, 4, 8, 16], [0.0, 0.5, 1.0])
+    """
+    try:
+        if isinstance(value, dict):
+            ((name, arguments),) = value.items()
+            with np.errstate(all="raise"):
+                value = np.asarray(SPACES[name](*arguments))
+        values = value.tolist() if hasattr(value, "tolist") else value
+        values = list(values) if isinstance(values, list | tuple | range) else [values]
+        if not values or any(isinstance(each, dict | list | tuple) for each in values):
+            raise ValueError
+    except (TypeError, ValueError, ArithmeticError, KeyError):
+        raise PydanticCustomError("grid", "Input should be a grid: {forms}", {"forms": FORMS}) from None
+    return list({(type(each), each): each for each in values}.values())
+
+
+def _expand_integers(value: Any) -> list[Any]:
+    """Return the values of a grid of integers: those of a space are rounded."""
+    values = expand(value)
+    return list(dict.fromkeys(map(round, values))) if isinstance(value, dict) else values
+
+
+Number = Annotated[FiniteFloat, Strict()]
+Integer = Annotated[int, Strict()]
+Scalar = bool | Annotated[Integer, Field(ge=-LARGEST, le=LARGEST)] | Number | str
+Numbers = Annotated[tuple[Number, ...], BeforeValidator(expand)]
+Weights = Annotated[tuple[Annotated[Number, Field(ge=0)], ...], BeforeValidator(expand)]
+Integers = Annotated[
+    tuple[Annotated[Integer, Field(ge=1, le=LARGEST)], ...], BeforeValidator(_expand_integers)
+]
+Flags = Annotated[tuple[Annotated[bool, Strict()], ...], BeforeValidator(expand)]
+Words = Annotated[tuple[Number | Annotated[str, Strict()], ...], BeforeValidator(expand)]
+SCALARS: Any = TypeAdapter(Annotated[tuple[Scalar, ...], BeforeValidator(expand)])
+# Grids by the type of an argument.
+AXES: dict[Any, Any] = {
+    int: TypeAdapter(Integers),
+    float: TypeAdapter(Numbers),
+    bool: TypeAdapter(Flags),
+    float | str: TypeAdapter(Words),
+}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A recipe or a rule, by name, and the values of each of its parameters."""
+
+    kind: str
+    name: str
+    axes: dict[str, tuple[Any, ...]]
+
+    def list_points(self) -> Iterator[Point]:
+        """Yield every combination of values."""
+        for values in itertools.product(*self.axes.values()):
+            yield dict(zip(self.axes, values, strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table of the study."""
+        return {self.kind: self.name, **self.axes}
+
+
+def _read_spec(kind: str, table: Any) -> Spec:
+    """Check a table of a study, and return what it names."""
+    if isinstance(table, Spec):
+        return table
+    name: Any = table.get(kind) if isinstance(table, dict) else None
+    try:
+        entry = find_entry(name if isinstance(name, str) else "", kind)
+    except Refused as unknown:
+        raise _complain(f" needs {kind} to be {unknown}, got {kind}={show(name)}") from None
+    given = {key: value for key, value in table.items() if key != kind}
+    required = [key for key, value in entry.parameters.items() if value.required]
+    _check_keys(given, list(entry.parameters), required, f" ({name})", kind)
+    axes: dict[str, tuple[Any, ...]] = {}
+    wrong = []
+    for key, parameter in entry.parameters.items():
+        if key in given:
+            try:
+                axes[key] = AXES.get(parameter.type, SCALARS).validate_python(given[key])
+            except ValidationError as found:
+                error = found.errors()[0]
+                wrong.append(f" ({name}) needs {_describe_error(key, error['msg'], error['input'])}")
+        elif not parameter.required and isinstance(parameter.default, bool | int | float | str):
+            axes[key] = (parameter.default,)
+    if wrong:
+        raise _complain(*wrong)
+    if {"sigma", "c"} <= set(entry.parameters) and len({"sigma", "c"} & set(axes)) != 1:
+        raise _complain(f" ({name}) needs either sigma, for a constant one, or c, for sigma_t = sqrt(t / c)")
+    if kind == "rule" and name in RULES:
+        _try_values(name, axes)
+    return Spec(kind, name, axes)
+
+
+def _check_keys(
+    data: Any, known: list[str], required: Sequence[str], owner: str = "", kind: str = ""
+) -> None:
+    """Reject a key that is not known, and the lack of a required one."""
+    keys = ", ".join([kind, *known] if kind else known)
+    for key in data:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            value = show(data[key])
+            raise _complain(f"{owner} needs no key {key}, got {key}={value} ({hint}keys are {keys})")
+    for key in required:
+        if key not in data:
+            raise _complain(f"{owner} needs a key {key} (keys are {keys})")
+
+
+def _try_values(name: str, axes: dict[str, tuple[Any, ...]]) -> None:
+    """Build a learner with every value of every key once."""
+    first = {key: values[0] for key, values in axes.items()}
+    points = [first]
+    for key, values in axes.items():
+        points += [first | {key: value} for value in values[1:]]
+    for point in points:
+        try:
+            check_point(name, point)
+        except Refused as refused:
+            why = str(refused).rstrip(".")
+            raise _complain(f" ({name}) needs values that {name} accepts: {why}") from None
+
+
+def _complain(*lines: str) -> PydanticCustomError:
+    """Return an error whose lines are shown after the table that they are about."""
+    return PydanticCustomError("table", "{lines}", {"lines": "\n".join(lines)})
+
+
+def _describe_error(key: str, message: str, value: Any) -> str:
+    """Return what a key must be and what it is, from an error of pydantic."""
+    condition = message.replace("Input should be", f"{key} to be").replace("valid tuple", "list")
+    return f"{condition}, got {key}={show(value)}"
+
+
+def show(value: Any) -> str:
+    """Return a value for a message, cut if it is long; some are too deep or have too many digits to be written."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):
+        return f"a large {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def _check_filled(data: Any) -> Any:
+    """Reject an empty list."""
+    if isinstance(data, list | tuple) and not data:
+        raise PydanticCustomError("empty", "Input should be a list with something in it")
+    return data
+
+
+if TYPE_CHECKING:
+    Recipe = Rule = Spec
+else:
+    _WRITE = PlainSerializer(Spec.to_dict)
+    Recipe = Annotated[Spec, PlainValidator(partial(_read_spec, "recipe")), _WRITE]
+    Rule = Annotated[Spec, PlainValidator(partial(_read_spec, "rule")), _WRITE]
+
+
+class Study(BaseModel):
     """Describe a study: every learner at every value of its grid, on every sequence, at every price of movement, one run each.
 
     Parameters
@@ -62,22 +271,30 @@ class Study(StrictModel):
     (1, 2, 4, 8)
     """
 
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
     name: str = "a study"
-    scenarios: Annotated[tuple[Recipe, ...], BeforeValidator(refuse_empty)]
-    learners: Annotated[tuple[Rule, ...], BeforeValidator(refuse_empty)]
+    scenarios: Annotated[tuple[Recipe, ...], BeforeValidator(_check_filled)]
+    learners: Annotated[tuple[Rule, ...], BeforeValidator(_check_filled)]
     movement: Literal["l2", "l1", "tv"] = "l2"
     movement_weight: Weights = (1.0,)
-    seeds: Annotated[Whole, Field(ge=1)] = 1
-    seed: Annotated[Whole, Field(ge=0, le=LARGEST)] = 0
-    metrics: Annotated[tuple[Metric, ...], BeforeValidator(refuse_empty)] = ("total_regret",)
+    seeds: Annotated[Integer, Field(ge=1)] = 1
+    seed: Annotated[Integer, Field(ge=0, le=LARGEST)] = 0
+    metrics: Annotated[tuple[Metric, ...], BeforeValidator(_check_filled)] = ("total_regret",)
     record: Literal["totals", "curves"] = "totals"
     device: Literal["cpu", "cuda", "auto"] = "cpu"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check(cls, data: dict[str, Any]) -> dict[str, Any]:
+        _check_keys(data, list(cls.model_fields), ["scenarios", "learners"])
+        return data
 
     def __init__(self, **data: Any) -> None:
         try:
             super().__init__(**data)
         except ValidationError as found:
-            raise _explain(found, "Study") from None
+            raise _explain(found) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the study by plain values, from which the same study can be built.
@@ -147,50 +364,40 @@ class Study(StrictModel):
         if not isinstance(data, dict):
             raise refusal(str(path), "the keys of a study", "it", type(data).__name__, REMEDY)
         if not trust:
-            _refuse_own(data, path)
+            _check_trust(data, path)
         try:
             return cls(**data)
         except Refused as wrong:
             raise Refused(str(wrong).replace("Study needs", f"{path} needs")) from None
 
 
-def _refuse_own(data: dict[str, Any], path: Path) -> None:
-    """Refuse a study that names code, as ``module:function``: to import it is to run it."""
+def _check_trust(data: dict[str, Any], path: Path) -> None:
+    """Reject a study that names code, as ``module:function``: to import it is to run it."""
     for key, kind in (("scenarios", "recipe"), ("learners", "rule")):
         tables = data.get(key)
-        if not isinstance(tables, list):
-            continue
-        for table in tables:
+        for table in tables if isinstance(tables, list) else ():
             name = table.get(kind) if isinstance(table, dict) else None
-            if is_own(name):
+            if isinstance(name, str) and ":" in name:
                 remedy = "add --trust if you know the code that it would run"
                 raise refusal(str(path), f"trust for a {kind} that is not klazy's", kind, show(name), remedy)
 
 
 def read_example() -> str:
-    """A study with every key and what it means, which runs as it is."""
+    """Return a study with every key and what it means, which runs as it is."""
     return files("klazy.studies.sweep").joinpath("example.toml").read_text(encoding="utf-8")
 
 
-def _explain(found: ValidationError, owner: str) -> Refused:
-    """What is wrong with a study, a line each: the key, what it must be and what it is."""
-    return Refused("\n".join(dict.fromkeys(str(_explain_error(owner, error)) for error in found.errors())))
-
-
-def _explain_error(owner: str, error: Any) -> Refused:
-    kind = error["type"]
-    value = error["input"]
-    words = [part for part in error["loc"] if isinstance(part, str) and part != OWN]
-    index = next((part for part in error["loc"] if isinstance(part, int)), None)
-    if words and words[0] in ("scenarios", "learners") and index is not None:
-        owner = f"{owner}.{words[0]}[{index}]"
-        if len(words) > 1:  # the name of the recipe or rule
-            owner = f"{owner} ({words[1]})"
-        words = words[2:]
-    if kind == "study":
-        return Refused(f"{owner} needs {error['msg']}; {REMEDY}.")
-    key = kind if kind in ("recipe", "rule") else words[-1]
-    if isinstance(value, dict) and key == kind:
-        value = value.get(key)
-    condition = error["msg"].replace("Input should be", f"{key} to be").replace("valid tuple", "list")
-    return refusal(owner, condition, key, show(value), REMEDY)
+def _explain(found: ValidationError) -> Refused:
+    """Return what is wrong with a study, a line each: the key, what it must be and what it is."""
+    lines = []
+    for error in found.errors():
+        owner = "Study"
+        if error["type"] == "table":
+            if error["loc"]:
+                owner = f"Study.{error['loc'][0]}[{error['loc'][1]}]"
+            lines += [f"{owner}{line}" for line in error["msg"].splitlines()]
+        else:
+            lines.append(
+                f"{owner} needs {_describe_error(str(error['loc'][0]), error['msg'], error['input'])}"
+            )
+    return Refused("\n".join(f"{line}; {REMEDY}." for line in dict.fromkeys(lines)))

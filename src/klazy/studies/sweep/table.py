@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import klazy
-from klazy.base.checks import Array, one_of, refusal
+from klazy.base.checks import one_of, refusal
 from klazy.studies.sweep.catalogue import RECIPES, Point
-from klazy.studies.sweep.runs import Task
-from klazy.studies.sweep.worker import SUMS, TaskResult
+from klazy.studies.sweep.play import SUMS, TaskResult
+from klazy.studies.sweep.runs import Task, Team
 
 if TYPE_CHECKING:
     import polars
@@ -42,113 +43,73 @@ CURVES = ("hitting_curve", "switching_curve")
 
 
 def make_frame(played: Sequence[tuple[Task, TaskResult]], keys: "polars.Series") -> "polars.DataFrame":
-    """One row per run: its key, what it is, what it paid, its regrets, its curve if there is one, its error if it failed.
+    """Return one row per run: its key, learner and sequence, its costs and regrets, its curve and its error if there is one.
 
     ``keys`` are those of all runs of the study. Sequences and learners are described once each, and repeated by number: a
-    million runs are of few.
+    million runs have few of them.
     """
     import polars as pl
 
     schema = make_schema()
-    counts = [len(task.players) for task, _ in played]
-    firsts = np.array([task.first for task, _ in played], dtype=int)
-    starts = np.cumsum([0, *counts])  # of the runs of each task among the rows
-    count = int(starts[-1])
+    if not played:
+        return pl.DataFrame(schema=schema)
+    counts = [len(task.team) for task, _ in played]
     which = np.repeat(np.arange(len(played)), counts)
-    within = np.arange(count) - starts[which]
-    rows, whose, weights = _describe_players(played)
-    sums = np.concatenate([np.empty((0, len(SUMS))), *(outcome.sums for _, outcome in played)])
-    columns: dict[str, Any] = {"key": keys.gather(firsts[which] + within)}
-    columns |= _spread([_describe_sequence(*pair) for pair in played], SHARED, which, schema)
-    columns |= _spread(rows, LEARNER, whose, schema)
-    columns["movement_weight"] = weights
-    columns |= dict(zip(SUMS, np.ascontiguousarray(sums.T), strict=True))
-    columns["cost"] = sums[:, 0] + sums[:, 1]
-    if any(outcome.errors for _, outcome in played):
-        columns["error"] = _list_errors(played, starts)
-    if any(len(outcome.rounds) for _, outcome in played):
-        columns |= _list_curves(played)
-    ordered = []
-    for name, kind in schema.items():
-        if name in columns:
-            ordered.append(pl.Series(name, columns[name], dtype=kind))
-        else:
-            ordered.append(pl.repeat(None, count, dtype=kind, eager=True).alias(name))
-    return pl.DataFrame(ordered).with_columns(pl.col(METRICS).fill_nan(None))
+    firsts = np.array([task.first for task, _ in played])
+    starts = np.cumsum([0, *counts[:-1]])
+    shared = {name: schema[name] for name in SHARED}
+    sequences = pl.DataFrame([_describe_sequence(*pair) for pair in played], schema=shared)
+    parts = [
+        pl.DataFrame({"key": keys.gather((firsts - starts)[which] + np.arange(len(which)))}),
+        sequences[which],
+        pl.concat([_describe_team(task.team) for task, _ in played]),
+        pl.DataFrame(np.concatenate([result.sums for _, result in played]), schema=list(SUMS)),
+    ]
+    if any(result.errors for _, result in played):
+        pairs = zip(counts, played, strict=True)
+        errors = [result.errors.get(i) for count, (_, result) in pairs for i in range(count)]
+        parts.append(pl.DataFrame({"error": errors}, schema={"error": pl.String}))
+    if any(len(result.rounds) for _, result in played):
+        parts.append(pl.concat([_list_curves(*pair) for pair in played]))
+    frame = pl.concat(parts, how="horizontal").with_columns(cost=pl.col("hitting") + pl.col("switching"))
+    missing = [pl.lit(None, schema[name]).alias(name) for name in schema if name not in frame.columns]
+    return frame.with_columns(*missing, pl.col(METRICS).fill_nan(None)).select(*schema)
 
 
-def _describe_players(played: Sequence[tuple[Task, TaskResult]]) -> tuple[list[Row], np.ndarray, Array]:
-    """The learners of these tasks, which of them each run has, and the prices; tasks mostly share one list of players."""
-    described: dict[tuple[str, int], int] = {}  # rules with their points, which tasks share
-    rows: list[Row] = []
-    lists: dict[int, tuple[np.ndarray, Array]] = {}
-    for task, _ in played:
-        if id(task.players) in lists:
-            continue
-        numbers = np.empty(len(task.players), dtype=int)
-        for i, (rule, point, _) in enumerate(task.players):
-            numbers[i] = described.setdefault((rule, id(point)), len(rows))
-            if numbers[i] == len(rows):
-                rows.append(_split_options(point, LEARNER) | {"learner": rule})
-        weights = np.array([player.weight for player in task.players])
-        lists[id(task.players)] = numbers, weights
-    whose = np.concatenate([np.empty(0, dtype=int), *(lists[id(task.players)][0] for task, _ in played)])
-    weights = np.concatenate([np.empty(0), *(lists[id(task.players)][1] for task, _ in played)])
-    return rows, whose, weights
-
-
-def _spread(
-    rows: list[Row], names: Sequence[str], place: np.ndarray, schema: dict[str, Any]
-) -> dict[str, Any]:
-    """The columns of rows that are repeated: run ``i`` has row ``place[i]``; a column that is null throughout is left out."""
+@lru_cache(maxsize=8)
+def _describe_team(team: Team) -> "polars.DataFrame":
+    """Return the learner and the price of every run of a team; tasks mostly share one."""
     import polars as pl
 
-    columns = {}
-    for name in names:
-        values = pl.Series(name, [row.get(name) for row in rows], dtype=schema[name])
-        if values.null_count() < len(values):
-            columns[name] = values.gather(place)
-    return columns
+    schema = {name: make_schema()[name] for name in LEARNER}
+    rows = [_split_options(point, LEARNER) | {"learner": rule} for rule, point in team.cells]
+    return pl.DataFrame(rows, schema=schema)[team.cell].with_columns(movement_weight=team.weights)
 
 
-def _list_errors(played: Sequence[tuple[Task, TaskResult]], starts: np.ndarray) -> list[str | None]:
-    errors: list[str | None] = [None for _ in range(starts[-1])]
-    for (_, outcome), start in zip(played, starts.tolist(), strict=False):
-        for i, error in outcome.errors.items():
-            errors[start + i] = error
-    return errors
-
-
-def _list_curves(played: Sequence[tuple[Task, TaskResult]]) -> dict[str, Any]:
-    """The points of every run's running sums, null where there are none."""
+def _list_curves(task: Task, result: TaskResult) -> "polars.DataFrame":
+    """Return the curves of the runs of a task, null where there are none."""
     import polars as pl
 
     types = {name: make_schema()[name] for name in ("rounds", *CURVES)}
-    parts = []
-    for task, outcome in played:
-        count = len(task.players)
-        if not len(outcome.rounds):
-            parts.append(pl.DataFrame({name: [None] * count for name in types}, schema=types))
-            continue
-        values = [np.tile(outcome.rounds, (count, 1)), outcome.curves[:, :, 0], outcome.curves[:, :, 1]]
-        made = pl.DataFrame(
-            [
-                pl.Series(name, np.ascontiguousarray(each)).arr.to_list()
-                for name, each in zip(types, values, strict=True)
-            ]
-        )
-        known = pl.lit(pl.Series("known", ~np.isnan(outcome.curves[:, -1, 0])))
-        parts.append(made.select(pl.when(known).then(pl.all())))
-    return pl.concat(parts).to_dict()
+    count = len(task.team)
+    if not len(result.rounds):
+        return pl.DataFrame({name: [None] * count for name in types}, schema=types)
+    values = [np.tile(result.rounds, (count, 1)), *np.moveaxis(result.curves, -1, 0)]
+    columns = []
+    for name, each in zip(types, values, strict=True):
+        columns.append(pl.Series(name, np.ascontiguousarray(each)).arr.to_list())
+    known = pl.lit(pl.Series("known", ~np.isnan(result.curves[:, -1, 0])))
+    return pl.DataFrame(columns).select(pl.when(known).then(pl.all()))
 
 
-def _describe_sequence(task: Task, outcome: TaskResult) -> Row:
-    """What the runs of a task have in common."""
+def _describe_sequence(task: Task, result: TaskResult) -> Row:
+    """Return what the runs of a task have in common."""
     recipe, point, seed = task.sequence
     row = _split_options(point, SCENARIO)
-    if outcome.T and recipe in RECIPES:  # another recipe may draw them, and they would tell cells apart
-        row = {"T": outcome.T, "dim": outcome.dim} | row
-    row |= {"scenario": recipe, "movement": task.movement, "version": klazy.__version__}
+    # Another recipe may draw them, and they would split its cells.
+    if result.T and recipe in RECIPES:
+        row = {"T": result.T, "dim": result.dim} | row
+    row |= {"scenario": recipe, "movement": task.team.movement, "version": klazy.__version__}
     if seed is not None:
         row |= {"root": seed[0], "seed": seed[1]}
     return row

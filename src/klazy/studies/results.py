@@ -1,0 +1,261 @@
+"""Results that are computed once: rows of Parquet files in a folder, each found again by its key.
+
+A key is a hash of everything that a result depends on: :func:`make_key` hashes plain values, :func:`hash_code` klazy's own
+code. A study opens a :class:`ResultStore`, computes the rows whose keys are not in it, and hands each result to a
+:class:`ResultWriter` as it comes, most often from :func:`klazy.base.parallel.map_unordered`. A process that is killed loses at
+most the last half second, and the next one goes on from there. Sweeps store a row per run, the arena a row per game and
+contender.
+
+The paper's sections can be stored in the same way, a row each: the key (``make_key(hash_code(), name, settings)``), the words
+and tables as JSON, and figures as SVG in binary columns. Its report is then written from :meth:`ResultStore.read`.
+"""
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from threading import Lock, Timer
+from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
+
+from klazy.base.checks import refusal
+from klazy.base.files import hash_sources, lock_file, write_durably
+
+if TYPE_CHECKING:
+    import polars
+
+PACKAGE = Path(__file__).parents[1]
+PARTS = "part-*.parquet"
+# Files that a store writes while it has the lock, before they are complete.
+PARTIAL = re.compile(r"(part-[0-9a-f]{32}\.parquet|study\.json)\.([0-9a-f]+\.)?partial")
+LOCK = ".lock"
+LOCK_SECONDS = 10.0  # to wait for the lock when a store is opened: others hold it for much less
+READ_RETRIES = 20  # of a reader while another process removes rows
+WRITE_SECONDS = 0.5  # until a result is written, or
+WRITE_SHARE = 0.01  # of the time so far, so that a long study has hundreds of files, not thousands
+
+
+def encode(*values: Any) -> bytes:
+    """Return plain values as text that is the same whenever they are equal."""
+    return json.dumps(values, sort_keys=True).encode()
+
+
+def start_hash(*values: Any) -> "hashlib.blake2b":
+    """Return a hash of plain values, to which more can be added."""
+    return hashlib.blake2b(encode(*values), digest_size=16)
+
+
+def make_key(*values: Any) -> str:
+    """Return the key of a result that depends on these plain values.
+
+    >>> make_key("GD", {"sigma": 2.0})
+    '287277116e5d8052dd80518f7c5877e5'
+    """
+    return start_hash(*values).hexdigest()
+
+
+@cache
+def hash_code(*apart: str) -> str:
+    """Return a hash of klazy's code, except the files and folders ``apart``, and of the versions it computes with."""
+    excluded = [PACKAGE / place for place in apart]
+    files = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        if not any(place in excluded for place in (file, *file.parents)):
+            files.append(file)
+    return make_key(*map(version, ("numpy", "numba", "scipy")), hash_sources(*files))
+
+
+class ResultStore:
+    """The rows in a folder, of which no two have the same ``key``; ``keys`` are those that were there when it was opened.
+
+    A file appears under its name when all of it is on the disk, so a process that is killed leaves no part of one. Writers
+    take turns by a lock, which ends with its process, and leave out rows that others have written in the meantime.
+    ``owner`` is named in messages.
+    """
+
+    def __init__(self, folder: Path, owner: str) -> None:
+        self.folder = folder
+        self.owner = owner
+        self._known: set[str] = set()
+        try:
+            str(folder).encode()  # polars takes no other names
+            folder.mkdir(parents=True, exist_ok=True)
+            with self._lock_first():
+                for left in folder.iterdir():
+                    # Its writer was killed: others would have the lock.
+                    if PARTIAL.fullmatch(left.name):
+                        left.unlink()
+                self._begin()
+        except (OSError, UnicodeEncodeError) as failed:
+            remedy = getattr(failed, "strerror", None) or "choose another"
+            raise refusal(owner, "a folder to write to", "out", folder, remedy) from failed
+
+    def _begin(self) -> None:
+        self._known.clear()
+        self.keys = self._read_new()
+        self._late = self.keys.clear()
+
+    def _read_new(self) -> "polars.Series":
+        """Return the keys of rows that others have added."""
+        import polars as pl
+
+        new = [file for file in self.folder.glob(PARTS) if file.name not in self._known]
+        if not new:
+            return pl.Series("key", dtype=pl.String)
+        self._known |= {file.name for file in new}
+        return _read(new, self.owner, ["key"])["key"]
+
+    def read(self) -> "polars.DataFrame | None":
+        """Return all rows, or None if there are none."""
+        return read_rows(self.folder, self.owner)
+
+    def add(self, rows: "polars.DataFrame") -> None:
+        """Store rows, but for those that others have added since the store was opened."""
+        with self._lock():
+            self._late = self._late.append(self._read_new())
+            rows = rows.filter(~rows["key"].is_in(self._late.implode()))
+            if len(rows):
+                file = self.folder / f"part-{uuid4().hex}.parquet"
+                _write(rows, file)
+                self._known.add(file.name)
+
+    def forget(self, which: "polars.Expr") -> None:
+        """Remove the rows for which an expression is true."""
+        with self._lock():
+            for file in self.folder.glob(PARTS):
+                rows = _scan([file])
+                left = rows.filter(~which)
+                if not len(left):
+                    file.unlink()
+                elif len(left) < len(rows):
+                    _write(left, file)
+            self._begin()
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file next to the rows."""
+        with self._lock():
+            write_durably(self.folder / name, text.encode())
+
+    def _lock_first(self) -> Any:
+        """Return the lock; reject a folder that another process does not release, for it may never do so."""
+        latest = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                return lock_file(self.folder / LOCK, wait=False)
+            except BlockingIOError:
+                if time.monotonic() > latest:
+                    condition = f"its turn in the folder within {LOCK_SECONDS:g} seconds"
+                    remedy = "another process has it: end that one, or choose another --out"
+                    raise refusal(self.owner, condition, "lock", self.folder / LOCK, remedy) from None
+                time.sleep(0.05)
+
+    def _lock(self) -> Any:
+        return lock_file(self.folder / LOCK, wait=True)
+
+
+class ResultWriter:
+    """Turns results into rows by ``make_rows`` and stores them, some at a time; without a store it collects them.
+
+    Use it in a ``with`` block, at the end of which everything is written, also if an exception ends it.
+    """
+
+    def __init__(
+        self, store: ResultStore | None, make_rows: Callable[[Sequence[Any]], "polars.DataFrame"]
+    ) -> None:
+        self._store = store
+        self._make_rows = make_rows
+        self._waiting: list[Any] = []
+        self._frames: list[polars.DataFrame] = []
+        self._started = self._written = time.perf_counter()
+        self._timer = Timer(0.0, self._write)
+        self._turn = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._write()
+
+    def add(self, result: Any) -> None:
+        """Write a result now if the last ones were written long ago, else soon, whether or not others follow."""
+        with self._turn:
+            self._waiting.append(result)
+        if self._store is None:
+            return
+        now = time.perf_counter()
+        left = max(WRITE_SECONDS, WRITE_SHARE * (now - self._started)) - (now - self._written)
+        if left <= 0.0:
+            self._write()
+        elif not self._timer.is_alive():
+            self._timer = Timer(left, self._write_early)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _write_early(self) -> None:
+        # Whoever writes next meets the same error, and can raise it.
+        with suppress(OSError):
+            self._write()
+
+    def _write(self) -> None:
+        with self._turn:
+            if not self._waiting:
+                return
+            rows = self._make_rows(self._waiting)
+            if self._store is not None:
+                self._store.add(rows)
+            self._frames.append(rows)
+            self._waiting = []
+            self._written = time.perf_counter()
+
+    def collect(self) -> "polars.DataFrame":
+        """Return the rows of all results, after the ``with`` block."""
+        import polars as pl
+
+        return pl.concat([self._make_rows([]), *self._frames])
+
+
+def read_rows(folder: Path, owner: str) -> "polars.DataFrame | None":
+    """Return all rows of a store, or None if there are none."""
+    for _ in range(READ_RETRIES):
+        files = sorted(folder.glob(PARTS))
+        # A file that is gone was replaced by a process that removes rows.
+        with suppress(FileNotFoundError):
+            return _read(files, owner) if files else None
+    return _read(sorted(folder.glob(PARTS)), owner)
+
+
+def _read(files: list[Path], owner: str, columns: list[str] | None = None) -> "polars.DataFrame":
+    """Return the rows of these files; name one that is not of a store."""
+    from polars.exceptions import PolarsError
+
+    try:
+        return _scan(files, columns)
+    except PolarsError as failed:
+        for file in files:
+            try:
+                _scan([file], ["key"])
+            except PolarsError:
+                remedy = "take it out of the folder"
+                raise refusal(owner, "files that klazy wrote", "file", file, remedy) from failed
+        raise
+
+
+def _scan(files: list[Path], columns: list[str] | None = None) -> "polars.DataFrame":
+    """Return the rows as polars reads them, by absolute paths: a bracket in one is no pattern."""
+    import polars as pl
+
+    return pl.read_parquet([file.absolute() for file in files], columns=columns, glob=False)
+
+
+def _write(rows: "polars.DataFrame", file: Path) -> None:
+    data = BytesIO()
+    # Keys do not compress, and zstd takes twice as long.
+    rows.write_parquet(data, compression="lz4")
+    write_durably(file, data.getvalue())
