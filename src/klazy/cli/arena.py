@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from klazy.base.checks import refusal
+from klazy.base.checks import Refused
 from klazy.base.files import write_durably
 from klazy.base.parallel import WorkerLost
 from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
@@ -41,9 +41,7 @@ def arena(
         bool, typer.Option("--trust", help="Import and call your own learners: their code can do anything.")
     ] = False,
     only: Annotated[list[str] | None, typer.Option(help="Play one family of games; may be repeated.")] = None,
-    out: Annotated[
-        Path, typer.Option(help="Where games are kept, and the page arena.html is written.")
-    ] = OUT,
+    out: Annotated[Path, typer.Option(help="Folder for finished games and the page arena.html.")] = OUT,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -54,7 +52,7 @@ def arena(
 ) -> None:
     """Rank every learner and rule over a fixed suite of games, beside the certified optimum. Add your own.
 
-    You can stop it at any moment and start it again: finished games are kept.
+    You can stop it at any moment and start it again: finished games are stored.
 
     \b
     Examples:
@@ -84,8 +82,9 @@ def arena(
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
         except WorkerLost as lost:
-            remedy = "give fewer --jobs, games that were played are kept"
-            raise refusal("arena", "workers that live", "one", lost, remedy) from None
+            raise Refused(
+                f"a worker died ({lost}); retry with fewer --jobs. Finished games are stored."
+            ) from None
     if as_json:
         print(json.dumps(found.to_dict()))
         return

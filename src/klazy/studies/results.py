@@ -6,8 +6,9 @@ code. A study opens a :class:`ResultStore`, computes the rows whose keys are not
 most the last half second, and the next one goes on from there. Sweeps store a row per run, the arena a row per game and
 contender.
 
-The paper's sections can be stored in the same way, a row each: the key (``make_key(hash_code(), name, settings)``), the words
-and tables as JSON, and figures as SVG in binary columns. Its report is then written from :meth:`ResultStore.read`.
+Sweeps have columns of their own. Results that are objects are stored as JSON: :func:`make_value_rows` makes rows of them, and
+:meth:`ResultStore.read_values` reads them back. The paper's sections can be stored so, under
+``make_key(hash_code(), name, settings)``: words, tables and figures as SVG are all text.
 """
 
 import hashlib
@@ -111,9 +112,10 @@ class ResultStore:
         self._known |= {file.name for file in new}
         return _read(new, self.owner, ["key"])["key"]
 
-    def read(self) -> "polars.DataFrame | None":
-        """Return all rows, or None if there are none."""
-        return read_rows(self.folder, self.owner)
+    def read_values(self) -> dict[str, Any]:
+        """Return the values of rows from :func:`make_value_rows`, by key."""
+        rows = read_rows(self.folder, self.owner)
+        return {} if rows is None else {key: json.loads(value) for key, value in rows.iter_rows()}
 
     def add(self, rows: "polars.DataFrame") -> None:
         """Store rows, but for those that others have added since the store was opened."""
@@ -219,6 +221,14 @@ class ResultWriter:
         import polars as pl
 
         return pl.concat([self._make_rows([]), *self._frames])
+
+
+def make_value_rows(results: Sequence[tuple[str, Any]]) -> "polars.DataFrame":
+    """Return a row for each key and value, which is stored as JSON."""
+    import polars as pl
+
+    rows = [(key, json.dumps(value)) for key, value in results]
+    return pl.DataFrame(rows, schema={"key": pl.String, "value": pl.String}, orient="row")
 
 
 def read_rows(folder: Path, owner: str) -> "polars.DataFrame | None":

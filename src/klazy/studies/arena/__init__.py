@@ -3,7 +3,7 @@
 A package of functions, so that ``klazy.arena.compare(my_learner)`` reads as it is.
 """
 
-from klazy.studies.arena.execute import compare, play_suite
+from klazy.studies.arena.play import compare, play_suite
 from klazy.studies.arena.suite import VERSION as VERSION
 from klazy.studies.arena.suite import Entry, Game, list_games
 from klazy.studies.arena.table import Arena

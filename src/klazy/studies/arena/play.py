@@ -1,91 +1,243 @@
-"""One game, played by everyone: parameters chosen on its first half, what is paid on the second."""
+"""Playing the suite: each game by everyone, in parallel, stored as it finishes, so that a stopped arena goes on.
 
-import json
-from dataclasses import dataclass
+Parameters are chosen on the first half of a game, and the costs of the second half are scored.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
 from hashlib import sha256
 from itertools import product
+from math import isnan
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, Refused, refusal
-from klazy.base.files import write_durably
+from klazy.base.checks import Array, Refused, refusal, whole
+from klazy.base.parallel import map_unordered
 from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.hindsight.optimum import GapNotReached
-from klazy.studies.arena.adapters import play_outside
-from klazy.studies.arena.contenders import FIXED, OUTSIDE, Axes, Contender, Facts
-from klazy.studies.arena.suite import Entry, Game
+from klazy.studies.arena.contenders import (
+    FIXED,
+    OUTSIDE,
+    OWN,
+    Axes,
+    Contender,
+    Facts,
+    find_missing,
+    list_contenders,
+    make_own,
+)
+from klazy.studies.arena.suite import VERSION, Entry, Game, find_missing_data, list_games
+from klazy.studies.arena.table import Arena, Best, Outcome, Played
+from klazy.studies.results import ResultStore, ResultWriter, hash_code, make_key, make_value_rows
 from klazy.studies.tuning import refine_values
 
+# Code that has no part in the numbers of a game. If anything else changes, games are played again.
+APART = ("cli", "live", "show", "theory", "studies/paper", "studies/replay", "studies/sweep")
+APART += ("studies/results.py", "studies/arena/page.py", "studies/arena/table.py")
+TIMED = 3  # games, of different places if there are any
 GAP = 1e-4  # of the optimum
-ITERATIONS = 60_000  # for it at most; what is reached then is kept with its gap
+ITERATIONS = 60_000  # for it at most; the gap that is reached then is stored with it
 FIXED_GAP = 1e-3
-Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a contender paid on the second half, with the parameters that were best on the first.
-
-    ``first`` is its cost there, ``hindsight`` the least cost on the second half of all ``candidates``.
-    """
-
-    first: float
-    hitting: float
-    switching: float
-    hindsight: float
-    candidates: int
-    parameters: dict[str, float]
-
-    @property
-    def cost(self) -> float:
-        return self.hitting + self.switching
-
-
-@dataclass(frozen=True)
-class Best:
-    """The certified optimum of the second half, which begins where it likes: nobody pays less than ``lower_bound``."""
-
-    hitting: float
-    switching: float
-    lower_bound: float
-    gap: float
-
-    @property
-    def cost(self) -> float:
-        return self.hitting + self.switching
+Progress = Callable[[int, int], object]
 
 
 class Task(NamedTuple):
-    """A game and who is to play it."""
+    """A game, who is to play it, and the folder where optima are stored."""
 
     entry: Entry
     contenders: list[Contender]
     cache: Path | None
 
 
-class Played(NamedTuple):
-    """What came of a task; ``scale`` is the spread of all costs that were scored."""
+def play_suite(
+    own: Sequence[Contender] = (),
+    *,
+    seed: int = 0,
+    quick: bool = False,
+    only: Sequence[str] = (),
+    out: Path | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Arena:
+    """Play all games, or those of some families, with everyone that klazy has and with somebody's ``own``.
 
-    entry: Entry
-    scale: float
-    best: Best
-    outcomes: dict[str, Outcome]
+    Parameters
+    ----------
+    own : sequence of Contender, optional
+        Further contenders; :func:`compare` makes them from learners. They are played every time, for their code may have
+        changed.
+    seed, quick, only, jobs, progress
+        As in :func:`compare`.
+    out : Path, optional
+        A folder for what was played: the same code does not play it again.
+
+    Returns
+    -------
+    Arena
+        What everyone paid.
+    """
+    if jobs is not None:
+        jobs = whole(jobs, "jobs", "arena", "jobs >= 1", "leave it out for all cores")
+    entries = _choose_games(list_games(seed, quick=quick), only)
+    absent = find_missing_data(entries)
+    entries = [entry for entry in entries if entry.family not in absent]
+    outside = list_outside()
+    contenders = [*list_contenders(), *outside, *own]
+    store = None
+    played: dict[Entry, Played] = {}
+    if out is not None:
+        store = ResultStore(out / "games", "arena")
+        played = _load_games(store, entries, contenders)
+    tasks = []
+    for entry in entries:
+        known = played[entry].outcomes if entry in played else {}
+        todo = [each for each in contenders if each.name not in known]
+        if todo:
+            tasks.append(Task(entry, todo, find_cache()))
+    with ResultWriter(store, make_value_rows) as writer:
+        for done, game in enumerate(map_unordered(play_task, tasks, jobs), start=1):
+            for result in _list_values(game, own):
+                writer.add(result)
+            before = played[game.entry].outcomes if game.entry in played else {}
+            played[game.entry] = game._replace(outcomes=before | game.outcomes)
+            if progress is not None:
+                progress(done, len(tasks))
+    games = [played[entry] for entry in entries]
+    missing = absent | dict.fromkeys(find_missing(), "klazy has no such learner yet")
+    if not outside:
+        missing["PyNOL"] = "it is not installed"
+    micros = _measure_times(games, contenders)
+    return Arena(games, contenders, seed, quick, tuple(only), micros, missing)
+
+
+def _choose_games(entries: list[Entry], only: Sequence[str]) -> list[Entry]:
+    """Return the games of these families, all of them if none is named."""
+    known = list(dict.fromkeys(entry.family for entry in entries))
+    for family in only:
+        if family not in known:
+            condition = f"families among {', '.join(known)}"
+            raise refusal("arena", condition, "only", family, "choose one of these")
+    return [entry for entry in entries if not only or entry.family in only]
+
+
+def _measure_times(games: list[Played], contenders: Sequence[Contender]) -> dict[str, float]:
+    """Return the microseconds of a round, the median over a game of each place, one run at a time."""
+    chosen: dict[str, Played] = {}
+    for game in games:
+        chosen.setdefault(game.entry.place, game)
+    timed = [(game.entry.make(), game) for game in list(chosen.values())[:TIMED]]
+    found = {}
+    for contender in contenders:
+        taken = []
+        for made, game in timed:
+            parameters = game.outcomes[contender.name].parameters
+            taken.append(_time_contender(made, contender, parameters))
+        middle = float(np.median(taken))
+        if not isnan(middle):
+            found[contender.name] = middle
+    return found
+
+
+def compare(
+    *learners: Any,
+    quick: bool = True,
+    seed: int = 0,
+    only: Sequence[str] = (),
+    out: Path | str | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Arena:
+    """Play your own learners against all of klazy's, over the arena's games.
+
+    Parameters
+    ----------
+    *learners : callable
+        Functions that make a learner from ``domain``, ``movement`` and ``family``, or from those of them that they name.
+        Such a function is told nothing else: a learner with parameters must find them.
+    quick : bool, optional
+        A minute instead of half an hour: fewer games, and shorter ones. Default: True.
+    seed : int, optional
+        The first seed of the synthetic games. Choose your learner with seeds below 100, and report others. Default: 0.
+    only : sequence of str, optional
+        Families of games. Default: all.
+    out : path, optional
+        A folder that keeps what klazy's own contenders paid, so that the next call plays yours alone.
+    jobs : int, optional
+        How many processes play. Default: as many as there are cores.
+    progress : callable, optional
+        Called with the number of games done and of all games.
+
+    Returns
+    -------
+    Arena
+        Prints as a ranking; ``rank()``, ``group("family")``, ``list_worse_than_fixed()`` and ``to_dict()`` give rows.
+
+    Examples
+    --------
+    >>> from klazy.studies import arena
+    >>> found = arena.compare(lambda domain: GD(domain, 1.0), only=["bursts"], jobs=1)
+    >>> found.names[-1], len(found.games)
+    ('<lambda>', 3)
+    """
+    own = [make_own(learner) for learner in learners]
+    folder = None if out is None else Path(out)
+    return play_suite(own, seed=seed, quick=quick, only=only, out=folder, jobs=jobs, progress=progress)
+
+
+def find_cache() -> Path | None:
+    """Return the folder where optima are stored, next to compiled kernels."""
+    from klazy.kernels.binding import cache_folder, make_cache_folder
+
+    # Optima are numbers, and no code: they may be in any folder.
+    with suppress(OSError):
+        make_cache_folder()
+    return cache_folder() / "arena"
+
+
+def _key_of(entry: Entry, contender: str) -> str:
+    return make_key(VERSION, hash_code(*APART), entry, contender)
+
+
+def _list_values(game: Played, own: Sequence[Contender]) -> Iterator[tuple[str, Any]]:
+    """Yield what is stored of a game for each contender, except the user's own, whose code may change."""
+    names = [contender.name for contender in own]
+    for name, outcome in game.outcomes.items():
+        if name not in names:
+            value = {"scale": game.scale, "best": asdict(game.best), "outcome": asdict(outcome)}
+            yield _key_of(game.entry, name), value
+
+
+def _load_games(
+    store: ResultStore, entries: Sequence[Entry], contenders: Sequence[Contender]
+) -> dict[Entry, Played]:
+    """Return the games in a store that this very code has played."""
+    values = store.read_values()
+    found: dict[Entry, Played] = {}
+    for entry, contender in product(entries, contenders):
+        value = values.get(_key_of(entry, contender.name))
+        if value is not None and contender.kind != OWN:
+            empty = Played(entry, value["scale"], Best(**value["best"]), {})
+            outcomes = found.setdefault(entry, empty).outcomes
+            outcomes[contender.name] = Outcome(**value["outcome"])
+    return found
 
 
 def play_task(task: Task) -> Played:
-    """Play a game; what goes wrong names the game and the contender."""
+    """Play a game; an error names the game and the contender."""
     game = task.entry.make()
     facts = Facts(game)
     outcomes = {}
     for contender in task.contenders:
         try:
             outcomes[contender.name] = play_contender(game, facts, contender)
-        except Exception as failed:  # whatever somebody's own learner does
+        except Exception as failed:
             why = str(failed) if isinstance(failed, Refused) else f"{type(failed).__name__}: {failed}"
             condition = "contenders that play every game"
             where = f"{contender.name} in {task.entry.name!r}"
@@ -98,7 +250,7 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> Outcome:
     if contender.name == FIXED:
         return _hold_still(game)
     if contender.kind == OUTSIDE:
-        return _judge_points(game, play_outside(contender.make, game, facts.largest))
+        return _judge_points(game, _play_outside(contender.make, game, facts.largest))
     axes = contender.list_axes(facts)
     points = _list_points(axes)
     curves = _play_points(game, facts, contender, points)
@@ -122,23 +274,23 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> Outcome:
 
 
 def _list_points(axes: Axes) -> list[dict[str, float]]:
-    """Every combination of values."""
+    """Return every combination of values."""
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
 def _play_points(game: Game, facts: Facts, contender: Contender, points: list[dict[str, float]]) -> Array:
-    """Hitting and switching after the first half and after all rounds, of shape (points, 2, 2)."""
+    """Return the costs, hitting and switching, after the first half and after all rounds, of shape (points, 2, 2)."""
     made = [contender.make_learner(game, facts, **point) for point in points]
     return run_batch(made, game.costs, movement=game.movement, checkpoints=2, jobs=1).curves
 
 
 def _find_best(curves: Array) -> int:
-    """Who paid least in the first half."""
+    """Return the number of the candidate that paid least in the first half."""
     return int(curves[:, 0].sum(axis=1).argmin())
 
 
 def _hold_still(game: Game) -> Outcome:
-    """The point that is best for the first half, in all rounds."""
+    """Play the point that is best for the first half in all rounds."""
     try:
         x = best_fixed(game.first, game.domain, gap=FIXED_GAP).x
     except GapNotReached as short:
@@ -147,7 +299,7 @@ def _hold_still(game: Game) -> Outcome:
 
 
 def _judge_points(game: Game, x: Array) -> Outcome:
-    """What these points pay."""
+    """Return the costs of these points."""
     hitting = game.costs.values(x)
     switching = game.movement.paid(x)
     first = float((hitting + switching)[: game.half].sum())
@@ -156,18 +308,28 @@ def _judge_points(game: Game, x: Array) -> Outcome:
     return Outcome(first, hit, moved, hit + moved, 1, {})
 
 
-def find_optimum(game: Game, cache: Path | None) -> Best:
-    """The optimum of the second half, from the cache if it was found before: its key is all that it depends on."""
-    if cache is None:
+def find_optimum(game: Game, folder: Path | None) -> Best:
+    """Return the optimum of the second half, from the store if it is there: its key is all that it depends on."""
+    if folder is None:
         return _compute_optimum(game)
-    file = cache / f"{_hash_game(game)}.json"
-    try:
-        return Best(**json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # missing, or not what is written here: found anew
-        found = _compute_optimum(game)
-    cache.mkdir(parents=True, exist_ok=True)
-    write_durably(file, json.dumps(vars(found)).encode())
-    return found
+    store, known = _open_optima(folder)
+    second = game.second
+    digest = sha256()
+    for array in second.arrays():
+        digest.update(np.ascontiguousarray(array).tobytes())
+    about = (repr(game.domain), repr(game.movement), type(second).__name__, GAP, ITERATIONS)
+    key = make_key(*about, digest.hexdigest())
+    if key not in known:
+        known[key] = _compute_optimum(game)
+        store.add(make_value_rows([(key, asdict(known[key]))]))
+    return known[key]
+
+
+@cache
+def _open_optima(folder: Path) -> tuple[ResultStore, dict[str, Best]]:
+    """Open the store of optima once in a process, and return it with the optima by key."""
+    store = ResultStore(folder, "arena")
+    return store, {key: Best(**value) for key, value in store.read_values().items()}
 
 
 def _compute_optimum(game: Game) -> Best:
@@ -178,16 +340,10 @@ def _compute_optimum(game: Game) -> Best:
     return Best(found.hitting, found.switching, found.lower_bound, found.gap)
 
 
-def _hash_game(game: Game) -> str:
-    second = game.second
-    digest = sha256(repr((game.domain, game.movement, type(second).__name__, GAP, ITERATIONS)).encode())
-    for array in second.arrays():
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:32]
-
-
-def time_contender(game: Game, contender: Contender, parameters: dict[str, float], repeats: int = 3) -> float:
-    """Microseconds of a round, the least of some runs; NaN for those who are not learners."""
+def _time_contender(
+    game: Game, contender: Contender, parameters: dict[str, float], repeats: int = 3
+) -> float:
+    """Return the microseconds of a round, the least of some runs; NaN for those who are not learners."""
     if contender.name == FIXED or contender.kind == OUTSIDE:
         return float("nan")
     learner = contender.make_learner(game, Facts(game), **parameters)
@@ -197,3 +353,66 @@ def time_contender(game: Game, contender: Contender, parameters: dict[str, float
         run(learner, game.costs, movement=game.movement, record="totals")
         taken.append(perf_counter() - began)
     return 1e6 * min(taken) / game.costs.T
+
+
+# PyNOL (Li, Zhao, Xie, Zhang and Zhou, MIT licence) has ensembles for dynamic regret. Its models change as they play, so they
+# are not learners of klazy. The points that they play are charged like everyone's.
+
+
+def list_outside() -> list[Contender]:
+    """Return the contenders from PyNOL, if it is installed."""
+    try:
+        import pynol.environment.environment  # noqa: F401  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return []
+    makers = {"Ader (PyNOL)": _make_ader, "Scream (PyNOL)": _make_scream}
+    return [Contender(name, OUTSIDE, make) for name, make in makers.items()]
+
+
+def _make_ader(domain: Any, T: int, G: float, price: float, start: Array) -> Any:
+    """Make PyNOL's Ader, which knows no movement cost."""
+    from pynol.learner.models.dynamic.ader import Ader  # pyright: ignore[reportMissingImports]
+
+    return Ader(domain, T, G, prior=start)
+
+
+def _make_scream(domain: Any, T: int, G: float, price: float, start: Array) -> Any:
+    """Make PyNOL's Scream, which is for movement costs."""
+    from pynol.learner.models.dynamic.scream import Scream  # pyright: ignore[reportMissingImports]
+
+    return Scream(domain, T, G, price, prior=start)
+
+
+def _play_outside(make: Callable[..., Any], game: Game, largest: float) -> Array:
+    """Return the points of a model of PyNOL, which is given the horizon and the largest gradient of the first half."""
+    from pynol.environment.environment import Environment  # pyright: ignore[reportMissingImports]
+
+    costs = game.costs
+    price = float(np.max(game.movement.weight)) * game.movement.lipschitz(game.domain.dim)
+    model = make(_Domain(game), costs.T, largest, price, np.array(game.domain.start))
+    points = np.empty((costs.T, costs.dim))
+    for t in range(1, costs.T + 1):
+        value = _fix_round(costs.value, t)
+        gradient = _fix_round(costs.subgradient, t)
+        points[t - 1], _, _ = model.opt(Environment(func=value, grad_func=gradient))
+    return points
+
+
+def _fix_round(function: Callable[[int, Array], Any], t: int) -> Callable[[Array], Any]:
+    """Return the function of x alone, in this round."""
+    return lambda x: function(t, x)
+
+
+class _Domain:
+    """A set of klazy as PyNOL's models ask for it."""
+
+    def __init__(self, game: Game) -> None:
+        self.set = game.domain
+        self.dimension = game.domain.dim
+        self.R = game.domain.diameter / 2.0
+
+    def init_x(self, prior: Any = None, seed: Any = None) -> Array:
+        return np.array(self.set.start if prior is None else prior)
+
+    def project(self, x: Array) -> Array:
+        return self.set.nearest(x)

@@ -30,8 +30,7 @@ SIDES = np.array([1.0, -1.0, 1.0, -1.0, 1.0])  # so that the paper's sequences m
 CAP = 10.0  # on what is kept of a good
 
 
-@dataclass(frozen=True, eq=False)
-class Setting:
+class Setting(NamedTuple):
     """A set, costs, and what a unit of movement costs at a relative price of 1; ``spread`` is that of a round's costs."""
 
     domain: ConvexSet
@@ -89,7 +88,8 @@ class Entry(NamedTuple):
             It can be played.
         """
         setting = _make_setting(self.family, self.place, self.seed, self.rounds)
-        return Game(self, setting, setting.movement(self.price * setting.unit))
+        movement = setting.movement(self.price * setting.unit)
+        return Game(self, setting.domain, setting.costs, movement, setting.spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,25 +100,21 @@ class Game:
     ----------
     entry : Entry
         Its name.
-    setting : Setting
-        The set and the costs.
+    domain : ConvexSet
+        The set of decisions.
+    costs : Costs
+        The costs of all rounds.
     movement : Movement
-        What moving costs.
+        The movement cost.
+    spread : float
+        How much the cost of a round differs across the set.
     """
 
     entry: Entry
-    setting: Setting
+    domain: ConvexSet
+    costs: Costs
     movement: Movement
-
-    @property
-    def domain(self) -> ConvexSet:
-        """The set of decisions."""
-        return self.setting.domain
-
-    @property
-    def costs(self) -> Costs:
-        """The costs of all rounds."""
-        return self.setting.costs
+    spread: float
 
     @property
     def half(self) -> int:
@@ -138,7 +134,7 @@ class Game:
     @property
     def scale(self) -> float:
         """The spread of all costs that are scored."""
-        return self.setting.spread * (self.costs.T - self.half)
+        return self.spread * (self.costs.T - self.half)
 
 
 def list_games(seed: int = 0, *, quick: bool = False) -> list[Entry]:

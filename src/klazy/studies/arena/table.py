@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from klazy.base.checks import Array
 from klazy.base.html import load_macros, show_card
 from klazy.studies.arena.contenders import FIXED, OWN, SELF_TUNED, TUNED, Contender
-from klazy.studies.arena.play import Played
-from klazy.studies.arena.suite import VERSION
+from klazy.studies.arena.suite import VERSION, Entry
 
 FLOOR = (
     1e-3  # of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio
@@ -23,6 +22,48 @@ CONTENT = 1.0  # per cent of the spread: a game in which never moving is nearer 
 DRAWS = 2000  # of the bootstrap
 LEVEL = 0.05
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a contender paid on the second half, with the parameters that were best on the first.
+
+    ``first`` is its cost there, ``hindsight`` the least cost on the second half of all ``candidates``.
+    """
+
+    first: float
+    hitting: float
+    switching: float
+    hindsight: float
+    candidates: int
+    parameters: dict[str, float]
+
+    @property
+    def cost(self) -> float:
+        return self.hitting + self.switching
+
+
+@dataclass(frozen=True)
+class Best:
+    """The certified optimum of the second half, which begins where it likes: nobody pays less than ``lower_bound``."""
+
+    hitting: float
+    switching: float
+    lower_bound: float
+    gap: float
+
+    @property
+    def cost(self) -> float:
+        return self.hitting + self.switching
+
+
+class Played(NamedTuple):
+    """What came of a task; ``scale`` is the spread of all costs that were scored."""
+
+    entry: Entry
+    scale: float
+    best: Best
+    outcomes: dict[str, Outcome]
 
 
 @dataclass(frozen=True, eq=False)
