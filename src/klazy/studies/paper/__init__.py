@@ -1,7 +1,16 @@
 """The paper's experiments: each as data, played and measured in two presets, and the reproduction that they are part of."""
 
-from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Experiment, Settings, make_experiment
-from klazy.studies.paper.measure import Outcome, Paid, certify_outcome, play_experiment
+from klazy.studies.paper.definitions import (
+    EXPERIMENTS,
+    PRESETS,
+    Experiment,
+    Outcome,
+    Paid,
+    Settings,
+    certify_outcome,
+    make_experiment,
+    play_experiment,
+)
 
 __all__ = [
     "EXPERIMENTS",

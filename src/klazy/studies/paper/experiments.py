@@ -9,8 +9,8 @@ from klazy.base.checks import Array
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.learners import GD, LazyGD
 from klazy.sequences import Scenario
-from klazy.studies.paper.definitions import Settings, make_experiment
-from klazy.studies.paper.measure import Outcome, certify_outcome, play_experiment, run_experiment
+from klazy.studies.paper import definitions
+from klazy.studies.paper.definitions import Outcome, Settings
 from klazy.studies.paper.section import Row, Section, fill
 from klazy.theory.geometry import outline
 
@@ -24,8 +24,8 @@ ACTIONS = {"example-i": (slice(97, 101), 10.0), "example-ii": (slice(88, 90), 10
 
 def report_experiment(name: str, section: Section, settings: Settings) -> None:
     """Report one of the paper's experiments, in the preset of the settings."""
-    made = make_experiment(name, settings.preset, seed=settings.seed, shorter=settings.shorter)
-    outcome = play_experiment(made)
+    made = definitions.make_experiment(name, settings.preset, seed=settings.seed, shorter=settings.shorter)
+    outcome = definitions.play_experiment(made)
     rows = [{"preset": settings.preset, **row} for row in _add_hindsight(outcome)]
     section.tables[RESULTS] = rows
     section.text.append(made.about)
@@ -43,7 +43,7 @@ def _add_hindsight(outcome: Outcome) -> list[Row]:
     """Add each learner's certified bound, the costs of the best players, and the share of the way to the optimum."""
     scenario = outcome.experiment.scenario
     rounded = outcome.experiment.rounded
-    bounds = certify_outcome(outcome)
+    bounds = definitions.certify_outcome(outcome)
     rows = outcome.tabulate()
     origin = np.zeros(scenario.domain.dim) if rounded else None
     optimum = offline_optimum(scenario.costs, scenario.domain, x0=origin)
@@ -97,6 +97,9 @@ def keep_near(running: Mapping[str, Array]) -> dict[str, Array]:
 def _draw_actions(section: Section, scenario: Scenario, rounds: slice, sigma: float) -> None:
     """Draw where greedy and lazy descent are while the costs turn."""
     learners = {"GD": GD(scenario.domain, sigma), "LazyGD": LazyGD(scenario.domain, sigma)}
-    points = {label: run_experiment(learner, scenario.costs).x[rounds] for label, learner in learners.items()}
+    points = {
+        label: definitions.run_experiment(learner, scenario.costs).x[rounds]
+        for label, learner in learners.items()
+    }
     figure = show.draw_snapshots(outline(scenario.domain), points)
     section.draw("actions", figure, "actions", rounds=rounds, sigma=sigma)

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from klazy.base import parallel
 from klazy.base.checks import one_of, refusal
-from klazy.studies.paper import experiments, extras, illustrations, section, statements
-from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment
-from klazy.studies.paper.measure import play_experiment
+from klazy.studies.paper import experiments, extras, illustrations, section
+from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment, play_experiment
 from klazy.studies.paper.section import TEXT, Row, Section, Stored
 
 
@@ -40,7 +39,7 @@ def _list_parts() -> Iterator[tuple[str, Part]]:
         title = TEXT["experiments"][name]["title"]
         report = partial(experiments.report_experiment, name)
         yield name, Part("experiment", title, title, report, TEXT["experiment"], uses, 3.0)
-    functions = vars(illustrations) | vars(statements) | vars(extras)
+    functions = vars(illustrations) | vars(extras)
     for name, words in TEXT["parts"].items():
         report = functions[f"report_{name.replace('-', '_')}"]
         about = (words["kind"], words["about"], words["title"])

@@ -3,8 +3,6 @@
 import hashlib
 import json
 import shutil
-import tempfile
-import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ import numpy as np
 
 from klazy import show
 from klazy.base.checks import refusal
-from klazy.base.files import hash_sources
+from klazy.base.files import hash_sources, write_durably
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -28,8 +26,6 @@ PACKAGE = Path(__file__).parents[2]
 TEXT_FILE = Path(__file__).with_name("text.toml")
 TEXT = tomllib.loads(TEXT_FILE.read_text(encoding="utf-8"))
 ABOUT = "section.json"
-# Seconds after which a half-written section has no writer any more.
-ABANDONED = 3600.0
 
 
 @dataclass(eq=False)
@@ -80,31 +76,26 @@ class Stored:
 
 
 def save_section(section: Section, folder: Path, key: str) -> None:
-    """Write a section completely or not at all, in place of what ``folder`` had before.
+    """Write a section in place of what ``folder`` had before; it counts as missing until its last file, section.json, is there.
 
     No other process may write there at the same time: the command locks the folder of the reproduction.
     """
     import polars
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
     if folder.parent.is_symlink():
         raise refusal("reproduce", "folders of its own", "folder", folder.parent, "remove that link")
-    for left in folder.parent.glob(f".{folder.name}-*"):
-        if time.time() - left.stat().st_mtime > ABANDONED:
-            shutil.rmtree(left, ignore_errors=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    for name, rows in section.tables.items():
-        polars.DataFrame(rows).write_parquet(partial.absolute() / f"{name}.parquet")
-    for name, (figure, _) in section.figures.items():
-        show.write_figure(figure, partial / name)
-    captions = {name: caption for name, (_, caption) in section.figures.items()}
-    words = {"key": key, "title": section.title, "text": section.text, "note": section.note}
-    about = words | {"tables": list(section.tables), "captions": captions}
-    (partial / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     if folder.is_symlink():
         folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
+    folder.mkdir(parents=True)
+    for name, rows in section.tables.items():
+        polars.DataFrame(rows).write_parquet(folder.absolute() / f"{name}.parquet")
+    for name, (figure, _) in section.figures.items():
+        show.write_figure(figure, folder / name)
+    captions = {name: caption for name, (_, caption) in section.figures.items()}
+    words = {"key": key, "title": section.title, "text": section.text, "note": section.note}
+    about = words | {"tables": list(section.tables), "captions": captions}
+    write_durably(folder / ABOUT, json.dumps(about, indent=1).encode())
 
 
 def load_section(folder: Path) -> Stored:
