@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import klazy
-from klazy.kernels.layout import constant_dim
+from klazy.kernels.codes import constant_dim
 
 os.environ.setdefault(
     "NUMBA_ENABLE_CUDASIM", "1"

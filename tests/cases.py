@@ -146,7 +146,7 @@ def experts_of(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> list[k
 
 def _nested(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> kl.types.Learner[Any]:
     inner = kl.SAder([kl.GD(domain, sigma, **options), kl.KLazyGD(domain, 7.0, 4, **options)], 0.3)
-    return kl.SAder([inner, kl.LazyGD(domain, sigma, **options)], "self-tuned-keep")
+    return kl.SAder([inner, kl.LazyGD(domain, sigma, **options)])
 
 
 def one_of_each_rule(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> list[kl.types.Learner[Any]]:
@@ -176,15 +176,13 @@ ENSEMBLES: dict[str, Maker] = {
     "SAder self-tuned": lambda domain, sigma, **options: kl.SAder(
         experts_of(domain, sigma, **options)[::2], prior="uniform"
     ),
-    "SAder keep": lambda domain, sigma, **options: kl.SAder(
+    "SAder in l1": lambda domain, sigma, **options: kl.SAder(
         one_of_each_rule(domain, sigma, **options) + experts_of(domain, sigma, **options)[:3],
-        "self-tuned-keep",
         movement=kl.L1Movement(0.4),
     ),
-    "SAder restart": lambda domain, sigma, **options: kl.SAder(
+    "SAder uneven": lambda domain, sigma, **options: kl.SAder(
         one_of_each_rule(domain, sigma, **options),
-        "self-tuned-restart",
-        uneven(len(one_of_each_rule(domain, sigma, **options))),
+        prior=uneven(len(one_of_each_rule(domain, sigma, **options))),
         movement=kl.contrib.WeightedL2Movement(2.0, scale=np.linspace(0.5, 1.5, domain.dim)),
     ),
     "Leader": lambda domain, sigma, **options: kl.Leader(

@@ -114,7 +114,7 @@ REFUSED = {
     "SAder needs experts on one set, L2Ball(dim=3), got experts[1].domain=L2Ball(dim=2); build every expert on the same set.": (
         lambda: kl.SAder([GD, kl.GD(kl.L2Ball(2), 1.0)])
     ),
-    "SAder needs beta to be one of 'self-tuned', 'self-tuned-keep', 'self-tuned-restart', got beta='lemma'; choose one of these.": (
+    "SAder needs beta to be one of 'self-tuned', got beta='lemma'; choose one of these.": (
         lambda: kl.SAder([GD], "lemma")
     ),
     "SAder needs beta > 0, got beta=0; give a number above zero.": lambda: kl.SAder([GD], 0),
@@ -171,7 +171,7 @@ REFUSED = {
     "sader_k needs G > 0, got G=0; give a bound on the gradients' norms, or use auto, which needs none.": (
         lambda: kl.sader_k(BALL, 10, 0)
     ),
-    "sader needs beta to be one of 'lemma', 'tight', 'authors', 'self-tuned', 'self-tuned-keep', 'self-tuned-restart', got beta='x';": (
+    "sader needs beta to be one of 'lemma', 'tight', 'authors', 'self-tuned', got beta='x';": (
         lambda: kl.sader(BALL, 10, 1.0, beta="x")
     ),
     "ader needs a set to play on, got domain=3; write ader(L2Ball(5), ...).": lambda: kl.contrib.ader(

@@ -146,7 +146,7 @@ EXPERTS = [
 ]
 
 
-@pytest.mark.parametrize("rate", [0.3, "self-tuned", "self-tuned-keep", "self-tuned-restart"])
+@pytest.mark.parametrize("rate", [0.3, "self-tuned"])
 def test_an_ensemble_of_unlike_experts_pays_what_step_pays(rate):
     learners = [kl.SAder(EXPERTS, rate)]
     g = gradients(4, 7, 5)

@@ -37,14 +37,12 @@ from cases import (
 )
 from klazy.kernels import binding, codes
 from klazy.kernels.binding import once
+from klazy.kernels.coded import price_of, share_kept, sigma_at
 from klazy.kernels.costs import COSTS as COST_PARTS
+from klazy.kernels.domains import DOMAINS
 from klazy.kernels.layout import RULE_CODES
-from klazy.kernels.memories import share_kept
-from klazy.kernels.prices import price_of
-from klazy.kernels.projections import PROJECTIONS
 from klazy.kernels.round import link_round
 from klazy.kernels.rules import RULES
-from klazy.kernels.schedules import sigma_at
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 T = 60
@@ -572,7 +570,7 @@ class TestTables:
     """A code that a table lacks is an error, never another algorithm."""
 
     def test_every_code_has_its_part(self):
-        assert set(PROJECTIONS) == code_table("L2_BALL", "PRODUCT")
+        assert set(DOMAINS) == code_table("L2_BALL", "PRODUCT")
         assert set(COST_PARTS) == code_table("LINEAR", "LOGISTIC")
         learners = [make(kl.L2Ball(2), 1.0) for make in LEARNERS.values()]
         by_forecast = [
@@ -628,8 +626,7 @@ class TestCompiling:
             "import json, numpy as np, klazy as kl\n"
             "kl.run(kl.KLazyGD(kl.Box(0, 1), 1.0, 2), np.ones((4, 1)))\n"
             "kl.Agent(kl.KLazyGD(kl.Box(0, 1), 1.0, 2))\n"
-            "from klazy.kernels.sequence import sequence_kernel\n"
-            "from klazy.kernels.update import update_kernel\n"
+            "from klazy.kernels.sequence import sequence_kernel, update_kernel\n"
             "kernels = (sequence_kernel(2, 0, 1, 1), update_kernel(2, 1, 1))\n"
             "print(json.dumps([[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]))\n"
         )
@@ -673,13 +670,13 @@ class TestCompiling:
         script = (
             "import os, sys, time\n"
             "from pathlib import Path\n"
-            "from klazy.kernels import binding, update\n"
-            "update.update_kernel(2, 0, 1)\n"
+            "from klazy.kernels import binding, sequence\n"
+            "sequence.update_kernel(2, 0, 1)\n"
             "for file in Path(sys.argv[1]).rglob('*.nb?'):\n"
             "    os.utime(file, (time.time() - float(sys.argv[2]),) * 2)\n"
             "binding._SOURCES ^= 1  # as if the sources had been edited\n"
-            "update._update_kernel.cache_clear()\n"
-            "update.update_kernel(2, 0, 1)\n"
+            "sequence.update_kernel.cache_clear()\n"
+            "sequence.update_kernel(2, 0, 1)\n"
             "print(f'{binding._SOURCES:08x}')\n"
         )
         for age, kept in ((binding._STALE / 2, 2), (2 * binding._STALE, 1)):

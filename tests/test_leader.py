@@ -215,7 +215,7 @@ class Told(kl.KLazyGD):
 def test_kernel_and_step_agree_on_rows(name):
     costs: Any = costs_of(name, 60, 5, seed=3)
     if name == "QuadraticCosts":
-        costs = kl.QuadraticCosts(costs.data, 0.7)
+        costs = kl.QuadraticCosts(costs.data[:, :5], 0.7)
     experts = [Told(BALL, sigma, k, costs.family) for sigma in (9.0, 2.0, 0.5) for k in (1, 5)]
     learner = kl.Leader(experts, kl.L2Movement(0.1), family=costs.family)
     compiled, step = (

@@ -436,7 +436,7 @@ def test_right_hints_cost_nothing_where_one_does_not_know_the_cost():
     assert blind.terms["I, not knowing the cost"][-1] > 1.0
 
 
-RATES = [0.3, "self-tuned", "self-tuned-keep", "self-tuned-restart"]
+RATES = [0.3, "self-tuned"]
 
 
 @given(domain=places, seed=seeds, rate=st.sampled_from(RATES), scale=st.floats(0.01, 100.0))

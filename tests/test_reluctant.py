@@ -319,3 +319,22 @@ class TestTheory:
     def test_what_the_proof_does_not_cover_is_refused(self, trace, message):
         with pytest.raises(ValueError, match=message):
             certify_reluctance(trace, [0.0, 0.0])
+
+
+@pytest.mark.parametrize("kind", ["reluctant", "thumb"])
+def test_rewards_compile_in_runs_and_agents(kind):
+    """A run reads rewards as gradients, an agent gets the rewards themselves."""
+    simplex = kl.Simplex(5)
+    learner: Any = kl.MovingAverage(simplex, 3, family=kl.Rewards())
+    if kind == "reluctant":
+        learner = kl.Reluctant(simplex, kl.TVMovement(0.5), 4.0, 3.0, family=kl.Rewards())
+    rewards = np.random.default_rng(7).uniform(size=(60, 5))
+    step = kl.run(learner, kl.Rewards().costs(rewards), engine="step")
+    compiled = kl.run(learner, kl.Rewards().costs(rewards), engine="compiled")
+    assert len(np.unique(step.x, axis=0)) > 3
+    np.testing.assert_allclose(compiled.x, step.x, rtol=0.0, atol=1e-12)
+    agent = kl.Agent(learner)
+    assert agent.engine == "compiled"
+    for row in rewards:
+        agent.observe(row)
+    np.testing.assert_allclose(agent.x, step.state.x, rtol=0.0, atol=1e-12)

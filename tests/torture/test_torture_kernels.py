@@ -16,7 +16,7 @@ from audit import FULL, amount, record
 
 import klazy as kl
 from cases import COMPILED, COMPILED_SETS, COSTS, LEARNERS, MOVEMENTS, SCHEDULES, costs_of, flattened
-from klazy.kernels import batch, ensemble, fleet, leader, offline, sequence, update
+from klazy.kernels import batch, ensemble, fleet, offline, sequence
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled here")
 AGREE = 1e-12  # as in tests/test_kernels.py, times the size of the numbers compared
@@ -74,11 +74,9 @@ def guard_kernel(kernel, rooms, calls):
 
 
 MAKERS = {
-    sequence: ["sequence_kernel"],
-    update: ["update_kernel"],
+    sequence: ["sequence_kernel", "update_kernel"],
     batch: ["batch_kernel"],
     ensemble: ["sequence_kernel", "update_kernel"],
-    leader: ["sequence_kernel", "update_kernel"],
     fleet: ["_fleet_kernel"],
     offline: ["dynamic_programmes", "splitting_kernels", "projecting_kernel"],
 }

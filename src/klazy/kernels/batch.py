@@ -9,40 +9,22 @@ from typing import Any
 
 from numba import float64, int64, types
 
+from klazy.kernels import codes
 from klazy.kernels.binding import compile_kernel, local, once, pointer
-from klazy.kernels.codes import (
-    LANES,
-    LOG_W,
-    LOSS,
-    LOSSES,
-    MOVED,
-    SCALE_FREE,
-    SCHEDULE,
-    SIGMA,
-    STEP,
-    T,
-    W,
-)
+from klazy.kernels.coded import fill_sigmas, next_sigma
 from klazy.kernels.lane import anywhere, load, peek, spread, store
 from klazy.kernels.register import REGISTER
 from klazy.kernels.round import count_phases, link_round, play_block
-from klazy.kernels.schedules import fill_sigmas, next_sigma
 from klazy.kernels.sequence import input1, input2, squared_norm
+from klazy.kernels.slots import IS_SHARED, MOVE_CODE, U_ROOM, Y_ROOM, D
 
 # The fields by which an ensemble weighs its experts hold a run's sums: of a few rounds, and of all before these.
-HIT = LOSS
-HITS = LOSSES
-PAID = W
-PAIDS = LOG_W
+HIT = codes.LOSS
+HITS = codes.LOSSES
+PAID = codes.W
+PAIDS = codes.LOG_W
 STRETCH = 64  # rounds whose sums are taken apart, and whose sigmas are made before they are played
 GROUP = 4  # blocks that play a round one after the other: while one waits for a root, the next has work
-
-# What a kernel chooses.
-D = 0  # the dimension
-Y_ROOM = 0  # the room of the two scratches of a round
-U_ROOM = 0
-MOVE_CODE = 0  # of the movement: a constant, for its price is taken in every round of every run
-IS_SHARED = False  # whether the sigmas are made for all blocks
 
 
 def play(data, weights, schedule, offset, program, blocks, marks, curves):
@@ -74,19 +56,21 @@ def play(data, weights, schedule, offset, program, blocks, marks, curves):
                         q = pointer(blocks, (first + b) * length)
                         starts, ends = count_phases(q, t)
                         if IS_SHARED:
-                            sigma = load(q, SIGMA) * sigmas[j]
-                            step = load(q, STEP) * steps[j]
+                            sigma = load(q, codes.SIGMA) * sigmas[j]
+                            step = load(q, codes.STEP) * steps[j]
                         else:
-                            square = squared_norm(g, D) if int(peek(q, SCHEDULE)) == SCALE_FREE else 0.0
-                            store(q, T, spread(t))
+                            square = 0.0
+                            if int(peek(q, codes.SCHEDULE)) == codes.SCALE_FREE:
+                                square = squared_norm(g, D)
+                            store(q, codes.T, spread(t))
                             sigma, step = next_sigma(q, square, math.sqrt(square))
-                        store(q, PAID, load(q, PAID) + load(q, MOVED) * weight)
+                        store(q, PAID, load(q, PAID) + load(q, codes.MOVED) * weight)
                         if IS_SHARED or anywhere(step > 0.0):
                             hit, moved = play_block(
                                 q, g, zero, y, u, p, D, sigma, step, starts, ends, MOVE_CODE, prices
                             )
                             store(q, HIT, load(q, HIT) + hit)
-                            store(q, MOVED, moved)
+                            store(q, codes.MOVED, moved)
                 row += rounds
                 for b in range(n):
                     q = pointer(blocks, (first + b) * length)
@@ -96,7 +80,7 @@ def play(data, weights, schedule, offset, program, blocks, marks, curves):
                     store(q, PAID, spread(0.0))
             for b in range(n):
                 q = pointer(blocks, (first + b) * length)
-                sums = pointer(out, ((first + b) * points + point) * 2 * LANES)
+                sums = pointer(out, ((first + b) * points + point) * 2 * codes.LANES)
                 store(sums, 0, load(q, HITS))
                 store(sums, 1, load(q, PAIDS))
 

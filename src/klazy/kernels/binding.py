@@ -19,6 +19,7 @@ from contextlib import suppress
 from dis import get_instructions
 from functools import cache, wraps
 from hashlib import sha256
+from inspect import signature as signature_of
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -37,6 +38,8 @@ from numba.extending import intrinsic
 
 from klazy.base.install import CACHE_REMEDY
 from klazy.kernels import lane as words_of_float
+from klazy.kernels import slots
+from klazy.kernels.codes import constant_dim
 
 _SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
 _PACKAGE = __name__.rpartition(".")[0]
@@ -189,11 +192,8 @@ def link(part: Callable[..., Any], lane: Lane, **choices: Any) -> Any:
     ``choices`` stand in for global names, in this part and in all that it uses.
     """
     bound = bind(part, lane, choices)
-    key = (
-        part,
-        id(lane.words),
-        tuple((name, id(bound.__globals__.get(name))) for name in _names_used(part)),
-    )
+    used = tuple((name, id(bound.__globals__.get(name))) for name in _names_used(part))
+    key = (part, id(lane.words), used)
     if key not in _LINKED:
         flags = getattr(part, "flags", _REORDERED)
         inline = getattr(part, "inline", True)
@@ -209,14 +209,15 @@ def bind(part: Any, lane: Lane, choices: dict[str, Any]) -> FunctionType:
     scope = {"__builtins__": part.__globals__["__builtins__"], "__name__": part.__module__}
     for name in _names_used(part):
         value = choices.get(name, lane.words.get(name, part.__globals__.get(name)))
+        if isinstance(value, FunctionType) and value.__module__ == slots.__name__:
+            continue  # A slot that is not filled stands in a branch that the kernel does not have.
         if _is_part(value):
             value = link(value, lane, **choices)
         if value is not None:
             scope[name] = value
     bound = FunctionType(part.__code__, scope, part.__name__, part.__defaults__)
-    bound.is_bound = (
-        True  # so that it is not linked again where compilation is off and it stays a plain function
-    )
+    # Where compilation is off it stays a plain function, which must not be linked again.
+    bound.is_bound = True
     return bound
 
 
@@ -239,12 +240,17 @@ _MAKING = RLock()
 def once(make: Callable[..., Any]) -> Any:
     """Make each kernel once in a process, also when threads ask for it together.
 
-    A second copy, loaded from the cache that the first has just filled, would share its symbols and lose them with it.
+    A second copy, loaded from the cache that the first has just filled, would share its symbols and lose them with it. All
+    large dimensions ``d`` share a kernel: ``make`` gets 0 for them.
     """
     made = cache(make)
+    names = list(signature_of(make).parameters)
 
     @wraps(make)
     def make_locked(*key: Any) -> Any:
+        if "d" in names:
+            at = names.index("d")
+            key = (*key[:at], constant_dim(key[at]), *key[at + 1 :])
         with _MAKING:
             return made(*key)
 
@@ -439,9 +445,8 @@ def _forget_older(folder: Path, name: str) -> None:
 
 # ---- what a user may see and clear
 
-_KEPT = (
-    "kernel.*_????????-????????????????"  # as _KernelCache names them; the folder may hold other things, too
-)
+# The names that _KernelCache gives; the folder may hold other things, too.
+_KEPT = "kernel.*_????????-????????????????"
 
 
 def list_kernels(*, current: bool = False) -> list[Path]:

@@ -15,15 +15,12 @@ L1_BALL = 1  # radius, centre[d]
 BOX = 2  # lower[d], upper[d]
 SIMPLEX = 3  # total
 CAPPED_SIMPLEX = 4  # total, floor[d], cap[d]
-PRODUCT = (
-    5  # number of parts, then (code, first coordinate, end, first parameter) of each, then their parameters
-)
+# of a product: the number of parts, then (code, first coordinate, end, first parameter) of each, then their parameters
+PRODUCT = 5
 
 # how an ensemble finds its rate
 GIVEN_RATE = 0
 SELF_TUNED = 1
-KEEP = 2
-RESTART = 3
 
 # what a memory rule keeps of the normal
 FORGET = 0
@@ -98,9 +95,8 @@ FIELDS = OWN + OWN_ROOM  # a multiple of LINE, so that vectors begin where lines
 
 # the head of an ensemble, with T and DIM where a row has them; then x, and blocks from the next line on
 V = 1
-BUDGET = 2
-BLOCKS = 3
-BLOCK_SIZE = 4
+BLOCKS = 2
+BLOCK_SIZE = 3
 HEAD = 6
 
 # an ensemble's program, after its blocks: these numbers, 2 d prices of its movement cost, the set's parameters
@@ -153,13 +149,18 @@ SEASON_EQUAL = 1e-9  # correlations that differ by less are equal
 SEASON_PARTS = 4  # of a period, of at most SEASON_ROWS of it: the far end of a plan is made anew after each
 
 
+def constant_dim(d: int) -> int:
+    """Return the dimension that a kernel knows as a constant, or 0 for one that takes any."""
+    return d if d <= UNROLLED_DIM else 0
+
+
 def first_block(d):
-    """Where the blocks of an ensemble begin."""
+    """Return the place at which the blocks of an ensemble begin."""
     return -(-(HEAD + d) // LINE) * LINE
 
 
 def first_board(d):
-    """Where the numbers of every lane begin, in what a leader knows."""
+    """Return the place at which the boards begin, in what a leader knows."""
     return -(-(MIXED + 4 * d) // LINE) * LINE
 
 

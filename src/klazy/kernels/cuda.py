@@ -34,13 +34,6 @@ def name_gpu() -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def free_memory() -> int:
-    """Bytes that are free on the GPU."""
-    if SIMULATED:
-        return 1 << 30
-    return int(cuda.current_context().get_memory_info().free)
-
-
 def name_failures() -> tuple[type[Exception], ...]:
     """What Numba raises if the GPU fails: out of memory, lost, or a kernel that was ended."""
     from numba.cuda.cudadrv import driver
@@ -277,26 +270,11 @@ def smaller(x, y):
     return y if x > y else x
 
 
-_WORDS = FLOAT.words | {
-    "smaller": smaller,
-    "skip": pointer,
-    "beyond": pointer,
-    "pointer": pointer,
-    "local": local,
-}
-_FOLDS = {
-    "wait": wait,
-    "total": total,
-    "largest": largest,
-    "smallest": smallest,
-    "survey": survey,
-    "gather": gather,
-    "gather_with": gather_with,
-    "broadcast": broadcast,
-    "own_place": own_place,
-}
+_WORDS = FLOAT.words | dict.fromkeys(("skip", "beyond", "pointer"), pointer)
+_WORDS |= {"smaller": smaller, "local": local}
+_FOLDS = (wait, total, largest, smallest, survey, gather, gather_with, broadcast, own_place)
 THREAD = Lane(1, _WORDS, paste)
-BLOCK = Lane(0, _WORDS | _FOLDS, paste)
+BLOCK = Lane(0, _WORDS | {part.__name__: part for part in _FOLDS}, paste)
 
 
 def count_box_bytes(d: int, threads: int) -> int:
@@ -329,10 +307,8 @@ def _keep_on_disk(kernel: Any) -> None:
     try:
         settings.CACHE_DIR = str(make_cache_folder("cuda"))
         kernel.enable_caching()
-    except (
-        OSError,
-        RuntimeError,
-    ):  # the latter of Numba, which finds no place, or of pathlib, where there is no home
+    except (OSError, RuntimeError):
+        # Numba raises the latter if it finds no place, pathlib if there is no home.
         return
     finally:
         settings.CACHE_DIR = before

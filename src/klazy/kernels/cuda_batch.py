@@ -9,54 +9,29 @@ from typing import Any
 
 from numba import cuda, float64
 
+from klazy.kernels import codes
 from klazy.kernels.binding import once
-from klazy.kernels.codes import (
-    ENERGY,
-    FIELDS,
-    GUESS,
-    KAPPA,
-    MEMORY,
-    MOVED,
-    OLD_SIGMA,
-    OWN,
-    OWN_ROOM,
-    RULE,
-    SCALE_FREE,
-    SCHEDULE,
-    SIGMA,
-    SLACK,
-    START,
-    STEP,
-    A,
-    B,
-    T,
-)
+from klazy.kernels.coded import next_sigma, sigma_at
 from klazy.kernels.cuda import SIMULATED, THREAD, compile_cuda, local, pointer
-from klazy.kernels.layout import constant_dim
 from klazy.kernels.round import choose_scratch, count_phases, link_round, play_block
 from klazy.kernels.rules import RULES
-from klazy.kernels.schedules import next_sigma, sigma_at
 from klazy.kernels.sequence import squared_norm
+from klazy.kernels.slots import IS_SHARED, MOVE_CODE, U_ROOM, Y_ROOM, D
 
 THREADS = 4 if SIMULATED else 128  # of a block
 LARGEST_DIM = 64  # that the memory of a thread is laid out for
 ROUNDS = 8 if SIMULATED else 512  # of a tile, up to UNROLLED_DIM
 NUMBERS = 4096  # of a tile, beyond
 
-# What a kernel chooses.
-D = 0  # the dimension where it is a constant of the kernel, else 0
-ROOM = 0  # numbers of a run
-Y_ROOM = 0  # numbers of the two scratches of a round
-U_ROOM = 0
-WIDTH = 0  # numbers of the rule's own, for each coordinate
-TILE = 0  # rounds of a tile
-TILE_ROOM = 0  # numbers of these
-MOVE_CODE = 0
+# Compile-time parameters of this driver alone.
+RUN_ROOM = 0  # Numbers of a run.
+OWN_WIDTH = 0  # Numbers of the rule's own, for each coordinate.
+TILE = 0  # Rounds of a tile.
+TILE_ROOM = 0  # Numbers of a tile.
 RULE_CODE = 0
 SCHEDULE_CODE = 0
 MEMORY_CODE = 0
-IS_SHARED = False  # whether the runs share their sigmas, but for a factor
-IS_WEIGHTED = False  # whether the price of movement changes from round to round
+IS_WEIGHTED = False  # Whether the price of movement changes from round to round.
 
 
 def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
@@ -69,7 +44,7 @@ def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
     thread = cuda.threadIdx.x
     place = cuda.grid(1)
     places = who.size
-    length = FIELDS + (1 + WIDTH) * d
+    length = codes.FIELDS + (1 + OWN_WIDTH) * d
     tile = cuda.shared.array(TILE_ROOM, float64)
     first = cuda.shared.array(TILE, float64)
     second = cuda.shared.array(TILE, float64)
@@ -77,33 +52,33 @@ def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
     p = pointer(program, 2 * d)
     zero = pointer(program, program.size - d)
     start = pointer(rows, who[place] * length)
-    q = local(ROOM)
+    q = local(RUN_ROOM)
     y = local(Y_ROOM)
     u = local(U_ROOM)
-    q[ENERGY] = start[ENERGY]
-    q[OLD_SIGMA] = start[OLD_SIGMA]
-    q[SIGMA] = start[SIGMA]
-    q[STEP] = start[STEP]
-    q[START] = start[START]
-    q[GUESS] = start[GUESS]
-    q[A] = start[A]
-    q[B] = start[B]
-    q[SLACK] = start[SLACK]
-    q[KAPPA] = start[KAPPA]
-    q[RULE] = RULE_CODE
-    q[SCHEDULE] = SCHEDULE_CODE
-    q[MEMORY] = MEMORY_CODE
-    q[MOVED] = 0.0
-    for i in range(OWN_ROOM):
-        q[OWN + i] = start[OWN + i]
-    for i in range((1 + WIDTH) * d):
-        q[FIELDS + i] = start[FIELDS + i]
+    q[codes.ENERGY] = start[codes.ENERGY]
+    q[codes.OLD_SIGMA] = start[codes.OLD_SIGMA]
+    q[codes.SIGMA] = start[codes.SIGMA]
+    q[codes.STEP] = start[codes.STEP]
+    q[codes.START] = start[codes.START]
+    q[codes.GUESS] = start[codes.GUESS]
+    q[codes.A] = start[codes.A]
+    q[codes.B] = start[codes.B]
+    q[codes.SLACK] = start[codes.SLACK]
+    q[codes.KAPPA] = start[codes.KAPPA]
+    q[codes.RULE] = RULE_CODE
+    q[codes.SCHEDULE] = SCHEDULE_CODE
+    q[codes.MEMORY] = MEMORY_CODE
+    q[codes.MOVED] = 0.0
+    for i in range(codes.OWN_ROOM):
+        q[codes.OWN + i] = start[codes.OWN + i]
+    for i in range((1 + OWN_WIDTH) * d):
+        q[codes.FIELDS + i] = start[codes.FIELDS + i]
     rounds = marks[marks.size - 1]
     sequence = pointer(data, which[cuda.blockIdx.x] * rounds * d)
     hits = 0.0
     paids = 0.0
     row = 0
-    t = q[START]
+    t = q[codes.START]
     for point in range(marks.size):
         while row < marks[point]:
             n = min(TILE, marks[point] - row)
@@ -112,7 +87,7 @@ def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
                 tile[at] = sequence[row * d + at]
             cuda.syncthreads()
             for j in range(thread, n, cuda.blockDim.x):
-                if SCHEDULE_CODE == SCALE_FREE:
+                if SCHEDULE_CODE == codes.SCALE_FREE:
                     square = squared_norm(pointer(tile, j * d), d)
                     first[j] = square
                     second[j] = math.sqrt(square)
@@ -126,22 +101,22 @@ def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
             for j in range(n):
                 starts, ends = count_phases(q, t)
                 if IS_SHARED:
-                    sigma = q[SIGMA] * first[j]
-                    step = q[STEP] * second[j]
+                    sigma = q[codes.SIGMA] * first[j]
+                    step = q[codes.STEP] * second[j]
                 else:
-                    q[T] = t
+                    q[codes.T] = t
                     sigma, step = next_sigma(q, first[j], second[j])
                 if IS_WEIGHTED:
-                    paid += q[MOVED] * weights[row + j]
+                    paid += q[codes.MOVED] * weights[row + j]
                 else:
-                    paid += q[MOVED]
+                    paid += q[codes.MOVED]
                 if IS_SHARED or step > 0.0:
                     g = pointer(tile, j * d)
                     dot, moved = play_block(
                         q, g, zero, y, u, p, d, sigma, step, starts, ends, MOVE_CODE, prices
                     )
                     hit += dot
-                    q[MOVED] = moved
+                    q[codes.MOVED] = moved
                 t += 1.0
             row += n
             hits += hit
@@ -154,26 +129,20 @@ def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
 
 
 @once
-def _batch_kernel(
-    set_code: int,
-    rule: int,
-    schedule: int,
-    memory: int,
-    move: int,
-    constant_d: int,
-    shared: bool,
-    weighted: bool,
+def batch_kernel(
+    set_code: int, rule: int, schedule: int, memory: int, move: int, d: int, shared: bool, weighted: bool
 ) -> Any:
+    """Make the kernel of runs of one kind on one set under one movement cost; see :func:`play` for its arguments."""
     width = list(RULES.values())[rule].width
-    room = constant_d or LARGEST_DIM
+    room = d or LARGEST_DIM
     tile = ROUNDS
-    if not constant_d:
+    if not d:
         tile = min(ROUNDS, NUMBERS // LARGEST_DIM)
-    chosen = link_round(THREAD, set_code, (rule,), constant_d)
+    chosen = link_round(THREAD, set_code, (rule,), d)
     chosen |= {
-        "ROOM": FIELDS + (1 + width) * room,
+        "RUN_ROOM": codes.FIELDS + (1 + width) * room,
         **choose_scratch(room),
-        "WIDTH": width,
+        "OWN_WIDTH": width,
         "TILE": tile,
         "TILE_ROOM": tile * room,
         "MOVE_CODE": move,
@@ -183,12 +152,5 @@ def _batch_kernel(
         "IS_SHARED": shared,
         "IS_WEIGHTED": weighted,
     }
-    key = (set_code, rule, schedule, memory, move, constant_d, int(shared), int(weighted))
+    key = (set_code, rule, schedule, memory, move, d, int(shared), int(weighted))
     return compile_cuda(play, THREAD, key, **chosen)
-
-
-def batch_kernel(
-    set_code: Any, rule: int, schedule: int, memory: int, move: Any, d: int, shared: bool, weighted: bool
-) -> Any:
-    """The kernel of runs of one kind on one set under one movement cost; see :func:`play` for its arguments."""
-    return _batch_kernel(set_code, rule, schedule, memory, move, constant_dim(d), shared, weighted)

@@ -8,23 +8,9 @@ from typing import Any
 import numpy as np
 from numba import cuda, float64
 
-from klazy.kernels.binding import link, once
-from klazy.kernels.codes import (
-    BEHIND,
-    BOARDS,
-    FIELDS,
-    HEAD,
-    LINE,
-    LINEAR,
-    MIXED,
-    MOVED,
-    ORDER,
-    PLACE,
-    SCORE,
-    T,
-    first_block,
-    first_board,
-)
+from klazy.kernels import codes
+from klazy.kernels.binding import once
+from klazy.kernels.codes import HEAD, first_block, first_board
 from klazy.kernels.cuda import (
     BLOCK,
     THREAD,
@@ -40,32 +26,24 @@ from klazy.kernels.cuda import (
 )
 from klazy.kernels.cuda_batch import LARGEST_DIM
 from klazy.kernels.cuda_season import count_season_room, observe_together
-from klazy.kernels.ensemble import WORK, play_on
-from klazy.kernels.layout import constant_dim
-from klazy.kernels.leader import LEADING, board, choose_family, choose_season
-from klazy.kernels.meta import distance
-from klazy.kernels.prices import price_of
+from klazy.kernels.ensemble import WORK, board, choose_family, choose_season, play_on
 from klazy.kernels.round import choose_scratch, link_round
 from klazy.kernels.rules import RULES
+from klazy.kernels.slots import LEADS, D, distance
 
 TILE = 64  # rounds in shared memory
 MOST_EXPERTS = 512  # threads of a block
-REGISTERS = (
-    96  # of a thread where a block has several warps: with fewer blocks at once all would wait for each other
-)
+# Registers of a thread where a block has several warps: with fewer blocks at once all would wait for each other.
+REGISTERS = 96
 
-# What a kernel chooses.
-D = 0  # the dimension where it is a constant of the kernel, else 0
-ROOM = 0  # numbers of a vector of every lane
-WIDTH = 1  # numbers of a lane in the memory of a thread
-OWN_WIDTH = 0  # numbers of an expert beside its point, for each coordinate
-VECTOR = 0  # numbers of a vector
-BLOCK_ROOM = 0  # numbers of an expert
-LEAD_ROOM = 0  # numbers of what a leader knows
+# Compile-time parameters of this driver alone.
+OWN_WIDTH = 0  # Numbers of an expert next to its point, for each coordinate.
+VECTOR = 0  # Numbers of a vector.
+BLOCK_ROOM = 0  # Numbers of an expert.
+LEAD_ROOM = 0  # Numbers of what a leader knows.
 WORK_ROOM = 0
 TILE_ROOM = 0
-THREADS = 1  # of a block
-LEADS = False  # whether these are leaders
+THREADS = 1  # Threads of a block.
 IS_WEIGHTED = False
 
 
@@ -81,7 +59,7 @@ def play(data, dim, move, size, season_size, weights, prices, memory, marks, who
     number = cuda.blockIdx.x
     tile = cuda.shared.array(TILE_ROOM, float64)
     image = pointer(memory, who[number] * size)
-    length = FIELDS + (1 + OWN_WIDTH) * d
+    length = codes.FIELDS + (1 + OWN_WIDTH) * d
     head = local(HEAD)
     q = local(BLOCK_ROOM)
     lead = local(LEAD_ROOM)
@@ -97,12 +75,12 @@ def play(data, dim, move, size, season_size, weights, prices, memory, marks, who
     first = first_block(d)
     if LEADS:
         boards = first_board(d)
-        room = -(-threads // LINE) * LINE
-        for i in range(MIXED + 4 * d):
+        room = -(-threads // codes.LINE) * codes.LINE
+        for i in range(codes.MIXED + 4 * d):
             lead[i] = image[first + i]
-        for which_board in range(BOARDS):
-            lead[boards + which_board * LINE] = image[first + boards + which_board * room + thread]
-        first += boards + BOARDS * room
+        for which_board in range(codes.BOARDS):
+            lead[boards + which_board * codes.LINE] = image[first + boards + which_board * room + thread]
+        first += boards + codes.BOARDS * room
     for i in range(length):
         q[i] = image[first + i * threads + thread]
     program = pointer(image, first + length * threads)
@@ -138,7 +116,7 @@ def play(data, dim, move, size, season_size, weights, prices, memory, marks, who
                 for i in range(d):
                     step[i] = X[i] - step[i]
                 pending = distance(step, d, move, price_p)
-                head[T] += 1.0
+                head[codes.T] += 1.0
             row += n
             hits += hit
             paids += paid
@@ -152,14 +130,14 @@ def play(data, dim, move, size, season_size, weights, prices, memory, marks, who
 
 def read_thread(blocks, length, place, x, d):
     """As ``read_expert`` of a leader."""
-    return broadcast(pointer(blocks, FIELDS), blocks[MOVED], place, x, d)
+    return broadcast(pointer(blocks, codes.FIELDS), blocks[codes.MOVED], place, x, d)
 
 
 def change_thread(lead, count, d, most):
     """As ``change`` of a leader: the first expert in the list whose score is at most this."""
-    behind = board(lead, BEHIND, count, d)
-    order = board(lead, ORDER, count, d)
-    scores = board(lead, SCORE, count, d)
+    behind = board(lead, codes.BEHIND, count, d)
+    order = board(lead, codes.ORDER, count, d)
+    scores = board(lead, codes.SCORE, count, d)
     mine = np.inf
     if scores[0] <= most:
         mine = order[0]
@@ -171,16 +149,16 @@ def change_thread(lead, count, d, most):
         place = 1.0 * own_place()
     base = total(base)
     behind[0] -= base
-    lead[PLACE] = total(place)
+    lead[codes.PLACE] = total(place)
 
 
 def diameter_of_threads(blocks, count, length, d, move, prices, delta):
     """How far apart two experts' points are."""
     widest = 0.0
     for other in range(THREADS):
-        broadcast(pointer(blocks, FIELDS), 0.0, other, delta, d)
+        broadcast(pointer(blocks, codes.FIELDS), 0.0, other, delta, d)
         for i in range(d):
-            delta[i] = blocks[FIELDS + i] - delta[i]
+            delta[i] = blocks[codes.FIELDS + i] - delta[i]
         widest = max(widest, distance(delta, d, move, prices))
     return largest(widest)
 
@@ -190,57 +168,42 @@ def count_threads(experts: int) -> int:
     return -(-experts // WARP) * WARP
 
 
+@once
 def ensemble_kernel(
     set_code: int, rules: tuple[int, ...], d: int, threads: int, leads: bool, weighted: bool, is_long: bool
 ) -> Any:
-    """The kernel of ensembles with experts of these rules on one set; see :func:`play` for its arguments.
+    """Make the kernel of ensembles with experts of these rules on one set; see :func:`play` for its arguments.
 
     ``is_long`` is as for kernels of the processor.
     """
-    return _ensemble_kernel(set_code, rules, constant_dim(d), threads // WARP, leads, weighted, is_long)
-
-
-@once
-def _ensemble_kernel(
-    set_code: int,
-    rules: tuple[int, ...],
-    constant_d: int,
-    warps: int,
-    leads: bool,
-    weighted: bool,
-    is_long: bool,
-) -> Any:
     known = list(RULES.values())
     width = max(known[rule].width for rule in rules)
-    room = constant_d or LARGEST_DIM
-    chosen = link_round(BLOCK, set_code, rules, constant_d)
+    warps = threads // WARP
+    room = d or LARGEST_DIM
+    chosen = link_round(BLOCK, set_code, rules, d)
     chosen |= {
         "WARPS": warps,
-        "THREADS": warps * WARP,
+        "THREADS": threads,
         "ROOM": room,
         "WIDTH": 1,
         "OWN_WIDTH": width,
         "VECTOR": room,
-        "BLOCK_ROOM": FIELDS + (1 + width) * room,
-        "LEAD_ROOM": first_board(room) + BOARDS * LINE,
+        "BLOCK_ROOM": codes.FIELDS + (1 + width) * room,
+        "LEAD_ROOM": first_board(room) + codes.BOARDS * codes.LINE,
         "WORK_ROOM": WORK * room,
         "TILE_ROOM": TILE * room,
-        "LEADS": leads,
         "IS_WEIGHTED": weighted,
         "IS_LINEAR": True,
-        "distance": link(price_of, THREAD),
         **choose_scratch(room),
-        **choose_family(LINEAR, THREAD),
+        **choose_family(codes.LINEAR if leads else None, THREAD),
         "read_expert": read_thread,
         "change": change_thread,
         "diameter": diameter_of_threads,
         "observe_season": observe_together,
-        **choose_season(set_code, rules, room, LINEAR, is_long),
+        **choose_season(set_code, rules, room, 1, is_long),
     }
-    if leads:
-        chosen |= LEADING
     registers = None
     if warps > 1:
         registers = REGISTERS
-    key = (set_code, constant_d, warps, int(leads), int(weighted), int(is_long), *rules)
+    key = (set_code, d, warps, int(leads), int(weighted), int(is_long), *rules)
     return compile_cuda(play, BLOCK, key, registers=registers, **chosen)

@@ -3,39 +3,29 @@
 What is known lies in memory that all of them see. Each sees to some of the lags; the rest is the same in all of them.
 """
 
-from klazy.kernels.codes import (
-    SEASON_CHANGED,
-    SEASON_EVERY,
-    SEASON_GIVEN,
-    SEASON_HEAD,
-    SEASON_LAGS,
-    SEASON_MEMORY,
-    SEASON_PERIOD,
-    SEASON_PLACES,
-    SEASON_SEEN,
-)
+from klazy.kernels import codes
 from klazy.kernels.cuda import local, own_place, pointer, wait
 from klazy.kernels.season import choose_period, correlation, find_lap, find_ring, find_sums
+from klazy.kernels.slots import D
 
-# What a kernel chooses.
-D = 0  # the dimension where it is a constant of the kernel, else 0
-VECTOR = 0  # numbers of a vector
-THREADS = 1  # of a block
+# Compile-time parameters, with those of klazy.kernels.cuda_ensemble.
+VECTOR = 0  # Numbers of a vector.
+THREADS = 1  # Threads of a block.
 
 
 def count_season_room(size: int) -> int:
     """The numbers that a block needs for a season of this size: itself, and one for each lag."""
-    return size + SEASON_PLACES if size else 0
+    return size + codes.SEASON_PLACES if size else 0
 
 
-def observe_together(season, rows, g, dim):
+def observe_together(season, rows, g, apart, dim):
     """As ``observe_season``: what is known after another round; the ring has so many rows."""
     d = D if D > 0 else dim
     place = own_place()
-    n = int(season[SEASON_SEEN]) + 1
-    given = int(season[SEASON_GIVEN])
-    known = int(season[SEASON_PERIOD])
-    mean = pointer(season, SEASON_HEAD)
+    n = int(season[codes.SEASON_SEEN]) + 1
+    given = int(season[codes.SEASON_GIVEN])
+    known = int(season[codes.SEASON_PERIOD])
+    mean = pointer(season, codes.SEASON_HEAD)
     covariances = pointer(mean, d)
     ring = find_ring(season, d)
     lap = find_lap(n, rows)
@@ -43,8 +33,7 @@ def observe_together(season, rows, g, dim):
     now = find_sums(ring, n, lap, rows, d)
     sums = local(VECTOR)
     middle = local(VECTOR)
-    apart = local(VECTOR)
-    pace = 1.0 / min(n, SEASON_MEMORY)
+    pace = 1.0 / min(n, codes.SEASON_MEMORY)
     offset = 0.0
     product = 0.0
     for i in range(d):
@@ -56,13 +45,13 @@ def observe_together(season, rows, g, dim):
         product += apart[i] * sums[i]
     wait()  # until all have read
     if place == 0:
-        season[SEASON_SEEN] = n
+        season[codes.SEASON_SEEN] = n
         for i in range(d):
             now[i] = sums[i]
             if given == 0:
                 mean[i] = middle[i]
     if given == 0:
-        for lag in range(place, min(SEASON_LAGS, n - 1) + 1, THREADS):
+        for lag in range(place, min(codes.SEASON_LAGS, n - 1) + 1, THREADS):
             later = product
             if lag > 0:
                 later = project(find_sums(ring, n - lag, lap, rows, d), apart, d)
@@ -73,18 +62,18 @@ def observe_together(season, rows, g, dim):
     if given > 0:
         if n == given:
             found = given
-    elif n % SEASON_EVERY == 0:
+    elif n % codes.SEASON_EVERY == 0:
         found = 0
         if covariances[0] > 0.0:
             r = pointer(ring, rows * d)
-            for lag in range(place, min(SEASON_LAGS, n // 3) + 1, THREADS):
+            for lag in range(place, min(codes.SEASON_LAGS, n // 3) + 1, THREADS):
                 r[lag] = correlation(covariances, lag, n)
             wait()
             found = choose_period(r, n, known)
     if found != known:
         if place == 0:
-            season[SEASON_PERIOD] = found
-            season[SEASON_CHANGED] = n
+            season[codes.SEASON_PERIOD] = found
+            season[codes.SEASON_CHANGED] = n
         wait()
 
 

@@ -2,19 +2,7 @@
 
 import numpy as np
 
-from klazy.kernels.lane import (
-    anywhere,
-    called,
-    everywhere,
-    exact,
-    exp,
-    larger,
-    root,
-    size,
-    smaller,
-    spread,
-    where,
-)
+from klazy.kernels.lane import *
 
 VARIANCE = 1e-10  # as ROUNDING in klazy.families
 THINNEST = 1e-200  # as in klazy.learners.prox

@@ -1,120 +1,486 @@
-"""The drivers of an ensemble or a leader: a whole sequence in one call, and one update of a live agent.
+"""Ensembles and leaders: how they weigh or follow their experts, and the drivers that play them.
 
-Up to eight dimensions the experts of a block are lanes of a register; beyond, a block is one expert.
+Up to eight dimensions the experts of a block are lanes of a register; beyond, a block is one expert. The drivers are a whole
+sequence in one call, and one update of a live agent. An ensemble averages its experts, a leader follows one of
+them; both get numbers of the same layout (:mod:`klazy.kernels.layout`) and play the same rounds of experts.
 """
 
 import math
 from typing import Any
 
 import numpy as np
-from numba import float64, int64
 
+from klazy.kernels import codes
 from klazy.kernels.binding import FLOAT, Lane, compile_kernel, hold, link, local, once, pointer
-from klazy.kernels.codes import (
-    BLOCK_SIZE,
-    BLOCKS,
-    DIM,
-    GUESS,
-    HEAD,
-    LINEAR,
-    MIXED,
-    MOMENTS,
-    MOVE,
-    MOVE_ROOM,
-    MOVE_WEIGHT,
-    PRICES,
-    T,
-    W,
-    first_block,
-)
+from klazy.kernels.coded import add_price, price_of, take_price
+from klazy.kernels.codes import first_block, first_board
 from klazy.kernels.costs import COSTS
-from klazy.kernels.lane import spread, store
-from klazy.kernels.layout import constant_dim
-from klazy.kernels.meta import account, clear, distance, gather, learn, mix, noise_of
-from klazy.kernels.prices import price_of
+from klazy.kernels.lane import *
 from klazy.kernels.register import REGISTER
 from klazy.kernels.round import advance, link_round
-from klazy.kernels.sequence import input1, input2, output1, output2, reveal, squared_norm
-from klazy.kernels.update import SIGNATURE as UPDATE
-from klazy.kernels.update import gradient_fits
+from klazy.kernels.rules import RULES, SEASONAL_GIVEN
+from klazy.kernels.season import choose_limit, knows_period, look_ahead, observe_season
+from klazy.kernels.sequence import ENSEMBLE_SIGNATURE, UPDATE, gradient_fits, squared_norm
+from klazy.kernels.slots import *
 
-SEQUENCE = int64(
-    input2, input1, input1, int64, input1, input1, float64, output1, output2, output1, output1, output1, output2
-)  # fmt: skip
-# vectors of scratch: a difference, a sum of points, zeros, both scratches of a round; of a leader also the moments of a row,
-# those that a season brings, and one more
-WORK = 3 + MOMENTS + MOVE_ROOM + MOMENTS + MOMENTS + 1
-ALONE = 99  # in the name of a kernel where that of a leader has the family of its rows
-
-# What a kernel chooses.
-D = 0  # the dimension where it is a constant of the kernel, else 0
-ROOM = 0  # what a vector of every lane then takes
-Y_ROOM = 0  # what the two scratches of a round take
-U_ROOM = 0
-WIDTH = 1  # numbers in a lane
-IS_LINEAR = False
-TELLS_ROWS = False  # whether the experts of a leader are told rows, not gradients
-SPREAD = 0  # the column of the record, beside those of lanes, for the spread of losses
+# Vectors of scratch: a difference, a sum of points, zeros, both scratches of a round; of a leader also the moments of a row,
+# the forecasts of a season, and one more.
+WORK = 3 + codes.MOMENTS + codes.MOVE_ROOM + codes.MOMENTS + codes.MOMENTS + 1
+ALONE = 99  # In the name of an ensemble's kernel, where that of a leader has the family of its rows.
 
 
-def move_on(blocks, count, length, factor, X, g, d, program, work):
-    """Every expert takes its step; ``X`` becomes the ensemble's next point, of weights that lack this ``factor``."""
-    move = int(program[MOVE])
-    weight = program[MOVE_WEIGHT]
-    prices = pointer(program, PRICES)
-    p = pointer(program, PRICES + 2 * d)
-    square = squared_norm(g, d)
-    norm = math.sqrt(square)
-    sums = pointer(work, d)
-    zero = pointer(work, 2 * d)
-    y = pointer(work, 3 * d)
-    u = pointer(y, MOMENTS * d)
-    if D > 0:
-        sums = local(ROOM)
-        y = local(Y_ROOM)
-        u = local(U_ROOM)
-    clear(sums, d)
+# ---- how an ensemble weighs its experts
+
+
+def clear(sums, d):
+    """Zeros, to which points are added."""
+    for i in range(d):
+        store(sums, i, spread(0.0))
+
+
+def mix(q, field, sums, d):
+    """Add the block's points, weighted by one of its fields, to ``sums``, run by run."""
+    w = load(q, field)
+    x = skip(q, codes.FIELDS)
+    for i in range(d):
+        store(sums, i, load(sums, i) + w * load(x, i))
+
+
+def gather(sums, X, d):
+    """The sums over the runs into ``X``."""
+    for i in range(d):
+        X[i] = total(load(sums, i))
+
+
+def gather_with(weights, sums, X, d):
+    """The same, and the sum of a lane."""
+    Z = total(weights)
+    gather(sums, X, d)
+    return Z
+
+
+def survey(least, low, high, means):
+    """The smallest numbers of two lanes, the largest of a third and the sum of a fourth.
+
+    They are found together, for threads of a GPU wait for each other whenever they fold a lane.
+    """
+    return smallest(least), smallest(low), largest(high), total(means)
+
+
+def hit(q, g, X, d):
+    """What every expert costs more than X: <g, x - X>."""
+    x = skip(q, codes.FIELDS)
+    hits = spread(0.0)
+    for i in range(d):
+        hits = hits + apart(load(x, i), spread(X[i]), g, i, d)
+    return conclude(hits, X, g, d)
+
+
+def noise_of(program, square):
+    """How large rounding errors of losses are where the gradient has this squared norm."""
+    return program[codes.NOISE_A] * math.sqrt(square) + program[codes.NOISE_B]
+
+
+@called
+def diameter(blocks, count, length, d, move, prices, delta):
+    """How far apart two experts' points are."""
+    widest = 0.0
+    for first in range(count * WIDTH):
+        q = pointer(blocks, first // WIDTH * length + codes.FIELDS * WIDTH + first % WIDTH)
+        for second in range(count * WIDTH):
+            r = pointer(blocks, second // WIDTH * length + codes.FIELDS * WIDTH + second % WIDTH)
+            for i in range(d):
+                delta[i] = q[i * WIDTH] - r[i * WIDTH]
+            widest = max(widest, distance(delta, d, move, prices))
+    return widest
+
+
+def lose(blocks, count, length, X, mean, d, beta, move, weight, prices, work):
+    """The mixability gap of this round and the price of its reweighting, both at the rate in force."""
+    most = spread(-np.inf)
     for block in range(count):
         q = pointer(blocks, block * length)
-        advance(q, g, zero, y, u, p, d, square, norm, move, weight, prices)
-        mix(q, W, sums, d)
-    gather(sums, X, d)
+        a = load(q, codes.LOG_W) - (load(q, codes.LOSS) - mean) * beta
+        store(q, codes.SHRUNK, a)
+        most = larger(most, a)
+    top = largest(most)
+    sums = spread(0.0)
+    points = pointer(work, d)
+    if D > 0:
+        points = local(ROOM)
+    clear(points, d)
+    for block in range(count):
+        q = pointer(blocks, block * length)
+        w = exp(load(q, codes.SHRUNK) - top)
+        store(q, codes.SHRUNK, w)
+        sums = sums + w
+        mix(q, codes.SHRUNK, points, d)
+    jump = work
+    Z = gather_with(sums, points, jump, d)
     for i in range(d):
-        X[i] *= factor
+        jump[i] = jump[i] / Z - X[i]
+    return max(0.0, (top + math.log(Z)) / beta) + weight * distance(jump, d, move, prices)
+
+
+def rate_of(rule, number, variation):
+    """Return beta; ``number`` is the rate itself, or what the self-tuned rate divides by the variation."""
+    if rule == codes.GIVEN_RATE:
+        return number
+    if variation < codes.SMALLEST_VARIATION:
+        return 0.0
+    return number / variation
+
+
+def learn(blocks, count, length, X, g, d, head, program, work, noise, noted):
+    """Learn from a round: update the experts' losses, V and the weights.
+
+    Returns the spread of the losses and the factor by which the weights are still to be multiplied. Their logarithms are set
+    only where they are to be ``noted``. The rate learns nothing from a spread up to ``noise``.
+    """
+    rule = int(program[codes.RATE_RULE])
+    number = program[codes.RATE]
+    move = int(program[codes.MOVE])
+    weight = program[codes.MOVE_WEIGHT]
+    prices = pointer(program, codes.PRICES)
+    variation = head[codes.V]
+    beta = rate_of(rule, number, variation)
+    noted = noted or rule != codes.GIVEN_RATE
+    means = spread(0.0)
+    low = spread(np.inf)
+    high = spread(-np.inf)
+    least = spread(np.inf)
+    for block in range(count):
+        q = pointer(blocks, block * length)
+        loss = hit(q, g, X, d) + load(q, codes.MOVED)
+        losses = load(q, codes.LOSSES) + loss
+        store(q, codes.LOSS, loss)
+        store(q, codes.LOSSES, losses)
+        low = smaller(low, loss)
+        high = larger(high, loss)
+        least = smaller(least, losses)
+        if rule == codes.SELF_TUNED:  # by the logarithms, which are what a saved state holds
+            means = means + exp(load(q, codes.LOG_W)) * loss
+    lowest, lowest_loss, highest_loss, mean = survey(least, low, high, means)
+    r = 0.0
+    if noted:
+        r = highest_loss - lowest_loss
+    if rule == codes.SELF_TUNED and r > noise:
+        if beta == 0.0:
+            variation += mean - lowest_loss
+        else:
+            variation += lose(blocks, count, length, X, mean, d, beta, move, weight, prices, work)
+    head[codes.V] = variation
+
+    beta = rate_of(rule, number, variation)
+    sums = spread(0.0)
+    for block in range(count):
+        q = pointer(blocks, block * length)
+        a = load(q, codes.PRIOR) - (load(q, codes.LOSSES) - lowest) * beta
+        w = exp(a)
+        store(q, codes.LOG_W, a)
+        store(q, codes.W, w)
+        sums = sums + w
+    Z = total(sums)
+    if noted:
+        log_Z = math.log(Z)
+        for block in range(count):
+            q = pointer(blocks, block * length)
+            store(q, codes.LOG_W, load(q, codes.LOG_W) - log_Z)
+    return r, 1.0 / Z
+
+
+# ---- how a leader follows one of its experts
+
+
+def board(lead, which, count, d):
+    """One of the boards."""
+    room = -(-(count * WIDTH) // codes.LINE) * codes.LINE
+    return pointer(lead, first_board(d) + which * room)
+
+
+def read_place(blocks, length, place, field):
+    """From a field or the vectors on, the numbers of the expert in this place; they lie WIDTH apart."""
+    return pointer(blocks, place // WIDTH * length + field * WIDTH + place % WIDTH)
+
+
+def read_expert(blocks, length, place, x, d):
+    """The point of the expert in this place, into ``x``; returns what its last move cost."""
+    point = read_place(blocks, length, place, codes.FIELDS)
+    for i in range(d):
+        x[i] = point[i * WIDTH]
+    return read_place(blocks, length, place, codes.MOVED)[0]
+
+
+def compare(q, g, at, d, move, weight, prices):
+    """What every expert of a block costs more than the point ``at``, without its movement, and the price of going there."""
+    x = skip(q, codes.FIELDS)
+    hits = spread(0.0)
+    paid = spread(0.0)
+    if move == codes.MOVE_L2:  # apart, so that its loop has no branch
+        for i in range(d):
+            delta = load(x, i) - at[i]
+            hits = hits + apart(load(x, i), spread(at[i]), g, i, d)
+            paid = paid + delta * delta
+    else:
+        for i in range(d):
+            delta = load(x, i) - at[i]
+            hits = hits + apart(load(x, i), spread(at[i]), g, i, d)
+            paid = add_price(move, paid, delta, i, d, prices)
+    return conclude(hits, at, g, d), take_price(move, paid) * weight
+
+
+def follow(blocks, count, length, lead, g, d, program, noise, at, moved, t):
+    """What the round says of every expert beside the one that is followed, and the change-over, if there is one.
+
+    That one is ``at`` this point, and has ``moved`` there at this price.
+    """
+    move = int(program[codes.MOVE])
+    weight = program[codes.MOVE_WEIGHT]
+    prices = pointer(program, codes.PRICES)
+    caution = lead[codes.CAUTION]
+    behind = board(lead, codes.BEHIND, count, d)
+    squares = board(lead, codes.SQUARES, count, d)
+    scores = board(lead, codes.SCORE, count, d)
+    low = spread(np.inf)
+    high = spread(-np.inf)
+    best = spread(np.inf)
+    for block in range(count):
+        q = pointer(blocks, block * length)
+        loss, price = compare(q, g, at, d, move, weight, prices)
+        loss = loss + (load(q, codes.MOVED) - moved)
+        loss = where(size(loss) > noise, loss, spread(0.0))
+        gap = load(behind, block) + loss
+        square = load(squares, block) + loss * loss
+        score = gap + price + root(square) * caution
+        store(behind, block, gap)
+        store(squares, block, square)
+        store(scores, block, score)
+        low = smaller(low, gap)
+        high = larger(high, gap)
+        best = smaller(best, score)
+    least, lowest, highest, _ = survey(best, low, high, spread(0.0))
+    equal = codes.RESOLUTION * (highest - lowest)
+    if least < -equal:
+        change(lead, count, d, least + equal)
+        lead[codes.SINCE] = t + 1.0
+
+
+def change(lead, count, d, most):
+    """Follow the first expert in the list whose score is at most this."""
+    behind = board(lead, codes.BEHIND, count, d)
+    order = board(lead, codes.ORDER, count, d)
+    scores = board(lead, codes.SCORE, count, d)
+    first = np.inf
+    chosen = 0
+    for place in range(count * WIDTH):
+        if scores[place] <= most and order[place] < first:
+            first = order[place]
+            chosen = place
+    base = behind[chosen]
+    for place in range(count * WIDTH):
+        behind[place] -= base
+    lead[codes.PLACE] = chosen
+
+
+def watch(lead, X, g, d, delta, noise):
+    """Whether the ensemble is to be played next, now that its weights have lost ``delta``."""
+    mixed = pointer(lead, codes.MIXED)
+    lost = 0.0
+    for i in range(d):
+        lost += apart_plain(X[i], mixed[i], g, i, d)
+    lost = conclude_plain(lost, mixed, g, d)
+    if abs(lost) > noise:
+        lead[codes.EXCESS] += lost
+    within = lead[codes.EXCESS] <= 2.0 * delta + 2.0 * lead[codes.REACH]
+    if lead[codes.GUARDING] == 0.0:
+        if not within:
+            lead[codes.GUARDING] = 1.0
+            lead[codes.MARK] = delta
+    elif within and delta >= 2.0 * lead[codes.MARK]:
+        lead[codes.GUARDING] = 0.0
+
+
+def stay(q):
+    """A round of a block that stays where it is."""
+    store(q, codes.MOVED, spread(0.0))
+    store(q, codes.T, spread(peek(q, codes.T) + 1.0))
 
 
 def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, noted):
-    """All that follows from a round: what it teaches, every expert's step, and the next point.
+    """Learn from a round, let every expert take its step, and find the next point ``X``.
 
-    Returns the spread of the losses, and what the weights are still to be multiplied by. A leader has its own.
+    An ensemble plays the average of its experts. A leader follows one of them, unless its guard plays the average. Returns the
+    spread of the losses, and the factor by which the weights are still to be multiplied.
     """
-    noise = noise_of(program, squared_norm(g, d))
-    r, factor = learn(blocks, count, length, X, g, d, head, program, work, noise, noted)
-    move_on(blocks, count, length, factor, X, g, d, program, work)
+    move = int(program[codes.MOVE])
+    weight = program[codes.MOVE_WEIGHT]
+    prices = pointer(program, codes.PRICES)
+    p = pointer(program, codes.PRICES + 2 * d)
+    square = squared_norm(g, d)
+    norm = math.sqrt(square)
+    step = work
+    sums = pointer(work, d)
+    zero = pointer(work, 2 * d)
+    y = pointer(work, 3 * d)
+    u = pointer(y, codes.MOMENTS * d)
+    seen = pointer(u, codes.MOVE_ROOM * d)
+    if D > 0:
+        step = local(D)
+        sums = local(ROOM)
+        y = local(Y_ROOM)
+        u = local(U_ROOM)
+        seen = local(SEEN_ROOM)
+    mixed = X
+    guarded = True
+    was_guarding = True
+    rows = 0
+    noise = noise_of(program, square)
+    if LEADS:
+        mixed = pointer(lead, codes.MIXED)
+        guarded = lead[codes.GUARDED] > 0.0
+        moved = read_expert(blocks, length, int(lead[codes.PLACE]), step, d)
+        if TELLS_ROWS:
+            tilt(g, g[d], pointer(g, d), step, seen, d)
+            noise = noise_of(program, squared_norm(seen, d))
+        follow(blocks, count, length, lead, g, d, program, noise, step, moved, head[codes.T])
+        was_guarding = lead[codes.GUARDING] > 0.0
+        rows = int(lead[codes.RING])
+    factor = 0.0
+    r = 0.0
+    if guarded:
+        r, factor = learn(blocks, count, length, mixed, g, d, head, program, work, noise, noted)
+        if LEADS:
+            watch(lead, X, g, d, head[codes.V], noise)
+    told = g
+    if TELLS_ROWS:
+        told = seen
+        take_moments(g, seen, d)
+    hint = zero
+    outlook = pointer(work, (3 + codes.MOMENTS + codes.MOVE_ROOM + codes.MOMENTS) * d)
+    v = pointer(outlook, codes.MOMENTS * d)
+    if SEASONAL >= 0:
+        observe_season(season, rows, told, v, d)
+        if D > 0:
+            outlook = local(OUTLOOK)
+            v = local(D)
+        hint = outlook
+    clear(sums, d)
+    for block in range(count):
+        q = pointer(blocks, block * length)
+        moves = True
+        if SEASONAL >= 0:
+            clear(outlook, d)
+            if int(peek(q, codes.RULE)) == SEASONAL:
+                given = peek(q, codes.OWN + SEASONAL_GIVEN)
+                moves = knows_period(given, season)
+                if given >= codes.SEASON_ROWS and given == season[codes.SEASON_SEEN]:
+                    store(board(lead, codes.BEHIND, count, d), block, spread(0.0))
+                    store(board(lead, codes.SQUARES, count, d), block, spread(0.0))
+                if moves:
+                    look_ahead(q, given, season, rows, outlook, v, d)
+        if moves:
+            advance(q, told, hint, y, u, p, d, square, norm, move, weight, prices)
+        else:
+            stay(q)
+        if guarded:
+            mix(q, codes.W, sums, d)
+    other = 0.0
+    if guarded:
+        for i in range(d):
+            step[i] = mixed[i]
+        gather(sums, mixed, d)
+        for i in range(d):
+            mixed[i] *= factor
+            step[i] = mixed[i] - step[i]
+        if LEADS:
+            other = distance(step, d, move, prices)
+    if LEADS:
+        is_guarding = lead[codes.GUARDING] > 0.0
+        read_expert(blocks, length, int(lead[codes.PLACE]), step, d)
+        for i in range(d):
+            following = step[i]
+            if is_guarding:
+                following = mixed[i]
+            step[i] = following - X[i]
+            X[i] = following
+        # While the guard plays, both move alike.
+        if guarded and not (was_guarding and is_guarding):
+            own = distance(step, d, move, prices)
+            lead[codes.EXCESS] += weight * (own - other)
     return r, factor
 
 
-def measure_lead(count, d):
-    """How many numbers lie between the head and the blocks: none, but for a leader."""
-    return 0
+# ---- the drivers
 
 
-def find_season(lead):
-    """Where the season of a leader lies."""
-    return lead
+def open_memory(memory, d):
+    """Return how many blocks there are, how long each is, and where head, lead, season, blocks and program begin.
+
+    What a leader knows, its lead, is between the head and the blocks; an ensemble has none.
+    """
+    count = int(memory[codes.BLOCKS])
+    length = int(memory[codes.BLOCK_SIZE])
+    head = pointer(memory, 0)
+    lead = pointer(memory, first_block(d))
+    season = lead
+    blocks = lead
+    if LEADS:
+        season = pointer(lead, int(lead[codes.SEASON]))
+        blocks = board(lead, codes.BOARDS, count, d)
+    return count, length, head, lead, season, blocks, pointer(blocks, count * length)
+
+
+def find_spread(count):
+    """Return the column of the record that has the spread of the losses."""
+    column = 3 * count * WIDTH
+    if LEADS:
+        column += 1
+    return column
+
+
+def account(blocks, count, length, lead, factor, X, g, d, row, head, program, work):
+    """Write one row of the record: weights, hits and movements in the order of the lanes, then what the ensemble knows.
+
+    Of an ensemble that is the spread of the losses, which comes later, the diameter and the rate. A leader writes its place
+    before these and the state of its guard after them, if it has one.
+    """
+    is_mixed = True
+    is_weighed = True
+    if LEADS:
+        is_mixed = lead[codes.GUARDING] > 0.0
+        is_weighed = lead[codes.GUARDED] > 0.0
+    for block in range(count):
+        q = pointer(blocks, block * length)
+        weight = spread(0.0)
+        if is_mixed:
+            weight = load(q, codes.W) * factor
+        store(row, block, weight)
+        store(row, count + block, hit(q, g, X, d))
+        store(row, 2 * count + block, load(q, codes.MOVED))
+    more = pointer(row, find_spread(count))
+    if is_weighed:
+        prices = pointer(program, codes.PRICES)
+        more[1] = diameter(blocks, count, length, d, int(program[codes.MOVE]), prices, work)
+        more[2] = rate_of(int(program[codes.RATE_RULE]), program[codes.RATE], head[codes.V])
+    if LEADS:
+        row[find_spread(count) - 1] = lead[codes.PLACE]
+        if not is_mixed:
+            row[int(lead[codes.PLACE])] = 1.0
+        if is_weighed:
+            worst = spread(-np.inf)
+            for block in range(count):
+                q = pointer(blocks, block * length)
+                worst = larger(worst, hit(q, g, pointer(lead, codes.MIXED), d))
+            more[3] = lead[codes.EXCESS]
+            more[4] = lead[codes.GUARDING]
+            more[5] = largest(worst)
 
 
 def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hitting, switching, totals, log):
     """T rounds of the ensemble or leader in ``memory``; returns 0, or the first round whose cost is not finite."""
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
-    count = int(memory[BLOCKS])
-    length = int(memory[BLOCK_SIZE])
-    head = pointer(memory, 0)
-    lead = pointer(memory, first_block(d))
-    season = find_season(lead)
-    blocks = pointer(lead, measure_lead(count, d))
-    program = pointer(blocks, count * length)
+    count, length, head, lead, season, blocks, program = open_memory(memory, d)
     price_p = pointer(prices, 0)
     costs = pointer(cost_p, 0)
     scratch = np.zeros((3 + WORK) * d)
@@ -128,12 +494,12 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
         gradient = local(D)
     told = gradient
     if TELLS_ROWS:
-        told = pointer(lead, MIXED + d)
+        told = pointer(lead, codes.MIXED + d)
     recording = xs.shape[0] > 0
     keeping = hitting.size > 0
     logging = log.shape[0] > 0
     for i in range(d):
-        X[i] = memory[HEAD + i]
+        X[i] = memory[codes.HEAD + i]
     hit = 0.0
     moved = 0.0
     factor = 1.0
@@ -156,7 +522,7 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
         if IS_LINEAR:
             value = dot
         if not math.isfinite(value):
-            return int(memory[T])
+            return int(memory[codes.T])
         paid = weights[row if weights.size > 1 else 0] * pending
         hit += value
         moved += paid
@@ -168,14 +534,14 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
             account(blocks, count, length, lead, factor, X, told, d, line, head, program, work)
         noted = logging or row == rounds - 1
         r, factor = play_on(blocks, count, length, lead, season, X, told, d, head, program, work, noted)
-        if logging and log.shape[1] > 3 * count * WIDTH + SPREAD:
-            line[3 * count * WIDTH + SPREAD] = r
+        if logging and log.shape[1] > find_spread(count):
+            line[find_spread(count)] = r
         for i in range(d):
             previous[i] = X[i] - previous[i]
         pending = distance(previous, d, move, price_p)
-        memory[T] += 1.0
+        memory[codes.T] += 1.0
     for i in range(d):
-        memory[HEAD + i] = X[i]
+        memory[codes.HEAD + i] = X[i]
     totals[0] = hit
     totals[1] = moved
     hold(scratch)
@@ -184,61 +550,88 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
 
 def update(memory, g):
     """One round of the ensemble or leader in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
-    d = D if D > 0 else int(memory[DIM])
+    d = D if D > 0 else int(memory[codes.DIM])
     if not gradient_fits(g, d):
         return 1
-    count = int(memory[BLOCKS])
-    length = int(memory[BLOCK_SIZE])
-    head = pointer(memory, 0)
-    X = pointer(memory, HEAD)
-    lead = pointer(memory, first_block(d))
-    season = find_season(lead)
-    blocks = pointer(lead, measure_lead(count, d))
-    program = pointer(blocks, count * length)
+    count, length, head, lead, season, blocks, program = open_memory(memory, d)
+    X = pointer(memory, codes.HEAD)
     told = pointer(g, 0)
     if TELLS_ROWS:
-        told = pointer(lead, MIXED + d)
+        told = pointer(lead, codes.MIXED + d)
         for i in range(d):
             told[i] = g[i]
     scratch = np.zeros(WORK * d)
     work = pointer(scratch, 0)
     for block in range(count):
         q = pointer(blocks, block * length)
-        store(q, GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
+        store(q, codes.GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
     play_on(blocks, count, length, lead, season, X, told, d, head, program, work, True)
-    memory[T] += 1.0
+    memory[codes.T] += 1.0
     hold(scratch)
     return 0
 
 
-def choose_parts(set_code: int, rules: tuple[int, ...], constant_d: int) -> tuple[Lane, dict[str, Any]]:
-    """The lane of an ensemble's blocks, and what its kernels choose."""
-    lane = REGISTER if constant_d else FLOAT
-    chosen = link_round(lane, set_code, rules, constant_d)
-    chosen["ROOM"] = constant_d * lane.width
-    chosen["WIDTH"] = lane.width
-    chosen["distance"] = link(price_of, FLOAT)
+@once
+def sequence_kernel(
+    set_code: int, cost: int, rules: tuple[int, ...], d: int, told: int | None = None, is_long: bool = False
+) -> Any:
+    """Make the kernel that plays a whole sequence; see :func:`choose_parts` for the last two arguments."""
+    lane, chosen = choose_parts(set_code, rules, d, told, is_long)
+    chosen |= {"IS_LINEAR": cost == codes.LINEAR, "reveal": link(COSTS[cost].reveal, FLOAT)}
+    key = (set_code, cost, ALONE if told is None else told, d, int(is_long), *rules)
+    return compile_kernel(play, lane, ENSEMBLE_SIGNATURE, key, **chosen)
+
+
+@once
+def update_kernel(
+    set_code: int, rules: tuple[int, ...], d: int, told: int | None = None, is_long: bool = False
+) -> Any:
+    """Make the kernel of one update, which no other thread sees half done."""
+    lane, chosen = choose_parts(set_code, rules, d, told, is_long)
+    key = (set_code, ALONE if told is None else told, d, int(is_long), *rules)
+    return compile_kernel(update, lane, UPDATE, key, nogil=False, **chosen)
+
+
+def choose_parts(
+    set_code: int, rules: tuple[int, ...], d: int, told: int | None, is_long: bool
+) -> tuple[Lane, dict[str, Any]]:
+    """Choose the lane of the experts' blocks and the parts of a kernel.
+
+    ``told`` is the family whose rows the experts of a leader get, None for an ensemble. ``is_long`` says whether the ring of a
+    season has another length than SEASON_ROWS.
+    """
+    lane = REGISTER if d else FLOAT
+    chosen = link_round(lane, set_code, rules, d)
+    chosen |= {"ROOM": d * lane.width, "WIDTH": lane.width, **choose_family(told, FLOAT)}
+    if told is not None:
+        chosen |= choose_season(set_code, rules, chosen["ROOM"], chosen["DEPTH"], is_long)
     return lane, chosen
 
 
-def sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], d: int) -> Any:
-    """The kernel that plays a whole sequence."""
-    return _sequence_kernel(set_code, cost, rules, constant_dim(d))
+def choose_family(told: int | None, plain: Lane) -> dict[str, Any]:
+    """Choose what differs by the rows that experts get; ``plain`` is the lane of plain numbers."""
+    part = COSTS[told or codes.LINEAR]
+    return {
+        "LEADS": told is not None,
+        "TELLS_ROWS": part is not COSTS[codes.LINEAR],
+        "apart": part.apart,
+        "conclude": part.conclude,
+        "apart_plain": link(part.apart, plain),
+        "conclude_plain": link(part.conclude, plain),
+        "tilt": link(part.reveal, plain),
+        "take_moments": link(part.moments, plain),
+        "distance": link(price_of, plain),
+    }
 
 
-@once
-def _sequence_kernel(set_code: int, cost: int, rules: tuple[int, ...], constant_d: int) -> Any:
-    lane, chosen = choose_parts(set_code, rules, constant_d)
-    chosen |= {"IS_LINEAR": cost == LINEAR, "reveal": link(COSTS[cost], FLOAT)}
-    return compile_kernel(play, lane, SEQUENCE, (set_code, cost, ALONE, constant_d, *rules), **chosen)
-
-
-def update_kernel(set_code: int, rules: tuple[int, ...], d: int) -> Any:
-    """The kernel of one update, which no other thread sees half done."""
-    return _update_kernel(set_code, rules, constant_dim(d))
-
-
-@once
-def _update_kernel(set_code: int, rules: tuple[int, ...], constant_d: int) -> Any:
-    lane, chosen = choose_parts(set_code, rules, constant_d)
-    return compile_kernel(update, lane, UPDATE, (set_code, ALONE, constant_d, *rules), nogil=False, **chosen)
+def choose_season(
+    set_code: int, rules: tuple[int, ...], room: int, depth: int, is_long: bool
+) -> dict[str, Any]:
+    """Choose what seasonal experts need; ``room`` is that of a vector of every lane."""
+    chosen: dict[str, Any] = {"OUTLOOK": depth * room, "IS_LONG": is_long}
+    names = list(RULES)
+    for code in rules:
+        if RULES[names[code]].seasonal:
+            chosen["SEASONAL"] = code
+            chosen["limit"] = choose_limit(set_code, names[code].endswith("straight"))
+    return chosen

@@ -61,6 +61,11 @@ def anywhere(mask):
     return mask
 
 
+def no_run():
+    """Return the mask that holds for no run."""
+    return spread(0.0) > 0.0
+
+
 def everywhere(mask):
     """Whether the mask holds for all runs."""
     return mask

@@ -14,7 +14,6 @@ import numpy as np
 
 from klazy.base.checks import Array
 from klazy.kernels import codes
-from klazy.kernels.codes import FIELDS, HEAD, LANES, LINE, OWN, SCRATCH, UNROLLED_DIM
 from klazy.kernels.rules import RULES
 
 ENSEMBLE = "ensemble"  # the rule of a learner that weighs others
@@ -24,14 +23,9 @@ RULE_CODES = {name: code for code, name in enumerate(RULES)}
 META = [codes.LOG_W, codes.MOVED, codes.LOSSES]  # the fields of an expert that are an ensemble's state
 
 
-def constant_dim(d: int) -> int:
-    """The dimension that a kernel knows as a constant, or 0 for one that takes any."""
-    return d if d <= UNROLLED_DIM else 0
-
-
 def width_of(d: int) -> int:
     """How many rows lie side by side in a block."""
-    return LANES if d <= UNROLLED_DIM else 1
+    return codes.LANES if d <= codes.UNROLLED_DIM else 1
 
 
 def rule_of(learner: Any) -> str | None:
@@ -91,7 +85,7 @@ def count_ring(learner: Any) -> int:
 
 def count_row(learners: Sequence[Any]) -> int:
     """Count the numbers of a row that has room for each of these learners."""
-    return FIELDS + (1 + max(map(count_vectors, learners))) * learners[0].domain.dim
+    return codes.FIELDS + (1 + max(map(count_vectors, learners))) * learners[0].domain.dim
 
 
 def write_rows(learners: Sequence[Any], states: Sequence[Any]) -> Array:
@@ -111,8 +105,8 @@ def _write_own(row: Array, learner: Any, state: Any) -> None:
     own = [attrgetter(name)(learner) for name in rule.parameters]
     own += [getattr(state, name) for name in rule.scalars]
     own += [attrgetter(name)(learner) for name in rule.further]
-    row[OWN : OWN + len(own)] = own
-    at = FIELDS
+    row[codes.OWN : codes.OWN + len(own)] = own
+    at = codes.FIELDS
     row[at : at + d] = state.x
     at += d
     for name in rule.vectors:
@@ -160,18 +154,16 @@ def read_state(learner: Any, state: Any, row: Array) -> Any:
     """The state of the learner that a row holds, in the form of any other state of it."""
     d = learner.domain.dim
     rule = RULES[learner.rule]
-    values: dict[str, Any] = {
-        "t": int(row[codes.T]),
-    }
+    values: dict[str, Any] = {"t": int(row[codes.T])}
     if "energy" in state._fields:
         values["energy"] = float(row[codes.ENERGY])
     if rule.keeps_sigma:
         values["sigma"] = float(row[codes.OLD_SIGMA])
     for i, name in enumerate(rule.scalars):
         kind = type(getattr(state, name))  # counts are whole numbers
-        values[name] = kind(row[OWN + len(rule.parameters) + i])
-    at = FIELDS + d
-    values["x"] = row[FIELDS:at].copy()
+        values[name] = kind(row[codes.OWN + len(rule.parameters) + i])
+    at = codes.FIELDS + d
+    values["x"] = row[codes.FIELDS : at].copy()
     for name in rule.vectors:
         values[name] = row[at : at + rule.depth * d].copy()
         at += rule.depth * d
@@ -204,8 +196,8 @@ def read_rows(blocks: Array, lanes: np.ndarray) -> Array:
 
 def allocate_aligned(n: int) -> Array:
     """Zeros that begin where a line of the processor's cache does, so that few registers are split in memory."""
-    room = np.zeros(n + LINE)
-    first = -(room.ctypes.data // room.itemsize) % LINE
+    room = np.zeros(n + codes.LINE)
+    first = -(room.ctypes.data // room.itemsize) % codes.LINE
     return room[first : first + n]
 
 
@@ -219,13 +211,13 @@ class RunLayout:
         self.learner = learner
         self.d = learner.domain.dim
         self.size = count_row([learner])
-        self.x = slice(FIELDS, FIELDS + self.d)
+        self.x = slice(codes.FIELDS, codes.FIELDS + self.d)
         self.hint = slice(self.size, self.size + self.d)
 
     def pack(self, state: Any) -> Array:
         """The learner in this state as the array that a kernel works on."""
         parameters = self.learner.domain.parameters()
-        first = self.size + SCRATCH * self.d
+        first = self.size + codes.SCRATCH * self.d
         memory = allocate_aligned(first + parameters.size)
         memory[: codes.MOVED] = _describe(self.learner, state)
         _write_own(memory, self.learner, state)
@@ -244,9 +236,11 @@ class RunLayout:
 
     def update_kernel(self) -> Any:
         """The kernel of one round."""
-        from klazy.kernels.update import update_kernel
+        from klazy.kernels.sequence import update_kernel
 
-        return update_kernel(self.learner.domain.code, RULE_CODES[self.learner.rule], self.d)
+        learner = self.learner
+        earns = not learner.takes_gradients and codes.code_of(learner.family) == codes.LINEAR
+        return update_kernel(learner.domain.code, RULE_CODES[learner.rule], self.d, earns)
 
 
 class EnsembleLayout:
@@ -259,7 +253,7 @@ class EnsembleLayout:
     def __init__(self, learner: Any, width: int | None = None) -> None:
         self.learner = learner
         self.d = learner.domain.dim
-        self.x = slice(HEAD, HEAD + self.d)
+        self.x = slice(codes.HEAD, codes.HEAD + self.d)
         if width is None:
             self.lanes = _group_experts(learner.experts, width_of(self.d))
         else:
@@ -273,7 +267,6 @@ class EnsembleLayout:
         """The ensemble in this state as the array that a kernel works on."""
         memory = self._lay_out(state)
         memory[codes.V] = state.V
-        memory[codes.BUDGET] = state.budget
         return memory
 
     def _lay_out(self, state: Any, more: int = 0) -> Array:
@@ -281,7 +274,7 @@ class EnsembleLayout:
         blocks = self._write_blocks(state)
         program = self._write_program()
         memory = allocate_aligned(self.first + blocks.size + program.size + more)
-        memory[:HEAD] = state.t, 0.0, 0.0, len(blocks), blocks.shape[1], self.d
+        memory[: codes.HEAD] = state.t, 0.0, len(blocks), blocks.shape[1], 0.0, self.d
         memory[self.x] = state.x
         memory[self.first : self.first + blocks.size] = blocks.ravel()
         end = memory.size - more
@@ -314,8 +307,7 @@ class EnsembleLayout:
 
     def unpack(self, memory: Array) -> Any:
         """The state that a kernel left."""
-        values = self._read(memory)
-        return self.model._replace(**values, V=float(memory[codes.V]), budget=float(memory[codes.BUDGET]))
+        return self.model._replace(**self._read(memory), V=float(memory[codes.V]))
 
     def _read(self, memory: Array) -> dict[str, Any]:
         """What the states of all learners made of others have."""
@@ -340,8 +332,9 @@ class EnsembleLayout:
         about = (rule, rate, learner.movement.code, float(learner.movement.weight), *learner.noise)
         return np.concatenate((about, prices, learner.domain.parameters()))
 
-    more_columns = 3  # of the record, beside three for every lane
-    is_long = False  # whether the ring of a season is longer than others
+    told: int | None = None  # The family whose rows the experts of a leader get.
+    more_columns = 3  # Columns of the record, next to three for every lane.
+    is_long = False  # Whether the ring of a season has another length than others.
 
     @property
     def record_width(self) -> int:
@@ -365,13 +358,13 @@ class EnsembleLayout:
         """The kernel that plays a whole sequence of a cost family; its last argument is the ensemble's record."""
         from klazy.kernels.ensemble import sequence_kernel
 
-        return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d)
+        return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d, self.told, self.is_long)
 
     def update_kernel(self) -> Any:
         """The kernel of one round."""
         from klazy.kernels.ensemble import update_kernel
 
-        return update_kernel(self.learner.domain.code, self.rules, self.d)
+        return update_kernel(self.learner.domain.code, self.rules, self.d, self.told, self.is_long)
 
 
 class LeaderLayout(EnsembleLayout):
@@ -382,8 +375,9 @@ class LeaderLayout(EnsembleLayout):
         # Seasonal experts move as Reluctant does: a leader of them alone has the kernel of a leader of both, which auto is.
         movers = {RULE_CODES[expert.mover.rule] for expert in learner.experts if RULES[expert.rule].seasonal}
         self.rules = tuple(sorted({*self.rules, *movers}))
+        self.told, self.parameters = learner.rows
         self.at = self.first  # where what it knows begins
-        self.room = -(-self.lanes.size // LINE) * LINE
+        self.room = -(-self.lanes.size // codes.LINE) * codes.LINE
         self.first = self.at + codes.first_board(self.d) + codes.BOARDS * self.room
         self.more_columns = 7 if learner.guard else 1
         self.rows = 0 if learner.season is None else learner.season.rows
@@ -416,7 +410,7 @@ class LeaderLayout(EnsembleLayout):
         memory[self.at : self.at + codes.MIXED] = about
         memory[self.mixed] = state.mixed
         behind_row = self.mixed.stop + self.d
-        memory[behind_row : behind_row + 2 * self.d] = learner.rows[1]
+        memory[behind_row : behind_row + 2 * self.d] = self.parameters
         lanes = self.lanes.ravel()
         whose = np.where(lanes >= 0, lanes, -1 - lanes)
         memory[self._board(codes.BEHIND)] = state.behind[whose]
@@ -451,18 +445,6 @@ class LeaderLayout(EnsembleLayout):
         column = 3 * len(self.learner.experts)
         ordered[:, column] = self.lanes.ravel()[ordered[:, column].astype(int)]
         return ordered
-
-    def sequence_kernel(self, cost: int) -> Any:
-        from klazy.kernels.leader import sequence_kernel
-
-        told, _ = self.learner.rows
-        return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d, told, self.is_long)
-
-    def update_kernel(self) -> Any:
-        from klazy.kernels.leader import update_kernel
-
-        told, _ = self.learner.rows
-        return update_kernel(self.learner.domain.code, self.rules, self.d, told, self.is_long)
 
 
 def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:

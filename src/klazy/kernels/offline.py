@@ -12,15 +12,11 @@ import numpy as np
 from numba import float64, int32, types, void
 
 from klazy.kernels.binding import FLOAT, compile_kernel, hold, local, once, pointer
-from klazy.kernels.layout import constant_dim
-from klazy.kernels.projections import coordinate, threshold
 from klazy.kernels.round import link_projection
 from klazy.kernels.sequence import input1, input2, output1, output2
+from klazy.kernels.slots import D, coordinate, threshold
 
 BLOCK = 64  # rounds of a dynamic programme whose costs are added up one by one; the blocks are added pairwise
-
-# What a kernel chooses.
-D = 0  # the dimension where it is a constant of the kernel, else 0
 
 
 def _factor(r, r_z, c, pivots, lower):
@@ -59,26 +55,9 @@ def _eliminate(x, w, s_x, s_z, x0, others, r_x, r_z, c, relaxation, lower, y):
 
 
 def _substitute(
-    y,
-    s_x,
-    s_z,
-    x0,
-    shrink,
-    shift,
-    r_z,
-    c,
-    prices,
-    grouped,
-    degree,
-    weights,
-    relaxation,
-    pivots,
-    lower,
-    w,
-    target,
-    mu,
-    still,
-):
+    y, s_x, s_z, x0, shrink, shift, r_z, c, prices, grouped, degree, weights, relaxation,
+    pivots, lower, w, target, mu, still,
+):  # fmt: skip
     """The backward half of the solve, into ``w``; on its way ``target`` = shrink (2 w - s_x) + shift, to be projected, and
     the movement's step: z = prox(2 c Dw - s_z), its multiplier ``mu`` and the relaxed update of s_z.
 
@@ -255,18 +234,14 @@ def _vertices(g, weights, up, down, total, start, u, targets, sums):
 
 
 @once
-def _dynamic_programmes(constant_d: int) -> tuple[Any, Any]:
+def dynamic_programmes(d: int) -> tuple[Any, Any]:
+    """Make the kernels of the dynamic programmes: on a box, and on a simplex."""
     on_box = void(*[input2] + [input1] * 7, output2, output2)
     on_simplex = void(input2, input1, input1, input1, float64, input1, output2, int32[::1], output2)
     return (
-        compile_kernel(_levels, FLOAT, on_box, (constant_d,), D=constant_d),
-        compile_kernel(_vertices, FLOAT, on_simplex, (constant_d,), D=constant_d),
+        compile_kernel(_levels, FLOAT, on_box, (d,), D=d),
+        compile_kernel(_vertices, FLOAT, on_simplex, (d,), D=d),
     )
-
-
-def dynamic_programmes(d: int) -> tuple[Any, Any]:
-    """The kernels of the dynamic programmes: on a box, and on a simplex."""
-    return _dynamic_programmes(constant_dim(d))
 
 
 @once
@@ -275,7 +250,8 @@ def _factor_kernel() -> Any:
 
 
 @once
-def _splitting_kernels(constant_d: int) -> tuple[Any, Any, Any]:
+def splitting_kernels(d: int) -> tuple[Any, Any, Any]:
+    """Make the kernels factor, eliminate and substitute."""
     eliminate = void(
         input2, input2, output2, output2, input1, input2, float64, input1, input1, float64, input2, output2
     )  # fmt: skip
@@ -285,23 +261,13 @@ def _splitting_kernels(constant_d: int) -> tuple[Any, Any, Any]:
     )  # fmt: skip
     return (
         _factor_kernel(),
-        compile_kernel(_eliminate, FLOAT, eliminate, (constant_d,), D=constant_d),
-        compile_kernel(_substitute, FLOAT, substitute, (constant_d,), D=constant_d),
+        compile_kernel(_eliminate, FLOAT, eliminate, (d,), D=d),
+        compile_kernel(_substitute, FLOAT, substitute, (d,), D=d),
     )
 
 
-def splitting_kernels(d: int) -> tuple[Any, Any, Any]:
-    """The kernels factor, eliminate and substitute."""
-    return _splitting_kernels(constant_dim(d))
-
-
 @once
-def _projecting_kernel(set_code: int, constant_d: int) -> Any:
-    stages = link_projection(FLOAT, set_code, constant_d)
-    signature = void(input2, input1, output2)
-    return compile_kernel(_project_all, FLOAT, signature, (set_code, constant_d), **stages)
-
-
 def projecting_kernel(set_code: int, d: int) -> Any:
-    """The kernel that projects many points onto a set: points, the set's parameters, where to write."""
-    return _projecting_kernel(set_code, constant_dim(d))
+    """Make the kernel that projects many points onto a set: points, the set's parameters, where to write."""
+    stages = link_projection(FLOAT, set_code, d)
+    return compile_kernel(_project_all, FLOAT, void(input2, input1, output2), (set_code, d), **stages)

@@ -4,7 +4,7 @@ Runs side by side are written with these, not left to the compiler to vectorise:
 compilation is off the same words are NumPy's.
 """
 
-import operator
+from operator import add, and_, eq, ge, gt, le, lt, mul, or_, sub, truediv
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import ConcreteTemplate, infer_global
 from numba.extending import intrinsic, models, register_model
 
-from klazy.kernels.binding import Lane, pointer
+from klazy.kernels.binding import FLOAT, Lane, pointer
 from klazy.kernels.codes import LANES
 
 _VECTOR, _WHOLES = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.IntType(64), LANES)
@@ -70,17 +70,11 @@ def _operator(symbol: Any, result: Any, build: Any) -> None:
         lower_builtin(symbol, *pair)(lower)
 
 
-_operator(operator.add, LANES_TYPE, lambda b, x, y: b.fadd(x, y, flags=_FLAGS))
-_operator(operator.sub, LANES_TYPE, lambda b, x, y: b.fsub(x, y, flags=_FLAGS))
-_operator(operator.mul, LANES_TYPE, lambda b, x, y: b.fmul(x, y, flags=_FLAGS))
-_operator(operator.truediv, LANES_TYPE, lambda b, x, y: b.fdiv(x, y))
-for _symbol, _sign in (
-    (operator.gt, ">"),
-    (operator.ge, ">="),
-    (operator.lt, "<"),
-    (operator.le, "<="),
-    (operator.eq, "=="),
-):
+_operator(add, LANES_TYPE, lambda b, x, y: b.fadd(x, y, flags=_FLAGS))
+_operator(sub, LANES_TYPE, lambda b, x, y: b.fsub(x, y, flags=_FLAGS))
+_operator(mul, LANES_TYPE, lambda b, x, y: b.fmul(x, y, flags=_FLAGS))
+_operator(truediv, LANES_TYPE, lambda b, x, y: b.fdiv(x, y))
+for _symbol, _sign in ((gt, ">"), (ge, ">="), (lt, "<"), (le, "<="), (eq, "==")):
     _operator(_symbol, MASK_TYPE, lambda b, x, y, sign=_sign: b.fcmp_ordered(sign, x, y))
 
 
@@ -97,8 +91,8 @@ def _mask_operator(symbol: Any, build: Any) -> None:
     lower_builtin(symbol, MASK_TYPE, MASK_TYPE)(lower)
 
 
-_mask_operator(operator.and_, lambda b, x, y: b.and_(x, y))
-_mask_operator(operator.or_, lambda b, x, y: b.or_(x, y))
+_mask_operator(and_, lambda b, x, y: b.and_(x, y))
+_mask_operator(or_, lambda b, x, y: b.or_(x, y))
 
 
 def _function(result: Any, *kinds: Any):
@@ -108,9 +102,8 @@ def _function(result: Any, *kinds: Any):
         def code(context, builder, signature, arguments):
             return build(builder, *arguments)
 
-        names = ", ".join(
-            f"a{i}" for i in range(len(kinds))
-        )  # intrinsic() reads the number of arguments off the signature
+        # intrinsic() reads the number of arguments off the signature.
+        names = ", ".join(f"a{i}" for i in range(len(kinds)))
         scope = {"signature": result(*kinds), "code": code}
         exec(f"def {build.__name__}(context, {names}):\n    return signature, code", scope)
         return intrinsic(scope[build.__name__])
@@ -257,10 +250,9 @@ def _power_of_two(builder, shifted):
 
 
 _LOG2_E = 1.4426950408889634
-_LN2_HIGH, _LN2_LOW = (
-    6.93147180369123816490e-01,
-    1.90821492927058770002e-10,
-)  # multiples of the first are exact
+# ln 2 in two parts; multiples of the first are exact.
+_LN2_HIGH = 6.93147180369123816490e-01
+_LN2_LOW = 1.90821492927058770002e-10
 _TO_WHOLE = 1.5 * 2.0**52  # adding it rounds to a whole number
 
 
@@ -318,27 +310,5 @@ if config.DISABLE_JIT:
     exp = np.exp
     log = np.log
 
-REGISTER = Lane(
-    LANES,
-    {
-        "load": load,
-        "store": store,
-        "peek": peek,
-        "skip": skip,
-        "beyond": pointer,
-        "spread": spread,
-        "where": where,
-        "root": root,
-        "size": size,
-        "signed": signed,
-        "larger": larger,
-        "smaller": smaller,
-        "anywhere": anywhere,
-        "everywhere": everywhere,
-        "total": total,
-        "largest": largest,
-        "smallest": smallest,
-        "exp": exp,
-        "log": log,
-    },
-)
+REGISTER = Lane(LANES, {name: value for name, value in globals().items() if name in FLOAT.words})
+REGISTER.words["beyond"] = pointer

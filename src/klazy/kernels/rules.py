@@ -19,32 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.kernels import thumb
-from klazy.kernels.codes import LOG_WEALTH, OWN_ROOM, PINBALL, QUADRATIC
+from klazy.kernels import codes, thumb
+from klazy.kernels.coded import share_kept
 from klazy.kernels.demand import THINNEST, expect, find_stock, measure_spread, tail_of
-from klazy.kernels.lane import (
-    anywhere,
-    everywhere,
-    exact,
-    exp,
-    larger,
-    load,
-    log,
-    root,
-    size,
-    skip,
-    smaller,
-    spread,
-    store,
-    where,
-)
-from klazy.kernels.memories import share_kept
-from klazy.kernels.moves import balance, keep_moves, move_straight, moved_from, trade
-from klazy.kernels.projections import lowest, project_into
-
-# What a kernel chooses.
-D = 0  # the dimension where it is a constant of the kernel, else 0
-IS_BOX = False
+from klazy.kernels.domains import keep_moves, moved_from, project_into
+from klazy.kernels.lane import *
+from klazy.kernels.slots import DEPTH, IS_BOX, balance, high_of, low_of, lowest, move_straight, trade
 
 
 class Rule(NamedTuple):
@@ -154,7 +134,10 @@ def keep_normal(x, own, s, y, d, p, sigma, ends, kept, kappa):
         raw = sigma * (load(y, i) - load(x, i))
         store(normal, i, raw)
         square = square + raw * raw
-    theta = share_kept(kept, kappa, square, ends)
+    keep_share(normal, d, share_kept(kept, kappa, square, ends))
+
+
+def keep_share(normal, d, theta):
     for i in range(d):
         store(normal, i, load(normal, i) * theta)
 
@@ -180,28 +163,22 @@ def mirror(x, own, s, g, h, y, d, sigma, step, old, starts):
     return dot
 
 
-def mirror_low(i, p, s, capped):
-    low = load(s, 0)
-    if capped:
-        low = larger(low, spread(p[1 + i]))
-    return low
+def mirror_low(i, d, p, s):
+    return larger(load(s, 0), spread(low_of(i, d, p)))
 
 
-def mirror_high(i, d, p, capped):
-    high = spread(p[0])
-    if capped:
-        high = smaller(high, spread(p[1 + d + i]))
-    return high
+def mirror_high(i, d, p):
+    return smaller(spread(p[0]), spread(high_of(i, d, p)))
 
 
-def mirror_log_low(i, p, s, capped):
-    low = mirror_low(i, p, s, capped)
+def mirror_log_low(i, d, p, s):
+    low = mirror_low(i, d, p, s)
     return where(low > 0.0, log(larger(low, spread(MIRROR_REST))), spread(MIRROR_NO_FLOOR))
 
 
 @exact
-def mirror_fill(s, y, u, d, p, capped):
-    """The next point into u; y becomes the logarithms at the water's level, before their bounds."""
+def mirror_fill(x, s, y, u, d, p):
+    """Write the next point into u; y becomes the logarithms at the water's level, before their bounds."""
     for i in range(d):
         store(u, i, spread(0.0))
     level = spread(0.0)
@@ -214,8 +191,8 @@ def mirror_fill(s, y, u, d, p, capped):
         for i in range(d):
             mark = load(u, i)
             peak = where(mark >= 0.0, larger(load(y, i), peak), peak)
-            rest = rest - where(mark == MIRROR_CAPPED, mirror_high(i, d, p, capped), spread(0.0))
-            rest = rest - where(mark == MIRROR_FLOORED, mirror_low(i, p, s, capped), spread(0.0))
+            rest = rest - where(mark == MIRROR_CAPPED, mirror_high(i, d, p), spread(0.0))
+            rest = rest - where(mark == MIRROR_FLOORED, mirror_low(i, d, p, s), spread(0.0))
         rest = larger(rest, spread(MIRROR_REST))
         amount = spread(0.0)
         for i in range(d):
@@ -231,13 +208,13 @@ def mirror_fill(s, y, u, d, p, capped):
         below = spread(0.0)
         for i in range(d):
             trial = load(u, i) * scale
-            above = above + larger(trial - mirror_high(i, d, p, capped), spread(0.0))
-            under = larger(mirror_low(i, p, s, capped) - trial, spread(0.0))
+            above = above + larger(trial - mirror_high(i, d, p), spread(0.0))
+            under = larger(mirror_low(i, d, p, s) - trial, spread(0.0))
             below = below + where(trial >= 0.0, under, spread(0.0))
         for i in range(d):
             trial = load(u, i) * scale
-            over = (above >= below) & (trial > mirror_high(i, d, p, capped))
-            under = (above < below) & (trial >= 0.0) & (trial < mirror_low(i, p, s, capped))
+            over = (above >= below) & (trial > mirror_high(i, d, p))
+            under = (above < below) & (trial >= 0.0) & (trial < mirror_low(i, d, p, s))
             mark = where(over, spread(MIRROR_CAPPED), load(u, i))
             store(u, i, where(under, spread(MIRROR_FLOORED), mark))
         turn += 1
@@ -248,49 +225,31 @@ def mirror_fill(s, y, u, d, p, capped):
     for i in range(d):
         mark = load(u, i)
         free = where(mark >= 0.0, spread(1.0), free)
-        below = load(y, i) - mirror_log_low(i, p, s, capped)
-        above = load(y, i) - log(mirror_high(i, d, p, capped))
+        below = load(y, i) - mirror_log_low(i, d, p, s)
+        above = load(y, i) - log(mirror_high(i, d, p))
         least = where(mark == MIRROR_FLOORED, larger(below, least), least)
         most = where(mark == MIRROR_CAPPED, smaller(above, most), most)
-        point = where(mark == MIRROR_CAPPED, mirror_high(i, d, p, capped), mark * scale)
-        store(u, i, where(mark == MIRROR_FLOORED, mirror_low(i, p, s, capped), point))
+        point = where(mark == MIRROR_CAPPED, mirror_high(i, d, p), mark * scale)
+        store(u, i, where(mark == MIRROR_FLOORED, mirror_low(i, d, p, s), point))
     level = where(free > 0.0, level, smaller(larger(level, least), most))
     for i in range(d):
         store(y, i, load(y, i) - level)
     return level == level  # everywhere
 
 
-def mirror_on_simplex(x, s, y, u, d, p):
-    return mirror_fill(s, y, u, d, p, False)
-
-
-def mirror_on_capped(x, s, y, u, d, p):
-    return mirror_fill(s, y, u, d, p, True)
-
-
-def mirror_remember(own, s, y, d, p, sigma, ends, kept, kappa, capped):
-    """The logarithms within their bounds, and the memory's share of what lies beyond."""
+def mirror_remember(x, own, s, y, d, p, sigma, ends, kept, kappa):
+    """Remember the logarithms within their bounds, and the memory's share of what lies beyond."""
     z = own
     normal = skip(own, d)
     square = spread(0.0)
     for i in range(d):
-        inside = larger(load(y, i), mirror_log_low(i, p, s, capped))
-        inside = smaller(inside, log(mirror_high(i, d, p, capped)))
+        inside = larger(load(y, i), mirror_log_low(i, d, p, s))
+        inside = smaller(inside, log(mirror_high(i, d, p)))
         raw = sigma * (load(y, i) - inside)
         store(z, i, inside)
         store(normal, i, raw)
         square = square + raw * raw
-    theta = share_kept(kept, kappa, square, ends)
-    for i in range(d):
-        store(normal, i, load(normal, i) * theta)
-
-
-def mirror_keeps_on_simplex(x, own, s, y, d, p, sigma, ends, kept, kappa):
-    mirror_remember(own, s, y, d, p, sigma, ends, kept, kappa, False)
-
-
-def mirror_keeps_on_capped(x, own, s, y, d, p, sigma, ends, kept, kappa):
-    mirror_remember(own, s, y, d, p, sigma, ends, kept, kappa, True)
+    keep_share(normal, d, share_kept(kept, kappa, square, ends))
 
 
 def centred(x, own, s, g, h, y, d, sigma, step, old, starts):
@@ -346,15 +305,8 @@ EQUAL = 1e-13  # as in klazy.learners.prox
 
 
 def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
-    return smooth(x, own, s, g, y, d, d)
-
-
-def reluctant_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
-    return smooth(x, own, s, g, y, d, 2 * d)
-
-
-def smooth(x, own, s, g, y, d, n):
-    """The forecast of n moments, times n2: what it is compared with is multiplied by n2 instead."""
+    """Write the forecast times n2: all that it is compared with is multiplied by n2 instead."""
+    n = DEPTH * d
     m1 = own
     m2 = skip(own, n)
     kept = load(s, KEPT)
@@ -377,14 +329,10 @@ def smooth(x, own, s, g, y, d, n):
 
 
 def seasonal(x, own, s, g, h, y, d, sigma, step, old, starts):
-    """Forecasts that a leader makes for it, see klazy.kernels.season; they come as the hint h."""
-    for i in range(d):
+    """Take the forecast that a leader makes for it, which comes as the hint h; see klazy.kernels.season."""
+    for i in range(DEPTH * d):
         store(y, i, load(h, i))
     return spread(0.0)
-
-
-def seasonal_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
-    return seasonal(x, own, s, g, h, y, 2 * d, sigma, step, old, starts)
 
 
 def find_scale(s):
@@ -551,52 +499,38 @@ SEASONAL: dict[str, Any] = {
     "parameters": ("periods", "ahead", "mover.rise", "mover.fall", "given", "n2"),
     "seasonal": True,
 }
+# How a forecast is moved by, for each kind of movement.
+KINDS = ("straight", "absolute", "squared", "fee")
 PLACES = {
-    "linear": {
-        "straight": linear_straight,
-        "absolute": linear_absolute,
-        "squared": linear_squared,
-        "fee": linear_fee,
-    },
-    "target": {
-        "straight": target_straight,
-        "absolute": target_absolute,
-        "squared": target_squared,
-        "fee": target_fee,
-    },
-    "demand": {
-        "straight": demand_straight,
-        "absolute": demand_absolute,
-        "squared": demand_squared,
-        "fee": demand_fee,
-    },
+    "linear": (linear_straight, linear_absolute, linear_squared, linear_fee),
+    "target": (target_straight, target_absolute, target_squared, target_fee),
+    "demand": (demand_straight, demand_absolute, demand_squared, demand_fee),
 }
-# what a mover is told: the code of the family whose rows these are, and what their moments say
+# What a mover gets: the code of the family whose rows these are, and what their moments say.
 TOLD = {
     "gradient": (None, "linear"),
-    "wealth": (LOG_WEALTH, "linear"),
-    "target": (QUADRATIC, "target"),
-    "demand": (PINBALL, "demand"),
+    "wealth": (codes.LOG_WEALTH, "linear"),
+    "target": (codes.QUADRATIC, "target"),
+    "demand": (codes.PINBALL, "demand"),
 }
 
 
 def list_movers() -> dict[str, Rule]:
-    """List the rules of Reluctant and Seasonal: for everything that they may be told, and every kind of movement."""
+    """List the rules of Reluctant and Seasonal: for everything that they may get, and every kind of movement."""
     found = {}
     for told, (family, cost) in TOLD.items():
-        parts = reluctant, seasonal
+        depth = 1
         further: tuple[str, ...] = ("span",)
         if cost == "demand":
-            parts = reluctant_demand, seasonal_demand
+            depth = 2
             further = ("low", "high", "short", "excess")
         lent = tuple(f"mover.{name}" for name in further)
-        for kind, place in PLACES[cost].items():
-            about: dict[str, Any] = {"place": place, "told": family}
-            depth = 2 if cost == "demand" else 1
+        for kind, part in zip(KINDS, PLACES[cost], strict=True):
+            about: dict[str, Any] = {"place": part, "told": family}
             found[f"reluctant_{told}_{kind}"] = Rule(
-                parts[0], depth=depth, further=further, **about, **RELUCTANT
+                reluctant, depth=depth, further=further, **about, **RELUCTANT
             )
-            found[f"seasonal_{told}_{kind}"] = Rule(parts[1], further=lent, **about, **SEASONAL)
+            found[f"seasonal_{told}_{kind}"] = Rule(seasonal, further=lent, **about, **SEASONAL)
     return found
 
 
@@ -606,7 +540,6 @@ THUMB_FIELDS: dict[str, Any] = {
     "parameters": thumb.THUMB,
     "ring": True,
 }
-MIRROR_FIELDS: dict[str, Any] = {"vectors": ("z", "n", "hint"), "parameters": ("least",)}
 
 RULES = {
     "gd": Rule(gd),
@@ -615,23 +548,27 @@ RULES = {
     "memory": Rule(memory, remember=keep_normal, vectors=("n", "hint")),
     "centred": Rule(centred, keeps_sigma=True, vectors=("center",)),
     "patient": Rule(patient, debt_is_due, vectors=("goal",), scalars=("debt",), parameters=("price",)),
-    "mirror_simplex": Rule(
-        mirror, remember=mirror_keeps_on_simplex, place=mirror_on_simplex, **MIRROR_FIELDS
+    "mirror": Rule(
+        mirror, remember=mirror_remember, place=mirror_fill, vectors=("z", "n", "hint"), parameters=("least",)
     ),
-    "mirror_capped": Rule(mirror, remember=mirror_keeps_on_capped, place=mirror_on_capped, **MIRROR_FIELDS),
     **list_movers(),
     "thumb": Rule(thumb.average, place=thumb.go_to_lowest, **THUMB_FIELDS),
-    "thumb_target": Rule(thumb.average, place=thumb.go_to_nearest, told=QUADRATIC, **THUMB_FIELDS),
+    "thumb_target": Rule(thumb.average, place=thumb.go_to_nearest, told=codes.QUADRATIC, **THUMB_FIELDS),
     "thumb_demand": Rule(
         thumb.average_demand,
         place=thumb.go_to_nearest,
-        told=PINBALL,
+        told=codes.PINBALL,
         depth=2,
         **THUMB_FIELDS | {"parameters": thumb.DEMAND},
     ),
     "fixed": Rule(thumb.stay, place=thumb.go_nowhere),
 }
 
-for _name, _rule in RULES.items():
-    if len(_rule.parameters) + len(_rule.scalars) + len(_rule.further) > OWN_ROOM:
+# Rules with a ``place`` come last, so that a kernel tells them by their code.
+FIRST_PLACED = sum(rule.place is None for rule in RULES.values())
+
+for _code, (_name, _rule) in enumerate(RULES.items()):
+    if len(_rule.parameters) + len(_rule.scalars) + len(_rule.further) > codes.OWN_ROOM:
         raise ImportError(f"the rule {_name} has more numbers of its own than OWN_ROOM in codes.py")
+    if (_rule.place is None) != (_code < FIRST_PLACED):
+        raise ImportError(f"the rule {_name} stands among rules that have a place, or that have none")

@@ -6,42 +6,17 @@ Here all numbers are plain, but those that lie in the lanes of a block: they are
 import math
 from typing import Any
 
+from klazy.kernels import codes
 from klazy.kernels.binding import local, pointer
-from klazy.kernels.codes import (
-    CAPPED_SIMPLEX,
-    FIELDS,
-    OWN,
-    SEASON_CHANGED,
-    SEASON_EQUAL,
-    SEASON_ERRORS,
-    SEASON_EVERY,
-    SEASON_GIVEN,
-    SEASON_HEAD,
-    SEASON_KEEPS,
-    SEASON_LAGS,
-    SEASON_MEMORY,
-    SEASON_PARTS,
-    SEASON_PERIOD,
-    SEASON_PLACES,
-    SEASON_PROMINENT,
-    SEASON_ROWS,
-    SEASON_SEEN,
-    SIMPLEX,
-)
+from klazy.kernels.codes import SEASON_PLACES
 from klazy.kernels.lane import called
 from klazy.kernels.rules import AHEAD, FALL, PERIODS, RISE
-
-# What a kernel chooses.
-D = 0  # the dimension where it is a constant of the kernel, else 0
-WIDTH = 1  # numbers in a lane
-DEPTH = 1  # moments of each coordinate: itself, and its square for demands
-OUTLOOK = 0  # room for the moments of every lane
-IS_LONG = False  # whether the ring has another length than SEASON_ROWS
+from klazy.kernels.slots import DEPTH, IS_LONG, OUTLOOK, WIDTH, D, limit
 
 
 def find_ring(season, d):
     """The sums up to each of the last rounds."""
-    return pointer(season, SEASON_HEAD + d + SEASON_PLACES)
+    return pointer(season, codes.SEASON_HEAD + d + SEASON_PLACES)
 
 
 def find_lap(n, rows):
@@ -51,7 +26,7 @@ def find_lap(n, rows):
 
 def find_sums(ring, t, lap, rows, d):
     """The sums up to round t, one of the last that the ring has; ``lap`` is what find_lap gives for the present round."""
-    place = t % SEASON_ROWS
+    place = t % codes.SEASON_ROWS
     if IS_LONG:  # where a remainder would take long, too
         place = t - lap
         if place < 0:
@@ -60,56 +35,52 @@ def find_sums(ring, t, lap, rows, d):
 
 
 @called
-def observe_season(season, rows, g, dim):
-    """What is known after another round; the ring has so many rows."""
+def observe_season(season, rows, g, apart, dim):
+    """Update what is known after a round with moments g; the ring has so many rows, and ``apart`` is scratch."""
     d = D if D > 0 else dim
-    n = int(season[SEASON_SEEN]) + 1
-    season[SEASON_SEEN] = n
+    n = int(season[codes.SEASON_SEEN]) + 1
+    season[codes.SEASON_SEEN] = n
     ring = find_ring(season, d)
     lap = find_lap(n, rows)
     now = find_sums(ring, n, lap, rows, d)
     before = find_sums(ring, n - 1, lap, rows, d)
     for i in range(DEPTH * d):
         now[i] = before[i] + g[i]
-    given = int(season[SEASON_GIVEN])
-    found = int(season[SEASON_PERIOD])
+    given = int(season[codes.SEASON_GIVEN])
+    found = int(season[codes.SEASON_PERIOD])
     if given > 0:
         if n == given:
             found = given
     else:
-        correlate(season, ring, now, before, n, lap, rows, d)
-        if n % SEASON_EVERY == 0:
-            found = find_period(pointer(season, SEASON_HEAD + d), n, found)
-    if found != season[SEASON_PERIOD]:
-        season[SEASON_PERIOD] = found
-        season[SEASON_CHANGED] = n
+        correlate(season, ring, now, before, n, lap, rows, apart, d)
+        if n % codes.SEASON_EVERY == 0:
+            found = find_period(pointer(season, codes.SEASON_HEAD + d), n, found)
+    if found != season[codes.SEASON_PERIOD]:
+        season[codes.SEASON_PERIOD] = found
+        season[codes.SEASON_CHANGED] = n
 
 
-def correlate(season, ring, now, before, n, lap, rows, d):
-    """Mean and autocovariances, of the last rounds above all."""
-    pace = 1.0 / min(n, SEASON_MEMORY)
-    mean = pointer(season, SEASON_HEAD)
+def correlate(season, ring, now, before, n, lap, rows, apart, d):
+    """Update the mean row and the autocovariances, in which the last rounds count most."""
+    pace = 1.0 / min(n, codes.SEASON_MEMORY)
+    mean = pointer(season, codes.SEASON_HEAD)
     covariances = pointer(mean, d)
     offset = 0.0
     product = 0.0
-    for i in range(d):
-        mean[i] += pace * ((now[i] - before[i]) - mean[i])
-    apart = mean
     if D > 0:
-        apart = local(D)
-        for i in range(d):
-            apart[i] = (now[i] - before[i]) - mean[i]
+        apart = local(D)  # It stays in registers.
     for i in range(d):
-        difference = apart[i] if D > 0 else (now[i] - before[i]) - mean[i]
-        offset += difference * mean[i]
-        product += difference * now[i]
-    lags = min(SEASON_LAGS, n - 1)
+        row = now[i] - before[i]
+        mean[i] += pace * (row - mean[i])
+        apart[i] = row - mean[i]
+        offset += apart[i] * mean[i]
+        product += apart[i] * now[i]
+    lags = min(codes.SEASON_LAGS, n - 1)
     for lag in range(lags + 1):
         sums = find_sums(ring, n - lag - 1, lap, rows, d)
         earlier = 0.0
         for i in range(d):
-            difference = apart[i] if D > 0 else (now[i] - before[i]) - mean[i]
-            earlier += difference * sums[i]
+            earlier += apart[i] * sums[i]
         covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (product - earlier - offset)
         product = earlier
 
@@ -120,7 +91,7 @@ def find_period(covariances, n, current):
     if covariances[0] <= 0.0:
         return 0
     r = local(SEASON_PLACES)
-    for lag in range(min(SEASON_LAGS, n // 3) + 1):
+    for lag in range(min(codes.SEASON_LAGS, n // 3) + 1):
         r[lag] = correlation(covariances, lag, n)
     return choose_period(r, n, current)
 
@@ -128,14 +99,14 @@ def find_period(covariances, n, current):
 def correlation(covariances, lag, n):
     """The autocorrelation at a lag."""
     share = covariances[lag] / covariances[0]
-    if n <= SEASON_MEMORY:
+    if n <= codes.SEASON_MEMORY:
         share *= n / (n - lag)
     return share
 
 
 def choose_period(r, n, current):
     """The same, by the autocorrelations up to a third of the rounds."""
-    lags = min(SEASON_LAGS, n // 3)
+    lags = min(codes.SEASON_LAGS, n // 3)
     lowest = 1.0
     best = 0.0
     for lag in range(1, lags):
@@ -147,27 +118,27 @@ def choose_period(r, n, current):
                 after = min(after, r[later])
             if r[lag] - after > 0.5 * rise:
                 best = rise
-    if best < max(SEASON_PROMINENT, SEASON_ERRORS / math.sqrt(min(n, SEASON_MEMORY))):
+    if best < max(codes.SEASON_PROMINENT, codes.SEASON_ERRORS / math.sqrt(min(n, codes.SEASON_MEMORY))):
         return 0
     lowest = min(1.0, r[1])
     near = 0
     for lag in range(2, lags):
-        rises = r[lag] - lowest >= SEASON_KEEPS * best
+        rises = r[lag] - lowest >= codes.SEASON_KEEPS * best
         lowest = min(lowest, r[lag])
         if rises and (near == 0 or lag == current):
             near = lag
     found = near
     for lag in range(max(2, near - near // 4), min(near + near // 4, lags - 1) + 1):
-        if r[lag] > r[found] + SEASON_EQUAL:
+        if r[lag] > r[found] + codes.SEASON_EQUAL:
             found = lag
     return found
 
 
 def knows_period(given, season):
     """Whether experts that were given this period, or 0, know one."""
-    knows = season[SEASON_PERIOD] > 0.0
+    knows = season[codes.SEASON_PERIOD] > 0.0
     if given > 0.0:
-        knows = season[SEASON_SEEN] >= given
+        knows = season[codes.SEASON_SEEN] >= given
     return knows
 
 
@@ -175,23 +146,23 @@ def knows_period(given, season):
 def look_ahead(q, given, season, rows, outlook, v, dim):
     """Forecasts for the experts of a block, into ``outlook``; ``v`` is scratch. They know a period."""
     d = D if D > 0 else dim
-    n = int(season[SEASON_SEEN])
-    period = int(season[SEASON_PERIOD])
-    changed = int(season[SEASON_CHANGED])
+    n = int(season[codes.SEASON_SEEN])
+    period = int(season[codes.SEASON_PERIOD])
+    changed = int(season[codes.SEASON_CHANGED])
     if given > 0.0:
         period = int(given)
         changed = period
     ring = find_ring(season, d)
     lap = find_lap(n, rows)
     for lane in range(WIDTH):
-        s = pointer(q, OWN * WIDTH + lane)
+        s = pointer(q, codes.OWN * WIDTH + lane)
         ahead = int(s[AHEAD * WIDTH])
         count = min(int(s[PERIODS * WIDTH]), n // period, (rows - 1) // period)
         out = pointer(outlook, lane)
         if ahead > 0:
             forecast_mean(ring, n, lap, rows, period, count, ahead, out, d)
         else:
-            value = pointer(q, (FIELDS + d) * WIDTH + lane)
+            value = pointer(q, (codes.FIELDS + d) * WIDTH + lane)
             is_new = changed == n
             rise = s[RISE * WIDTH]
             fall = s[FALL * WIDTH]
@@ -204,32 +175,23 @@ def forecast_mean(ring, n, lap, rows, period, count, ahead, out, d):
     rest = ahead % period
     last = find_sums(ring, n, lap, rows, d)
     first = find_sums(ring, n - count * period, lap, rows, d)
+    total = out  # Beyond small dimensions a block is one expert, whose numbers are next to each other.
     if D > 0:
-        total = local(OUTLOOK)  # in registers
+        total = local(OUTLOOK)  # It stays in registers.
+    for i in range(DEPTH * d):
+        total[i] = whole * (last[i] - first[i])
+    for back in range(1, count + 1):
+        end = find_sums(ring, n - back * period + rest, lap, rows, d)
+        begin = find_sums(ring, n - back * period, lap, rows, d)
         for i in range(DEPTH * d):
-            total[i] = whole * (last[i] - first[i])
-        for back in range(1, count + 1):
-            end = find_sums(ring, n - back * period + rest, lap, rows, d)
-            begin = find_sums(ring, n - back * period, lap, rows, d)
-            for i in range(DEPTH * d):
-                total[i] += end[i] - begin[i]
-        for i in range(DEPTH * d):
-            out[i * WIDTH] = total[i] / (count * ahead)
-    else:
-        for i in range(DEPTH * d):
-            out[i * WIDTH] = whole * (last[i] - first[i])
-        for back in range(1, count + 1):
-            end = find_sums(ring, n - back * period + rest, lap, rows, d)
-            begin = find_sums(ring, n - back * period, lap, rows, d)
-            for i in range(DEPTH * d):
-                out[i * WIDTH] += end[i] - begin[i]
-        for i in range(DEPTH * d):
-            out[i * WIDTH] /= count * ahead
+            total[i] += end[i] - begin[i]
+    for i in range(DEPTH * d):
+        out[i * WIDTH] = total[i] / (count * ahead)
 
 
 def plan(ring, n, lap, rows, period, count, is_new, value, rise, fall, out, v, d):
     """The next round with all that follows until the same phase of the next period, or a part of a period later."""
-    part = max(1, min(period, SEASON_ROWS) // SEASON_PARTS)
+    part = max(1, min(period, codes.SEASON_ROWS) // codes.SEASON_PARTS)
     left = part - n % part
     if left == part or is_new:
         for i in range(d):
@@ -274,11 +236,6 @@ def foresee(ring, n, lap, rows, period, count, ahead, v, dim):
                 v[i] += share * (end[i] - begin[i])
 
 
-def limit(v, rise, fall, d):
-    """Make no point cost more later than leaving it would; a kernel puts one of these here."""
-    raise NotImplementedError
-
-
 def clip_each(v, rise, fall, d):
     for i in range(d):
         v[i] = min(max(v[i], -rise), fall)
@@ -306,4 +263,4 @@ def choose_limit(set_code: int, is_straight: bool) -> Any:
     """C of the definition of Seasonal, for a set and a kind of movement."""
     if is_straight:
         return shorten
-    return stay_near_least if set_code in (SIMPLEX, CAPPED_SIMPLEX) else clip_each
+    return stay_near_least if set_code in (codes.SIMPLEX, codes.CAPPED_SIMPLEX) else clip_each

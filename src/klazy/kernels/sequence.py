@@ -10,34 +10,16 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
-from klazy.base.checks import SMALLEST
+from klazy.base.checks import LARGEST, SMALLEST
+from klazy.kernels import codes
 from klazy.kernels.binding import FLOAT, compile_kernel, hold, local, once, pointer
-from klazy.kernels.codes import (
-    ENERGY,
-    FIELDS,
-    KAPPA,
-    LINEAR,
-    MEMORY,
-    MOMENTS,
-    OLD_SIGMA,
-    OWN,
-    OWN_ROOM,
-    SCALE_FREE,
-    SCHEDULE,
-    SCRATCH,
-    SLACK,
-    START,
-    A,
-    B,
-    T,
-)
-from klazy.kernels.costs import COSTS, MOMENTS_OF
+from klazy.kernels.coded import energy_of, fill_sigmas, is_rooted
+from klazy.kernels.codes import OWN_ROOM
+from klazy.kernels.costs import COSTS, reward_moments
 from klazy.kernels.lane import exact
-from klazy.kernels.layout import constant_dim
-from klazy.kernels.prices import is_rooted
-from klazy.kernels.round import link_round, play_round
+from klazy.kernels.round import advance, link_round, play_round
 from klazy.kernels.rules import RULES
-from klazy.kernels.schedules import energy_of, fill_sigmas
+from klazy.kernels.slots import *
 
 STRETCH = 64  # rounds whose sigmas are made before they are played, and whose roots and sums are taken after
 
@@ -48,38 +30,18 @@ output2 = float64[:, ::1]
 SIGNATURE = int64(
     input2, input1, input1, input2, int64, input1, input1, float64, output1, output2, output1, output1, output1
 )  # fmt: skip
-
-# What a kernel chooses.
-D = 0  # the dimension where it is a constant of the kernel, else 0
-THE_RULE = 0
-VECTORS = 0  # of the rule's own
-ROOM = 0  # numbers in these, where the dimension is a constant
-Y_ROOM = 0  # numbers in the two scratches of a round
-U_ROOM = 0
-HINT = -1  # which of these is the hint in force, if there is one
-KEEPS_RING = (
-    False  # whether more of them follow, as many as its first parameter says, each DEPTH times as long
-)
-DEPTH = 1
-IS_LINEAR = False
-TELLS_ROWS = False  # whether the rule is told rows instead of gradients
-
-
-def reveal(row, extra, p, x, g, d):
-    """The cost family's part; a kernel puts it here."""
-    raise NotImplementedError
-
-
-def take_moments(row, seen, d):
-    """The moments of a row of the family that the rule is told; a kernel puts them here."""
-    raise NotImplementedError
+# An ensemble has no hints, but a record.
+ENSEMBLE_SIGNATURE = int64(
+    input2, input1, input1, int64, input1, input1, float64, output1, output2, output1, output1, output1, output2
+)  # fmt: skip
+UPDATE = int64(output1, output1)
 
 
 def count_vectors(q):
     """How many vectors the rule of a row keeps."""
     count = VECTORS
     if KEEPS_RING:
-        count += DEPTH * int(q[OWN])
+        count += DEPTH * int(q[codes.OWN])
     return count
 
 
@@ -120,46 +82,46 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
     q = pointer(memory, 0)
-    x = pointer(memory, FIELDS)
-    own = pointer(memory, FIELDS + d)
-    s = pointer(memory, OWN)
-    behind = FIELDS + (1 + count_vectors(q)) * d
+    x = pointer(memory, codes.FIELDS)
+    own = pointer(memory, codes.FIELDS + d)
+    s = pointer(memory, codes.OWN)
+    behind = codes.FIELDS + (1 + count_vectors(q)) * d
     y = pointer(memory, behind + d)
-    u = pointer(y, MOMENTS * d)
-    p = pointer(memory, behind + SCRATCH * d)
+    u = pointer(y, codes.MOMENTS * d)
+    p = pointer(memory, behind + codes.SCRATCH * d)
     if D > 0:
         x = local(D)
         s = local(OWN_ROOM)
         y = local(Y_ROOM)
         u = local(U_ROOM)
         for i in range(D):
-            x[i] = memory[FIELDS + i]
+            x[i] = memory[codes.FIELDS + i]
         for i in range(OWN_ROOM):
-            s[i] = memory[OWN + i]
+            s[i] = memory[codes.OWN + i]
     if D > 0 and not KEEPS_RING:
-        own = local(ROOM)
+        own = local(VECTOR_ROOM)
         for i in range(VECTORS * D):
-            own[i] = memory[FIELDS + D + i]
+            own[i] = memory[codes.FIELDS + D + i]
     price_p = pointer(prices, 0)
     costs = pointer(cost_p, 0)
     points = pointer(xs, 0)
-    schedule = int(q[SCHEDULE])
-    a = q[A]
-    b = q[B]
-    kept = int(q[MEMORY])
-    kappa = q[KAPPA]
-    k = int(q[SLACK])
-    t = q[T]
-    energy = q[ENERGY]
-    old_sigma = q[OLD_SIGMA]
-    start = int(q[START])
+    schedule = int(q[codes.SCHEDULE])
+    a = q[codes.A]
+    b = q[codes.B]
+    kept = int(q[codes.MEMORY])
+    kappa = q[codes.KAPPA]
+    k = int(q[codes.SLACK])
+    t = q[codes.T]
+    energy = q[codes.ENERGY]
+    old_sigma = q[codes.OLD_SIGMA]
+    start = int(q[codes.START])
     guess = -np.inf
     recording = xs.shape[0] > 0
     keeping = hitting.size > 0
     hinted = hints.shape[0] > 1
-    scratch = np.empty(MOMENTS * d + 4 * STRETCH + 1)
+    scratch = np.empty(codes.MOMENTS * d + 4 * STRETCH + 1)
     gradient = pointer(scratch, 0)
-    sigmas = pointer(scratch, MOMENTS * d)
+    sigmas = pointer(scratch, codes.MOMENTS * d)
     steps = pointer(sigmas, STRETCH)
     values = pointer(sigmas, 2 * STRETCH)
     moves = pointer(sigmas, 3 * STRETCH)  # moves[j] leads to round j of the stretch
@@ -185,7 +147,7 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
             sigma = sigmas[j]
             step = steps[j]
             has_scale = True
-            if schedule == SCALE_FREE:
+            if schedule == codes.SCALE_FREE:
                 square = squared_norm(g, d)
                 if HINT >= 0:
                     square = squared_distance(g, pointer(own, HINT * d), d)
@@ -229,47 +191,78 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
         pending = moves[n]
     if D > 0:
         for i in range(D):
-            memory[FIELDS + i] = x[i]
+            memory[codes.FIELDS + i] = x[i]
         for i in range(OWN_ROOM):
-            memory[OWN + i] = s[i]
+            memory[codes.OWN + i] = s[i]
     if D > 0 and not KEEPS_RING:
         for i in range(VECTORS * D):
-            memory[FIELDS + D + i] = own[i]
-    memory[T] = t
-    memory[ENERGY] = energy
-    memory[OLD_SIGMA] = old_sigma
-    memory[START] = start
+            memory[codes.FIELDS + D + i] = own[i]
+    memory[codes.T] = t
+    memory[codes.ENERGY] = energy
+    memory[codes.OLD_SIGMA] = old_sigma
+    memory[codes.START] = start
     totals[0] = hit
     totals[1] = moved
     hold(scratch)
     return 0
 
 
-def sequence_kernel(set_code: int, cost: int, rule: int, d: int) -> Any:
-    """The kernel that plays a whole sequence."""
-    return _sequence_kernel(set_code, cost, rule, constant_dim(d))
+def gradient_fits(g, d):
+    """Whether a live agent can take this gradient: d numbers, none NaN, none so large that a square might overflow."""
+    if g.ndim != 1 or g.size != d:
+        return False
+    fits = True
+    for i in range(d):
+        fits = fits and abs(g[i]) <= LARGEST
+    return fits
+
+
+def update(memory, g):
+    """One round of the learner in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
+    d = D if D > 0 else int(memory[codes.DIM])
+    if not gradient_fits(g, d):
+        return 1
+    q = pointer(memory, 0)
+    own = pointer(memory, codes.FIELDS + d)
+    h = pointer(own, count_vectors(q) * d)
+    y = pointer(h, d)
+    u = pointer(y, codes.MOMENTS * d)
+    p = pointer(h, codes.SCRATCH * d)
+    gradient = pointer(g, 0)
+    if TELLS_ROWS:
+        gradient = pointer(u, codes.MOVE_ROOM * d)
+        take_moments(pointer(g, 0), gradient, d)
+    square = squared_norm(gradient, d)
+    if HINT >= 0:
+        square = squared_distance(gradient, pointer(own, HINT * d), d)
+    q[codes.GUESS] = -np.inf  # so that a saved agent goes on bit for bit
+    advance(q, gradient, h, y, u, p, d, square, math.sqrt(square), codes.MOVE_L2, 1.0, p)
+    return 0
 
 
 @once
-def _sequence_kernel(set_code: int, cost: int, rule: int, constant_d: int) -> Any:
-    return compile_kernel(
-        play,
-        FLOAT,
-        SIGNATURE,
-        (set_code, cost, rule, constant_d),
-        IS_LINEAR=cost == LINEAR,
-        reveal=COSTS[cost],
-        **choose_rule(rule, constant_d),
-        **link_round(FLOAT, set_code, (rule,), constant_d),
-    )
+def sequence_kernel(set_code: int, cost: int, rule: int, d: int) -> Any:
+    """Make the kernel that plays a whole sequence."""
+    chosen = choose_rule(rule, d) | link_round(FLOAT, set_code, (rule,), d)
+    chosen |= {"IS_LINEAR": cost == codes.LINEAR, "reveal": COSTS[cost].reveal}
+    return compile_kernel(play, FLOAT, SIGNATURE, (set_code, cost, rule, d), **chosen)
 
 
-def choose_rule(rule: int, constant_d: int) -> dict[str, Any]:
-    """What a driver of one run must know of its rule and of its own vectors."""
+@once
+def update_kernel(set_code: int, rule: int, d: int, earns: bool = False) -> Any:
+    """Make the kernel of one round, which no other thread sees half done; it gets rewards, not gradients, if it ``earns``."""
+    chosen = choose_rule(rule, d) | link_round(FLOAT, set_code, (rule,), d)
+    if earns:
+        chosen |= {"TELLS_ROWS": True, "take_moments": reward_moments}
+    return compile_kernel(update, FLOAT, UPDATE, (set_code, rule, d, int(earns)), nogil=False, **chosen)
+
+
+def choose_rule(rule: int, d: int) -> dict[str, Any]:
+    """Choose what a driver of one run must know of its rule and of the rule's vectors."""
     chosen = list(RULES.values())[rule]
     hint = chosen.vectors.index("hint") if "hint" in chosen.vectors else -1
-    room = max(1, chosen.width * constant_d)
-    about: dict[str, Any] = {"THE_RULE": rule, "VECTORS": chosen.width, "ROOM": room, "HINT": hint}
+    room = max(1, chosen.width * d)
+    about: dict[str, Any] = {"THE_RULE": rule, "VECTORS": chosen.width, "VECTOR_ROOM": room, "HINT": hint}
     if chosen.told is not None:
-        about |= {"TELLS_ROWS": True, "take_moments": MOMENTS_OF[chosen.told]}
-    return about | {"KEEPS_RING": chosen.ring, "DEPTH": chosen.depth}
+        about |= {"TELLS_ROWS": True, "take_moments": COSTS[chosen.told].moments}
+    return about | {"KEEPS_RING": chosen.ring}

@@ -6,10 +6,10 @@ that every kernel comes to the same decision.
 
 import numpy as np
 
-from klazy.kernels.codes import MOVE_ABSOLUTE, MOVE_FEE
+from klazy.kernels import codes
 from klazy.kernels.demand import measure_spread
-from klazy.kernels.lane import exact, larger, load, peek, root, size, skip, spread, store, where
-from klazy.kernels.projections import coordinate, lowest, threshold
+from klazy.kernels.lane import exact, larger, load, no_run, peek, root, size, skip, spread, store, where
+from klazy.kernels.slots import coordinate, lowest, threshold
 
 # places among the rule's own numbers, in the order of THUMB below
 SPAN = 0  # rounds in the window, 0 for all
@@ -115,8 +115,8 @@ def go_if_it_may(x, s, u, d, saved):
     rise = load(s, RISE)
     fall = load(s, FALL)
     far = root(rise * squares)
-    far = where(kind == 1.0 * MOVE_ABSOLUTE, rise * ups + fall * downs, far)
-    far = where(kind == 1.0 * MOVE_FEE, where(most > fall, spread(1.0), spread(0.0)), far)
+    far = where(kind == 1.0 * codes.MOVE_ABSOLUTE, rise * ups + fall * downs, far)
+    far = where(kind == 1.0 * codes.MOVE_FEE, where(most > fall, spread(1.0), spread(0.0)), far)
     pull = load(s, PULL)
     pays = (pull == 0.0) | (pull * saved > load(s, WEIGHT) * far)
     now = load(s, ROUND)
@@ -139,4 +139,4 @@ def stay(x, own, s, g, h, y, d, sigma, step, old, starts):
 
 
 def go_nowhere(x, s, y, u, d, p):
-    return spread(0.0) > 0.0
+    return no_run()

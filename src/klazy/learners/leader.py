@@ -297,8 +297,8 @@ class Leader(Learner[LeaderState]):
     def _watch(self, state: LeaderState, points: Array, g: Array, slope: Array) -> LeaderState:
         """What the round taught the ensemble, and whether it is to be played next."""
         loss = self._compare(points, state.mixed, g) + state.moved
-        log_w, losses, Delta, _ = self.ensemble.reweigh(
-            state.log_w, state.losses, state.Delta, 0.0, points, loss, slope
+        log_w, losses, Delta = self.ensemble.reweigh(
+            state.log_w, state.losses, state.Delta, points, loss, slope
         )
         excess = state.excess
         lost = float(self._compare(state.x, state.mixed, g))

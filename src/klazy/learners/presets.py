@@ -19,7 +19,7 @@ from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.reluctant import Reluctant
-from klazy.learners.sader import KEEP, RATES, RESTART, SELF_TUNED, SAder, harmonic_prior
+from klazy.learners.sader import SELF_TUNED, SAder, harmonic_prior
 from klazy.learners.season import count_ring_rows
 from klazy.learners.seasonal import Seasonal
 from klazy.movement import L2Movement, Movement, SwitchFee, as_movement, suit_movement
@@ -43,16 +43,9 @@ LARGE = 1e5
 COARSE = 2  # of the grid every second, in each direction, where an expert has no kernel
 MOST_SEASONAL = 64  # dimensions: beyond, what is known of a season would fill more memory than all else
 
-SCALES = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    6,
-    8,
-    10,
-)  # of ensemble_auto: sigma is 2^-i times the one for a comparator that stays
+# The scales of ensemble_auto: sigma is 2^-i times the one for a comparator that stays.
+SCALES = (0, 1, 2, 3, 4, 6, 8, 10)
+META_RATES = ("lemma", "tight", "authors")
 MEMORIES = (Forget(), Decay(16.0), Decay(128.0), Decay(1024.0), Full())
 
 
@@ -116,7 +109,7 @@ def meta_rate(rule: str, T: int, G: float, R: float, movement_weight: float = 1.
     [0.0067, 0.0115, 0.0667]
     """
     T, G, R, weight = _check_known("meta_rate", T, G, R, movement_weight)
-    one_of(rule, "rule", "meta_rate", ("lemma", "tight", "authors"))
+    one_of(rule, "rule", "meta_rate", META_RATES)
     if rule == "tight":
         return math.sqrt(8.0 / ((2.0 * G + weight) * (2.0 * G + 3.0 * weight) * T)) / (2.0 * R)
     if rule == "authors":
@@ -587,9 +580,9 @@ def _on_grid(
         # The prior belongs to the sigma. Two experts that share it are each at most ln(2) / beta worse off than alone.
         sizes = [len(place) for place in places]
         prior = np.repeat(harmonic_prior(len(places)) / sizes, sizes)
-    if isinstance(beta, str) and beta not in RATES:
-        rules = ("lemma", "tight", "authors", SELF_TUNED, KEEP, RESTART)
-        beta = meta_rate(one_of(beta, "beta", owner, rules), T, G, R, movement_weight)
+    if isinstance(beta, str) and beta != SELF_TUNED:
+        one_of(beta, "beta", owner, (*META_RATES, SELF_TUNED))
+        beta = meta_rate(beta, T, G, R, movement_weight)
     return SAder(experts, beta, prior, movement=L2Movement(movement_weight))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, check_flag, number, positive, refusal
-from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
+from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.prox import approach_if_it_pays, find_band, move_if_it_pays, stock_if_it_pays
@@ -20,6 +20,7 @@ from klazy.sets.base import check_bounded
 # what kernels call the rows that it is told, and the kinds of movement
 TOLD = {
     Linear: "gradient",
+    Rewards: "gradient",
     LogWealth: "wealth",
     Quadratic: "target",
     Pinball: "demand",

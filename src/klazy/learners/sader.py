@@ -17,9 +17,6 @@ from klazy.movement import Movement, as_movement, suit_movement
 from klazy.sets.base import check_bounded
 
 SELF_TUNED = "self-tuned"
-KEEP = "self-tuned-keep"
-RESTART = "self-tuned-restart"
-RATES = {SELF_TUNED: codes.SELF_TUNED, KEEP: codes.KEEP, RESTART: codes.RESTART}
 PRIORS = ("harmonic", "uniform")
 _SMALLEST_PRIOR = 1e-100  # so that a leader's weight does not underflow
 
@@ -27,8 +24,8 @@ _SMALLEST_PRIOR = 1e-100  # so that a leader's weight does not underflow
 class SAderState(NamedTuple):
     """The experts' states, their log weights, and what tunes the meta rate.
 
-    ``moved`` is what each expert pays for its move to the present point; ``losses`` are summed since the weights were
-    last reset; ``V`` is the variation seen since then and ``budget`` the one at which the next reset is due.
+    ``moved`` is what each expert pays for its move to the present point, ``losses`` are summed over all rounds, and ``V`` is
+    what the weights have lost by them.
     """
 
     t: int
@@ -38,7 +35,6 @@ class SAderState(NamedTuple):
     moved: Array
     losses: Array
     V: float = 0.0
-    budget: float = 0.0
 
 
 class SAder(Learner[SAderState]):
@@ -52,19 +48,12 @@ class SAder(Learner[SAderState]):
     is no norm, or a weight per round use :class:`Leader`, which follows one expert. With :math:`r_t` the spread of the losses,
     :math:`d_t` the diameter of the experts' points in the norm m and
     :math:`v_t = r_t^2/8 + \lambda d_t r_t/4`, the ensemble costs at most :math:`\ln(1/\pi_i)/\beta + \beta \sum v_t` more than
-    expert i, for every i and any fixed ``beta``. Three rules find the rate by themselves, free of scale and horizon:
+    expert i, for every i and any fixed ``beta``.
 
-    ``"self-tuned"``
-        :math:`\beta_t = \ln N / \Delta_{t-1}` on all losses so far, where :math:`\Delta` sums what the weights really lost:
-        each round's mixability gap, and :math:`\lambda m` of what reweighting moved. This is AdaHedge (de Rooij, van Erven,
-        Grünwald and Koolen, 2014) with movement. A bound is proved on the page Ensembles.
-    ``"self-tuned-keep"``
-        :math:`\beta_t = \sqrt{(\ln N + 1) / V_{t-1}}` on all losses so far, :math:`V = \sum v_t`. The bound holds for it too.
-    ``"self-tuned-restart"``
-        :math:`\beta = \sqrt{\ln N / b}`; when V exceeds the budget b, the weights are reset, V starts from zero and b
-        becomes four times that V. In each epoch the bound of a fixed rate holds; a reset costs at most :math:`\lambda d_t`.
-
-    Before the first round that tells the experts apart there is no rate: the weights are the prior.
+    With ``beta="self-tuned"`` the rate is found on the way, free of scale and horizon: :math:`\beta_t = \ln N / \Delta_{t-1}`,
+    where :math:`\Delta` sums what the weights really lost: each round's mixability gap, and :math:`\lambda m` of what
+    reweighting moved. This is AdaHedge (de Rooij, van Erven, Grünwald and Koolen, 2014) with movement; a bound is proved on the
+    page Ensembles. Before the first round in which the experts differ there is no rate: the weights are the prior.
 
     With ``hints=True`` a guess of what comes next is passed on to every expert that accepts hints; the others are told none.
     Put a twin without hints beside each (``MemoryGD(..., hints=False)``): then wrong hints cost little more than no hints
@@ -75,7 +64,7 @@ class SAder(Learner[SAderState]):
     experts : list of Learner
         Learners on one set.
     beta : float or str, optional
-        The rate, or the rule that finds it. Default: ``"self-tuned"``.
+        The rate, or ``"self-tuned"``, the default.
     prior : str or array_like, optional
         The weights at the start: ``"harmonic"``, the default (:math:`\pi_i \propto 1/(i(i+1))`), ``"uniform"``, or one number
         per expert.
@@ -121,12 +110,11 @@ class SAder(Learner[SAderState]):
         movement = as_movement(movement, "SAder")
         remedy = "an average moves whenever an expert does: follow one of them by Leader(..., guard=False)"
         check_norm(movement, experts[0].domain.dim, "SAder", remedy)
-        rate = (
-            one_of(beta, "beta", "SAder", tuple(RATES))
-            if isinstance(beta, str)
-            else positive(beta, "beta", "SAder")
-        )
-        self._keep(experts=experts, beta=rate, prior=_check_prior(prior, len(experts)), movement=movement)
+        if isinstance(beta, str):
+            one_of(beta, "beta", "SAder", (SELF_TUNED,))
+        else:
+            beta = positive(beta, "beta", "SAder")
+        self._keep(experts=experts, beta=beta, prior=_check_prior(prior, len(experts)), movement=movement)
         self._keep(domain=experts[0].domain)
 
     @property
@@ -170,7 +158,7 @@ class SAder(Learner[SAderState]):
         float
             The rate; 0 before anything told the experts apart.
         """
-        return self.find_rate(state.V, state.budget)
+        return self.find_rate(state.V)
 
     def init(self, x: Array | None = None) -> SAderState:
         for i, expert in enumerate(self.experts):
@@ -185,20 +173,20 @@ class SAder(Learner[SAderState]):
         )
 
     def step(self, state: SAderState, g: Array, hint: Array | None = None) -> SAderState:
-        t, x, experts, log_w, moved, losses, V, budget = state
+        t, x, experts, log_w, moved, losses, V = state
         points = points_of(experts)
         loss = (points - x) @ g + moved
-        log_w, losses, V, budget = self.reweigh(log_w, losses, V, budget, points, loss, g)
+        log_w, losses, V = self.reweigh(log_w, losses, V, points, loss, g)
         experts = tuple(
             step_expert(expert, old, g, hint) for expert, old in zip(self.experts, experts, strict=True)
         )
         following = points_of(experts)
         moved = self.movement.weight * self.movement.distance(following - points)
-        return SAderState(t + 1, np.exp(log_w) @ following, experts, log_w, moved, losses, V, budget)
+        return SAderState(t + 1, np.exp(log_w) @ following, experts, log_w, moved, losses, V)
 
     def reweigh(
-        self, log_w: Array, losses: Array, V: float, budget: float, points: Array, loss: Array, g: Array
-    ) -> tuple[Array, Array, float, float]:
+        self, log_w: Array, losses: Array, V: float, points: Array, loss: Array, g: Array
+    ) -> tuple[Array, Array, float]:
         """Weigh the experts anew after a round.
 
         Parameters
@@ -208,9 +196,7 @@ class SAder(Learner[SAderState]):
         losses : array
             The losses before it, summed up.
         V : float
-            The variation before it.
-        budget : float
-            The variation at which the weights are reset.
+            What the weights have lost before it.
         points : array
             The experts' points, of shape (N, d).
         loss : array
@@ -225,17 +211,12 @@ class SAder(Learner[SAderState]):
         losses : array
             The losses, summed up.
         V : float
-            The variation.
-        budget : float
-            The next budget.
+            What the weights have lost.
         """
-        V = V + self._variation(points, log_w, loss, g, self.find_rate(V, budget))
+        V = V + self._lose(points, log_w, loss, g, self.find_rate(V))
         losses = losses + loss
-        if self.beta == RESTART and budget < V:
-            budget = 4.0 * V
-            V = 0.0
-            losses = np.zeros_like(losses)
-        return self._log_weights(losses, self.find_rate(V, budget)), losses, V, budget
+        log_w, _ = _normalise(self.log_prior - self.find_rate(V) * (losses - losses.min()))
+        return log_w, losses, V
 
     def describe_memory(self, state: SAderState) -> str:
         w = self.weights(state)
@@ -246,43 +227,30 @@ class SAder(Learner[SAderState]):
     def own_movement(self) -> Movement:
         return self.movement
 
-    def find_rate(self, V: float, budget: float = 0.0) -> float:
-        """Find the rate beta for a variation.
+    def find_rate(self, V: float) -> float:
+        """Find the rate beta, given what the weights have lost.
 
         Parameters
         ----------
         V : float
-            The variation so far.
-        budget : float, optional
-            The variation at which the weights are reset, for the rule that has one. Default: 0.
+            What they have lost so far.
 
         Returns
         -------
         float
-            The rate; 0 while there is no variation.
+            The rate; a self-tuned one is 0 while nothing was lost.
         """
         if not isinstance(self.beta, str):
             return self.beta
-        scale = budget if self.beta == RESTART else V
-        log_n = math.log(len(self.experts))
-        if scale < codes.SMALLEST_VARIATION:
+        if V < codes.SMALLEST_VARIATION:
             return 0.0
-        return {
-            SELF_TUNED: log_n / scale,
-            KEEP: math.sqrt((log_n + 1.0) / scale),
-            RESTART: math.sqrt(log_n / scale),
-        }[self.beta]
+        return math.log(len(self.experts)) / V
 
-    def _log_weights(self, losses: Array, beta: float) -> Array:
-        return _normalise(self.log_prior - beta * (losses - losses.min()))[0]
-
-    def _variation(self, points: Array, log_w: Array, loss: Array, g: Array, beta: float) -> float:
-        """What this round adds to V: nothing for a given rate, what the weights lost for a self-tuned one, else v_t."""
+    def _lose(self, points: Array, log_w: Array, loss: Array, g: Array, beta: float) -> float:
+        """Return what the weights lose in this round, where the rate is self-tuned."""
         r = float(loss.max() - loss.min())
         if not isinstance(self.beta, str) or r <= self.noise[0] * float(np.linalg.norm(g)) + self.noise[1]:
             return 0.0
-        if self.beta != SELF_TUNED:
-            return r * r / 8.0 + float(self.movement.weight) * self.diameter(points) * r / 4.0
         w = np.exp(log_w)
         mean = float(w @ loss)
         if beta == 0.0:
@@ -361,13 +329,10 @@ class SAder(Learner[SAderState]):
 
     @property
     def rate_rule(self) -> tuple[int, float]:
-        """The code of what finds the rate, and the number that it divides; or that of a given rate, and the rate."""
+        """The code of how the rate is found, and the rate, or the number that a self-tuned one divides."""
         if not isinstance(self.beta, str):
             return codes.GIVEN_RATE, self.beta
-        log_n = math.log(len(self.experts))
-        if self.beta == KEEP:
-            log_n += 1.0
-        return RATES[self.beta], log_n
+        return codes.SELF_TUNED, math.log(len(self.experts))
 
 
 def harmonic_prior(N: int) -> Array:

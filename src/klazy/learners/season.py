@@ -10,24 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from klazy.base.checks import Array, refusal
-from klazy.kernels.codes import (
-    SEASON_CHANGED,
-    SEASON_EQUAL,
-    SEASON_ERRORS,
-    SEASON_EVERY,
-    SEASON_GIVEN,
-    SEASON_HEAD,
-    SEASON_KEEPS,
-    SEASON_LAGS,
-    SEASON_LONGEST,
-    SEASON_MEMORY,
-    SEASON_NUMBERS,
-    SEASON_PERIOD,
-    SEASON_PLACES,
-    SEASON_PROMINENT,
-    SEASON_ROWS,
-    SEASON_SEEN,
-)
+from klazy.kernels import codes
 
 
 class Season:
@@ -39,13 +22,13 @@ class Season:
     longer than one of its experts needs.
     """
 
-    def __init__(self, dim: int, width: int, period: int | None, rows: int = SEASON_ROWS) -> None:
+    def __init__(self, dim: int, width: int, period: int | None, rows: int = codes.SEASON_ROWS) -> None:
         self.dim = dim
         self.width = width
         self.given = period or 0
         self.rows = rows
-        self.means = slice(SEASON_HEAD, SEASON_HEAD + dim)
-        self.covariances = slice(self.means.stop, self.means.stop + SEASON_PLACES)
+        self.means = slice(codes.SEASON_HEAD, codes.SEASON_HEAD + dim)
+        self.covariances = slice(self.means.stop, self.means.stop + codes.SEASON_PLACES)
         self.size = self.covariances.stop + rows * width
 
     def read_sums(self, known: Array) -> Array:
@@ -55,39 +38,39 @@ class Season:
     def init(self) -> Array:
         """What is known before the first round."""
         known = np.zeros(self.size)
-        known[SEASON_GIVEN] = self.given
+        known[codes.SEASON_GIVEN] = self.given
         return known
 
     def observe(self, known: Array, seen: Array) -> Array:
         """What is known after another round with these moments."""
         known = known.copy()
-        n = int(known[SEASON_SEEN]) + 1
-        known[SEASON_SEEN] = n
+        n = int(known[codes.SEASON_SEEN]) + 1
+        known[codes.SEASON_SEEN] = n
         sums = self.read_sums(known)
         rows = len(sums)
         sums[n % rows] = sums[(n - 1) % rows] + seen
         if self.given:
             if n == self.given:
-                known[SEASON_PERIOD] = self.given
-                known[SEASON_CHANGED] = n
+                known[codes.SEASON_PERIOD] = self.given
+                known[codes.SEASON_CHANGED] = n
             return known
         self._correlate(known, sums, n)
-        if n % SEASON_EVERY == 0:
-            found = find_period(known[self.covariances], n, int(known[SEASON_PERIOD]))
-            if found != known[SEASON_PERIOD]:
-                known[SEASON_PERIOD] = found
-                known[SEASON_CHANGED] = n
+        if n % codes.SEASON_EVERY == 0:
+            found = find_period(known[self.covariances], n, int(known[codes.SEASON_PERIOD]))
+            if found != known[codes.SEASON_PERIOD]:
+                known[codes.SEASON_PERIOD] = found
+                known[codes.SEASON_CHANGED] = n
         return known
 
     def _correlate(self, known: Array, sums: Array, n: int) -> None:
         """Mean and autocovariances, of the last rounds above all; lags that were not there yet count as zero."""
-        pace = 1.0 / min(n, SEASON_MEMORY)
+        pace = 1.0 / min(n, codes.SEASON_MEMORY)
         rows = len(sums)
         row = (sums[n % rows] - sums[(n - 1) % rows])[: self.dim]
         mean = known[self.means]
         mean += pace * (row - mean)
         apart = row - mean
-        lags = min(SEASON_LAGS, n - 1)
+        lags = min(codes.SEASON_LAGS, n - 1)
         products = sums[(n - np.arange(lags + 2)) % rows, : self.dim] @ apart
         covariances = known[self.covariances]
         covariances *= 1.0 - pace
@@ -95,23 +78,23 @@ class Season:
 
     def check(self, known: Array, owner: str) -> None:
         """Refuse what this season could not have left: kernels trust these numbers."""
-        n, period, changed, given = known[:SEASON_HEAD].tolist()
-        longest = self.given or SEASON_LAGS
+        n, period, changed, given = known[: codes.SEASON_HEAD].tolist()
+        longest = self.given or codes.SEASON_LAGS
         fits = n >= 0 and 0 <= period <= min(longest, n) and 0 <= changed <= n and given == self.given
         if not fits or any(number % 1 for number in (n, period, changed)):
             remedy = "go on from a trace or agent of the same learner"
             raise refusal(
-                owner, "a season that this learner left", "state.season", known[:SEASON_HEAD], remedy
+                owner, "a season that this learner left", "state.season", known[: codes.SEASON_HEAD], remedy
             )
 
     def count_periods(self, known: Array, period: int, most: int) -> int:
         """How many of the last periods a forecast can look back on."""
         rows = len(self.read_sums(known))
-        return min(most, int(known[SEASON_SEEN]) // period, (rows - 1) // period)
+        return min(most, int(known[codes.SEASON_SEEN]) // period, (rows - 1) // period)
 
     def forecast(self, known: Array, period: int, periods: int, ahead: int) -> Array:
         """The rows of moments of the next rounds, each the mean of its phase over the last periods, of shape (ahead, width)."""
-        n = int(known[SEASON_SEEN])
+        n = int(known[codes.SEASON_SEEN])
         count = self.count_periods(known, period, periods)
         sums = self.read_sums(known)
         rounds = n + 1 + np.arange(ahead) % period
@@ -123,7 +106,7 @@ class Season:
 
     def forecast_mean(self, known: Array, period: int, periods: int, ahead: int) -> Array:
         """The mean of the next rounds."""
-        n = int(known[SEASON_SEEN])
+        n = int(known[codes.SEASON_SEEN])
         count = self.count_periods(known, period, periods)
         sums = self.read_sums(known)
         whole, rest = divmod(ahead, period)
@@ -140,9 +123,9 @@ def count_ring_rows(width: int, period: int | None, periods: int) -> int:
     A short period, or one that is looked for, has SEASON_ROWS. A longer one has as many of its periods as are averaged and as
     fit into SEASON_LONGEST rounds and SEASON_NUMBERS numbers, but at least one, and the sum before the first of them.
     """
-    if period is None or period < SEASON_ROWS:
-        return SEASON_ROWS
-    fitting = min(SEASON_LONGEST, SEASON_NUMBERS // width) // period
+    if period is None or period < codes.SEASON_ROWS:
+        return codes.SEASON_ROWS
+    fitting = min(codes.SEASON_LONGEST, codes.SEASON_NUMBERS // width) // period
     return 1 + period * max(1, min(periods, fitting))
 
 
@@ -168,9 +151,9 @@ def find_period(covariances: Array, n: int, current: int) -> int:
     """
     if covariances[0] <= 0.0:
         return 0
-    lags = min(SEASON_LAGS, n // 3)
+    lags = min(codes.SEASON_LAGS, n // 3)
     r = covariances[: lags + 1] / covariances[0]
-    if n <= SEASON_MEMORY:
+    if n <= codes.SEASON_MEMORY:
         r *= n / (n - np.arange(lags + 1))  # as many products are missing in the sums
     rises = np.zeros(lags + 1)
     lowest = 1.0
@@ -182,15 +165,15 @@ def find_period(covariances: Array, n: int, current: int) -> int:
             after = r[lag + 1 : min(lag + lag // 2, lags) + 1].min()
             if r[lag] - after > 0.5 * rises[lag]:
                 best = rises[lag]
-    if best < max(SEASON_PROMINENT, SEASON_ERRORS / math.sqrt(min(n, SEASON_MEMORY))):
+    if best < max(codes.SEASON_PROMINENT, codes.SEASON_ERRORS / math.sqrt(min(n, codes.SEASON_MEMORY))):
         return 0
     near = current
-    if not (0 < current < lags and rises[current] >= SEASON_KEEPS * best):
+    if not (0 < current < lags and rises[current] >= codes.SEASON_KEEPS * best):
         near = 2
-        while rises[near] < SEASON_KEEPS * best:
+        while rises[near] < codes.SEASON_KEEPS * best:
             near += 1
     found = near
     for lag in range(max(2, near - near // 4), min(near + near // 4, lags - 1) + 1):
-        if r[lag] > r[found] + SEASON_EQUAL:
+        if r[lag] > r[found] + codes.SEASON_EQUAL:
             found = lag
     return found

@@ -10,15 +10,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal, whole
 from klazy.families import Family, Pinball
-from klazy.kernels.codes import (
-    SEASON_CHANGED,
-    SEASON_LAGS,
-    SEASON_LONGEST,
-    SEASON_PARTS,
-    SEASON_PERIOD,
-    SEASON_ROWS,
-    SEASON_SEEN,
-)
+from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.reluctant import Reluctant, write_vector
 from klazy.learners.season import Season, count_ring_rows
@@ -115,8 +107,8 @@ class Seasonal(Learner[SeasonalState]):
         periods = whole(periods, "periods", owner, "periods >= 1", "give a number of periods")
         if period is not None:
             period = whole(period, "period", owner, "a period >= 2", "leave it out to look for one")
-            if not 2 <= period <= SEASON_LONGEST:
-                condition = f"2 <= period <= {SEASON_LONGEST}"
+            if not 2 <= period <= codes.SEASON_LONGEST:
+                condition = f"2 <= period <= {codes.SEASON_LONGEST}"
                 raise refusal(owner, condition, "period", period, "leave it out to look for one")
         mover = Reluctant(domain, movement, 1.0, horizon or 1.0, family=family, start=start)
         remedy = "give a horizon in rounds"
@@ -226,15 +218,15 @@ class Seasonal(Learner[SeasonalState]):
             The period, 0 while none is known, and the round after which it became known.
         """
         if self.period is None:
-            return int(season[SEASON_PERIOD]), int(season[SEASON_CHANGED])
-        has_passed = season[SEASON_SEEN] >= self.period
+            return int(season[codes.SEASON_PERIOD]), int(season[codes.SEASON_CHANGED])
+        has_passed = season[codes.SEASON_SEEN] >= self.period
         return self.period if has_passed else 0, self.period
 
     def _plan(self, value: Array, season: Array) -> tuple[Array, Array]:
         """What rounds beyond the present part are worth, and the next round with all that follows."""
-        n = int(season[SEASON_SEEN])
+        n = int(season[codes.SEASON_SEEN])
         period, changed = self.read_period(season)
-        part = max(1, min(period, SEASON_ROWS) // SEASON_PARTS)
+        part = max(1, min(period, codes.SEASON_ROWS) // codes.SEASON_PARTS)
         left = part - n % part  # rounds of the present part
         if left == part or changed == n:
             value = np.zeros(self.domain.dim)
@@ -263,7 +255,7 @@ class Seasonal(Learner[SeasonalState]):
     def describe_memory(self, state: SeasonalState) -> str:
         period, changed = self.read_period(state.season)
         if period == 0:
-            looks = f"it has found no season of up to {SEASON_LAGS} rounds"
+            looks = f"it has found no season of up to {codes.SEASON_LAGS} rounds"
             if self.period:
                 looks = f"a period of {self.period} rounds has not passed"
             return f"It stays where it is, for {looks} yet."

@@ -9,14 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, positive, refusal, whole
-from klazy.families import Family, Linear, Pinball, Quadratic
+from klazy.families import Family, Linear, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, Learner
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
-RULES = {Linear: "thumb", Quadratic: "thumb_target", Pinball: "thumb_demand"}  # by what a row costs
+RULES = {
+    Linear: "thumb",
+    Rewards: "thumb",
+    Quadratic: "thumb_target",
+    Pinball: "thumb_demand",
+}  # by what a row costs
 LONGEST = 10**7  # rounds in a window, whose moments a state keeps
 CHUNKS = (16, 1024)  # the least and the most rounds that are looked through for the next move at a time
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -467,8 +466,8 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
     r = trace.spread
     d = trace.diameter
     beta = trace.beta
-    v = r**2 / 8.0 + weight * d * r / 4.0
     if not isinstance(learner.beta, str):
+        v = r**2 / 8.0 + weight * d * r / 4.0
         return doubt / learner.beta + learner.beta * np.cumsum(v)[:, None]
     live = beta > 0.0
     # until something told the experts apart, but perhaps the last round
@@ -476,27 +475,8 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
     if not live.any():
         return bound
     first = int(np.argmax(live)) - 1
-    opening = r[first] + weight * d[first]
     rate = beta[first + 1 :]
-    if learner.beta == "self-tuned-restart":
-        bound[first + 1 :] = opening + _add_epochs(doubt, rate, v[first + 1 :], weight * d[first + 1 :])
-        return bound
     widest = np.maximum.accumulate(d)[first + 1 :]
     common = (weight * widest * doubt.max() * np.log(rate[0] / rate))[:, None] + doubt / rate[:, None]
-    if learner.beta == "self-tuned":
-        bound[first + 1 :] = common + weight * d[first] + lost[first + 1 :, None]
-    else:
-        bound[first + 1 :] = common + opening + np.cumsum(rate * v[first + 1 :])[:, None]
-    return bound
-
-
-def _add_epochs(doubt: Array, rate: Array, v: Array, jump: Array) -> Array:
-    """The bounds of all epochs so far, each with a rate of its own, and with the jump of the weights at its end."""
-    starts = [0, *(np.flatnonzero(np.diff(rate) != 0) + 1), len(rate)]
-    bound = np.empty((len(rate), len(doubt)))
-    before = np.zeros(len(doubt))
-    for a, b in pairwise(starts):
-        moved = rate[a] * np.cumsum(v[a:b]) + jump[a:b]
-        bound[a:b] = before + doubt / rate[a] + moved[:, None]
-        before = bound[b - 1]
+    bound[first + 1 :] = common + weight * d[first] + lost[first + 1 :, None]
     return bound

@@ -22,7 +22,7 @@ from klazy.sets.waterfill import Filled, fill_water
 SMALLEST_SHARE = (
     1e-200  # of the total: what a coordinate that starts at zero counts as, so that it has a logarithm
 )
-RULES = {codes.SIMPLEX: "mirror_simplex", codes.CAPPED_SIMPLEX: "mirror_capped"}
+RULES = {codes.SIMPLEX: "mirror", codes.CAPPED_SIMPLEX: "mirror"}
 
 
 class Geometry(Config, ABC):

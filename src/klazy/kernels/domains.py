@@ -1,9 +1,15 @@
-"""The move that pays, over a lane: the least point of a forecast cost and of the way there, for every set and movement.
+"""What kernels know of each set, over a lane: its projection, its lowest point, and the move that pays.
 
-The twin of klazy.learners.prox and of what sets know (``tangent``, ``trade`` and ``balance``). Each set has these three parts,
-and a kernel puts those of its set here. They get the point ``x``, a vector ``y``, scratch ``u`` of MOVE_ROOM vectors, the
-dimension and the set's parameters. ``trade`` and ``balance`` also get the prices of a unit up and of a unit down, leave the
-next point in the first vector of ``u``, and say which runs move; where none does, ``u`` is not looked at.
+A projection has two stages: one pass finds a threshold, then each coordinate follows from it alone. The second stage is
+elementwise, so a round fuses it with the movement it causes. Every set reduces to a pair ``(shift, theta)``: subtracting the
+largest entry first keeps the threshold exact for points far outside the set. A threshold gets ``(y, u, d, p, guess)``: the
+point, scratch, the dimension, the set's parameters, and the previous round's ``shift + theta`` (or -inf). A coordinate gets
+``(y[i], u[i], i, d, p, shift, theta)``.
+
+The move that pays is the least point of a forecast cost and of the way there, the twin of klazy.learners.prox and of what
+sets know (``tangent``, ``trade`` and ``balance``). These parts get the point ``x``, a vector ``y``, scratch ``u`` of MOVE_ROOM
+vectors, the dimension and the set's parameters. ``trade`` and ``balance`` also get the prices of a unit up and of a unit down,
+write the next point into the first vector of ``u``, and return which runs move; where none does, ``u`` is not read.
 """
 
 from collections.abc import Callable
@@ -11,74 +17,440 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.kernels.codes import BOX, CAPPED_SIMPLEX, L1_BALL, L2_BALL, PRODUCT, SIMPLEX
-from klazy.kernels.lane import (
-    anywhere,
-    beyond,
-    called,
-    everywhere,
-    exact,
-    larger,
-    load,
-    root,
-    size,
-    skip,
-    smaller,
-    spread,
-    store,
-    where,
-)
-from klazy.kernels.projections import project_into
+from klazy.kernels import codes
+from klazy.kernels.lane import *
+from klazy.kernels.slots import *
 
-D = 0  # the dimension where it is a constant of the kernel, else 0
-EPS = 2.0**-52
-ON_BOUNDARY = 1e-12  # as in klazy.sets.balls
-ROUNDING = 8.0 * EPS  # as in klazy.learners.prox
-TURNS = 100  # of a search
-EARLY = 8  # turns after which every second one halves the bracket
-TINY = 1e-150  # no norm that exceeds a price is smaller
-CLOSE = 1e-5  # after so small a step of Halley's, relative to the number sought, the next would be rounding
+EPS = float(np.finfo(np.float64).eps)
+LARGEST = float(np.finfo(np.float64).max)
+MOST_TURNS = 60  # Turns of Newton's search in a bracket, before its kinks are searched.
+ON_BOUNDARY = 1e-12  # As in klazy.sets.balls.
+ROUNDING = 8.0 * EPS  # As in klazy.learners.prox.
+TURNS = 100  # Turns of any other search.
+EARLY = 8  # Turns after which every second one halves the bracket.
+TINY = 1e-150  # No norm that exceeds a price is smaller.
+CLOSE = 1e-5  # After so small a step of Halley's, relative to the number sought, the next would be rounding.
 
 
-class Moves(NamedTuple):
-    """What a set knows of moves; ``low_of`` and ``high_of`` are the bounds of a coordinate, where it has some."""
-
-    tangent: Callable[..., Any]
-    trade: Callable[..., Any]
-    balance: Callable[..., Any]
-    low_of: Callable[..., Any] | None = None
-    high_of: Callable[..., Any] | None = None
-    move_straight: Callable[..., Any] | None = None
+# ---- positive parts that sum to a total: simplices and the l1 ball
 
 
-def tangent(x, y, u, d, p):
-    """The squared length of the direction y, projected onto those in which the set at hand extends from x."""
-    raise NotImplementedError
+@exact
+def above(v, shift, theta):
+    """The part of ``v - shift`` above ``theta``."""
+    return larger((v - shift) - theta, spread(0.0))
 
 
-def trade(x, y, u, d, p, rise, fall):
-    """The least point of <y, u> and of the way there, where each coordinate pays for its own."""
-    raise NotImplementedError
+@without_nan
+def highest(v, d):
+    """The largest entry of a vector."""
+    top = load(v, 0)
+    for i in range(1, d):
+        entry = load(v, i)
+        top = where(entry > top, entry, top)  # the comparison stands here because the promise does
+    return top
 
 
-def balance(x, y, u, d, p, rise, fall):
-    """The same for half the squared distance to y."""
-    raise NotImplementedError
+@exact
+def sorted_threshold(v, w, d, total, guess):
+    """For a few coordinates: an odd-even sorting network into ``w``, then the best prefix; no branch to mispredict."""
+    for i in range(d):
+        store(w, i, load(v, i))
+    for layer in range(d):
+        for i in range(layer % 2, d - 1, 2):
+            first = load(w, i)
+            second = load(w, i + 1)
+            store(w, i, larger(first, second))
+            store(w, i + 1, smaller(first, second))
+    shift = load(w, 0)
+    theta = spread(-total)
+    prefix = spread(-total)
+    for j in range(1, d):
+        prefix = prefix + (load(w, j) - shift)
+        theta = larger(theta, prefix * (1.0 / (j + 1)))
+    return shift, theta
 
 
-def low_of(i, d, p):
-    raise NotImplementedError
+def newton_threshold(v, w, d, total, guess):
+    """Newton on ``sum max(v - theta, 0) = total``: convex and decreasing, so one step from anywhere lands left of the
+    root, and from there the set of positive terms only shrinks. Started at the previous round's threshold."""
+    shift = highest(v, d)
+    theta = guess - shift
+    inside = (theta > -total) & (theta < 0.0)
+    theta = where(inside, theta, spread(-total))
+    count = spread(d + 1.0)
+    first = True
+    searching = True
+    while searching:
+        excess = spread(0.0)
+        active = spread(0.0)
+        for i in range(d):
+            e = above(load(v, i), shift, theta)
+            excess = excess + e
+            active = active + where(e > 0.0, spread(1.0), spread(0.0))
+        theta = theta + (excess - total) / active
+        searching = anywhere(active < count)
+        if first:  # left of the root later sets of positive terms are subsets of this one
+            count = where(excess >= total, active, count)
+        else:
+            count = active
+        first = False
+    return shift, theta
 
 
-def high_of(i, d, p):
-    raise NotImplementedError
+def l1_threshold(y, u, d, p, guess):
+    norm = spread(0.0)
+    for i in range(d):
+        gap = size(load(y, i) - p[1 + i])
+        store(u, i, gap)
+        norm = norm + gap
+    shift = spread(0.0)
+    theta = spread(0.0)
+    outside = norm > p[0]
+    if anywhere(outside):
+        shift, theta = positive_threshold(u, u, d, p[0], guess)
+        shift = where(outside, shift, spread(0.0))
+        theta = where(outside, theta, spread(0.0))
+    return shift, theta
+
+
+@exact
+def l1_coordinate(y, done, i, d, p, shift, theta):
+    z = y - p[1 + i]
+    return signed(above(size(z), shift, theta), z) + p[1 + i]
+
+
+def simplex_threshold(y, u, d, p, guess):
+    return positive_threshold(y, u, d, p[0], guess)
+
+
+@exact
+def simplex_coordinate(y, done, i, d, p, shift, theta):
+    return above(y, shift, theta)
+
+
+# ---- the capped simplex
+
+
+@exact
+def between(v, shift, theta, lower, upper):
+    """``v - shift - theta``, clipped."""
+    z = larger((v - shift) - theta, spread(lower))
+    return smaller(z, spread(upper))
+
+
+def measure_total(v, d, p, shift, theta):
+    """By how much the clipped coordinates exceed the total, their sizes summed, and how many lie between their bounds."""
+    kept = spread(0.0)
+    scale = spread(0.0)
+    free = spread(0.0)
+    for i in range(d):
+        z = between(load(v, i), shift, theta, p[1 + i], p[1 + d + i])
+        kept = kept + z
+        scale = scale + size(z)
+        free = free + where((z > p[1 + i]) & (z < p[1 + d + i]), spread(1.0), spread(0.0))
+    return kept - p[0], scale, free
+
+
+@called
+@exact
+def search_kinks(v, dim, p, shift, low, high):
+    """The threshold in a bracket, by its kinks, at which a coordinate meets one of its bounds.
+
+    Halving takes a thousand steps where entries differ by many orders of magnitude; there are no more than two kinks a
+    coordinate. Each is known up to its rounding, so the places on both sides of it are tried. If the sum jumps over the
+    total there, the upper place is the threshold.
+    """
+    d = D if D > 0 else dim
+    searching = True
+    while searching:
+        middle = 0.5 * (low + high)
+        kink = spread(np.inf)
+        for i in range(4 * d):
+            place = (load(v, i % d) - shift) - p[1 + i % (2 * d)]
+            place = place + (EPS if i < 2 * d else -EPS) * size(place)
+            inside = (place > low) & (place < high)
+            closer = inside & (size(place - middle) < size(kink - middle))
+            kink = where(closer, place, kink)
+        known = kink < np.inf
+        place = where(known, kink, high)
+        excess, _, _ = measure_total(v, d, p, shift, place)
+        low = where(excess > 0.0, place, low)
+        high = where(excess > 0.0, high, place)
+        searching = anywhere(known)
+    middle = 0.5 * (low + high)
+    excess, _, free = measure_total(v, d, p, shift, middle)
+    solved = middle + excess / larger(free, spread(1.0))
+    linear = (free > 0.0) & (middle > low) & (middle < high)
+    return where(linear, smaller(larger(solved, low), high), high)
+
+
+@exact
+def outer_kinks(v, d, p, shift):
+    """The thresholds below which every coordinate has its cap, and above which it has its floor."""
+    low = spread(np.inf)
+    high = spread(-np.inf)
+    for i in range(d):
+        gap = load(v, i) - shift
+        low = smaller(gap - p[1 + d + i], low)
+        high = larger(gap - p[1 + i], high)
+    return low, high
+
+
+@called
+def bracketed_threshold(v, dim, p, shift, guess):
+    """Newton in a bracket on ``sum clip(v - shift - theta, floor, cap) = total``: the sum is not convex in theta, so every
+    second late step bisects."""
+    d = D if D > 0 else dim
+    low, high = outer_kinks(v, d, p, shift)
+    theta = where((guess > low) & (guess < high), guess, 0.5 * (low + high))
+    found = no_run()
+    turn = 0
+    searching = True
+    while searching:
+        excess, scale, free = measure_total(v, d, p, shift, theta)
+        # Each free coordinate has the rounding of theta; far from the set that says nothing.
+        settled = size(excess) <= EPS * (scale + free * smaller(size(theta), scale))
+        newton = where(free > 0.0, theta + excess / larger(free, spread(1.0)), theta)
+        if everywhere(found | settled):
+            return where(found, theta, newton)
+        low = where(excess > 0.0, theta, low)
+        high = where(excess > 0.0, high, theta)
+        inside = (free > 0.0) & (newton > low) & (newton < high)
+        if turn > 8 and turn % 2 == 1:
+            inside = settled
+        middle = 0.5 * (low + high)
+        middle = where((middle > low) & (middle < high), middle, high)
+        following = where(inside | settled, newton, middle)
+        still = following == theta
+        theta = where(found, theta, following)
+        found = found | settled | still
+        turn += 1
+        searching = turn < MOST_TURNS and not everywhere(found)
+    if not everywhere(found):
+        theta = where(found, theta, search_kinks(v, d, p, shift, low, high))
+    return theta
+
+
+@exact
+def entry_inside(y, d, p, shift, theta):
+    """The entry that is farthest inside its bounds, or least outside them; and its bounds."""
+    nearest = spread(np.inf)
+    pivot = shift
+    lower = spread(0.0)
+    upper = spread(0.0)
+    for i in range(d):
+        z = (load(y, i) - shift) - theta
+        outside = larger(p[1 + i] - z, z - p[1 + d + i])
+        closer = outside < nearest
+        nearest = where(closer, outside, nearest)
+        pivot = where(closer, load(y, i), pivot)
+        lower = where(closer, spread(p[1 + i]), lower)
+        upper = where(closer, spread(p[1 + d + i]), upper)
+    return pivot, lower, upper
+
+
+@exact
+def capped_threshold(y, u, d, p, guess):
+    """Solved around the largest entry, then around one that lies between its bounds, until that is the same one: only
+    differences to entries near the threshold are exact when others are far away."""
+    shift = highest(y, d)
+    theta = spread(-np.inf)
+    lower = spread(np.inf)
+    upper = spread(-np.inf)
+    turn = 0
+    searching = True
+    while searching:
+        theta = bracketed_threshold(y, d, p, shift, theta)
+        turn += 1
+        inside = (theta + lower < 0.0) & (theta + upper > 0.0)  # the entry that it was solved around
+        searching = turn <= d and not everywhere(inside)
+        if searching:
+            pivot, lower, upper = entry_inside(y, d, p, shift, theta)
+            searching = not everywhere(pivot == shift)
+            theta = theta + (shift - pivot)
+            shift = pivot
+    return shift, theta
+
+
+@exact
+def capped_coordinate(y, done, i, d, p, shift, theta):
+    return between(y, shift, theta, p[1 + i], p[1 + d + i])
+
+
+# ---- the l2 ball and the box
+
+
+@called
+def far_l2_scale(y, d, p):
+    """radius / norm for a point so far away that its squares overflow."""
+    top = spread(0.0)
+    for i in range(d):
+        top = larger(top, size(load(y, i) - p[1 + i]))
+    square = spread(0.0)
+    for i in range(d):
+        gap = (load(y, i) - p[1 + i]) / top
+        square = square + gap * gap
+    return smaller(p[0] / top / root(square), spread(1.0))
+
+
+def l2_threshold(y, u, d, p, guess):
+    square = spread(0.0)
+    for i in range(d):
+        gap = load(y, i) - p[1 + i]
+        square = square + gap * gap
+    theta = spread(1.0)
+    inside = min(p[0] * p[0], LARGEST)
+    if anywhere(square > inside):
+        theta = p[0] / root(larger(square, spread(inside)))  # exactly 1 inside
+        far = square > LARGEST
+        if anywhere(far):
+            theta = where(far, far_l2_scale(y, d, p), theta)
+    return spread(0.0), theta
+
+
+@exact
+def l2_coordinate(y, done, i, d, p, shift, theta):
+    return (y - p[1 + i]) * theta + p[1 + i]
+
+
+def box_threshold(y, u, d, p, guess):
+    return spread(0.0), spread(0.0)
+
+
+@exact
+def box_coordinate(y, done, i, d, p, shift, theta):
+    return smaller(larger(y, spread(p[i])), spread(p[d + i]))
+
+
+# ---- products, whose parts are known by their codes
+
+
+def find_part(p, part):
+    """The code of a part of a product, its coordinates, and where its parameters begin."""
+    row = 1 + 4 * part
+    first = int(p[row + 1])
+    return int(p[row]), first, int(p[row + 2]) - first, int(p[row + 3])
+
+
+@called
+def project_into(y, u, d, p):
+    """Both stages of the set at hand, into ``u``."""
+    shift, theta = threshold(y, u, d, p, spread(-np.inf))
+    for i in range(d):
+        store(u, i, coordinate(load(y, i), load(u, i), i, d, p, shift, theta))
+
+
+def product_threshold(y, u, d, p, guess):
+    """Every part of ``y`` into ``u``, by the table at the head of ``p``."""
+    for part in range(int(p[0])):
+        code, first, width, own = find_part(p, part)
+        project_leaf(code, skip(y, first), skip(u, first), width, beyond(p, own))
+    return spread(0.0), spread(0.0)
+
+
+@exact
+def done_coordinate(y, done, i, d, p, shift, theta):
+    """The coordinate as the first stage left it."""
+    return done
+
+
+# ---- where a linear function is least; of equal entries the first counts
+
+
+@exact
+def l2_lowest(y, u, d, p):
+    """Against the direction of y, whose size is taken out first so that no square overflows; the centre if y is zero."""
+    top = spread(0.0)
+    for i in range(d):
+        top = larger(size(load(y, i)), top)
+    top = where(top > 0.0, top, spread(1.0))
+    square = spread(0.0)
+    for i in range(d):
+        z = load(y, i) / top
+        store(u, i, z)
+        square = square + z * z
+    norm = where(square > 0.0, root(square), spread(1.0))
+    for i in range(d):
+        store(u, i, p[1 + i] - p[0] * (load(u, i) / norm))
+
+
+@exact
+def l1_lowest(y, u, d, p):
+    """A vertex, or the centre if y is zero."""
+    top = spread(0.0)
+    which = spread(-1.0)
+    for i in range(d):
+        steeper = size(load(y, i)) > top
+        top = where(steeper, size(load(y, i)), top)
+        which = where(steeper, spread(1.0 * i), which)
+    for i in range(d):
+        aside = where(load(y, i) > 0.0, spread(p[1 + i] - p[0]), spread(p[1 + i] + p[0]))
+        store(u, i, where(which == 1.0 * i, aside, spread(p[1 + i])))
+
+
+@exact
+def box_lowest(y, u, d, p):
+    for i in range(d):
+        store(u, i, where(load(y, i) > 0.0, spread(p[i]), spread(p[d + i])))
+
+
+@exact
+def simplex_lowest(y, u, d, p):
+    least = load(y, 0)
+    which = spread(0.0)
+    for i in range(1, d):
+        less = load(y, i) < least
+        least = where(less, load(y, i), least)
+        which = where(less, spread(1.0 * i), which)
+    for i in range(d):
+        store(u, i, where(which == 1.0 * i, spread(p[0]), spread(0.0)))
+
+
+@exact
+def capped_lowest(y, u, d, p):
+    """What is above the floors is poured into the cheapest, then into the next, up to their caps."""
+    amount = p[0]
+    for i in range(d):
+        amount = amount - p[1 + i]
+        store(u, i, spread(p[1 + i]))
+    poured = spread(0.0)
+    least = spread(-np.inf)
+    which = spread(-1.0)
+    turn = 0
+    searching = True
+    while searching:
+        cheapest = spread(np.inf)
+        taker = spread(-1.0)
+        room = spread(0.0)
+        for i in range(d):
+            price = load(y, i)
+            is_left = (price > least) | ((price == least) & (which < 1.0 * i))
+            takes = is_left & (price < cheapest)
+            cheapest = where(takes, price, cheapest)
+            taker = where(takes, spread(1.0 * i), taker)
+            room = where(takes, spread(p[1 + d + i] - p[1 + i]), room)
+        poured = poured + room
+        part = smaller(larger(amount - (poured - room), spread(0.0)), room)
+        for i in range(d):
+            store(u, i, where(taker == 1.0 * i, part + p[1 + i], load(u, i)))
+        least = cheapest
+        which = taker
+        turn += 1
+        searching = turn < d and anywhere(poured < amount)
+
+
+def product_lowest(y, u, d, p):
+    for part in range(int(p[0])):
+        code, first, width, own = find_part(p, part)
+        lowest_leaf(code, skip(y, first), skip(u, first), width, beyond(p, own))
 
 
 # ---- Euclidean distance, on every set
 
 
-def move_straight(x, y, u, d, p, price, far, curvature):
-    """The move down y, the steepest descent at x; no two points of the set are farther apart than ``far``."""
+def move_by_search(x, y, u, d, p, price, far, curvature):
+    """Move down y, the steepest descent at x; no two points of the set are farther apart than ``far``."""
     moves = root(square_of(y, d)) > price
     if anywhere(moves):
         ahead = root(tangent(x, y, u, d, p))
@@ -172,14 +544,6 @@ def meet(square, along, apart, stride, gap, c, slope):
 # ---- between bounds: boxes, and shares of a total
 
 
-def box_low(i, d, p):
-    return p[i]
-
-
-def box_high(i, d, p):
-    return p[d + i]
-
-
 def simplex_low(i, d, p):
     return 0.0
 
@@ -206,24 +570,17 @@ def box_tangent(x, y, u, d, p):
 
 
 def box_trade(x, y, u, d, p, rise, fall):
-    moves = rise < 0.0  # nowhere
     for i in range(d):
-        point = load(x, i)
-        z = where(load(y, i) + rise < 0.0, spread(p[d + i]), point)
-        z = where(load(y, i) - fall > 0.0, spread(p[i]), z)
-        store(u, i, z)
-        moves = moves | (z > point) | (z < point)
-    return moves
+        z = where(load(y, i) + rise < 0.0, spread(p[d + i]), load(x, i))
+        store(u, i, where(load(y, i) - fall > 0.0, spread(p[i]), z))
+    return moved_from(x, u, d)
 
 
 def box_balance(x, y, u, d, p, rise, fall):
-    moves = rise < 0.0  # nowhere
     for i in range(d):
-        point = load(x, i)
-        z = smaller(larger(shrink(load(y, i), point, rise, fall), spread(p[i])), spread(p[d + i]))
-        store(u, i, z)
-        moves = moves | (z > point) | (z < point)
-    return moves
+        z = larger(shrink(load(y, i), load(x, i), rise, fall), spread(p[i]))
+        store(u, i, smaller(z, spread(p[d + i])))
+    return moved_from(x, u, d)
 
 
 def shrink(target, point, rise, fall):
@@ -239,6 +596,14 @@ def respond(step, tilt, rise, fall, low, high):
     way = smaller(larger(way, low), high)
     moves = (wish > rise) | (wish + fall < 0.0)
     return way, moves & (way > low) & (way < high)
+
+
+def set_step(u, i, d, step, low, high, side):
+    """Write what find_level must know of a coordinate."""
+    store(u, i, step)
+    store(u, d + i, low)
+    store(u, 2 * d + i, high)
+    store(u, 3 * d + i, side)
 
 
 @called
@@ -305,12 +670,11 @@ def find_level(u, dim, rise, fall, total, floor, moves):
 
 def shares_tangent(x, y, u, d, p):
     for i in range(d):
-        store(u, i, load(y, i))
-        store(u, d + i, where(load(x, i) > low_of(i, d, p), spread(-np.inf), spread(0.0)))
-        store(u, 2 * d + i, where(load(x, i) < high_of(i, d, p), spread(np.inf), spread(0.0)))
-        store(u, 3 * d + i, spread(1.0))
+        low = where(load(x, i) > low_of(i, d, p), spread(-np.inf), spread(0.0))
+        high = where(load(x, i) < high_of(i, d, p), spread(np.inf), spread(0.0))
+        set_step(u, i, d, load(y, i), low, high, spread(1.0))
     nothing = spread(0.0)
-    find_level(u, d, nothing, nothing, nothing, spread(np.inf), nothing > 0.0)
+    find_level(u, d, nothing, nothing, nothing, spread(np.inf), no_run())
     return square_of(u, d)
 
 
@@ -327,11 +691,8 @@ def shares_balance(x, y, u, d, p, rise, fall):
     for i in range(d):
         point = load(x, i)
         total = total - point
-        store(u, i, load(y, i) - point)
-        store(u, d + i, low_of(i, d, p) - point)
-        store(u, 2 * d + i, high_of(i, d, p) - point)
-        store(u, 3 * d + i, spread(1.0))
-    moves = find_level(u, d, rise, fall, total, spread(np.inf), rise < 0.0)
+        set_step(u, i, d, load(y, i) - point, low_of(i, d, p) - point, high_of(i, d, p) - point, spread(1.0))
+    moves = find_level(u, d, rise, fall, total, spread(np.inf), no_run())
     for i in range(d):
         way = load(u, i)
         z = where(way <= load(u, d + i), spread(low_of(i, d, p)), load(x, i) + way)
@@ -364,7 +725,7 @@ def capped_trade(x, y, u, d, p, rise, fall):
     """The dearest that has something to give and the cheapest that has room, again and again."""
     for i in range(d):
         store(u, i, load(x, i))
-    moves = rise < 0.0  # nowhere
+    moves = no_run()
     turn = 0
     searching = True
     while searching:
@@ -412,21 +773,16 @@ def side_of(z, other):
     return side
 
 
-def sign_of(z):
-    return side_of(z, spread(0.0))
-
-
 def l1_tangent(x, y, u, d, p):
     norm = spread(0.0)
     away = spread(0.0)
     for i in range(d):
         z = load(x, i) - p[1 + i]
         v = load(y, i)
-        side = side_of(z, sign_of(v))
-        store(u, i, v)
-        store(u, d + i, where((size(z) > 0.0) | (side < 0.0), spread(-np.inf), spread(0.0)))
-        store(u, 2 * d + i, where((size(z) > 0.0) | (side > 0.0), spread(np.inf), spread(0.0)))
-        store(u, 3 * d + i, side)
+        side = side_of(z, side_of(v, spread(0.0)))
+        low = where((size(z) > 0.0) | (side < 0.0), spread(-np.inf), spread(0.0))
+        high = where((size(z) > 0.0) | (side > 0.0), spread(np.inf), spread(0.0))
+        set_step(u, i, d, v, low, high, side)
         norm = norm + size(z)
         away = away + v * side
     square = square_of(u, d)
@@ -435,7 +791,7 @@ def l1_tangent(x, y, u, d, p):
         nothing = spread(0.0)
         for i in range(d):
             store(u, 3 * d + i, where(held, load(u, 3 * d + i), nothing))
-        find_level(u, d, nothing, nothing, nothing, nothing, nothing > 0.0)
+        find_level(u, d, nothing, nothing, nothing, nothing, no_run())
         square = where(held, square_of(u, d), square)
     return square
 
@@ -444,26 +800,23 @@ def l1_balance(x, y, u, d, p, rise, fall):
     norm = spread(0.0)
     before = spread(0.0)
     reach = spread(0.0)
-    moves = rise < 0.0  # nowhere
     for i in range(d):
-        point = load(x, i)
-        z = shrink(load(y, i), point, rise, fall)
-        moves = moves | (z > point) | (z < point)
+        z = shrink(load(y, i), load(x, i), rise, fall)
         store(u, i, z)
         norm = norm + size(z - p[1 + i])
-        before = before + size(point - p[1 + i])
+        before = before + size(load(x, i) - p[1 + i])
+    moves = moved_from(x, u, d)
     outside = norm > p[0]
     if anywhere(outside):
         goes = outside & (before < (1.0 - ON_BOUNDARY) * p[0])
         for i in range(d):
             gap = p[1 + i] - load(x, i)  # to the centre, beyond which no coordinate goes
-            side = where(outside, sign_of(load(u, i) - p[1 + i]), spread(0.0))
+            side = where(outside, side_of(load(u, i) - p[1 + i], spread(0.0)), spread(0.0))
             goes = goes | (gap * side > 0.0)
             reach = reach + gap * side
-            store(u, i, load(y, i) - load(x, i))
-            store(u, d + i, where(side < 0.0, spread(-np.inf), gap))
-            store(u, 2 * d + i, where(side > 0.0, spread(np.inf), gap))
-            store(u, 3 * d + i, side)
+            low = where(side < 0.0, spread(-np.inf), gap)
+            high = where(side > 0.0, spread(np.inf), gap)
+            set_step(u, i, d, load(y, i) - load(x, i), low, high, side)
         goes = find_level(u, d, rise, fall, p[0] + reach, spread(0.0), goes)
         for i in range(d):
             way = load(u, i)
@@ -494,9 +847,8 @@ def l1_trade(x, y, u, dim, p, rise, fall):
         norm = norm + size(z)
         least = smaller(outward, least)
         most = where(size(z) > 0.0, larger(inward, most), most)
-        back = (size(z) > 0.0) & (
-            inward >= 0.0
-        )  # it pays to come back, and perhaps to go on to the other side
+        # Where it pays to come back, it may pay to go on to the other side.
+        back = (size(z) > 0.0) & (inward >= 0.0)
         store(u, i, spread(0.0))
         store(u, d + i, where(back, 0.0 - side, side))
         store(u, 2 * d + i, where(back, spread(0.0), size(z)))
@@ -537,7 +889,7 @@ def l1_trade(x, y, u, dim, p, rise, fall):
 
 def moved_from(x, u, d):
     """Which runs are no longer at x."""
-    moves = spread(0.0) > 0.0  # nowhere
+    moves = no_run()
     for i in range(d):
         moves = moves | (load(u, i) > load(x, i)) | (load(u, i) < load(x, i))
     return moves
@@ -545,7 +897,7 @@ def moved_from(x, u, d):
 
 def l1_slopes(z, slope, rise, fall):
     """The side of a coordinate, and what a unit costs there between the centre and z, and beyond z."""
-    side = side_of(z, 0.0 - sign_of(slope))
+    side = side_of(z, 0.0 - side_of(slope, spread(0.0)))
     rises = side > 0.0
     ahead = slope * side
     return side, ahead - where(rises, fall, rise), ahead + where(rises, rise, fall)
@@ -574,7 +926,7 @@ def l2_tangent(x, y, u, d, p):
 
 
 def l2_trade(x, y, u, d, p, rise, fall):
-    moves = rise < 0.0  # nowhere
+    moves = no_run()
     for i in range(d):
         slope = load(y, i)
         moves = moves | (slope + rise < 0.0) | (slope - fall > 0.0)
@@ -586,13 +938,11 @@ def l2_trade(x, y, u, d, p, rise, fall):
 
 def l2_balance(x, y, u, d, p, rise, fall):
     square = spread(0.0)
-    moves = rise < 0.0  # nowhere
     for i in range(d):
-        point = load(x, i)
-        z = shrink(load(y, i), point, rise, fall)
-        moves = moves | (z > point) | (z < point)
+        z = shrink(load(y, i), load(x, i), rise, fall)
         store(u, i, z)
         square = square + (z - p[1 + i]) * (z - p[1 + i])
+    moves = moved_from(x, u, d)
     outside = square > p[0] * p[0]
     if anywhere(outside):
         for i in range(d):
@@ -646,9 +996,7 @@ def stretch(x, y, u, dim, p, rise, fall, farthest, goes):
         rate = spread(0.0)
         for i in range(d):
             z = load(x, i) - p[1 + i]
-            a = load(y, i) - rise
-            b = load(y, i) + fall
-            pace = where(z < s * a, a, where(z > s * b, b, spread(0.0)))
+            pace = pace_of(z, load(y, i), s, rise, fall)
             rate = rate + pace * pace
             still = still + where(pace == 0.0, z * z, spread(0.0))
         excess = still + s * s * rate - r * r
@@ -667,13 +1015,17 @@ def stretch(x, y, u, dim, p, rise, fall, farthest, goes):
         turn += 1
         searching = turn < TURNS and not everywhere(found)
     for i in range(d):
-        z = load(x, i) - p[1 + i]
-        a = load(y, i) - rise
-        b = load(y, i) + fall
-        pace = where(z < s * a, a, where(z > s * b, b, spread(0.0)))
+        pace = pace_of(load(x, i) - p[1 + i], load(y, i), s, rise, fall)
         v = where(pace == 0.0, load(x, i), p[1 + i] + s * pace)
         store(u, i, where(stays, load(x, i), v))
     return moved_from(x, u, d)
+
+
+def pace_of(z, y, s, rise, fall):
+    """Return how fast a coordinate of the stretched point moves with s; 0 where it rests at z."""
+    a = y - rise
+    b = y + fall
+    return where(z < s * a, a, where(z > s * b, b, spread(0.0)))
 
 
 def move_in_ball(x, y, u, d, p, price, far, curvature):
@@ -773,23 +1125,6 @@ def find_half_angle(cosine, n, price, outside):
 # ---- products, part by part
 
 
-def tangent_leaf(code, x, y, u, d, p):
-    """The tangent of one set of a product, by its code; a kernel puts it here."""
-    raise NotImplementedError
-
-
-def move_leaf(code, x, y, u, d, p, rise, fall):
-    """The trade or balance of one set of a product, likewise."""
-    raise NotImplementedError
-
-
-def find_part(p, part):
-    """The code of a part of a product, its coordinates, and where its parameters begin."""
-    row = 1 + 4 * part
-    first = int(p[row + 1])
-    return int(p[row]), first, int(p[row + 2]) - first, int(p[row + 3])
-
-
 def product_tangent(x, y, u, d, p):
     square = spread(0.0)
     for part in range(int(p[0])):
@@ -800,7 +1135,7 @@ def product_tangent(x, y, u, d, p):
 
 
 def product_move(x, y, u, d, p, rise, fall):
-    moves = rise < 0.0  # nowhere
+    moves = no_run()
     for part in range(int(p[0])):
         code, first, width, own = find_part(p, part)
         points = skip(x, first)
@@ -818,11 +1153,35 @@ def keep_moves(x, u, d, moves):
     return moves
 
 
-MOVES = {
-    L2_BALL: Moves(l2_tangent, l2_trade, l2_balance, move_straight=move_in_ball),
-    L1_BALL: Moves(l1_tangent, l1_trade, l1_balance),
-    BOX: Moves(box_tangent, box_trade, box_balance),
-    SIMPLEX: Moves(shares_tangent, simplex_trade, shares_balance, simplex_low, simplex_high),
-    CAPPED_SIMPLEX: Moves(shares_tangent, capped_trade, shares_balance, capped_low, capped_high),
-    PRODUCT: Moves(product_tangent, product_move, product_move),
-}
+class DomainPart(NamedTuple):
+    """The parts of one set; ``low_of`` and ``high_of`` are the bounds of a coordinate, for sets of shares."""
+
+    threshold: Callable[..., Any]
+    coordinate: Callable[..., Any]
+    lowest: Callable[..., Any]
+    tangent: Callable[..., Any]
+    trade: Callable[..., Any]
+    balance: Callable[..., Any]
+    low_of: Callable[..., Any] | None = None
+    high_of: Callable[..., Any] | None = None
+    move_straight: Callable[..., Any] = move_by_search
+
+
+DOMAINS = {
+    codes.L2_BALL: DomainPart(
+        l2_threshold, l2_coordinate, l2_lowest, l2_tangent, l2_trade, l2_balance, move_straight=move_in_ball
+    ),
+    codes.L1_BALL: DomainPart(l1_threshold, l1_coordinate, l1_lowest, l1_tangent, l1_trade, l1_balance),
+    codes.BOX: DomainPart(box_threshold, box_coordinate, box_lowest, box_tangent, box_trade, box_balance),
+    codes.SIMPLEX: DomainPart(
+        simplex_threshold, simplex_coordinate, simplex_lowest, shares_tangent, simplex_trade, shares_balance,
+        simplex_low, simplex_high,
+    ),
+    codes.CAPPED_SIMPLEX: DomainPart(
+        capped_threshold, capped_coordinate, capped_lowest, shares_tangent, capped_trade, shares_balance,
+        capped_low, capped_high,
+    ),
+    codes.PRODUCT: DomainPart(
+        product_threshold, done_coordinate, product_lowest, product_tangent, product_move, product_move
+    ),
+}  # fmt: skip
