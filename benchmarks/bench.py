@@ -25,6 +25,7 @@ import klazy as kl
 from durable import fleets, opening, updates
 from klazy.studies.results import ResultStore
 from optimum import against_clarabel, against_loops
+from uncompiled import of_uncompiled_sets
 
 HERE = Path(__file__).parent
 GPU = "\n## On a GPU\n"  # from here on the page is of benchmarks/gpu.py, which needs one
@@ -503,6 +504,10 @@ def table() -> str:
             "Microseconds a round of `auto` in `run`, over noisy phases and over a season of 24 rounds, at a price of 1. "
             "The aim is at most 12. Rewards are linear costs with the other sign.",
             "\n".join(of_every_pair()),
+            "### Sets without a kernel, d = 5",
+            "Milliseconds a round of `auto` through `step`, over noisy phases, at a price of 1. The aim is at most 20. `auto` has "
+            "45 experts here and not 160.",
+            "\n".join(of_uncompiled_sets()),
             "## Against the NumPy specification, d = 5, k = 65",
             "The aims: whole sequences 300 times faster; `Agent.update` 3 times on the l2 ball, 10 times on the l1 ball.",
             "\n".join(against_step()),

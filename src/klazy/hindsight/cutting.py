@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal, vector
-from klazy.base.programme import solve_linear
+from klazy.base.linprog import solve_linear
 from klazy.costs import CallableCosts, Costs, as_costs
 from klazy.hindsight.optimum import EPS, Optimum
 from klazy.hindsight.problem import KINDS, MOVEMENTS, Problem, norms

@@ -10,6 +10,7 @@ from klazy.base.checks import Array, non_negative, refusal
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
 from klazy.kernels import codes
 from klazy.learners.base import Learner
+from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import (
     SAder,
     check_expert_states,
@@ -346,17 +347,28 @@ class Leader(Learner[LeaderState]):
         self, states: tuple[Any, ...], points: Array, g: Array, season: Array, hint: Array | None
     ) -> tuple[Any, ...]:
         told = np.broadcast_to(self._slope(points, g), points.shape)
-        following = []
-        for expert, state, point, own in zip(self.experts, states, points, told, strict=True):
+        following = list(states)
+        moves = []
+        for i, (expert, state) in enumerate(zip(self.experts, states, strict=True)):
+            row = g
+            guess = hint
+            if expert.family is None or expert.family != self.family:
+                row = told[i]
+                guess = None if hint is None else self._slope(points[i], hint)
             if isinstance(expert, Seasonal) and self._shares(expert):
-                following.append(expert.play(state, season))
-                continue
-            knows_rows = expert.family is not None and expert.family == self.family
-            if knows_rows:
-                following.append(step_expert(expert, state, g, hint))
-                continue
-            slope = None if hint is None else self._slope(point, hint)
-            following.append(step_expert(expert, state, own, slope))
+                following[i], forecast = expert.look_ahead(state, season)
+                if forecast is not None:
+                    moves.append((expert.mover, i, forecast, expert.mover.price))
+            elif type(expert) is Reluctant:
+                following[i] = expert.observe(state, row)
+                moves.append((expert, i, *expert.forecast(following[i], guess if expert.hints else None)))
+            else:
+                following[i] = step_expert(expert, state, row, guess)
+        for group in _group_moves(moves):
+            movers, rows, forecasts, prices = zip(*group, strict=True)
+            x = movers[0].move(points[list(rows)], np.array(forecasts), np.array(prices))
+            for i, point in zip(rows, x, strict=True):
+                following[i] = following[i]._replace(x=point)
         return tuple(following)
 
     def evidence(self, state: LeaderState) -> Array:
@@ -483,6 +495,16 @@ class Leader(Learner[LeaderState]):
             condition = f"a leader among {len(self.experts)} experts"
             raise refusal(owner, condition, "state.leader", state.leader, "go on from a trace or agent")
         return state
+
+
+def _group_moves(moves: list[tuple[Reluctant, int, Array, float]]) -> list[list[Any]]:
+    """Group moves that one call makes, those on one set that pay for one movement and expect rows of one family."""
+    groups: dict[tuple[int, ...], list[Any]] = {}
+    for move in moves:
+        mover = move[0]
+        parts = (mover.domain, mover.movement, mover.family)
+        groups.setdefault(tuple(map(id, parts)), []).append(move)
+    return list(groups.values())
 
 
 def check_family(family: Any, experts: tuple[Learner[Any], ...], owner: str) -> None:

@@ -3,8 +3,10 @@
 import math
 import warnings
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from klazy.base.checks import Array
 from klazy.families import Pinball
@@ -24,21 +26,21 @@ FARTHEST = 1e60  # a stock that no set has, for moves that cost nothing
 EQUAL = 1e-13  # expected costs that differ by less, relative to their size, are equal
 
 
-def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, price: float) -> Array:
+def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, price: float | Array) -> Array:
     r"""Find the point that is best for a forecast g, moving there included.
 
     .. math:: \arg\min_{u \in X}\; \langle g, u \rangle + \mathrm{price} \cdot m(u - x)
 
     If no move pays, the answer is x itself, bit for bit. What moving costs is ``price`` times ``movement.distance``: the
-    weight of the movement is not looked at.
+    weight of the movement is ignored.
 
     - Prices by coordinate (l1, total variation, asymmetric): :meth:`~klazy.types.ConvexSet.trade`, which is closed on boxes,
-      simplices and balls, part by part on products, and a linear programme on polytopes.
+      simplices and balls, part by part on products, and a small programme on polytopes and intersections.
     - Euclidean distance: a search over one number on every set (over one angle on an l2 ball).
     - Its square: one projection. A fee: the only move worth it is to where g is least.
     - :class:`~klazy.contrib.ImpactMovement`: :meth:`~klazy.types.ConvexSet.balance`, a search over one number.
-    - All else, and sets that do not know these: a splitting (Douglas and Rachford), which is slow, and ends within about
-      1e-8 of the least value.
+    - All other pairs of set and movement: a splitting (Douglas and Rachford), which is slow, and ends within about 1e-8 of
+      the least value.
 
     Parameters
     ----------
@@ -47,16 +49,16 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
     movement : Movement
         What moving costs, m.
     x : array
-        The present point, of the set.
+        The present point, of the set; or several, one per row.
     g : array
-        The forecast.
-    price : float
-        What a unit of movement costs, at least 0.
+        The forecast of each point.
+    price : float or array
+        The cost of a unit of movement, at least 0: one for all points, or one for each.
 
     Returns
     -------
     array
-        The next point.
+        The next point of each.
 
     Examples
     --------
@@ -64,18 +66,19 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
     >>> move_if_it_pays(Simplex(3), TVMovement(), x, np.array([1.0, 1.5, 3.0]), 1.0)
     array([0.5, 0.5, 0. ])
     """
-    if price == 0.0 or isinstance(movement, SwitchFee):
-        u = domain.lowest(g)
+    points, slopes, prices = _as_rows(x, g, price)
+    if isinstance(movement, SwitchFee) or not prices.any():
+        u = domain.lowest(slopes)
     elif movement.grouped and movement.degree == 2.0:
-        u = domain.nearest(x - g / price)
+        u = domain.nearest(points - slopes / prices[:, None])
     else:
-        u = _find_least(domain, movement, x, g, 0.0, price)
-    gain = float(g @ (x - u)) - _charge(movement, u - x, price)
-    return u if gain > 0.0 else x
+        u = _find_least(domain, movement, points, slopes, 0.0, prices)
+    gain = np.vecdot(slopes, points - u) - _charge(movement, u - points, prices)
+    return np.where(gain[:, None] > 0.0, u, points).reshape(x.shape)
 
 
 def approach_if_it_pays(
-    domain: ConvexSet, movement: Movement, x: Array, target: Array, price: float
+    domain: ConvexSet, movement: Movement, x: Array, target: Array, price: float | Array
 ) -> Array:
     r"""Find the point that is best for a forecast target, moving there included.
 
@@ -89,53 +92,76 @@ def approach_if_it_pays(
     domain, movement, x, price
         As for :func:`move_if_it_pays`.
     target : array
-        The forecast c, perhaps outside the set.
+        The forecast c of each point, perhaps outside the set.
 
     Returns
     -------
     array
-        The next point.
+        The next point of each.
 
     Examples
     --------
     >>> approach_if_it_pays(Box([0, 0], [1, 1]), L1Movement(), np.zeros(2), np.array([0.9, 0.1]), 0.25)
     array([0.65, 0.  ])
     """
-    if price == 0.0 or isinstance(movement, SwitchFee):
-        u = domain.nearest(target)
+    points, targets, prices = _as_rows(x, target, price)
+    if isinstance(movement, SwitchFee) or not prices.any():
+        u = domain.nearest(targets)
     elif movement.grouped and movement.degree == 2.0:
-        u = domain.nearest((target + price * x) / (1.0 + price))
+        share = prices[:, None]
+        u = domain.nearest((targets + share * points) / (1.0 + share))
     else:
-        u = _find_least(domain, movement, x, -target, 1.0, price)
-    gain = 0.5 * float((x - u) @ (x + u - 2.0 * target)) - _charge(movement, u - x, price)
-    return u if gain > 0.0 else x
+        u = _find_least(domain, movement, points, -targets, 1.0, prices)
+    gain = 0.5 * np.vecdot(points - u, points + u - 2.0 * targets) - _charge(movement, u - points, prices)
+    return np.where(gain[:, None] > 0.0, u, points).reshape(x.shape)
 
 
-def _charge(movement: Movement, delta: Array, price: float) -> float:
-    """What a move costs. A fee is due for every move: one within its tolerance would be free, and nothing but rounding."""
-    return price if isinstance(movement, SwitchFee) else price * float(movement.distance(delta))
+def _as_rows(x: Array, forecast: Array, price: float | Array) -> tuple[Array, Array, Array]:
+    """Write points, forecasts and prices as rows, one per point."""
+    points = np.atleast_2d(x)
+    return points, np.atleast_2d(forecast), np.full(len(points), price)
+
+
+def _charge(movement: Movement, delta: Array, price: Array) -> Array:
+    """Price moves. A fee is due for every move: one within its tolerance would be free, and nothing but rounding."""
+    return price if isinstance(movement, SwitchFee) else price * movement.distance(delta)
 
 
 def _find_least(
-    domain: ConvexSet, movement: Movement, x: Array, g: Array, curvature: float, price: float
+    domain: ConvexSet, movement: Movement, x: Array, g: Array, curvature: float, price: Array
 ) -> Array:
-    """Find the least point of <g, u> + curvature/2 |u|^2 + price m(u - x), for a movement that grows with its length."""
+    """Minimise <g, u> + curvature/2 |u|^2 + price m(u - x) by rows, for a movement that grows with its length."""
     if movement.grouped:
         return _move_straight(domain, movement, x, g, curvature, price)
+    d = domain.dim
+    prices = np.resize(movement.prices(d), 2 * d) * price[:, None]
+    rise = prices[:, :d]
+    fall = prices[:, d:]
     power = movement.degree == 1.5
-    prices = np.resize(price * movement.prices(domain.dim), 2 * domain.dim)
-    rise, fall = np.split(prices, 2)
-    objective = Separable(x, g, curvature, rise, fall, power)
     slope = g + curvature * x
-    if not power and (slope + rise >= 0.0).all() and (slope - fall <= 0.0).all():
-        return x
-    u = None if power else domain.trade(x, slope, rise, fall)
-    if u is not None and (curvature == 0.0 or (u == x).all()):
-        return u
-    u = domain.balance(objective) if power or curvature > 0.0 else None
-    if u is not None:
-        return u
-    slopes = np.abs(g) + curvature * np.abs(x) + rise + fall
+    moves = np.ones(len(x), dtype=bool)
+    if not power:
+        moves = ((slope + rise < 0.0) | (slope - fall > 0.0)).any(axis=1)
+    u = x.copy()
+    for i in np.flatnonzero(moves):
+        u[i] = _pay_by_coordinate(domain, Separable(x[i], g[i], curvature, rise[i], fall[i], power))
+    return u
+
+
+def _pay_by_coordinate(domain: ConvexSet, objective: Separable) -> Array:
+    """Minimise an objective that charges each coordinate by itself."""
+    x = objective.x
+    g = objective.g
+    curvature = objective.curvature
+    if not objective.power:
+        u = domain.trade(x, g + curvature * x, objective.rise, objective.fall)
+        if u is not None and (curvature == 0.0 or (u == x).all()):
+            return u
+    if objective.power or curvature > 0.0:
+        u = domain.balance(objective)
+        if u is not None:
+            return u
+    slopes = np.abs(g) + curvature * np.abs(x) + objective.rise + objective.fall
 
     def shrink(y: Array, stride: float) -> Array:
         share = stride / (1.0 + stride * curvature)
@@ -145,117 +171,148 @@ def _find_least(
 
 
 def _move_straight(
-    domain: ConvexSet, movement: Movement, x: Array, g: Array, curvature: float, price: float
+    domain: ConvexSet, movement: Movement, x: Array, g: Array, curvature: float, price: Array
 ) -> Array:
-    """For movements that charge the norm of all that changes."""
+    """Minimise the same for movements that charge the norm of all that changes."""
     stretch = movement.stretch(domain.dim)
     axes = movement.axes()
     size = float(stretch.max())
-    down = -g - curvature * x  # the steepest descent at x
+    # The steepest descent at x.
+    down = -g - curvature * x
     if size == 0.0:
         return domain.lowest(g) if curvature == 0.0 else domain.nearest(-g)
     if (stretch == size).all():
         if type(domain) is L2Ball:
-            return _move_in_ball(domain, x, down, curvature, price * size)
+            rows = zip(x, down, price * size, strict=True)
+            return np.array([_move_in_ball(domain, *row, curvature) for row in rows])
         return search_stride(domain, x, down, curvature, price * size)
     if type(domain) is Box and axes is None and curvature == 0.0 and (stretch > 0.0).all():
         scaled = Box(stretch * domain.lower, stretch * domain.upper)
         u = search_stride(scaled, stretch * x, down / stretch, 0.0, price)
         return np.where(u == stretch * x, x, u / stretch)
 
-    def shrink(y: Array, stride: float) -> Array:
-        share = stride / (1.0 + stride * curvature)
-        return _shrink_all(y - share * (g + curvature * y), x, price * share, stretch, axes)
+    def move_one(x: Array, g: Array, down: Array, price: float) -> Array:
+        def shrink(y: Array, stride: float) -> Array:
+            share = stride / (1.0 + stride * curvature)
+            return _shrink_all(y - share * (g + curvature * y), x, price * share, stretch, axes)
 
-    return _split(domain, x, np.abs(down) + price * size, shrink)
+        return _split(domain, x, np.abs(down) + price * size, shrink)
+
+    return np.array([move_one(*row) for row in zip(x, g, down, price.tolist(), strict=True)])
 
 
-def search_stride(domain: ConvexSet, x: Array, down: Array, curvature: float, price: float) -> Array:
-    r"""Find the least point of a linear or quadratic cost and ``price`` times the Euclidean distance from x.
+class _Rows(NamedTuple):
+    """The points that a search still moves: which they are, what they want, and between which sigmas their answer is."""
+
+    at: NDArray[np.intp]
+    x: Array
+    down: Array
+    price: Array
+    low: Array
+    high: Array
+    sigma: Array
+
+    def select(self, chosen: NDArray[np.bool_]) -> "_Rows":
+        """Return some of them."""
+        parts: Any = [values[chosen] for values in self]
+        return _Rows(*parts)
+
+
+def search_stride(domain: ConvexSet, x: Array, down: Array, curvature: float, price: Array) -> Array:
+    r"""Find the least point of a linear or quadratic cost and ``price`` times the Euclidean distance from x, row by row.
 
     With the steepest descent :math:`w` at x and :math:`u(\sigma) = \Pi(x + w / \sigma)` it is where
     :math:`\sigma \|u(\sigma) - x\| = \mathrm{price}\, \sigma / (\sigma - \kappa)`, in which :math:`\kappa` is the curvature:
     the left side grows with :math:`\sigma`, the right one does not. No move pays if w, projected onto the directions in which
     the set extends from x, is no longer than the price. On a face u is a straight line in :math:`1 / \sigma`, so the search
     goes to where the line through the last two points meets the condition, and ends exactly there on a set with flat sides.
+    All rows are projected at once; each ends where it would end alone.
 
     Parameters
     ----------
     domain : ConvexSet
         The set.
     x : array
-        The present point.
+        The present points, one per row.
     down : array
-        The descent w, :math:`-g` or, for a target c, :math:`c - x`.
+        The descents w, :math:`-g` or, for a target c, :math:`c - x`.
     curvature : float
         0 for a linear cost, 1 for half the squared distance to a target.
-    price : float
-        What a unit of movement costs, above zero.
+    price : array
+        The cost of a unit of movement for each row, above zero.
 
     Returns
     -------
     array
-        The point.
+        The points.
     """
-    if float(np.linalg.norm(down)) <= price:
-        return x
-    ahead = float(np.linalg.norm(domain.tangent(x, down)))
-    if ahead <= price:
-        return x
-    low = curvature + price / domain.scale  # where no point of the set is far enough away
-    high = math.inf
+    found = x.copy()
+    hopeful = np.flatnonzero(_norm(down) > price)
+    if not hopeful.size:
+        return found
+    ahead = _norm(domain.tangent(x[hopeful], down[hopeful]))
+    moves = ahead > price[hopeful]
+    at = hopeful[moves]
+    # At the lowest sigma no point of the set is far enough away.
+    low = curvature + price[at] / domain.scale
     sigma = low
     if curvature > 0.0:
-        sigma = max(low, curvature * ahead / (ahead - price))
-    before = None
-    stride_before = 0.0
-    off = math.inf
-    u = x
+        sigma = np.maximum(low, curvature * ahead[moves] / (ahead[moves] - price[at]))
+    rows = _Rows(at, x[at], down[at], price[at], low, np.full(at.size, math.inf), sigma)
+    before = np.zeros((at.size, domain.dim))
+    stride_before = np.zeros(at.size)
+    off = np.full(at.size, math.inf)
     for turn in range(STRIDES):
+        if not rows.at.size:
+            break
+        sigma = rows.sigma
         stride = 1.0 / sigma
-        u = domain.nearest(x + stride * down)
-        delta = u - x
-        length = float(np.linalg.norm(delta))
-        wanted = price / (1.0 - curvature * stride)  # for each unit of the stride
+        u = domain.nearest(rows.x + stride[:, None] * rows.down)
+        found[rows.at] = u
+        delta = u - rows.x
+        length = _norm(delta)
+        # The length that is wanted for each unit of the stride, and how fast that changes with sigma.
+        wanted = rows.price / (1.0 - curvature * stride)
+        fall = -rows.price * curvature / (sigma - curvature) ** 2
         excess = length * sigma - wanted
-        if abs(excess) <= ROUNDING * (wanted + sigma * (float(np.abs(x).sum()) + length)):
-            return u
-        if excess > 0.0:
-            high = sigma
-        else:
-            low = sigma
-        if before is None:  # as if the point did not depend on the stride
-            following = curvature + price / length if length > 0.0 else math.inf
-        else:
-            rate = (delta - before) / (stride - stride_before)
-            fall = -price * curvature / (sigma - curvature) ** 2  # of what is wanted, by sigma
-            following = _meet(delta - stride * rate, rate, wanted - fall * sigma, fall)
-        if abs(following - sigma) <= ROUNDING * sigma:
-            return u
-        is_slow = turn > 2 and abs(excess) > 0.5 * off
-        if is_slow or not low < following < high:
-            following = math.sqrt(low * high) if high < math.inf else 4.0 * sigma
-        if abs(following - sigma) <= ROUNDING * sigma:
-            return u
-        off = abs(excess)
-        before = delta
-        stride_before = stride
-        sigma = following
-    return u
+        is_done = np.abs(excess) <= ROUNDING * (wanted + sigma * (np.abs(rows.x).sum(axis=1) + length))
+        low = np.where(excess > 0.0, rows.low, sigma)
+        high = np.where(excess > 0.0, sigma, rows.high)
+        with np.errstate(all="ignore"):
+            if turn == 0:
+                # As if the point did not depend on the stride.
+                following = curvature + rows.price / length
+            else:
+                rate = (delta - before) / (stride - stride_before)[:, None]
+                following = _meet(delta - stride[:, None] * rate, rate, wanted - fall * sigma, fall)
+            is_done |= np.abs(following - sigma) <= ROUNDING * sigma
+            is_slow = (turn > 2) & (np.abs(excess) > 0.5 * off)
+            middle = np.where(high < math.inf, np.sqrt(low * high), 4.0 * sigma)
+            is_usable = ~is_slow & (low < following) & (following < high)
+            following = np.where(is_usable, following, middle)
+            is_done |= np.abs(following - sigma) <= ROUNDING * sigma
+        left = ~is_done
+        rows = rows._replace(low=low, high=high, sigma=following).select(left)
+        before = delta[left]
+        stride_before = stride[left]
+        off = np.abs(excess[left])
+    return found
 
 
-def _meet(a: Array, b: Array, c: float, slope: float) -> float:
+def _norm(rows: Array) -> Array:
+    return np.sqrt(np.vecdot(rows, rows))
+
+
+def _meet(a: Array, b: Array, c: Array, slope: Array) -> Array:
     """Find where |a sigma + b| rises through c + slope sigma; NaN where it does not."""
-    square = float(a @ a) - slope**2
-    half = float(a @ b) - c * slope
-    rest = float(b @ b) - c**2
-    root = math.sqrt(max(0.0, half**2 - square * rest)) if half**2 >= square * rest else math.nan
-    if half > 0.0:
-        return -rest / (half + root)
-    return (root - half) / square if square != 0.0 else math.nan
+    square = np.vecdot(a, a) - slope**2
+    half = np.vecdot(a, b) - c * slope
+    rest = np.vecdot(b, b) - c**2
+    root = np.sqrt(half**2 - square * rest)
+    return np.where(half > 0.0, -rest / (half + root), (root - half) / square)
 
 
-def _move_in_ball(domain: L2Ball, x: Array, down: Array, curvature: float, price: float) -> Array:
+def _move_in_ball(domain: L2Ball, x: Array, down: Array, price: float, curvature: float) -> Array:
     """Go on until ``price`` is left of a target; if that is outside, the best point of the boundary, where it is a slope."""
     if curvature > 0.0:
         far = float(np.linalg.norm(down))
@@ -325,9 +382,9 @@ def _shrink_all(y: Array, x: Array, price: float, stretch: Array, axes: Array | 
 
 
 def stock_if_it_pays(
-    domain: ConvexSet, movement: Movement, family: Pinball, x: Array, means: Array, price: float
+    domain: ConvexSet, movement: Movement, family: Pinball, x: Array, means: Array, price: float | Array
 ) -> Array:
-    r"""The point that is best for a normal forecast of demand, moving there included.
+    r"""Find the point that is best for a normal forecast of demand, moving there included.
 
     Coordinate by coordinate, x is clipped to the band between two quantiles of the forecast, those at
 
@@ -344,14 +401,14 @@ def stock_if_it_pays(
     domain, movement, x, price
         As for :func:`move_if_it_pays`.
     family : Pinball
-        What a unit too little and a unit too much cost.
+        The cost of a unit too little and of a unit too much.
     means : array
-        The means of the demand and of its square.
+        The means of the demand and of its square, for each point.
 
     Returns
     -------
     array
-        The next point.
+        The next point of each.
 
     Examples
     --------
@@ -359,39 +416,39 @@ def stock_if_it_pays(
     >>> stock_if_it_pays(Box(0, 10), L1Movement(), Pinball(3.0, 1.0), np.array([2.0]), means, 1.0)
     array([5.])
     """
-    if price == 0.0 or isinstance(movement, SwitchFee):
-        u = family.lowest(domain, means)
+    points, moments, prices = _as_rows(x, means, price)
+    if isinstance(movement, SwitchFee) or not prices.any():
+        u = family.lowest(domain, moments)
     elif movement.degree > 1.0:
-        u = domain.nearest(_stock_by_slope(movement, family, x, means, price))
+        u = domain.nearest(_stock_by_slope(movement, family, points, moments, prices))
     else:
-        low, high = find_band(domain, movement, family, price)
-        mean, spread = family.fit_normal(means)
+        low, high = find_band(domain, movement, family, prices[:, None])
+        mean, spread = family.fit_normal(moments)
         spread = np.maximum(spread, THINNEST)
-        u = domain.nearest(np.clip(x, mean + low * spread, mean + high * spread))
+        u = domain.nearest(np.clip(points, mean + low * spread, mean + high * spread))
         if type(domain) is Box and not movement.grouped:
-            return u
-    if (u == x).all():
-        return x
-    now = float(family.expected(means, x))
-    then = float(family.expected(means, u))
-    rounding = EQUAL * (abs(now) + abs(then))
-    return u if now - then > _charge(movement, u - x, price) + rounding else x
+            return u.reshape(x.shape)
+    now = family.expected(moments, points)
+    then = family.expected(moments, u)
+    rounding = EQUAL * (np.abs(now) + np.abs(then))
+    pays = (now - then > _charge(movement, u - points, prices) + rounding) & (u != points).any(axis=1)
+    return np.where(pays[:, None], u, points).reshape(x.shape)
 
 
-def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array, price: float) -> Array:
-    """Where the expected cost of each coordinate falls as fast as the price of its move rises, to the last bits."""
+def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array, price: Array) -> Array:
+    """Find where the expected cost of each coordinate falls as fast as the price of its move rises, to the last bits."""
     from scipy.special import ndtr
 
     mean, spread = family.fit_normal(means)
     spread = np.maximum(spread, THINNEST)
-    scale = price * movement.degree * movement.distance(np.eye(len(x)))
+    scale = price[:, None] * movement.degree * movement.distance(np.eye(x.shape[1]))
 
-    # no further than where shortage alone would lead it
+    # No stock goes further than where shortage alone would lead it.
     steep = np.maximum(family.short, family.excess)
     with np.errstate(divide="ignore", over="ignore"):
         far = np.minimum((steep / scale) ** (1.0 / (movement.degree - 1.0)), FARTHEST)
     both = family.short + family.excess
-    numbers = np.broadcast_arrays(mean, spread, scale, both, family.short, far)
+    numbers = np.broadcast_arrays(x, mean, spread, scale, both, family.short, far)
 
     def search(start: float, mean: float, spread: float, scale: float, both: float, short: float, far: float):
         def slope(u: float) -> float:
@@ -400,17 +457,20 @@ def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array,
 
         return find_root(slope, start - far, start + far)
 
-    return np.array([search(*own) for own in zip(x, *numbers, strict=True)])
+    found = [search(*own) for own in zip(*(values.ravel() for values in numbers), strict=True)]
+    return np.reshape(found, x.shape)
 
 
-def find_band(domain: ConvexSet, movement: Movement, family: Pinball, price: float) -> tuple[Array, Array]:
-    """Between how many standard deviations from the mean a stock is left as it is."""
+def find_band(
+    domain: ConvexSet, movement: Movement, family: Pinball, price: float | Array
+) -> tuple[Array, Array]:
+    """Find between how many standard deviations from the mean a stock is left as it is."""
     from scipy.special import ndtri
 
     if movement.grouped:
         rise = fall = price * movement.distance(np.eye(domain.dim))
     else:
-        rise, fall = np.split(price * movement.prices(domain.dim), 2)
+        rise, fall = np.split(price * movement.prices(domain.dim), 2, axis=-1)
     both = family.short + family.excess
     # A coordinate that costs nothing, too little or too much, is left as it is: fmax and fmin pass over 0 / 0.
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -309,16 +309,16 @@ class Reluctant(Learner[ReluctantState]):
         told = hint if self.family is None else self.family.moments(hint)
         return own + (told - own) / max(1.0, rounds), price
 
-    def move(self, x: Array, forecast: Array, price: float) -> Array:
+    def move(self, x: Array, forecast: Array, price: float | Array) -> Array:
         """Choose the next point: the argmin of the class's definition.
 
         Parameters
         ----------
         x : array
-            The present point.
+            The present point; or several, one per row, each with its forecast and its price.
         forecast : array
             What is expected of a round.
-        price : float
+        price : float or array
             What a unit of movement costs, for each round that the new point should serve.
 
         Returns

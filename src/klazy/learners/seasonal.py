@@ -193,16 +193,36 @@ class Seasonal(Learner[SeasonalState]):
         SeasonalState
             The next round and its point.
         """
+        after, forecast = self.look_ahead(state, season)
+        if forecast is None:
+            return after
+        return after._replace(x=self.mover.move(state.x, forecast, self.mover.price))
+
+    def look_ahead(self, state: SeasonalState, season: Array) -> tuple[SeasonalState, Array | None]:
+        """Make the state after a round, before it moves, and forecast what the move should serve.
+
+        Parameters
+        ----------
+        state : SeasonalState
+            The state of the round.
+        season : array
+            What is known after it.
+
+        Returns
+        -------
+        state : SeasonalState
+            The next round, at the same point.
+        forecast : array or None
+            What it expects; None while no period is known, and it stays.
+        """
+        after = state._replace(t=state.t + 1)
         period, _ = self.read_period(season)
         if period == 0:
-            return state._replace(t=state.t + 1)
-        value = state.value
+            return after, None
         if self.horizon is None:
-            value, forecast = self._plan(value, season)
-        else:
-            forecast = self.season.forecast_mean(season, period, self.periods, self.horizon)
-        x = self.mover.move(state.x, forecast, self.mover.price)
-        return state._replace(t=state.t + 1, x=x, value=value)
+            value, forecast = self._plan(state.value, season)
+            return after._replace(value=value), forecast
+        return after, self.season.forecast_mean(season, period, self.periods, self.horizon)
 
     def read_period(self, season: Array) -> tuple[int, int]:
         """Return the period that it plays by and since which round.

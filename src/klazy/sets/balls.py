@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import SMALLEST, Array, positive, real_array, refusal, size, vector
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
-from klazy.sets.programme import HalfSpaces, bound_by
+from klazy.sets.halfspaces import HalfSpaces, bound_by
 from klazy.sets.separable import EPS, Separable, find_root
 from klazy.sets.threshold import capped_part, simplex_part, vertex_margin
 from klazy.sets.whole import share_units
@@ -120,11 +120,11 @@ class L2Ball(_Ball):
 
     def tangent(self, x: Array, v: Array) -> Array:
         z = self._from_center(x)
-        distance = float(np.linalg.norm(z))
-        if distance < (1.0 - ON_BOUNDARY) * self.radius:
-            return v
-        outward = z / distance
-        return v - max(0.0, float(v @ outward)) * outward
+        distance = np.linalg.norm(z, axis=-1, keepdims=True)
+        is_inside = distance < (1.0 - ON_BOUNDARY) * self.radius
+        outward = z / np.where(is_inside, 1.0, distance)
+        leaves = np.maximum(np.vecdot(v, outward), 0.0)[..., None]
+        return np.where(is_inside, v, v - leaves * outward)
 
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
         # Find the best point where coordinates pay: ``clip(z, s a, s b)`` from the centre, with the s that gives it the radius.
@@ -254,11 +254,14 @@ class L1Ball(_Ball):
         z = self._from_center(x)
         side = np.where(z != 0.0, np.sign(z), np.sign(v))
         away = side * v
-        is_inside = float(np.abs(z).sum()) < (1.0 - ON_BOUNDARY) * self.radius
-        if is_inside or away.sum() <= 0.0:
+        is_inside = np.abs(z).sum(axis=-1, keepdims=True) < (1.0 - ON_BOUNDARY) * self.radius
+        is_free = is_inside | (away.sum(axis=-1, keepdims=True) <= 0.0)
+        if is_free.all():
             return v
-        free = 2.0 * float(np.abs(v).max())
-        return side * capped_part(away, 0.0, np.where(z != 0.0, -free, 0.0), np.full(self.dim, free))
+        room = 2.0 * np.abs(v).max(axis=-1, keepdims=True)
+        low = np.where(z != 0.0, -room, 0.0)
+        slid = side * capped_part(away, 0.0, low, np.broadcast_to(room, v.shape))
+        return np.where(is_free, v, slid)
 
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
         # Find the best point where coordinates pay, as a knapsack.

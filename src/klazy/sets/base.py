@@ -14,7 +14,7 @@ from klazy.base.checks import Array, freeze, number, positive, real_array, refus
 from klazy.base.config import Config
 from klazy.base.html import load_macros
 from klazy.base.svg import draw_outline
-from klazy.sets.programme import HalfSpaces
+from klazy.sets.halfspaces import HalfSpaces
 from klazy.sets.separable import Separable
 
 TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
@@ -189,22 +189,22 @@ class ConvexSet(Config, ABC):
         return v
 
     def tangent(self, x: Array, v: Array) -> Array:
-        """Project a direction onto those in which the set extends from one of its points.
+        """Project directions onto those in which the set extends from points of it.
 
         Parameters
         ----------
         x : array
-            The point.
+            Points of the set, along the last axis.
         v : array
-            The direction.
+            As many directions.
 
         Returns
         -------
         array
-            The derivative of the projection of ``x + s v`` by s, at s = 0; from a short step, unless the set knows better.
+            The derivatives of the projections of ``x + s v`` by s, at s = 0; from a short step, unless the set knows better.
         """
-        length = float(np.linalg.norm(v))
-        stride = SHORTEST * self.scale / (length or 1.0)
+        length = np.linalg.norm(v, axis=-1, keepdims=True)
+        stride = SHORTEST * self.scale / np.where(length > 0.0, length, 1.0)
         return (self.nearest(x + stride * v) - x) / stride
 
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array | None:

@@ -1,7 +1,8 @@
 """Sets made of sets: products and intersections."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 
@@ -11,9 +12,20 @@ from klazy.base.checks import Array, Refused, positive, refusal, whole
 from klazy.kernels import codes
 from klazy.sets.balls import L2Ball
 from klazy.sets.base import ConvexSet
-from klazy.sets.programme import TIGHT, HalfSpaces, join, project_into_ball, project_onto, stand_side_by_side
-from klazy.sets.separable import Separable
+from klazy.sets.halfspaces import (
+    TIGHT,
+    HalfSpaces,
+    balance_on,
+    bound_by,
+    join,
+    project_into_ball,
+    project_onto,
+    stand_side_by_side,
+)
+from klazy.sets.separable import Separable, find_root
 from klazy.sets.whole import share_units
+
+DOUBLINGS = 60  # of a multiplier, while its point lies outside a ball
 
 
 class NotConverged(UserWarning):
@@ -88,7 +100,7 @@ class Product(ConvexSet):
         return np.concatenate([s.along(part) for s, part in self._by_set(v)], axis=-1)
 
     def tangent(self, x: Array, v: Array) -> Array:
-        return np.concatenate([s.tangent(x[part], v[part]) for s, part in self._parts])
+        return np.concatenate([s.tangent(x[..., part], v[..., part]) for s, part in self._parts], axis=-1)
 
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array | None:
         return _join([s.trade(x[part], g[part], rise[part], fall[part]) for s, part in self._parts])
@@ -262,35 +274,79 @@ class Intersection(ConvexSet):
         except Refused:  # they do not meet
             return None
 
+    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array | None:
+        return self.balance(Separable(x, g, 0.0, rise, fall))
+
+    def balance(self, objective: Separable) -> Array | None:
+        balls, others = self._parts
+        solve = self._balance_on_others
+        if not others:
+            solve = partial(_balance_on_one, balls[0])
+            balls = balls[1:]
+        for ball in balls:
+            solve = partial(_balance_in_ball, solve, ball)
+        return solve(objective)
+
+    def _balance_on_others(self, objective: Separable) -> Array | None:
+        """Minimise an objective that charges each coordinate by itself on the members that are no balls."""
+        _, others = self._parts
+        if len(others) == 1:
+            return _balance_on_one(others[0], objective)
+        if objective.power or not self._has_flat_others:
+            return None
+        size = self.scale
+        around = bound_by(self.start - self.diameter, self.start + self.diameter)
+        sides = join([around, _find_sides(others, objective.x)])
+        u = self._solve_on_sides(sides, size, lambda spaces: balance_on(spaces, objective, size))
+        if u is not None and (self.violation(u) > TIGHT).any():
+            u = self.nearest(u)
+        return u
+
+    @cached_property
+    def _has_flat_others(self) -> bool:
+        """Return True if all members but the balls have flat sides."""
+        _, others = self._parts
+        return all(s.half_spaces(s.start) is not None for s in others)
+
     def _project_onto_others(self, y: Array) -> Array:
-        """The nearest points of the members that are no balls."""
+        """Find the nearest points of the members that are no balls."""
         _, others = self._parts
         if len(others) == 1:
             return others[0].nearest(y)
-        if all(s.half_spaces(s.start) is not None for s in others):
+        if self._has_flat_others:
             return np.array([self._project_onto_sides(row) for row in y])
         return self._project_in_cycles(y)
 
     def _project_onto_sides(self, y: Array) -> Array:
-        """The nearest point of the members with flat sides, by a quadratic programme that takes in violated sides."""
+        """Find the nearest point of the members with flat sides."""
         _, others = self._parts
         if all(s.violation(y) <= 0.0 for s in others):
             return y
         smallest = min(others, key=lambda s: s.diameter)
         size = smallest.scale
-        spaces = _find_sides(others, y)
-        while True:  # there are finitely many sides
-            x = project_onto(spaces, y, smallest.start, size)
-            if x is None:
-                raise ArithmeticError("Intersection needs sets that meet, got sets without a common point.")
-            sides = _find_sides(others, x)
-            violated = sides.A @ x - sides.b > 10.0 * TIGHT * size
-            if not violated.any():
-                break
-            spaces = join([spaces, sides.select(violated)])
+        sides = _find_sides(others, y)
+        x = self._solve_on_sides(sides, size, lambda spaces: project_onto(spaces, y, smallest.start, size))
+        if x is None:
+            raise ArithmeticError("Intersection needs sets that meet, got sets without a common point.")
+        # The solver's tolerance is absolute, that of a set is relative to each of its numbers.
         for s in others:
-            x = s.nearest(x)  # the solver's tolerance is absolute, a set's is relative to each of its numbers
+            x = s.nearest(x)
         return x
+
+    def _solve_on_sides(
+        self, sides: HalfSpaces, size: float, solve: Callable[[HalfSpaces], Array | None]
+    ) -> Array | None:
+        """Solve a programme on the members with flat sides, of which there are finitely many: add those that it violates."""
+        _, others = self._parts
+        while True:
+            x = solve(sides)
+            if x is None:
+                return None
+            more = _find_sides(others, x)
+            violated = more.A @ x - more.b > 10.0 * TIGHT * size
+            if not violated.any():
+                return x
+            sides = join([sides, more.select(violated)])
 
     def _project_in_cycles(self, y: Array) -> Array:
         """The nearest points by Dykstra's method, which needs nothing but the members' projections."""
@@ -355,6 +411,41 @@ def _join(parts: list[Array | None]) -> Array | None:
     """The points of all sets of a product; None if one of them knows none."""
     known = [part for part in parts if part is not None]
     return np.concatenate(known) if len(known) == len(parts) else None
+
+
+def _balance_on_one(domain: ConvexSet, objective: Separable) -> Array | None:
+    """Minimise an objective that charges each coordinate by itself, curved or not, on one set."""
+    if objective.power or objective.curvature > 0.0:
+        return domain.balance(objective)
+    return domain.trade(objective.x, objective.g, objective.rise, objective.fall)
+
+
+def _balance_in_ball(
+    solve: Callable[[Separable], Array | None], ball: L2Ball, objective: Separable
+) -> Array | None:
+    """Minimise in a ball and in another set, on which ``solve`` minimises.
+
+    A multiplier s of the ball's constraint adds s/2 |u - c|^2 to the objective, and the distance from c falls with s.
+    """
+    center = ball.middle
+    u = solve(objective)
+    if u is None or float(np.linalg.norm(u - center)) <= ball.radius:
+        return u
+
+    def respond(bend: float) -> Array:
+        bent = replace(objective, g=objective.g - bend * center, curvature=objective.curvature + bend)
+        u = solve(bent)
+        return objective.x if u is None else u
+
+    def excess(bend: float) -> float:
+        return ball.radius - float(np.linalg.norm(respond(bend) - center))
+
+    most = float(np.linalg.norm(objective.bound_slope(center, ball.diameter))) / ball.radius
+    for _ in range(DOUBLINGS):
+        if excess(most) >= 0.0:
+            break
+        most *= 2.0
+    return respond(find_root(excess, 0.0, most))
 
 
 def _find_sides(sets: list[ConvexSet], near: Array) -> HalfSpaces:

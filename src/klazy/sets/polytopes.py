@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import SMALLEST, Array, Refused, refusal, rows, vector
-from klazy.base.programme import solve_linear
+from klazy.base.linprog import solve_linear
 from klazy.sets.base import ConvexSet
-from klazy.sets.programme import HalfSpaces, project_onto
+from klazy.sets.halfspaces import HalfSpaces, balance_on, project_onto
+from klazy.sets.separable import Separable
 from klazy.sets.vertices import list_vertices
 
 SOLVER_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -143,18 +144,13 @@ class Polytope(ConvexSet):
         A, b = self._unit_rows
         return HalfSpaces(A, b, np.zeros(len(b), dtype=bool))
 
-    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
-        # Find the best point where coordinates pay, by a linear programme in what rises and what falls.
-        A, b = self._unit_rows
-        scale = float((np.abs(g) + rise + fall).max())
-        prices = np.concatenate((g + rise, fall - g)) / scale
-        found = solve_linear(
-            prices, A_ub=np.hstack((A, -A)), b_ub=b - A @ x, bounds=(0.0, None), options=SOLVER_TOLERANCES
-        )
-        if not found.success:
-            return x
-        up, down = np.split(found.x, 2)
-        return x + (up - down)
+    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array | None:
+        return self.balance(Separable(x, g, 0.0, rise, fall))
+
+    def balance(self, objective: Separable) -> Array | None:
+        if objective.power:
+            return None
+        return balance_on(self.half_spaces(objective.x), objective, self.scale)
 
     def lowest(self, g: Array) -> Array:
         if self._exact_vertices is None:

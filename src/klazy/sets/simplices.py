@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, coordinates, number, positive, refusal, size
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
-from klazy.sets.programme import HalfSpaces, bound_by, join, sum_to
+from klazy.sets.halfspaces import HalfSpaces, bound_by, join, sum_to
 from klazy.sets.separable import Separable, share_total
 from klazy.sets.threshold import capped_part, simplex_part, vertex_margin
 from klazy.sets.whole import round_to_total, share_units
@@ -35,7 +35,8 @@ class _Shares(ConvexSet):
 
     def tangent(self, x: Array, v: Array) -> Array:
         low, high = self._bounds
-        free = 2.0 * float(v.max() - v.min())  # no coordinate goes farther
+        # No coordinate goes farther than this.
+        free = 2.0 * (v.max(axis=-1, keepdims=True) - v.min(axis=-1, keepdims=True))
         return capped_part(v, 0.0, np.where(x > low, -free, 0.0), np.where(x < high, free, 0.0))
 
     def balance(self, objective: Separable) -> Array:

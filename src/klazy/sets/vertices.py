@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.base.programme import solve_linear
+from klazy.base.linprog import solve_linear
 
 MANY = 100_000  # bases, beyond which vertices are not listed
 CLOSE = 1e-9  # relative to the set, within which two vertices are one

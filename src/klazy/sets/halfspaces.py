@@ -8,7 +8,10 @@ from numpy.typing import NDArray
 
 from klazy.base.checks import Array
 from klazy.base.install import make_missing
+from klazy.sets.separable import Separable
 
+INFINITE = 1e30  # what daqp takes for infinity
+EQUATION = 5  # daqp's code of an equation
 FAR = 1e8  # in sizes of the set: beyond that, rounding decides between points of the set anyway
 TIGHT = 1e-13  # the solver's tolerance, in sizes of the set
 AIM = 1e-14  # how far inside a ball a search aims, so that rounding does not put its point outside
@@ -82,17 +85,43 @@ def project_onto(spaces: HalfSpaces, y: Array, middle: Array, size: float) -> Ar
 
 
 def _solve(spaces: HalfSpaces, y: Array) -> Array | None:
+    return _solve_quadratic(np.eye(y.size), -y, spaces)
+
+
+def _solve_quadratic(H: Array, slope: Array, spaces: HalfSpaces, bounds: int = 0) -> Array | None:
+    """Minimise 1/2 <x, H x> + <slope, x> on half-spaces where the first ``bounds`` variables are not negative."""
     try:
         from daqp import solve
     except ImportError as missing:
         owner = "Polytope and some intersections"
         raise make_missing(owner, "daqp", "polytope", verb="need") from missing
-    lower = np.where(spaces.equal, spaces.b, -1e30)  # daqp's infinity
-    sense = np.where(spaces.equal, 5, 0).astype(np.int32)  # daqp's code of an equation
-    x, _, status, _ = solve(np.eye(y.size), -y, spaces.A, spaces.b, lower, sense, primal_tol=TIGHT)
-    if status < 1:
+    free = np.full(bounds, INFINITE)
+    upper = np.concatenate((free, spaces.b))
+    lower = np.concatenate((0.0 * free, np.where(spaces.equal, spaces.b, -INFINITE)))
+    is_equal = np.concatenate((np.zeros(bounds, dtype=bool), spaces.equal))
+    sense = np.where(is_equal, EQUATION, 0).astype(np.int32)
+    # A negative eps_prox has daqp regularise a singular H by itself, and correct for it.
+    x, _, status, _ = solve(H, slope, spaces.A, upper, lower, sense, primal_tol=TIGHT, eps_prox=-1.0)
+    return x if status >= 1 else None
+
+
+def balance_on(spaces: HalfSpaces, objective: Separable, size: float) -> Array | None:
+    """Minimise an objective that charges each coordinate by itself on half-spaces; None if no solution is found.
+
+    The variables are what rises and what falls, in units of the set's ``size``. The curvature may be zero.
+    """
+    x = objective.x
+    d = x.size
+    slope = objective.g + objective.curvature * x
+    scale = float((np.abs(slope) + objective.rise + objective.fall).max()) or 1.0
+    prices = np.concatenate((slope + objective.rise, objective.fall - slope)) / scale
+    signs = np.hstack((np.eye(d), -np.eye(d)))
+    steps = HalfSpaces(spaces.A @ signs, (spaces.b - spaces.A @ x) / size, spaces.equal)
+    found = _solve_quadratic(objective.curvature * size / scale * (signs.T @ signs), prices, steps, 2 * d)
+    if found is None:
         return None
-    return x
+    step = signs @ found
+    return x + size * np.where(np.abs(step) > TIGHT, step, 0.0)
 
 
 def project_into_ball(project: Callable[[Array], Array], y: Array, center: Array, radius: float) -> Array:
