@@ -1,4 +1,4 @@
-"""Discrete decisions from a run, drawn such that they switch no oftener than its points move."""
+"""Discrete decisions from a run, drawn so that they switch no more often than its points move."""
 
 from typing import Any, NamedTuple
 
@@ -53,13 +53,13 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
 
 
 def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
-    """Actions with these probabilities, which need not be scaled to sum 1, by the maximal coupling of neighbours."""
+    """Draw actions with these probabilities, scaled to sum 1, by the maximal coupling of neighbours."""
     gain = np.maximum(np.diff(x, axis=0, prepend=0.0), 0.0)
-    # Where nothing gained, whatever an action lost is rounding: then it draws from the whole of x.
+    # If nothing gained, an action lost by rounding alone. Then it draws from all of x.
     gained = gain.any(axis=1, keepdims=True)
     heap = np.where(gained, gain, x).cumsum(axis=1)
     hold = np.zeros_like(x)
-    # An action of probability 0 is never played, so what stands there is never read.
+    # An action of probability 0 is never played, so its entry is never read.
     with np.errstate(all="ignore"):
         hold[1:] = x[1:] / x[:-1]
     to_hold, to_draw = rng.random((2, len(x)))
@@ -68,7 +68,7 @@ def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
     a = 0
     for t, (held, drawn) in enumerate(zip(to_hold.tolist(), to_draw.tolist(), strict=True)):
         if held >= hold[t, a]:
-            # The first above ``drawn``: never an action that gained nothing.
+            # The first entry above ``drawn`` belongs to an action that gained.
             a = heap[t].searchsorted(drawn, side="right")
         actions[t] = a
     return actions
@@ -135,9 +135,8 @@ def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
     if type(domain) is Box:
         domain.check_whole(owner)
         lower, upper = np.split(domain.parameters(), 2)
-        if (lower != np.rint(lower)).any() or (upper != np.rint(upper)).any():
-            remedy = "round its bounds"
-            raise refusal(owner, "a Box with whole bounds", "domain", repr(domain), remedy)
+        if (domain.parameters() != np.rint(domain.parameters())).any():
+            raise refusal(owner, "a Box with whole bounds", "domain", repr(domain), "round its bounds")
         drawn = np.clip(np.floor(trace.x + rng.random(trace.dim)), lower, upper)
         changes = np.minimum(np.abs(np.diff(trace.x, axis=0)), 1.0)
         return WholePoints(drawn, np.concatenate(([0.0], 1.0 - np.prod(1.0 - changes, axis=1))))
@@ -154,7 +153,7 @@ def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
 
 
 def _check_shares(x: Array, owner: str) -> Array:
-    """``x``, without negative rounding errors; refused unless all rows lie on one simplex."""
+    """Return ``x`` without negative rounding errors, or reject rows that are not on one simplex."""
     remedy = "run a learner on a Simplex"
     total = float(x[0].sum())
     if not total > 0.0:
@@ -162,7 +161,6 @@ def _check_shares(x: Array, owner: str) -> Array:
     on = Simplex(x.shape[1], total).violation(x) <= TOLERANCE
     if not on.all():
         row = int(on.argmin())
-        raise refusal(
-            owner, f"points >= 0 with one sum, {total:.6g} here", f"x[{row}]", x[row].tolist(), remedy
-        )
+        wanted = f"points >= 0 with one sum, {total:.6g} here"
+        raise refusal(owner, wanted, f"x[{row}]", x[row].tolist(), remedy)
     return np.maximum(x, 0.0)

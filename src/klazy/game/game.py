@@ -171,3 +171,11 @@ def count_workers(owner: str, jobs: Any) -> int:
     if jobs is None:
         return os.cpu_count() or 1
     return whole(jobs, "jobs", owner, "jobs >= 1", "leave it out for all cores")
+
+
+def count_axes(values: Any) -> int | None:
+    """Count the axes of an array or of nested lists; None if rows differ in length."""
+    try:
+        return np.ndim(values)
+    except ValueError:
+        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,18 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import FINITE, Array, is_within, real_array, refusal, rows, vector
+from klazy.base.checks import FINITE, Array, is_within, refusal, rows, vector
 from klazy.base.html import load_macros, show_card
 from klazy.base.svg import draw_sparkline
 from klazy.costs import Costs, as_costs
+from klazy.game.game import count_axes
 from klazy.game.trace import Trace, check_trace
 from klazy.hindsight.optimum import Optimum
 from klazy.hindsight.static import BestFixed
 from klazy.movement import L2Movement
+from klazy.sets.base import TOLERANCE, ConvexSet
 
 if TYPE_CHECKING:
     from klazy.show import Figure
 
+EUCLIDEAN = L2Movement()
 NUMBERS = ("dynamic", "switching", "comparator_switching", "smoothed", "total", "path_length")
 
 
@@ -84,7 +86,7 @@ class Regret:
 
     @show_card
     def _repr_html_(self) -> str:
-        """The same for notebooks, with a small picture of the running sums."""
+        """Show the numbers in a notebook, with a small picture of the running sums."""
         numbers = [{"": name, "value": getattr(self, name)} for name in NUMBERS]
         picture = ""
         if self.curves is not None:
@@ -163,28 +165,25 @@ def regret(
     if known is None:
         raise ValueError("regret needs the run's costs, got a trace loaded from a file; pass costs=.")
     if (known.T, known.dim) != (trace.T, trace.dim):
-        raise refusal(
-            "regret",
-            f"the run's costs, T={trace.T} and dim={trace.dim}",
-            "costs",
-            known,
-            "pass those of the run",
-        )
-    points = _check_comparator(u, trace)
-    # Data that is not finite shows in the values, so it is searched only if these are not finite.
+        wanted = f"the run's costs, T={trace.T} and dim={trace.dim}"
+        raise refusal("regret", wanted, "costs", known, "pass those of the run")
+    points = check_comparator(u, trace, "regret", getattr(trace.source, "domain", None))
+    # Data that is not finite shows in the values, so the data is searched only if these are not finite.
     with np.errstate(invalid="ignore"):
         hitting = known.values(points)
     if not is_within(hitting, FINITE):
         known.check_finite()
         t = int(np.argmin(np.isfinite(hitting))) + 1
-        raise refusal(
-            "regret", "finite costs of the comparator", f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set"
-        )
+        wanted = "finite costs of the comparator"
+        raise refusal("regret", wanted, f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set")
     moved = trace.movement.paid(points, trace.x0)
-    path = L2Movement().paid(points)
+    path = EUCLIDEAN.paid(points)
     curves = None
     if "hitting" in trace.kept:
-        curves = _add_up(trace, hitting, moved, path)
+        each = (trace.hitting - hitting, trace.switching, moved, path)
+        dynamic, switching, comparator_switching, travelled = np.cumsum(each, axis=1)
+        total = dynamic + switching - comparator_switching
+        curves = Curves(dynamic, switching, comparator_switching, total, travelled)
     return Regret(
         dynamic=trace.totals.hitting - float(hitting.sum()),
         switching=trace.totals.switching,
@@ -194,29 +193,18 @@ def regret(
     )
 
 
-def _add_up(trace: Trace[Any], hitting: Array, moved: Array, path: Array) -> Curves:
-    """The running sums of a run and of what its comparator pays in each round."""
-    dynamic = np.cumsum(trace.hitting - hitting)
-    switching = np.cumsum(trace.switching)
-    comparator_switching = np.cumsum(moved)
-    total = dynamic + switching - comparator_switching
-    return Curves(dynamic, switching, comparator_switching, total, np.cumsum(path))
-
-
-def _check_comparator(u: ArrayLike | Optimum | BestFixed, trace: Trace[Any]) -> Array:
-    """``u``, finite and in the set, as one point per round."""
+def check_comparator(
+    u: ArrayLike | Optimum | BestFixed, trace: Trace[Any], owner: str, domain: ConvexSet | None
+) -> Array:
+    """Return a comparator of a run as one point per round, of shape (T, d), or reject it."""
     if isinstance(u, Optimum):
         u = u.u
     elif isinstance(u, BestFixed):
         u = u.x
-    several = real_array(u, "u", "regret", limit=math.inf)
-    if several.ndim == 2:
-        points = rows(several, "u", "regret", trace.dim, trace.T)
-    else:  # one for all rounds
-        points = vector(several, "u", "regret", trace.dim)
-    domain = getattr(trace.source, "domain", None)
-    if domain is not None and not domain.contains(points):
-        raise refusal("regret", f"a comparator in {domain!r}", "u", "a point outside", "project it first")
+    is_sequence = count_axes(u) == 2
+    points = rows(u, "u", owner, trace.dim, trace.T) if is_sequence else vector(u, "u", owner, trace.dim)
+    if domain is not None and (domain.violation(points) > TOLERANCE).any():
+        raise refusal(owner, f"a comparator in {domain!r}", "u", "a point outside", "project it first")
     return np.broadcast_to(points, (trace.T, trace.dim))
 
 
@@ -252,34 +240,21 @@ def competitive_ratio(trace: Trace[Any], optimum: Optimum) -> float:
     check_trace(trace, "competitive_ratio")
     if not isinstance(optimum, Optimum) or not _share_game(trace, optimum):
         wanted = "the optimum of the run's costs, movement and start"
-        raise refusal(
-            "competitive_ratio", wanted, "optimum", repr(optimum), "compute it with the same arguments"
-        )
-    least = trace.totals.hitting
-    if "hitting" in trace.kept:
-        least = float(trace.hitting.min())
+        remedy = "compute it with the same arguments"
+        raise refusal("competitive_ratio", wanted, "optimum", repr(optimum), remedy)
+    least = float(trace.kept.get("hitting", np.array(trace.totals.hitting)).min())
     if least < 0.0 or optimum.lower_bound <= 0.0:
         worst = min(least, optimum.lower_bound)
-        raise refusal(
-            "competitive_ratio",
-            "costs that are positive",
-            "cost",
-            worst,
-            "a ratio means nothing here; use regret",
-        )
+        remedy = "a ratio means nothing here; use regret"
+        raise refusal("competitive_ratio", "costs that are positive", "cost", worst, remedy)
     return trace.totals.cost / optimum.lower_bound
 
 
 def _share_game(trace: Trace[Any], optimum: Optimum) -> bool:
-    """Whether both have the same costs, as far as the optimum's points tell, the same movement and the same start."""
+    """Return True if both have the same movement, the same start and, at the optimum's points, the same costs."""
     if trace.costs is None or optimum.u.shape != (trace.T, trace.dim):
         return False
-    if optimum.movement != trace.movement:
-        return False
-    if trace.x0 is None or optimum.x0 is None:
-        if trace.x0 is not optimum.x0:
-            return False
-    elif not np.array_equal(trace.x0, optimum.x0):
+    if optimum.movement != trace.movement or not np.array_equal(trace.x0, optimum.x0):  # pyright: ignore[reportArgumentType]
         return False
     hitting = trace.costs.values(optimum.u).sum()
     return bool(np.isclose(hitting, optimum.hitting, rtol=1e-9, atol=1e-12))

@@ -18,7 +18,15 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, one_of, refusal, rows
 from klazy.costs import Costs, as_costs, rounds_of
-from klazy.game.game import Game, check_delays, check_family, check_learners, count_workers, find_rows
+from klazy.game.game import (
+    Game,
+    check_delays,
+    check_family,
+    check_learners,
+    count_axes,
+    count_workers,
+    find_rows,
+)
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
@@ -306,18 +314,10 @@ def _split_sequences(costs: Any) -> list[Costs] | None:
         return None
     several = False
     if isinstance(costs, Sequence) and costs:
-        several = all(isinstance(one, Costs) or _count_axes(one) == 2 for one in costs)
-    if several or _count_axes(costs) == 3:
+        several = all(isinstance(one, Costs) or count_axes(one) == 2 for one in costs)
+    if several or count_axes(costs) == 3:
         return [as_costs(one) for one in costs]
     return None
-
-
-def _count_axes(values: Any) -> int | None:
-    """Count the axes of an array or of nested lists; None if rows differ in length."""
-    try:
-        return np.ndim(values)
-    except ValueError:
-        return None
 
 
 def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace[Any]:
@@ -349,9 +349,9 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     kept = {"x": x, "hitting": hitting, "switching": switching}
     if record == "experts":
         kept["account"] = layout.order_record(log[0])
-    return _make_trace(
-        learner, game, "compiled", record, Totals(*totals.tolist()), layout.unpack(memory), kept, hints
-    )
+    paid = Totals(*totals.tolist())
+    last = layout.unpack(memory)
+    return _make_trace(learner, game, record, paid, last, kept, engine="compiled", hints=hints)
 
 
 @dataclass
@@ -396,9 +396,8 @@ class _StepRun:
         kept = {name: np.array(values) for name, values in self._kept.items()}
         if self.delays is not None:
             kept["delays"] = self.delays
-        return _make_trace(
-            self.learner, self.game, "step", self.record, totals, state, kept, self.hints, self.guards
-        )
+        facts = {"engine": "step", "hints": self.hints, "guards": self.guards}
+        return _make_trace(self.learner, self.game, self.record, totals, state, kept, **facts)
 
     def _loop(self, state: Any, x: Array, end_round: Callable[..., tuple[Any, Array]]) -> tuple[Totals, Any]:
         T = self.game.costs.T
@@ -419,9 +418,9 @@ class _StepRun:
             paid = float(weights[t - 1] * pending)
             totals = Totals(totals.hitting + hit, totals.switching + paid)
             now = {"x": x, "wanted": state.x, "hitting": hit, "switching": paid}
-            for name in self._kept:
+            for name, values in self._kept.items():
                 if name in now:
-                    self._kept[name].append(now[name])
+                    values.append(now[name])
             previous = x
             state, x = end_round(t, state, x, hit)
             pending = float(movement.distance(movement.steps(x[None], previous, t + 1)[0]))
@@ -507,7 +506,7 @@ def play_by_rows(learner: Any, game: Game, state: Any, record: str) -> Trace[Any
         for name, parts in kept.items():
             parts.append(now[name])
     arrays = {name: np.concatenate(parts) for name, parts in kept.items()}
-    return _make_trace(learner, game, "rows", record, Totals(hit, moved), states[0], arrays)
+    return _make_trace(learner, game, record, Totals(hit, moved), states[0], arrays, engine="rows")
 
 
 def follow_rows(
@@ -554,31 +553,16 @@ def _check_played(learner: Learner[Any], played: list[Array], last: int) -> None
 
 
 def _make_trace(
-    learner: Any,
-    game: Game,
-    engine: str,
-    record: str,
-    totals: Totals,
-    state: Any,
-    kept: dict[str, Array],
-    hints: Array | None = None,
-    guards: Guards | None = None,
+    learner: Any, game: Game, record: str, totals: Totals, state: Any, kept: dict[str, Array], **facts: Any
 ) -> Trace[Any]:
+    """Make the trace of a run, or reject sums that are not finite."""
     if not np.isfinite(totals).all() or not is_finite(state):
         condition = "costs small enough for their sums and the learner's state to stay finite"
         raise refusal("run", condition, "costs", game.costs, "use larger units")
     if record == "experts":
         kept |= learner.name_accounts(kept.pop("account"), kept["hitting"])
-    return game.make_trace(
-        engine=engine,
-        record=record,
-        totals=totals,
-        kept={name: array for name, array in kept.items() if array.size},
-        state=state,
-        hints=hints,
-        source=learner,
-        guards=guards,
-    )
+    known = {name: array for name, array in kept.items() if array.size}
+    return game.make_trace(source=learner, record=record, totals=totals, state=state, kept=known, **facts)
 
 
 def _reject_value(costs: Costs, t: int) -> ValueError:

@@ -1,4 +1,4 @@
-"""What a run leaves behind."""
+"""The record of a run: decisions, costs and totals, which print, plot and save themselves."""
 
 import json
 from dataclasses import dataclass
@@ -24,8 +24,17 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 FORMAT = 2  # of the file that Trace.save writes; in 1 it did not name its arrays
+_SAVED = (
+    "learner",
+    "engine",
+    "record",
+    "T",
+    "dim",
+    "totals",
+    "columns",
+)  # fields that a file holds as they are
 STILL = 1e-12  # a coordinate that changes by no more has not moved
-BLOCK = 4096  # rounds that are looked at together: they stay in the processor's cache
+BLOCK = 4096  # rounds that are compared together, so that they stay in the processor's cache
 
 
 class Totals(NamedTuple):
@@ -189,23 +198,21 @@ class Trace(Generic[S]):
         return self._recorded("guarding", "experts").astype(bool)
 
     def _recorded(self, name: str, needed: str) -> Array:
-        if name not in self.kept and self.record == needed == "experts":
-            remedy = "use a Leader, with its guard"
-            raise AttributeError(
-                f"Trace.{name} needs a run that has it, got learner={self._title}; {remedy}."
-            )
-        if name not in self.kept:
-            raise AttributeError(
-                f"Trace.{name} needs record={needed!r}, got record={self.record!r}; run it again so."
-            )
-        return self.kept[name]
+        """Return a recorded array, or say which run has it."""
+        if name in self.kept:
+            return self.kept[name]
+        problem = f"record={needed!r}, got record={self.record!r}; run it again so."
+        if self.record == needed == "experts":
+            problem = f"a run that has it, got learner={self._title}; use a Leader, with its guard."
+        raise AttributeError(f"Trace.{name} needs {problem}")
 
     def __repr__(self) -> str:
         return f"Trace({self._title}, T={self.T}, cost={self.totals.cost:.6g})"
 
     @property
     def _title(self) -> str:
-        return shorten(self.learner, 120, placeholder=" ...")  # an ensemble's would fill pages
+        """The learner in at most 120 characters; an ensemble's text would fill pages."""
+        return shorten(self.learner, 120, placeholder=" ...")
 
     def __str__(self) -> str:
         lines = [self._title, self._game, "", f"{'':10}{'total':>14}{'per round':>14}"]
@@ -216,10 +223,9 @@ class Trace(Generic[S]):
 
     @show_card
     def _repr_html_(self) -> str:
-        """The same for notebooks, with a small picture of what was paid so far."""
-        rows = [
-            {"": name, "total": total, "per round": total / self.T} for name, total in self._named.items()
-        ]
+        """Show the same in a notebook, with a small picture of the costs so far."""
+        named = self._named.items()
+        rows = [{"": name, "total": total, "per round": total / self.T} for name, total in named]
         picture = ""
         if "hitting" in self.kept:
             hit = np.cumsum(self.hitting)
@@ -239,13 +245,14 @@ class Trace(Generic[S]):
 
     @property
     def _moves(self) -> list[str]:
-        """How often it moved, in words, if its points are known."""
+        """Say how often it moved, if its points are known."""
         if "x" not in self.kept:
             return []
         moved = 0
         for first in range(0, self.T - 1, BLOCK):
             steps = np.diff(self.x[first : first + BLOCK + 1], axis=0)
-            changed = (np.abs(steps) > STILL).T.copy()  # across, because NumPy looks along short rows slowly
+            # NumPy reduces along short rows slowly, so rows are turned into columns.
+            changed = (np.abs(steps) > STILL).T.copy()
             moved += np.count_nonzero(changed.any(axis=0))
         return [f"moved in {moved} of {self.T - 1} rounds"]
 
@@ -282,7 +289,7 @@ class Trace(Generic[S]):
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The coordinates by name."""
+        """The names of the coordinates."""
         return self.columns or tuple(f"x_{i + 1}" for i in range(self.dim))
 
     def plot(self) -> "Figure":
@@ -320,18 +327,15 @@ class Trace(Generic[S]):
         [-1.0, -2.5]
         """
         if self.costs is None:
-            raise ValueError(
-                "Trace.gradients needs the run's costs, got a trace loaded from a file; run it again."
-            )
+            problem = "got a trace loaded from a file; run it again."
+            raise ValueError(f"Trace.gradients needs the run's costs, {problem}")
         return np.array(self.costs.subgradients(self.x))
 
     def diagnose(self, G: float | None = None, R: float | None = None) -> Any:
         """Show how it moved: staleness, the bounds on its steps, and whether laziness could matter.
 
-        It is for GD, LazyGD, k-lazyGD, MemoryGD and CentredOMD. Of an ensemble or a leader, run with ``record="experts"``, it
-        tells apart what its experts' moves and what changing the weights cost.
-
-        It is for k-lazyGD and its ends, GD and LazyGD.
+        It is for GD, LazyGD, k-lazyGD, MemoryGD and CentredOMD. For an ensemble or a leader, run with ``record="experts"``, it
+        separates the cost of the experts' moves from that of changing the weights.
 
         Parameters
         ----------
@@ -360,14 +364,12 @@ class Trace(Generic[S]):
         from klazy.theory.diagnosis import diagnose, diagnose_ensemble  # which know of runs themselves
 
         if self.source is None or self.state is None:
-            raise ValueError(
-                "Trace.diagnose needs the run's learner, got a trace loaded from a file; run it again."
-            )
+            problem = "got a trace loaded from a file; run it again."
+            raise ValueError(f"Trace.diagnose needs the run's learner, {problem}")
         check_plain(self, "Trace.diagnose")
         if self.state.t != self.T + 1:
-            raise refusal(
-                "Trace.diagnose", "a run from the start", "state.t", self.state.t, "run it from the start"
-            )
+            remedy = "run it from the start"
+            raise refusal("Trace.diagnose", "a run from the start", "state.t", self.state.t, remedy)
         if hasattr(self.source, "name_accounts"):
             return diagnose_ensemble(self)
         if G is not None:
@@ -385,18 +387,9 @@ class Trace(Generic[S]):
         path : str or Path
             Where to write.
         """
-        about = {
-            "format": FORMAT,
-            "learner": self.learner,
-            "engine": self.engine,
-            "record": self.record,
-            "T": self.T,
-            "dim": self.dim,
-            "totals": list(self.totals),
-            "movement": self.movement.to_dict(),
-        }
-        if self.columns is not None:
-            about["columns"] = self.columns
+        about: dict[str, Any] = {name: getattr(self, name) for name in _SAVED}
+        about["format"] = FORMAT
+        about["movement"] = self.movement.to_dict()
         arrays: dict[str, Any] = dict(self.kept)
         if self.x0 is not None:
             arrays["x0"] = self.x0
@@ -425,57 +418,36 @@ class Trace(Generic[S]):
         """
         path = file_path(path, "path", "Trace.load")
         data = path.read_bytes()
+        owner = "Trace.load"
         try:
-            about, arrays = _read_file(data)
+            with np.load(BytesIO(data), allow_pickle=False) as file:
+                about = json.loads(str(file["about"]))
+                arrays = {name: file[name] for name in file.files if name != "about"}
             if about.pop("format") > FORMAT:
-                raise refusal(
-                    "Trace.load", f"a file of format <= {FORMAT}", "path", path, "install a newer klazy"
-                )
+                raise refusal(owner, f"a file of format <= {FORMAT}", "path", path, "install a newer klazy")
             if about.pop("arrays", list(arrays)) != list(arrays):
                 raise ValueError("arrays are missing")
-            totals = Totals(*about.pop("totals"))
-            movement = Movement.from_dict(about.pop("movement"))
-            text = about.pop("learner")
-            x0 = arrays.pop("x0", None)
-            columns = about.pop("columns", None)
-            return Trace[Any](
-                **about,
-                totals=totals,
-                movement=movement,
-                kept=arrays,
-                state=None,
-                x0=x0,
-                text=text,
-                columns=None if columns is None else tuple(columns),
-            )
+            about["text"] = about.pop("learner")
+            about["totals"] = Totals(*about["totals"])
+            about["movement"] = Movement.from_dict(about["movement"])
+            if about.get("columns") is not None:
+                about["columns"] = tuple(about["columns"])
+            return Trace[Any](**about, x0=arrays.pop("x0", None), kept=arrays, state=None)
         except Refused:
             raise
-        except (
-            Exception
-        ) as damage:  # NumPy, zipfile and json each have errors of their own for what they cannot read
-            raise refusal(
-                "Trace.load",
-                "a whole file that Trace.save wrote",
-                "path",
-                path,
-                "check the path, or run it again",
-            ) from damage
-
-
-def _read_file(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What the file says of the run, and its arrays."""
-    with np.load(BytesIO(data), allow_pickle=False) as file:
-        about = json.loads(str(file["about"]))
-        return about, {name: file[name] for name in file.files if name != "about"}
+        # NumPy, zipfile and json each have errors of their own for files that they cannot read.
+        except Exception as damage:
+            remedy = "check the path, or run it again"
+            raise refusal(owner, "a whole file that Trace.save wrote", "path", path, remedy) from damage
 
 
 def check_trace(trace: Any, owner: str) -> None:
-    """Refuse what is no trace."""
+    """Reject anything but a trace."""
     if not isinstance(trace, Trace):
         raise refusal(owner, "a trace", "trace", repr(trace), "pass what run returned")
 
 
 def check_plain(trace: Trace[Any], owner: str) -> None:
-    """Refuse a run with guards: its points are not the learner's, and nothing is proved of them."""
+    """Reject a run with guards: its points are not the learner's, so no proof covers them."""
     if trace.guards is not None:
         raise refusal(owner, "a run without guards", "guards", repr(trace.guards), "run it without them")
