@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import gradients
-from klazy.contrib.learners.steady import LONGEST, find_certainty, find_weight
+from klazy.contrib.learners.adaptive import LONGEST, find_certainty, find_weight
 
 seeds = st.integers(0, 2**16)
 ANY: Any = None

@@ -4,30 +4,34 @@ They are tested, and saved agents find them. But the bar is lower here than for 
 compiled version, so a round takes longer, and names or arguments may change between releases. Start with :func:`~klazy.auto`.
 """
 
-from klazy.contrib.bounds.budgets import (
+from klazy.contrib.bounds import (
+    LongTermCertificate,
+    MirrorCertificate,
     budget_lower_bound,
     budget_sigma,
     budgeted_bound,
+    certify_long_term,
+    certify_mirror,
     switch_bound,
     switch_lower_bound,
     switch_sigma,
 )
-from klazy.contrib.bounds.longterm import LongTermCertificate, certify_long_term
-from klazy.contrib.bounds.mirror import MirrorCertificate, certify_mirror
-from klazy.contrib.learners.advice import Advice
-from klazy.contrib.learners.blocks import Blocks
-from klazy.contrib.learners.budgeted import Budgeted
+from klazy.contrib.learners.adaptive import SteadyAdaptive, StronglyAdaptive
 from klazy.contrib.learners.coin import CoinBetting
-from klazy.contrib.learners.cover import StronglyAdaptive
-from klazy.contrib.learners.longterm import LongTerm
 from klazy.contrib.learners.mirror import Entropy, Geometry, MirrorMemory
-from klazy.contrib.learners.steady import SteadyAdaptive
-from klazy.contrib.lookahead.balanced import GOBD, OBD, ROBD
-from klazy.contrib.lookahead.base import LookAhead, run_ahead
-from klazy.contrib.lookahead.capacity import LazyCapacity
-from klazy.contrib.lookahead.ensemble import LookAheadSAder
-from klazy.contrib.lookahead.gradients import RHGD
-from klazy.contrib.lookahead.horizons import AveragingHorizon, RecedingHorizon
+from klazy.contrib.learners.wrappers import Advice, Blocks, Budgeted, LongTerm
+from klazy.contrib.lookahead import (
+    GOBD,
+    OBD,
+    RHGD,
+    ROBD,
+    AveragingHorizon,
+    LazyCapacity,
+    LookAhead,
+    LookAheadSAder,
+    RecedingHorizon,
+    run_ahead,
+)
 from klazy.costs import FilteredCosts, HingeCosts, LogisticCosts
 from klazy.families import Hinge, Logistic, WeightedQuadratic
 from klazy.game.discrete import sample_actions, sample_whole

@@ -361,15 +361,10 @@ class Trace(Generic[S]):
         The point stands still against a gradient in 96.0% of the rounds, with a median margin of 1.7.
         In 80.0% of the rounds the variance bound speaks: moved 0.1414, at most 1.989; the bound of a greedy step is 40.79.
         """
-        from klazy.theory.diagnosis import diagnose, diagnose_ensemble  # which know of runs themselves
+        # The theory imports this module.
+        from klazy.theory.diagnosis import diagnose, diagnose_ensemble
 
-        if self.source is None or self.state is None:
-            problem = "got a trace loaded from a file; run it again."
-            raise ValueError(f"Trace.diagnose needs the run's learner, {problem}")
-        check_plain(self, "Trace.diagnose")
-        if self.state.t != self.T + 1:
-            remedy = "run it from the start"
-            raise refusal("Trace.diagnose", "a run from the start", "state.t", self.state.t, remedy)
+        check_from_start(self, "Trace.diagnose")
         if hasattr(self.source, "name_accounts"):
             return diagnose_ensemble(self)
         if G is not None:
@@ -447,7 +442,16 @@ def check_trace(trace: Any, owner: str) -> None:
         raise refusal(owner, "a trace", "trace", repr(trace), "pass what run returned")
 
 
-def check_plain(trace: Trace[Any], owner: str) -> None:
-    """Reject a run with guards: its points are not the learner's, so no proof covers them."""
+def check_from_start(trace: Any, owner: str) -> None:
+    """Reject anything but a run of a learner from its start, without guards: a certificate covers no other.
+
+    With guards the points are not the learner's own.
+    """
+    check_trace(trace, owner)
     if trace.guards is not None:
         raise refusal(owner, "a run without guards", "guards", repr(trace.guards), "run it without them")
+    if trace.source is None or trace.state is None or trace.costs is None:
+        problem = "got one loaded from a file; run it again."
+        raise ValueError(f"{owner} needs a trace with its learner and costs, {problem}")
+    if trace.state.t != trace.T + 1:
+        raise refusal(owner, "a run from the start", "state.t", trace.state.t, "run it from the start")

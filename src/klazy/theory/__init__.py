@@ -2,8 +2,12 @@
 
 from klazy.game.regret import competitive_ratio
 from klazy.learners.presets import meta_rate, product_grid, sigma_grid
-from klazy.theory.bandits import bandit_bound, bandit_tuning
 from klazy.theory.bounds import (
+    bandit_bound,
+    bandit_tuning,
+    count_outstanding,
+    delayed_bound,
+    delayed_sigma,
     ensemble_lemma,
     expert_grid,
     k_star,
@@ -18,13 +22,13 @@ from klazy.theory.certificates import (
     Certificate,
     ExpertCertificate,
     ExpertCurves,
+    Reluctance,
     certify,
     certify_experts,
+    certify_reluctance,
 )
-from klazy.theory.delays import count_outstanding, delayed_bound, delayed_sigma
 from klazy.theory.diagnosis import Diagnosis, EnsembleDiagnosis
 from klazy.theory.geometry import step_picture
-from klazy.theory.reluctance import Reluctance, certify_reluctance
 from klazy.theory.resonance import Resonance, resonance
 
 __all__ = [

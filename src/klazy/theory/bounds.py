@@ -1,18 +1,15 @@
-"""The paper's tunings and bounds in closed form, for general G, R and movement weight lambda.
-
-The paper sets lambda = 1 and x_1 = 0; here R is the largest distance of a point of the set from x_1, so that two points
-are at most 2R apart. P is the comparator's path length, T the horizon, G bounds the gradients' norms.
-"""
+"""Closed forms: the bounds of the paper's theorems, their tunings, and what late feedback or costs alone add to them."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import non_negative, positive, real_array, refusal, size
+from klazy.base.checks import Array, non_negative, positive, real_array, refusal, size, whole
+from klazy.game.game import check_delays
 from klazy.learners.base import check_slack
 from klazy.learners.presets import meta_rate, sigma_grid
 
@@ -414,3 +411,256 @@ def _check_limit(value: float, name: str, owner: str) -> float:
     if value > _WIDEST:
         raise refusal(owner, f"{name} <= {_WIDEST:g}", name, value, "choose another unit")
     return value
+
+
+class Order(NamedTuple):
+    """Feedback in the order in which it comes.
+
+    ``rounds`` are those that it is of, counted from 0; ``ends`` the rounds at whose end it comes; ``started`` how much
+    feedback had come before each of these rounds began.
+    """
+
+    rounds: np.ndarray
+    ends: np.ndarray
+    started: np.ndarray
+
+    @property
+    def waited(self) -> np.ndarray:
+        """How much other feedback was learned between the beginning of each round and its own."""
+        return np.arange(len(self.rounds)) - self.started
+
+
+def order_feedback(delays: Array) -> Order:
+    """The order in which :func:`~klazy.run` tells feedback with these delays, those of the last rounds cut off."""
+    T = len(delays)
+    due = np.arange(T) + delays
+    rounds = np.argsort(due, kind="stable")
+    rounds = rounds[due[rounds] < T]
+    ends = due[rounds].astype(np.int64)
+    return Order(rounds, ends, np.searchsorted(ends, rounds, side="left"))
+
+
+def count_outstanding(delays: ArrayLike) -> tuple[int, int]:
+    r"""How much late feedback there is to pay for.
+
+    Parameters
+    ----------
+    delays : array_like
+        The delay of each round, as in :func:`~klazy.run`.
+
+    Returns
+    -------
+    outstanding : int
+        The number of pairs of a round and a feedback that was learned between the beginning of the round and its own
+        feedback. It is at most the sum of all delays.
+    missing : int
+        The rounds whose feedback has not come by the end of the last one.
+
+    Examples
+    --------
+    >>> count_outstanding([2, 2, 2, 2, 2, 2])
+    (5, 2)
+    """
+    given = check_delays("count_outstanding", delays)
+    order = order_feedback(given)
+    return int(order.waited.sum()), len(given) - len(order.rounds)
+
+
+def delayed_bound(
+    T: int,
+    G: float,
+    R: float,
+    P: float,
+    sigma: float,
+    k: int = 1,
+    outstanding: float = 0.0,
+    missing: float = 0.0,
+    movement_weight: float = 1.0,
+) -> float:
+    r"""Bound the regret of :class:`~klazy.contrib.Delayed` k-lazyGD with a constant sigma and Euclidean movement.
+
+    .. math:: R_T \le \text{Theorem 5} + \frac{G^2}{\sigma} O + 2 R G M
+
+    O is the number of outstanding pairs, M that of rounds whose feedback never comes (:func:`count_outstanding`). P is the
+    comparator's path length *in the order of arrival*: the usual one as long as no feedback overtakes another.
+
+    Parameters
+    ----------
+    T, G, R, P, sigma, k, movement_weight
+        As in :func:`theorem_5`.
+    outstanding : float, optional
+        O, or an upper bound: the sum of all delays.
+    missing : float, optional
+        M.
+
+    Returns
+    -------
+    float
+        The bound, on dynamic regret and what moving costs together.
+
+    Examples
+    --------
+    >>> delayed_bound(T=1000, G=1.0, R=1.0, P=0.0, sigma=100.0, outstanding=3000)
+    95.0
+    """
+    own = theorem_5(T, G, R, P, sigma, k, movement_weight)
+    pairs = non_negative(outstanding, "outstanding", "delayed_bound")
+    lost = non_negative(missing, "missing", "delayed_bound")
+    return own + G * G * pairs / sigma + 2.0 * R * G * lost
+
+
+def delayed_sigma(
+    T: int, G: float, R: float, P: float, outstanding: float, movement_weight: float = 1.0
+) -> float:
+    r"""The sigma that minimises :func:`~klazy.theory.delayed_bound`.
+
+    It is :math:`\sqrt{\bigl((G^2 + 2 \lambda G) T + 2 G^2 O\bigr) / (4 R P + R^2)}`: the bound grows like
+    :math:`\sqrt{T + O}`.
+
+    Parameters
+    ----------
+    T, G, R, P, movement_weight
+        As in :func:`sigma_star`.
+    outstanding : float
+        O, as in :func:`delayed_bound`.
+
+    Returns
+    -------
+    float
+        Sigma.
+
+    Examples
+    --------
+    >>> delayed_sigma(T=1000, G=1.0, R=1.0, P=0.0, outstanding=3000)
+    94.868...
+    """
+    T, G, R, P, weight = check_known("delayed_sigma", T, G, R, P, movement_weight)
+    pairs = non_negative(outstanding, "outstanding", "delayed_sigma")
+    square = ((G * G + 2.0 * weight * G) * T + 2.0 * G * G * pairs) / (4.0 * R * P + R * R)
+    return check_range(math.sqrt(square), "sigma", "delayed_sigma")
+
+
+def bandit_bound(
+    T: int,
+    n: int,
+    G: float,
+    R: float,
+    P: float,
+    sigma: float,
+    delta: float,
+    points: int = 1,
+    C: float = 1.0,
+    inset: float | None = None,
+    movement_weight: float = 1.0,
+) -> float:
+    r"""A bound on the expected regret of a :class:`~klazy.contrib.Bandit` around GD with a constant sigma.
+
+    .. math:: E\, R_T \le \frac{T}{\sigma}\Bigl(\frac{\hat G^2}{2} + \lambda \hat G\Bigr)
+              + \sigma \Bigl(\frac{R^2}{2} + 2 R P\Bigr)
+              + T \bigl(c\, G \delta + G \varepsilon + 2 \lambda (c - 1) \delta\bigr)
+
+    with :math:`\hat G = n C / \delta`, c = 2 for one point, and :math:`\hat G = n G`, c = 1 for two. The costs are convex,
+    chosen beforehand, change by at most G times a distance, and are at most C in size. Movement is Euclidean.
+
+    Parameters
+    ----------
+    T, G, R, P, sigma, movement_weight
+        As in :func:`theorem_5`.
+    n : int
+        The dimension of the set, ``domain.rank``.
+    delta : float
+        How far away trials are.
+    points : int, optional
+        1 or 2.
+    C : float, optional
+        The largest size of a cost; with two points it does not matter.
+    inset : float, optional
+        :math:`\varepsilon`, how far a point of the set may be from the shrunk set. Default: delta, as on Euclidean balls; it is
+        :math:`\delta \sqrt d` on a box and :math:`\delta (d - 1)` on a simplex.
+
+    Returns
+    -------
+    float
+        The bound, on dynamic regret and what moving costs together.
+
+    Examples
+    --------
+    >>> delta, sigma = bandit_tuning(T=10_000, n=2, G=1.0, R=1.0, P=0.0, points=2)
+    >>> bandit_bound(10_000, 2, 1.0, 1.0, 0.0, sigma, delta, points=2)
+    284.84...
+    """
+    owner = "bandit_bound"
+    T, G, R, P, weight = check_known(owner, T, G, R, P, movement_weight)
+    estimate, away = _measure_estimate(owner, n, G, delta, points, C)
+    sigma = check_range(sigma, "sigma", owner)
+    beyond = delta if inset is None else non_negative(inset, "inset", owner)
+    own = T * (estimate * estimate / 2.0 + weight * estimate) / sigma + sigma * (R * R / 2.0 + 2.0 * R * P)
+    return own + T * (away * G * delta + G * beyond + 2.0 * weight * (away - 1.0) * delta)
+
+
+def bandit_tuning(
+    T: int,
+    n: int,
+    G: float,
+    R: float,
+    P: float,
+    points: int = 1,
+    C: float = 1.0,
+    movement_weight: float = 1.0,
+) -> tuple[float, float]:
+    r"""Theory's delta and sigma for a :class:`~klazy.contrib.Bandit`.
+
+    With one point :math:`\delta = \sqrt{n C \sqrt{R^2 + 4 R P} / ((3 G + 2 \lambda) \sqrt T)}`, which makes the bound one of
+    order :math:`T^{3/4}`; with two points :math:`\delta = R / T`, and it is of order :math:`T^{1/2}`. Sigma is
+    :func:`sigma_star` for the size of the estimates.
+
+    Parameters
+    ----------
+    T, n, G, R, P, points, C, movement_weight
+        As in :func:`bandit_bound`.
+
+    Returns
+    -------
+    delta : float
+        How far away trials are; the set may have less room for them.
+    sigma : float
+        The learner's sigma.
+
+    Examples
+    --------
+    >>> delta, sigma = bandit_tuning(T=10_000, n=2, G=1.0, R=1.0, P=0.0)
+    >>> round(delta, 3), round(sigma)
+    (0.063, 3261)
+    """
+    owner = "bandit_tuning"
+    T, G, R, P, weight = check_known(owner, T, G, R, P, movement_weight)
+    width = R * R + 4.0 * R * P
+    delta = R / T
+    if _check_points(points, owner) == 1:
+        size_of_costs = check_range(C, "C", owner)
+        delta = math.sqrt(
+            _check_dim(n, owner) * size_of_costs * math.sqrt(width / T) / (3.0 * G + 2.0 * weight)
+        )
+    estimate, _ = _measure_estimate(owner, n, G, delta, points, C)
+    return delta, math.sqrt((estimate * estimate + 2.0 * weight * estimate) * T / width)
+
+
+def _check_dim(n: Any, owner: str) -> int:
+    return size(n, "n", owner, "a dimension n >= 1", "use domain.rank")
+
+
+def _check_points(points: Any, owner: str) -> int:
+    count = whole(points, "points", owner, "one point or two", "use points=1 or points=2")
+    if count > 2:
+        raise refusal(owner, "one point or two", "points", points, "use points=1 or points=2")
+    return count
+
+
+def _measure_estimate(owner: str, n: Any, G: float, delta: Any, points: Any, C: Any) -> tuple[float, float]:
+    """A bound on the size of the estimates, and how many deltas the smoothing costs."""
+    count = _check_points(points, owner)
+    dim = _check_dim(n, owner)
+    radius = check_range(delta, "delta", owner)
+    if count == 2:
+        return dim * G, 1.0
+    return dim * check_range(C, "C", owner) / radius, 2.0

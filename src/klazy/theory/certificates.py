@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, real_array, refusal, rows, vector
-from klazy.game.regret import regret
-from klazy.game.trace import Trace, check_plain, check_trace
-from klazy.learners import Delayed, Leader, Learner, SAder
+from klazy.base.checks import Array, refusal
+from klazy.game.regret import check_comparator, regret
+from klazy.game.trace import Trace, check_from_start
+from klazy.learners import Delayed, Leader, Learner, Reluctant, SAder
 from klazy.learners.better import BetterOfTwo
-from klazy.sets import ConvexSet
-from klazy.theory.delays import order_feedback
-from klazy.theory.diagnosis import normals_of, phases_of, sigmas_of
+from klazy.theory.bounds import order_feedback
+from klazy.theory.diagnosis import fill_sigmas, normals_of, phases_of
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -142,29 +141,17 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     >>> print(certify(trace, [-1.0, 0.0]))
     regret                               ...
     """
-    check_trace(trace, "certify")
-    check_plain(trace, "certify")
-    learner = _learner(trace)
+    check_from_start(trace, "certify")
+    learner = _check_certified(trace)
     x = np.vstack((trace.x, trace.state.x))
     g = trace.gradients()
-    u = check_comparator(u, trace, learner.domain, "certify")
+    u = check_comparator(u, trace, "certify", learner.domain)
     known = regret(trace, u)
     assert known.curves is not None
     smoothed = known.curves.dynamic + known.curves.switching
     if isinstance(learner, Delayed):
         return _bound_delayed(learner, trace, x[:-1], g, u, smoothed)
     return bound_run(learner, trace.switching, x, g, u, smoothed, trace.hints)
-
-
-def check_comparator(u: ArrayLike, trace: Trace, domain: ConvexSet, owner: str) -> Array:
-    """The comparator of a run, of shape (T, d), or a refusal; one point stands for all rounds."""
-    given = real_array(u, "u", owner)
-    if given.ndim != 2:
-        given = vector(given, "u", owner, trace.dim)[None].repeat(trace.T, axis=0)
-    points = rows(given, "u", owner, trace.dim, trace.T)
-    if not domain.contains(points):
-        raise refusal(owner, f"a comparator in {domain!r}", "u", "a point outside", "project it first")
-    return points
 
 
 def _bound_delayed(
@@ -178,7 +165,8 @@ def _bound_delayed(
     come = np.searchsorted(order.ends, np.arange(len(g)), side="right")  # feedback by the end of each round
     inner = None
     if len(s):
-        inner = bound_run(learner.learner, np.zeros(len(s)), z, g[s], u[s], np.zeros(len(s)))
+        nothing = np.zeros(len(s))
+        inner = bound_run(learner.learner, nothing, z, g[s], u[s], nothing)
     lag = size[s] * np.linalg.norm(x[s] - z[:-1], axis=1)
     lost = size * np.linalg.norm(x - u, axis=1)
     path = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(z, axis=0), axis=1))))
@@ -225,14 +213,7 @@ def bound_run(
         h[1:] = hints
     surprise = g - h[:-1]
     told = surprise + h[1:]  # what the step was made from
-    sigma = sigmas_of(learner, surprise)
-    if np.any(np.diff(sigma[np.isfinite(sigma)]) < 0.0):
-        raise refusal(
-            "certify", "a sigma that never decreases", "sigma", repr(learner.sigma), "the proof needs it"
-        )
-    first = int(np.argmax(np.isfinite(sigma)))  # before it every gradient was zero and nothing moved
-    scale = sigma[first] if np.isfinite(sigma[first]) else 1.0
-    sigma = np.where(np.isfinite(sigma), sigma, scale)
+    sigma = fill_sigmas(learner, surprise, "certify")
     before = _shift_back(sigma)
     state, center, used, limit = FORMS[learner.form](learner, x, told, u, sigma)
     size = np.linalg.norm(surprise, axis=1)
@@ -306,21 +287,15 @@ def _anchored_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) ->
 FORMS = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
 
 
-def _learner(trace: Trace) -> Learner[Any]:
-    """The learner of a run that can be certified: known, from its start, with its points."""
-    learner = trace.source
-    if learner is None or trace.state is None or trace.costs is None:
-        raise ValueError(
-            "certify needs a trace with its learner and costs, got one loaded from a file; run it again."
-        )
+def _check_certified(trace: Trace) -> Learner[Any]:
+    """Return the learner of a run, or reject one without a certificate."""
+    learner: Any = trace.source
     inner = learner.learner if isinstance(learner, Delayed) else learner
     if inner.form not in FORMS:
         remedy = "certify the learners that it is made of"
         if isinstance(learner, SAder | Leader):
             remedy = "use certify_experts"
         raise refusal("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
-    if trace.state.t != trace.T + 1:
-        raise refusal("certify", "a run from the start", "state.t", trace.state.t, "run it from the start")
     if trace.hints is None and np.any(getattr(trace.state, "hint", 0.0)):
         raise refusal("certify", "the hints of the run", "hint", trace.state.hint, "run it again")
     return learner
@@ -406,27 +381,17 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     >>> certify_experts(trace).slack.round(3).tolist()
     [0.614, 1.543]
     """
-    check_trace(trace, "certify_experts")
-    check_plain(trace, "certify_experts")
+    owner = "certify_experts"
+    check_from_start(trace, owner)
     learner: Any = trace.source
-    if learner is None:
-        raise ValueError(
-            "certify_experts needs a trace with its learner, got one loaded from a file; run it again."
-        )
     if not isinstance(learner, SAder | Leader | BetterOfTwo):
         condition = "a run of a SAder, a Leader or a BetterOfTwo"
-        raise refusal("certify_experts", condition, "learner", trace.learner, "use certify for one learner")
+        raise refusal(owner, condition, "learner", trace.learner, "use certify for one learner")
     if isinstance(learner, Leader) and not learner.guard:
-        raise refusal("certify_experts", "a Leader with a guard", "guard", False, "build it with guard=True")
-    if trace.state.t != trace.T + 1:
-        raise refusal(
-            "certify_experts", "a run from the start", "state.t", trace.state.t, "run it from the start"
-        )
+        raise refusal(owner, "a Leader with a guard", "guard", False, "build it with guard=True")
     if learner.movement != trace.movement:
         remedy = "leave out run's movement, or give both the same"
-        raise refusal(
-            "certify_experts", f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy
-        )
+        raise refusal(owner, f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy)
     cost = trace.totals.cost - _entry(learner, trace)
     if isinstance(learner, BetterOfTwo):
         base = trace.totals.hitting - trace.state.lost
@@ -480,3 +445,120 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
     common = (weight * widest * doubt.max() * np.log(rate[0] / rate))[:, None] + doubt / rate[:, None]
     bound[first + 1 :] = common + weight * d[first] + lost[first + 1 :, None]
     return bound
+
+
+class Reluctance(NamedTuple):
+    """A run of :class:`~klazy.Reluctant` beside its bounds. :func:`~klazy.theory.certify_reluctance` makes it.
+
+    Parameters
+    ----------
+    switching : float
+        What moving cost.
+    promised : float
+        What the forecasts promised for it: a bound on ``switching``.
+    variation : float
+        A bound on ``promised`` by the forecasts alone.
+    regret : float
+        The regret of the hitting costs.
+    bound : float
+        Its bound.
+    mistake : float
+        The part of the bound that wrong forecasts make.
+    """
+
+    switching: float
+    promised: float
+    variation: float
+    regret: float
+    bound: float
+    mistake: float
+
+
+def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
+    r"""Bound what a run of :class:`~klazy.Reluctant` paid for moving, and its regret.
+
+    With the forecast :math:`\hat g_t` after round t, :math:`p_t` the price of a unit of movement beside it
+    (:math:`\lambda / H`, or :math:`\lambda / (H t)` without a window) and D the diameter of the set,
+
+    .. math:: \lambda \sum_{t<T} m(x_{t+1} - x_t) \;\le\; \sum_{t<T} \tfrac{\lambda}{p_t}
+              \langle \hat g_t, x_t - x_{t+1} \rangle \;\le\; D \Bigl( \bigl\| \tfrac{\lambda}{p_1} \hat g_1 \bigr\|
+              + \sum_{1<t<T} \bigl\| \tfrac{\lambda}{p_t} \hat g_t - \tfrac{\lambda}{p_{t-1}} \hat g_{t-1} \bigr\| \Bigr),
+
+    .. math:: \sum_t \langle g_t, x_t - u_t \rangle \;\le\; \langle g_1, x_1 - u_1 \rangle
+              + \sum_{t>1} \Bigl( p_{t-1}\, m(u_t - x_t) + \langle g_t - \hat g_{t-1}, x_t - u_t \rangle \Bigr)
+
+    for every sequence u of points of the set, however much it moves, and whatever the forecasts are: those of hints, too. The
+    proof is on the page Theory. It needs a movement that obeys the triangle inequality, so no :class:`~klazy.SwitchFee`,
+    :class:`~klazy.SquaredMovement` or :class:`~klazy.contrib.ImpactMovement`, and a price above zero.
+
+    Parameters
+    ----------
+    trace : Trace
+        A run of a Reluctant that is told gradients, from its start, with its points.
+    u : array_like
+        The comparator: one point of the set, of shape (d,), or one per round, of shape (T, d).
+
+    Returns
+    -------
+    Reluctance
+        Costs and bounds, over the whole run.
+
+    Raises
+    ------
+    ValueError
+        If the run is none of these, or u has a point outside the set.
+
+    Examples
+    --------
+    >>> g = np.repeat([[0.0, 1.0, 1.0], [1.0, 1.0, 0.0]], 20, axis=0)
+    >>> trace = run(Reluctant(Simplex(3), TVMovement(2.0), window=4, horizon=8), g)
+    >>> known = certify_reluctance(trace, [0.5, 0.0, 0.5])
+    >>> round(known.switching, 3), round(known.promised, 3), round(known.regret, 3), round(known.bound, 3)
+    (3.333, 7.493, -12.333, 8.388)
+    """
+    owner = "certify_reluctance"
+    check_from_start(trace, owner)
+    learner = _check_reluctant(trace, owner)
+    g = trace.gradients()
+    points = check_comparator(u, trace, owner, learner.domain)
+    x = trace.x
+    forecasts, prices = _recall(learner, g, trace.hints)
+    weight = float(learner.movement.weight)
+    moves = np.diff(x, axis=0)
+    promises = (weight / prices)[:, None] * forecasts
+    changes = np.linalg.norm(np.diff(promises, axis=0), axis=1).sum()
+    first = np.linalg.norm(promises[:1], axis=1).sum()
+    gaps = x - points
+    mistake = float(np.vecdot(g[1:] - forecasts, gaps[1:]).sum())
+    reluctance = float((prices * learner.movement.distance(-gaps[1:])).sum())
+    return Reluctance(
+        switching=weight * float(learner.movement.distance(moves).sum()),
+        promised=-float(np.vecdot(promises, moves).sum()),
+        variation=learner.domain.diameter * float(first + changes),
+        regret=float(np.vecdot(g, gaps).sum()),
+        bound=float(g[0] @ gaps[0]) + reluctance + mistake,
+        mistake=mistake,
+    )
+
+
+def _check_reluctant(trace: Trace, owner: str) -> Reluctant:
+    learner: Any = trace.source
+    if type(learner) is not Reluctant or not learner.takes_gradients:
+        wanted = "a run of a Reluctant that is told gradients"
+        raise refusal(owner, wanted, "learner", repr(learner), "use certify")
+    if learner.movement.degree != 1.0 or learner.price == 0.0:
+        wanted = "a movement that obeys the triangle inequality, at a price above zero"
+        raise refusal(owner, wanted, "movement", repr(learner.movement), "use L1Movement(1.0)")
+    return learner
+
+
+def _recall(learner: Reluctant, g: Array, hints: Array | None) -> tuple[Array, Array]:
+    """The forecasts after the rounds 1, ..., T - 1, and their prices."""
+    state = learner.init()
+    forecasts = np.empty((len(g) - 1, g.shape[1]))
+    prices = np.empty(len(g) - 1)
+    for t, row in enumerate(g[:-1]):
+        state = learner.observe(state, row)
+        hint = None if hints is None else hints[t]
+        forecasts[t], prices[t] = learner.forecast(state, hint)
+    return forecasts, prices

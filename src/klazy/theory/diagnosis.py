@@ -259,13 +259,6 @@ def normals_of(learner: Any, x: Array, g: Array, sigma: Array) -> Array:
     return np.array(kept)
 
 
-def check_anchored(learner: Learner[Any], owner: str, what: str, remedy: str) -> None:
-    """Refuse a learner whose point is not known to be the projection of its phase's anchor less the gradients since."""
-    if learner.form != "anchored":
-        known = f"{what} GD, LazyGD, KLazyGD or KLazyFTRL"
-        raise refusal(owner, known, "learner", type(learner).__name__, remedy)
-
-
 def sigmas_of(learner: Any, g: Array) -> Array:
     """sigma_1, ..., sigma_T of a run with these gradients; inf before a scale-free schedule has seen one."""
     if not learner.sigma.adaptive:
@@ -276,6 +269,19 @@ def sigmas_of(learner: Any, g: Array) -> Array:
         sigma, energy = learner.sigma.observe(t, energy, row)
         values.append(sigma)
     return np.array(values)
+
+
+def fill_sigmas(learner: Any, g: Array, owner: str) -> Array:
+    """Return the sigmas of a run, or reject those that decrease.
+
+    Nothing moves before a scale-free schedule has seen a gradient; its first sigma serves for these rounds.
+    """
+    sigma = sigmas_of(learner, g)
+    known = sigma[np.isfinite(sigma)]
+    if np.any(np.diff(known) < 0.0):
+        wanted = "a sigma that never decreases"
+        raise refusal(owner, wanted, "sigma", repr(learner.sigma), "the proof needs it")
+    return np.where(np.isfinite(sigma), sigma, known[0] if known.size else 1.0)
 
 
 def phases_of(learner: Learner[Any], x: Array, g: Array) -> tuple[np.ndarray, Array, Array]:

@@ -13,7 +13,7 @@ from klazy.base.checks import Array, refusal, rows, whole
 from klazy.learners import Learner
 from klazy.sets import ConvexSet
 from klazy.sets.base import outline
-from klazy.theory.diagnosis import check_anchored, phases_of, sigmas_of
+from klazy.theory.diagnosis import phases_of, sigmas_of
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -66,31 +66,24 @@ def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> Figure:
     return show.draw_step(around, path, x[-2], x[-1], cone, _window(around, np.vstack((path, x[-2:]))))
 
 
-def _check(learner: Learner[Any], g: ArrayLike, t: int) -> Array:
-    """g_1, ..., g_t, if they can be drawn."""
+def _check(learner: Any, g: ArrayLike, t: int) -> Array:
+    """Return g_1, ..., g_t, or reject what cannot be drawn."""
+    owner = "step_picture"
     if not isinstance(learner, Learner):
-        raise refusal(
-            "step_picture", "a learner", "learner", repr(learner), "write KLazyGD(L1Ball(2), 10.0, k=5)"
-        )
-    check_anchored(learner, "step_picture", "one of", "draw one of these")
+        raise refusal(owner, "a learner", "learner", repr(learner), "write KLazyGD(L1Ball(2), 10.0, k=5)")
+    if learner.form != "anchored":
+        known = "one of GD, LazyGD, KLazyGD or KLazyFTRL"
+        raise refusal(owner, known, "learner", type(learner).__name__, "draw one of these")
     if learner.domain.dim != 2:
-        raise refusal(
-            "step_picture", "a set in the plane", "dim", learner.domain.dim, "choose a set with dim=2"
-        )
-    g = rows(g, "g", "step_picture", 2)
-    if np.abs(g).max() > LARGEST_DRAWN:
-        raise refusal(
-            "step_picture", f"gradients up to {LARGEST_DRAWN:g}", "g", np.abs(g).max(), "choose another unit"
-        )
-    t = whole(t, "t", "step_picture", "a round t >= 1", "rounds are counted from one")
+        raise refusal(owner, "a set in the plane", "dim", learner.domain.dim, "choose a set with dim=2")
+    g = rows(g, "g", owner, 2)
+    largest = np.abs(g).max()
+    if largest > LARGEST_DRAWN:
+        raise refusal(owner, f"gradients up to {LARGEST_DRAWN:g}", "g", largest, "choose another unit")
+    t = whole(t, "t", owner, "a round t >= 1", "rounds are counted from one")
     if t > len(g):
-        raise refusal(
-            "step_picture",
-            f"one of the {len(g)} rounds of g",
-            "t",
-            t,
-            "give more gradients or an earlier round",
-        )
+        remedy = "give more gradients or an earlier round"
+        raise refusal(owner, f"one of the {len(g)} rounds of g", "t", t, remedy)
     return g[:t]
 
 

@@ -1,0 +1,413 @@
+"""Bounds and certificates of the research learners: budgets, long-term constraints, mirror descent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, positive, refusal, whole
+from klazy.contrib.learners.mirror import Entropy, MirrorMemory
+from klazy.contrib.learners.wrappers import LongTerm
+from klazy.game.regret import check_comparator, regret
+from klazy.game.trace import Trace, check_from_start
+from klazy.movement import TVMovement
+from klazy.theory.bounds import check_known, check_range, sigma_star
+from klazy.theory.certificates import FORMS, bound_run
+from klazy.theory.diagnosis import fill_sigmas
+
+_BLOCKS = 400  # numbers of blocks that a lower bound is looked for among
+_ROUNDING = 1e-9
+
+
+def budget_sigma(T: int, G: float, R: float, P: float, S: float) -> float:
+    r"""The sigma with which GD keeps to a budget S by itself: :math:`\max(T G / S, \sigma^*)`.
+
+    No step is longer than :math:`G / \sigma`. Where the budget is ample, it is :func:`sigma_star` without a price of moving.
+
+    Parameters
+    ----------
+    T, G, R, P
+        As in :func:`sigma_star`.
+    S : float
+        The length of all moves together.
+
+    Returns
+    -------
+    float
+        Sigma.
+
+    Examples
+    --------
+    >>> budget_sigma(T=1000, G=1.0, R=1.0, P=0.0, S=10.0)
+    100.0
+    """
+    free = sigma_star(T, G, R, P, movement_weight=0.0)
+    return max(T * G / _check_budget(S, "budget_sigma"), free)
+
+
+def budgeted_bound(T: int, G: float, R: float, P: float, S: float) -> float:
+    r"""A bound on the dynamic regret of GD with :func:`~klazy.contrib.budget_sigma`, which moves no further than S.
+
+    .. math:: R_T \le \frac{T G^2}{2 \sigma} + \sigma \Bigl(\frac{R^2}{2} + 2 R P\Bigr), \qquad
+              \text{so for a small budget} \quad \frac{G S}{2} + \frac{T G}{S} \Bigl(\frac{R^2}{2} + 2 R P\Bigr)
+
+    Moving is not charged. It is that of ``Budgeted(GD(domain, budget_sigma(...)), S, "l2")`` too, with or without T.
+
+    The order T / S, from above and below, is that of Wang, Wan, Yang and Zhang, *Online Convex Optimization with Continuous
+    Switching Constraint* (2021); the constants and the path length are added here.
+
+    Parameters
+    ----------
+    T, G, R, P, S
+        As in :func:`budget_sigma`.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> budgeted_bound(T=1000, G=1.0, R=1.0, P=0.0, S=10.0)
+    55.0
+    """
+    T, G, R, P, _ = check_known("budgeted_bound", T, G, R, P, 0.0)
+    sigma = budget_sigma(T, G, R, P, S)
+    return T * G * G / (2.0 * sigma) + sigma * (R * R / 2.0 + 2.0 * R * P)
+
+
+def budget_lower_bound(T: int, G: float, R: float, S: float) -> float:
+    r"""Regret that no learner can avoid whose moves together are no longer than S, not even against a fixed point.
+
+    .. math:: \max_m\; G \bigl(R L\, E|\varepsilon_1 + \dots + \varepsilon_m| - (L - 1) S\bigr), \quad L = \lfloor T / m \rfloor
+
+    On an interval of length 2R the costs are m blocks of L rounds with one random sign :math:`\varepsilon` each. It is of
+    order :math:`G R^2 T / S` for S between R and :math:`R \sqrt T`. The maximum is taken over some hundred m.
+
+    Parameters
+    ----------
+    T, G, R
+        As in :func:`sigma_star`.
+    S : float
+        The length of all moves together.
+
+    Returns
+    -------
+    float
+        What the expected regret is at least, on these costs.
+
+    Examples
+    --------
+    >>> round(budget_lower_bound(T=1000, G=1.0, R=1.0, S=10.0), 1)
+    25.7
+    """
+    T, G, R, _, _ = check_known("budget_lower_bound", T, G, R, 0.0, 0.0)
+    budget = _check_budget(S, "budget_lower_bound")
+    counts = np.unique(np.geomspace(1, T, _BLOCKS).astype(np.int64)).tolist()
+    return max(G * (R * (T // m) * _mean_size(m) - (T // m - 1) * budget) for m in counts)
+
+
+def switch_bound(T: int, G: float, R: float, P: float, K: int) -> float:
+    r"""A bound on the dynamic regret of GD held to K moves: :math:`G \sqrt{T (1 + 2 \lceil T/K \rceil)(R^2 + 4 R P)}`.
+
+    It is that of ``Budgeted(GD(domain, sigma), K, "fee", T=T)`` with :func:`switch_sigma`, of order
+    :math:`G R T / \sqrt K`: its point lags behind by fewer than T/K steps, each no longer than :math:`G/\sigma`.
+
+    Parameters
+    ----------
+    T, G, R, P
+        As in :func:`sigma_star`.
+    K : int
+        The number of moves.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> round(switch_bound(T=1000, G=1.0, R=1.0, P=0.0, K=100), 1)
+    144.9
+    """
+    T, G, R, P, _ = check_known("switch_bound", T, G, R, P, 0.0)
+    return G * math.sqrt(
+        T * (1.0 + 2.0 * math.ceil(T / _check_moves(K, "switch_bound"))) * (R * R + 4.0 * R * P)
+    )
+
+
+def switch_sigma(T: int, G: float, R: float, P: float, K: int) -> float:
+    r"""The sigma of :func:`~klazy.contrib.switch_bound`: :math:`G \sqrt{T (1 + 2 \lceil T/K \rceil) / (R^2 + 4 R P)}`.
+
+    Parameters
+    ----------
+    T, G, R, P, K
+        As in :func:`switch_bound`.
+
+    Returns
+    -------
+    float
+        Sigma.
+
+    Examples
+    --------
+    >>> round(switch_sigma(T=1000, G=1.0, R=1.0, P=0.0, K=100), 1)
+    144.9
+    """
+    T, G, R, P, _ = check_known("switch_sigma", T, G, R, P, 0.0)
+    return G * math.sqrt(
+        T * (1.0 + 2.0 * math.ceil(T / _check_moves(K, "switch_sigma"))) / (R * R + 4.0 * R * P)
+    )
+
+
+def switch_lower_bound(T: int, G: float, R: float, K: int) -> float:
+    r"""Regret that no learner without randomness can avoid if it moves at most K times: :math:`G R T / \sqrt{K + 1}`.
+
+    It is against a fixed point, on a ball of radius R in three or more dimensions, for costs that answer its points: while it
+    stays, the gradient is one vector orthogonal to its point and to the sum of all gradients before.
+
+    Parameters
+    ----------
+    T, G, R
+        As in :func:`sigma_star`.
+    K : int
+        The number of moves.
+
+    Returns
+    -------
+    float
+        What the regret is at least, on these costs.
+
+    Examples
+    --------
+    >>> switch_lower_bound(T=1000, G=1.0, R=1.0, K=99)
+    100.0
+    """
+    T, G, R, _, _ = check_known("switch_lower_bound", T, G, R, 0.0, 0.0)
+    return G * R * T / math.sqrt(_check_moves(K, "switch_lower_bound") + 1.0)
+
+
+def _check_budget(S: Any, owner: str) -> float:
+    return check_range(positive(S, "S", owner), "S", owner)
+
+
+def _check_moves(K: Any, owner: str) -> int:
+    return whole(K, "K", owner, "K >= 1 moves", "give the number of moves")
+
+
+def _mean_size(m: int) -> float:
+    """E|e_1 + ... + e_m| of random signs: m times the chance that the others cancel, or nearly."""
+    half = (m - 1) // 2
+    log_ways = math.lgamma(m) - math.lgamma(half + 1) - math.lgamma(m - half)
+    return m * math.exp(log_ways - (m - 1) * math.log(2.0))
+
+
+class LongTermCertificate(NamedTuple):
+    """Regret and use after every round. :func:`~klazy.contrib.certify_long_term` makes it.
+
+    Parameters
+    ----------
+    regret : array
+        Dynamic regret plus the movement paid, of shape (T,).
+    regret_bound : array
+        Its bound, of shape (T,).
+    excess : array
+        How much more was used than t B / T, of shape (T,).
+    excess_bound : array
+        Its bound, of shape (T,).
+    """
+
+    regret: Array
+    regret_bound: Array
+    excess: Array
+    excess_bound: Array
+
+
+def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
+    r"""The regret of a run of a :class:`~klazy.contrib.LongTerm` against u, and what it used, beside their bounds.
+
+    .. math:: R_t \le \text{certificate of the learner on } h_1, \dots, h_t + \frac{\eta}{2} \sum_{s \le t} (c(x_s) - B/T)^2,
+              \qquad \sum_{s \le t} (c(x_s) - B/T) \le p_{t+1} / \eta
+
+    Parameters
+    ----------
+    trace : Trace
+        A run from the start, with its points; the learner inside is one that :func:`~klazy.theory.certify` knows.
+    u : array_like
+        The comparator, of shape (d,) or (T, d); none of its points may use more than B / T.
+
+    Returns
+    -------
+    LongTermCertificate
+        Regret, excess and their bounds, after every round.
+
+    Raises
+    ------
+    ValueError
+        If the run or the comparator is not of this kind.
+
+    Examples
+    --------
+    >>> learner = LongTerm(GD(Box(0, 1), sigma=20.0), [1.0], B=100.0, T=400)
+    >>> found = certify_long_term(run(learner, -np.ones((400, 1))), [0.25])
+    >>> [round(float(curve[-1])) for curve in found]
+    [-13, -5, 17, 18]
+    """
+    owner = "certify_long_term"
+    check_from_start(trace, owner)
+    learner = trace.source
+    if not isinstance(learner, LongTerm) or learner.learner.form not in FORMS:
+        wanted = "a run of a LongTerm around GD or its kin"
+        raise refusal(owner, wanted, "learner", trace.learner, "run one")
+    u = check_comparator(u, trace, owner, learner.domain)
+    share = learner.B / learner.T
+    used = learner.constraint.value(learner.row, u)
+    if used.max() > share + _ROUNDING * max(1.0, abs(share)):
+        wanted = f"a comparator that uses at most B/T={share:g} a round"
+        raise refusal(owner, wanted, "c(u)", float(used.max()), "choose one inside")
+    over = learner.constraint.value(learner.row, trace.x) - share
+    prices = _follow_price(learner, over)
+    h = trace.gradients() + prices[:-1, None] * learner.constraint.gradient(learner.row, trace.x)
+    x = np.vstack((trace.x, trace.state.x))
+    known = regret(trace, u)
+    assert known.curves is not None
+    own = bound_run(learner.learner, trace.switching, x, h, u, np.zeros(trace.T))
+    return LongTermCertificate(
+        known.curves.dynamic + known.curves.switching,
+        own.realised + learner.eta / 2.0 * np.cumsum(over**2),
+        np.cumsum(over),
+        prices[1:] / learner.eta,
+    )
+
+
+def _follow_price(learner: LongTerm, over: Array) -> Array:
+    """p_1, ..., p_{T+1}."""
+    prices = [0.0]
+    for use in over.tolist():
+        prices.append(max(0.0, prices[-1] + learner.eta * use))
+    return np.array(prices)
+
+
+class MirrorCertificate(NamedTuple):
+    """The regret of a run of :class:`~klazy.contrib.MirrorMemory` beside its bounds, by :func:`~klazy.contrib.certify_mirror`.
+
+    Parameters
+    ----------
+    regret : float
+        Dynamic regret, movement included.
+    realised : float
+        Its bound by what the run paid and met.
+    worst_case : float
+        Its bound in the worst case; infinite at a floor of 0.
+    """
+
+    regret: float
+    realised: float
+    worst_case: float
+
+
+def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
+    r"""The regret of a run of :class:`~klazy.contrib.MirrorMemory` with :class:`~klazy.contrib.Entropy`, and its bounds.
+
+    Let S be the set's total, :math:`r_t = \max_i g_{t,i} - \min_i g_{t,i}`, :math:`\ell` the logarithm of the largest cap over
+    the smallest floor (:math:`\log(d / floor)` on a simplex), :math:`\kappa_t` the range of the normal's coordinates, and
+    let movement cost :math:`\lambda` times total variation. For sigmas that never decrease and a comparator above the floor,
+
+    .. math:: R_T \le \sum_t \frac{S (r_t^2 / 8 + \lambda r_t / 4)}{\sigma_t} + \sigma_T S \ell
+              + \sum_{t<T} (2 \ell \sigma_t + \kappa_{t+1})\, TV(u_{t+1} - u_t).
+
+    ``realised`` has the movement paid, the divergences and the normals of the run in place of their worst cases. The proof is
+    on the page Theory.
+
+    Parameters
+    ----------
+    trace : Trace
+        A run without hints, from its start, which is at or above the floor, with its points.
+    u : array_like
+        The comparator, of shape (d,) or (T, d), at or above the floor: ``(1 - floor) * u + floor * total / d`` is.
+
+    Returns
+    -------
+    MirrorCertificate
+        ``regret``, movement included, ``realised`` and ``worst_case``; the last is infinite at a floor of 0.
+
+    Raises
+    ------
+    ValueError
+        If the run or the comparator is none of these.
+
+    Examples
+    --------
+    >>> g = np.repeat([[0.0, 1.0, 1.0], [1.0, 1.0, 0.0]], 20, axis=0)
+    >>> learner = MirrorMemory(Simplex(3), 2.0, Decay(8), geometry=Entropy(0.03))
+    >>> known = certify_mirror(run(learner, g, engine="step"), np.repeat([[0.98, 0.01, 0.01], [0.01, 0.01, 0.98]], 20, axis=0))
+    >>> [round(value, 2) for value in known]
+    [17.33, 20.13, 39.77]
+    """
+    owner = "certify_mirror"
+    check_from_start(trace, owner)
+    learner = _check_run(trace, owner)
+    domain: Any = learner.domain
+    low, high = learner.geometry.bounds(domain)  # pyright: ignore[reportAttributeAccessIssue]
+    points = check_comparator(u, trace, owner, domain)
+    rounding = 1e-12 * domain.total
+    for name, values in (("u", points), ("start", trace.x[:1])):
+        if (values < low - rounding).any():
+            remedy = "mix it with an even split: (1 - floor) * u + floor * total / d"
+            raise refusal(owner, f"{name} at or above the floor", name, "a point below", remedy)
+    g = trace.gradients()
+    z, normals = _recall(learner, g)
+    sigma = fill_sigmas(learner, g, owner)
+    ranges = np.ptp(g, axis=1)
+    jumps = np.diff(points, axis=0)
+    lengths = 0.5 * np.abs(jumps).sum(axis=1)
+    first = float((domain.total * ranges**2 / (8.0 * sigma)).sum())
+    regret = float(np.vecdot(g, trace.x - points).sum()) + float(trace.switching.sum())
+
+    now = _diverge(points, z[:-1])  # KL(u_t, x_t)
+    before = _diverge(points[:-1], z[1:-1])  # KL(u_t, x_{t+1})
+    anchored = sigma[0] * now[0] + (np.diff(sigma) * now[1:]).sum() + (sigma[:-1] * (now[1:] - before)).sum()
+    pushed = -np.vecdot(normals[1:-1], jumps).sum()
+    realised = first + float(trace.switching.sum()) + float(anchored + pushed)
+
+    if low.min() == 0.0:
+        return MirrorCertificate(regret, realised, math.inf)
+    width = math.log(high.max() / low.min())
+    kappa = np.ptp(normals[1:-1], axis=1)
+    worst = first + sigma[-1] * domain.total * width + ((2.0 * width * sigma[:-1] + kappa) * lengths).sum()
+    price = float(np.max(trace.movement.weight))
+    worst += (price * domain.total * ranges / (4.0 * sigma)).sum()
+    return MirrorCertificate(regret, realised, float(worst))
+
+
+def _check_run(trace: Trace, owner: str) -> MirrorMemory:
+    learner: Any = trace.source
+    if type(learner) is not MirrorMemory or not isinstance(learner.geometry, Entropy):
+        raise refusal(owner, "a run of MirrorMemory with Entropy", "learner", repr(learner), "use certify")
+    if not isinstance(trace.movement, TVMovement):
+        wanted = "a movement in total variation"
+        raise refusal(owner, wanted, "movement", repr(trace.movement), "run it with TVMovement(1.0)")
+    if np.any(trace.state.hint):
+        raise refusal(owner, "a run without hints", "state.hint", trace.state.hint, "run it without")
+    return learner
+
+
+def _recall(learner: MirrorMemory, g: Array) -> tuple[Array, Array]:
+    """The logarithms and normals before the rounds 1, ..., T + 1."""
+    state = learner.init()
+    z = [state.z]
+    normals = [state.n]
+    for row in g:
+        state = learner.step(state, row)
+        z.append(state.z)
+        normals.append(state.n)
+    return np.array(z), np.array(normals)
+
+
+def _diverge(u: Array, z: Array) -> Array:
+    """The relative entropy of u to the point whose logarithm is z, row by row; both add up to the same."""
+    logs = np.log(np.where(u > 0.0, u, 1.0))
+    return np.vecdot(u, logs - z)

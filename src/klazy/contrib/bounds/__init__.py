@@ -1,1 +1,0 @@
-"""Bounds and certificates of the research learners."""

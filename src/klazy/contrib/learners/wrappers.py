@@ -1,0 +1,426 @@
+"""Learners around another learner or policy: advice, blocks of rounds, a budget, a constraint in the long run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, non_negative, number, positive, refusal, rows, size, vector, whole
+from klazy.families import Family, Linear
+from klazy.learners.base import Learner
+from klazy.learners.wrapping import check_inner
+from klazy.movement import Movement, as_movement
+from klazy.sets import ConvexSet
+
+
+class AdviceState(NamedTuple):
+    """The round and the point."""
+
+    t: int
+    x: Array
+
+
+class Advice(Learner[AdviceState]):
+    """Play what a policy says: an operator, a model, a planner, a column of past decisions.
+
+    By itself it has no bound. Put it among the experts of a :class:`Leader` or :class:`SAder`, or into :class:`BetterOfTwo`:
+    the bound of these, live by :func:`~klazy.theory.certify_experts`, says how little is lost if the advice is bad, and how
+    near they stay to it if it is good.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live. Advice outside of it is moved to the nearest point.
+    policy : array_like or callable
+        Decisions of shape (T, d), one row per round; after the last row it stays there. Or a function ``policy(t, x, g)`` of
+        the
+        round to be played, and of the point and the gradient of the round before (the set's start and zeros for t = 1); it
+        should depend on these alone. A learner with a function cannot be written to a file.
+    start : array_like, optional
+        First decision. Default: what the policy says.
+
+    Examples
+    --------
+    >>> ball = L2Ball(2)
+    >>> experts = [GD(ball, 4.0), Advice(ball, np.tile([-1.0, 0.0], (60, 1)))]
+    >>> trace = run(Leader(experts, L2Movement(0.5)), np.tile([1.0, 0.2], (60, 1)), record="experts")
+    >>> round(trace.totals.cost, 2), certify_experts(trace).experts.round(2).tolist()
+    (-58.5, [-58.17, -60.0])
+    """
+
+    policy: Array | Callable[[int, Array, Array], ArrayLike]
+    start: Array | None
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        policy: ArrayLike | Callable[[int, Array, Array], ArrayLike],
+        *,
+        start: ArrayLike | None = None,
+    ) -> None:
+        if not isinstance(domain, ConvexSet):
+            remedy = "write Advice(Simplex(5), decisions)"
+            raise refusal("Advice", "a set to play on", "domain", repr(domain), remedy)
+        kept: Any = policy if callable(policy) else rows(policy, "policy", "Advice", domain.dim)
+        x1 = domain.start_at(start, "Advice")
+        self._keep(domain=domain, policy=kept, start=None if start is None else x1)
+
+    def init(self, x: Array | None = None) -> AdviceState:
+        if x is None:
+            x = self.start
+        if x is None:
+            x = self.ask(1, self.domain.start, np.zeros(self.domain.dim))
+        return AdviceState(1, x)
+
+    def step(self, state: AdviceState, g: Array) -> AdviceState:
+        t = state.t + 1
+        return AdviceState(t, self.ask(t, state.x, g))
+
+    def ask(self, t: int, x: Array, g: Array) -> Array:
+        """Ask the policy for a decision, and move it into the set.
+
+        Parameters
+        ----------
+        t : int
+            The round to be played.
+        x : array
+            The point of the round before.
+        g : array
+            The gradient of the round before.
+
+        Returns
+        -------
+        array
+            The decision for round t.
+
+        Raises
+        ------
+        ValueError
+            If the policy is a function, and gives no point of the set's dimension.
+        """
+        if callable(self.policy):
+            said = self.policy(t, x.copy(), g.copy())
+            return self.domain.nearest(vector(said, f"policy({t})", "Advice", self.domain.dim))
+        return self.domain.nearest(self.policy[min(t, len(self.policy)) - 1])
+
+    def describe_memory(self, state: AdviceState) -> str:
+        if not callable(self.policy) and state.t > len(self.policy):
+            return f"The advice ended with round {len(self.policy)}; it stays where that left it."
+        return "It plays what it is advised to, whatever that costs."
+
+
+class BlocksState(NamedTuple):
+    """The learner within, and the gradients of the block so far, added up."""
+
+    t: int
+    x: Array
+    experts: tuple[Any, ...]
+    g_sum: Array
+
+
+class Blocks(Learner[BlocksState]):
+    r"""Plays a learner in blocks of B rounds: it stays within a block, and is told the block's mean gradient at its end.
+
+    It is the plain way to move less, and the one to compare others with. Against a comparator that stays within blocks its
+    regret is B times that of the learner in :math:`\lceil T/B \rceil` rounds, and it moves in so many rounds at most, no
+    further in each than the set is wide. So any regret becomes one with bounded movement, also that of
+    :class:`StronglyAdaptive` on every interval; but at the best B for a learner of regret :math:`\sqrt T` both are of
+    order :math:`T^{2/3}`, where a descent with theory's sigma has :math:`\sqrt T`.
+
+    Parameters
+    ----------
+    learner : Learner
+        What plays, one round for each block; it is told gradients.
+    length : int
+        B, the rounds of a block.
+
+    Raises
+    ------
+    ValueError
+        If the learner is told rows of costs, or the length is no whole number above zero.
+
+    Examples
+    --------
+    >>> trace = run(Blocks(GD(Box(-1, 1), 2.0), 3), [[1.0], [-1.0], [1.5], [0.0], [0.0], [0.0], [2.0]], engine="step")
+    >>> trace.x[:, 0].tolist()
+    [0.0, 0.0, 0.0, -0.25, -0.25, -0.25, -0.25]
+    """
+
+    learner: Learner[Any]
+    length: int
+
+    def __init__(self, learner: Learner[Any], length: int) -> None:
+        owner = "Blocks"
+        if not isinstance(learner, Learner):
+            remedy = "write Blocks(GD(L2Ball(5), 1.0), 10)"
+            raise refusal(owner, "a learner", "learner", repr(learner), remedy)
+        if not learner.takes_gradients:
+            wanted = "a learner that is told gradients"
+            raise refusal(owner, wanted, "learner.family", learner.family, "leave the family out")
+        rounds = whole(length, "length", owner, "length >= 1", "give the rounds of a block")
+        self._keep(learner=learner, length=rounds, domain=learner.domain, experts=(learner,))
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.learner.own_movement
+
+    def init(self, x: Array | None = None) -> BlocksState:
+        state = self.learner.init(x)
+        return BlocksState(1, state.x, (state,), np.zeros(self.domain.dim))
+
+    def step(self, state: BlocksState, g: Array) -> BlocksState:
+        t, x, experts, g_sum = state
+        g_sum = g_sum + g
+        if t % self.length > 0:
+            return BlocksState(t + 1, x, experts, g_sum)
+        inner = self.learner.step(experts[0], g_sum / self.length)
+        return BlocksState(t + 1, inner.x, (inner,), np.zeros_like(g))
+
+    def describe_memory(self, state: BlocksState) -> str:
+        end = state.t + (-state.t) % self.length
+        words = self.learner.describe_memory(state.experts[0])
+        return f"It stays until round {end} is over. Counted in blocks of {self.length} rounds: {words}"
+
+
+class BudgetedState(NamedTuple):
+    """The learner's own state, and what has been spent on moving."""
+
+    t: int
+    x: Array
+    inner: Any
+    spent: float = 0.0
+
+
+class Budgeted(Learner[BudgetedState]):
+    r"""Any learner, held to a budget for all its moves together.
+
+    Its point follows the learner's as far as the budget allows, along the straight line; under a fee per move it goes all the
+    way or stays. What all moves cost never exceeds ``S``. With a horizon ``T`` the budget is released evenly, :math:`S t / T`
+    by the end of round t, so that there is always some left for what comes later; what is not used stays available.
+
+    If the learner is at :math:`z_t`, then
+
+    .. math:: \sum_t \langle g_t, x_t - u_t\rangle \le \sum_t \langle g_t, z_t - u_t\rangle + \sum_t \|g_t\| \|x_t - z_t\| ,
+
+    and the last sum is zero as long as the learner itself keeps to the budget, as GD does with theory's sigma:
+    :func:`~klazy.contrib.budgeted_bound`, of order :math:`G R^2 T / S`, and no learner can do better than that order
+    (:func:`~klazy.contrib.budget_lower_bound`).
+
+    Parameters
+    ----------
+    learner : Learner
+        Who decides.
+    S : float
+        The budget for all moves together, weight included.
+    movement : Movement or str, optional
+        What a move costs, with one weight. Default: the learner's own.
+    T : int, optional
+        The horizon over which the budget is released. Default: all of it is there from the start.
+
+    Examples
+    --------
+    >>> learner = Budgeted(GD(Box(0, 10), sigma=1.0), S=4.0)
+    >>> trace = run(learner, [[-3.0], [-3.0], [-3.0], [-3.0]])
+    >>> trace.x.ravel().tolist(), trace.totals.switching
+    ([0.0, 3.0, 4.0, 4.0], 4.0)
+    """
+
+    learner: Learner[Any]
+    S: float
+    movement: Movement
+    T: int | None
+
+    def __init__(
+        self, learner: Learner[Any], S: float, movement: Movement | str | None = None, *, T: int | None = None
+    ) -> None:
+        check_inner(learner, "Budgeted")
+        budget = positive(S, "S", "Budgeted", "give a number above zero, or use Fixed to stay")
+        price = learner.own_movement if movement is None else as_movement(movement, "Budgeted")
+        price.check(learner.domain.dim)
+        if not isinstance(price.weight, float):
+            remedy = "write movement=L2Movement(1.0)"
+            raise refusal("Budgeted", "a movement cost with one weight", "movement", repr(price), remedy)
+        if T is not None:
+            T = size(T, "T", "Budgeted", "a horizon T >= 1", "leave it out to release all at once")
+        self._keep(learner=learner, S=budget, movement=price, T=T)
+        self._keep(domain=learner.domain, family=learner.family)
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.movement
+
+    def describe_memory(self, state: BudgetedState) -> str:
+        left = self.S - state.spent
+        return f"Of its budget of {self.S:g} for moving, {left:.4g} is left."
+
+    def init(self, x: Array | None = None) -> BudgetedState:
+        inner = self.learner.init(x)
+        return BudgetedState(1, inner.x, inner)
+
+    def step(self, state: BudgetedState, g: Array) -> BudgetedState:
+        inner = self.learner.step(state.inner, g)
+        x, spent = self._follow(state, inner.x)
+        return BudgetedState(state.t + 1, x, inner, spent)
+
+    def _follow(self, state: BudgetedState, goal: Array) -> tuple[Array, float]:
+        """As far towards ``goal`` as the budget allows, and what has been spent then."""
+        released = self.S if self.T is None else self.S * min(1.0, state.t / self.T)
+        price = self._price(goal - state.x)
+        if state.spent + price <= released:
+            return goal, state.spent + price
+        share = max(0.0, released - state.spent) / price
+        # a little less than what is left, for rounding errors of the step or of a large point
+        for shorter in (1.0, 1.0 - 1e-12, 1.0 - 1e-6):
+            x = state.x + shorter * share * (goal - state.x)
+            spent = state.spent + self._price(x - state.x)
+            if spent <= released:
+                return x, spent
+        return state.x, state.spent
+
+    def _price(self, delta: Array) -> float:
+        weight: Any = self.movement.weight
+        return weight * float(self.movement.distance(delta))
+
+    def check_state(self, state: Any, owner: str) -> BudgetedState:
+        if type(state) is not BudgetedState:
+            remedy = "go on from a trace or agent of the same learner"
+            raise refusal(owner, "a state of Budgeted", "state", repr(state), remedy)
+        t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
+        inner = self.learner.check_state(state.inner, owner)
+        spent = non_negative(state.spent, "state.spent", owner)
+        x = vector(state.x, "state.x", owner, self.domain.dim)
+        if not self.domain.contains(x):
+            condition = f"a state whose x lies in {self.domain!r}"
+            raise refusal(owner, condition, "state.x", np.asarray(x), "project it first")
+        return BudgetedState(t, x, inner, spent)
+
+
+class LongTermState(NamedTuple):
+    """The learner's own state, the price of what is used, and what has been used so far."""
+
+    t: int
+    x: Array
+    inner: Any
+    price: float = 0.0
+    used: float = 0.0
+
+
+class LongTerm(Learner[LongTermState]):
+    r"""Any learner under a constraint on the sum over all rounds, :math:`\sum_t c(x_t) \le B`.
+
+    Single rounds may use more than their share :math:`B/T`, others less. A price rises while more is used and falls while less
+    is; the learner pays it, in its gradients:
+
+    .. math:: h_t = g_t + p_t \nabla c(x_t), \qquad p_{t+1} = \max\bigl(0,\; p_t + \eta\, (c(x_t) - B/T)\bigr), \qquad p_1 = 0.
+
+    By the end of any round t the sum is at most :math:`p_{t+1}/\eta` above :math:`t B / T`, so it may exceed B a little: give a
+    smaller B where it must not. If no :math:`c(u_t)` is above B/T, dynamic regret is at most that of the learner on the
+    :math:`h_t`, and :math:`\frac{\eta}{2} \sum_t (c(x_t) - B/T)^2` (:func:`~klazy.contrib.certify_long_term`).
+
+    Parameters
+    ----------
+    learner : Learner
+        Who decides; it must be told gradients.
+    row : array_like
+        What :math:`c(x)` is made from: with the default constraint, what a unit of each coordinate uses.
+    B : float
+        How much may be used in all.
+    T : int
+        The number of rounds.
+    constraint : Family, optional
+        What c is, given its row: convex. Default: :class:`Linear`, :math:`c(x) = \langle \mathrm{row}, x \rangle`.
+    eta : float, optional
+        How fast the price changes. Default: :math:`1/\sqrt T`, for costs and uses of size about one.
+
+    Examples
+    --------
+    >>> learner = LongTerm(GD(Box(0, 1), sigma=20.0), [1.0], B=100.0, T=400)  # a quarter, on average
+    >>> trace = run(learner, -np.ones((400, 1)))
+    >>> round(trace.state.used), round(trace.state.price, 1)
+    (117, 0.9)
+    """
+
+    learner: Learner[Any]
+    row: Array
+    B: float
+    T: int
+    constraint: Family
+    eta: float
+
+    def __init__(
+        self,
+        learner: Learner[Any],
+        row: ArrayLike,
+        B: float,
+        T: int,
+        *,
+        constraint: Family | None = None,
+        eta: float | None = None,
+    ) -> None:
+        owner = "LongTerm"
+        check_inner(learner, owner)
+        if not learner.takes_gradients:
+            remedy = "use GD or another learner without a family"
+            raise refusal(owner, "a learner that is told gradients", "learner", repr(learner), remedy)
+        known = Linear() if constraint is None else constraint
+        if not isinstance(known, Family):
+            remedy = "write constraint=Quadratic()"
+            raise refusal(owner, "a cost family", "constraint", repr(constraint), remedy)
+        known.check(learner.domain.dim)
+        values = vector(row, "row", owner, learner.domain.dim)
+        if known.positive and not (values > 0.0).all():
+            raise refusal(owner, f"numbers above zero for {known}", "row", values.tolist(), "give them")
+        T = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
+        rate = 1.0 / math.sqrt(T) if eta is None else positive(eta, "eta", owner)
+        self._keep(learner=learner, row=values, B=number(B, "B", owner), T=T, constraint=known, eta=rate)
+        self._keep(domain=learner.domain)
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.learner.own_movement
+
+    def describe_memory(self, state: LongTermState) -> str:
+        return f"It has used {state.used:.4g} of {self.B:g}, and pays {state.price:.4g} for more."
+
+    def init(self, x: Array | None = None) -> LongTermState:
+        inner = self.learner.init(x)
+        return LongTermState(1, inner.x, inner)
+
+    def step(self, state: LongTermState, g: Array) -> LongTermState:
+        use = float(self.constraint.value(self.row, state.x))
+        inner = self.learner.step(state.inner, self.charge(state, g))
+        price = max(0.0, state.price + self.eta * (use - self.B / self.T))
+        return LongTermState(state.t + 1, inner.x, inner, price, state.used + use)
+
+    def charge(self, state: LongTermState, g: Array) -> Array:
+        """Add the price of what is used to a gradient.
+
+        Parameters
+        ----------
+        state : LongTermState
+            The state in the round.
+        g : array
+            The gradient of the round's cost.
+
+        Returns
+        -------
+        array
+            What the learner inside is told, :math:`h_t`.
+        """
+        return g + state.price * self.constraint.gradient(self.row, state.x)
+
+    def check_state(self, state: Any, owner: str) -> LongTermState:
+        if type(state) is not LongTermState:
+            remedy = "go on from a trace or agent of the same learner"
+            raise refusal(owner, "a state of LongTerm", "state", repr(state), remedy)
+        t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
+        inner = self.learner.check_state(state.inner, owner)
+        if not np.array_equal(state.x, inner.x):
+            remedy = "go on from a trace or agent"
+            raise refusal(owner, "the learner's own point", "state.x", np.asarray(state.x), remedy)
+        price = non_negative(state.price, "state.price", owner)
+        return LongTermState(t, inner.x, inner, price, number(state.used, "state.used", owner))

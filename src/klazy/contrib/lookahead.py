@@ -1,0 +1,828 @@
+"""Baselines that see f_t, and perhaps more, before they play round t. No learner may, so they are a type of their own.
+
+They show how good a decision could be with that knowledge. Tables that list them next to learners say so.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from klazy.base.checks import Array, non_negative, number, positive, refusal, rows
+from klazy.base.config import Config
+from klazy.costs import CallableCosts, Costs, as_costs
+from klazy.game.game import Game
+from klazy.game.trace import Totals, Trace
+from klazy.hindsight import best_fixed, offline_optimum
+from klazy.hindsight.cutting import has_steps
+from klazy.hindsight.optimum import GapNotReached
+from klazy.hindsight.whole import Costly, relax, tabulate
+from klazy.movement import DriftedMovement, Movement
+from klazy.sets import Box, ConvexSet
+from klazy.sets.base import check_bounded
+
+SPLITS = 50_000  # alternations of a step and a projection at most
+CLOSE = 1e-10  # relative to the set's size, how near the two must come
+CUT = 1e-6  # the gap of a step by cutting planes
+# stiffnesses to search, relative to the gradient over the set's size
+LEAST = 1e-6
+MOST = 1e6
+SOFT = 1e-3  # the least where a step is an iteration, which takes long when the step is soft
+HALVINGS = 40
+# relative gaps of a plan: the one aimed at, and the widest that will do, where none was chosen
+GAP = 1e-4
+LOOSE = 1e-2
+ITERATIONS = 2000  # where the costs are flat it is the proof that takes long, not the plan
+PATIENT = 20_000  # where a gap was chosen
+Forecast = Costs | ArrayLike | Callable[[int, int], Costs | ArrayLike]
+
+
+class LookAhead(Config, ABC):
+    """Base class of baselines that see the costs of ``window`` + 1 rounds before they play the first of them.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+
+    Raises
+    ------
+    ValueError
+        If it is no set.
+    """
+
+    domain: ConvexSet
+    window: int = 0
+
+    def __init__(self, domain: ConvexSet) -> None:
+        owner = type(self).__name__
+        if not isinstance(domain, ConvexSet):
+            raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5))")
+        check_bounded(domain, owner)
+        self._keep(domain=domain)
+
+    @abstractmethod
+    def points(self, game: Game) -> Array:
+        """Choose the decisions of a whole game.
+
+        Parameters
+        ----------
+        game : Game
+            A checked game.
+
+        Returns
+        -------
+        array
+            What it plays, of shape (T, d).
+        """
+
+    def by_round(self, game: Game, play: Callable[[Costs, Array], Array]) -> Array:
+        """Choose decisions one by one; before the first it stands at x0, or at the set's start.
+
+        Parameters
+        ----------
+        game : Game
+            The game.
+        play : callable
+            ``play(f, before)``, the decision for a single round f, from where it stands.
+
+        Returns
+        -------
+        array
+            What it plays, of shape (T, d).
+        """
+        at = self.domain.start if game.x0 is None else game.x0
+        played = []
+        for t in range(1, game.costs.T + 1):
+            at = play(game.costs.window(t, t), at)
+            played.append(at)
+        return np.array(played)
+
+    def step(self, f: Costs, center: Array, r: float) -> Array:
+        r"""Take a proximal step, :math:`\arg\min_{x \in X} f(x) + \tfrac{r}{2} \|x - \mathrm{center}\|^2`.
+
+        Parameters
+        ----------
+        f : Costs
+            A single round.
+        center : array
+            What pulls.
+        r : float
+            How strongly.
+
+        Returns
+        -------
+        array
+            The minimiser.
+
+        Raises
+        ------
+        ArithmeticError
+            If iterations do not find it.
+        """
+        if not has_steps(f):
+            return self._cut(f, center, r)
+        known: Any = f
+        family = known.family
+        row = known.data
+        by_coordinate = family.coordinate(0) is not None and self.domain.separable  # each stops at its bound
+        if family.has_affine or by_coordinate:
+            return self.domain.project(family.prox(row, center[None], r)[0])
+        return self._split(family, row, center, r)
+
+    def _cut(self, f: Costs, center: Array, r: float) -> Array:
+        """Take the step by cutting planes, where the cost is known by subgradients alone."""
+
+        def value(t: int, x: Array) -> float:
+            return f.value(1, x) + 0.5 * r * float((x - center) @ (x - center))
+
+        def subgradient(t: int, x: Array) -> Array:
+            return f.subgradient(1, x) + r * (x - center)
+
+        try:
+            return best_fixed(CallableCosts(1, f.dim, value, subgradient), self.domain, gap=CUT).x
+        except GapNotReached as short:
+            return short.best.x
+
+    def _split(self, family: Any, row: Array, center: Array, r: float) -> Array:
+        """By splitting the set, with the attraction to the center, from the cost; rho is what holds the two together."""
+        steep = float(family.steepness(row, center)[0]) / self.domain.scale
+        rho = max(r, steep) if np.isfinite(steep) else r
+        z = center
+        near = CLOSE * self.domain.scale
+        for _ in range(SPLITS):
+            x = self.domain.project((r * center + rho * z) / (r + rho))
+            v = family.prox(row, (2.0 * x - z)[None], rho)[0]
+            z = z + v - x
+            if np.abs(v - x).max() <= near:
+                return x
+        raise ArithmeticError(
+            f"{type(self).__name__} needs a proximal step, got none in {SPLITS} iterations; scale the costs."
+        )
+
+
+def run_ahead(
+    player: LookAhead,
+    costs: Costs | ArrayLike,
+    *,
+    movement: Movement | str | None = None,
+    x0: ArrayLike | None = None,
+) -> Trace[Any]:
+    """Play a baseline that looks ahead.
+
+    Parameters
+    ----------
+    player : LookAhead
+        Who plays.
+    costs : Costs or array_like
+        What rounds cost, or gradients of shape (T, d).
+    movement : Movement or str, optional
+        What moving costs, or its short name. Default: what suits the set, at a price of 1.
+    x0 : array_like, optional
+        The position before the first round. Default: none, so that the first round moves for free.
+
+    Returns
+    -------
+    Trace
+        As :func:`~klazy.run`'s; its ``engine`` is ``"look-ahead"``.
+
+    Raises
+    ------
+    ValueError
+        If it is a learner, which :func:`~klazy.run` plays, or parts do not fit together.
+
+    Examples
+    --------
+    >>> trace = run_ahead(RecedingHorizon(Box(-1, 1), window=1), [[1.0], [-1.0], [-1.0], [1.0]], movement=L1Movement(0.8))
+    >>> trace.engine, trace.x[:, 0].tolist()
+    ('look-ahead', [-1.0, 1.0, 1.0, -1.0])
+    """
+    owner = "run_ahead"
+    if not isinstance(player, LookAhead):
+        raise refusal(
+            owner, "a baseline that looks ahead", "player", repr(player), "learners are played by run"
+        )
+    game = Game.check(owner, player.domain, costs, movement, x0)
+    game.costs.check_finite()
+    x = player.points(game)
+    hitting = game.costs.values(x)
+    switching = game.movement.paid(x, game.x0)
+    totals = Totals(float(hitting.sum()), float(switching.sum()))
+    return Trace[Any](
+        engine="look-ahead",
+        record="actions",
+        T=game.costs.T,
+        dim=game.costs.dim,
+        totals=totals,
+        movement=game.movement,
+        kept={"x": x, "hitting": hitting, "switching": switching},
+        state=None,
+        x0=game.x0,
+        costs=game.costs,
+        columns=game.costs.columns,
+        text=repr(player),
+    )
+
+
+class OBD(LookAhead):
+    """Balance hitting and moving in every round: online balanced descent.
+
+    It plays the point of a level set of f_t that is nearest to x_{t-1}, of the level where moving costs ``balance`` times as
+    much as the level is high; or the nearest minimiser of f_t itself, to a millionth, if that costs less (for costs that are
+    neither linear nor quadratic, a minimiser). Levels are counted from zero, or from the least value of f_t over the set where
+    that is negative.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    balance : float, optional
+        What moving may cost for each unit of hitting cost, > 0. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If the balance is not above zero.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[1.0], [1.0]])
+    >>> run_ahead(OBD(Box(0, 1)), costs, x0=[0.0]).x.round(3).ravel().tolist()
+    [0.268, 0.43]
+    """
+
+    balance: float
+
+    def __init__(self, domain: ConvexSet, balance: float = 1.0) -> None:
+        super().__init__(domain)
+        self._keep(balance=positive(balance, "balance", "OBD"))
+
+    def points(self, game: Game) -> Array:
+        weights = iter(np.broadcast_to(game.weights, game.costs.T))
+
+        def play(f: Costs, before: Array) -> Array:
+            weight = float(next(weights))
+            least = best_fixed(f, self.domain).x
+            floor = min(0.0, f.value(1, least))
+
+            def far(x: Array) -> bool:
+                return weight * float(game.movement.distance(x - before)) > self.balance * (
+                    f.value(1, x) - floor
+                )
+
+            return self._balance(f, before, least, far)
+
+        return self.by_round(game, play)
+
+    def _balance(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
+        """The nearest points of all level sets are the proximal steps of all stiffnesses; the softest that is not too far."""
+        steep = [float(np.linalg.norm(f.subgradient(1, x))) for x in (before, least)]
+        unit = max((size for size in steep if np.isfinite(size)), default=0.0) / self.domain.scale
+        if unit == 0.0:  # a flat cost is no reason to move
+            return self.domain.project(before)
+        softest = SOFT
+        nearest = least
+        if f.family is not None and f.family.has_affine:
+            softest = LEAST
+            nearest = self.step(f, before, LEAST * unit)  # of the minimisers, nearly
+        low = softest * unit
+        high = MOST * unit
+        if not far(nearest):
+            return nearest
+        for _ in range(HALVINGS):
+            middle = float(np.sqrt(low * high))
+            if far(self.step(f, before, middle)):
+                low = middle
+            else:
+                high = middle
+        return self.step(f, before, high)
+
+
+class GOBD(OBD):
+    r"""Greedy OBD: a step of :class:`OBD`, and then the share ``greed`` of the way to the minimiser of f_t.
+
+    .. math:: x_t = (1 - \mu)\, x_t^{OBD} + \mu\, v_t
+
+    It was made for costs that are strongly convex beside squared movement (Goel, Lin, Sun and Wierman, 2019), where a share of
+    the order of the root of their curvature is best.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    balance : float, optional
+        As for :class:`OBD`. Default: 1.
+    greed : float, optional
+        :math:`\mu`, between 0, which is :class:`OBD`, and 1, which plays every minimiser. Default: 0.5.
+
+    Raises
+    ------
+    ValueError
+        If greed is not between 0 and 1.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[1.0], [1.0]])
+    >>> run_ahead(GOBD(Box(-1, 1), greed=0.5), costs, x0=[0.0]).x[:, 0].round(3).tolist()
+    [0.634, 0.842]
+    """
+
+    greed: float
+
+    def __init__(self, domain: ConvexSet, balance: float = 1.0, greed: float = 0.5) -> None:
+        super().__init__(domain, balance)
+        greed = non_negative(greed, "greed", "GOBD")
+        if greed > 1.0:
+            raise refusal("GOBD", "greed <= 1", "greed", greed, "1 plays every minimiser")
+        self._keep(greed=greed)
+
+    def _balance(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
+        return (1.0 - self.greed) * super()._balance(f, before, least, far) + self.greed * least
+
+
+class ROBD(LookAhead):
+    r"""Pull towards the last point and towards the round's minimiser: regularised OBD.
+
+    .. math:: x_t = \arg\min_x f_t(x) + \tfrac{a}{2} \|x - x_{t-1}\|^2 + \tfrac{b}{2} \|x - v_t\|^2
+
+    with v_t the minimiser of f_t.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    stay : float, optional
+        The pull a > 0 towards the last point. Default: 1.
+    follow : float, optional
+        The pull b >= 0 towards the minimiser. Default: 0.
+
+    Raises
+    ------
+    ValueError
+        If ``stay`` is not above zero, or ``follow`` is negative.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[1.0], [1.0]])
+    >>> run_ahead(ROBD(Box(0, 1)), costs, x0=[0.0]).x.ravel().tolist()
+    [0.5, 0.75]
+    """
+
+    stay: float
+    follow: float
+
+    def __init__(self, domain: ConvexSet, stay: float = 1.0, follow: float = 0.0) -> None:
+        super().__init__(domain)
+        self._keep(stay=positive(stay, "stay", "ROBD"), follow=non_negative(follow, "follow", "ROBD"))
+
+    def points(self, game: Game) -> Array:
+        total = self.stay + self.follow
+
+        def play(f: Costs, before: Array) -> Array:
+            pull = self.follow * best_fixed(f, self.domain).x if self.follow else 0.0
+            return self.step(f, (self.stay * before + pull) / total, total)
+
+        return self.by_round(game, play)
+
+
+class LazyCapacity(LookAhead):
+    r"""Lazy capacity provisioning: stay where you are, unless a plan in hindsight says that this is too few or too many.
+
+    In each round it knows two plans that are best for the rounds up to it. The first is charged for rising, what falling costs
+    included, and its last point :math:`l_t` is as low as possible. The second is charged the same for falling, and its last
+    point :math:`h_t` is as high as possible. It plays
+
+    .. math:: x_t = \min(\max(x_{t-1},\, l_t),\, h_t).
+
+    This is 3-competitive (Lin, Wierman, Andrew and Thereska, 2011): for convex costs that are never negative, where only rising
+    is charged, it pays at most three times what the best sequence pays, both coming from the bottom of the box. Where falling
+    is charged, too, that holds once both have come back to the bottom. On a box of several coordinates each is played for
+    itself, which needs costs that are sums over coordinates. It plays whole numbers, of which tables are exact.
+
+    It sees f_t before it plays, as in the paper, so it is no learner.
+
+    Parameters
+    ----------
+    domain : Box
+        From the fewest to the most servers, of every kind; whole numbers.
+
+    Examples
+    --------
+    >>> load = PinballCosts([[3.0], [4.0], [1.0], [1.0], [1.0], [1.0], [4.0]], short=5.0, excess=1.0)
+    >>> trace = run_ahead(LazyCapacity(Box(0, 8)), load, movement=AsymmetricMovement(up=6.0, down=0.0), x0=[0.0])
+    >>> trace.x.ravel().tolist(), trace.totals.cost
+    ([0.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0], 51.0)
+    """
+
+    def __init__(self, domain: ConvexSet) -> None:
+        super().__init__(domain)
+        if type(domain) is not Box:
+            raise refusal("LazyCapacity", "a Box", "domain", repr(domain), "write LazyCapacity(Box(0, 100))")
+        domain.check_whole("LazyCapacity")
+
+    def points(self, game: Game) -> Array:
+        """Choose the decisions of a whole game, coordinate by coordinate.
+
+        Parameters
+        ----------
+        game : Game
+            A checked game.
+
+        Returns
+        -------
+        array
+            What it plays, of shape (T, d).
+        """
+        domain: Any = self.domain  # a box, as was checked
+        start = domain.lowest(np.ones(game.costs.dim)) if game.x0 is None else game.x0
+        tables = tabulate(game, domain, "LazyCapacity")
+        columns = [_provision(table, float(start[i])) for i, table in enumerate(tables)]
+        return np.stack(columns, axis=1)
+
+
+def _provision(table: Costly, start: float) -> Array:
+    """One coordinate: cost-to-come of the two plans, and the point between their last points."""
+    values = table.values
+    # what rising and falling cost together is charged to rising by the first plan, and to falling by the second
+    price = table.up + table.down
+    low = np.where(values >= start, price[0] * (values - start), 0.0)
+    high = np.where(values <= start, price[0] * (start - values), 0.0)
+    at = start
+    played = np.empty(len(price))
+    for t in range(len(price)):
+        if t > 0:
+            low = relax(low, price[t], 0.0)
+            high = relax(high, 0.0, price[t])
+        low = low + table.costs[t]
+        high = high + table.costs[t]
+        bottom = values[int(np.argmin(low))]
+        top = values[len(values) - 1 - int(np.argmin(high[::-1]))]
+        at = min(max(at, bottom), top)
+        played[t] = at
+    return played
+
+
+class LookAheadSAder(LookAhead):
+    r"""Mix experts that take proximal steps on f_t, weighed by what they pay in round t itself.
+
+    .. math:: x^i_t = \arg\min_x f_t(x) + \tfrac{\sigma_i}{2} \|x - x^i_{t-1}\|^2, \qquad
+              w_{t,i} \propto \pi_i \exp\Bigl(-\beta \sum_{s \le t} f_s(x^i_s) + \lambda \|x^i_s - x^i_{s-1}\|\Bigr)
+
+    with :math:`\sigma_i = \lambda \sqrt{T} / (2^{i-1} D)`, :math:`\beta = \sqrt{8/T} / (\lambda D)`, the harmonic prior, and
+    :math:`N = \lceil \tfrac12 \log_2(1 + 2T) \rceil + 1` experts. It needs no bound on the gradients.
+
+    From an x_0 in the set, an expert's cost exceeds that of any u by at most
+    :math:`\sigma_i (D^2 + 2 D P_T) / 2 + \lambda^2 T / (2 \sigma_i)`, for a proximal step gains
+    :math:`\sigma_i \delta^2 / 2`, and :math:`\lambda \delta \le \sigma_i \delta^2 / 2 + \lambda^2 / (2 \sigma_i)`.
+    The ensemble's exceeds an expert's by at most :math:`\ln(1/\pi_i) / \beta + \beta \lambda^2 D^2 T / 8`: reweighting moves by
+    at most D times the total variation of the weights, which Pinsker's inequality bounds by their divergence, and
+    weights that have seen the loss gain that divergence over beta. Other norms than the Euclidean enter lambda by their
+    Lipschitz constant.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[1.0], [1.0]])
+    >>> run_ahead(LookAheadSAder(Box(0, 1)), costs, x0=[0.0]).x.round(3).ravel().tolist()
+    [0.475, 0.72]
+    """
+
+    def parameters(self, T: int, movement: Movement) -> tuple[Array, Array, float]:
+        """Compute the parameters for a game of T rounds.
+
+        Parameters
+        ----------
+        T : int
+            The number of rounds.
+        movement : Movement
+            What moving costs.
+
+        Returns
+        -------
+        sigmas : array
+            The experts' sigma_i.
+        prior : array
+            Their weights at the start.
+        beta : float
+            The rate.
+
+        Raises
+        ------
+        ValueError
+            If moving costs nothing, or a fee.
+        """
+        weight = float(movement.weights(T).max()) * movement.lipschitz(self.domain.dim)
+        D = self.domain.scale
+        is_norm = movement.degree == 1.0 and not isinstance(movement, DriftedMovement)
+        if not 0.0 < weight < np.inf or not is_norm:
+            raise refusal(
+                "LookAheadSAder",
+                "a norm that costs something",
+                "movement",
+                repr(movement),
+                "use L2Movement()",
+            )
+        i = np.arange(1, int(np.ceil(0.5 * np.log2(1 + 2 * T))) + 2)
+        prior = (1.0 + 1.0 / len(i)) / (i * (i + 1))
+        return weight * np.sqrt(T) / (2.0 ** (i - 1) * D), prior, float(np.sqrt(8.0 / T) / (weight * D))
+
+    def experts(self, game: Game) -> tuple[Array, Array]:
+        """Play all experts.
+
+        Parameters
+        ----------
+        game : Game
+            The game.
+
+        Returns
+        -------
+        points : array
+            What they play, of shape (N, T, d).
+        paid : array
+            What they have paid by each round, of shape (N, T).
+        """
+        sigmas, *_ = self.parameters(game.costs.T, game.movement)
+        played = [self.by_round(game, partial(self.step, r=float(sigma))) for sigma in sigmas]
+        paid = [game.costs.values(x) + game.movement.paid(x, game.x0) for x in played]
+        return np.array(played), np.cumsum(paid, axis=1)
+
+    def points(self, game: Game) -> Array:
+        _, prior, beta = self.parameters(game.costs.T, game.movement)
+        played, paid = self.experts(game)
+        scores = np.log(prior)[:, None] - beta * paid
+        w = np.exp(scores - scores.max(axis=0))
+        return np.einsum("it,itd->td", w / w.sum(axis=0), played)
+
+
+class RHGD(LookAhead):
+    r"""Receding horizon gradient descent (Li, Qu and Li, 2020), for smooth costs beside squared movement.
+
+    A point is first what gradient descent with the step 1/l would play, and is then improved ``window`` + 1 times, as its cost
+    and those after it come into view, by a gradient step on
+
+    .. math:: C(x) = \sum_t f_t(x_t) + \tfrac{a}{2} \|x_t - x_{t-1}\|^2 .
+
+    With costs whose curvature is between :math:`\alpha` and l and the step :math:`1 / (l + 4a)`, the squared distance to the
+    optimum of C shrinks by :math:`1 - \alpha / (l + 4a)` with every round that it sees. Unlike
+    :class:`RecedingHorizon` it solves nothing.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    window : int, optional
+        How many future rounds it sees. Default: 1.
+    stay : float, optional
+        a, the weight of squared movement in what it plans for. Default: 1.
+    smoothness : float, optional
+        l, the most by which a gradient changes over a unit of distance. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If the window is no whole number from 0 on, or smoothness is not above zero.
+
+    Examples
+    --------
+    >>> costs = QuadraticCosts([[0.0], [0.0], [1.0], [1.0]])
+    >>> run_ahead(RHGD(Box(-1, 1), window=3), costs, x0=[0.0]).x[:, 0].round(3).tolist()
+    [0.034, 0.173, 0.61, 0.771]
+    """
+
+    stay: float
+    smoothness: float
+
+    def __init__(
+        self, domain: ConvexSet, window: int = 1, stay: float = 1.0, smoothness: float = 1.0
+    ) -> None:
+        super().__init__(domain)
+        rounds = number(window, "window", "RHGD")
+        if rounds < 0 or rounds != int(rounds):
+            wanted = "a window of 0, 1, 2, ... future rounds"
+            raise refusal("RHGD", wanted, "window", window, "use 0 to see f_t alone")
+        self._keep(
+            window=int(rounds),
+            stay=non_negative(stay, "stay", "RHGD"),
+            smoothness=positive(smoothness, "smoothness", "RHGD"),
+        )
+
+    def points(self, game: Game) -> Array:
+        at = self.domain.start if game.x0 is None else game.x0
+        x = [self.domain.project(at)]
+        for t in range(1, game.costs.T):
+            x.append(self.domain.project(x[-1] - game.costs.subgradient(t, x[-1]) / self.smoothness))
+        plan = np.array(x)
+        for _ in range(self.window + 1):
+            plan = self.domain.project(plan - self._slope(game, plan) / (self.smoothness + 4.0 * self.stay))
+        return plan
+
+    def _slope(self, game: Game, x: Array) -> Array:
+        """The gradient of C; without x0 the first point is left for nothing."""
+        first = x[:1] if game.x0 is None else game.x0[None]
+        steps = np.diff(x, axis=0, prepend=first)
+        slope = game.costs.subgradients(x) + self.stay * steps
+        slope[:-1] -= self.stay * steps[1:]
+        return slope
+
+
+class _Planner(LookAhead):
+    forecast: Costs | Array | Callable[[int, int], Costs | ArrayLike] | None
+    gap: float | None
+
+    def __init__(self, domain: ConvexSet, window: int, forecast: Forecast | None, gap: float | None) -> None:
+        super().__init__(domain)
+        owner = type(self).__name__
+        ahead = number(window, "window", owner)
+        if ahead < 0 or ahead != int(ahead):
+            raise refusal(
+                owner, "a window of 0, 1, 2, ... future rounds", "window", window, "use 0 to see f_t alone"
+            )
+        expected: Any = forecast
+        if forecast is not None and not callable(forecast) and not isinstance(forecast, Costs):
+            expected = rows(forecast, "forecast", owner, domain.dim)
+        chosen = None if gap is None else positive(gap, "gap", owner)
+        self._keep(window=int(ahead), forecast=expected, gap=chosen)
+
+    def expect(self, game: Game, t: int, last: int) -> Costs:
+        """Forecast the costs of rounds t to ``last``, as they look before round t.
+
+        Parameters
+        ----------
+        game : Game
+            The game.
+        t : int
+            The first round to forecast.
+        last : int
+            The last round to forecast.
+
+        Returns
+        -------
+        Costs
+            One cost per round; the true ones if there is no forecast.
+
+        Raises
+        ------
+        ValueError
+            If the forecast has another number of rounds or coordinates.
+        """
+        if self.forecast is None:
+            return game.costs.window(t, last)
+        rounds = range(t, last + 1)
+        if callable(self.forecast):
+            expected = as_costs(self.forecast(t, last))
+        else:
+            rounds = range(1, game.costs.T + 1)
+            expected = as_costs(self.forecast)
+        if (expected.T, expected.dim) != (len(rounds), game.costs.dim):
+            condition = f"a forecast of rounds {rounds[0]} to {rounds[-1]} in R^{game.costs.dim}"
+            shape = (expected.T, expected.dim)
+            raise refusal(type(self).__name__, condition, "forecast of shape", shape, "forecast each of them")
+        return expected if callable(self.forecast) else expected.window(t, last)
+
+    def plan(self, game: Game, t: int, last: int, at: Array | None) -> Array:
+        """Plan some rounds from where it stands.
+
+        Parameters
+        ----------
+        game : Game
+            The game.
+        t : int
+            The first round.
+        last : int
+            The last round.
+        at : array or None
+            Where it stands; None moves for free.
+
+        Returns
+        -------
+        array
+            The best points for these rounds.
+        """
+        movement = game.movement
+        if game.weights.size > 1:
+            movement = movement.replace(weight=game.weights[t - 1 : last])
+        expected = self.expect(game, t, last)
+        if self.gap is not None:
+            return offline_optimum(expected, self.domain, movement, x0=at, gap=self.gap, iterations=PATIENT).u
+        try:
+            plan = offline_optimum(expected, self.domain, movement, x0=at, gap=GAP, iterations=ITERATIONS)
+        except GapNotReached as short:
+            if short.best.gap > LOOSE:
+                raise
+            plan = short.best
+        return plan.u
+
+
+class RecedingHorizon(_Planner):
+    r"""Plan rounds t to t + w from where it stands, and play the plan's first step: receding horizon control.
+
+    With ``window=0`` it is greedy with movement: :math:`x_t = \arg\min_x f_t(x) + \lambda m(x - x_{t-1})`. By default it sees
+    the costs of these rounds as they will be; with a ``forecast`` it plans for that, and pays what really comes.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    window : int, optional
+        w, how many rounds after t it plans for. Default: 0.
+    forecast : Costs, array_like or callable, optional
+        What it expects: costs (or an array of gradients) of all rounds, or a function ``forecast(t, last)`` that gives those of
+        the rounds t to last, made before round t. Default: what will come.
+    gap : float, optional
+        The certified relative gap of every plan; :class:`GapNotReached` is raised where it is not reached. Default: 1e-4, and
+        what 2000 iterations reach where that is within 1e-2.
+
+    Raises
+    ------
+    ValueError
+        If the window is not 0, 1, 2, ...
+    GapNotReached
+        If a plan does not reach the gap.
+
+    Examples
+    --------
+    >>> costs = np.array([[1.0], [-1.0], [-1.0], [1.0]])
+    >>> told = [RecedingHorizon(Box(-1, 1), 1, forecast=forecast) for forecast in (None, -costs)]
+    >>> [round(run_ahead(player, costs, movement=L1Movement(0.8)).totals.cost, 3) for player in told]
+    [-0.8, 7.2]
+    """
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        window: int = 0,
+        *,
+        forecast: Forecast | None = None,
+        gap: float | None = None,
+    ) -> None:
+        super().__init__(domain, window, forecast, gap)
+
+    def points(self, game: Game) -> Array:
+        at = game.x0
+        played = []
+        for t in range(1, game.costs.T + 1):
+            at = self.plan(game, t, min(t + self.window, game.costs.T), at)[0]
+            played.append(at)
+        return np.array(played)
+
+
+class AveragingHorizon(_Planner):
+    """Average w + 1 planners: averaging fixed horizon control.
+
+    Each of them plans w + 1 rounds, follows its plan to the end and plans anew; they plan in different rounds.
+
+    Parameters
+    ----------
+    domain : ConvexSet
+        Where decisions live.
+    window : int, optional
+        How many future rounds each plan sees, w >= 0. Default: 1.
+    forecast : Costs, array_like or callable, optional
+        What it expects, as for :class:`RecedingHorizon`. Default: what will come.
+    gap : float, optional
+        The certified relative gap of every plan, as for :class:`RecedingHorizon`. Default: 1e-4.
+
+    Raises
+    ------
+    ValueError
+        If the window is not 0, 1, 2, ...
+
+    Examples
+    --------
+    >>> player = AveragingHorizon(Box(-1, 1), window=1)
+    >>> run_ahead(player, [[1.0], [-1.0], [-1.0]], movement=L1Movement(0.8)).x.ravel().tolist()
+    [-1.0, 1.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        window: int = 1,
+        *,
+        forecast: Forecast | None = None,
+        gap: float | None = None,
+    ) -> None:
+        super().__init__(domain, window, forecast, gap)
+
+    def points(self, game: Game) -> Array:
+        return np.mean([self._follow(game, first) for first in range(1, self.window + 2)], axis=0)
+
+    def _follow(self, game: Game, first: int) -> Array:
+        T = game.costs.T
+        starts = sorted({1, *range(first, T + 1, self.window + 1)})  # the first plan may be short
+        at = game.x0
+        played = []
+        for start, following in pairwise([*starts, T + 1]):
+            played.append(self.plan(game, start, following - 1, at))
+            at = played[-1][-1]
+        return np.concatenate(played)
