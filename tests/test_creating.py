@@ -140,7 +140,7 @@ def test_what_is_too_large_is_refused_by_the_number_that_is(served):
     long = kl.MovingAverage(kl.Simplex(3), 1_000_000).to_dict()
     assert refuse(served, {"learner": long}) == (
         "The state must have at most 200000 numbers, got 3000008. "
-        "Shorten windows, use fewer experts, or start the service with --numbers."
+        "Shorten windows, use fewer experts, or see klazy serve --numbers."
     )
     wide = GD | {"domain": {"class": "klazy.Simplex", "dim": 10_000}}
     many = {"class": "klazy.Leader", "experts": [wide] * 600, "movement": {"class": "klazy.TVMovement"}}

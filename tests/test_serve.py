@@ -608,7 +608,8 @@ def test_the_comparison_is_right_for_every_cost_family(served, family, request):
 
 def test_openapi_has_an_example_of_every_body_that_works(served):
     about = served.ask("GET", "/openapi.json").json()
-    assert about["security"] == [{"token": []}]
+    assert about["paths"]["/agents/{name}/update"]["post"]["security"] == [{"token": []}]
+    assert about["paths"]["/agents/{name}/update"]["post"]["x-role"] == "writer"
     schemas = about["components"]["schemas"]
     create = schemas["Create"]["examples"][0]
     assert served.ask("PUT", "/agents/example", create).status_code == 201

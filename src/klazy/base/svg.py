@@ -15,7 +15,7 @@ SPARK_POINTS = 120
 CHART_POINTS = 400
 # Places of a chart at which a browser shows the values.
 HOVER_PLACES = 120
-PIXELS_PER_TICK = 110
+PIXELS_PER_TICK = 90
 # Longer side of a set's outline, in pixels.
 OUTLINE_SIDE = 90.0
 

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from hashlib import sha256
 from time import monotonic, perf_counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -17,9 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from klazy.base.checks import Refused, one_of
 from klazy.live.opening import check_name
 from klazy.live.store import Store, StoreFailed, TakenError, Token
-from klazy.serve.metrics import Metrics
 from klazy.serve.problems import Problem, explain, make_response
-from klazy.serve.settings import LOOPBACK, Settings
+from klazy.serve.settings import LOOPBACK
+
+if TYPE_CHECKING:
+    from klazy.serve.service import Service
 
 # Each role may do what those before it may.
 ROLES = ("reader", "writer", "admin")
@@ -77,9 +79,7 @@ def add_token(store: Store, name: str, role: str, agent: str | None) -> str:
     try:
         store.add_token(name, role, agent, hash_token(token))
     except TakenError:
-        raise Refused(
-            f"A token named {name!r} exists already. Choose another name, or revoke that one."
-        ) from None
+        raise Refused(f"A token named {name!r} exists already. Choose another name.") from None
     return token
 
 
@@ -145,15 +145,11 @@ def _limit_rate(reason: str) -> Problem:
 class AccessMiddleware:
     """The outermost part of the service: checks every request, limits its body, and counts and logs the answer."""
 
-    def __init__(
-        self, app: ASGIApp, settings: Settings, tokens: TokenCache, metrics: Metrics, wrong: RateLimiter
-    ) -> None:
+    def __init__(self, app: ASGIApp, service: "Service") -> None:
         self._app = app
-        self._settings = settings
-        self._tokens = tokens
-        self._metrics = metrics
-        self._requests = RateLimiter(settings.rate)
-        self._wrong = wrong
+        self._service = service
+        self._settings = service.settings
+        self._requests = RateLimiter(service.settings.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -183,7 +179,7 @@ class AccessMiddleware:
         finally:
             seconds = perf_counter() - start
             route = getattr(scope.get("route"), "path", "none")
-            self._metrics.count_request(route, status, seconds)
+            self._service.metrics.count_request(route, status, seconds)
             level = logging.INFO if status < 500 else logging.ERROR
             if _log.isEnabledFor(level):
                 holder = None if grant is None else grant.name
@@ -196,9 +192,7 @@ class AccessMiddleware:
             # Another name of this machine may be a trap for browsers.
             host = urlsplit(f"//{headers.get('host', '')}").hostname
             if host not in LOOPBACK:
-                raise Problem(
-                    403, f"Without tokens the host must be a loopback address, got {host}. Use 127.0.0.1."
-                )
+                raise Problem(403, f"Without tokens the host must be loopback, got {host}. Use 127.0.0.1.")
             _check_origin(scope, headers)
             return EVERYTHING
         if scope["path"] in OPEN:
@@ -208,10 +202,10 @@ class AccessMiddleware:
             token = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
             if token:
                 _check_origin(scope, headers)
-        grant = await self._tokens.find(token.strip())
+        grant = await self._service.tokens.find(token.strip())
         if grant is None:
             if token:
-                count_wrong_token(self._wrong, scope)
+                count_wrong_token(self._service.wrong, scope)
             said = "A known token is required: send the header Authorization: Bearer TOKEN. klazy tokens add makes one."
             raise Problem(401, said, headers={"WWW-Authenticate": "Bearer"})
         if not self._requests.take(grant.name):

@@ -2,17 +2,15 @@
 
 import asyncio
 import json
-import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -38,6 +36,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 # The role that a path needs for its agent. CheckedRoute looks for it, and OpenAPI shows it.
 ROLE = "x-role"
+# AccessMiddleware checks tokens; this describes them in OpenAPI.
+TOKEN = Depends(HTTPBearer(scheme_name="token", description="From klazy tokens add.", auto_error=False))
 READER: dict[str, Any] = {"openapi_extra": {ROLE: "reader"}}
 WRITER: dict[str, Any] = {"openapi_extra": {ROLE: "writer"}}
 ADMIN: dict[str, Any] = {"openapi_extra": {ROLE: "admin"}}
@@ -64,13 +64,12 @@ def make_app(settings: Settings) -> AccessMiddleware:
         docs_url=None,
         redoc_url=None,
     )
-    app.openapi = partial(_describe, app)
     for kind in (Refused, Overtaken, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _answer_failure)
     for make_paths in (_list_round_paths, _list_agent_paths, _list_operation_paths):
         app.include_router(make_paths(service))
     add_pages(app, service)
-    return AccessMiddleware(app, settings, service.tokens, service.metrics, service.wrong)
+    return AccessMiddleware(app, service)
 
 
 async def _answer_failure(request: Request, failed: Exception) -> Response:
@@ -84,21 +83,6 @@ async def _answer_failure(request: Request, failed: Exception) -> Response:
     else:
         problem = problems.explain(failed)
     return problems.make_response(problem)
-
-
-def _describe(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI description, with the way tokens are sent."""
-    if app.openapi_schema is None:
-        schema = get_openapi(
-            title=app.title, version=app.version, description=app.description, routes=app.routes
-        )
-        said = "A token that klazy tokens add has made."
-        schema["components"]["securitySchemes"] = {
-            "token": {"type": "http", "scheme": "bearer", "description": said}
-        }
-        schema["security"] = [{"token": []}]
-        app.openapi_schema = schema
-    return app.openapi_schema
 
 
 class JsonRequest(Request):
@@ -139,7 +123,7 @@ class CheckedRoute(APIRoute):
 
 
 def _make_router(tag: str) -> APIRouter:
-    return APIRouter(tags=[tag], responses=PROBLEMS, route_class=CheckedRoute)
+    return APIRouter(tags=[tag], responses=PROBLEMS, route_class=CheckedRoute, dependencies=[TOKEN])
 
 
 def _describe_played(agent: str, played: Played) -> dict[str, Any]:
@@ -159,7 +143,6 @@ def _list_round_paths(service: Service) -> APIRouter:
     answer: dict[str, Any] = {"response_model": schemas.Answer, **WRITER}
 
     async def end(told: Told) -> Response:
-        """End the round; the answer is the decision to play."""
         return JSONResponse(_describe_played(told.agent, await service.play(told)))
 
     @router.get("/agents/{name}/decision", response_model=schemas.Answer, **READER)
@@ -255,7 +238,8 @@ def _list_agent_paths(service: Service) -> APIRouter:
             live = desk.find_present(name).live
             return explain(live.learner, live.state, live.guards, live.guarded, fill=live.terms.fill)
 
-        return JSONResponse(_describe_reasons(await service.desk.ask(look, long=True)))
+        reasons = schemas.Reasons.model_validate(await service.desk.ask(look, long=True))
+        return Response(reasons.model_dump_json(), media_type="application/json")
 
     @router.get("/agents/{name}/history", response_model=schemas.History, **READER)
     async def history(
@@ -357,14 +341,3 @@ def _create(desk: Desk, name: str, live: Live, most: int) -> tuple[bool, dict[st
     if guards is not None:
         kept.change(lambda now: guard(now, guards))
     return False, summarize(kept)
-
-
-def _describe_reasons(found: Explanation) -> dict[str, Any]:
-    about = {name: getattr(found, name) for name in schemas.Reasons.model_fields}
-    for name in ("x", "own", "y", "normal"):
-        if about[name] is not None:
-            about[name] = about[name].tolist()
-    for name in ("drift", "margin"):
-        if not math.isfinite(about[name]):
-            about[name] = None
-    return about

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.cells import is_missing
 from klazy.base.checks import Array, Refused, real_array, vector
+from klazy.base.config import Config
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.explain import Explanation
@@ -113,13 +114,13 @@ class Client:
             about = json.loads(Path(learner).read_bytes())
             self.ask("PUT", remote.place, about)
         elif learner is not None:
-            parts = {"costs": costs, "movement": movement, "guards": guards}
-            about: dict[str, Any] = {"learner": learner.to_dict(), "engine": engine, "fill": fill}
-            for part, value in parts.items():
-                about[part] = value if value is None or isinstance(value, str) else value.to_dict()
+            about = {"learner": learner, "costs": costs, "movement": movement, "guards": guards}
+            about = {
+                name: value.to_dict() if isinstance(value, Config) else value for name, value in about.items()
+            }
             if columns is not None:
                 about["columns"] = dict(columns) if isinstance(columns, Mapping) else list(columns)
-            self.ask("PUT", remote.place, about)
+            self.ask("PUT", remote.place, about | {"engine": engine, "fill": fill})
         return remote
 
     def agents(self) -> list[dict[str, Any]]:
@@ -187,19 +188,23 @@ class Client:
         options = {}
         if body is not None:
             options = {"content": json.dumps(body), "headers": {"Content-Type": "application/json"}}
-        failure = ""
+        failure: Exception | None = None
         for attempt in range(self._retries + 1):
             if attempt:
                 time.sleep(min(2.0, 0.05 * 2**attempt) * random.uniform(0.5, 1.0))
             try:
                 answer = self._http.request(method, path, **options)
             except httpx.TransportError as failed:
-                failure = f"{type(failed).__name__}: {failed}"
+                failure = failed
                 continue
+            if answer.is_success:
+                return answer.json()
+            failure = _read_error(answer)
             if answer.status_code not in RETRIED:
-                return _read(answer)
-            failure = _read_detail(answer)
-        raise ConnectionError(f"The service at {self.url} does not answer: {failure}")
+                raise failure
+        raise ConnectionError(
+            f"The service at {self.url} does not answer. {type(failure).__name__}: {failure}"
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -238,7 +243,7 @@ class RemoteAgent:
 
     def _post(self, path: str, **body: Any) -> Any:
         """Send the values that are not None."""
-        given = {name: value for name, value in body.items() if value is not None}
+        given = {name: _make_plain(value) for name, value in body.items() if value is not None}
         return self._client.ask("POST", f"{self.place}/{path}", given)
 
     def _end(self, path: str, id: Id, retry: bool, t: int | None, round: int | None, **body: Any) -> Any:
@@ -247,8 +252,7 @@ class RemoteAgent:
             t = None
         elif t is None and not retry:
             t = self.t
-        id = uuid.uuid4().hex if id is None else _make_plain(id)
-        return self._post(path, id=id, t=_make_integer(t), round=_make_integer(round), **body)
+        return self._post(path, id=uuid.uuid4().hex if id is None else id, t=t, round=round, **body)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -328,10 +332,10 @@ class RemoteAgent:
         ndarray
             The next point.
         """
-        numbers = vector(g, "g", "Agent.update").tolist()
-        guess = None if hint is None else vector(hint, "hint", "Agent.update").tolist()
-        answer = self._end("update", id, retry, t, round, g=numbers, hint=guess, gradient=gradient or None)
-        return np.array(answer["x"])
+        body = {"g": vector(g, "g", "Agent.update"), "gradient": gradient or None}
+        if hint is not None:
+            body["hint"] = vector(hint, "hint", "Agent.update")
+        return np.array(self._end("update", id, retry, t, round, **body)["x"])
 
     def observe(
         self,
@@ -360,8 +364,7 @@ class RemoteAgent:
         dict or ndarray
             The next decision, by name where names are known.
         """
-        body = {"row": _make_plain(row), "hint": _make_plain(hint)}
-        return _read_decision(self._end("observe", id, retry, t, round, **body))
+        return _read_decision(self._end("observe", id, retry, t, round, row=row, hint=hint))
 
     def observe_cost(self, value: ArrayLike, *, t: int | None = None, id: Id = None) -> Any:
         """End the round with the cost of its decision; the learner must be a :class:`~klazy.contrib.Bandit`.
@@ -381,7 +384,7 @@ class RemoteAgent:
         dict or ndarray
             The next decision, by name where names are known.
         """
-        cost = vector(np.atleast_1d(np.asarray(value, dtype=float)), "value", "Agent.observe_cost").tolist()
+        cost = vector(np.atleast_1d(np.asarray(value, dtype=float)), "value", "Agent.observe_cost")
         return _read_decision(self._end("cost", id, False, t, None, cost=cost))
 
     def advance(self, *, id: Id = None, retry: bool = True, t: int | None = None) -> Any:
@@ -523,10 +526,6 @@ def _read_round(one: dict[str, Any]) -> dict[str, Any]:
     return one | {"time": micros, "row": row}
 
 
-def _make_integer(value: int | None) -> int | None:
-    return None if value is None else int(value)
-
-
 def _make_plain(value: Any) -> Any:
     """Return a JSON value; NaN is sent as it is, for the service to judge."""
     if isinstance(value, np.integer):
@@ -543,22 +542,16 @@ def _make_plain(value: Any) -> Any:
     return real_array(value, "row", OWNER, limit=float("inf")).tolist()
 
 
-def _read_detail(answer: httpx.Response) -> str:
+def _read_error(answer: httpx.Response) -> Exception:
+    """Return the error that an answer describes."""
     try:
-        return str(answer.json()["detail"])
+        detail = str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        return f"it answered {answer.status_code}"
-
-
-def _read(answer: httpx.Response) -> Any:
-    """Return the answer, or raise the error that it is."""
-    if answer.is_success:
-        return answer.json()
-    detail = _read_detail(answer)
+        detail = f"it answered {answer.status_code}"
     if answer.status_code in (401, 403):
-        raise PermissionError(detail)
+        return PermissionError(detail)
     if answer.status_code == 409 and answer.request.method == "POST":
-        raise Overtaken(detail)
-    if answer.status_code >= 500:
-        raise ConnectionError(detail)
-    raise Refused(detail)
+        return Overtaken(detail)
+    if answer.status_code in RETRIED or answer.status_code >= 500:
+        return ConnectionError(detail)
+    return Refused(detail)

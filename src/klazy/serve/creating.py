@@ -82,9 +82,8 @@ def _build(kind: Any, about: Any) -> Any:
         return kind.from_dict(about)
     except TypeError as failed:
         name = about.get("class") if isinstance(about, dict) else None
-        raise Refused(
-            f"The {kind.__name__.lower()} {name} cannot be built: {failed}. Send what to_dict returns."
-        ) from None
+        word = kind.__name__.lower()
+        raise Refused(f"The {word} {name} cannot be built: {failed}. Send what to_dict returns.") from None
     except ValueError as failed:
         raise Refused(*failed.args) from None
 
@@ -103,17 +102,13 @@ def _build_learner(about: dict[str, Any], limits: Settings) -> Learner[Any]:
 
 def _check_dim(dim: float, limits: Settings) -> None:
     if dim > limits.dim:
-        raise Refused(
-            f"The dimension must be at most {limits.dim}, got {dim}. Start the service with --dim for more."
-        )
+        raise Refused(f"The dimension must be at most {limits.dim}, got {dim}. See klazy serve --dim.")
 
 
 def _check_numbers(numbers: float, limits: Settings) -> None:
     if numbers > limits.numbers:
-        raise Refused(
-            f"The state must have at most {limits.numbers} numbers, got {numbers}. Shorten windows, use fewer experts, "
-            "or start the service with --numbers."
-        )
+        limit = f"The state must have at most {limits.numbers} numbers, got {numbers}."
+        raise Refused(f"{limit} Shorten windows, use fewer experts, or see klazy serve --numbers.")
 
 
 def _check_parts(about: Any, limits: Settings) -> None:

@@ -2,11 +2,11 @@
 
 import os
 import time
-from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from klazy.serve.desk import Played
@@ -26,25 +26,6 @@ COUNTERS = {
     "refusals": ("Requests that were rejected.", ["route", "status"]),
 }
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-
-
-class _Agents:
-    """The rounds of each agent, as the store has them."""
-
-    def __init__(self, latest: Latest) -> None:
-        self._latest = latest
-
-    def collect(self) -> Iterable[Metric]:
-        rounds = GaugeMetricFamily("klazy_agent_rounds", "Rounds that an agent has ended.", labels=["agent"])
-        since = GaugeMetricFamily(
-            "klazy_agent_idle_seconds", "Time since an agent ended its last round.", labels=["agent"]
-        )
-        now = time.time()
-        for name, t, at in self._latest:
-            rounds.add_metric([name], t)
-            if at is not None:
-                since.add_metric([name], max(0.0, now - at))
-        return rounds, since
 
 
 class Metrics:
@@ -93,11 +74,18 @@ class Metrics:
             self._counters["refusals"].labels(route, str(status)).inc()
 
     def write(self, latest: Latest) -> bytes:
-        """Return all metrics in Prometheus's form; ``latest`` has the rounds of each agent."""
+        """Return all metrics in Prometheus's form; ``latest`` has the rounds of each agent, and when the last one ended."""
         registry = self._own
         if SHARED in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)
-        agents: Any = CollectorRegistry()
-        agents.register(_Agents(latest))
+        rounds = GaugeMetricFamily("klazy_agent_rounds", "Rounds that an agent has ended.", labels=["agent"])
+        idle = GaugeMetricFamily(
+            "klazy_agent_idle_seconds", "Time since an agent ended its last round.", labels=["agent"]
+        )
+        for name, t, at in latest:
+            rounds.add_metric([name], t)
+            if at is not None:
+                idle.add_metric([name], max(0.0, time.time() - at))
+        agents: Any = SimpleNamespace(collect=lambda: (rounds, idle))
         return generate_latest(registry) + generate_latest(agents)

@@ -135,14 +135,11 @@ def _gather_card(reader: Reader, name: str) -> dict[str, Any]:
     rounds = reader.read_rounds(name, SPARK_ROUNDS)
     costs = np.array([row.hitting + row.switching for row in rounds])
     label = f"cost of the last {len(rounds)} rounds"
-    names = _name_coordinates(reader.read_terms(reader.find(name)), len(about["decision"]))
+    names = _name_coordinates(reader.read_terms(name)[1], len(about["decision"]))
     return {
         "about": about,
-        "last": _format_moment(about["last"]),
-        "rounds": len(rounds),
+        "rounds": rounds,
         "spark": draw_sparkline({"cost": costs}, label, from_zero=False),
-        "cost": about["hitting"] + about["switching"],
-        "guards": _name_guards(rounds),
         "decision": list(zip(names, about["decision"], strict=True)),
     }
 
@@ -151,7 +148,7 @@ def _gather_agent(reader: Reader, name: str, with_optimum: bool) -> dict[str, An
     """Return what the page of an agent shows."""
     about = reader.summarize(name)
     x = np.array(about["decision"])
-    names = _name_coordinates(reader.read_terms(reader.find(name)), len(x))
+    names = _name_coordinates(reader.read_terms(name)[1], len(x))
     rounds = reader.read_rounds(name, CHART_ROUNDS)
     compared = reader.compare(name, CHART_ROUNDS, with_optimum)
     charts = {}
@@ -163,13 +160,12 @@ def _gather_agent(reader: Reader, name: str, with_optimum: bool) -> dict[str, An
     shares = 100.0 * np.abs(x) / (np.abs(x).max() or 1.0)
     return {
         "about": about,
-        "last": _format_moment(about["last"]),
-        "guards": _name_guards(rounds),
         "bars": [(names[i], x[i], shares[i]) for i in shown],
         "charts": charts,
         "compared": compared,
-        "changes": [_tabulate_change(made) for made in reader.read_changes(name, LISTED_CHANGES)],
-        "rounds": [_tabulate_round(row) for row in reversed(rounds[-LISTED_ROUNDS:])],
+        "changes": reader.read_changes(name, LISTED_CHANGES),
+        "rounds": rounds[: -LISTED_ROUNDS - 1 : -1],
+        "format_time": format_time,
     }
 
 
@@ -192,32 +188,5 @@ def _draw_costs(compared: dict[str, Any]) -> str:
     return draw_chart(np.array(compared["t"], dtype=np.float64), lines, "cumulative cost", dashed=[fixed])
 
 
-def _tabulate_change(made: dict[str, Any]) -> dict[str, Any]:
-    reason = "" if made["change"] == "guards" else made["note"]
-    time = _format_moment(made["time"])
-    return {"Round": made["t"], "Time (UTC)": time, "Change": made["change"], "Reason": reason}
-
-
-def _tabulate_round(row: Row) -> dict[str, Any]:
-    return {
-        "Round": row.t,
-        "Time (UTC)": _format_moment(format_time(row.at)),
-        "Operating cost": row.hitting,
-        "Switching cost": row.switching,
-        "Held back by": row.guards or "",
-        "Id": row.id or "",
-    }
-
-
-def _name_guards(rounds: list[Row]) -> str | None:
-    """Return the guards that acted in the last round."""
-    return rounds[-1].guards or None if rounds else None
-
-
 def _name_coordinates(terms: Terms, dim: int) -> list[str]:
     return [f"x{i + 1}" for i in range(dim)] if terms.names is None else list(terms.names)
-
-
-def _format_moment(at: str | None) -> str:
-    """Return a time in UTC without its fractions."""
-    return "never" if at is None else f"{at[:10]} {at[11:19]}"

@@ -56,12 +56,16 @@ class Reader:
             self._store.require_place()
             return ask(self._store)
 
-    def find(self, name: str) -> Listed:
-        """Return the agent of this name."""
-        found = self.read(lambda store: store.find_agent(name))
-        if found is None:
-            raise refuse_unknown(name)
-        return found
+    def read_agent(self, name: str, ask: Callable[[Store, Listed], Result]) -> Result:
+        """Return what ``ask`` finds in the store about the agent of this name."""
+
+        def find_and_ask(store: Store) -> Result:
+            agent = store.find_agent(name)
+            if agent is None:
+                raise refuse_unknown(name)
+            return ask(store, agent)
+
+        return self.read(find_and_ask)
 
     def read_configurations(self, names: list[str]) -> set[str]:
         """Return the configurations of agents; many are alike."""
@@ -73,13 +77,13 @@ class Reader:
 
     def summarize(self, name: str) -> dict[str, Any]:
         """Return an agent in a few plain values."""
-        agent = self.find(name)
-        return self.read(lambda store: summarize(store, agent))
+        return self.read_agent(name, summarize)
 
-    def read_terms(self, agent: Listed) -> Terms:
-        """Return the costs and the names of an agent's rows."""
-        about = json.loads(agent.configuration)
-        return Terms.rebuild(Learner.from_dict(about["learner"]), about)
+    def read_terms(self, name: str) -> tuple[Learner[Any], Terms]:
+        """Return an agent's learner, and the costs and the names of its rows."""
+        about = json.loads(self.read_agent(name, lambda _, agent: agent.configuration))
+        learner = Learner.from_dict(about["learner"])
+        return learner, Terms.rebuild(learner, about)
 
     def list_names(self) -> list[str]:
         """Return the names of all agents, sorted."""
@@ -107,49 +111,36 @@ class Reader:
         return {"rounds": [describe(row) for row in rows], "before": rows[0].t if has_more else None}
 
     def _read_page(self, name: str, last: int, before: int | None) -> tuple[list[Row], bool]:
-        agent = self.find(name)
-        return self.read(lambda store: store.read_rounds(agent.id, last, before))
+        return self.read_agent(name, lambda store, agent: store.read_rounds(agent.id, last, before))
 
     def read_changes(self, name: str, last: int) -> list[dict[str, Any]]:
         """Return the latest freezes, deletes and other changes, the latest first."""
-        agent = self.find(name)
-        rows = self.read(lambda store: store.find_changes(agent.id, last))
-        return [
-            {
-                "t": row.t,
-                "time": format_time(row.at),
-                "change": CHANGES.get(row.kind, ""),
-                "note": row.note or "",
-            }
-            for row in rows
-        ]
+        changes = []
+        for row in self.read_agent(name, lambda store, agent: store.find_changes(agent.id, last)):
+            kind = CHANGES.get(row.kind, "")
+            changes.append({"t": row.t, "time": format_time(row.at), "change": kind, "note": row.note or ""})
+        return changes
 
     def compare(self, name: str, last: int, with_optimum: bool) -> dict[str, Any]:
         """Compare the last rounds with the best fixed point and, on request, with the certified optimum."""
-        agent = self.find(name)
         rounds = self.read_rounds(name, last)
+        learner, terms = self.read_terms(name)
         if with_optimum and not self._busy.acquire(blocking=False):
             said = "The service is computing another optimum. Try again in a moment."
             raise Problem(503, said, headers={"Retry-After": "2"})
         try:
-            return _compare(json.loads(agent.configuration), rounds, with_optimum)
+            return _compare(learner, terms, rounds, with_optimum)
         finally:
             if with_optimum:
                 self._busy.release()
 
 
-def _compare(configuration: dict[str, Any], rounds: list[Row], with_optimum: bool) -> dict[str, Any]:
+def _compare(learner: Any, terms: Terms, rounds: list[Row], with_optimum: bool) -> dict[str, Any]:
     cost = np.cumsum([row.hitting + row.switching for row in rounds])
-    found: dict[str, Any] = {
-        "t": [row.t for row in rounds],
-        "cost": cost.tolist(),
-        "fixed": None,
-        "optimum": None,
-    }
+    t = [row.t for row in rounds]
+    found: dict[str, Any] = {"t": t, "cost": cost.tolist(), "fixed": None, "optimum": None}
     if not rounds:
         return found
-    learner: Any = Learner.from_dict(configuration["learner"])
-    terms = Terms.rebuild(learner, configuration)
     costs = _gather_costs(terms, rounds, learner.domain.dim)
     movement: Any = terms.movement or learner.own_movement
     # An exact best fixed point is found at once.

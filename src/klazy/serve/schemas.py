@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
@@ -25,12 +26,9 @@ Late = Annotated[
     Integer | None,
     Field(description="The round that it is of, if it waits for feedback; the current round then goes on."),
 ]
-LEARNER = {
-    "class": "klazy.KLazyGD",
-    "domain": {"class": "klazy.Simplex", "dim": 3},
-    "sigma": 2.0,
-    "k": 8,
-}
+Vector = Annotated[list[float], BeforeValidator(np.ndarray.tolist)]
+SIMPLEX = {"class": "klazy.Simplex", "dim": 3}
+LEARNER = {"class": "klazy.KLazyGD", "domain": SIMPLEX, "sigma": 2.0, "k": 8}
 
 
 class _Body(BaseModel):
@@ -184,14 +182,15 @@ class Summaries(BaseModel):
 
 
 class Reasons(BaseModel):
-    """Why an agent plays its decision."""
+    """Why an agent plays its decision. Numbers that are not finite are null."""
 
+    model_config = ConfigDict(from_attributes=True)
     t: int
-    x: list[float]
-    own: list[float]
+    x: Vector
+    own: Vector
     since: int | None
-    y: list[float] | None
-    normal: list[float] | None
+    y: Vector | None
+    normal: Vector | None
     drift: float | None
     margin: float | None
     words: list[str]

@@ -48,13 +48,13 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
-        about: dict[str, Any] = {
+        about = {
             "time": f"{moment.isoformat(timespec='milliseconds')}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),
+            **{name: value for name, value in vars(record).items() if name not in _RECORD},
         }
-        about |= {name: value for name, value in vars(record).items() if name not in _RECORD}
         if record.exc_info:
             about["trace"] = self.formatException(record.exc_info)
         return json.dumps(about, default=str)
@@ -137,16 +137,12 @@ class PatientProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        self._timer = self.loop.call_later(self.seconds, self._hang_up)
+        self._timer = self.loop.call_later(self.seconds, self.transport.close)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _hang_up(self) -> None:
-        self._timer = None
-        self.transport.close()
 
 
 def serve(settings: Settings) -> None:
@@ -169,18 +165,15 @@ def serve(settings: Settings) -> None:
         _supervise(settings, listening)
 
 
-def _work(settings: Settings, listening: socket.socket) -> None:
+def _work(settings: Settings, listening: socket.socket, supervisor: int | None = None) -> None:
+    """Serve in this process, as long as the supervisor is alive if there is one."""
+    if supervisor is not None:
+        end_with(supervisor)
     server = uvicorn.Server(configure(settings, describe_logs(settings.log_level)))
     _end_at_hangup(lambda: server.handle_exit(signal.SIGTERM, None))
     server.run(sockets=[listening])
     if not server.started:
         sys.exit(FAILED_STATUS)
-
-
-def _work_for(driver: int, settings: Settings, listening: socket.socket) -> None:
-    """Work as long as the supervisor is alive."""
-    end_with(driver)
-    _work(settings, listening)
 
 
 def _supervise(settings: Settings, listening: socket.socket) -> None:
@@ -192,7 +185,7 @@ def _supervise(settings: Settings, listening: socket.socket) -> None:
     context = multiprocessing.get_context("spawn")
 
     def start() -> Any:
-        worker = context.Process(target=_work_for, args=(os.getpid(), settings, listening))
+        worker = context.Process(target=_work, args=(settings, listening, os.getpid()))
         worker.start()
         return worker
 
@@ -253,16 +246,12 @@ def describe_logs(level: str) -> dict[str, Any]:
 def listen(settings: Settings) -> socket.socket:
     """Return the socket that workers share."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((settings.host, settings.port))
+        return socket.create_server((settings.host, settings.port), family=family)
     except OSError as failed:
-        listening.close()
         where = f"{settings.host}:{settings.port}"
-        raise Refused(f"serve cannot listen on {where}: {failed.strerror}. Choose another --port.") from None
-    listening.set_inheritable(True)
-    return listening
+        reason = (failed.strerror or "").partition(" (")[0]
+        raise Refused(f"serve cannot listen on {where}: {reason}. Choose another --port.") from None
 
 
 def _end_at_hangup(end: Callable[[], None]) -> None:
