@@ -314,7 +314,7 @@ def read_study(seeds: int, folder: str) -> kl.Study:
 def profile_study(seeds: int, folder: str) -> dict[str, float]:
     """Where the seconds of such a study go on a GPU, once its kernel is compiled."""
     from klazy.studies.results import ResultStore
-    from klazy.studies.sweep import execute, play
+    from klazy.studies.sweep import execute
 
     study = read_study(seeds, folder)
     kl.sweep(read_study(1, folder), device="cuda")
@@ -334,7 +334,7 @@ def profile_study(seeds: int, folder: str) -> dict[str, float]:
 
     with (
         time_calls(execute, "list_keys", "keys of runs"),
-        time_calls(play, "play_grid", "the GPU, copies included"),
+        time_calls(device, "play_grid", "the GPU, copies included"),
         time_calls(execute, "make_frame", "rows"),
         time_calls(ResultStore, "add", "files"),
     ):
@@ -347,7 +347,7 @@ def profile_study(seeds: int, folder: str) -> dict[str, float]:
 
 def print_host(seeds: int) -> None:
     """What a sweep costs beside its rounds. It needs no GPU: what one would play is all zeros here."""
-    from klazy.studies.sweep import execute, play
+    from klazy.studies.sweep import execute
 
     def play_nothing(grid: Grid) -> list[np.ndarray]:
         return [np.zeros((len(members), len(grid.marks), 2)) for members in grid.who]
@@ -355,7 +355,7 @@ def print_host(seeds: int) -> None:
     with (
         mock.patch.object(execute, "choose_device", return_value="cuda"),
         mock.patch.object(execute, "name_device", return_value="nothing"),
-        mock.patch.object(play, "play_grid", play_nothing),
+        mock.patch.object(device, "play_grid", play_nothing),
         mock.patch(f"{__name__}.STUDY", STUDY.replace("length = 1000", "length = 10")),
         tempfile.TemporaryDirectory() as folder,
     ):

@@ -350,6 +350,7 @@ def test_a_sweep_whose_gpu_fails_keeps_what_was_played(tmp_path, monkeypatch):
     from klazy.studies.sweep import play
 
     played = []
+    play_grid = device.play_grid
 
     def fail_later(grid):
         if played:
@@ -357,10 +358,10 @@ def test_a_sweep_whose_gpu_fails_keeps_what_was_played(tmp_path, monkeypatch):
                 "klazy needs a GPU that finishes its work, got error=lost; take the CPU."
             )
         played.append(grid)
-        return device.play_grid(grid)
+        return play_grid(grid)
 
     monkeypatch.setattr(play, "TOGETHER", 1)
-    monkeypatch.setattr(play, "play_grid", fail_later)
+    monkeypatch.setattr(device, "play_grid", fail_later)
     study = kl.Study(**STUDY | {"seeds": 1, "record": "totals"})
     with pytest.raises(device.DeviceFailed, match="lost"):
         kl.sweep(study, tmp_path, device="cuda")

@@ -13,8 +13,9 @@ import numpy as np
 
 from klazy.base.checks import Array, refusal
 from klazy.costs import Costs
-from klazy.game.batch import make_marks, run_batch
-from klazy.game.device import Grid, find_obstacle, play_grid
+from klazy.game.batch import run_batch
+from klazy.game.device import find_obstacle, play_learners
+from klazy.game.plan import make_marks
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.learners import Learner
 from klazy.movement import Movement
@@ -206,11 +207,11 @@ class TaskPlayer:
         if able.any():
             self.used_gpu = True
             sequences = [np.ascontiguousarray(place.costs.arrays()[0]) for place, _, _ in parts]
-            rank = np.cumsum(able) - 1
-            members = [rank[row[able[row]]] for row in who]
-            grid = Grid([learners[i] for i in np.flatnonzero(able)], sequences, members, plan.movement, marks)
-            for row, mine, found in zip(who, sums, play_grid(grid), strict=True):
-                mine[able[row]] = found
+            members = [row[able[row]] for row in who]
+            movements = [plan.movement] * len(learners)
+            found = play_learners(learners, movements, sequences, members, marks)
+            for row, mine, paid in zip(who, sums, found, strict=True):
+                mine[able[row]] = paid
         for row, mine, (place, result, _) in zip(who, sums, parts, strict=True):
             # What is not finite is played again, to learn what is wrong with it.
             left = np.flatnonzero(~np.isfinite(mine).all(axis=(1, 2)))

@@ -1,0 +1,80 @@
+"""How runs are grouped: which of them are alike, and what those share that are played side by side on a CPU or a GPU."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array, number, whole
+from klazy.kernels import codes
+from klazy.kernels.layout import RULE_CODES, write_rows
+from klazy.kernels.rules import RULES
+from klazy.movement import Movement
+
+
+def find_distinct(objects: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
+    """Return the distinct objects, by identity, and the number of each object among them."""
+    distinct = {id(each): each for each in objects}
+    numbers = {key: number for number, key in enumerate(distinct)}
+    return list(distinct.values()), np.array([numbers[id(each)] for each in objects], dtype=int)
+
+
+def number_equal(objects: Sequence[Any]) -> np.ndarray:
+    """Return a number for each object, the same for equal ones; comparing sets takes time, so that each is compared once."""
+    distinct, place = find_distinct(objects)
+    numbers: dict[Any, int] = {}
+    equal = [numbers.setdefault(each, len(numbers)) for each in distinct]
+    return np.array(equal, dtype=int)[place]
+
+
+class RunKind(NamedTuple):
+    """What runs that are played side by side share; with ``is_shared`` also their sigmas, but for a factor."""
+
+    is_shared: bool
+    rule: int
+    schedule: int
+    memory: int
+    ring: int
+    offset: float = 0.0
+
+
+def group_runs(rows: Array, few: float) -> dict[RunKind, np.ndarray]:
+    """Return the runs of each kind, in the order of their slacks, so that the phases of neighbours end together.
+
+    Offsets that fewer than ``few`` runs have are not worth a kind of their own: these runs compute their sigmas alone.
+    """
+    with_ring = [code for name, code in RULE_CODES.items() if RULES[name].ring]
+    rings = np.where(np.isin(rows[:, codes.RULE], with_ring), rows[:, codes.OWN], 0.0)
+    about = np.column_stack((rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY]], rings, rows[:, codes.B]))
+    distinct, place = np.unique(about, axis=0, return_inverse=True)
+    ends = np.cumsum(np.bincount(place.ravel()))
+    groups = np.split(np.argsort(place.ravel(), kind="stable"), ends[:-1])
+    kinds: dict[RunKind, np.ndarray] = {}
+    rare: dict[RunKind, list[RunKind]] = {}
+    for (rule, schedule, memory, ring, offset), runs in zip(distinct.tolist(), groups, strict=True):
+        kind = RunKind(True, int(rule), int(schedule), int(memory), int(ring), offset)
+        kinds[kind] = runs
+        if schedule == codes.SCALE_FREE or (schedule == codes.SQRT and len(runs) < few):
+            rare.setdefault(kind._replace(is_shared=False, offset=0.0), []).append(kind)
+    for alone, some in rare.items():
+        if len(some) > 1 or alone.schedule == codes.SCALE_FREE:
+            kinds[alone] = np.concatenate([kinds.pop(kind) for kind in some])
+    return {kind: runs[np.argsort(rows[runs, codes.SLACK], kind="stable")] for kind, runs in kinds.items()}
+
+
+def write_program(learners: Sequence[Any], movement: Movement) -> tuple[Array, Array]:
+    """Return the rows of learners on one set, and the numbers that a kernel needs of the set and the movement cost."""
+    domain = learners[0].domain
+    d = domain.dim
+    rows = write_rows(learners, [learner.init() for learner in learners])
+    prices = np.resize(movement.prices(d), 2 * d)
+    return rows, np.concatenate((prices, domain.parameters(), np.zeros(d)))
+
+
+def make_marks(checkpoints: Any, T: int) -> np.ndarray:
+    """Return the rounds after which sums are recorded."""
+    if number(checkpoints, "checkpoints", "run_batch") == 0:
+        return np.array([T])
+    remedy = "use 200 for a curve, 0 for totals"
+    points = min(whole(checkpoints, "checkpoints", "run_batch", "checkpoints >= 0", remedy), T)
+    return np.arange(1, points + 1) * T // points
