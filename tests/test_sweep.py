@@ -708,7 +708,7 @@ class TestASummary:
         with pytest.raises(Refused, match=f"metric to be one of .* got metric='{metric}'"):
             drawn.cells(metric)
 
-    def test_shows_the_best_cell_of_each_learner_and_says_when_it_is_at_the_edge_of_its_grid(self, drawn):
+    def test_shows_the_best_cell_of_each_learner_and_says_when_it_is_at_a_limit_of_its_grid(self, drawn):
         cells = drawn.cells()
         rows = summarize(cells, most=10)
         assert len(rows) == 2 * 2 * 3
@@ -722,8 +722,8 @@ class TestASummary:
             assert row["mean"] == group["mean"].min()
             ends = {"sigma": (0.3, 30.0), "k": (1, 16)}
             at = [name for name in ("sigma", "k") if same[2] != "LazyGD" and row[name] in ends[name]]
-            assert row["edge"] == ", ".join(at)
-        assert {row["edge"] for row in rows} > {""}
+            assert row["at grid limit"] == ", ".join(at)
+        assert {row["at grid limit"] for row in rows} > {""}
         assert len(summarize(cells, most=len(cells))) == len(cells)
 
 

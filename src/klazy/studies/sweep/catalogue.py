@@ -13,27 +13,14 @@ from typing import Any, NamedTuple, get_origin, get_type_hints
 
 import numpy as np
 
-from klazy import learners
+from klazy import learners, sequences
 from klazy.base.checks import Refused, refusal
 from klazy.costs import Costs, LinearCosts
 from klazy.kernels.codes import LINEAR, code_of
-from klazy.learners import Learner, MemoryGD
-from klazy.learners.presets import ader, ensemble_auto, scream
+from klazy.learners import Learner, MemoryGD, presets
 from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
 from klazy.schedules import Sqrt
-from klazy.sequences import (
-    Scenario,
-    alternating,
-    corrupted,
-    data_centre,
-    drifting_regression,
-    phases_of_length,
-    rotating,
-    sea,
-    square_wave,
-    stochastic,
-    tracking,
-)
+from klazy.sequences import Scenario
 from klazy.sets import ConvexSet, L2Ball
 from klazy.studies.installed import list_installed, load_installed
 
@@ -98,42 +85,24 @@ def _make_memory_entry(memory: type[learners.Memory]) -> Entry:
 
 
 def _make_wave(period: int, T: int) -> Scenario:
-    return square_wave(period, T)
+    return sequences.square_wave(period, T)
 
 
-_MADE = (
-    stochastic,
-    corrupted,
-    phases_of_length,
-    rotating,
-    alternating,
-    tracking,
-    drifting_regression,
-    data_centre,
-    sea,
+_RECIPES = (
+    "stochastic corrupted phases_of_length rotating alternating tracking drifting_regression data_centre sea"
 )
-RECIPES: dict[str, Entry] = {make.__name__: _make_entry(make, context=("seed",)) for make in _MADE}
-RECIPES["square_wave"] = _make_entry(_make_wave, context=("seed",))
-_PLAIN = (learners.GD, learners.LazyGD, learners.KLazyGD, learners.KLazyFTRL, learners.CentredOMD)
-_THUMBS = (
-    learners.Fixed,
-    learners.FollowTheLeader,
-    learners.LastValue,
-    learners.MovingAverage,
-    learners.Periodic,
-    learners.MinimumHold,
-    learners.DeadBand,
+_RULES = (
+    "GD LazyGD KLazyGD KLazyFTRL CentredOMD ader sader sader_k scream auto ensemble_auto "
+    "Fixed FollowTheLeader LastValue MovingAverage Periodic MinimumHold DeadBand"
 )
 _MEMORIES = (learners.Decay, learners.Clip, learners.Event, learners.Clock)
-_ENSEMBLES = (
-    ader,
-    learners.sader,
-    learners.sader_k,
-    scream,
-    learners.auto,
-    ensemble_auto,
-)
-RULES: dict[str, Entry] = {make.__name__: _make_entry(make) for make in (*_PLAIN, *_ENSEMBLES, *_THUMBS)}
+RECIPES: dict[str, Entry] = {}
+for _name in _RECIPES.split():
+    RECIPES[_name] = _make_entry(getattr(sequences, _name), context=("seed",))
+RECIPES["square_wave"] = _make_entry(_make_wave, context=("seed",))
+RULES: dict[str, Entry] = {}
+for _name in _RULES.split():
+    RULES[_name] = _make_entry(getattr(learners, _name, None) or getattr(presets, _name))
 RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORIES}
 
 

@@ -13,20 +13,8 @@ from klazy.studies.sweep.table import LEARNER, SETTING, choose_best, find_varyin
 if TYPE_CHECKING:
     import polars
 
-NUMBERS = (
-    "k",
-    "m",
-    "kappa",
-    "sigma",
-    "c",
-    "length",
-    "phases",
-    "period",
-    "settled",
-    "T",
-    "dim",
-    "movement_weight",
-)
+NUMBERS = ("k", "m", "kappa", "sigma", "c", "length", "phases", "period", "settled", "T", "dim")
+NUMBERS += ("movement_weight",)
 PANELS = 12  # of a figure
 WIDE = 8.0  # the ratio of the largest to the least value from which on an axis is logarithmic
 Figures = Iterator[tuple[str, "show.Figure"]]

@@ -17,21 +17,11 @@ if TYPE_CHECKING:
     import polars
 
 Row = dict[str, Any]
-KEYS: dict[str, type] = {  # of recipes and rules that have a column of their own; other keys are among the options
-    "T": int, "dim": int, "phases": int, "length": int, "random_phases": bool, "settled": int, "period": int,
-    "sigma": float, "c": float, "k": int, "m": float, "kappa": float,
-}  # fmt: skip
-SCENARIO = (
-    "scenario",
-    "T",
-    "dim",
-    "phases",
-    "length",
-    "random_phases",
-    "settled",
-    "period",
-    "scenario_options",
-)
+# Keys of recipes and rules that have a column of their own; other keys are among the options.
+KEYS: dict[str, type] = dict.fromkeys(("T", "dim", "phases", "length", "settled", "period", "k"), int)
+KEYS |= dict.fromkeys(("sigma", "c", "m", "kappa"), float) | {"random_phases": bool}
+SCENARIO = ("scenario", "T", "dim", "phases", "length", "random_phases", "settled", "period")
+SCENARIO += ("scenario_options",)
 LEARNER = ("learner", "sigma", "c", "k", "m", "kappa", "learner_options")
 PRICE = ("movement", "movement_weight")
 SHARED = ("version", *SCENARIO, "movement", "root", "seed")  # what the runs of a task have in common
@@ -116,7 +106,7 @@ def _describe_sequence(task: Task, result: TaskResult) -> Row:
 
 
 def make_schema() -> dict[str, Any]:
-    """The columns and their types."""
+    """Return the columns and their types."""
     import polars as pl
 
     kinds: dict[type, Any] = {int: pl.Int64(), float: pl.Float64(), bool: pl.Boolean()}
@@ -132,7 +122,7 @@ def make_schema() -> dict[str, Any]:
 
 
 def _split_options(point: Point, among: Sequence[str]) -> Row:
-    """The values that have a column ``among`` these, and the others as text in the last of them, the options."""
+    """Return the values that have a column ``among`` these, and the others as text in the last of them, the options."""
     own = {}
     options = {}
     for key, value in point.items():
@@ -152,12 +142,13 @@ def _fits(value: Any, kind: type) -> bool:
 def average_cells(
     rows: "polars.DataFrame", metric: str, relative_to: str | None = None, held_out: bool = False
 ) -> "polars.DataFrame":
-    """The ``mean`` of a metric over the seeds of every cell, over so many ``runs``; ``half`` is half the width of the interval
-    that holds the true mean with a confidence of 95 % (Student's t), null for a single run.
+    """Return the ``mean`` of a metric over the ``runs`` of every cell, one per seed, and ``half`` the width of its interval.
+
+    The interval contains the true mean with a confidence of 95 % (Student's t); for a single run it is null.
 
     ``relative_to`` names a learner: then the metric is how much more a run has than this learner on the same sequence, at its
-    best for the setting, in per cent of what that learner has there on average. ``choice`` is what the best cells are chosen
-    by: the mean, or if it is ``held_out``, the mean over the even seeds, while the others alone make ``mean`` and ``half``.
+    best for the setting, in per cent of that learner's average. The best cells have the least ``choice``: the mean, or with
+    ``held_out`` the mean over the even seeds, while ``mean`` and ``half`` come from the odd ones.
     """
     import polars as pl
 
@@ -170,9 +161,8 @@ def average_cells(
             remedy = f"all {len(rows)} runs failed, the first with {failed[0]}"
         raise refusal("sweep", f"runs with {metric}", "runs", 0, remedy)
     if held_out and (known["seed"].null_count() or known["seed"].max() == 0):
-        raise refusal(
-            "sweep", "scenarios that are drawn, with several seeds", "held_out", held_out, "leave it out"
-        )
+        condition = "scenarios that are drawn, with several seeds"
+        raise refusal("sweep", condition, "held_out", held_out, "leave it out")
     if relative_to is not None:
         known = _relate(known, metric, relative_to, held_out)
     if not held_out:
@@ -185,48 +175,40 @@ def average_cells(
 
 
 def _average(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
-    """Mean, half the interval's width, and the number of runs, by cell."""
+    """Return the mean, half the interval's width, and the number of runs, by cell."""
     import polars as pl
     from scipy.special import stdtrit
 
     found = rows.group_by(CELL, maintain_order=True)
-    cells = found.agg(
-        pl.col(metric).mean().alias("mean"), pl.col(metric).std().alias("half"), pl.len().alias("runs")
-    )
+    value = pl.col(metric)
+    cells = found.agg(mean=value.mean(), half=value.std(), runs=pl.len())
     n = cells["runs"].to_numpy().clip(2)
     half = cells["half"] * (stdtrit(n - 1, 0.975) / np.sqrt(n))
     return cells.with_columns(half.alias("half"))
 
 
 def _relate(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool) -> "polars.DataFrame":
-    """The rows with the metric relative to a learner's, in per cent."""
+    """Return the rows with the metric relative to a learner's, in per cent."""
     import polars as pl
 
     theirs = rows.filter(pl.col("learner") == learner)
     if not len(theirs):
         known = ", ".join(rows["learner"].unique(maintain_order=True))
-        raise refusal(
-            "sweep", f"a learner of the study ({known})", "relative_to", learner, "choose one of these"
-        )
+        condition = f"a learner of the study ({known})"
+        raise refusal("sweep", condition, "relative_to", learner, "choose one of these")
     best = choose_best(average_cells(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
-    base = theirs.join(best, on=CELL, nulls_equal=True).select(
-        *SETTING, "seed", pl.col(metric).alias("base"), "mean"
-    )
+    base = theirs.join(best, on=CELL, nulls_equal=True)
+    base = base.select(*SETTING, "seed", "mean", base=metric)
     if (best["mean"] == 0.0).any():
-        raise refusal(
-            "sweep",
-            f"a learner whose {metric} is not zero",
-            "relative_to",
-            learner,
-            "choose another, or leave it out",
-        )
+        condition = f"a learner whose {metric} is not zero"
+        raise refusal("sweep", condition, "relative_to", learner, "choose another, or leave it out")
     joined = rows.join(base, on=(*SETTING, "seed"), nulls_equal=True, maintain_order="left")
     more = 100.0 * (pl.col(metric) - pl.col("base")) / pl.col("mean").abs()
     return joined.with_columns(more.alias(metric)).drop("base", "mean")
 
 
 def choose_best(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFrame":
-    """Of the cells that agree in these columns the best; one with fewer runs than others, as when some failed, is none."""
+    """Return the best of the cells that agree in these columns; one with fewer runs than others, as after failures, is not."""
     import polars as pl
 
     most = pl.col("runs").max()
@@ -237,16 +219,16 @@ def choose_best(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFra
 
 
 def find_varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list[str]:
-    """The columns that have more than one value; T is not counted where it follows from phases."""
+    """Return the columns that have more than one value, without T where it follows from phases."""
     found = [name for name in among if cells[name].drop_nulls().n_unique() > 1]
     follows = "T" in found and cells["T"].is_in(cells["length"] * cells["phases"]).all()
     return [name for name in found if name != "T" or not follows]
 
 
 def summarize(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
-    """The cells, or if they are more than ``most``, the best of each learner in each setting; with what varies among them.
+    """Return the cells, or if they are more than ``most``, the best of each learner in each setting, with what varies.
 
-    ``edge`` names the parameters of a best cell that are the first or the last of their grid: there may be better ones beyond.
+    "at grid limit" names the parameters of a best cell that are the first or the last of their grid: others may be better.
     """
     free = find_varying(cells)
     own = [name for name in free if name in LEARNER]
@@ -262,13 +244,13 @@ def summarize(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
         if tuple(row[name] for name in CELL) in least:
             edges = [name for name in own if row[name] in ends.get((row["learner"], name), ())]
         about = {name: row[name] for name in columns}
-        found = {"mean": row["mean"], "+-": row["half"], "runs": row["runs"], "edge": ", ".join(edges)}
-        rows.append(about | found)
+        found = {"mean": row["mean"], "+-": row["half"], "runs": row["runs"]}
+        rows.append(about | found | {"at grid limit": ", ".join(edges)})
     return rows
 
 
 def _find_ends(cells: "polars.DataFrame", parameters: Sequence[str]) -> dict[tuple[Any, str], Any]:
-    """The least and the largest value of every learner's parameters that have more than two."""
+    """Return the least and the largest value of every learner's parameters that have more than two."""
     ends = {}
     for (learner, *_), group in cells.group_by("learner"):
         for name in parameters:
