@@ -4,6 +4,7 @@ A suite is fixed: a change to what any game is made of takes a new :data:`VERSIO
 moving alone.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -161,33 +162,28 @@ def list_games(seed: int = 0, *, quick: bool = False) -> list[Entry]:
     >>> games[0].make().domain
     L2Ball(dim=5)
     """
-    found = []
+    found: list[tuple[str, str, int | None]] = []
     if quick:
-        places = tuple(PLACES)
-        for i, family in enumerate(LINEAR):
-            found += _list_prices(family, places[i % len(places)], seed, SHORT, FEW_PRICES)
-        for family, kinds in CURVED.items():
-            found += _list_prices(family, next(iter(kinds)), seed, SHORT, FEW_PRICES)
-        for family, place in QUICK_DATA:
-            found += _list_prices(family, place, None, SHORT, FEW_PRICES)
-        return found
+        places = itertools.cycle(PLACES)
+        found += [(family, next(places), seed) for family in LINEAR]
+        found += [(family, next(iter(kinds)), seed) for family, kinds in CURVED.items()]
+        found += [(family, place, None) for family, place in QUICK_DATA]
+        return _list_prices(found, SHORT, SHORT, FEW_PRICES)
     for draw in range(seed, seed + SEEDS):
-        for family in LINEAR:
-            for place in PLACES:
-                found += _list_prices(family, place, draw, T, PRICES)
-        for family, kinds in CURVED.items():
-            for place in kinds:
-                found += _list_prices(family, place, draw, T, PRICES)
-    for family, kinds in DATA.items():
-        for place in kinds:
-            found += _list_prices(family, place, None, 0, PRICES)
-    return found
+        found += [(family, place, draw) for family in LINEAR for place in PLACES]
+        found += [(family, place, draw) for family, kinds in CURVED.items() for place in kinds]
+    found += [(family, place, None) for family, kinds in DATA.items() for place in kinds]
+    return _list_prices(found, T, 0, PRICES)
 
 
 def _list_prices(
-    family: str, place: str, seed: int | None, rounds: int, prices: tuple[float, ...]
+    sequences: list[tuple[str, str, int | None]], drawn: int, real: int, prices: tuple[float, ...]
 ) -> list[Entry]:
-    return [Entry(family, place, price, seed, rounds) for price in prices]
+    """Return every sequence at every price, with this many rounds if it is drawn, or of data; 0 is all data."""
+    found = []
+    for (family, place, seed), price in itertools.product(sequences, prices):
+        found.append(Entry(family, place, price, seed, real if seed is None else drawn))
+    return found
 
 
 def find_missing_data(entries: list[Entry]) -> dict[str, str]:
@@ -386,16 +382,9 @@ def _read_delays(hours: int, rounds: int) -> Array:
     return delays[: rounds or None]
 
 
-def _fly_hourly(rounds: int) -> Setting:
-    return _measure(Simplex(8), LinearCosts(_read_delays(1, rounds)), TVMovement)
-
-
-def _fly_daily(rounds: int) -> Setting:
-    return _measure(Simplex(8), LinearCosts(_read_delays(24, rounds)), TVMovement)
-
-
-def _fly_capped(rounds: int) -> Setting:
-    return _measure(CappedSimplex(8, 1.0, 0.25), LinearCosts(_read_delays(1, rounds)), TVMovement)
+def _fly(domain: ConvexSet, hours: int, rounds: int) -> Setting:
+    """Book the carriers with the least delays."""
+    return _measure(domain, LinearCosts(_read_delays(hours, rounds)), TVMovement)
 
 
 def _man_gates(rounds: int) -> Setting:
@@ -422,10 +411,6 @@ def _hold_objects(rounds: int) -> Setting:
     return _measure(CappedSimplex(8, 2.0, 1.0), LinearCosts(-_count_requests(8, rounds)), TVMovement)
 
 
-def _serve_cache(rounds: int) -> Setting:
-    return _store_goods(_count_requests(2, rounds) / 3.0)
-
-
 def _count_prompts(column: str, seconds: float, rounds: int) -> Array:
     """What two language-model services were asked in each interval."""
     from klazy.datasets import llm_requests
@@ -434,10 +419,6 @@ def _count_prompts(column: str, seconds: float, rounds: int) -> Array:
     shorter = min(map(len, columns))
     counts = np.column_stack([values[:shorter] for values in columns]).astype(float)
     return counts[: rounds or None]
-
-
-def _serve_prompts(rounds: int) -> Setting:
-    return _store_goods(_count_prompts("requests", 1.0, rounds) / 2.0)
 
 
 def _track_tokens(rounds: int) -> Setting:
@@ -462,13 +443,19 @@ def _hold_stocks(rounds: int) -> Setting:
 
 DATA: dict[str, dict[str, Callable[[int], Setting]]] = {
     "flights": {
-        "hourly": _fly_hourly,
-        "daily": _fly_daily,
-        "hourly, capped": _fly_capped,
+        "hourly": lambda rounds: _fly(Simplex(8), 1, rounds),
+        "daily": lambda rounds: _fly(Simplex(8), 24, rounds),
+        "hourly, capped": lambda rounds: _fly(CappedSimplex(8, 1.0, 0.25), 1, rounds),
         "gates": _man_gates,
     },
-    "cache": {"objects": _hold_objects, "load": _serve_cache},
-    "prompts": {"requests": _serve_prompts, "tokens": _track_tokens},
+    "cache": {
+        "objects": _hold_objects,
+        "load": lambda rounds: _store_goods(_count_requests(2, rounds) / 3.0),
+    },
+    "prompts": {
+        "requests": lambda rounds: _store_goods(_count_prompts("requests", 1.0, rounds) / 2.0),
+        "tokens": _track_tokens,
+    },
     "stocks": {"daily": _hold_stocks},
 }
 QUICK_DATA = (("flights", "daily"), ("cache", "objects"), ("prompts", "requests"))

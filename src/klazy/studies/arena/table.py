@@ -101,16 +101,24 @@ class Arena:
         """The contenders, in the order of the columns of :attr:`above` and :attr:`ratios`."""
         return [contender.name for contender in self.contenders]
 
+    def _collect(self, name: str) -> Array:
+        """Return a number of every outcome, of shape (games, contenders)."""
+        return np.array([[getattr(game.outcomes[each], name) for each in self.names] for game in self.games])
+
     @cached_property
-    def floors(self) -> Array:
-        """The floor of every game, of shape (games, 1)."""
-        return FLOOR * np.array([[game.scale] for game in self.games])
+    def _scales(self) -> Array:
+        """The spread of the costs of every game, of shape (games, 1)."""
+        return np.array([[game.scale] for game in self.games])
+
+    def _above_optimum(self, costs: Array) -> Array:
+        """Return costs of every game above the optimum, plus the floor; nobody is below the floor."""
+        optimum = np.array([[game.best.cost] for game in self.games])
+        return np.maximum(costs - optimum, 0.0) + FLOOR * self._scales
 
     @cached_property
     def above(self) -> Array:
-        """Cost above the optimum with the floor, of shape (games, contenders); nobody is below the floor."""
-        paid = [[game.outcomes[name].cost - game.best.cost for name in self.names] for game in self.games]
-        return np.maximum(paid, 0.0) + self.floors
+        """Cost above the optimum with the floor, of shape (games, contenders)."""
+        return self._above_optimum(self._collect("cost"))
 
     @cached_property
     def _tuned(self) -> list[int]:
@@ -123,17 +131,15 @@ class Arena:
 
     @cached_property
     def picked(self) -> Array:
-        """What the tuned contender paid that was best on the first half: the one that a user would have picked."""
-        first = np.array([[game.outcomes[name].first for name in self.names] for game in self.games])
-        chosen = np.array(self._tuned)[first[:, self._tuned].argmin(axis=1)]
-        return self.above[np.arange(len(self.games)), chosen]
+        """The cost of the tuned contender that was best on the first half: the one that a user would have picked."""
+        best = self._collect("first")[:, self._tuned].argmin(axis=1)
+        return self.above[np.arange(len(self.games)), np.array(self._tuned)[best]]
 
     @cached_property
     def hindsight(self) -> Array:
         """The least of all candidates of all tuned contenders, chosen on the very rounds that are scored."""
-        tuned = [self.names[at] for at in self._tuned]
-        paid = [min(game.outcomes[name].hindsight for name in tuned) - game.best.cost for game in self.games]
-        return np.maximum(paid, 0.0) + self.floors[:, 0]
+        least = self._collect("hindsight")[:, self._tuned].min(axis=1, keepdims=True)
+        return self._above_optimum(least)[:, 0]
 
     @cached_property
     def ratios(self) -> Array:
@@ -307,16 +313,16 @@ class Arena:
         optimum : tuple of float
             The optimum's own.
         """
-        switching = {}
-        hitting = {}
-        for name in self.names:
-            pairs = [(game, game.outcomes[name]) for game in self.games]
-            switching[name] = float(np.mean([each.switching / game.scale for game, each in pairs]))
-            hitting[name] = float(
-                np.mean([(each.hitting - game.best.hitting) / game.scale for game, each in pairs])
-            )
-        moved = float(np.mean([game.best.switching / game.scale for game in self.games]))
-        return switching, hitting, (moved, 0.0)
+        optimum = np.array([[game.best.switching, game.best.hitting] for game in self.games])
+        switching = (self._collect("switching") / self._scales).mean(axis=0)
+        hitting = ((self._collect("hitting") - optimum[:, 1:]) / self._scales).mean(axis=0)
+        moved = float((optimum[:, :1] / self._scales).mean())
+        names = self.names
+        return (
+            dict(zip(names, switching.tolist(), strict=True)),
+            dict(zip(names, hitting.tolist(), strict=True)),
+            (moved, 0.0),
+        )
 
     def to_dict(self) -> Row:
         """Give everything as one object that JSON holds.
@@ -328,16 +334,9 @@ class Arena:
         """
         games = []
         for game in self.games:
+            about = {"game": game.entry.name, **game.entry._asdict(), "scale": game.scale}
             paid = {name: game.outcomes[name].cost - game.best.cost for name in self.names}
-            games.append(
-                {
-                    "game": game.entry.name,
-                    **game.entry._asdict(),
-                    "scale": game.scale,
-                    "optimum": game.best.cost,
-                }
-                | {"gap": game.best.gap, "above_optimum": paid}
-            )
+            games.append(about | {"optimum": game.best.cost, "gap": game.best.gap, "above_optimum": paid})
         return {
             "suite": VERSION,
             "seed": self.seed,
