@@ -1,4 +1,4 @@
-"""Pictures in the plane: where learners went in their last rounds, and why laziness moves less."""
+"""Pictures in the plane: one step, two steps greedy and lazy, and where learners went in their last rounds."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -6,28 +6,51 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.show.marks import draw_arrows, draw_sketch, write_names
-from klazy.show.style import BLUE, GREEN, GREY, ORANGE, PALE, ROW, WIDE, WIDTH, choose_looks, make_sheet
+from klazy.show.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    RED,
+    ROW,
+    SKY,
+    VEIL,
+    WIDE,
+    WIDTH,
+    choose_looks,
+    make_axes,
+    make_sheet,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHORTEST = 0.12  # inches: a shorter arrow would be all head
-FLATTEST = 0.62  # height over width of a window
-ARROW: dict[str, Any] = {
+# Inches: a shorter arrow would be all head.
+SHORTEST = 0.12
+# Height over width of a window, at least.
+FLATTEST = 0.62
+PALE: dict[str, Any] = {"facecolor": "#EEEEEE", "edgecolor": "#555555", "linewidth": 0.8}
+BENT: dict[str, Any] = {
     "arrowstyle": "-|>",
     "mutation_scale": 7.0,
     "linewidth": 0.9,
     "shrinkA": 3.0,
     "shrinkB": 3.0,
 }
+TO_SCALE: dict[str, Any] = {
+    "angles": "xy",
+    "scale_units": "xy",
+    "scale": 1.0,
+    "units": "inches",
+    "headwidth": 4.0,
+}
 
 
 def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
     """Draw the last few decisions of each learner in the plane, with an arrow from each to the next.
 
-    The picture shows the points from near; a sketch tells which part of the set it is. A learner that stands still has one
+    The picture shows the points from near; a sketch shows which part of the set it is. A learner that does not move has one
     marker and no arrow.
 
     Parameters
@@ -43,47 +66,75 @@ def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
         A matplotlib figure.
     """
     window = _choose_window(np.vstack(list(points.values())), float(np.ptp(outline, axis=0).max()) or 1.0)
-    (left, low), (right, high) = window
-    figure = make_sheet(0.45 + WIDTH * (high - low) / (right - left))
-    inch = (right - left) / (WIDTH - 0.5)
-    ax = figure.subplots()
+    figure, ax, inch = _make_view(window, 0.45, 5)
     looks = choose_looks(points)
     ax.fill(*outline.T, **PALE)
     for i, (label, path) in enumerate(points.items()):
-        # Later ones are smaller, so that those on one spot are all seen.
+        colour, marker = looks[label].values()
+        edge = "black" if marker == "x" else "white"
+        # Later ones are smaller, so that all markers on one spot are seen.
+        size = max(3.5, 8.0 - 1.5 * i)
         style: dict[str, Any] = {
             "linestyle": "none",
-            "markersize": max(3.5, 8.0 - 1.5 * i),
+            "markersize": size,
             "zorder": 3.0,
-        } | looks[label]
-        edge = "black" if style["marker"] == "x" else "white"
-        ax.plot(*path.T, label=label, markeredgecolor=edge, **style)
-        # Arrows are bent, so that there and back are two, and by as much more as there were learners before.
+            "markeredgecolor": edge,
+        }
+        ax.plot(*path.T, label=label, color=colour, marker=marker, **style)
+        # Arrows are bent, so that there and back are two, and each learner's more than those of the ones before.
+        bent = BENT | {"color": colour, "connectionstyle": f"arc3,rad={0.12 * (i + 1)}"}
         for tail, head in zip(path, np.roll(path, -1, axis=0), strict=True):
             if np.linalg.norm(head - tail) > SHORTEST * inch:
-                bent = ARROW | {"color": style["color"], "connectionstyle": f"arc3,rad={0.12 * (i + 1)}"}
                 ax.annotate("", tuple(head), tuple(tail), arrowprops=bent)
-    _set_window(ax, window)
     figure.legend(loc="outside lower left", ncols=4, **ROW)
-    if (outline < window[0]).any() or (outline > window[1]).any():
-        draw_sketch(figure, outline, window)
+    _draw_sketch(figure, outline, window)
     return figure
 
 
-def _choose_window(points: Array, size: float) -> Array:
-    """The lower and upper corner of a window about the points, neither flat nor narrow nor tiny beside the set."""
-    low = points.min(axis=0)
-    high = points.max(axis=0)
-    side = np.maximum(1.5 * (high - low), size / 40.0)
-    side = np.maximum(side, side.max() * np.array([1.25, FLATTEST]))
-    return np.array([low + high - side, low + high + side]) / 2.0
+def draw_step(
+    outline: Array, path: Array, x: Array, following: Array, cone: Array, window: Array
+) -> "Figure":
+    """Draw one step in the plane, with the normal cone where it ends.
 
+    Parameters
+    ----------
+    outline : array
+        Points around the set, of shape (n, 2).
+    path : array
+        The way from the anchor to the unconstrained point y.
+    x : array
+        The point before the step.
+    following : array
+        The point after it: the projection of y.
+    cone : array
+        A fan of unit vectors that spans the normal cone there.
+    window : array
+        The lower and the upper corner of the picture; if it does not show the entire set, a sketch shows which part it is.
 
-def _set_window(ax: "Axes", window: Array) -> None:
-    (left, low), (right, high) = window
-    ax.set(xlim=(left, right), ylim=(low, high), aspect="equal")
-    ax.tick_params(labelsize=7)
-    ax.locator_params(nbins=5)
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+    """
+    figure, ax, inch = _make_view(window, 0.4, 6)
+    ax.fill(*outline.T, label="the set", **PALE)
+    lines = np.vstack((path, following))
+    if len(cone):
+        far = following + 2.0 * np.ptp(window, axis=0).sum() * cone
+        name = "normal cone at $x_{t+1}$"
+        ax.fill(*np.vstack((following, far)).T, color=ORANGE, alpha=0.3, linewidth=0.0, label=name)
+        ax.plot(*np.vstack((far[0], following, far[-1])).T, color=ORANGE, linewidth=1.2)
+        lines = np.vstack((lines, far[0], following, far[-1]))
+    _draw_arrows(ax, path[:-1], SKY, 0.012, r"$-g_s/\sigma_t$, $s<t$", inch)
+    _draw_arrows(ax, path[-2:], BLUE, 0.02, r"$-g_t/\sigma_t$", inch)
+    ax.plot(*np.vstack((path[-1], following)).T, ":", color="black", linewidth=0.9, label="projection")
+    busy = np.vstack((outline, *np.linspace(lines[:-1], lines[1:], 100)))
+    named = {r"x_\tau": path[0], "x_t": x, "x_{t+1}": following, "y_{t+1}": path[-1]}
+    _write_names(ax, named, busy, window, inch)
+    handles, _ = ax.get_legend_handles_labels()
+    figure.legend(loc="outside lower left", ncols=(len(handles) + 1) // 2, **ROW)
+    _draw_sketch(figure, outline, window)
+    return figure
 
 
 def draw_greedy_and_lazy(
@@ -104,7 +155,7 @@ def draw_greedy_and_lazy(
         The same, but with :math:`y_3 = y_2 - g_2/\sigma`; the first three points are those of ``greedy``.
     cones : dict of str to array
         A fan of unit vectors, of shape (m, 2), that spans the normal cone at :math:`x_2`, first and last its edges: while
-        :math:`y_3` lies in it, :math:`x_3 = x_2`. One that is a ray is drawn as a line; an empty one is not drawn.
+        :math:`y_3` is in it, :math:`x_3 = x_2`. One that is a ray is drawn as a line; an empty one is not drawn.
 
     Returns
     -------
@@ -115,32 +166,27 @@ def draw_greedy_and_lazy(
     axes = figure.subplots(1, len(outlines), squeeze=False)[0]
     for ax, title in zip(axes, outlines, strict=True):
         ax.set_title(title, fontsize=8)
-        _draw_panel(ax, outlines[title], greedy[title], lazy[title], cones[title])
+        _draw_two_steps(ax, outlines[title], greedy[title], lazy[title], cones[title])
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, **ROW)
     return figure
 
 
-def _draw_panel(ax: "Axes", outline: Array, greedy: Array, lazy: Array, cone: Array) -> None:
+def _draw_two_steps(ax: "Axes", outline: Array, greedy: Array, lazy: Array, cone: Array) -> None:
     points = np.vstack((greedy, lazy))
-    low = points.min(axis=0)
-    high = points.max(axis=0)
-    side = 1.3 * np.maximum(high - low, (float((high - low).max()) or 1.0) * np.array([1.0, 0.75]))
-    window = np.array([low + high - side, low + high + side]) / 2.0
+    extent = np.ptp(points, axis=0)
+    side = 1.3 * np.maximum(extent, (float(extent.max()) or 1.0) * np.array([1.0, 0.75]))
+    window = _centre(points, side)
     inch = side[0] / 3.0
     ax.fill(*outline.T, label="the set", **PALE)
     far = greedy[2] + 2.0 * side.sum() * cone
     if len(cone):
         ax.fill(*np.vstack((greedy[2], far)).T, color=GREEN, alpha=0.15, linewidth=0.0)
-        ax.plot(
-            *np.vstack((far[0], greedy[2], far[-1])).T,
-            color=GREEN,
-            linewidth=0.9,
-            label="normal cone at $x_2$",
-        )
-    draw_arrows(ax, greedy[:2], GREY, 0.018, r"$-g_1/\sigma$", inch)
+        edges = np.vstack((far[0], greedy[2], far[-1]))
+        ax.plot(*edges.T, color=GREEN, linewidth=0.9, label="normal cone at $x_2$")
+    _draw_arrows(ax, greedy[:2], GREY, 0.018, r"$-g_1/\sigma$", inch)
     for path, tail, colour, label in ((greedy, greedy[2], BLUE, "greedy"), (lazy, lazy[1], ORANGE, "lazy")):
-        draw_arrows(ax, np.vstack((tail, path[3])), colour, 0.018, rf"$-g_2/\sigma$, {label}", inch)
+        _draw_arrows(ax, np.vstack((tail, path[3])), colour, 0.018, rf"$-g_2/\sigma$, {label}", inch)
         ax.plot(*path[3:].T, ":", color=colour, linewidth=1.0)
         ax.plot(*path[[2, 4]].T, color=colour, linewidth=3.0, alpha=0.6, label=f"{label} moved")
     ax.plot(*greedy[1:3].T, ":", color=GREY, linewidth=1.0, label="projection")
@@ -157,5 +203,91 @@ def _draw_panel(ax: "Axes", outline: Array, greedy: Array, lazy: Array, cone: Ar
         r"y_3^\mathrm{greedy}": greedy[3],
         r"y_3^\mathrm{lazy}": lazy[3],
     }
-    write_names(ax, named, np.vstack(busy), window, inch, 0.19)
-    _set_window(ax, window)
+    _write_names(ax, named, np.vstack(busy), window, inch, 0.19)
+    _set_window(ax, window, 5)
+
+
+def _choose_window(points: Array, size: float) -> Array:
+    """Choose the lower and upper corner of a window about the points, neither flat nor narrow nor tiny next to the set."""
+    side = np.maximum(1.5 * np.ptp(points, axis=0), size / 40.0)
+    side = np.maximum(side, side.max() * np.array([1.25, FLATTEST]))
+    return _centre(points, side)
+
+
+def _centre(points: Array, side: Array) -> Array:
+    middle = points.min(axis=0) + points.max(axis=0)
+    return np.array([middle - side, middle + side]) / 2.0
+
+
+def _make_view(window: Array, margin: float, ticks: int) -> "tuple[Figure, Axes, float]":
+    """Make a figure of a window, with a margin below in inches; return also an inch in the units of its axes."""
+    width, height = window[1] - window[0]
+    figure, ax = make_axes(margin + WIDTH * height / width)
+    _set_window(ax, window, ticks)
+    return figure, ax, width / (WIDTH - 0.5)
+
+
+def _set_window(ax: "Axes", window: Array, ticks: int) -> None:
+    (left, low), (right, high) = window
+    ax.set(xlim=(left, right), ylim=(low, high), aspect="equal")
+    ax.tick_params(labelsize=7)
+    ax.locator_params(nbins=ticks)
+
+
+def _draw_arrows(ax: "Axes", path: Array, colour: str, width: float, label: str, inch: float) -> None:
+    steps = np.diff(path, axis=0)
+    if steps.any():
+        longest = float(np.linalg.norm(steps, axis=1).max())
+        # Short arrows would be all head.
+        width = min(width, 0.1 * longest / inch)
+        ax.quiver(*path[:-1].T, *steps.T, color=colour, width=width, label=label, **TO_SCALE)
+
+
+def _write_names(
+    ax: "Axes", named: dict[str, Array], busy: Array, window: Array, inch: float, width: float = 0.13
+) -> None:
+    """Draw a dot for each point, and its name where least is drawn already; points that coincide share both.
+
+    ``busy`` are points on lines that are drawn already, ``inch`` is an inch in the units of the axes, ``width`` half that of
+    a name in inches.
+    """
+    turns = np.linspace(0.0, 2.0 * np.pi, 32, endpoint=False)
+    around = np.column_stack((np.cos(turns), np.sin(turns)))
+    points = np.array(list(named.values()))
+    groups: list[list[str]] = []
+    for name, point in named.items():
+        same = [group for group in groups if np.abs(named[group[0]] - point).max() < 1e-6 * inch]
+        if same:
+            same[0].append(name)
+        else:
+            groups.append([name])
+    for group in groups:
+        point = named[group[0]]
+        # A longer name has an exponent, and is higher.
+        half = inch * np.array([width * len(group), 0.08 + (width - 0.13) / 2.0])
+        places = point + (half + 0.05 * inch) * around
+        outside = ((places - half < window[0]) | (places + half > window[1])).any(axis=1)
+        away = np.linalg.norm(places[:, None] - points, axis=2).min(axis=1)
+        # Another point is nearer.
+        strange = away < np.linalg.norm(places - point, axis=1) - 1e-6 * inch
+        # Below one is what the name would hide.
+        gaps = (np.abs(busy - places[:, None]) / half).max(axis=2)
+        order = np.lexsort((-gaps.min(axis=1), (gaps < 1.0).sum(axis=1), strange, outside))
+        best = places[order[0]]
+        # Points that were not projected are hollow.
+        inside = "white" if any(name.startswith("y") for name in group) else "black"
+        ax.plot(*point, "o", color="black", markerfacecolor=inside, markersize=3.0)
+        text = "$" + "=".join(group) + "$"
+        ax.text(best[0], best[1], text, fontsize=8, ha="center", va="center", bbox=VEIL)
+        busy = np.vstack((busy, np.linspace(best - half, best + half, 40)))
+
+
+def _draw_sketch(figure: "Figure", outline: Array, window: Array) -> None:
+    """Draw the entire set with the window in it, next to the legend, unless the window shows all of it."""
+    if (outline >= window[0]).all() and (outline <= window[1]).all():
+        return
+    height = 0.11 * WIDTH / figure.get_figheight()
+    small = figure.add_axes((0.88, 0.01, 0.11, height), aspect="equal", frameon=False)
+    small.set(xticks=[], yticks=[])
+    small.fill(*outline.T, **PALE)
+    small.plot(window[[0, 1, 1, 0, 0], 0], window[[0, 0, 1, 1, 0], 1], color=RED, linewidth=0.8)

@@ -1,19 +1,28 @@
-"""Many contenders over many games: ratios with intervals, average ranks, and everything at once as colours."""
+"""Many contenders over many games: ratios with intervals, average ranks, everything at once as colours, and both costs."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.show.style import BLUE, GREY, RED, WIDE, draw_frame, make_sheet
+from klazy.show.replays import name_points
+from klazy.show.style import BLUE, GREY, RED, WIDE, Looks, choose_looks, draw_frame, make_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINE = 0.21  # inches of a name in a list
-TOP = 16.0  # the ratio with the darkest colour
+# Inches of a name in a list.
+NAME_HEIGHT = 0.21
+# Round ratios to have ticks at, and the ratio with the darkest colour, as a power of two.
+TICKS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
+DARKEST = 4.0
+# A point is left out, and named in the title, if it is this many times the median distance from the cheapest.
+FARTHER = 4.0
+# Who pays no more than this share above the least cost ties with it.
+TIE = 1e-9
+OPTIMUM = "optimum in hindsight"
 
 
 def draw_ratios(
@@ -35,30 +44,21 @@ def draw_ratios(
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(0.9 + LINE * len(ratios), 0.75 * WIDE)
-    ax = figure.subplots()
+    figure, ax = make_axes(0.9 + NAME_HEIGHT * len(ratios), 0.75 * WIDE)
     for place, (name, (mean, low, high)) in enumerate(ratios.items()):
         colour = RED if name in marked else BLUE
         ax.plot([low, high], [place, place], color=colour, linewidth=1.2)
         ax.plot(mean, place, "o", color=colour, markersize=4.0)
     ax.axvline(1.0, color=GREY, linewidth=0.8)
     ax.set_xscale("log")
-    _label_ratios(ax)
-    ax.set_yticks(range(len(ratios)), list(ratios))
-    ax.invert_yaxis()
-    ax.set_xlabel(label, fontsize=8)
-    draw_frame(ax)
-    return figure
-
-
-def _label_ratios(ax: "Axes") -> None:
-    """Ticks at round ratios that the axis has room for, as plain numbers."""
     low, high = ax.get_xlim()
-    ticks = [
-        tick for tick in (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0) if low <= tick <= high
-    ]
+    ticks = [tick for tick in TICKS if low <= tick <= high]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
+    ax.set_yticks(range(len(ratios)), list(ratios))
+    ax.invert_yaxis()
+    draw_frame(ax, label)
+    return figure
 
 
 def draw_ranks(ranks: dict[str, float], difference: float) -> "Figure":
@@ -84,8 +84,7 @@ def draw_ranks(ranks: dict[str, float], difference: float) -> "Figure":
     names = sorted(ranks, key=ranks.__getitem__)
     bars = _list_cliques([ranks[name] for name in names], difference)
     half = (len(names) + 1) // 2
-    figure = make_sheet(0.8 + LINE * (half + len(bars) / 2.0 + 1.0), WIDE)
-    ax = figure.subplots()
+    figure, ax = make_axes(0.8 + NAME_HEIGHT * (half + len(bars) / 2.0 + 1.0), WIDE)
     low = 1.0
     high = float(len(names))
     ax.plot([low, high], [0.0, 0.0], color="black", linewidth=1.0)
@@ -94,28 +93,26 @@ def draw_ranks(ranks: dict[str, float], difference: float) -> "Figure":
         ax.text(tick, 0.3, str(tick), ha="center", va="bottom", fontsize=7)
     below = 0.35 + 0.45 * len(bars)
     for place, name in enumerate(names):
-        left = place < half
-        down = -(below + 0.9 * (place if left else len(names) - 1 - place) + 0.5)
-        end = low - 0.15 if left else high + 0.15
+        row, end, side = place, low - 0.15, "right"
+        if place >= half:
+            row, end, side = len(names) - 1 - place, high + 0.15, "left"
+        down = -(below + 0.9 * row + 0.5)
         ax.plot([ranks[name], ranks[name], end], [0.0, down, down], color=GREY, linewidth=0.8)
-        side = "right" if left else "left"
         ax.text(end, down, f" {name} ({ranks[name]:.2f}) ", ha=side, va="center", fontsize=7)
+    thick: dict[str, Any] = {"color": RED, "linewidth": 2.5, "solid_capstyle": "butt"}
     for level, (first, last) in enumerate(bars):
         height = -0.35 - 0.45 * level
-        ax.plot(
-            [first - 0.04, last + 0.04], [height, height], color=RED, linewidth=2.5, solid_capstyle="butt"
-        )
-    ax.plot([low, low + difference], [1.5, 1.5], color=RED, linewidth=2.5, solid_capstyle="butt")
+        ax.plot([first - 0.04, last + 0.04], [height, height], **thick)
+    ax.plot([low, low + difference], [1.5, 1.5], **thick)
     ax.text(low + difference, 1.5, f"  critical difference {difference:.2f}", va="center", fontsize=7)
     room = 0.42 * (high - low)
-    ax.set_xlim(low - room, high + room)
-    ax.set_ylim(-(below + 0.9 * half + 0.4), 2.1)
+    ax.set(xlim=(low - room, high + room), ylim=(-(below + 0.9 * half + 0.4), 2.1))
     ax.set_axis_off()
     return figure
 
 
 def _list_cliques(ranks: list[float], difference: float) -> list[tuple[float, float]]:
-    """The widest stretches of sorted ranks that differ by less than the difference, two or more at a time."""
+    """List the widest ranges of sorted ranks that differ by less than the difference, two or more at a time."""
     found: list[tuple[float, float]] = []
     for i, first in enumerate(ranks):
         last = [rank for rank in ranks[i:] if rank - first < difference][-1]
@@ -145,13 +142,10 @@ def draw_matrix(values: Array, columns: Sequence[str], groups: Sequence[str], la
         A matplotlib figure.
     """
     starts = [at for at, group in enumerate(groups) if at == 0 or group != groups[at - 1]]
-    height = max(2.6, min(9.0, 0.025 * len(groups)), 0.9 + 0.8 * LINE * len(starts))
-    figure = make_sheet(height, WIDE)
-    ax = figure.subplots()
-    top = np.log2(TOP)
-    mesh = ax.pcolormesh(
-        np.log2(values).clip(-top, top), cmap="RdBu_r", vmin=-top, vmax=top, rasterized=values.size > 2000
-    )
+    height = max(2.6, min(9.0, 0.025 * len(groups)), 0.9 + 0.8 * NAME_HEIGHT * len(starts))
+    figure, ax = make_axes(height, WIDE)
+    colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -DARKEST, "vmax": DARKEST}
+    mesh = ax.pcolormesh(np.log2(values).clip(-DARKEST, DARKEST), rasterized=values.size > 2000, **colours)
     ends = [*starts[1:], len(groups)]
     ax.set_yticks([(a + b) / 2.0 for a, b in zip(starts, ends, strict=True)], [groups[at] for at in starts])
     for start in starts[1:]:
@@ -165,3 +159,77 @@ def draw_matrix(values: Array, columns: Sequence[str], groups: Sequence[str], la
     bar.ax.tick_params(labelsize=6)
     bar.set_label(label, fontsize=7)
     return figure
+
+
+def draw_pareto(
+    switching: dict[str, float],
+    hitting: dict[str, float],
+    optimum: tuple[float, float] | None = None,
+    looks: Looks | None = None,
+    always: Sequence[str] = (),
+) -> "Figure":
+    """Draw hitting over switching cost of every contender, lines of equal cost, and those on the lower edge joined.
+
+    Parameters
+    ----------
+    switching : dict of str to float
+        Switching, by contender.
+    hitting : dict of str to float
+        Hitting, by contender.
+    optimum : tuple of float, optional
+        Switching and hitting of the optimum.
+    looks : dict, optional
+        The colour of each name. Default: chosen here.
+    always : sequence of str, optional
+        Who is drawn even if far from all others.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Examples
+    --------
+    >>> len(draw_pareto({"GD": 2.0, "auto": 1.0}, {"GD": 3.0, "auto": 4.0}).axes)
+    1
+    """
+    figure, ax = make_axes(3.2, 0.75 * WIDE)
+    looks = dict(looks or choose_looks(switching))
+    cost = {name: switching[name] + hitting[name] for name in switching}
+    least = min(cost.values())
+    apart = [each - least for each in cost.values() if each - least > TIE * abs(least)]
+    far = FARTHER * np.median(apart) if apart else np.inf
+    near = {
+        name: (switching[name], hitting[name]) for name in cost if cost[name] - least <= far or name in always
+    }
+    for name, point in near.items():
+        ax.plot(*point, linestyle="none", markersize=6.0, **looks[name])
+    edge = sorted(
+        point for point in near.values() if not any(_beats(other, point) for other in near.values())
+    )
+    ax.plot(*np.transpose(edge), color=GREY, linewidth=0.8, zorder=0.0)
+    named = dict(near)
+    if optimum is not None:
+        ax.plot(*np.transpose([optimum]), "*", color="black", markersize=9.0)
+        named[OPTIMUM] = optimum
+        looks[OPTIMUM] = {"color": "black"}
+    _draw_level(ax, min(cost[name] for name in near))
+    if len(near) < len(cost):
+        ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
+    draw_frame(ax, "switching", "hitting")
+    name_points(ax, named, looks)
+    return figure
+
+
+def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Return True if one pays less than the other for deciding or for moving, and no more for the rest."""
+    return one != other and one[0] <= other[0] and one[1] <= other[1]
+
+
+def _draw_level(ax: "Axes", cost: float) -> None:
+    """Draw the line of everything that costs this much."""
+    ax.margins(0.1)
+    ax.autoscale_view()
+    width, height = ax.get_xlim(), ax.get_ylim()
+    ax.plot(width, [cost - width[0], cost - width[1]], ":", color=GREY, linewidth=0.8)
+    ax.set(xlim=width, ylim=height)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from klazy.base.html import load_macros, render
-from klazy.show.export import make_svg
+from klazy.show.style import make_svg
 from klazy.studies.replay import words
 from klazy.studies.replay.contenders import CANDIDATES
 from klazy.studies.replay.pictures import draw_all
