@@ -1,8 +1,8 @@
 """The paper's experiments as data, how they are played, and how they are measured.
 
 There are two presets: ``paper``, as printed, and ``authors``, as the published curves were made. ``authors`` differs in what it
-measures and in settings: sigma_{t+1} in place of sigma_t, points rounded to five decimals before they are measured, all learners
-starting at the origin, and what the functions below say.
+measures and in settings: sigma_{t+1} in place of sigma_t, points rounded to five decimals before they are measured, learners
+that start at the origin, and what the functions below say.
 """
 
 from collections.abc import Callable, Mapping, Sequence

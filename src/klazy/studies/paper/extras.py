@@ -375,18 +375,15 @@ def report_seeds(section: Section, settings: Settings) -> None:
         away = [label for label in curves if label not in lines]
         figure = show.draw_lines(at, lines, "round", "total regret", bands=bands)
         section.draw(name, figure, number=number, away=away)
-        totals = {label: np.array(found)[:, -1] for label, found in curves.items()}
-        first = next(iter(totals))
-        rows: list[Row] = []
-        for label, total in totals.items():
-            gain = 100.0 * (1.0 - total / totals[first])
-            low, high = _find_interval(total)
-            gain_low, gain_high = _find_interval(gain)
-            rows += section.tabulate(
-                "seeds", experiment=name, seeds=number, learner=label,
-                total_regret=total.mean(), low=low, high=high,
-                gain=gain.mean(), gain_low=gain_low, gain_high=gain_high,
-            )  # fmt: skip
+        totals = np.array([[curve[-1] for curve in found] for found in curves.values()]).T
+        gains = 100.0 * (1.0 - totals / totals[:, :1])
+        low, high = _find_interval(totals)
+        gain_low, gain_high = _find_interval(gains)
+        rows = section.tabulate(
+            "seeds", experiment=name, seeds=number, learner=list(curves),
+            total_regret=totals.mean(axis=0), low=low, high=high,
+            gain=gains.mean(axis=0), gain_low=gain_low, gain_high=gain_high,
+        )  # fmt: skip
         section.write("gains", name=name, rows=rows)
 
 

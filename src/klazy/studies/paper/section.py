@@ -138,15 +138,19 @@ def _hash_sources() -> str:
 
 
 def fill(template: str, **values: Any) -> str:
-    """Fill in a template of text.toml; of ``rows``, it can also use the columns, as ``c``."""
-    if values.get("rows"):
-        values["c"] = list_columns(values["rows"])
-    return _make_environment().from_string(" ".join(template.split())).render(values)
+    """Fill in a template of text.toml."""
+    return _make_environment().from_string(" ".join(template.split())).render(_add_columns(values))
 
 
 def evaluate(rule: str, **values: Any) -> bool:
     """Evaluate a rule of text.toml."""
-    return bool(_make_environment().compile_expression(rule, undefined_to_none=False)(**values))
+    expression = _make_environment().compile_expression(rule, undefined_to_none=False)
+    return bool(expression(_add_columns(values)))
+
+
+def _add_columns(values: dict[str, Any]) -> dict[str, Any]:
+    """Add the columns of ``rows``, as ``c``."""
+    return values | {"c": list_columns(values["rows"])} if values.get("rows") else values
 
 
 def list_columns(rows: list[Row]) -> dict[str, Any]:
