@@ -142,7 +142,7 @@ REFUSED = {
         lambda: kl.Leader([GD], kl.L2Movement([1.0, 2.0]))
     ),
     "Leader needs caution >= 0, got caution=-1;": lambda: kl.Leader([GD], kl.L2Movement(), caution=-1),
-    "Leader needs a guard or none, got guard=2; write guard=True or guard=False.": (
+    "Leader needs guard to be True or False, got guard=2; write guard=True or guard=False.": (
         lambda: kl.Leader([GD], kl.L2Movement(), guard=2)  # pyright: ignore
     ),
     "Leader needs a family of costs, got family='pinball'; leave it out, or write Pinball(2.0, 1.0).": (

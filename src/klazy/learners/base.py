@@ -168,8 +168,27 @@ class Learner(Config, ABC, Generic[S]):
 
     @property
     def own_movement(self) -> Movement:
-        """What moving costs unless a run or an agent is told otherwise; by default what suits the set."""
-        return suit_movement(self.domain)
+        """What moving costs, unless a run or an agent has another movement: its own, if it has one, else what suits the set."""
+        movement = vars(self).get("movement")
+        return suit_movement(self.domain) if movement is None else movement
+
+    def first_point(self, x: Array | None) -> Array:
+        """Choose the first decision.
+
+        Parameters
+        ----------
+        x : array or None
+            A point that was asked for.
+
+        Returns
+        -------
+        array
+            That point, or x_1: the learner's start, by default that of its set.
+        """
+        start = vars(self).get("start")
+        if x is not None:
+            return x
+        return self.domain.start if start is None else start
 
     def check_state(self, state: Any, owner: str) -> S:
         """Check that this learner could have left a state.
@@ -194,9 +213,8 @@ class Learner(Config, ABC, Generic[S]):
         model = self.init()
         if type(state) is not type(model):
             wanted = f"a state of {type(self).__name__}"
-            raise refusal(
-                owner, wanted, "state", repr(state), "go on from a trace or agent of the same learner"
-            )
+            remedy = "go on from a trace or agent of the same learner"
+            raise refusal(owner, wanted, "state", repr(state), remedy)
         whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
         for name, value in model._asdict().items():
             given = getattr(state, name)
@@ -205,21 +223,15 @@ class Learner(Config, ABC, Generic[S]):
             elif np.size(value) > 0 or np.size(given) > 0:
                 vector(np.ravel(given), f"state.{name}", owner, np.size(value), limit=FINITE)
         if not self.domain.contains(state.x):
-            raise refusal(
-                owner, f"a state whose x lies in {self.domain!r}", "state.x", state.x, "project it first"
-            )
+            condition = f"a state whose x lies in {self.domain!r}"
+            raise refusal(owner, condition, "state.x", state.x, "project it first")
         return state
 
     def _check_experts(self, states: Any, owner: str) -> None:
         N = len(self.experts)
         if not isinstance(states, tuple) or len(states) != N:
-            raise refusal(
-                owner,
-                f"the states of {N} experts",
-                "state.experts",
-                repr(states),
-                "go on from a trace or agent",
-            )
+            condition = f"the states of {N} experts"
+            raise refusal(owner, condition, "state.experts", repr(states), "go on from a trace or agent")
         for expert, state in zip(self.experts, states, strict=True):
             expert.check_state(state, owner)
 
@@ -252,34 +264,29 @@ class Descent(Learner[S]):
 
     def __init__(self, domain: ConvexSet, sigma: Schedule | float, *, start: ArrayLike | None = None) -> None:
         owner = type(self).__name__
-        if not isinstance(domain, ConvexSet):
-            raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
-        x1 = domain.start_at(start, owner)
-        self._keep(domain=domain, sigma=as_schedule(sigma), start=None if start is None else x1)
+        self._keep(domain=check_domain(domain, owner), sigma=as_schedule(sigma))
+        self._keep(start=check_start(domain, start, owner))
 
-    def first(self, x: Array | None) -> Array:
-        """Choose the first decision.
 
-        Parameters
-        ----------
-        x : array or None
-            A point that was asked for.
+def check_domain(domain: Any, owner: str) -> ConvexSet:
+    """Check that this is a set to play on."""
+    if not isinstance(domain, ConvexSet):
+        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
+    return domain
 
-        Returns
-        -------
-        array
-            That point, or x_1.
-        """
-        return x if x is not None else self.domain.start if self.start is None else self.start
+
+def check_start(domain: ConvexSet, start: ArrayLike | None, owner: str) -> Array | None:
+    """Check that ``start`` is a point of the set; None stays None."""
+    return None if start is None else domain.start_at(start, owner)
 
 
 def check_slack(k: Any, owner: str) -> int:
-    """A laziness slack k >= 1."""
+    """Check a laziness slack k >= 1."""
     return min(whole(k, "k", owner, "a slack k >= 1", "use k=1 for greedy GD"), NEVER)
 
 
 def describe_state(state: Any) -> Any:
-    """A state, perhaps of states, as values that JSON holds."""
+    """Turn a state, perhaps of states, into values that JSON holds."""
     if hasattr(state, "_asdict"):
         return {name: describe_state(value) for name, value in state._asdict().items()}
     return (
@@ -296,7 +303,7 @@ def count_numbers(state: Any) -> int:
 
 
 def is_finite(state: Any) -> bool:
-    """Whether a state, perhaps of states, holds finite numbers only."""
+    """Return True if a state, perhaps of states, holds finite numbers only."""
     if isinstance(state, tuple):
         return all(map(is_finite, state))
     if isinstance(state, int):
@@ -307,7 +314,7 @@ def is_finite(state: Any) -> bool:
 
 
 def rebuild_state(model: Any, plain: Any) -> Any:
-    """What :func:`describe_state` described, in the form of ``model``; None where the two do not fit."""
+    """Rebuild what :func:`describe_state` described, in the form of ``model``; None where the two do not fit."""
     if hasattr(model, "_asdict"):
         if not isinstance(plain, dict) or plain.keys() != set(model._fields):
             return None

@@ -124,10 +124,6 @@ class BetterOfTwo(Learner[BetterState]):
         self._keep(experts=experts, domain=first.domain)
         self._keep(accepts_hints=any(expert.accepts_hints for expert in experts))
 
-    @property
-    def own_movement(self) -> Movement:
-        return self.movement
-
     @cached_property
     def ratios(self) -> tuple[float, float]:
         """How many times as much as the other each may cost while it is followed."""

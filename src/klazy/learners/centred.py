@@ -48,7 +48,7 @@ class CentredOMD(Descent[CentredState]):
     form: ClassVar[str | None] = "centred"
 
     def init(self, x: Array | None = None) -> CentredState:
-        x = self.first(x)
+        x = self.first_point(x)
         return CentredState(1, x, x)
 
     def step(self, state: CentredState, g: Array) -> CentredState:

@@ -73,7 +73,7 @@ class KLazyFTRL(Descent[FTRLState]):
         self._keep(k=check_slack(k, "KLazyFTRL"))
 
     def init(self, x: Array | None = None) -> FTRLState:
-        x = self.first(x)
+        x = self.first_point(x)
         return FTRLState(1, x, x, np.zeros(self.domain.dim))
 
     def step(self, state: FTRLState, g: Array) -> FTRLState:

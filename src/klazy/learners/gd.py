@@ -41,7 +41,7 @@ class GD(Descent[GDState]):
     form: ClassVar[str | None] = "anchored"
 
     def init(self, x: Array | None = None) -> GDState:
-        x = self.first(x)
+        x = self.first_point(x)
         return GDState(1, x)
 
     def step(self, state: GDState, g: Array) -> GDState:
@@ -82,7 +82,7 @@ class LazyGD(Descent[AnchoredState]):
     form: ClassVar[str | None] = "anchored"
 
     def init(self, x: Array | None = None) -> AnchoredState:
-        x = self.first(x)
+        x = self.first_point(x)
         return AnchoredState(1, x, x, np.zeros(self.domain.dim))
 
     def step(self, state: AnchoredState, g: Array) -> AnchoredState:

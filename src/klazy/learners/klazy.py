@@ -63,7 +63,7 @@ class KLazyGD(Descent[AnchoredState]):
         self._keep(k=check_slack(k, "KLazyGD"))
 
     def init(self, x: Array | None = None) -> AnchoredState:
-        x = self.first(x)
+        x = self.first_point(x)
         return AnchoredState(1, x, x, np.zeros(self.domain.dim))
 
     def step(self, state: AnchoredState, g: Array) -> AnchoredState:

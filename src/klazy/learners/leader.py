@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, non_negative, refusal
-from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic
+from klazy.base.checks import Array, check_flag, non_negative, refusal
+from klazy.families import Family, Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.reluctant import Reluctant
@@ -17,6 +17,8 @@ from klazy.learners.sader import (
     check_experts,
     check_hints,
     check_norm,
+    find_noise,
+    name_columns,
     points_of,
     step_expert,
 )
@@ -25,12 +27,6 @@ from klazy.learners.seasonal import Seasonal
 from klazy.movement import Movement, as_movement
 
 NOTHING = np.zeros(0)
-FAMILY_CODES = {
-    Linear: codes.LINEAR,
-    Quadratic: codes.QUADRATIC,
-    Pinball: codes.PINBALL,
-    LogWealth: codes.LOG_WEALTH,
-}
 
 
 class LeaderState(NamedTuple):
@@ -134,16 +130,13 @@ class Leader(Learner[LeaderState]):
         experts = check_experts(experts, "Leader", ", L2Movement(1.0)")
         takes_hints = check_hints(hints, experts, "Leader")
         self._keep(hints=takes_hints, accepts_hints=takes_hints)
-        if not isinstance(guard, bool | np.bool_):
-            raise refusal(
-                "Leader", "a guard or none", "guard", repr(guard), "write guard=True or guard=False"
-            )
+        guard = check_flag(guard, "guard", "Leader")
         movement = as_movement(movement, "Leader")
         if guard:
             check_norm(movement, experts[0].domain.dim, "Leader", "write L2Movement(1.0), or guard=False")
         movement.check(experts[0].domain.dim)
         check_family(family, experts, "Leader")
-        self._keep(experts=experts, movement=movement, guard=bool(guard), family=family)
+        self._keep(experts=experts, movement=movement, guard=guard, family=family)
         self._keep(caution=non_negative(caution, "caution", "Leader"), domain=experts[0].domain)
 
     @property
@@ -159,14 +152,7 @@ class Leader(Learner[LeaderState]):
     @cached_property
     def noise(self) -> tuple[float, float]:
         """Losses up to the first times the norm of g plus the second are rounding errors, as for :class:`SAder`."""
-        reach = codes.RESOLUTION * (self.domain.scale + float(np.linalg.norm(self.domain.start)))
-        degree = self.movement.degree
-        slope = self.movement.lipschitz(self.domain.dim)
-        if not np.isfinite(slope):  # a fee is paid or not, without rounding
-            slope = 0.0
-        elif degree > 1.0:
-            slope = degree * slope * self.domain.scale ** (degree - 1.0)
-        return reach, reach * float(np.max(self.movement.weight)) * slope
+        return find_noise(self.domain, self.movement)
 
     @cached_property
     def reach(self) -> float:
@@ -201,19 +187,14 @@ class Leader(Learner[LeaderState]):
 
     @property
     def rows(self) -> tuple[int, Array] | None:
-        """The code of what it is told and 2 d parameters, for kernels; None for a family that they do not know."""
+        """The code of the family whose rows it gets, and 2 d parameters; None for a family that kernels do not know."""
+        d = self.domain.dim
         family = self.curved or Linear()
-        numbers = np.zeros((2, self.domain.dim))
-        if isinstance(family, Quadratic):
-            numbers[:] = family.weight
-        elif isinstance(family, Pinball):
-            numbers[0] = family.short
-            numbers[1] = family.excess
-        return (FAMILY_CODES[type(family)], numbers.ravel()) if type(family) in FAMILY_CODES else None
-
-    @property
-    def own_movement(self) -> Movement:
-        return self.movement
+        code = codes.code_of(family)
+        if code is None or not family.has_forecast or (code == codes.LINEAR and self.curved is not None):
+            return None
+        _, extra, parameters = family.arrays(np.zeros((1, d)))
+        return code, parameters if parameters.size == 2 * d else np.full(2 * d, extra[0])
 
     def weights(self, state: LeaderState) -> Array:
         """Give the experts' weights in the point about to be played: all for the one that is followed, unless the guard acts.
@@ -240,19 +221,9 @@ class Leader(Learner[LeaderState]):
         uniform = np.full(N, -np.log(N))
         mixed = points.mean(axis=0)
         season = NOTHING if self.season is None else self.season.init()
+        first = points[0].copy()
         return LeaderState(
-            1,
-            points[0].copy(),
-            experts,
-            0,
-            1,
-            nothing,
-            nothing,
-            nothing,
-            mixed,
-            uniform,
-            nothing,
-            season=season,
+            1, first, experts, 0, 1, nothing, nothing, nothing, mixed, uniform, nothing, season=season
         )
 
     def _init_expert(self, expert: Learner[Any], x: Array | None) -> Any:
@@ -463,13 +434,8 @@ class Leader(Learner[LeaderState]):
         dict of str to array
             The arrays that a trace keeps.
         """
-        N = len(self.experts)
-        named = {"weights": log[:, :N], "expert_hitting": hitting[:, None] + log[:, N : 2 * N]}
-        named |= {"expert_switching": log[:, 2 * N : 3 * N], "leader": log[:, 3 * N]}
-        guard = ("spread", "diameter", "beta", "excess", "guarding", "worst")
-        if self.guard:
-            named |= dict(zip(guard, log[:, 3 * N + 1 :].T, strict=True))
-        return {name: np.ascontiguousarray(values) for name, values in named.items()}
+        guard = ("spread", "diameter", "beta", "excess", "guarding", "worst") if self.guard else ()
+        return name_columns(log, hitting, len(self.experts), ("leader", *guard))
 
     def _check_experts(self, states: Any, owner: str) -> None:
         if self.season is not None and isinstance(states, tuple) and len(states) == len(self.experts):

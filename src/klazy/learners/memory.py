@@ -325,7 +325,7 @@ class MemoryGD(Descent[MemoryState]):
         self._keep(memory=memory, hints=takes_hints, accepts_hints=takes_hints)
 
     def init(self, x: Array | None = None) -> MemoryState:
-        x = self.first(x)
+        x = self.first_point(x)
         nothing = np.zeros(self.domain.dim)
         return MemoryState(1, x, nothing, nothing)
 

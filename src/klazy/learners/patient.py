@@ -67,7 +67,7 @@ class Patient(Descent[PatientState]):
         self._keep(price=non_negative(price, "price", "Patient"))
 
     def init(self, x: Array | None = None) -> PatientState:
-        x = self.first(x)
+        x = self.first_point(x)
         return PatientState(1, x, x)
 
     def step(self, state: PatientState, g: Array) -> PatientState:

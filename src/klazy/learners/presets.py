@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, check_flag, non_negative, one_of, positive, refusal, size
 from klazy.families import Family, Pinball
 from klazy.kernels import codes
-from klazy.learners.base import Descent, Learner
+from klazy.learners.base import Descent, Learner, check_domain
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
@@ -277,7 +277,7 @@ def ader(domain: ConvexSet, T: int, G: float, *, start: ArrayLike | None = None)
     >>> len(ader(L2Ball(5), T=100, G=1.0).experts)
     4
     """
-    _check_domain(domain, "ader")
+    check_bounded(check_domain(domain, "ader"), "ader")
     T, G, _, _ = _check_known("ader", T, G, 1.0, 0.0)
     D = domain.scale
     N = math.ceil(math.log2(1.0 + 4.0 * T / 7.0) / 2.0) + 1
@@ -322,7 +322,7 @@ def scream(
     >>> len(scream(L2Ball(5), T=100, G=1.0).experts)
     5
     """
-    _check_domain(domain, "scream")
+    check_bounded(check_domain(domain, "scream"), "scream")
     T, G, _, weight = _check_known("scream", T, G, 1.0, movement_weight)
     D = domain.scale
     N = math.ceil(math.log2(1.0 + 2.0 * T) / 2.0) + 1
@@ -429,31 +429,24 @@ def auto(
     >>> trace.x[-1].round(3).tolist()
     [0.0, 0.0, 0.0, 0.0, 1.0]
     """
-    _check_domain(domain, "auto")
+    check_bounded(check_domain(domain, "auto"), "auto")
     movement = _check_movement(domain, movement, "auto")
     family = getattr(costs, "family", costs)  # of costs with data, or the family itself
     if costs is not None and not isinstance(family, Family):
-        raise refusal(
-            "auto", "costs of a known family", "costs", repr(costs), "leave them out, or write Pinball()"
-        )
+        remedy = "leave them out, or write Pinball()"
+        raise refusal("auto", "costs of a known family", "costs", repr(costs), remedy)
     if family is not None and codes.code_of(family) == codes.LINEAR:
         family = None  # gradients say as much as rows
     # Experts forecast rows where that means something; else each is told the gradient at its own point.
     known = family if family is None or family.has_forecast else None
-    every = (
-        1 if codes.code_of(domain) is not None else COARSE
-    )  # a set without a kernel takes milliseconds for each
-    sums = []
-    if not isinstance(
-        known, Pinball
-    ):  # whose sums have no kernel: the band of a stock would change in every round
-        sums = [
-            Reluctant(domain, movement, None, horizon, family=known, start=start) for horizon in SUMS[::every]
-        ]
+    # On a set without a kernel each expert takes milliseconds.
+    every = 1 if codes.code_of(domain) is not None else COARSE
+    grid = [(w, ratio * w) for w in WINDOWS[::every] for ratio in RATIOS[every - 1 :: every]]
+    # Sums of demands have no kernel: the band of a stock would change in every round.
+    sums = [] if isinstance(known, Pinball) else [(None, horizon) for horizon in SUMS[::every]]
     smoothed = [
-        Reluctant(domain, movement, window, ratio * window, family=known, start=start)
-        for window in WINDOWS[::every]
-        for ratio in RATIOS[every - 1 :: every]
+        Reluctant(domain, movement, window, horizon, family=known, start=start)
+        for window, horizon in (*sums, *grid)
     ]
     is_norm = movement.degree == 1.0
     horizons = (None, *HORIZONS) if is_norm and not smoothed[0].is_curved else HORIZONS
@@ -473,7 +466,7 @@ def auto(
             Reluctant(domain, movement, window, horizon, family=known, start=start, hints=True)
             for window, horizon in HINTED
         ]
-    experts = [*sums, *smoothed, *seasonal, *hinted]
+    experts = [*smoothed, *seasonal, *hinted]
     if not smoothed[0].is_curved:
         _warn_of_size(domain, smoothed[0].init().x)
     return Leader(experts, movement, guard=is_norm, family=family, hints=bool(hinted))
@@ -542,17 +535,15 @@ def ensemble_auto(
     >>> trace.x[-1].round(3).tolist()
     [0.0, 0.0, 0.0, 0.0, 1.0]
     """
-    _check_domain(domain, "ensemble_auto")
+    check_bounded(check_domain(domain, "ensemble_auto"), "ensemble_auto")
     movement = _check_movement(domain, movement, "ensemble_auto")
     D = domain.scale
     weight = np.max(movement.weight) * movement.lipschitz(domain.dim)
     paths = [D * (4.0**scale - 1.0) / 2.0 for scale in SCALES]
-    sigmas = [
-        ScaleFree(D, path, float(weight) if np.isfinite(weight) else 0.0) for path in paths
-    ]  # SAder refuses the rest
-    return SAder(
-        product_grid(domain, sigmas, MEMORIES, start=start), SELF_TUNED, "uniform", movement=movement
-    )
+    # SAder rejects movements without a finite weight.
+    weight = float(weight) if np.isfinite(weight) else 0.0
+    experts = product_grid(domain, [ScaleFree(D, path, weight) for path in paths], MEMORIES, start=start)
+    return SAder(experts, SELF_TUNED, "uniform", movement=movement)
 
 
 def _on_grid(
@@ -568,7 +559,7 @@ def _on_grid(
     start: ArrayLike | None,
 ) -> SAder:
     """The ensemble of what ``make`` gives for each sigma of theory's grid and its slack."""
-    _check_domain(domain, owner)
+    check_bounded(check_domain(domain, owner), owner)
     R = domain.reach(start) or 1.0
     _check_known(owner, T, G, R, movement_weight)
     sigmas = sigma_grid(T, G, R, movement_weight).tolist()
@@ -586,16 +577,9 @@ def _on_grid(
     return SAder(experts, beta, prior, movement=L2Movement(movement_weight))
 
 
-def _check_domain(domain: Any, owner: str) -> None:
-    if not isinstance(domain, ConvexSet):
-        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
-    check_bounded(domain, owner)
-
-
 def _check_known(owner: str, T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
     """The quantities that theory must know, checked."""
-    horizon = size(
-        T, "T", owner, "a horizon T >= 1", "give the number of rounds, or use auto, which needs none"
-    )
+    remedy = "give the number of rounds, or use auto, which needs none"
+    horizon = size(T, "T", owner, "a horizon T >= 1", remedy)
     bound = positive(G, "G", owner, "give a bound on the gradients' norms, or use auto, which needs none")
     return horizon, bound, positive(R, "R", owner), non_negative(weight, "movement_weight", owner)

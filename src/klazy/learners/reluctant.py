@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, check_flag, number, positive, refusal
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
-from klazy.learners.base import Learner
+from klazy.learners.base import Learner, check_domain, check_start
 from klazy.learners.prox import approach_if_it_pays, find_band, move_if_it_pays, stock_if_it_pays
 from klazy.movement import Movement, SwitchFee, as_movement
 from klazy.sets import ConvexSet
@@ -118,11 +118,7 @@ class Reluctant(Learner[ReluctantState]):
         hints: bool = False,
     ) -> None:
         owner = "Reluctant"
-        if not isinstance(domain, ConvexSet):
-            raise refusal(
-                owner, "a set to play on", "domain", repr(domain), "write Reluctant(Simplex(5), ...)"
-            )
-        check_bounded(domain, owner)
+        check_bounded(check_domain(domain, owner), owner)
         if window is not None and number(window, "window", owner) < 1.0:
             raise refusal(owner, "window >= 1", "window", window, "give a number of rounds, or None for all")
         if family is not None and not isinstance(family, Family):
@@ -130,7 +126,6 @@ class Reluctant(Learner[ReluctantState]):
         if family is not None and not family.has_forecast:
             remedy = "leave it out, and it is given gradients"
             raise refusal(owner, "a family whose rows can be averaged", "family", repr(family), remedy)
-        x1 = domain.start_at(start, owner)
         takes_hints = check_flag(hints, "hints", owner)
         self._keep(hints=takes_hints, accepts_hints=takes_hints)
         self._keep(
@@ -139,7 +134,7 @@ class Reluctant(Learner[ReluctantState]):
             window=None if window is None else float(window),
             horizon=positive(horizon, "horizon", owner),
             family=family,
-            start=None if start is None else x1,
+            start=check_start(domain, start, owner),
         )
 
     @cached_property
@@ -242,16 +237,10 @@ class Reluctant(Learner[ReluctantState]):
         """What a unit too much costs, where all coordinates pay the same."""
         return float(self.family.excess[0]) if isinstance(self.family, Pinball) else 0.0
 
-    @property
-    def own_movement(self) -> Movement:
-        return self.movement
-
     def init(self, x: Array | None = None) -> ReluctantState:
-        if x is None:
-            x = self.domain.start if self.start is None else self.start
         d = self.domain.dim
         nothing = np.zeros(d if self.family is None else self.family.width(d))
-        return ReluctantState(1, x, nothing, nothing)
+        return ReluctantState(1, self.first_point(x), nothing, nothing)
 
     def step(self, state: ReluctantState, g: Array, hint: Array | None = None) -> ReluctantState:
         after = self.observe(state, g)
@@ -336,39 +325,44 @@ class Reluctant(Learner[ReluctantState]):
         if state.t == 1:
             return "It has seen nothing yet, so it stays where it is."
         forecast, _ = self.forecast(state)
-        if isinstance(self.family, Pinball):
-            mean, spread = self.family.fit_normal(forecast)
-            words = f"a demand of {write_vector(mean)} with a deviation of {write_vector(spread)}"
-        else:
-            words = write_vector(forecast)
+        words = self.describe_forecast(forecast)
         if self.window is None:
             return f"All rounds so far were {words} on average; it moves when that would have paid."
         looks = f"the last {self.window:g} rounds or so"
         return f"It forecasts {words} from {looks}, and moves when that pays within {self.horizon:g} rounds."
 
+    def describe_forecast(self, forecast: Array) -> str:
+        """Write a forecast for a sentence.
+
+        Parameters
+        ----------
+        forecast : array
+            What is expected of a round.
+
+        Returns
+        -------
+        str
+            Its numbers; for demands their mean and deviation.
+        """
+        if not isinstance(self.family, Pinball):
+            return write_vector(forecast)
+        mean, spread = self.family.fit_normal(forecast)
+        return f"a demand of {write_vector(mean)} with a deviation of {write_vector(spread)}"
+
 
 def write_vector(values: Array) -> str:
-    """A vector in a sentence."""
+    """Write a vector for a sentence."""
     return np.array2string(values, precision=4, threshold=8)
 
 
 def _check_movement(movement: Any, dim: int) -> Movement:
-    movement = as_movement(movement, "Reluctant")
+    owner = "Reluctant"
+    movement = as_movement(movement, owner)
     if not isinstance(movement.weight, float):
-        raise refusal(
-            "Reluctant",
-            "one weight for all rounds",
-            "movement",
-            repr(movement),
-            "give a number, its mean say",
-        )
+        remedy = "give a number, its mean say"
+        raise refusal(owner, "one weight for all rounds", "movement", repr(movement), remedy)
     if movement.grouped is None and not isinstance(movement, SwitchFee):
-        raise refusal(
-            "Reluctant",
-            "a movement of klazy, or one that says how it is `grouped`",
-            "movement",
-            repr(movement),
-            "use L1Movement(...)",
-        )
+        condition = "a movement of klazy, or one that says how it is `grouped`"
+        raise refusal(owner, condition, "movement", repr(movement), "use L1Movement(...)")
     movement.check(dim)
     return movement

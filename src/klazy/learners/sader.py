@@ -14,6 +14,7 @@ from klazy.base.checks import Array, check_flag, freeze, one_of, positive, refus
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.movement import Movement, as_movement, suit_movement
+from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
 SELF_TUNED = "self-tuned"
@@ -223,10 +224,6 @@ class SAder(Learner[SAderState]):
         heaviest = f"the heaviest, with weight {w.max():.3g}, is {self.experts[w.argmax()]}"
         return f"It is the mean of {len(w)} experts' points; {heaviest}."
 
-    @property
-    def own_movement(self) -> Movement:
-        return self.movement
-
     def find_rate(self, V: float) -> float:
         """Find the rate beta, given what the weights have lost.
 
@@ -262,8 +259,7 @@ class SAder(Learner[SAderState]):
     @cached_property
     def noise(self) -> tuple[float, float]:
         """Spreads up to the first times the norm of g plus the second are rounding errors; no rate must be learnt from them."""
-        reach = codes.RESOLUTION * (self.domain.scale + float(np.linalg.norm(self.domain.start)))
-        return reach, reach * float(self.movement.weight) * self.movement.lipschitz(self.domain.dim)
+        return find_noise(self.domain, self.movement)
 
     def diameter(self, points: Array) -> float:
         """Measure how far apart the experts' points are, d_t, in the movement's norm, before its weight.
@@ -316,11 +312,7 @@ class SAder(Learner[SAderState]):
         dict of str to array
             The arrays that a trace keeps.
         """
-        N = len(self.experts)
-        named = {"weights": log[:, :N], "expert_hitting": hitting[:, None] + log[:, N : 2 * N]}
-        named |= {"expert_switching": log[:, 2 * N : 3 * N]}
-        named |= dict(zip(("spread", "diameter", "beta"), log[:, 3 * N :].T, strict=True))
-        return {name: np.ascontiguousarray(values) for name, values in named.items()}
+        return name_columns(log, hitting, len(self.experts), ("spread", "diameter", "beta"))
 
     def check_state(self, state: Any, owner: str) -> SAderState:
         super().check_state(state, owner)
@@ -392,6 +384,26 @@ def check_expert_states(state: Any, owner: str, hints: bool) -> None:
         if not hints and np.any(getattr(expert, "hint", 0.0)):
             name = f"experts[{i}].hint"
             raise refusal(owner, "experts without hints", name, expert.hint, "an ensemble takes none")
+
+
+def find_noise(domain: ConvexSet, movement: Movement) -> tuple[float, float]:
+    """Return the rounding errors of a loss: the first number times the norm of the gradient, plus the second."""
+    reach = codes.RESOLUTION * (domain.scale + float(np.linalg.norm(domain.start)))
+    degree = movement.degree
+    slope = movement.lipschitz(domain.dim)
+    if not np.isfinite(slope):
+        slope = 0.0  # A fee is paid or not, without rounding.
+    elif degree > 1.0:
+        slope = degree * slope * domain.scale ** (degree - 1.0)
+    return reach, reach * float(np.max(movement.weight)) * slope
+
+
+def name_columns(log: Array, hitting: Array, N: int, more: tuple[str, ...]) -> dict[str, Array]:
+    """Name the columns of a record of N experts: weights, hits and movements of each, then ``more``."""
+    named = {"weights": log[:, :N], "expert_hitting": hitting[:, None] + log[:, N : 2 * N]}
+    named |= {"expert_switching": log[:, 2 * N : 3 * N]}
+    named |= dict(zip(more, log[:, 3 * N :].T, strict=True))
+    return {name: np.ascontiguousarray(values) for name, values in named.items()}
 
 
 def points_of(experts: tuple[Any, ...]) -> Array:

@@ -83,9 +83,8 @@ class Season:
         fits = n >= 0 and 0 <= period <= min(longest, n) and 0 <= changed <= n and given == self.given
         if not fits or any(number % 1 for number in (n, period, changed)):
             remedy = "go on from a trace or agent of the same learner"
-            raise refusal(
-                owner, "a season that this learner left", "state.season", known[: codes.SEASON_HEAD], remedy
-            )
+            head = known[: codes.SEASON_HEAD]
+            raise refusal(owner, "a season that this learner left", "state.season", head, remedy)
 
     def count_periods(self, known: Array, period: int, most: int) -> int:
         """How many of the last periods a forecast can look back on."""

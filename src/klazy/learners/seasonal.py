@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal, whole
-from klazy.families import Family, Pinball
+from klazy.families import Family
 from klazy.kernels import codes
 from klazy.learners.base import Learner
-from klazy.learners.reluctant import Reluctant, write_vector
+from klazy.learners.reluctant import Reluctant
 from klazy.learners.season import Season, count_ring_rows
 from klazy.movement import Movement, SwitchFee
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
@@ -147,14 +147,8 @@ class Seasonal(Learner[SeasonalState]):
         """The period that it was given, 0 if it looks for one."""
         return self.period or 0
 
-    @property
-    def own_movement(self) -> Movement:
-        return self.movement
-
     def init(self, x: Array | None = None) -> SeasonalState:
-        if x is None:
-            x = self.domain.start if self.start is None else self.start
-        return SeasonalState(1, x, np.zeros(self.domain.dim), self.season.init())
+        return SeasonalState(1, self.first_point(x), np.zeros(self.domain.dim), self.season.init())
 
     def step(self, state: SeasonalState, g: Array) -> SeasonalState:
         season = self.observe(state.season, g)
@@ -282,11 +276,7 @@ class Seasonal(Learner[SeasonalState]):
         count = self.season.count_periods(state.season, period, self.periods)
         since = "" if self.period else f", found in round {changed}"
         forecast = self.season.forecast_mean(state.season, period, self.periods, self.horizon or 1)
-        if isinstance(self.family, Pinball):
-            mean, spread = self.family.fit_normal(forecast)
-            words = f"a demand of {write_vector(mean)} with a deviation of {write_vector(spread)}"
-        else:
-            words = write_vector(forecast)
+        words = self.mover.describe_forecast(forecast)
         rounds = "the next round" if self.ahead < 2 else f"the next {self.horizon} rounds"
         text = f"It knows a season of {period} rounds{since}, and forecasts {words} for {rounds} from the last {count} of them"
         if self.horizon is None:

@@ -11,17 +11,13 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, positive, refusal, whole
 from klazy.families import Family, Linear, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
-from klazy.learners.base import NEVER, Learner
+from klazy.learners.base import NEVER, Learner, check_domain, check_start
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
-RULES = {
-    Linear: "thumb",
-    Rewards: "thumb",
-    Quadratic: "thumb_target",
-    Pinball: "thumb_demand",
-}  # by what a row costs
+# The rules of kernels, by what a row costs.
+RULES = {Linear: "thumb", Rewards: "thumb", Quadratic: "thumb_target", Pinball: "thumb_demand"}
 LONGEST = 10**7  # rounds in a window, whose moments a state keeps
 CHUNKS = (16, 1024)  # the least and the most rounds that are looked through for the next move at a time
 
@@ -77,15 +73,16 @@ class Thumb(Learner[ThumbState]):
     rise: float = 0.0  # the price of a unit up, or of a unit of squares
     fall: float = 0.0  # the price of a unit down, or the tolerance of a fee
 
-    def _set_up(self, domain: ConvexSet, family: Family | None, start: ArrayLike | None) -> None:
-        """Check and keep what all of them take."""
+    def __init__(
+        self, domain: ConvexSet, *, family: Family | None = None, start: ArrayLike | None = None
+    ) -> None:
         owner = type(self).__name__
         if family is None:
             family = Linear()
         if not isinstance(family, Family):
             raise refusal(owner, "a family of costs", "family", repr(family), "write family=Quadratic()")
-        self._keep(domain=domain, family=family, start=check_start(owner, domain, start))
-        check_bounded(domain, owner)
+        check_bounded(check_domain(domain, owner), owner)
+        self._keep(domain=domain, family=family, start=check_start(domain, start, owner))
 
     @property
     def span(self) -> int:
@@ -139,12 +136,10 @@ class Thumb(Learner[ThumbState]):
         """
 
     def init(self, x: Array | None = None) -> ThumbState:
-        if x is None:
-            x = self.domain.start if self.start is None else self.start
         width = self.family.width(self.domain.dim)
         # A long window takes memory from the first round on, not before: a service counts it first.
         ring = np.broadcast_to(0.0, (self.window or 0, width))
-        return ThumbState(1, x, np.zeros(width), ring)
+        return ThumbState(1, self.first_point(x), np.zeros(width), ring)
 
     def step(self, state: ThumbState, g: Array) -> ThumbState:
         t, x, total, ring, moved = state
@@ -305,7 +300,10 @@ def describe_prices(movement: Movement, dim: int) -> tuple[int | None, float, fl
 
 
 class _AtSetTimes(Thumb):
-    """One whose moves do not depend on where it stands, so that all of them are found at once."""
+    """A rule whose moves do not depend on its point, so that all of them are found at once; by default it always moves."""
+
+    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+        return np.full(len(rounds), True)
 
     def _choose(self, points: Array, state: ThumbState, aims: Array, means: Array) -> int:
         n = len(aims)
@@ -337,19 +335,6 @@ class LastValue(_AtSetTimes):
 
     window: int | None = 1
 
-    @property
-    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if there is none."""
-        return _find_rule(self)
-
-    def __init__(
-        self, domain: ConvexSet, *, family: Family | None = None, start: ArrayLike | None = None
-    ) -> None:
-        self._set_up(domain, family, start)
-
-    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
-        return np.full(len(rounds), True)
-
 
 class MovingAverage(_AtSetTimes):
     """Play what was best for the average of the last ``window`` rounds.
@@ -374,11 +359,6 @@ class MovingAverage(_AtSetTimes):
 
     window: int | None
 
-    @property
-    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if there is none."""
-        return _find_rule(self)
-
     def __init__(
         self,
         domain: ConvexSet,
@@ -387,11 +367,8 @@ class MovingAverage(_AtSetTimes):
         family: Family | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        self._set_up(domain, family, start)
+        super().__init__(domain, family=family, start=start)
         self._keep(window=check_window(window, "MovingAverage"))
-
-    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
-        return np.full(len(rounds), True)
 
 
 class FollowTheLeader(_AtSetTimes):
@@ -413,19 +390,6 @@ class FollowTheLeader(_AtSetTimes):
     >>> run(FollowTheLeader(Simplex(2)), [[1.0, 0.0], [0.0, 3.0], [1.0, 0.0]], engine="step").x.tolist()
     [[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]
     """
-
-    @property
-    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if there is none."""
-        return _find_rule(self)
-
-    def __init__(
-        self, domain: ConvexSet, *, family: Family | None = None, start: ArrayLike | None = None
-    ) -> None:
-        self._set_up(domain, family, start)
-
-    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
-        return np.full(len(rounds), True)
 
 
 class Periodic(_AtSetTimes):
@@ -454,11 +418,6 @@ class Periodic(_AtSetTimes):
     every: int
     window: int | None
 
-    @property
-    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if there is none."""
-        return _find_rule(self)
-
     def __init__(
         self,
         domain: ConvexSet,
@@ -468,7 +427,7 @@ class Periodic(_AtSetTimes):
         family: Family | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        self._set_up(domain, family, start)
+        super().__init__(domain, family=family, start=start)
         self._keep(
             every=check_rounds(every, "every", "Periodic"),
             window=check_optional_window(window, "Periodic"),
@@ -505,11 +464,6 @@ class MinimumHold(Thumb):
     hold: int
     window: int | None
 
-    @property
-    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if there is none."""
-        return _find_rule(self)
-
     def __init__(
         self,
         domain: ConvexSet,
@@ -519,7 +473,7 @@ class MinimumHold(Thumb):
         family: Family | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        self._set_up(domain, family, start)
+        super().__init__(domain, family=family, start=start)
         self._keep(
             hold=check_rounds(hold, "hold", "MinimumHold"),
             window=check_optional_window(window, "MinimumHold"),
@@ -562,11 +516,6 @@ class DeadBand(Thumb):
     horizon: float
     window: int | None
 
-    @property
-    def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if there is none."""
-        return _find_rule(self)
-
     def __init__(
         self,
         domain: ConvexSet,
@@ -577,7 +526,7 @@ class DeadBand(Thumb):
         family: Family | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        self._set_up(domain, family, start)
+        super().__init__(domain, family=family, start=start)
         movement = as_movement(movement, "DeadBand")
         movement.check(domain.dim)
         self._keep(
@@ -595,10 +544,6 @@ class DeadBand(Thumb):
             rise=rise,
             fall=fall,
         )
-
-    @property
-    def own_movement(self) -> Movement:
-        return self.movement
 
     def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
         saved = self.family.expected(means, x) - self.family.expected(means, aims)
@@ -626,12 +571,10 @@ class Fixed(Learner[FixedState]):
     rule: ClassVar[str | None] = "fixed"
 
     def __init__(self, domain: ConvexSet, *, start: ArrayLike | None = None) -> None:
-        self._keep(domain=domain, start=check_start("Fixed", domain, start))
+        self._keep(domain=domain, start=check_start(check_domain(domain, "Fixed"), start, "Fixed"))
 
     def init(self, x: Array | None = None) -> FixedState:
-        if x is None:
-            x = self.domain.start if self.start is None else self.start
-        return FixedState(1, x)
+        return FixedState(1, self.first_point(x))
 
     def step(self, state: FixedState, g: Array) -> FixedState:
         return FixedState(state.t + 1, state.x)
@@ -661,13 +604,6 @@ class Fixed(Learner[FixedState]):
         return "Fixed remembers nothing and never moves."
 
 
-def check_start(owner: str, domain: ConvexSet, start: ArrayLike | None) -> Array | None:
-    """``start`` as a point of the set; None stays None."""
-    if not isinstance(domain, ConvexSet):
-        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(Simplex(5), ...)")
-    return None if start is None else domain.start_at(start, owner)
-
-
 def check_rounds(value: int, name: str, owner: str) -> int:
     """A number of rounds."""
     return min(whole(value, name, owner, f"{name} >= 1", "count it in rounds"), NEVER)
@@ -685,3 +621,8 @@ def check_window(window: int, owner: str) -> int:
 def check_optional_window(window: int | None, owner: str) -> int | None:
     """The same, or None for all rounds."""
     return None if window is None else check_window(window, owner)
+
+
+# A rule is not inherited, so each class has it for itself.
+for _kind in (LastValue, MovingAverage, FollowTheLeader, Periodic, MinimumHold, DeadBand):
+    _kind.rule = property(_find_rule)  # pyright: ignore[reportAttributeAccessIssue]

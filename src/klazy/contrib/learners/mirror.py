@@ -261,7 +261,7 @@ class MirrorMemory(Descent[MirrorState]):
         return self.geometry.least(self.domain)
 
     def init(self, x: Array | None = None) -> MirrorState:
-        x = self.first(x)
+        x = self.first_point(x)
         nothing = np.zeros(self.domain.dim)
         return MirrorState(1, x, self.geometry.to_dual(self.domain, x), nothing, nothing)
 
