@@ -15,16 +15,16 @@ from cases import FAMILIES as EVERY_FAMILY
 from cases import PUBLIC, TRIANGLE, concrete, costs_of, gradients, rows_of
 from klazy.base.checks import Array
 from klazy.contrib import best_with_path_length
+from klazy.game.game import Game
 from klazy.hindsight import (
     best_fixed,
     frontier,
     offline_optimum,
 )
 from klazy.hindsight.drifting import drift_with
-from klazy.hindsight.frontier import Frontier
+from klazy.hindsight.frontier import Frontier, Vertex, _hull
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import Problem
-from klazy.hindsight.search import Vertex, _hull
 from klazy.hindsight.splitting import Splitting
 from test_sets import constraints
 
@@ -325,7 +325,7 @@ class TestExactProgrammes:
     def test_splitting_finds_what_they_find(self):
         g = gradients(3, 40, 3)
         for domain in (SIMPLEX, BOX):
-            problem = Problem(g, domain, kl.L1Movement(0.8), None, "test")
+            problem = Problem(Game.check("test", domain, g, kl.L1Movement(0.8), None), domain, "test")
             method = Splitting(problem)
             method.advance(3000)
             exact = offline_optimum(g, domain, kl.L1Movement(0.8))
@@ -431,7 +431,7 @@ class TestLaws:
         found = offline_optimum(
             costs, BALL, movement, progress=lambda iteration, gap: steps.append((iteration, gap))
         )
-        problem = Problem(costs, BALL, movement, None, "test")
+        problem = Problem(Game.check("test", BALL, costs, movement, None), BALL, "test")
         cold = Splitting(problem)
         cold.advance(2 * found.iterations)
         assert sum(problem.paid(cold.x)) >= found.lower_bound

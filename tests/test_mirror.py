@@ -13,7 +13,7 @@ from scipy.special import kl_div
 import klazy as kl
 from cases import MEMORIES, SCHEDULES, gradients
 from klazy.contrib import certify_mirror
-from klazy.sets.waterfill import Filled, fill_water
+from klazy.sets.totals import Filled, fill_water
 
 seeds = st.integers(0, 2**16)
 memories = st.sampled_from(MEMORIES)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from klazy.hindsight import whole
+from klazy.hindsight import dynamic
 
 seeds = st.integers(0, 2**16)
 
@@ -86,7 +86,7 @@ def test_elsewhere_the_cheapest_lies_between_the_bound_and_the_rounded_one(domai
 def test_a_table_without_room_is_rounded(monkeypatch):
     costs = kl.PinballCosts([[2.6], [2.4], [0.3]], short=2.0)
     exact = kl.offline_optimum(costs, kl.Box(0, 5), "l1", integers=True)
-    monkeypatch.setattr(whole, "CELLS", 10)
+    monkeypatch.setattr(dynamic, "CELLS", 10)
     rough = kl.offline_optimum(costs, kl.Box(0, 5), "l1", integers=True)
     assert (exact.method, rough.method) == ("whole numbers", "rounding")
     assert rough.lower_bound <= exact.cost <= rough.cost

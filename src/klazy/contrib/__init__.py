@@ -44,7 +44,7 @@ from klazy.learners.delayed import Delayed
 from klazy.learners.patient import Patient
 from klazy.learners.presets import ader, ensemble_auto, scream
 from klazy.movement import DriftedMovement, ImpactMovement, MahalanobisMovement, WeightedL2Movement
-from klazy.sets.space import Space
+from klazy.sets.balls import Space
 from klazy.theory.bounds import coin_betting_bound
 
 __all__ = [

@@ -20,9 +20,9 @@ from klazy.costs import CallableCosts, Costs, as_costs
 from klazy.game.game import Game
 from klazy.game.trace import Totals, Trace
 from klazy.hindsight import best_fixed, offline_optimum
-from klazy.hindsight.cutting import has_steps
+from klazy.hindsight.dynamic import Costly, relax, tabulate
 from klazy.hindsight.optimum import GapNotReached
-from klazy.hindsight.whole import Costly, relax, tabulate
+from klazy.hindsight.problem import has_steps
 from klazy.movement import DriftedMovement, Movement
 from klazy.sets import Box, ConvexSet
 from klazy.sets.base import check_bounded

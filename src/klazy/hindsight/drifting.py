@@ -10,14 +10,16 @@ A capped simplex has too many edges. There f_t is replaced by a tangent, and D_t
 given x the value is linear in s, so no less than at one of the two ends that s can reach.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from klazy.base.checks import Array, refusal
 from klazy.families import LogWealth
 from klazy.game.game import Game
-from klazy.hindsight.iterate import Progress, iterate
 from klazy.hindsight.optimum import EPS, Optimum
 from klazy.hindsight.problem import Problem
+from klazy.hindsight.splitting import Progress, iterate
 from klazy.kernels import codes
 from klazy.movement import DriftedMovement, Movement, TVMovement
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
@@ -45,7 +47,7 @@ def drifted_optimum(
     movement = game.movement
     assert isinstance(movement, DriftedMovement)
     is_linear = _check(game, domain, movement)
-    plain = Problem(game.costs, domain, TVMovement(movement.weight), game.x0, "offline_optimum")
+    plain = Problem(replace(game, movement=TVMovement(movement.weight)), domain, "offline_optimum")
     found, at = iterate(plain, gap / 3.0, iterations, progress=progress)
     best = None
     for u in (found.u, _let_drift(found.u, movement.relatives, domain)):

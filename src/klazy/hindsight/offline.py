@@ -11,11 +11,12 @@ from klazy.base.checks import positive, refusal, whole
 from klazy.costs import Costs
 from klazy.families import LogWealth
 from klazy.game.game import Game
+from klazy.hindsight.cutting import cut_optimum
 from klazy.hindsight.drifting import drift_with, drifted_optimum
-from klazy.hindsight.iterate import Progress, pose, solve
+from klazy.hindsight.dynamic import exact_optimum, whole_optimum
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.problem import check_domain
-from klazy.hindsight.whole import whole_optimum
+from klazy.hindsight.problem import Problem, check_domain
+from klazy.hindsight.splitting import Point, Progress, iterate
 from klazy.movement import DriftedMovement, Movement
 from klazy.sets import ConvexSet
 
@@ -105,43 +106,43 @@ def offline_optimum(
         raise refusal(
             owner, "a function progress(iteration, gap)", "progress", repr(progress), "leave it out"
         )
+    game.costs.check_finite()
+    is_drifting = isinstance(game.movement, DriftedMovement)
+    if integers and is_drifting:
+        condition = "a price of the step alone for integers"
+        raise refusal(owner, condition, "movement", "a DriftedMovement", "use TVMovement(...)")
+    found = None
     if integers:
-        game.costs.check_finite()
-        found = _find_whole(game, domain, gap, budget, progress)
-    elif isinstance(game.movement, DriftedMovement):
-        game.costs.check_finite()
+        domain.check_whole(owner)
+        found = whole_optimum(game, domain, None)
+    if found is None and is_drifting:
         found = drifted_optimum(game, domain, gap, budget, progress)
-    else:
-        found = _find(game, domain, gap, budget, progress)
+    elif found is None:
+        found, _ = solve(Problem(game, domain, owner), gap, budget, progress=progress)
+        if integers:
+            found = whole_optimum(game, domain, found)
+    assert found is not None
     found = replace(found, movement=game.movement, x0=game.x0, columns=game.costs.columns)
     if found.gap > gap and not integers:
         raise GapNotReached(owner, gap, found)
     return found
 
 
-def _find(game: Game, domain: ConvexSet, gap: float, iterations: int, progress: Progress | None) -> Optimum:
-    problem = pose(game.costs, domain, game.movement, game.x0, "offline_optimum")
-    found, _ = solve(problem, gap, iterations, progress=progress)
-    return found
-
-
-def _find_whole(
-    game: Game, domain: ConvexSet, gap: float, iterations: int, progress: Progress | None
-) -> Optimum:
-    """The optimum in whole numbers, by way of the relaxed one where no table is exact."""
-    owner = "offline_optimum"
-    if isinstance(game.movement, DriftedMovement):
-        remedy = "use TVMovement(...)"
-        raise refusal(
-            owner, "a price of the step alone for integers", "movement", "a DriftedMovement", remedy
-        )
-    domain.check_whole(owner)
-    found = whole_optimum(game, domain, None)
+def solve(
+    problem: Problem,
+    gap: float,
+    iterations: int,
+    *,
+    start: Point | None = None,
+    progress: Progress | None = None,
+) -> tuple[Optimum, Point | None]:
+    """Find the optimum, to the gap or as far as the iterations go, and where a splitting method stood at the end."""
+    if problem.needs_cuts:
+        return cut_optimum(problem, gap, iterations, progress), None
+    found = exact_optimum(problem)
     if found is not None:
-        return found
-    found = whole_optimum(game, domain, _find(game, domain, gap, iterations, progress))
-    assert found is not None
-    return found
+        return found, None
+    return iterate(problem, gap, iterations, start=start, progress=progress)
 
 
 def find_best(

@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal
 from klazy.costs import Costs
@@ -39,16 +38,7 @@ class Problem:
     costs: Any
     size = 0.0
 
-    def __init__(
-        self,
-        costs: Costs | ArrayLike,
-        domain: ConvexSet,
-        movement: Movement | str | None,
-        x0: ArrayLike | None,
-        owner: str,
-    ) -> None:
-        check_domain(domain, owner)
-        game = Game.check(owner, domain, costs, movement, x0)
+    def __init__(self, game: Game, domain: ConvexSet, owner: str) -> None:
         game.costs.check_finite()
         self.domain = domain
         self.costs = game.costs
@@ -57,7 +47,14 @@ class Problem:
         self.movement = game.movement
         self.degree = self.movement.degree
         self.prices = self.movement.prices(self.dim)
-        self.grouped, self.axes, self.c = self._read_movement(owner)
+        self.needs_cuts = needs_cuts(self.costs, self.movement)
+        self.grouped = self._check_grouped(owner)
+        self.axes = self.movement.axes()
+        self.c = self.movement.stretch(self.dim)
+        if self.needs_cuts:
+            # The multipliers of cutting planes are those of plain steps.
+            self.axes = None
+            self.c = np.ones(self.dim)
         self.x0 = game.x0
         self.weights = np.full(self.T, game.weights)
         if self.x0 is None:
@@ -65,10 +62,24 @@ class Problem:
         self.before = np.zeros(self.dim) if self.x0 is None else self.x0
         self.origin = self.turn(self.before)
 
-    def _read_movement(self, owner: str) -> tuple[Any, Array | None, Array]:
-        """Read off the movement whether a step is priced as a whole, along which axes, and c."""
+    def _check_grouped(self, owner: str) -> bool | None:
+        """Return whether a step is priced as a whole; None if cutting planes know its price by subgradients alone."""
         movement = self.movement
-        return _check_grouped(movement, owner), movement.axes(), movement.stretch(self.dim)
+        is_known = (movement.grouped, movement.degree) in KINDS
+        if self.needs_cuts:
+            if not is_known and movement.subgradient is None:
+                known = f"a movement with a subgradient, or one of {MOVEMENTS}"
+                raise refusal(owner, known, "movement", repr(movement), "give it a method subgradient(delta)")
+            is_plain = movement.degree == 1.0 and movement.axes() is None
+            return movement.grouped if is_plain else None
+        if not is_known:
+            remedy = "state it as one of these"
+            if not isinstance(movement, SwitchFee | DriftedMovement):
+                remedy += (
+                    ", or give it a method subgradient(delta) if it is convex: offline_optimum takes that"
+                )
+            raise refusal(owner, f"a known movement cost ({MOVEMENTS})", "movement", repr(movement), remedy)
+        return movement.grouped
 
     def turn(self, points: Array) -> Array:
         """Points of the set, written along the movement's axes."""
@@ -119,11 +130,13 @@ class Problem:
     @cached_property
     def steepness(self) -> float:
         """The mean norm of the costs' gradients at the start of the set; zero where they have none."""
-        total = self._sum_steepness(self.domain.start)
+        start = self.domain.start
+        family = self.costs.family
+        if family is None:
+            total = norms(self.costs.subgradients(np.tile(start, (self.T, 1))))
+        else:
+            total = float(np.sum(family.steepness(self.costs.data, start)))
         return total / self.T if np.isfinite(total) else 0.0
-
-    def _sum_steepness(self, x: Array) -> float:
-        return float(np.sum(self.costs.family.steepness(self.costs.data, x)))
 
     @cached_property
     def _reach(self) -> float:
@@ -152,25 +165,34 @@ class Problem:
         moved = self.movement.distance(np.diff(u, axis=0, prepend=self.before[None]))
         return hitting if hitting == hitting else np.inf, float(self.weights @ moved)
 
-    def lower_bound(self, minorant: Minorant, mu: Array, x: Array, normal: Array) -> float:
-        """The value of a dual point: minorants of the costs, and prices ``mu`` of the steps c (u_t - u_{t-1}).
+    def steps(self, u: Array) -> Array:
+        """Return the steps c (u_t - u_{t-1}) of a sequence that is written along the axes."""
+        return self.c * np.diff(u, axis=0, prepend=self.origin[None])
+
+    def lower_bound(
+        self, minorant: Minorant, mu: Array, x: Array | None = None, normal: Array | None = None
+    ) -> float:
+        """Return the value of a dual point: minorants of the costs, and prices ``mu`` of the steps c (u_t - u_{t-1}).
 
         Any mu is admissible whose norm is at most the weight (or which lies between the prices): then moving costs at least
         <mu_t, c (u_t - u_{t-1})>, and what is left is one linear function per round. Of a higher degree every mu is, and moving
-        costs at least that less the :meth:`conjugate`.
+        costs at least that less the :meth:`conjugate`. Points ``x`` with a ``normal`` there spare the set's lowest points.
         """
         e, h = minorant
         m = self.c * mu
         p = h + m
         p[:-1] -= m[1:]
-        lowest = lowest_of(self.domain, self.turn_back(p), self.turn_back(x), self.turn_back(normal))
+        if x is None or normal is None:
+            lowest = np.vecdot(p, self.domain.lowest(p))
+        else:
+            lowest = lowest_of(self.domain, self.turn_back(p), self.turn_back(x), self.turn_back(normal))
         less = self.conjugate(mu)
         value = float(e.sum() + lowest.sum() - m[0] @ self.origin) - less
         return value - self.rounding(norms(h), norms(m)) - 16 * EPS * (float(np.abs(e).sum()) + less)
 
     def conjugate(self, mu: Array) -> float:
         """The most by which <mu_t, z_t> exceeds what the steps z_t cost, over all rounds; none where that is a norm."""
-        if self.degree == 1.0:
+        if self.degree == 1.0 or self.needs_cuts:
             return 0.0
         if self.degree == 2.0:
             square = np.vecdot(mu, mu)
@@ -196,16 +218,16 @@ def check_domain(domain: object, owner: str) -> None:
     check_bounded(domain, owner)
 
 
-def _check_grouped(movement: Movement, owner: str) -> bool:
-    """Whether a step is priced as a whole; a cost for which that is not known, or which is not convex, is refused."""
-    grouped = movement.grouped if isinstance(movement, Movement) else None
-    if grouped is None or (grouped, movement.degree) not in KINDS:
-        known = f"a known movement cost ({MOVEMENTS})"
-        remedy = "state it as one of these"
-        if not isinstance(movement, SwitchFee | DriftedMovement):
-            remedy += ", or give it a method subgradient(delta) if it is convex: offline_optimum takes that"
-        raise refusal(owner, known, "movement", repr(movement), remedy)
-    return grouped
+def needs_cuts(costs: Costs, movement: Movement | None) -> bool:
+    """Return True if costs or movement are known by values and subgradients alone."""
+    if not has_steps(costs):
+        return True
+    return movement is not None and movement.grouped is None and movement.subgradient is not None
+
+
+def has_steps(costs: Costs) -> bool:
+    """Return True if the proximal step of these costs is known."""
+    return costs.family is not None and costs.family.has_prox
 
 
 def norms(rows: Array) -> float:

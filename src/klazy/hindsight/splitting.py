@@ -6,14 +6,26 @@ one w, a tridiagonal system, and moves every s by ``RELAXATION`` times (prox(2 w
 gives a multiplier, and these make the dual point that bounds the optimum from below.
 """
 
+from collections.abc import Callable
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 
 from klazy.base.checks import Array
+from klazy.costs import LinearCosts
+from klazy.hindsight.optimum import Optimum
 from klazy.hindsight.problem import Problem
 from klazy.kernels import codes
 
+Progress = Callable[[int, float], object]
+# The gap is first checked after so many iterations; then after so many times as many, since a check costs a few of them.
+_FIRST_CHECK = 10
+_LATER_CHECKS = 1.15
+BLOCK = 4  # rounds of a coarse problem that move together
+_SHORTEST = 200  # rounds that are worth a coarser problem
+_EXPENSIVE = 3.0  # moving costs so many times what a round may gain by it
+_BUDGET = 500  # iterations on a coarse problem, which need not be solved to the end
 RELAXATION = 1.7  # of the usual range 1.5 to 1.8
 # of a penalty at a time
 _LEAST_CHANGE = 1.3
@@ -66,7 +78,7 @@ class Splitting:
     def _place(self, at: Point) -> None:
         """Go on from a point, with the penalties as they are."""
         problem = self.problem
-        steps = self._steps(at.w)
+        steps = self.problem.steps(at.w)
         self.w = at.w
         self.x = at.w.copy()
         self.v = at.w
@@ -77,10 +89,6 @@ class Splitting:
         self.s_z = np.where(self._r[:, None] > 0.0, steps - at.mu / scale, 0.0)
         self._factor(self.r_x + self.r_v, self._r, problem.c, self._pivots, self._lower)
         self._shrink, self._shift = problem.affine(self.r_x)
-
-    def _steps(self, w: Array) -> Array:
-        """c (w_t - w_{t-1})."""
-        return self.problem.c * np.diff(w, axis=0, prepend=self.problem.origin[None])
 
     def advance(self, iterations: int) -> None:
         """That many iterations."""
@@ -160,7 +168,7 @@ class Splitting:
         moving = weights > 0.0
         if not moving.any():
             return self.r_z
-        steps = self._steps(at.w)[moving]
+        steps = self.problem.steps(at.w)[moving]
         pressed = float((np.vecdot(at.mu, at.mu)[moving] / weights[moving]).sum())
         moved = float((np.vecdot(steps, steps) * weights[moving]).sum())
         once = float(weights[moving].mean()) * (0.25 * self.problem.domain.scale) ** 2
@@ -178,3 +186,77 @@ def _limit(old: float, wanted: float) -> float:
     if 1.0 / _LEAST_CHANGE < quotient < _LEAST_CHANGE:
         return old
     return old * min(max(quotient, 1.0 / _MOST_CHANGE), _MOST_CHANGE)
+
+
+def iterate(
+    problem: Problem,
+    gap: float,
+    iterations: int,
+    *,
+    start: Point | None = None,
+    progress: Progress | None = None,
+) -> tuple[Optimum, Point]:
+    """Split until the gap is reached or the iterations end, from where the method stood on a similar problem."""
+    if start is None:
+        start = _start_coarsely(problem, gap)
+    method = Splitting(problem, start)
+    best = method.x
+    paid = (np.inf, 0.0)
+    bound = -np.inf
+    done = 0
+    while True:
+        pause = min(max(_FIRST_CHECK, int(done * (_LATER_CHECKS - 1.0))), iterations - done)
+        method.advance(pause)
+        done += pause
+        at = method.point()
+        bound = max(bound, method.lower_bound(at))
+        for u in method.candidates():
+            offer = problem.paid(u)
+            if sum(offer) < sum(paid):
+                best = u.copy()
+                paid = offer
+        reached = problem.gap(sum(paid), bound)
+        if progress is not None:
+            progress(done, reached)
+        if reached <= gap or done >= iterations:
+            return Optimum(best, *paid, min(bound, sum(paid)), reached, "splitting", done), at
+        method.rebalance(at)
+
+
+def _start_coarsely(problem: Problem, gap: float) -> Point | None:
+    """Find a start for long runs of linear costs: the optimum when only every fourth round may move.
+
+    Where moving is expensive the optimum holds still for long, and a coarse problem, which is small, already knows most of it.
+    Its multipliers are spread over the rounds of a block such that every round of it leans on the set with the same force.
+    The answer is None where that would not help.
+    """
+    price = float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim)
+    is_expensive = price >= _EXPENSIVE * problem.steepness
+    is_plain = problem.degree == 1.0 and problem.axes is None
+    if not problem.is_linear or problem.T < _SHORTEST or not is_expensive or not is_plain:
+        return None
+    starts = np.arange(0, problem.T, BLOCK)
+    coarse = copy(problem)
+    g = problem.costs.arrays()[0]
+    coarse.costs = LinearCosts(np.add.reduceat(g, starts, axis=0))
+    coarse.T = len(starts)
+    coarse.weights = problem.weights[starts]
+    for cached in ("steepness", "unit"):
+        coarse.__dict__.pop(cached, None)
+    _, at = iterate(coarse, gap / 3.0, _BUDGET)
+    return _spread(problem, g, coarse, at, starts)
+
+
+def _spread(problem: Problem, g: Array, coarse: Problem, at: Point, starts: np.ndarray) -> Point:
+    """The coarse sequence repeated, with multipliers that go evenly from one block's to the next."""
+    lengths = np.diff(starts, append=problem.T)
+    m = problem.c * at.mu
+    force = coarse.costs.arrays()[0] + m
+    force[:-1] -= m[1:]
+    steps = g - np.repeat(force / lengths[:, None], lengths, axis=0)
+    walked = np.cumsum(steps, axis=0) - steps
+    m = np.repeat(m - walked[starts], lengths, axis=0) + walked
+    xi = -m
+    xi[:-1] += m[1:]
+    mu = np.divide(m, problem.c, out=np.zeros_like(m), where=problem.c > 0.0)
+    return Point(np.repeat(at.w, lengths, axis=0), xi, np.zeros((0, problem.dim)), mu)

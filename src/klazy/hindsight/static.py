@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, positive, whole
 from klazy.costs import Costs
 from klazy.families import Minorant
-from klazy.hindsight.cutting import CutProblem, add_up, cut_optimum, needs_cuts
-from klazy.hindsight.iterate import pose
+from klazy.game.game import Game
+from klazy.hindsight.cutting import add_up, cut_optimum
 from klazy.hindsight.optimum import EPS, GapNotReached
-from klazy.hindsight.problem import Problem, lowest_of, norms
+from klazy.hindsight.problem import Problem, check_domain, lowest_of, needs_cuts, norms
 from klazy.hindsight.splitting import RELAXATION
 from klazy.sets import ConvexSet
 
@@ -94,12 +94,13 @@ def best_fixed(
     (array([0., 1.]), -3.0)
     """
     owner = "best_fixed"
-    if needs_cuts(costs, None):
+    check_domain(domain, owner)
+    if isinstance(costs, Costs) and needs_cuts(costs, None):
         costs = add_up(costs)
-    problem = pose(costs, domain, None, None, owner)
+    problem = Problem(Game.check(owner, domain, costs, None, None), domain, owner)
     gap = positive(gap, "gap", owner)
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
-    if isinstance(problem, CutProblem):
+    if problem.needs_cuts:
         found = cut_optimum(problem, gap, budget, None)
         fixed = BestFixed(found.u[0], found.cost, found.lower_bound, found.gap, found.iterations)
         if found.gap > gap:

@@ -142,7 +142,7 @@ def keep_share(normal, d, theta):
         store(normal, i, load(normal, i) * theta)
 
 
-# ---- MirrorMemory: the level of the water, as klazy.sets.waterfill finds it
+# ---- MirrorMemory: the level of the water, as klazy.sets.totals finds it
 
 MIRROR_CAPPED = -1.0  # marks in u of the coordinates that are fixed at a bound
 MIRROR_FLOORED = -2.0

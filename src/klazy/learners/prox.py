@@ -15,7 +15,8 @@ from klazy.sets import Box, ConvexSet, L2Ball
 from klazy.sets.balls import ON_BOUNDARY
 from klazy.sets.base import SHORTEST
 from klazy.sets.compose import NotConverged
-from klazy.sets.separable import EPS, Separable, find_root
+from klazy.sets.separable import Separable, find_root
+from klazy.sets.totals import EPS
 
 SETTLED = 1e-11  # of the set's size: by how much the last turn of a splitting may still change its point
 THINNEST = 1e-200  # standard deviation of a demand without spread, so that infinitely many of them are no NaN

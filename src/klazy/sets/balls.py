@@ -1,7 +1,8 @@
-"""Balls and boxes: sets whose projection has a closed form or a single threshold."""
+"""Balls, boxes and the whole space: sets whose projection has a closed form or a single threshold."""
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -11,9 +12,8 @@ from klazy.base.checks import SMALLEST, Array, positive, real_array, refusal, si
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, bound_by
-from klazy.sets.separable import EPS, Separable, find_root
-from klazy.sets.threshold import capped_part, simplex_part, vertex_margin
-from klazy.sets.whole import share_units
+from klazy.sets.separable import Separable, find_root
+from klazy.sets.totals import EPS, capped_part, share_units, simplex_part, vertex_margin
 
 ON_BOUNDARY = 1e-12  # of the radius: so far inside a ball, a point may count as on its boundary
 
@@ -214,9 +214,8 @@ class L1Ball(_Ball):
         return self._to_center(np.where(outside, inside, z))
 
     def erode(self, delta: float) -> ConvexSet | None:
-        return self._of_radius(
-            self.radius - delta * self.dim**0.5
-        )  # its sides are the radius over sqrt(d) away
+        # The sides are the radius over sqrt(d) away from the centre.
+        return self._of_radius(self.radius - delta * self.dim**0.5)
 
     def lowest(self, g: Array) -> Array:
         vertex = np.zeros_like(g)
@@ -339,13 +338,8 @@ class Box(ConvexSet):
         high = vector(np.atleast_1d(real_array(upper, "upper", "Box")), "upper", "Box", low.size)
         if (low > high).any():
             i = int(np.argmax(low > high))
-            raise refusal(
-                "Box",
-                f"lower <= upper, {high[i]} here",
-                f"lower[{i}]",
-                low[i],
-                "swap the two or widen the box",
-            )
+            wanted = f"lower <= upper, {high[i]} here"
+            raise refusal("Box", wanted, f"lower[{i}]", low[i], "swap the two or widen the box")
         self._keep(lower=low, upper=high, dim=low.size)
 
     @property
@@ -420,3 +414,51 @@ def _unit(g: Array) -> Array:
     scaled = np.divide(g, top, out=np.zeros_like(g), where=top > 0)
     norm = np.linalg.norm(scaled, axis=-1, keepdims=True)
     return np.divide(scaled, norm, out=scaled, where=norm > 0)
+
+
+class Space(ConvexSet):
+    r"""All of :math:`R^d`, for decisions without bounds.
+
+    Projections change nothing, the diameter is infinite. Whatever is tuned to the size of a set, or goes to its cheapest point,
+    refuses it: ``argmin_linear``, ensembles and ``auto``, :class:`~klazy.Reluctant`, rules of thumb, optima and baselines that
+    look ahead. :class:`~klazy.contrib.CoinBetting` is made for it; descents with a sigma of your own play on it, too.
+
+    Parameters
+    ----------
+    dim : int
+        The number of coordinates.
+
+    Examples
+    --------
+    >>> Space(2).project([3.0, -4e9]).tolist(), Space(2).diameter
+    ([3.0, -4000000000.0], inf)
+    """
+
+    bounded: bool = False
+    separable: bool = True
+
+    def __init__(self, dim: int) -> None:
+        self._keep(dim=size(dim, "dim", "Space", "a dimension dim >= 1", "give the number of coordinates"))
+
+    @property
+    def diameter(self) -> float:
+        return math.inf
+
+    def nearest(self, y: Array) -> Array:
+        return y + 0.0
+
+    def lowest(self, g: Array) -> Array:
+        remedy = "a linear cost has no least value here"
+        raise refusal("argmin_linear", "a bounded set", "domain", self, remedy)
+
+    def violation(self, x: Array) -> Array:
+        return np.full(x.shape[:-1], -1.0)
+
+    def farthest(self, center: Array) -> float:
+        return math.inf
+
+    def margin(self, y: Array) -> Array:
+        return np.zeros(y.shape[:-1])
+
+    def _picture(self) -> str:
+        return ""

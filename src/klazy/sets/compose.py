@@ -23,7 +23,7 @@ from klazy.sets.halfspaces import (
     stand_side_by_side,
 )
 from klazy.sets.separable import Separable, find_root
-from klazy.sets.whole import share_units
+from klazy.sets.totals import share_units
 
 DOUBLINGS = 60  # of a multiplier, while its point lies outside a ball
 
@@ -195,9 +195,8 @@ class Intersection(ConvexSet):
         sets = _members(sets, "Intersection")
         dims = sorted({s.dim for s in sets})
         if len(dims) > 1:
-            raise refusal(
-                "Intersection", "sets of one dimension", "dims", dims, "use Product for different coordinates"
-            )
+            remedy = "use Product for different coordinates"
+            raise refusal("Intersection", "sets of one dimension", "dims", dims, remedy)
         budget = whole(budget, "budget", "Intersection", "a budget >= 1", "give the number of cycles")
         self._keep(sets=sets, dim=dims[0], tol=positive(tol, "tol", "Intersection"), budget=budget)
         if not self._is_met():
@@ -401,9 +400,8 @@ class Intersection(ConvexSet):
             if np.linalg.norm(following - x, axis=-1).max() <= 1e-7 * stride:
                 return following
             x = following
-        warnings.warn(
-            "Intersection.argmin_linear stopped after 1000 steps, still moving.", NotConverged, stacklevel=3
-        )
+        words = "Intersection.argmin_linear stopped after 1000 steps, still moving."
+        warnings.warn(words, NotConverged, stacklevel=3)
         return x
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from klazy.base.linprog import solve_linear
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, balance_on, project_onto
 from klazy.sets.separable import Separable
-from klazy.sets.vertices import list_vertices
 
+MOST_BASES = 100_000  # beyond which vertices are not listed
+SAME_VERTEX = 1e-9  # relative to the set: two vertices that are closer are one
 SOLVER_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -58,17 +60,11 @@ class Polytope(ConvexSet):
             raise refusal("Polytope", wanted, f"A[{i}]", matrix[i].tolist(), "scale A and b up")
         self._keep(A=matrix, b=bounds, dim=matrix.shape[1])
         if not self._linear_programme(np.zeros(self.dim)).success:
-            raise refusal(
-                "Polytope",
-                "at least one point with A x <= b",
-                "b",
-                bounds.tolist(),
-                "the set is empty otherwise",
-            )
+            wanted = "at least one point with A x <= b"
+            raise refusal("Polytope", wanted, "b", bounds.tolist(), "the set is empty otherwise")
         if not self._is_bounded():
-            raise refusal(
-                "Polytope", "a bounded set", "A of shape", matrix.shape, "add bounds on every direction"
-            )
+            remedy = "add bounds on every direction"
+            raise refusal("Polytope", "a bounded set", "A of shape", matrix.shape, remedy)
 
     @cached_property
     def _unit_rows(self) -> tuple[Array, Array]:
@@ -118,8 +114,6 @@ class Polytope(ConvexSet):
         return float(np.linalg.norm(sides))
 
     def nearest(self, y: Array) -> Array:
-        if y.ndim == 1:
-            return self._nearest_one(y)
         return np.apply_along_axis(self._nearest_one, -1, y)
 
     def _nearest_one(self, y: Array) -> Array:
@@ -128,9 +122,7 @@ class Polytope(ConvexSet):
         low, high = self._box
         x = project_onto(self.half_spaces(y), y, 0.5 * (low + high), self.diameter or 1.0)
         if x is None:
-            raise ArithmeticError(
-                f"Polytope needs a solvable projection, got y={y.tolist()}; rescale A and b."
-            )
+            raise ArithmeticError(f"Polytope cannot project y={y.tolist()}. Rescale A and b.")
         return x
 
     def erode(self, delta: float) -> ConvexSet | None:
@@ -161,7 +153,7 @@ class Polytope(ConvexSet):
     def _vertices(self) -> Array | None:
         """The vertices as exact as their solver finds them; None where there may be too many."""
         A, b = self._unit_rows
-        found = list_vertices(A, b / self._size)
+        found = _list_vertices(A, b / self._size)
         return None if found is None else self._size * found
 
     @cached_property
@@ -179,9 +171,35 @@ class Polytope(ConvexSet):
         direction = g / size if size > 0 else g
         found = self._linear_programme(direction)
         if not found.success:
-            raise ArithmeticError(f"Polytope needs a solvable linear programme, got: {found.message}")
+            raise ArithmeticError(f"Polytope cannot solve a linear programme: {found.message}")
         return found.x
 
     def violation(self, x: Array) -> Array:
         A, b = self._unit_rows
         return (x @ A.T - b).max(axis=-1) / max(self.diameter, self._size)
+
+
+def _list_vertices(A: Array, b: Array) -> Array | None:
+    """Return the vertices of {x : A x <= b}, a bounded set; None where it is flat or may have too many of them."""
+    from scipy.spatial import HalfspaceIntersection, QhullError
+
+    d = A.shape[1]
+    if d < 2 or comb(len(b), d) > MOST_BASES:
+        return None
+    # Find the centre of the largest ball inside, which must have a radius.
+    radius = np.column_stack((A, np.linalg.norm(A, axis=1)))
+    inside = solve_linear(
+        np.append(np.zeros(d), -1.0), A_ub=radius, b_ub=b, bounds=[(None, None)] * d + [(0.0, None)]
+    )
+    if not inside.success or inside.x[-1] <= SAME_VERTEX * max(1.0, float(np.abs(b).max())):
+        return None
+    try:
+        found = HalfspaceIntersection(np.column_stack((A, -b)), inside.x[:-1]).intersections
+    except QhullError:
+        return None
+    found = found[np.isfinite(found).all(axis=1)]
+    size = float(np.ptp(found, axis=0).max())
+    _, first = np.unique(
+        np.round((found - found.min(axis=0)) / (SAME_VERTEX * size)), axis=0, return_index=True
+    )
+    return found[np.sort(first)]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from klazy.base.checks import Array
+from klazy.sets.totals import EPS
 
-EPS = float(np.finfo(np.float64).eps)
-MOST_TURNS = 3000  # of a search for a root; where a function jumps, halving goes to the last bit
+ROOT_TURNS = 3000  # of a search for a root; where a function jumps, halving goes to the last bit
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def find_root(excess: Callable[[float], float], low: float, high: float) -> floa
         return low
     if excess(high) <= 0.0:
         return high
-    return float(brentq(excess, low, high, xtol=1e-300, rtol=4.0 * EPS, maxiter=MOST_TURNS))  # pyright: ignore[reportArgumentType]
+    return float(brentq(excess, low, high, xtol=1e-300, rtol=4.0 * EPS, maxiter=ROOT_TURNS))  # pyright: ignore[reportArgumentType]
 
 
 def share_total(objective: Separable, total: float, low: Array, high: Array) -> Array:
@@ -78,6 +78,7 @@ def share_total(objective: Separable, total: float, low: Array, high: Array) -> 
     steep = float(np.maximum(objective.bound_slope(low), objective.bound_slope(high)).max())
     u = respond(find_root(lambda tilt: total - float(respond(tilt).sum()), -steep, steep))
     free = (u > low) & (u < high) & (u != objective.x)
-    if free.any():  # which take what rounding left of the total
+    if free.any():
+        # These take what rounding left of the total.
         u[free] += (total - u.sum()) / np.count_nonzero(free)
     return np.clip(u, low, high)

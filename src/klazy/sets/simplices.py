@@ -14,8 +14,7 @@ from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, bound_by, join, sum_to
 from klazy.sets.separable import Separable, share_total
-from klazy.sets.threshold import capped_part, simplex_part, vertex_margin
-from klazy.sets.whole import round_to_total, share_units
+from klazy.sets.totals import capped_part, round_to_total, share_units, simplex_part, vertex_margin
 
 
 class _Shares(ConvexSet):
@@ -199,13 +198,8 @@ class CappedSimplex(_Shares):
         total = number(total, "total", owner)
         if (low > high).any():
             i = int(np.argmax(low > high))
-            raise refusal(
-                owner,
-                f"floor <= cap, {high[i]} here",
-                f"floor[{i}]",
-                low[i],
-                "raise the cap or lower the floor",
-            )
+            wanted = f"floor <= cap, {high[i]} here"
+            raise refusal(owner, wanted, f"floor[{i}]", low[i], "raise the cap or lower the floor")
         rounding = 1e-12 * max(np.abs(low).sum(), np.abs(high).sum())  # of caps that share a total evenly
         if not low.sum() - rounding <= total <= high.sum() + rounding:
             between = f"total between the floors' sum {low.sum()} and the caps' sum {high.sum()}"

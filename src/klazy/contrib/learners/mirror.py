@@ -17,7 +17,7 @@ from klazy.learners.base import Descent
 from klazy.learners.memory import Memory
 from klazy.schedules import Schedule
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
-from klazy.sets.waterfill import Filled, fill_water
+from klazy.sets.totals import Filled, fill_water
 
 SMALLEST_SHARE = (
     1e-200  # of the total: what a coordinate that starts at zero counts as, so that it has a logarithm

@@ -1,0 +1,200 @@
+"""Exact optima by dynamic programming: linear costs with prices by coordinate, and decisions that are integers.
+
+Linear costs with movement that is priced coordinate by coordinate: on a simplex it suffices to sit on vertices (the problem is
+a flow from round to round, in which mass that changes place pays for leaving one vertex and for entering another); on a box a
+coordinate sits at one of its ends or where it began. Both programmes run backwards once, in O(T d), and what they know of the
+cost to go is an optimal dual point. So the lower bound comes from multipliers, as everywhere else, and the gap is an allowance
+for rounding.
+
+Integers: where coordinates can be solved one by one, a table of rounds and integers gives the optimum. Elsewhere the optimum
+without that restriction is rounded, between its bound and what the rounded sequence costs.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array, refusal
+from klazy.costs import Costs
+from klazy.game.game import Game
+from klazy.hindsight.optimum import EPS, Optimum
+from klazy.hindsight.problem import Problem
+from klazy.kernels import codes
+from klazy.sets import Box, ConvexSet
+
+CELLS = 20_000_000  # the largest table of rounds and integers
+PAIRS = 1_000_000  # the largest table of pairs of integers, where every move has a price of its own
+
+
+def exact_optimum(problem: Problem) -> Optimum | None:
+    """Return the optimum of linear costs if a dynamic programme finds it, else None."""
+    if problem.grouped or problem.degree != 1.0 or codes.code_of(problem.costs) != codes.LINEAR:
+        return None
+    kind = codes.code_of(problem.domain)
+    is_inside = problem.x0 is None or problem.domain.contains(problem.x0)
+    if kind != codes.BOX and not (kind == codes.SIMPLEX and is_inside):
+        return None
+
+    from klazy.kernels.offline import BLOCK, dynamic_programmes
+
+    on_box, on_simplex = dynamic_programmes(problem.dim)
+    up, down = np.split(problem.prices, 2)
+    u = np.empty((problem.T, problem.dim))
+    # What the optimum pays for hitting and for moving, and the dual value, by blocks of rounds.
+    sums = np.zeros((3, -(-problem.T // BLOCK)))
+    data = problem.costs.arrays()[0]
+    if kind == codes.BOX:
+        lower, upper = np.split(problem.domain.parameters(), 2)
+        x0 = lower if problem.x0 is None else problem.x0
+        # From outside of the box a coordinate moves one way, at the full price.
+        entry = problem.weights[0] * np.where(x0 > upper, -down, up)
+        outside = np.where((x0 < lower) | (x0 > upper), entry, np.nan)
+        on_box(data, problem.weights, up, down, lower, upper, outside, x0, u, sums)
+    else:
+        (total,) = problem.domain.parameters().tolist()
+        # Without an x0 the first round's weight is zero, and all mass goes to its best vertex.
+        start = problem.domain.start if problem.x0 is None else problem.x0
+        targets = np.empty(problem.T, dtype=np.int32)
+        on_simplex(data, problem.weights, up, down, total, start, u, targets, sums)
+    hitting, switching, bound = (float(row.sum()) for row in sums)
+    cost = hitting + switching
+    slopes = problem.T * problem.steepness
+    # A multiplier is no larger than its price, nor than all slopes together.
+    steepest = np.minimum(problem.weights * np.linalg.norm(problem.prices), 2.0 * slopes).sum()
+    bound = min(bound - problem.rounding(slopes, float(steepest)), cost)
+    return Optimum(u, hitting, switching, bound, problem.gap(cost, bound), "dynamic programme", 0)
+
+
+class Costly(NamedTuple):
+    """One coordinate: its integers, their costs in every round, and the price of rising and of falling by one."""
+
+    values: Array
+    costs: Array
+    up: Array
+    down: Array
+
+
+def tabulate(game: Game, domain: Box, owner: str) -> list[Costly]:
+    """Make a table of every coordinate, for costs and movements that charge each of them by itself."""
+    one = domain.dim == 1
+    if not _is_separable(game.costs) and not one:
+        wanted = "costs that are sums over coordinates (linear, quadratic, pinball), or one dimension"
+        raise refusal(owner, wanted, "costs", repr(game.costs), "play each coordinate by itself")
+    movement = game.movement
+    if movement.degree != 1.0 or movement.grouped is None or (movement.grouped and not one):
+        wanted = "a price of each coordinate, such as L1Movement or AsymmetricMovement"
+        raise refusal(owner, wanted, "movement", repr(movement), "state it as one of these")
+    if game.weights.size > 1:
+        wanted = "one weight for all rounds"
+        raise refusal(owner, wanted, "movement", repr(movement), "give a number, its mean say")
+    return [_make_table(game, domain, i) for i in range(domain.dim)]
+
+
+def _make_table(game: Game, domain: Box, i: int) -> Costly:
+    values = _list_integers(domain, i)
+    unit = np.eye(domain.dim)[i]
+    weights = np.full(game.costs.T, game.weights)
+    up = weights * float(game.movement.distance(unit))
+    down = weights * float(game.movement.distance(-unit))
+    return Costly(values, _cost_of(game.costs, i, values), up, down)
+
+
+def _list_integers(domain: Box, i: int) -> Array:
+    return np.arange(np.ceil(domain.lower[i]), np.floor(domain.upper[i]) + 1.0)
+
+
+def _cost_of(costs: Any, i: int, values: Array) -> Array:
+    """Return the costs of these numbers as coordinate i, of shape (T, n)."""
+    if not _is_separable(costs):
+        return np.array([[costs.value(t, np.array([v])) for v in values] for t in range(1, costs.T + 1)])
+    family = costs.family.coordinate(i)
+    rows = costs.data[:, [i, *range(costs.dim, costs.data.shape[1])]]
+    return family.value(rows[:, None], values[:, None])
+
+
+def _is_separable(costs: Costs) -> bool:
+    """Return True if the costs are sums over coordinates."""
+    return costs.family is not None and costs.family.coordinate(0) is not None
+
+
+def relax(come: Array, up: float, down: float) -> Array:
+    """Return the least cost to come after one more move, with prices of rising and falling by one: two sweeps."""
+    steps = np.arange(len(come))
+    rising = np.minimum.accumulate(come - up * steps) + up * steps
+    falling = np.minimum.accumulate((come + down * steps)[::-1])[::-1] - down * steps
+    return np.minimum(rising, falling)
+
+
+def whole_optimum(game: Game, domain: ConvexSet, relaxed: Optimum | None) -> Optimum | None:
+    """Return the best sequence of integers that is found.
+
+    It is exact where a dynamic programme can find it. Elsewhere it is the relaxed optimum, rounded, between what that costs and
+    the bound of the relaxed problem; None if that is needed and not given.
+    """
+    is_exact = _is_exact(game, domain)
+    if is_exact:
+        u = np.stack([_solve_coordinate(game, domain, i) for i in range(domain.dim)], axis=1)
+    elif relaxed is not None:
+        u = np.array([domain.nearest_whole(x) for x in relaxed.u])
+    else:
+        return None
+    values = game.costs.values(u)
+    hitting = float(values.sum())
+    switching = float(game.movement.paid(u, game.x0).sum())
+    cost = hitting + switching
+    method = "rounding"
+    iterations = 0
+    if is_exact or relaxed is None:
+        method = "whole numbers"
+        size = float(np.abs(values).sum()) + switching
+        bound = cost - (domain.dim + 100) * EPS * game.costs.T * size
+    else:
+        iterations = relaxed.iterations
+        bound = min(relaxed.lower_bound, cost)
+    gap = 0.0 if cost <= bound else (cost - bound) / abs(cost) if cost != 0.0 else np.inf
+    return Optimum(u, hitting, switching, bound, gap, method, iterations)
+
+
+def _is_exact(game: Game, domain: ConvexSet) -> bool:
+    """Return True if coordinates can be solved one by one, and their tables have room."""
+    if type(domain) is not Box:
+        return False
+    movement = game.movement
+    by_coordinate = movement.grouped is False or (movement.grouped and movement.degree == 2.0)
+    if domain.dim > 1 and not (_is_separable(game.costs) and by_coordinate):
+        return False
+    longest = max(len(_list_integers(domain, i)) for i in range(domain.dim))
+    has_room = longest * game.costs.T <= CELLS
+    return has_room and (_has_prices(game) or longest**2 <= PAIRS)
+
+
+def _has_prices(game: Game) -> bool:
+    """Return True if a step costs in proportion to its length."""
+    return game.movement.degree == 1.0 and game.movement.grouped is not None
+
+
+def _solve_coordinate(game: Game, domain: Any, i: int) -> Array:
+    """Find the best integers of one coordinate: the costs to come forwards, then backwards along them."""
+    values, costs, up, down = _make_table(game, domain, i)
+    unit = np.eye(domain.dim)[i]
+    weights = np.full(len(costs), game.weights)
+
+    def price(before: Array | float, after: Array | float) -> Array:
+        return game.movement.distance(np.asarray(after - before)[..., None] * unit)
+
+    has_prices = _has_prices(game)
+    pairs = np.empty((0, 0)) if has_prices else price(values[:, None], values)
+    come = np.empty(costs.shape)
+    come[0] = costs[0]
+    if game.x0 is not None:
+        come[0] += weights[0] * price(game.x0[i], values)
+    for t in range(1, len(costs)):
+        if has_prices:
+            come[t] = relax(come[t - 1], up[t], down[t]) + costs[t]
+        else:
+            come[t] = (come[t - 1][:, None] + weights[t] * pairs).min(axis=0) + costs[t]
+    path = np.empty(len(costs))
+    path[-1] = values[int(np.argmin(come[-1]))]
+    for t in range(len(costs) - 1, 0, -1):
+        path[t - 1] = values[int(np.argmin(come[t - 1] + weights[t] * price(values, path[t])))]
+    return path
