@@ -143,7 +143,7 @@ def test_blocks_bound_the_jumps_of_a_strongly_adaptive_learner():
     [
         (
             lambda: kl.contrib.Blocks(ANY, 3),
-            "Blocks needs a learner, got learner=None; write Blocks(GD(L2Ball(5), 1.0), 10).",
+            "Blocks needs a learner, got learner=None; write Blocks(GD(L2Ball(5), 1.0), ...).",
         ),
         (
             lambda: kl.contrib.Blocks(kl.GD(kl.L2Ball(2), 1.0), 0),

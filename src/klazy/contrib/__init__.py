@@ -47,59 +47,26 @@ from klazy.movement import DriftedMovement, ImpactMovement, MahalanobisMovement,
 from klazy.sets.balls import Space
 from klazy.theory.bounds import coin_betting_bound
 
-__all__ = [
-    "GOBD",
-    "OBD",
-    "RHGD",
-    "ROBD",
-    "Advice",
-    "AveragingHorizon",
-    "Bandit",
-    "BetterOfTwo",
-    "Blocks",
-    "Budgeted",
-    "CentredOMD",
-    "CoinBetting",
-    "Delayed",
-    "DriftedMovement",
+# Learners, and functions that make them.
+__all__ = ["Advice", "Bandit", "BetterOfTwo", "Blocks", "Budgeted", "CentredOMD", "CoinBetting", "Delayed"]
+__all__ += [
     "Entropy",
-    "FilteredCosts",
-    "Game",
     "Geometry",
-    "Hinge",
-    "HingeCosts",
-    "ImpactMovement",
-    "LazyCapacity",
-    "Logistic",
-    "LogisticCosts",
     "LongTerm",
-    "LongTermCertificate",
-    "LookAhead",
-    "LookAheadSAder",
-    "MahalanobisMovement",
-    "MirrorCertificate",
     "MirrorMemory",
     "Patient",
-    "RecedingHorizon",
-    "Space",
     "SteadyAdaptive",
     "StronglyAdaptive",
-    "WeightedL2Movement",
-    "WeightedQuadratic",
-    "ader",
-    "best_with_path_length",
-    "budget_lower_bound",
-    "budget_sigma",
-    "budgeted_bound",
-    "certify_long_term",
-    "certify_mirror",
-    "coin_betting_bound",
-    "ensemble_auto",
-    "run_ahead",
-    "sample_actions",
-    "sample_whole",
-    "scream",
-    "switch_bound",
-    "switch_lower_bound",
-    "switch_sigma",
 ]
+__all__ += ["ader", "ensemble_auto", "scream"]
+# Costs, movements and a set.
+__all__ += ["FilteredCosts", "Hinge", "HingeCosts", "Logistic", "LogisticCosts", "Space", "WeightedQuadratic"]
+__all__ += ["DriftedMovement", "ImpactMovement", "MahalanobisMovement", "WeightedL2Movement"]
+# Baselines that look ahead, and other ways to play a game.
+__all__ += ["GOBD", "OBD", "RHGD", "ROBD", "AveragingHorizon", "Game", "LazyCapacity", "LookAhead"]
+__all__ += ["LookAheadSAder", "RecedingHorizon", "best_with_path_length", "run_ahead"]
+__all__ += ["sample_actions", "sample_whole"]
+# Bounds and certificates.
+__all__ += ["LongTermCertificate", "MirrorCertificate", "certify_long_term", "certify_mirror"]
+__all__ += ["budget_lower_bound", "budget_sigma", "budgeted_bound", "coin_betting_bound"]
+__all__ += ["switch_bound", "switch_lower_bound", "switch_sigma"]

@@ -205,27 +205,19 @@ def run_ahead(
     """
     owner = "run_ahead"
     if not isinstance(player, LookAhead):
-        raise refusal(
-            owner, "a baseline that looks ahead", "player", repr(player), "learners are played by run"
-        )
+        wanted = "a baseline that looks ahead"
+        raise refusal(owner, wanted, "player", repr(player), "learners are played by run")
     game = Game.check(owner, player.domain, costs, movement, x0)
     game.costs.check_finite()
     x = player.points(game)
     hitting = game.costs.values(x)
     switching = game.movement.paid(x, game.x0)
-    totals = Totals(float(hitting.sum()), float(switching.sum()))
-    return Trace[Any](
+    return game.make_trace(
         engine="look-ahead",
         record="actions",
-        T=game.costs.T,
-        dim=game.costs.dim,
-        totals=totals,
-        movement=game.movement,
+        totals=Totals(float(hitting.sum()), float(switching.sum())),
         kept={"x": x, "hitting": hitting, "switching": switching},
         state=None,
-        x0=game.x0,
-        costs=game.costs,
-        columns=game.costs.columns,
         text=repr(player),
     )
 
@@ -525,13 +517,8 @@ class LookAheadSAder(LookAhead):
         D = self.domain.scale
         is_norm = movement.degree == 1.0 and not isinstance(movement, DriftedMovement)
         if not 0.0 < weight < np.inf or not is_norm:
-            raise refusal(
-                "LookAheadSAder",
-                "a norm that costs something",
-                "movement",
-                repr(movement),
-                "use L2Movement()",
-            )
+            wanted = "a norm that costs something"
+            raise refusal("LookAheadSAder", wanted, "movement", repr(movement), "use L2Movement()")
         i = np.arange(1, int(np.ceil(0.5 * np.log2(1 + 2 * T))) + 2)
         prior = (1.0 + 1.0 / len(i)) / (i * (i + 1))
         return weight * np.sqrt(T) / (2.0 ** (i - 1) * D), prior, float(np.sqrt(8.0 / T) / (weight * D))
@@ -606,12 +593,8 @@ class RHGD(LookAhead):
         self, domain: ConvexSet, window: int = 1, stay: float = 1.0, smoothness: float = 1.0
     ) -> None:
         super().__init__(domain)
-        rounds = number(window, "window", "RHGD")
-        if rounds < 0 or rounds != int(rounds):
-            wanted = "a window of 0, 1, 2, ... future rounds"
-            raise refusal("RHGD", wanted, "window", window, "use 0 to see f_t alone")
         self._keep(
-            window=int(rounds),
+            window=_check_window(window, "RHGD"),
             stay=non_negative(stay, "stay", "RHGD"),
             smoothness=positive(smoothness, "smoothness", "RHGD"),
         )
@@ -635,23 +618,34 @@ class RHGD(LookAhead):
         return slope
 
 
+def _check_window(window: Any, owner: str) -> int:
+    """Return the number of future rounds in view, or reject it."""
+    rounds = number(window, "window", owner)
+    if rounds < 0 or rounds != int(rounds):
+        wanted = "a window of 0, 1, 2, ... future rounds"
+        raise refusal(owner, wanted, "window", window, "use 0 to see f_t alone")
+    return int(rounds)
+
+
 class _Planner(LookAhead):
     forecast: Costs | Array | Callable[[int, int], Costs | ArrayLike] | None
     gap: float | None
 
-    def __init__(self, domain: ConvexSet, window: int, forecast: Forecast | None, gap: float | None) -> None:
+    def __init__(
+        self,
+        domain: ConvexSet,
+        window: int = 0,
+        *,
+        forecast: Forecast | None = None,
+        gap: float | None = None,
+    ) -> None:
         super().__init__(domain)
         owner = type(self).__name__
-        ahead = number(window, "window", owner)
-        if ahead < 0 or ahead != int(ahead):
-            raise refusal(
-                owner, "a window of 0, 1, 2, ... future rounds", "window", window, "use 0 to see f_t alone"
-            )
         expected: Any = forecast
         if forecast is not None and not callable(forecast) and not isinstance(forecast, Costs):
             expected = rows(forecast, "forecast", owner, domain.dim)
         chosen = None if gap is None else positive(gap, "gap", owner)
-        self._keep(window=int(ahead), forecast=expected, gap=chosen)
+        self._keep(window=_check_window(window, owner), forecast=expected, gap=chosen)
 
     def expect(self, game: Game, t: int, last: int) -> Costs:
         """Forecast the costs of rounds t to ``last``, as they look before round t.
@@ -757,16 +751,6 @@ class RecedingHorizon(_Planner):
     [-0.8, 7.2]
     """
 
-    def __init__(
-        self,
-        domain: ConvexSet,
-        window: int = 0,
-        *,
-        forecast: Forecast | None = None,
-        gap: float | None = None,
-    ) -> None:
-        super().__init__(domain, window, forecast, gap)
-
     def points(self, game: Game) -> Array:
         at = game.x0
         played = []
@@ -812,7 +796,7 @@ class AveragingHorizon(_Planner):
         forecast: Forecast | None = None,
         gap: float | None = None,
     ) -> None:
-        super().__init__(domain, window, forecast, gap)
+        super().__init__(domain, window, forecast=forecast, gap=gap)
 
     def points(self, game: Game) -> Array:
         return np.mean([self._follow(game, first) for first in range(1, self.window + 2)], axis=0)

@@ -1,4 +1,4 @@
-"""The paper's statements as code that runs beside every experiment, listed on the page Theory."""
+"""The paper's statements as code that runs with every experiment; the page Theory lists them."""
 
 from klazy.game.regret import competitive_ratio
 from klazy.learners.presets import meta_rate, product_grid, sigma_grid
@@ -31,35 +31,20 @@ from klazy.theory.diagnosis import Diagnosis, EnsembleDiagnosis
 from klazy.theory.geometry import step_picture
 from klazy.theory.resonance import Resonance, resonance
 
-__all__ = [
-    "Certificate",
-    "Diagnosis",
-    "EnsembleDiagnosis",
-    "ExpertCertificate",
-    "ExpertCurves",
-    "Reluctance",
-    "Resonance",
-    "bandit_bound",
-    "bandit_tuning",
-    "certify",
-    "certify_experts",
-    "certify_reluctance",
-    "competitive_ratio",
-    "count_outstanding",
-    "delayed_bound",
-    "delayed_sigma",
+# Closed forms, and the tunings that minimise them.
+__all__ = ["bandit_bound", "bandit_tuning", "count_outstanding", "delayed_bound", "delayed_sigma"]
+__all__ += [
     "ensemble_lemma",
     "expert_grid",
     "k_star",
     "meta_rate",
     "product_grid",
-    "resonance",
     "sigma_grid",
     "sigma_star",
-    "step_picture",
-    "theorem_2",
-    "theorem_5",
-    "theorem_5_tuned",
-    "theorem_8",
-    "universal_lower_bound",
 ]
+__all__ += ["theorem_2", "theorem_5", "theorem_5_tuned", "theorem_8", "universal_lower_bound"]
+# Bounds of a run, from the run itself.
+__all__ += ["Certificate", "ExpertCertificate", "ExpertCurves", "Reluctance"]
+__all__ += ["certify", "certify_experts", "certify_reluctance", "competitive_ratio"]
+# Explanations of how a learner moves.
+__all__ += ["Diagnosis", "EnsembleDiagnosis", "Resonance", "resonance", "step_picture"]

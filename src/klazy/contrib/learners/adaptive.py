@@ -83,20 +83,15 @@ class StronglyAdaptive(Learner[CoverState]):
         start: ArrayLike | None = None,
     ) -> None:
         owner = "StronglyAdaptive"
-        if not isinstance(domain, ConvexSet):
-            raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), 1.0)")
-        check_bounded(domain, owner)
-        x1 = domain.start_at(start, owner)
+        start = _check_place(domain, start, f"write {owner}(L2Ball(5), 1.0)", owner)
         movement = L2Movement(non_negative(movement_weight, "movement_weight", owner))
+        known = whole(levels, "levels", owner, "levels >= 1", "give the number of interval lengths")
         self._keep(
             domain=domain,
             G=positive(G, "G", owner, "give a bound on the gradients' norms"),
             movement_weight=movement.weight,
-            levels=min(
-                whole(levels, "levels", owner, "levels >= 1", "give the number of interval lengths"),
-                MOST_LEVELS,
-            ),
-            start=None if start is None else x1,
+            levels=min(known, MOST_LEVELS),
+            start=start,
         )
         D = domain.scale
         scale = math.sqrt(self.G**2 + 2.0 * self.movement_weight * self.G)
@@ -131,6 +126,14 @@ class StronglyAdaptive(Learner[CoverState]):
 
 def _rates(levels: int) -> Array:
     return np.minimum(0.5, 2.0 ** (-0.5 * np.arange(levels)))
+
+
+def _check_place(domain: Any, start: ArrayLike | None, remedy: str, owner: str) -> Array | None:
+    """Check that a set has bounds, and return a start in it."""
+    if not isinstance(domain, ConvexSet):
+        raise refusal(owner, "a set to play on", "domain", repr(domain), remedy)
+    check_bounded(domain, owner)
+    return None if start is None else domain.start_at(start, owner)
 
 
 class SteadyState(NamedTuple):
@@ -200,18 +203,13 @@ class SteadyAdaptive(Learner[SteadyState]):
         start: ArrayLike | None = None,
     ) -> None:
         owner = "SteadyAdaptive"
-        if not isinstance(domain, ConvexSet):
-            raise refusal(
-                owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), 1000, 1.0)"
-            )
-        check_bounded(domain, owner)
-        x1 = domain.start_at(start, owner)
+        start = _check_place(domain, start, f"write {owner}(L2Ball(5), 1000, 1.0)", owner)
         self._keep(
             domain=domain,
             T=size(T, "T", owner, "a horizon T >= 1", "give the number of rounds, or more"),
             G=positive(G, "G", owner, "give a bound on the gradients' norms"),
             movement_weight=non_negative(movement_weight, "movement_weight", owner),
-            start=None if start is None else x1,
+            start=start,
         )
         self._keep(movement=L2Movement(self.movement_weight))
         sigmas = [self._steepness * math.sqrt(n) / domain.scale for n in self.lengths]

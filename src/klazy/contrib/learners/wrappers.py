@@ -155,9 +155,7 @@ class Blocks(Learner[BlocksState]):
 
     def __init__(self, learner: Learner[Any], length: int) -> None:
         owner = "Blocks"
-        if not isinstance(learner, Learner):
-            remedy = "write Blocks(GD(L2Ball(5), 1.0), 10)"
-            raise refusal(owner, "a learner", "learner", repr(learner), remedy)
+        check_inner(learner, owner)
         if not learner.takes_gradients:
             wanted = "a learner that is told gradients"
             raise refusal(owner, wanted, "learner.family", learner.family, "leave the family out")
@@ -286,17 +284,22 @@ class Budgeted(Learner[BudgetedState]):
         return weight * float(self.movement.distance(delta))
 
     def check_state(self, state: Any, owner: str) -> BudgetedState:
-        if type(state) is not BudgetedState:
-            remedy = "go on from a trace or agent of the same learner"
-            raise refusal(owner, "a state of Budgeted", "state", repr(state), remedy)
-        t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
-        inner = self.learner.check_state(state.inner, owner)
+        t, inner = _check_wrapped(self, state, BudgetedState, owner)
         spent = non_negative(state.spent, "state.spent", owner)
         x = vector(state.x, "state.x", owner, self.domain.dim)
         if not self.domain.contains(x):
             condition = f"a state whose x lies in {self.domain!r}"
             raise refusal(owner, condition, "state.x", np.asarray(x), "project it first")
         return BudgetedState(t, x, inner, spent)
+
+
+def _check_wrapped(wrapper: Any, state: Any, kind: type, owner: str) -> tuple[int, Any]:
+    """Return the round and the inner state of a wrapper's state, or reject it."""
+    if type(state) is not kind:
+        remedy = "go on from a trace or agent of the same learner"
+        raise refusal(owner, f"a state of {type(wrapper).__name__}", "state", repr(state), remedy)
+    t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
+    return t, wrapper.learner.check_state(state.inner, owner)
 
 
 class LongTermState(NamedTuple):
@@ -414,11 +417,7 @@ class LongTerm(Learner[LongTermState]):
         return g + state.price * self.constraint.gradient(self.row, state.x)
 
     def check_state(self, state: Any, owner: str) -> LongTermState:
-        if type(state) is not LongTermState:
-            remedy = "go on from a trace or agent of the same learner"
-            raise refusal(owner, "a state of LongTerm", "state", repr(state), remedy)
-        t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
-        inner = self.learner.check_state(state.inner, owner)
+        t, inner = _check_wrapped(self, state, LongTermState, owner)
         if not np.array_equal(state.x, inner.x):
             remedy = "go on from a trace or agent"
             raise refusal(owner, "the learner's own point", "state.x", np.asarray(state.x), remedy)
