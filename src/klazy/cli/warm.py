@@ -1,10 +1,13 @@
-"""``klazy warm``: compile kernels before somebody waits for them."""
+"""``klazy warm``: compile kernels ahead of time."""
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -26,15 +29,11 @@ DOMAINS: dict[str, Callable[[int], Any]] = {
     "ball": kl.L2Ball,
 }
 COMMON = (["KLazyGD", "auto"], ["simplex", "box"])
-SQLITE = b"SQLite format 3"  # how a store begins
+SQLITE = b"SQLite format 3"  # the first bytes of a store
 MANY = 9  # from nine coordinates on, one kernel serves all dimensions
 
-
-class Job(NamedTuple):
-    """What is to be warmed: its name, and the call that compiles its kernels and returns the engine that it has."""
-
-    what: str
-    compile: Callable[[], str]
+# A name, and the call that compiles kernels and returns the engine.
+Job = tuple[str, Callable[[], str]]
 
 
 def warm(
@@ -59,10 +58,10 @@ def warm(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compile kernels ahead, so that the first decision of a service is not seconds late.
+    """Compile kernels ahead of time, so that the first decision of a service is not seconds late.
 
     Name the files or stores of your agents, or learners, sets and dimensions. Without any of these, common ones are compiled.
-    What is there already is only loaded. Other processes of this user find the kernels in the folder that klazy doctor names.
+    Kernels that exist are only loaded. Your other processes find them in the folder that klazy doctor shows.
 
     \b
     Examples:
@@ -83,26 +82,20 @@ def warm(
     done = []
     with show_progress() as bar:
         task = bar.add_task("compiling", total=len(jobs))
-        for job in jobs:
-            bar.update(task, description=job.what)
-            done.append(_compile(job))
+        for what, compile_kernels in jobs:
+            bar.update(task, description=what)
+            before = len(list_kernels(current=True))
+            start = perf_counter()
+            engine = compile_kernels()
+            seconds = round(perf_counter() - start, 2)
+            new = len(list_kernels(current=True)) - before
+            done.append({"what": what, "engine": engine, "new_kernels": new, "seconds": seconds})
             bar.advance(task)
-    kept = len(list_kernels(current=True))
     if as_json:
-        print(json.dumps({"warmed": done, "folder": str(cache_folder()), "kernels": kept}))
+        count = len(list_kernels(current=True))
+        print(json.dumps({"warmed": done, "folder": str(cache_folder()), "kernels": count}))
     else:
         print_table(done)
-
-
-def _compile(job: Job) -> dict[str, Any]:
-    from klazy.kernels.binding import list_kernels
-
-    before = set(list_kernels(current=True))
-    start = perf_counter()
-    engine = job.compile()
-    seconds = perf_counter() - start
-    new = len(set(list_kernels(current=True)) - before)
-    return {"what": job.what, "engine": engine, "new_kernels": new, "seconds": round(seconds, 2)}
 
 
 def _list_agents(files: list[Path]) -> Iterator[Job]:
@@ -110,33 +103,27 @@ def _list_agents(files: list[Path]) -> Iterator[Job]:
         if not file.is_file():
             remedy = "name a file that klazy replay --emit or Agent.save wrote, or a store"
             raise refusal("warm", "the file of an agent", "agent", file, remedy)
-        if _is_store(file):
+        with open(file, "rb") as opened:
+            is_store = opened.read(len(SQLITE)) == SQLITE
+        if is_store:
             yield from _list_stored(file)
         else:
-            yield Job(str(file), lambda file=file: kl.Agent.load(file).engine)
-
-
-def _is_store(file: Path) -> bool:
-    with open(file, "rb") as opened:
-        return opened.read(len(SQLITE)) == SQLITE
+            yield str(file), lambda file=file: kl.Agent.load(file).engine
 
 
 def _list_stored(file: Path) -> Iterator[Job]:
-    """The agents of a store, one for each kind of learner that kernels play."""
+    """List the agents of a store, one for each learner with a kernel."""
     from klazy.live.store import Store
 
-    store = Store(file, read_only=True, owner="warm")
-    try:
+    with closing(Store(file, read_only=True, owner="warm")) as store:
         agents = store.list_agents()
-    finally:
-        store.close()
     known = set()
     for agent in agents:
         about = json.loads(agent.configuration)
         learner = kl.types.Learner.from_dict(about["learner"])
         if about["engine"] == "compiled" and learner not in known:
             known.add(learner)
-            yield Job(f"{agent.name} of {file}", lambda learner=learner: kl.Agent(learner).engine)
+            yield f"{agent.name} of {file}", lambda learner=learner: kl.Agent(learner).engine
 
 
 def _list_common(learners: list[str], domains: list[str], dims: list[int], runs: bool) -> Iterator[Job]:
@@ -144,15 +131,13 @@ def _list_common(learners: list[str], domains: list[str], dims: list[int], runs:
         one_of(learner, "learner", "warm", tuple(LEARNERS))
     for domain in domains:
         one_of(domain, "domain", "warm", tuple(DOMAINS))
-    for learner in learners:
-        for domain in domains:
-            for dim in dims:
-                made = LEARNERS[learner](DOMAINS[domain](dim))
-                yield Job(f"{learner} on {domain} of dimension {dim}", lambda made=made: _decide(made, runs))
+    for learner, domain, dim in product(learners, domains, dims):
+        made = LEARNERS[learner](DOMAINS[domain](dim))
+        yield f"{learner} on {domain} of dimension {dim}", partial(_decide, made, runs)
 
 
 def _decide(learner: Any, runs: bool) -> str:
-    """Decide once as an agent, as a fleet and, if asked for, in a run."""
+    """Decide once as an agent, as a fleet and, if ``runs``, in a run; return the engine."""
     agent = kl.Agent(learner)
     rows = np.zeros((2, learner.domain.dim))
     if runs:
