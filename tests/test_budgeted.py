@@ -19,7 +19,7 @@ from klazy.contrib import (
     switch_lower_bound,
     switch_sigma,
 )
-from klazy.contrib.bounds import _mean_size
+from klazy.contrib.guarantees import _mean_size
 
 BALL = kl.L2Ball(5)
 seeds = st.integers(0, 2**16)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import gradients
-from klazy.contrib.learners.adaptive import LONGEST, find_certainty, find_weight
+from klazy.contrib.learners.adaptive import LARGEST_CHANGE, find_certainty, find_weight
 
 seeds = st.integers(0, 2**16)
 ANY: Any = None
@@ -37,7 +37,7 @@ def test_weights_solve_their_equation_and_are_certain_at_u(pace, n, share):
     assert find_weight(certain, n, T, pace) == 1.0
     assert find_weight(0.999 * certain, n, T, pace) < 1.0
     if certain + 1.0 <= n / 4.0:
-        assert (pace - 0.7) * expected(y + LONGEST) <= pace * expected(y) * (1.0 + 1e-12)
+        assert (pace - 0.7) * expected(y + LARGEST_CHANGE) <= pace * expected(y) * (1.0 + 1e-12)
 
 
 def test_regret_on_every_interval_is_within_its_bound_and_jumps_are_small():

@@ -129,7 +129,7 @@ def test_averages_do_not_drift():
 
 @pytest.mark.parametrize("record", ["actions", "costs", "totals"])
 def test_records_by_rows_are_those_by_step(record, monkeypatch):
-    monkeypatch.setattr("klazy.game.run.PIECE", 7)
+    monkeypatch.setattr("klazy.game.run.FOLLOWED_TOGETHER", 7)
     costs = kl.PinballCosts(rows_for(kl.Pinball()), 3.0, 0.5)
     learner = kl.DeadBand(BOX, PRICE, 3.0, 6, family=kl.Pinball(3.0, 0.5))
     options = {"movement": kl.L1Movement(np.linspace(0.0, 1.0, N)), "x0": [4.0, 0.0, 4.0], "record": record}
@@ -148,7 +148,7 @@ class Cube(kl.Box):
 
 @pytest.mark.parametrize("movement", [None, kl.TVMovement(np.linspace(0.0, 1.0, N))], ids=["own", "given"])
 def test_a_batch_is_the_runs_whoever_shares_a_window(movement, monkeypatch):
-    monkeypatch.setattr("klazy.game.run.PIECE", 17)
+    monkeypatch.setattr("klazy.game.run.FOLLOWED_TOGETHER", 17)
     rows = rows_for(kl.Quadratic())
     costs = kl.QuadraticCosts(rows)
     cube = Cube(np.zeros(3), np.full(3, 4.0))

@@ -1,4 +1,4 @@
-"""Smoothed online learning: decisions that should hold still, because changing one's mind costs something."""
+"""Smoothed online learning: decisions that should hold still, because changing your mind costs something."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
@@ -32,8 +32,8 @@ if _TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# Each name has one public place: what most people use is here, the rest in the modules of _MODULES. What the modules below
-# export is exported here and nowhere else, so a new learner is named in learners/__init__.py alone.
+# Each name has one public place: what most people use is here, the rest in the modules of _MODULES. The modules below export
+# their names here and only here, so a new learner is named in learners/__init__.py alone.
 __all__ = [
     "Agent",
     "Fleet",
@@ -51,7 +51,7 @@ __all__ += movement.__all__
 __all__ += schedules.__all__
 __all__ += sets.__all__
 
-# They are imported when they are asked for, as they are large or need more packages; ``from klazy import *`` leaves them out.
+# These are imported on first use, as they are large or need more packages; ``from klazy import *`` leaves them out.
 _LATER = {
     "Client": ("klazy.serve.client:Client", "serve"),
     "Study": ("klazy.studies.sweep.study:Study", "cli"),
@@ -66,10 +66,10 @@ def __getattr__(name: str) -> _Any:
     return _import_later(__name__, name, _LATER)
 
 
-# The modules whose names are not here as well.
+# Modules whose names are not exported here.
 _MODULES = ("contrib", "memories", "sequences", "show", "theory", "types")
 
 
 def __dir__() -> list[str]:
-    """What is for users: modules that only hold it, and what they are made of, are left out."""
+    """List the public names, without the modules that define them."""
     return sorted({*__all__, *_LATER, *_MODULES, "__version__"})

@@ -8,19 +8,20 @@ from klazy.base.checks import Refused, refusal
 from klazy.base.install import MissingPackage, make_missing
 from klazy.base.signals import end_at_signals
 
-# For the processes that a command starts: no module of the current folder comes before an installed one, and the one that
-# cleans up after a command that was stopped does so silently.
+# For the processes that a command starts: no module of the current folder hides an installed one, and the process that cleans
+# up after a stopped command is silent.
 ENVIRONMENT = {"PYTHONSAFEPATH": "1", "PYTHONWARNINGS": "ignore:resource_tracker"}
 
 
 def main() -> None:
-    """Run the command; what it refuses is one line and exit status 2.
+    """Run the command; a rejected input is one line and exit status 2.
 
-    Ctrl-C and SIGTERM end it at once, whatever it is doing: its files are written whole or not at all.
+    Ctrl-C and SIGTERM end it at once: its files are written completely or not at all.
     """
     os.environ.update(ENVIRONMENT)
     try:
-        import polars  # noqa: F401  which would take Ctrl-C for itself if it came later
+        # Imported later, polars would handle Ctrl-C itself.
+        import polars  # noqa: F401
 
         from klazy.cli import app
         from klazy.cli.terminal import say
@@ -38,7 +39,8 @@ def main() -> None:
     except (Refused, MissingPackage) as wrong:
         say(str(wrong), file=sys.stderr)
         sys.exit(2)
-    except OSError as failed:  # a full disk, say
+    # The disk may be full, for example.
+    except OSError as failed:
         say(str(_explain(failed)), file=sys.stderr)
         _end(2)
 
@@ -51,7 +53,7 @@ def _explain(failed: OSError) -> Refused:
 
 
 def _end(status: int) -> NoReturn:
-    """Exit, though what was printed cannot be written."""
+    """Exit even if the output cannot be written."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -61,5 +63,6 @@ def _end(status: int) -> NoReturn:
 
 if __name__ == "__main__":
     if not sys.flags.safe_path:
-        sys.path.append(sys.path.pop(0))  # the current folder, which `python -m` puts first
+        # `python -m` puts the current folder first.
+        sys.path.append(sys.path.pop(0))
     main()

@@ -1,4 +1,4 @@
-"""Files that survive a crash: written whole or not at all, and locks that die with their owner."""
+"""Files that survive a crash: atomic writes, and locks that end with their process."""
 
 import hashlib
 import os
@@ -10,10 +10,10 @@ from weakref import WeakSet
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file in one step: a crash leaves what was there or all of ``data``, and after this ``data`` is on disk.
+    """Replace a file in one step: a crash leaves the old file or all of ``data``, and afterwards ``data`` is on disk.
 
-    What is not complete has a name that nobody else uses, so that many may write the same file at once; the last one stays. A
-    link in the file's place is replaced, and what it points to is not touched.
+    The incomplete file has a unique name, so several processes may write the same file at once; the last one wins. A link is
+    replaced, and its target stays as it is.
     """
     path = path.absolute()
     partial = path.with_name(f"{path.name}.{os.urandom(4).hex()}.partial")
@@ -40,7 +40,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def hash_sources(*places: Path) -> str:
-    """A hash of Python files and of all such in folders, so that results of an edited version are not taken for another's."""
+    """Hash Python files, also those in folders, so that results of an edited version are not mixed with older ones."""
     files: list[Path] = []
     for place in places:
         files += sorted(place.rglob("*.py")) if place.is_dir() else [place]
@@ -48,10 +48,9 @@ def hash_sources(*places: Path) -> str:
 
 
 def lock_file(path: Path, *, wait: bool) -> Any:
-    """Open a file and lock it: at once or not at all, unless one may ``wait`` for it.
+    """Open a file and lock it; without ``wait``, fail if another process holds the lock.
 
-    The system lets go of it when it is closed or the process ends, however it ends: a process forked from this one finds the
-    file closed.
+    The system releases the lock when the file is closed or the process ends. A forked process finds the file closed.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     file = os.fdopen(descriptor, "r+b", buffering=0)
@@ -68,7 +67,7 @@ def lock_file(path: Path, *, wait: bool) -> Any:
 
 
 def _lock_by_file(file: Any, wait: bool) -> None:
-    """As POSIX systems have it."""
+    """Lock a file on POSIX systems."""
     import fcntl
 
     how = fcntl.LOCK_EX
@@ -78,7 +77,7 @@ def _lock_by_file(file: Any, wait: bool) -> None:
 
 
 def _lock_by_range(file: Any, wait: bool) -> None:
-    """As Windows has it, where nobody else may read what is locked: so one byte far behind the content is."""
+    """Lock one byte far beyond the content on Windows, where no other process can read locked bytes."""
     system: Any = import_module("msvcrt")
     file.seek(_FAR)
     while True:
@@ -93,12 +92,12 @@ def _lock_by_range(file: Any, wait: bool) -> None:
 
 
 _FAR = 1 << 40
-_GLANCE = 0.05  # seconds between two looks whether a lock is free
+_GLANCE = 0.05  # seconds between two attempts to lock
 _LOCKED: WeakSet[Any] = WeakSet()
 
 
 def _close_inherited() -> None:
-    """In a forked process: a lock lasts as long as anyone has its file open, and it is the parent's."""
+    """Close the locked files of the parent in a forked process, which would hold its locks."""
     for file in list(_LOCKED):
         file.close()
 

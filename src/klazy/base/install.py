@@ -1,4 +1,4 @@
-"""How a missing package is installed: what to type depends on where this klazy came from."""
+"""Commands that install missing packages, which depend on where this klazy came from."""
 
 import json
 import shlex
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-# What to do where no compiled kernel can be kept.
+# The advice if compiled kernels cannot be stored.
 CACHE_REMEDY = "set KLAZY_CACHE_DIR to a folder that only you can write to and that has room"
 
 
 def advise_install(extra: str) -> str:
-    """Say the command that adds an extra to this klazy.
+    """Return the command that adds an extra to this klazy.
 
     A klazy from an index is asked for by name. One from a checkout, a wheel or a repository is asked for from there, since an
     index may have another version, or none.
@@ -41,30 +41,30 @@ def advise_install(extra: str) -> str:
 
 
 class MissingPackage(ImportError):
-    """A package that an extra installs, and that is not there; its message is all that a user needs."""
+    """Raised when a package of an extra is not installed; the message says how to install it."""
 
 
 def make_missing(owner: str, package: str | None, extra: str, *, verb: str = "needs") -> MissingPackage:
-    """The error of a part whose package is not installed, with the command that installs it."""
+    """Make the error for a missing package, with the command that installs it."""
     return MissingPackage(f"{owner} {verb} {package}, which is not installed; {advise_install(extra)}.")
 
 
 def import_later(module: str, name: str, later: Mapping[str, tuple[str, str]]) -> Any:
-    """Import a name of a module when it is asked for, because it is large or needs more packages.
+    """Import a name of a module on first use, because it is large or needs more packages.
 
     Parameters
     ----------
     module : str
-        The module that was asked.
+        The module that should have the name.
     name : str
-        What it was asked for.
+        The name.
     later : mapping
         Where each such name is, as ``pkgutil.resolve_name`` takes it, and the extra that it needs.
 
     Returns
     -------
     object
-        What has this name.
+        The object of this name.
 
     Raises
     ------
@@ -86,9 +86,9 @@ def import_later(module: str, name: str, later: Mapping[str, tuple[str, str]]) -
 
 @cache
 def find_origin() -> tuple[str | None, bool]:
-    """Where klazy was installed from, None for an index; and whether it runs from the files there.
+    """Return where klazy was installed from, None for an index; and True if it runs from the files there.
 
-    A folder is a path, everything else an address.
+    A folder is a path, everything else a URL.
     """
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -102,7 +102,7 @@ def find_origin() -> tuple[str | None, bool]:
 
 
 def read_origin(installed: "Distribution") -> tuple[str | None, bool]:
-    """The same of an installed distribution; installers write it into direct_url.json (PEP 610)."""
+    """Read the origin of an installed distribution from direct_url.json (PEP 610)."""
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 

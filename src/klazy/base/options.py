@@ -1,4 +1,4 @@
-"""How options are written in messages: as arguments in Python, as flags where a command was called."""
+"""Write options in messages: as arguments in Python, as flags in a command."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ def write_as_flags() -> Iterator[None]:
 
 
 def write_option(name: str, *values: Any) -> str:
-    """Write an option, with a value or several to choose from, as whoever asked would type it.
+    """Write an option, with a value or several to choose from, as its user types it.
 
     >>> write_option("upper"), write_option("upper", 60.0), write_option("fill", "forward", "zero", "drop")
     ('upper', 'upper=60', "fill='forward', 'zero' or 'drop'")

@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 import klazy
 from klazy.cli import agents, arena, doctor, live, replay, reproduce, serve, sweep, warm
 
-# Every command with what it does, in the order and under the headings of the help.
+# Every command with its summary, in the order and under the headings of the help.
 GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
     "Start with one of these": {
         "replay": (replay.replay, "See what you would have saved on a file of past costs."),
@@ -29,8 +29,8 @@ GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
         "list": (reproduce.list_parts, "List the parts of the reproduction, and learners of other packages."),
     },
     "Look after this installation": {
-        "doctor": (doctor.doctor, "Show what is installed, what is missing, and where kernels are kept."),
-        "warm": (warm.warm, "Compile kernels before somebody waits for them."),
+        "doctor": (doctor.doctor, "Show what is installed, what is missing, and where kernels are stored."),
+        "warm": (warm.warm, "Compile kernels ahead of time."),
     },
 }
 EXAMPLES = (
@@ -49,7 +49,7 @@ class _Grouped(TyperGroup):
         super().format_help_text(ctx, formatter)
         for heading, commands in GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name, told) for name, (_, told) in commands.items()])
+                formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
         with formatter.section("Examples"):
             for example in EXAMPLES:
                 formatter.write(f"  {example}\n")
@@ -57,7 +57,7 @@ class _Grouped(TyperGroup):
         formatter.write_text("`klazy COMMAND --help` explains a command, with examples of its own.")
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """They stand before the options already."""
+        """Write nothing: the commands are listed before the options."""
 
 
 app = typer.Typer(

@@ -15,7 +15,7 @@ import klazy
 from klazy.base.install import CACHE_REMEDY, advise_install, find_origin
 from klazy.cli.terminal import Json, print_table, say
 
-PATIENCE = 10.0  # seconds for the driver of a GPU to answer
+GPU_TIMEOUT = 10.0  # seconds for the driver of a GPU to answer
 NOT_FOR_USERS = ("dev", "docs", "release")  # extras for working on klazy itself
 
 
@@ -25,7 +25,7 @@ def doctor(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what is installed and what is missing, this machine, and where compiled kernels are stored.
+    """Show installed and missing packages, this machine, and the folder of compiled kernels.
 
     The exit status is 1 if something is wrong: a required package is missing or has an unsupported version, or kernels cannot
     be stored. Kernels are in your cache folder; set KLAZY_CACHE_DIR to move them. They are code, so klazy uses no folder or
@@ -86,7 +86,7 @@ def _find_version(name: str) -> str | None:
 
 
 def _examine_packages() -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """List the required packages that are missing; and for each extra what is missing, what is wrong, and how to add it.
+    """List required packages that are missing; and for each extra its missing and wrong packages, and how to add them.
 
     An extra of which nothing is installed is optional. A package with an unsupported version is wrong.
     """
@@ -118,7 +118,9 @@ def _list_gpus() -> list[dict[str, Any]]:
     """List the GPUs that NVIDIA's driver reports."""
     command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
     try:
-        output = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+        output = subprocess.run(
+            command, capture_output=True, text=True, timeout=GPU_TIMEOUT, check=True
+        ).stdout
     # There is no driver, or none that answers.
     except (OSError, subprocess.SubprocessError):
         return []

@@ -1,4 +1,4 @@
-"""What all commands share: progress bars, tables, words, and the line that was typed."""
+"""Output of all commands: progress bars, tables and text that is safe to print."""
 
 import re
 import shlex
@@ -20,34 +20,34 @@ from rich.progress import (
 from rich.table import Table
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-# What a terminal obeys instead of showing it, and what turns the direction of writing; names may hold such.
+# Control characters of terminals, and those that change the writing direction; names of users may contain them.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class _Console(Console):
-    """A console that leaves the cursor where it is: a command that is stopped could not bring it back."""
+    """A console that does not hide the cursor: a stopped command could not show it again."""
 
     def show_cursor(self, show: bool = True) -> bool:
         return False
 
 
 def _make_console(*, stderr: bool = False) -> Console:
-    """Words are shown as they are: what is in brackets is no markup."""
+    """Make a console that prints text literally, brackets included."""
     return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def clean(text: str) -> str:
-    """The text with control characters spelled out."""
+    """Return the text with control characters escaped."""
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def say(text: str, file: TextIO | None = None) -> None:
-    """Print text that names what others have named."""
+    """Print text that may contain names of users."""
     print(clean(text), file=file)
 
 
 def show_progress(*columns: ProgressColumn) -> Progress:
-    """A bar with a description, these columns and the time left, on a terminal only."""
+    """Make a progress bar with these columns and the time left, shown on a terminal only."""
     console = _make_console(stderr=True)
     usual = (
         TextColumn("{task.description}"),
@@ -69,7 +69,7 @@ def _format(value: Any) -> str:
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """On a terminal as wide as that; piped, as wide as it must be."""
+    """Print rows as a table: as wide as the terminal, or as wide as it needs in a pipe."""
     console = _make_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in rows[0]:
@@ -84,5 +84,5 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def read_command_line() -> str:
-    """What was typed."""
+    """Return the command line as it was typed."""
     return shlex.join(["klazy", *sys.argv[1:]])

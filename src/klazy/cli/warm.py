@@ -30,7 +30,7 @@ DOMAINS: dict[str, Callable[[int], Any]] = {
 }
 COMMON = (["KLazyGD", "auto"], ["simplex", "box"])
 SQLITE = b"SQLite format 3"  # the first bytes of a store
-MANY = 9  # from nine coordinates on, one kernel serves all dimensions
+SHARED_DIM = 9  # from nine coordinates on, one kernel serves all dimensions
 
 # A name, and the call that compiles kernels and returns the engine.
 Job = tuple[str, Callable[[], str]]
@@ -74,7 +74,7 @@ def warm(
 
     jobs = list(_list_agents(agents or []))
     if not agents or learner or domain or dim:
-        jobs += _list_common(learner or COMMON[0], domain or COMMON[1], dim or [MANY], runs)
+        jobs += _list_common(learner or COMMON[0], domain or COMMON[1], dim or [SHARED_DIM], runs)
     obstacle = find_obstacle()
     if obstacle is not None:
         remedy = f"{obstacle}; {CACHE_REMEDY}"

@@ -4,7 +4,7 @@ They are tested, and saved agents find them. But the bar is lower here than for 
 compiled version, so a round takes longer, and names or arguments may change between releases. Start with :func:`~klazy.auto`.
 """
 
-from klazy.contrib.bounds import (
+from klazy.contrib.guarantees import (
     LongTermCertificate,
     MirrorCertificate,
     budget_lower_bound,

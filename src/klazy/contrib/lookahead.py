@@ -28,18 +28,18 @@ from klazy.sets import Box, ConvexSet
 from klazy.sets.base import check_bounded
 
 SPLITS = 50_000  # alternations of a step and a projection at most
-CLOSE = 1e-10  # relative to the set's size, how near the two must come
+SPLIT_TOLERANCE = 1e-10  # relative to the set's size, how near the two must come
 CUT = 1e-6  # the gap of a step by cutting planes
-# stiffnesses to search, relative to the gradient over the set's size
-LEAST = 1e-6
-MOST = 1e6
-SOFT = 1e-3  # the least where a step is an iteration, which takes long when the step is soft
+# Stiffnesses to search, relative to the gradient over the set's size.
+SOFTEST = 1e-6
+STIFFEST = 1e6
+SOFTEST_ITERATED = 1e-3  # the softest if a step is iterated, as soft steps take long then
 HALVINGS = 40
-# relative gaps of a plan: the one aimed at, and the widest that will do, where none was chosen
+# Relative gaps of a plan if the user gave none: the goal, and the widest that is accepted.
 GAP = 1e-4
 LOOSE = 1e-2
-ITERATIONS = 2000  # where the costs are flat it is the proof that takes long, not the plan
-PATIENT = 20_000  # where a gap was chosen
+PLAN_ITERATIONS = 2000  # more would improve the proof and not the plan if the costs are flat
+PATIENT = 20_000  # iterations if the user gave a gap
 Forecast = Costs | ArrayLike | Callable[[int, int], Costs | ArrayLike]
 
 
@@ -83,14 +83,14 @@ class LookAhead(Config, ABC):
         """
 
     def by_round(self, game: Game, play: Callable[[Costs, Array], Array]) -> Array:
-        """Choose decisions one by one; before the first it stands at x0, or at the set's start.
+        """Choose decisions one by one, from x0 or the set's start.
 
         Parameters
         ----------
         game : Game
             The game.
         play : callable
-            ``play(f, before)``, the decision for a single round f, from where it stands.
+            ``play(f, before)``, the decision for a single round f, from the point before.
 
         Returns
         -------
@@ -131,7 +131,8 @@ class LookAhead(Config, ABC):
         known: Any = f
         family = known.family
         row = known.data
-        by_coordinate = family.coordinate(0) is not None and self.domain.separable  # each stops at its bound
+        # Each coordinate stops at its bound.
+        by_coordinate = family.coordinate(0) is not None and self.domain.separable
         if family.has_affine or by_coordinate:
             return self.domain.project(family.prox(row, center[None], r)[0])
         return self._split(family, row, center, r)
@@ -151,11 +152,11 @@ class LookAhead(Config, ABC):
             return short.best.x
 
     def _split(self, family: Any, row: Array, center: Array, r: float) -> Array:
-        """By splitting the set, with the attraction to the center, from the cost; rho is what holds the two together."""
+        """Take the step by splitting the set and the center from the cost; rho couples the two."""
         steep = float(family.steepness(row, center)[0]) / self.domain.scale
         rho = max(r, steep) if np.isfinite(steep) else r
         z = center
-        near = CLOSE * self.domain.scale
+        near = SPLIT_TOLERANCE * self.domain.scale
         for _ in range(SPLITS):
             x = self.domain.project((r * center + rho * z) / (r + rho))
             v = family.prox(row, (2.0 * x - z)[None], rho)[0]
@@ -273,18 +274,20 @@ class OBD(LookAhead):
         return self.by_round(game, play)
 
     def _balance(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
-        """The nearest points of all level sets are the proximal steps of all stiffnesses; the softest that is not too far."""
+        """Find the softest proximal step that is not too far; proximal steps are the nearest points of level sets."""
         steep = [float(np.linalg.norm(f.subgradient(1, x))) for x in (before, least)]
         unit = max((size for size in steep if np.isfinite(size)), default=0.0) / self.domain.scale
-        if unit == 0.0:  # a flat cost is no reason to move
+        # A flat cost is no reason to move.
+        if unit == 0.0:
             return self.domain.project(before)
-        softest = SOFT
+        softest = SOFTEST_ITERATED
         nearest = least
         if f.family is not None and f.family.has_affine:
-            softest = LEAST
-            nearest = self.step(f, before, LEAST * unit)  # of the minimisers, nearly
+            softest = SOFTEST
+            # This is nearly the nearest minimiser.
+            nearest = self.step(f, before, SOFTEST * unit)
         low = softest * unit
-        high = MOST * unit
+        high = STIFFEST * unit
         if not far(nearest):
             return nearest
         for _ in range(HALVINGS):
@@ -301,7 +304,7 @@ class GOBD(OBD):
 
     .. math:: x_t = (1 - \mu)\, x_t^{OBD} + \mu\, v_t
 
-    It was made for costs that are strongly convex beside squared movement (Goel, Lin, Sun and Wierman, 2019), where a share of
+    It was made for costs that are strongly convex with squared movement (Goel, Lin, Sun and Wierman, 2019), where a share of
     the order of the root of their curvature is best.
 
     Parameters
@@ -431,7 +434,8 @@ class LazyCapacity(LookAhead):
         array
             What it plays, of shape (T, d).
         """
-        domain: Any = self.domain  # a box, as was checked
+        # The constructor has checked that it is a box.
+        domain: Any = self.domain
         start = domain.lowest(np.ones(game.costs.dim)) if game.x0 is None else game.x0
         tables = tabulate(game, domain, "LazyCapacity")
         columns = [_provision(table, float(start[i])) for i, table in enumerate(tables)]
@@ -439,9 +443,9 @@ class LazyCapacity(LookAhead):
 
 
 def _provision(table: Costly, start: float) -> Array:
-    """One coordinate: cost-to-come of the two plans, and the point between their last points."""
+    """Provision one coordinate: find the cost-to-come of the two plans, and play between their last points."""
     values = table.values
-    # what rising and falling cost together is charged to rising by the first plan, and to falling by the second
+    # The first plan charges the price of rising and falling for rising, the second for falling.
     price = table.up + table.down
     low = np.where(values >= start, price[0] * (values - start), 0.0)
     high = np.where(values <= start, price[0] * (start - values), 0.0)
@@ -552,7 +556,7 @@ class LookAheadSAder(LookAhead):
 
 
 class RHGD(LookAhead):
-    r"""Receding horizon gradient descent (Li, Qu and Li, 2020), for smooth costs beside squared movement.
+    r"""Receding horizon gradient descent (Li, Qu and Li, 2020), for smooth costs with squared movement.
 
     A point is first what gradient descent with the step 1/l would play, and is then improved ``window`` + 1 times, as its cost
     and those after it come into view, by a gradient step on
@@ -610,7 +614,7 @@ class RHGD(LookAhead):
         return plan
 
     def _slope(self, game: Game, x: Array) -> Array:
-        """The gradient of C; without x0 the first point is left for nothing."""
+        """Compute the gradient of C; without x0 the first move is free."""
         first = x[:1] if game.x0 is None else game.x0[None]
         steps = np.diff(x, axis=0, prepend=first)
         slope = game.costs.subgradients(x) + self.stay * steps
@@ -684,7 +688,7 @@ class _Planner(LookAhead):
         return expected if callable(self.forecast) else expected.window(t, last)
 
     def plan(self, game: Game, t: int, last: int, at: Array | None) -> Array:
-        """Plan some rounds from where it stands.
+        """Plan some rounds from a point.
 
         Parameters
         ----------
@@ -695,7 +699,7 @@ class _Planner(LookAhead):
         last : int
             The last round.
         at : array or None
-            Where it stands; None moves for free.
+            The point before; with None the first move is free.
 
         Returns
         -------
@@ -709,7 +713,9 @@ class _Planner(LookAhead):
         if self.gap is not None:
             return offline_optimum(expected, self.domain, movement, x0=at, gap=self.gap, iterations=PATIENT).u
         try:
-            plan = offline_optimum(expected, self.domain, movement, x0=at, gap=GAP, iterations=ITERATIONS)
+            plan = offline_optimum(
+                expected, self.domain, movement, x0=at, gap=GAP, iterations=PLAN_ITERATIONS
+            )
         except GapNotReached as short:
             if short.best.gap > LOOSE:
                 raise
@@ -718,7 +724,7 @@ class _Planner(LookAhead):
 
 
 class RecedingHorizon(_Planner):
-    r"""Plan rounds t to t + w from where it stands, and play the plan's first step: receding horizon control.
+    r"""Plan rounds t to t + w from the last point, and play the plan's first step: receding horizon control.
 
     With ``window=0`` it is greedy with movement: :math:`x_t = \arg\min_x f_t(x) + \lambda m(x - x_{t-1})`. By default it sees
     the costs of these rounds as they will be; with a ``forecast`` it plans for that, and pays what really comes.
@@ -746,8 +752,8 @@ class RecedingHorizon(_Planner):
     Examples
     --------
     >>> costs = np.array([[1.0], [-1.0], [-1.0], [1.0]])
-    >>> told = [RecedingHorizon(Box(-1, 1), 1, forecast=forecast) for forecast in (None, -costs)]
-    >>> [round(run_ahead(player, costs, movement=L1Movement(0.8)).totals.cost, 3) for player in told]
+    >>> players = [RecedingHorizon(Box(-1, 1), 1, forecast=forecast) for forecast in (None, -costs)]
+    >>> [round(run_ahead(player, costs, movement=L1Movement(0.8)).totals.cost, 3) for player in players]
     [-0.8, 7.2]
     """
 
@@ -803,7 +809,8 @@ class AveragingHorizon(_Planner):
 
     def _follow(self, game: Game, first: int) -> Array:
         T = game.costs.T
-        starts = sorted({1, *range(first, T + 1, self.window + 1)})  # the first plan may be short
+        # The first plan may be short.
+        starts = sorted({1, *range(first, T + 1, self.window + 1)})
         at = game.x0
         played = []
         for start, following in pairwise([*starts, T + 1]):

@@ -27,7 +27,7 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
     trace : Trace
         A run on a simplex, with its points.
     seed : int or Generator
-        Whatever ``numpy.random.default_rng`` takes. Not the seed that drew the costs: actions would depend on them.
+        A seed for ``numpy.random.default_rng``. Not the seed that drew the costs: actions would depend on them.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
     trace : Trace
         A run on a :class:`Box` or a :class:`Simplex`, with its points.
     seed : object
-        Whatever ``numpy.random.default_rng`` takes. Not the seed that drew the costs: points would depend on them.
+        A seed for ``numpy.random.default_rng``. Not the seed that drew the costs: points would depend on them.
 
     Returns
     -------

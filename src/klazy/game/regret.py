@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 EUCLIDEAN = L2Movement()
-NUMBERS = ("dynamic", "switching", "comparator_switching", "smoothed", "total", "path_length")
+REGRET_PARTS = ("dynamic", "switching", "comparator_switching", "smoothed", "total", "path_length")
 
 
 class Curves(NamedTuple):
@@ -52,7 +52,7 @@ class Regret:
     path_length : float
         How far u travels in the Euclidean norm, P_T.
     curves : Curves, optional
-        The running sums over the rounds; None if the run kept totals only.
+        The running sums over the rounds; None if the run recorded totals only.
 
     Examples
     --------
@@ -82,12 +82,12 @@ class Regret:
         return f"Regret(total={self.total:.6g}, dynamic={self.dynamic:.6g}, switching={self.switching:.6g})"
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:22}{getattr(self, name):14.7g}" for name in NUMBERS)
+        return "\n".join(f"{name:22}{getattr(self, name):14.7g}" for name in REGRET_PARTS)
 
     @show_card
     def _repr_html_(self) -> str:
         """Show the numbers in a notebook, with a small picture of the running sums."""
-        numbers = [{"": name, "value": getattr(self, name)} for name in NUMBERS]
+        numbers = [{"": name, "value": getattr(self, name)} for name in REGRET_PARTS]
         picture = ""
         if self.curves is not None:
             picture = draw_sparkline(self._running)
@@ -113,7 +113,7 @@ class Regret:
         Raises
         ------
         ValueError
-            If the run kept totals only.
+            If the run recorded totals only.
 
         Examples
         --------

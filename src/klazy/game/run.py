@@ -45,7 +45,7 @@ WORTH_A_KERNEL = (
     500_000  # rounds whose rows take as long to follow as a kernel takes to compile, some seconds
 )
 # What each value of `record` keeps.
-RECORDS = {
+KEPT_BY_RECORD = {
     "experts": ("hitting", "switching", "x", "account"),
     "actions": ("hitting", "switching", "x"),
     "costs": ("hitting", "switching"),
@@ -53,21 +53,21 @@ RECORDS = {
 }
 ENGINES = ("auto", "compiled", "step")
 FEEDBACK = ("gradient", "value")
-BLOCK = 4096  # rounds whose points are checked together
-PIECE = 65536  # rounds that a learner follows at once
+CHECKED_TOGETHER = 4096  # rounds whose points are checked together
+FOLLOWED_TOGETHER = 65536  # rounds that a learner follows at once
 
 
 StateOf = TypeVar("StateOf", bound=State, covariant=True)
 
 
-class Player(Protocol[StateOf]):
-    """A learner, seen by a type checker: learners of several kinds have a state in common only if nobody writes to it."""
+class Stateful(Protocol[StateOf]):
+    """A learner as type checkers see it. It is covariant, so that learners of several kinds have a common type of state."""
 
     def init(self, x: Array | None = None) -> StateOf: ...
 
 
 def run(
-    learner: Player[S],
+    learner: Stateful[S],
     costs: Costs | ArrayLike,
     *,
     movement: Movement | str | None = None,
@@ -80,7 +80,7 @@ def run(
     state: S | None = None,
     guards: Guards | None = None,
 ) -> Trace[S]:
-    """Play a learner against costs, and keep what it did and paid.
+    """Play a learner against costs, and record its decisions and costs.
 
     In each round t the learner plays x_t, pays :math:`f_t(x_t)` and what moving from x_{t-1} costs, and then sees the gradient.
 
@@ -105,22 +105,22 @@ def run(
         sums, in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
     hints : array_like, optional
         Guesses of shape (T, d), for learners that accept them: row t, made after round t, guesses the gradient of round t + 1,
-        or its row for a learner that is told rows.
+        or its row for a learner that takes rows.
     delays : array_like, optional
         How many rounds later than its own the feedback of each round comes, of shape (T,) or one number for all, for a
         :class:`Delayed`: 0 at the end of its own round, ``inf`` never, and the round is given up. What would come after the
         last round does not come; those rounds are left waiting in ``trace.state``. Default: no delays.
     feedback : str, optional
-        ``"gradient"``, or ``"value"``: the learner, a :class:`Bandit`, is told only what its points cost. Default: what the
-        learner is made for.
+        ``"gradient"``, or ``"value"``: the learner, a :class:`Bandit`, sees only the costs of its points. Default: the
+        feedback that the learner is made for.
     x0 : array_like, optional
         The position before the first round. Default: none, so that the first round moves for free.
     state : optional
         Where to continue from: a ``trace.state``. Default: the learner's own start.
     guards : Guards, optional
-        Limits on what is played, as an :class:`~klazy.Agent` has them: rounding, holds, budgets. The learner goes on from its
-        own point, ``trace.wanted``; costs and gradients are those at the point played, ``trace.x``. Such a run goes through
-        ``step``, begins with budgets that nothing was taken from, and no certificate covers it. Default: none.
+        Limits on the points played, as an :class:`~klazy.Agent` has them: rounding, holds, budgets. The learner continues from
+        its own point, ``trace.wanted``; costs and gradients are those at the point played, ``trace.x``. Such a run goes through
+        ``step``, begins with full budgets, and no certificate covers it. Default: none.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def run(
     game = Game.check("run", learner.domain, costs, movement, x0, learner)
     check_family("run", learner, game.costs)
     one_of(engine, "engine", "run", ENGINES)
-    one_of(record, "record", "run", tuple(RECORDS))
+    one_of(record, "record", "run", tuple(KEPT_BY_RECORD))
     if record == "experts" and not isinstance(learner, SAder | Leader):
         condition = "a SAder or Leader for record='experts'"
         raise refusal("run", condition, "learner", repr(learner), "use record='actions'")
@@ -236,7 +236,7 @@ def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array:
 
 
 def run_many(
-    learners: Player[S] | Sequence[Player[S]],
+    learners: Stateful[S] | Sequence[Stateful[S]],
     costs: Costs | ArrayLike | Sequence[Costs] | Sequence[ArrayLike],
     *,
     jobs: int | None = None,
@@ -323,7 +323,7 @@ def _split_sequences(costs: Any) -> list[Costs] | None:
 def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace[Any]:
     """Play the whole game in one call of a kernel."""
     costs = game.costs
-    rounds = {name: costs.T if name in RECORDS[record] else 0 for name in RECORDS["experts"]}
+    rounds = {name: costs.T if name in KEPT_BY_RECORD[record] else 0 for name in KEPT_BY_RECORD["experts"]}
     x = np.empty((rounds["x"], costs.dim))
     hitting = np.empty(rounds["hitting"])
     switching = np.empty(rounds["switching"])
@@ -378,7 +378,7 @@ class _StepRun:
         self._value_of, self._subgradient_of = rounds_of(costs)
         self._rows = None if self.learner.family is None else find_rows(self.learner, costs)
         self._played_before = state.t - 1
-        self._kept: dict[str, list[Any]] = {name: [] for name in RECORDS[self.record]}
+        self._kept: dict[str, list[Any]] = {name: [] for name in KEPT_BY_RECORD[self.record]}
         # The rounds whose feedback comes at the end of each round.
         self._due: dict[float, list[int]] = {}
         x = state.x
@@ -426,7 +426,7 @@ class _StepRun:
             pending = float(movement.distance(movement.steps(x[None], previous, t + 1)[0]))
             if is_unknown:
                 unchecked.append(state.x)
-                if len(unchecked) == BLOCK or t == T:
+                if len(unchecked) == CHECKED_TOGETHER or t == T:
                     _check_played(self.learner, unchecked, self._played_before + t + 1)
                     unchecked.clear()
         return totals, state
@@ -496,7 +496,7 @@ def _warn_of_time(missing: str, seconds: float) -> None:
 def play_by_rows(learner: Any, game: Game, state: Any, record: str) -> Trace[Any]:
     """Play many rounds at once, for a learner that follows rows."""
     states = [state]
-    kept: dict[str, list[Array]] = {name: [] for name in RECORDS[record]}
+    kept: dict[str, list[Array]] = {name: [] for name in KEPT_BY_RECORD[record]}
     hit = 0.0
     moved = 0.0
     for _, points, values, paid in follow_rows([learner], game, states):
@@ -521,8 +521,8 @@ def follow_rows(
     weights = np.broadcast_to(game.weights, costs.T)
     is_unknown = code_of(learners[0].domain) is None
     previous = [state.x if game.x0 is None else game.x0 for state in states]
-    for first in range(0, costs.T, PIECE):
-        part = costs.window(first + 1, min(first + PIECE, costs.T))
+    for first in range(0, costs.T, FOLLOWED_TOGETHER):
+        part = costs.window(first + 1, min(first + FOLLOWED_TOGETHER, costs.T))
         rows = find_rows(learners[0], part)
         outlook = None
         if learners[0].look is not None:

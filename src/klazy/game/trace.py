@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from klazy.show import Figure
 
-FORMAT = 2  # of the file that Trace.save writes; in 1 it did not name its arrays
+TRACE_FORMAT = 2  # of the file that Trace.save writes; in 1 it did not name its arrays
 _SAVED = (
     "learner",
     "engine",
@@ -34,7 +34,7 @@ _SAVED = (
     "columns",
 )  # fields that a file holds as they are
 STILL = 1e-12  # a coordinate that changes by no more has not moved
-BLOCK = 4096  # rounds that are compared together, so that they stay in the processor's cache
+COMPARED_TOGETHER = 4096  # rounds that are compared together, so that they stay in the processor's cache
 
 
 class Totals(NamedTuple):
@@ -75,7 +75,7 @@ class Trace(Generic[S]):
     engine : str
         How it was played: ``"compiled"``, ``"rows"`` or ``"step"``.
     record : str
-        What was kept: ``"totals"``, ``"costs"``, ``"actions"`` or ``"experts"``.
+        What was recorded: ``"totals"``, ``"costs"``, ``"actions"`` or ``"experts"``.
     T : int
         The number of rounds.
     dim : int
@@ -94,7 +94,7 @@ class Trace(Generic[S]):
     costs : Costs, optional
         What was played against; None in a trace from a file.
     hints : array, optional
-        What the learner was told to expect, of shape (T, d); None in a trace from a file.
+        The hints for the learner, of shape (T, d); None in a trace from a file.
     source : Learner, optional
         The learner itself; None in a trace from a file.
     text : str, optional
@@ -121,11 +121,11 @@ class Trace(Generic[S]):
     state: S
     x0: Array | None = None
     costs: Costs | None = None
-    hints: Array | None = None  # what the learner was told to expect, of shape (T, d)
-    source: Any = None  # the learner itself, unless the trace was loaded from a file
-    text: str = ""  # what is known of the learner where the learner itself is not
-    columns: tuple[str, ...] | None = None  # the names of the coordinates, where costs came as a frame
-    guards: Any = None  # the limits within which it played, if any
+    hints: Array | None = None
+    source: Any = None
+    text: str = ""
+    columns: tuple[str, ...] | None = None
+    guards: Any = None
 
     @property
     def learner(self) -> str:
@@ -249,8 +249,8 @@ class Trace(Generic[S]):
         if "x" not in self.kept:
             return []
         moved = 0
-        for first in range(0, self.T - 1, BLOCK):
-            steps = np.diff(self.x[first : first + BLOCK + 1], axis=0)
+        for first in range(0, self.T - 1, COMPARED_TOGETHER):
+            steps = np.diff(self.x[first : first + COMPARED_TOGETHER + 1], axis=0)
             # NumPy reduces along short rows slowly, so rows are turned into columns.
             changed = (np.abs(steps) > STILL).T.copy()
             moved += np.count_nonzero(changed.any(axis=0))
@@ -262,15 +262,15 @@ class Trace(Generic[S]):
         Returns
         -------
         polars.DataFrame
-            The decision's columns are x_1 to x_d, or those of the frame that the costs came as; where a name is taken, ``x_``
-            goes in front.
+            The decision's columns are x_1 to x_d, or those of the frame that the costs came as; ``x_`` goes before a name
+            that is in use.
 
         Raises
         ------
         ModuleNotFoundError
             If polars is not installed (``klazy[cli]``).
         AttributeError
-            If the run kept totals only.
+            If the run recorded totals only.
 
         Examples
         --------
@@ -383,7 +383,7 @@ class Trace(Generic[S]):
             Where to write.
         """
         about: dict[str, Any] = {name: getattr(self, name) for name in _SAVED}
-        about["format"] = FORMAT
+        about["format"] = TRACE_FORMAT
         about["movement"] = self.movement.to_dict()
         arrays: dict[str, Any] = dict(self.kept)
         if self.x0 is not None:
@@ -418,8 +418,10 @@ class Trace(Generic[S]):
             with np.load(BytesIO(data), allow_pickle=False) as file:
                 about = json.loads(str(file["about"]))
                 arrays = {name: file[name] for name in file.files if name != "about"}
-            if about.pop("format") > FORMAT:
-                raise refusal(owner, f"a file of format <= {FORMAT}", "path", path, "install a newer klazy")
+            if about.pop("format") > TRACE_FORMAT:
+                raise refusal(
+                    owner, f"a file of format <= {TRACE_FORMAT}", "path", path, "install a newer klazy"
+                )
             if about.pop("arrays", list(arrays)) != list(arrays):
                 raise ValueError("arrays are missing")
             about["text"] = about.pop("learner")

@@ -146,7 +146,7 @@ def theorem_5_tuned(
 
     The last line of the paper's proof lacks the factor :math:`c \sqrt{2R}`. This is an upper bound of :func:`theorem_5` at
     :func:`~klazy.theory.sigma_star` and :func:`~klazy.theory.k_star`, since k is rounded down; where k = 1 is the least there
-    is, greedy descent's G P stands in.
+    is, greedy descent's G P is used.
 
     Parameters
     ----------
@@ -388,7 +388,7 @@ def theorem_2(T: int, k: int, P: float) -> float:
 def check_known(
     owner: str, T: Any, G: Any, R: Any, P: Any, weight: Any
 ) -> tuple[int, float, float, float, float]:
-    """What every bound is told: the horizon, G, R, the path length and the weight of movement."""
+    """Check the arguments of every bound: the horizon, G, R, the path length and the weight of movement."""
     T = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
     positive(G, "G", owner, "give a bound on the gradients' norms")
     positive(R, "R", owner, "use domain.reach()")
@@ -400,7 +400,7 @@ def check_known(
 
 
 def check_range(value: Any, name: str, owner: str) -> float:
-    """A number above zero whose products with the others neither overflow nor vanish."""
+    """Return a positive number whose products with the others neither overflow nor vanish, or reject it."""
     result = _check_limit(positive(value, name, owner), name, owner)
     if result < 1.0 / _WIDEST:
         raise refusal(owner, f"{name} >= {1.0 / _WIDEST:g}", name, value, "choose another unit")
@@ -414,10 +414,10 @@ def _check_limit(value: float, name: str, owner: str) -> float:
 
 
 class Order(NamedTuple):
-    """Feedback in the order in which it comes.
+    """Feedback in the order of arrival.
 
-    ``rounds`` are those that it is of, counted from 0; ``ends`` the rounds at whose end it comes; ``started`` how much
-    feedback had come before each of these rounds began.
+    ``rounds`` are its rounds, counted from 0; ``ends`` the rounds at whose end it arrives; ``started`` how much feedback had
+    arrived before each of its rounds began.
     """
 
     rounds: np.ndarray
@@ -431,7 +431,7 @@ class Order(NamedTuple):
 
 
 def order_feedback(delays: Array) -> Order:
-    """The order in which :func:`~klazy.run` tells feedback with these delays, those of the last rounds cut off."""
+    """Return the order in which feedback with these delays arrives in :func:`~klazy.run`, up to the last round."""
     T = len(delays)
     due = np.arange(T) + delays
     rounds = np.argsort(due, kind="stable")
@@ -441,7 +441,7 @@ def order_feedback(delays: Array) -> Order:
 
 
 def count_outstanding(delays: ArrayLike) -> tuple[int, int]:
-    r"""How much late feedback there is to pay for.
+    r"""Count late and missing feedback.
 
     Parameters
     ----------
@@ -512,7 +512,7 @@ def delayed_bound(
 def delayed_sigma(
     T: int, G: float, R: float, P: float, outstanding: float, movement_weight: float = 1.0
 ) -> float:
-    r"""The sigma that minimises :func:`~klazy.theory.delayed_bound`.
+    r"""Compute the sigma that minimises :func:`~klazy.theory.delayed_bound`.
 
     It is :math:`\sqrt{\bigl((G^2 + 2 \lambda G) T + 2 G^2 O\bigr) / (4 R P + R^2)}`: the bound grows like
     :math:`\sqrt{T + O}`.
@@ -553,7 +553,7 @@ def bandit_bound(
     inset: float | None = None,
     movement_weight: float = 1.0,
 ) -> float:
-    r"""A bound on the expected regret of a :class:`~klazy.contrib.Bandit` around GD with a constant sigma.
+    r"""Bound the expected regret of a :class:`~klazy.contrib.Bandit` around GD with a constant sigma.
 
     .. math:: E\, R_T \le \frac{T}{\sigma}\Bigl(\frac{\hat G^2}{2} + \lambda \hat G\Bigr)
               + \sigma \Bigl(\frac{R^2}{2} + 2 R P\Bigr)
@@ -608,7 +608,7 @@ def bandit_tuning(
     C: float = 1.0,
     movement_weight: float = 1.0,
 ) -> tuple[float, float]:
-    r"""Theory's delta and sigma for a :class:`~klazy.contrib.Bandit`.
+    r"""Compute theory's delta and sigma for a :class:`~klazy.contrib.Bandit`.
 
     With one point :math:`\delta = \sqrt{n C \sqrt{R^2 + 4 R P} / ((3 G + 2 \lambda) \sqrt T)}`, which makes the bound one of
     order :math:`T^{3/4}`; with two points :math:`\delta = R / T`, and it is of order :math:`T^{1/2}`. Sigma is
@@ -657,7 +657,7 @@ def _check_points(points: Any, owner: str) -> int:
 
 
 def _measure_estimate(owner: str, n: Any, G: float, delta: Any, points: Any, C: Any) -> tuple[float, float]:
-    """A bound on the size of the estimates, and how many deltas the smoothing costs."""
+    """Return a bound on the size of the estimates, and how many deltas the smoothing costs."""
     count = _check_points(points, owner)
     dim = _check_dim(n, owner)
     radius = check_range(delta, "delta", owner)

@@ -1,4 +1,4 @@
-"""Certificates: what a run may have cost at most, computed from the run itself, beside what it did cost.
+"""Certificates: bounds on the cost of a run, computed from the run itself.
 
 Every bound here holds for every prefix of the run, for any comparator in the set, for sigmas that never decrease, and for
 costs that are convex: they enter through their gradients at the points played. A violated certificate is an error of klazy.
@@ -20,7 +20,7 @@ from klazy.game.trace import Trace, check_from_start
 from klazy.learners import Delayed, Leader, Learner, Reluctant, SAder
 from klazy.learners.better import BetterOfTwo
 from klazy.theory.bounds import order_feedback
-from klazy.theory.diagnosis import fill_sigmas, normals_of, phases_of
+from klazy.theory.diagnosis import find_rising_sigmas, normals_of, phases_of
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """A run's regret beside its bounds, as running sums over the rounds. :func:`~klazy.theory.certify` makes it.
+    """A run's regret and its bounds, as running sums over the rounds. :func:`~klazy.theory.certify` makes it.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
 
     It covers every movement, a fee and a square included: II is what the run paid for moving, and the comparator's moves are
     not priced. The closed forms in ``klazy.theory`` bound II as well, by steps of at most G / sigma; they are for Euclidean
-    movement, and for another norm m with its weight times :meth:`Movement.lipschitz`. They do not cover what is no norm.
+    movement, and for another norm m with its weight times :meth:`Movement.lipschitz`. They cover norms only.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
 def _bound_delayed(
     learner: Delayed, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array
 ) -> Certificate:
-    """The bounds of the learner inside, in the order of arrival, and what lateness adds, at the end of every round."""
+    """Bound a delayed run by the bounds of the learner inside, in the order of arrival, and the cost of lateness."""
     order = order_feedback(trace.kept.get("delays", np.zeros(len(g))))
     s = order.rounds
     z = _replay(learner.learner, g[s])
@@ -185,7 +185,7 @@ def _bound_delayed(
 
 
 def _replay(learner: Any, g: Array) -> Array:
-    """The points of a learner that is told these gradients, from the first to the one after the last."""
+    """Play these gradients, and return all points, the one after the last included."""
     state = learner.init()
     points = [state.x]
     for row in g:
@@ -195,27 +195,27 @@ def _replay(learner: Any, g: Array) -> Array:
 
 
 def _at(curve: Array, come: np.ndarray) -> Array:
-    """A running sum over feedback, at the end of every round."""
+    """Return a running sum over feedback at the end of every round."""
     return np.concatenate(([0.0], curve))[come]
 
 
 def _sum_up(each: Array, come: np.ndarray) -> Array:
-    """What each feedback adds, summed up to the end of every round."""
+    """Sum what each feedback adds up to the end of every round."""
     return _at(np.cumsum(each), come)
 
 
 def bound_run(
     learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Array, hints: Array | None = None
 ) -> Certificate:
-    """The bounds of a learner that played x, from the first point to the one after the last, told g, and paid ``two``."""
+    """Bound the regret of a learner that played x, the point after the last included, saw g, and paid ``two`` for moving."""
     h = np.zeros_like(x)
     if hints is not None:
         h[1:] = hints
     surprise = g - h[:-1]
     told = surprise + h[1:]  # what the step was made from
-    sigma = fill_sigmas(learner, surprise, "certify")
+    sigma = find_rising_sigmas(learner, surprise, "certify")
     before = _shift_back(sigma)
-    state, center, used, limit = FORMS[learner.form](learner, x, told, u, sigma)
+    state, center, used, limit = CERTIFIED_FORMS[learner.form](learner, x, told, u, sigma)
     size = np.linalg.norm(surprise, axis=1)
     delta = np.linalg.norm(np.diff(x, axis=0), axis=1)
     jump = np.diff(u, axis=0)
@@ -269,7 +269,7 @@ def _anchored_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) ->
     middle = (u[1:] + u[:-1]) / 2.0
     start, anchor, held = phases_of(learner, x, g)
     moved = np.vecdot(held[:-1] + sigma[:-1, None] * (middle - anchor[:-1]), np.diff(u, axis=0))
-    # where a phase ends, the old objective at its minimum gives way to a new one around that point
+    # Where a phase ends, the old objective is at its minimum, and a new one around that point replaces it.
     ends = start[1:] == np.arange(1, len(g))
     after = x[1:-1][ends]
     last = anchor[:-1][ends]
@@ -284,14 +284,14 @@ def _anchored_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) ->
     return _State(moved, anchor, _shift_back(sigma), longest * float(np.linalg.norm(g, axis=1).max()))
 
 
-FORMS = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
+CERTIFIED_FORMS = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
 
 
 def _check_certified(trace: Trace) -> Learner[Any]:
     """Return the learner of a run, or reject one without a certificate."""
     learner: Any = trace.source
     inner = learner.learner if isinstance(learner, Delayed) else learner
-    if inner.form not in FORMS:
+    if inner.form not in CERTIFIED_FORMS:
         remedy = "certify the learners that it is made of"
         if isinstance(learner, SAder | Leader):
             remedy = "use certify_experts"
@@ -302,7 +302,7 @@ def _check_certified(trace: Trace) -> Learner[Any]:
 
 
 class ExpertCurves(NamedTuple):
-    """An ensemble's cost beside that of each of its N experts, after every round.
+    """An ensemble's cost and that of each of its N experts, after every round.
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ class ExpertCurves(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ExpertCertificate:
-    """An ensemble's cost beside that of each of its N experts. :func:`~klazy.theory.certify_experts` makes it.
+    """An ensemble's cost and that of each of its N experts. :func:`~klazy.theory.certify_experts` makes it.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
 
     For a fixed rate the bound is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned
     rates, and for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither. For
-    a :class:`~klazy.contrib.BetterOfTwo` it is the bound told there.
+    a :class:`~klazy.contrib.BetterOfTwo` it is the bound stated there.
 
     Parameters
     ----------
@@ -409,14 +409,14 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
 
 
 def _read_lost(learner: SAder, trace: Trace, last: float) -> Array:
-    """What the weights of a self-tuned ensemble had lost after every round: the rate of the next round says it."""
+    """Read from the next rate what the weights of a self-tuned ensemble had lost after every round."""
     rates = trace.beta[1:]
     earlier = np.divide(math.log(len(learner.experts)), rates, out=np.zeros(len(rates)), where=rates > 0.0)
     return np.append(earlier, last)
 
 
 def _entry(learner: Any, trace: Trace) -> float:
-    """What the way from x0 to the first point cost, which no expert is charged."""
+    """Return the cost of the move from x0 to the first point, which no expert pays."""
     if trace.x0 is None:
         return 0.0
     weight = float(np.ravel(trace.movement.weight)[0])
@@ -424,8 +424,7 @@ def _entry(learner: Any, trace: Trace) -> float:
 
 
 def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
-    """What an ensemble may have cost more than each expert after every round, of shape (T, N), where its weights have lost so
-    much."""
+    """Bound how much more than each expert an ensemble has paid after every round, given the losses of its weights."""
     weight = float(learner.movement.weight)
     doubt = -np.asarray(learner.log_prior)
     r = trace.spread
@@ -435,7 +434,7 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
         v = r**2 / 8.0 + weight * d * r / 4.0
         return doubt / learner.beta + learner.beta * np.cumsum(v)[:, None]
     live = beta > 0.0
-    # until something told the experts apart, but perhaps the last round
+    # Until the experts differ, but perhaps in the last round.
     bound = np.repeat(np.cumsum(r + weight * d)[:, None], len(doubt), axis=1)
     if not live.any():
         return bound
@@ -448,7 +447,7 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
 
 
 class Reluctance(NamedTuple):
-    """A run of :class:`~klazy.Reluctant` beside its bounds. :func:`~klazy.theory.certify_reluctance` makes it.
+    """A run of :class:`~klazy.Reluctant` and its bounds. :func:`~klazy.theory.certify_reluctance` makes it.
 
     Parameters
     ----------
@@ -477,7 +476,7 @@ class Reluctance(NamedTuple):
 def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     r"""Bound what a run of :class:`~klazy.Reluctant` paid for moving, and its regret.
 
-    With the forecast :math:`\hat g_t` after round t, :math:`p_t` the price of a unit of movement beside it
+    With the forecast :math:`\hat g_t` after round t, :math:`p_t` the price of a unit of movement
     (:math:`\lambda / H`, or :math:`\lambda / (H t)` without a window) and D the diameter of the set,
 
     .. math:: \lambda \sum_{t<T} m(x_{t+1} - x_t) \;\le\; \sum_{t<T} \tfrac{\lambda}{p_t}
@@ -487,14 +486,14 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     .. math:: \sum_t \langle g_t, x_t - u_t \rangle \;\le\; \langle g_1, x_1 - u_1 \rangle
               + \sum_{t>1} \Bigl( p_{t-1}\, m(u_t - x_t) + \langle g_t - \hat g_{t-1}, x_t - u_t \rangle \Bigr)
 
-    for every sequence u of points of the set, however much it moves, and whatever the forecasts are: those of hints, too. The
+    for every sequence u of points of the set, however much it moves, and for any forecasts, those of hints included. The
     proof is on the page Theory. It needs a movement that obeys the triangle inequality, so no :class:`~klazy.SwitchFee`,
     :class:`~klazy.SquaredMovement` or :class:`~klazy.contrib.ImpactMovement`, and a price above zero.
 
     Parameters
     ----------
     trace : Trace
-        A run of a Reluctant that is told gradients, from its start, with its points.
+        A run of a Reluctant that takes gradients, from its start, with its points.
     u : array_like
         The comparator: one point of the set, of shape (d,), or one per round, of shape (T, d).
 
@@ -553,7 +552,7 @@ def _check_reluctant(trace: Trace, owner: str) -> Reluctant:
 
 
 def _recall(learner: Reluctant, g: Array, hints: Array | None) -> tuple[Array, Array]:
-    """The forecasts after the rounds 1, ..., T - 1, and their prices."""
+    """Compute the forecasts after the rounds 1, ..., T - 1, and their prices."""
     state = learner.init()
     forecasts = np.empty((len(g) - 1, g.shape[1]))
     prices = np.empty(len(g) - 1)

@@ -209,7 +209,7 @@ def diagnose(
 def _bound_within_phases(
     learner: Learner[Any], x: Array, g: Array, sigma: Array, y: Array
 ) -> tuple[Array, Array]:
-    """The bounds of Prop. 4 and by the deviation from the phase's mean, NaN where a phase begins."""
+    """Compute the bounds of Prop. 4 and by the deviation from the phase's mean, NaN where a phase begins."""
     start, anchor, held = phases_of(learner, x, g)
     live = np.isfinite(sigma)
     n = np.arange(len(g)) - start
@@ -226,7 +226,7 @@ def _bound_within_phases(
 
 
 def _anchored(learner: Any, x: Array, g: Array, sigma: Array) -> tuple[Array, Array]:
-    """The point that is projected in each round, and one that would have been projected to where the learner stood."""
+    """Return the point that is projected in each round, and one whose projection is the point before."""
     start, anchor, held = phases_of(learner, x, g)
     y = anchor - held / sigma[:, None]
     within = (np.arange(len(g)) - start >= 1)[:, None]
@@ -240,7 +240,8 @@ def _remembering(learner: Any, x: Array, g: Array, sigma: Array) -> tuple[Array,
 
 def _centred(learner: Any, x: Array, g: Array, sigma: Array) -> tuple[Array, Array]:
     rise = np.diff(sigma, prepend=0.0)[:, None]
-    rise[0] = 0.0  # there it stands at the centre
+    # The first point is the centre.
+    rise[0] = 0.0
     y = x[:-1] + (rise * (x[0] - x[:-1]) - g) / sigma[:, None]
     return y, x[:-1].copy()
 
@@ -249,7 +250,7 @@ _UNCONSTRAINED = {"anchored": _anchored, "memory": _remembering, "centred": _cen
 
 
 def normals_of(learner: Any, x: Array, g: Array, sigma: Array) -> Array:
-    """n_1, ..., n_T of a MemoryGD."""
+    """Compute n_1, ..., n_T of a MemoryGD."""
     n = np.zeros(x.shape[1])
     kept = [n]
     for t in range(1, len(g)):
@@ -260,7 +261,7 @@ def normals_of(learner: Any, x: Array, g: Array, sigma: Array) -> Array:
 
 
 def sigmas_of(learner: Any, g: Array) -> Array:
-    """sigma_1, ..., sigma_T of a run with these gradients; inf before a scale-free schedule has seen one."""
+    """Compute sigma_1, ..., sigma_T of a run with these gradients; inf before a scale-free schedule has seen one."""
     if not learner.sigma.adaptive:
         return learner.sigma.values(len(g))
     values = []
@@ -271,7 +272,7 @@ def sigmas_of(learner: Any, g: Array) -> Array:
     return np.array(values)
 
 
-def fill_sigmas(learner: Any, g: Array, owner: str) -> Array:
+def find_rising_sigmas(learner: Any, g: Array, owner: str) -> Array:
     """Return the sigmas of a run, or reject those that decrease.
 
     Nothing moves before a scale-free schedule has seen a gradient; its first sigma serves for these rounds.
@@ -285,7 +286,7 @@ def fill_sigmas(learner: Any, g: Array, owner: str) -> Array:
 
 
 def phases_of(learner: Learner[Any], x: Array, g: Array) -> tuple[np.ndarray, Array, Array]:
-    """For each round the index at which its phase began, the anchor x_tau, and the gradients g_tau:t added up."""
+    """Return for each round the index at which its phase began, the anchor x_tau, and the sum of gradients g_tau:t."""
     k = learner.phase_length
     assert k is not None  # every anchored learner has phases
     t = np.arange(len(g))

@@ -18,7 +18,7 @@ from klazy.theory.diagnosis import phases_of, sigmas_of
 if TYPE_CHECKING:
     from klazy.show import Figure
 
-TURNS = 720  # directions, two to a degree
+DIRECTIONS = 720  # directions, two to a degree
 AT = 1e-8  # relative to the set's size and place, a point this near counts as the same
 LARGEST_DRAWN = 1e100  # in absolute value; beyond it the window of a figure overflows
 RAY = 1e-6  # radians: a narrower cone is a ray
@@ -88,7 +88,7 @@ def _check(learner: Any, g: ArrayLike, t: int) -> Array:
 
 
 def normal_cone(domain: ConvexSet, x: Array, guess: Array) -> Array:
-    """A fan of unit vectors that spans the normal cone at x, from one edge to the other; empty if x lies inside.
+    """Return a fan of unit vectors that spans the normal cone at x, from one edge to the other; empty if x is inside.
 
     A direction belongs to the cone if a point that way is projected to x; ``guess`` is one worth trying.
     """
@@ -109,9 +109,9 @@ def normal_cone(domain: ConvexSet, x: Array, guess: Array) -> Array:
             high = ahead[int(np.argmax(out))]
         return best + way * low
 
-    turns = np.append(np.linspace(0.0, 2.0 * np.pi, TURNS), np.arctan2(guess[1], guess[0]))
+    turns = np.append(np.linspace(0.0, 2.0 * np.pi, DIRECTIONS), np.arctan2(guess[1], guess[0]))
     best = float(turns[np.argmin(miss(turns))])
-    for width in (2.0 * np.pi / TURNS) / 32.0 ** np.arange(5):
+    for width in (2.0 * np.pi / DIRECTIONS) / 32.0 ** np.arange(5):
         turns = best + width * np.linspace(-1.0, 1.0, 65)
         best = float(turns[np.argmin(miss(turns))])
     if miss(np.array([best])) > near:
@@ -124,7 +124,7 @@ def normal_cone(domain: ConvexSet, x: Array, guess: Array) -> Array:
 
 
 def _window(around: Array, points: Array) -> Array:
-    """The lower and upper corner of what to show: the points, and the whole set unless they are small beside it."""
+    """Return the lower and upper corner of the picture: the points, and the set unless they are far smaller."""
     low = points.min(axis=0)
     high = points.max(axis=0)
     size = float(np.ptp(around, axis=0).max()) or 1.0

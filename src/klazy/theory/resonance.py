@@ -1,4 +1,4 @@
-"""Which phase length hurts a learner with a clock most."""
+"""The phase length that hurts a learner with a clock most."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from klazy.sets import ConvexSet, L2Ball
 if TYPE_CHECKING:
     from klazy.show import Figure
 
-WIDE = 100.0  # the ratio of the longest phase to the shortest from which on a figure's axis is logarithmic
+WIDE_RATIO = 100.0  # a larger ratio of the longest phase to the shortest has a logarithmic axis
 MOST_FLIPS = 1_000_000
 
 
@@ -63,7 +63,8 @@ class Resonance:
             "least": int(np.argmin(self.lazy - self.greedy)),
         }
         texts = [
-            f"Beside greedy, phases of {self.lengths[i]} hurt {how}: {self.lazy[i]:.3g} a round against {self.greedy[i]:.3g}."
+            f"Compared with greedy, phases of {self.lengths[i]} hurt {how}: "
+            f"{self.lazy[i]:.3g} a round against {self.greedy[i]:.3g}."
             for how, i in named.items()
         ]
         return "\n".join(texts)
@@ -88,7 +89,7 @@ class Resonance:
         lines = {"lazy": self.lazy[order], "greedy": self.greedy[order]}
         marked = {"lazy": (float(self.lengths[worst]), float(self.lazy[worst]))}
         x = self.lengths[order]
-        wide = bool(self.lengths.max() >= WIDE * self.lengths.min())
+        wide = bool(self.lengths.max() >= WIDE_RATIO * self.lengths.min())
         log = "x" if wide else ""
         return show.draw_lines(x, lines, "phase length", "smoothed regret per round", marked=marked, log=log)
 
@@ -125,8 +126,8 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     Examples
     --------
     >>> resonance(KLazyGD(L2Ball(1), 5.0, k=200), range(20, 401, 20))
-    Beside greedy, phases of 100 hurt most: ...
-    Beside greedy, phases of 200 hurt least: ...
+    Compared with greedy, phases of 100 hurt most: ...
+    Compared with greedy, phases of 200 hurt least: ...
     """
     if not isinstance(learner, Descent):
         remedy = "write KLazyGD(L2Ball(2), 5.0, k=50)"

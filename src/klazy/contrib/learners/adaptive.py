@@ -17,8 +17,10 @@ from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
 MOST_LEVELS = 53  # no run outlives an interval of 2^52 rounds
-LONGEST = 1.25  # by how much evidence changes in a round, at most, where certainty takes no more than a quarter of n
-SLACK = 0.7  # beside what squares and changes cost: the proof needs a pace A >= K exp(0.625 / A), which K + 0.7 is
+LARGEST_CHANGE = 1.25  # the largest change of evidence in a round, if certainty needs at most a quarter of n
+PACE_MARGIN = (
+    0.7  # more than squares and changes cost: the proof needs a pace A >= K exp(0.625 / A), which K + 0.7 is
+)
 SEARCHES = 200  # halvings
 
 
@@ -58,7 +60,7 @@ class StronglyAdaptive(Learner[CoverState]):
     Raises
     ------
     ValueError
-        If G is not above zero, the weight is negative, or the start lies outside the set.
+        If G is not above zero, the weight is negative, or the start is outside the set.
 
     Examples
     --------
@@ -137,7 +139,7 @@ def _check_place(domain: Any, start: ArrayLike | None, remedy: str, owner: str) 
 
 
 class SteadyState(NamedTuple):
-    """The descents, the evidence for each beside all longer ones, and what their last moves and those of the mixtures cost."""
+    """The descents, the evidence for each against all longer ones, and the costs of their last moves and of the mixtures'."""
 
     t: int
     x: Array
@@ -150,12 +152,12 @@ class SteadyState(NamedTuple):
 class SteadyAdaptive(Learner[SteadyState]):
     r"""Small regret on every interval, movement included, with weights that change slowly.
 
-    Descents tuned to T, T/2, T/4, ... rounds are mixed one after the other, the longest first: :math:`z_0 = x_0`,
-    :math:`z_j = (1 - w_j) z_{j-1} + w_j x_j`. The evidence :math:`y_j` for the j-th, tuned to n rounds, is what it saved
-    beside the mixture of the longer ones, movement included, as a share of the most it can save, M. It fades by 1/n a round;
+    Descents tuned to T, T/2, T/4, ... rounds are mixed one after the other, the longest first: :math:`z_0 = x_0`, :math:`z_j
+    = (1 - w_j) z_{j-1} + w_j x_j`. The evidence :math:`y_j` for the j-th, tuned to n rounds, is what it saved compared with
+    the mixture of the longer ones, movement included, as a share of the most it can save, M. It fades by 1/n a round;
     evidence beyond certainty, or below none, is not added. The weight :math:`w_j = g(y_j)` grows from 0 at no evidence to 1
-    at :math:`U`, with :math:`g' = (y g / n + 1/T) / A`: slowly enough that what its changes move is paid for by what they
-    save. So the weights move the point by at most :attr:`most_moved` a round, and :meth:`bound` holds for the regret on every
+    at :math:`U`, with :math:`g' = (y g / n + 1/T) / A`: slowly enough that its changes save more than they cost in movement.
+    So the weights move the point by at most :attr:`most_moved` a round, and :meth:`bound` holds for the regret on every
     interval, of order :math:`M \sqrt{\tau \ln T}` for one of :math:`\tau` rounds. The proof is on the page Theory. Its
     constants are large: it follows a shorter descent only after that was better for hundreds of rounds.
 
@@ -222,12 +224,12 @@ class SteadyAdaptive(Learner[SteadyState]):
     @cached_property
     def _toll(self) -> float:
         """K: what the square of a change of evidence, and the movement it causes, cost at most."""
-        return LONGEST**2 / 2.0 + LONGEST * self.movement_weight / self.G
+        return LARGEST_CHANGE**2 / 2.0 + LARGEST_CHANGE * self.movement_weight / self.G
 
     @property
     def pace(self) -> float:
         """A: the larger, the slower weights change."""
-        return self._toll + SLACK
+        return self._toll + PACE_MARGIN
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
@@ -253,7 +255,7 @@ class SteadyAdaptive(Learner[SteadyState]):
     @cached_property
     def most_moved(self) -> float:
         """How far changes of the weights move the point in a round, at most."""
-        return self.domain.scale * LONGEST * sum(self.changes)
+        return self.domain.scale * LARGEST_CHANGE * sum(self.changes)
 
     @cached_property
     def worst(self) -> float:
@@ -336,7 +338,7 @@ class SteadyAdaptive(Learner[SteadyState]):
         return SteadyState(state.t + 1, mixed[-1], experts, evidence, moved, self._price(mixed - mixtures))
 
     def _learn(self, evidence: Array, saved: Array) -> Array:
-        """The evidence after a round: it fades, and what was saved is added unless it is beyond its ends already."""
+        """Update the evidence after a round: it fades, and savings are added unless it is beyond its limits."""
         n = np.array(self.lengths[1:])
         enough = (evidence > self.certainties) & (saved > 0.0)
         none = (evidence < 0.0) & (saved < 0.0)
@@ -347,7 +349,7 @@ class SteadyAdaptive(Learner[SteadyState]):
         return np.array([find_weight(y, n, self.T, self.pace) for y, n in pairs])
 
     def _mix(self, points: Array, evidence: Array) -> Array:
-        """The mixture of the longest alone, of the longest two, and so on."""
+        """Mix the longest alone, the longest two, and so on."""
         mixtures = [points[0]]
         for share, point in zip(self._shares(evidence).tolist(), points[1:], strict=True):
             mixtures.append((1.0 - share) * mixtures[-1] + share * point)
@@ -358,17 +360,18 @@ class SteadyAdaptive(Learner[SteadyState]):
 
 
 def find_weight(y: float, n: int, T: int, pace: float) -> float:
-    """The solution of g' = (y g / n + 1 / T) / pace with g(0) = 0, between 0 and 1."""
+    """Solve g' = (y g / n + 1 / T) / pace with g(0) = 0, and return g(y) between 0 and 1."""
     if y <= 0.0:
         return 0.0
     width = 2.0 * pace * n
-    power = min(y * y / width, 700.0)  # beyond it would overflow, and is far above 1
+    # Larger powers overflow, and are far above 1.
+    power = min(y * y / width, 700.0)
     grown = math.sqrt(math.pi * width) / (2.0 * pace * T) * math.erf(y / math.sqrt(width))
     return min(grown * math.exp(power), 1.0)
 
 
 def find_certainty(n: int, T: int, pace: float) -> float:
-    """U, the least evidence whose weight is 1."""
+    """Find U, the least evidence whose weight is 1."""
     low = 0.0
     high = math.sqrt(2.0 * pace * n * 700.0)
     for _ in range(SEARCHES):

@@ -12,7 +12,7 @@ from klazy.base.checks import LARGEST, Array, positive, refusal
 from klazy.learners.base import Learner
 from klazy.sets import ConvexSet
 
-ROUNDING = 1e-14  # of a bet, by which its projection may differ though it is in the set
+BET_ROUNDING = 1e-14  # the relative distance to its projection of a bet in the set
 
 
 class CoinState(NamedTuple):
@@ -95,8 +95,9 @@ class CoinBetting(Learner[CoinState]):
     def step(self, state: CoinState, g: Array) -> CoinState:
         t, x, bet, origin, coins, wealth = state
         beyond = bet - x
-        if np.abs(beyond).max() <= ROUNDING * np.abs(bet).max():
-            beyond = np.zeros_like(beyond)  # of a bet that is in the set
+        if np.abs(beyond).max() <= BET_ROUNDING * np.abs(bet).max():
+            # The bet is in the set.
+            beyond = np.zeros_like(beyond)
         coin = self._toss(g, beyond)
         wealth = min(wealth + float((coin * (bet - origin)).sum()), LARGEST)
         coins = coins + coin
@@ -104,7 +105,7 @@ class CoinBetting(Learner[CoinState]):
         return CoinState(t + 1, self.domain.nearest(bet), bet, origin, coins, wealth)
 
     def _toss(self, g: Array, beyond: Array) -> Array:
-        """The coin: -g / G, at most of length 1, without what would drive a bet further out of the set."""
+        """Return the coin -g / G, at most of length 1, without the part that drives a bet further out of the set."""
         coin = -g / max(self.G, math.sqrt(float((g * g).sum())))
         outward = float((coin * beyond).sum())
         if outward <= 0.0:

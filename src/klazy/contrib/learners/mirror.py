@@ -19,10 +19,9 @@ from klazy.schedules import Schedule
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
 from klazy.sets.totals import Filled, fill_water
 
-SMALLEST_SHARE = (
-    1e-200  # of the total: what a coordinate that starts at zero counts as, so that it has a logarithm
-)
-RULES = {codes.SIMPLEX: "mirror", codes.CAPPED_SIMPLEX: "mirror"}
+# A coordinate that starts at zero counts as this share of the total, so that it has a logarithm.
+SMALLEST_SHARE = 1e-200
+MIRROR_RULES = {codes.SIMPLEX: "mirror", codes.CAPPED_SIMPLEX: "mirror"}
 
 
 class Geometry(Config, ABC):
@@ -33,7 +32,7 @@ class Geometry(Config, ABC):
 
     @abstractmethod
     def check(self, domain: ConvexSet, owner: str) -> None:
-        """Refuse a set that this geometry does not know.
+        """Reject a set that this geometry does not support.
 
         Parameters
         ----------
@@ -187,7 +186,7 @@ class MirrorMemory(Descent[MirrorState]):
               z_{t+1} = \nabla\phi(x_{t+1}), \qquad n_{t+1} = \theta\, \sigma_t (v - z_{t+1})
 
     It is :class:`MemoryGD` with another geometry, and takes the same memories: :class:`Forget` gives mirror descent, on a
-    simplex Hedge, kept above its floor by projection, which is one form of fixed share; :class:`Full` gives dual averaging
+    simplex Hedge, projected to stay above its floor, which is one form of fixed share; :class:`Full` gives dual averaging
     (for a constant sigma), :class:`Clock` k-lazy mirror descent, and :class:`Decay` forgets smoothly. On a whole simplex, at a
     floor of 0, they all play the same points: no bound is ever met, so there is nothing to remember.
 
@@ -201,7 +200,7 @@ class MirrorMemory(Descent[MirrorState]):
     sigma : Schedule or float
         Steps are gradients over sigma.
     memory : Memory
-        How much of the normal is kept.
+        How much of the normal it remembers.
     geometry : Geometry, optional
         How it measures. Default: ``Entropy()``.
     start : array_like, optional
@@ -252,7 +251,7 @@ class MirrorMemory(Descent[MirrorState]):
         """Its name among compiled rules; None if geometry or set have none."""
         if type(self.geometry) is not Entropy:
             return None
-        return RULES.get(codes.code_of(self.domain))  # pyright: ignore[reportArgumentType]
+        return MIRROR_RULES.get(codes.code_of(self.domain))  # pyright: ignore[reportArgumentType]
 
     @property
     def least(self) -> float:

@@ -37,8 +37,7 @@ class Advice(Learner[AdviceState]):
         Where decisions live. Advice outside of it is moved to the nearest point.
     policy : array_like or callable
         Decisions of shape (T, d), one row per round; after the last row it stays there. Or a function ``policy(t, x, g)`` of
-        the
-        round to be played, and of the point and the gradient of the round before (the set's start and zeros for t = 1); it
+        the round to be played, and of the point and the gradient of the round before (the set's start and zeros for t = 1); it
         should depend on these alone. A learner with a function cannot be written to a file.
     start : array_like, optional
         First decision. Default: what the policy says.
@@ -123,10 +122,10 @@ class BlocksState(NamedTuple):
 
 
 class Blocks(Learner[BlocksState]):
-    r"""Plays a learner in blocks of B rounds: it stays within a block, and is told the block's mean gradient at its end.
+    r"""A learner played in blocks of B rounds: it stays within a block, and sees the block's mean gradient at its end.
 
     It is the plain way to move less, and the one to compare others with. Against a comparator that stays within blocks its
-    regret is B times that of the learner in :math:`\lceil T/B \rceil` rounds, and it moves in so many rounds at most, no
+    regret is B times that of the learner in :math:`\lceil T/B \rceil` rounds, and it moves in at most that many rounds, no
     further in each than the set is wide. So any regret becomes one with bounded movement, also that of
     :class:`StronglyAdaptive` on every interval; but at the best B for a learner of regret :math:`\sqrt T` both are of
     order :math:`T^{2/3}`, where a descent with theory's sigma has :math:`\sqrt T`.
@@ -134,14 +133,14 @@ class Blocks(Learner[BlocksState]):
     Parameters
     ----------
     learner : Learner
-        What plays, one round for each block; it is told gradients.
+        The learner that plays one round per block; it takes gradients.
     length : int
         B, the rounds of a block.
 
     Raises
     ------
     ValueError
-        If the learner is told rows of costs, or the length is no whole number above zero.
+        If the learner takes rows of costs, or the length is not a positive integer.
 
     Examples
     --------
@@ -185,7 +184,7 @@ class Blocks(Learner[BlocksState]):
 
 
 class BudgetedState(NamedTuple):
-    """The learner's own state, and what has been spent on moving."""
+    """The learner's own state, and the amount spent on moving."""
 
     t: int
     x: Array
@@ -198,7 +197,7 @@ class Budgeted(Learner[BudgetedState]):
 
     Its point follows the learner's as far as the budget allows, along the straight line; under a fee per move it goes all the
     way or stays. What all moves cost never exceeds ``S``. With a horizon ``T`` the budget is released evenly, :math:`S t / T`
-    by the end of round t, so that there is always some left for what comes later; what is not used stays available.
+    by the end of round t, so that some is always left for later rounds; the unused part stays available.
 
     If the learner is at :math:`z_t`, then
 
@@ -265,13 +264,13 @@ class Budgeted(Learner[BudgetedState]):
         return BudgetedState(state.t + 1, x, inner, spent)
 
     def _follow(self, state: BudgetedState, goal: Array) -> tuple[Array, float]:
-        """As far towards ``goal`` as the budget allows, and what has been spent then."""
+        """Move towards ``goal`` as far as the budget allows; return the point and the amount spent."""
         released = self.S if self.T is None else self.S * min(1.0, state.t / self.T)
         price = self._price(goal - state.x)
         if state.spent + price <= released:
             return goal, state.spent + price
         share = max(0.0, released - state.spent) / price
-        # a little less than what is left, for rounding errors of the step or of a large point
+        # A little less than the rest of the budget allows for rounding errors of the step or of a large point.
         for shorter in (1.0, 1.0 - 1e-12, 1.0 - 1e-6):
             x = state.x + shorter * share * (goal - state.x)
             spent = state.spent + self._price(x - state.x)
@@ -303,7 +302,7 @@ def _check_wrapped(wrapper: Any, state: Any, kind: type, owner: str) -> tuple[in
 
 
 class LongTermState(NamedTuple):
-    """The learner's own state, the price of what is used, and what has been used so far."""
+    """The learner's own state, the price of use, and the amount used so far."""
 
     t: int
     x: Array
@@ -327,7 +326,7 @@ class LongTerm(Learner[LongTermState]):
     Parameters
     ----------
     learner : Learner
-        Who decides; it must be told gradients.
+        Who decides; it must take gradients.
     row : array_like
         What :math:`c(x)` is made from: with the default constraint, what a unit of each coordinate uses.
     B : float
@@ -400,7 +399,7 @@ class LongTerm(Learner[LongTermState]):
         return LongTermState(state.t + 1, inner.x, inner, price, state.used + use)
 
     def charge(self, state: LongTermState, g: Array) -> Array:
-        """Add the price of what is used to a gradient.
+        """Add the price of use to a gradient.
 
         Parameters
         ----------
@@ -412,7 +411,7 @@ class LongTerm(Learner[LongTermState]):
         Returns
         -------
         array
-            What the learner inside is told, :math:`h_t`.
+            The gradient for the learner inside, :math:`h_t`.
         """
         return g + state.price * self.constraint.gradient(self.row, state.x)
 

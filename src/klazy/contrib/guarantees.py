@@ -15,15 +15,15 @@ from klazy.game.regret import check_comparator, regret
 from klazy.game.trace import Trace, check_from_start
 from klazy.movement import TVMovement
 from klazy.theory.bounds import check_known, check_range, sigma_star
-from klazy.theory.certificates import FORMS, bound_run
-from klazy.theory.diagnosis import fill_sigmas
+from klazy.theory.certificates import CERTIFIED_FORMS, bound_run
+from klazy.theory.diagnosis import find_rising_sigmas
 
-_BLOCKS = 400  # numbers of blocks that a lower bound is looked for among
+_BLOCKS = 400  # numbers of blocks among which a lower bound is searched
 _ROUNDING = 1e-9
 
 
 def budget_sigma(T: int, G: float, R: float, P: float, S: float) -> float:
-    r"""The sigma with which GD keeps to a budget S by itself: :math:`\max(T G / S, \sigma^*)`.
+    r"""Compute the sigma with which GD stays within a budget S: :math:`\max(T G / S, \sigma^*)`.
 
     No step is longer than :math:`G / \sigma`. Where the budget is ample, it is :func:`sigma_star` without a price of moving.
 
@@ -49,7 +49,7 @@ def budget_sigma(T: int, G: float, R: float, P: float, S: float) -> float:
 
 
 def budgeted_bound(T: int, G: float, R: float, P: float, S: float) -> float:
-    r"""A bound on the dynamic regret of GD with :func:`~klazy.contrib.budget_sigma`, which moves no further than S.
+    r"""Bound the dynamic regret of GD with :func:`~klazy.contrib.budget_sigma`, which moves no further than S.
 
     .. math:: R_T \le \frac{T G^2}{2 \sigma} + \sigma \Bigl(\frac{R^2}{2} + 2 R P\Bigr), \qquad
               \text{so for a small budget} \quad \frac{G S}{2} + \frac{T G}{S} \Bigl(\frac{R^2}{2} + 2 R P\Bigr)
@@ -80,12 +80,12 @@ def budgeted_bound(T: int, G: float, R: float, P: float, S: float) -> float:
 
 
 def budget_lower_bound(T: int, G: float, R: float, S: float) -> float:
-    r"""Regret that no learner can avoid whose moves together are no longer than S, not even against a fixed point.
+    r"""Bound from below the regret of every learner whose moves together are at most S, even against a fixed point.
 
     .. math:: \max_m\; G \bigl(R L\, E|\varepsilon_1 + \dots + \varepsilon_m| - (L - 1) S\bigr), \quad L = \lfloor T / m \rfloor
 
     On an interval of length 2R the costs are m blocks of L rounds with one random sign :math:`\varepsilon` each. It is of
-    order :math:`G R^2 T / S` for S between R and :math:`R \sqrt T`. The maximum is taken over some hundred m.
+    order :math:`G R^2 T / S` for S between R and :math:`R \sqrt T`. The maximum is over about a hundred m.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def budget_lower_bound(T: int, G: float, R: float, S: float) -> float:
 
 
 def switch_bound(T: int, G: float, R: float, P: float, K: int) -> float:
-    r"""A bound on the dynamic regret of GD held to K moves: :math:`G \sqrt{T (1 + 2 \lceil T/K \rceil)(R^2 + 4 R P)}`.
+    r"""Bound the dynamic regret of GD with at most K moves: :math:`G \sqrt{T (1 + 2 \lceil T/K \rceil)(R^2 + 4 R P)}`.
 
     It is that of ``Budgeted(GD(domain, sigma), K, "fee", T=T)`` with :func:`switch_sigma`, of order
     :math:`G R T / \sqrt K`: its point lags behind by fewer than T/K steps, each no longer than :math:`G/\sigma`.
@@ -140,7 +140,7 @@ def switch_bound(T: int, G: float, R: float, P: float, K: int) -> float:
 
 
 def switch_sigma(T: int, G: float, R: float, P: float, K: int) -> float:
-    r"""The sigma of :func:`~klazy.contrib.switch_bound`: :math:`G \sqrt{T (1 + 2 \lceil T/K \rceil) / (R^2 + 4 R P)}`.
+    r"""Compute the sigma of :func:`~klazy.contrib.switch_bound`: :math:`G \sqrt{T (1 + 2 \lceil T/K \rceil) / (R^2 + 4 R P)}`.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def switch_sigma(T: int, G: float, R: float, P: float, K: int) -> float:
 
 
 def switch_lower_bound(T: int, G: float, R: float, K: int) -> float:
-    r"""Regret that no learner without randomness can avoid if it moves at most K times: :math:`G R T / \sqrt{K + 1}`.
+    r"""Bound from below the regret of a learner without randomness and with at most K moves: :math:`G R T / \sqrt{K + 1}`.
 
     It is against a fixed point, on a ball of radius R in three or more dimensions, for costs that answer its points: while it
     stays, the gradient is one vector orthogonal to its point and to the sum of all gradients before.
@@ -199,7 +199,7 @@ def _check_moves(K: Any, owner: str) -> int:
 
 
 def _mean_size(m: int) -> float:
-    """E|e_1 + ... + e_m| of random signs: m times the chance that the others cancel, or nearly."""
+    """Compute E|e_1 + ... + e_m| of random signs: m times the chance that the others cancel, or nearly."""
     half = (m - 1) // 2
     log_ways = math.lgamma(m) - math.lgamma(half + 1) - math.lgamma(m - half)
     return m * math.exp(log_ways - (m - 1) * math.log(2.0))
@@ -227,7 +227,7 @@ class LongTermCertificate(NamedTuple):
 
 
 def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
-    r"""The regret of a run of a :class:`~klazy.contrib.LongTerm` against u, and what it used, beside their bounds.
+    r"""Bound the regret of a run of a :class:`~klazy.contrib.LongTerm` against u, and how much it used.
 
     .. math:: R_t \le \text{certificate of the learner on } h_1, \dots, h_t + \frac{\eta}{2} \sum_{s \le t} (c(x_s) - B/T)^2,
               \qquad \sum_{s \le t} (c(x_s) - B/T) \le p_{t+1} / \eta
@@ -259,7 +259,7 @@ def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
     owner = "certify_long_term"
     check_from_start(trace, owner)
     learner = trace.source
-    if not isinstance(learner, LongTerm) or learner.learner.form not in FORMS:
+    if not isinstance(learner, LongTerm) or learner.learner.form not in CERTIFIED_FORMS:
         wanted = "a run of a LongTerm around GD or its kin"
         raise refusal(owner, wanted, "learner", trace.learner, "run one")
     u = check_comparator(u, trace, owner, learner.domain)
@@ -284,7 +284,7 @@ def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
 
 
 def _follow_price(learner: LongTerm, over: Array) -> Array:
-    """p_1, ..., p_{T+1}."""
+    """Compute p_1, ..., p_{T+1}."""
     prices = [0.0]
     for use in over.tolist():
         prices.append(max(0.0, prices[-1] + learner.eta * use))
@@ -292,7 +292,7 @@ def _follow_price(learner: LongTerm, over: Array) -> Array:
 
 
 class MirrorCertificate(NamedTuple):
-    """The regret of a run of :class:`~klazy.contrib.MirrorMemory` beside its bounds, by :func:`~klazy.contrib.certify_mirror`.
+    """A run of :class:`~klazy.contrib.MirrorMemory` and its bounds. :func:`~klazy.contrib.certify_mirror` makes it.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ class MirrorCertificate(NamedTuple):
 
 
 def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
-    r"""The regret of a run of :class:`~klazy.contrib.MirrorMemory` with :class:`~klazy.contrib.Entropy`, and its bounds.
+    r"""Bound the regret of a run of :class:`~klazy.contrib.MirrorMemory` with :class:`~klazy.contrib.Entropy`.
 
     Let S be the set's total, :math:`r_t = \max_i g_{t,i} - \min_i g_{t,i}`, :math:`\ell` the logarithm of the largest cap over
     the smallest floor (:math:`\log(d / floor)` on a simplex), :math:`\kappa_t` the range of the normal's coordinates, and
@@ -360,7 +360,7 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
             raise refusal(owner, f"{name} at or above the floor", name, "a point below", remedy)
     g = trace.gradients()
     z, normals = _recall(learner, g)
-    sigma = fill_sigmas(learner, g, owner)
+    sigma = find_rising_sigmas(learner, g, owner)
     ranges = np.ptp(g, axis=1)
     jumps = np.diff(points, axis=0)
     lengths = 0.5 * np.abs(jumps).sum(axis=1)
@@ -396,7 +396,7 @@ def _check_run(trace: Trace, owner: str) -> MirrorMemory:
 
 
 def _recall(learner: MirrorMemory, g: Array) -> tuple[Array, Array]:
-    """The logarithms and normals before the rounds 1, ..., T + 1."""
+    """Compute the logarithms and normals before the rounds 1, ..., T + 1."""
     state = learner.init()
     z = [state.z]
     normals = [state.n]
@@ -408,6 +408,6 @@ def _recall(learner: MirrorMemory, g: Array) -> tuple[Array, Array]:
 
 
 def _diverge(u: Array, z: Array) -> Array:
-    """The relative entropy of u to the point whose logarithm is z, row by row; both add up to the same."""
+    """Compute the relative entropy of u to the point whose logarithm is z, row by row; both have the same sum."""
     logs = np.log(np.where(u > 0.0, u, 1.0))
     return np.vecdot(u, logs - z)
