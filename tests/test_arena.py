@@ -15,29 +15,35 @@ from command import call_klazy
 from klazy import show
 from klazy.base.checks import Refused
 from klazy.studies.arena import VERSION, Arena, list_games, play, suite
-from klazy.studies.arena.contenders import (
+from klazy.studies.arena.play import Task, find_optimum, list_outside, make_facts, play_contender, play_task
+from klazy.studies.arena.suite import Entry
+from klazy.studies.arena.table import Best, Outcome, Played
+from klazy.studies.contenders import (
+    ARENA,
+    CONTENDERS,
     FIXED,
     OUTSIDE,
     OWN,
+    REPLAY,
     SELF_TUNED,
     TUNED,
     Contender,
-    Facts,
-    find_missing,
     import_own,
     list_contenders,
     make_own,
 )
-from klazy.studies.arena.play import Task, find_optimum, list_outside, play_contender, play_task
-from klazy.studies.arena.suite import Entry
-from klazy.studies.arena.table import Best, Outcome, Played
 
 GAMES = Path(__file__).with_name("arena.json")  # of version 1
-GRID = {"sigma": ("sigma", 4)}
+
+
+def choose_four(facts):
+    return {"sigma": facts.choose_sigmas(4)}
+
+
 SMALL = [
     Contender(FIXED, TUNED, lambda: None),
-    Contender("GD", TUNED, kl.GD, GRID),
-    Contender("LazyGD", TUNED, kl.LazyGD, GRID),
+    Contender("GD", TUNED, kl.GD, choose_four),
+    Contender("LazyGD", TUNED, kl.LazyGD, choose_four),
     Contender("auto", SELF_TUNED, kl.auto),
 ]
 TINY = [Entry("regimes", "box", price, seed, 120) for seed in (0, 1) for price in (0.3, 3.0)]
@@ -47,7 +53,7 @@ TINY = [Entry("regimes", "box", price, seed, 120) for seed in (0, 1) for price i
 def tiny(monkeypatch, tmp_path):
     """Four short games and four contenders."""
     monkeypatch.setattr(play, "list_games", lambda seed, quick: TINY)
-    monkeypatch.setattr(play, "list_contenders", lambda: SMALL)
+    monkeypatch.setattr(play, "list_contenders", lambda study: SMALL)
     monkeypatch.setattr(play, "find_cache", lambda: tmp_path / "cache")
     return partial(play.play_suite, jobs=1)
 
@@ -94,7 +100,7 @@ class TestTheSuite:
 class TestAGame:
     def test_a_score_is_what_run_pays_in_the_second_half(self):
         game = TINY[0].make()
-        found = play_contender(game, Facts(game), SMALL[1])
+        found = play_contender(game, make_facts(game), SMALL[1])
         trace = kl.run(kl.GD(game.domain, found.parameters["sigma"]), game.costs, movement=game.movement)
         assert found.first == pytest.approx((trace.hitting + trace.switching)[: game.half].sum(), rel=1e-9)
         assert found.hitting == pytest.approx(trace.hitting[game.half :].sum(), rel=1e-9)
@@ -108,14 +114,14 @@ class TestAGame:
         g[game.half :] *= -3.0
         other = replace(game, costs=kl.LinearCosts(g))
         for contender in SMALL[1:3]:
-            told, changed = (play_contender(each, Facts(each), contender) for each in (game, other))
+            told, changed = (play_contender(each, make_facts(each), contender) for each in (game, other))
             assert told.parameters == changed.parameters
             assert told.first == changed.first
             assert told.cost != changed.cost
 
     def test_the_fixed_point_is_the_first_halfs_best(self):
         game = TINY[1].make()
-        found = play_contender(game, Facts(game), SMALL[0])
+        found = play_contender(game, make_facts(game), SMALL[0])
         g = game.costs.arrays()[0]
         x = game.domain.argmin_linear(g[: game.half].sum(axis=0))
         assert (found.hitting, found.switching) == (pytest.approx((g[game.half :] @ x).sum()), 0.0)
@@ -139,28 +145,30 @@ class TestAGame:
 
 
 class TestContenders:
-    def test_every_contender_of_the_table_plays_or_is_named_as_missing(self):
-        names = [contender.name for contender in list_contenders()] + find_missing()
-        assert {"GD", "k-lazyGD", "dead band", "periodic", "ensemble_auto", "auto"} <= set(names)
-        assert len(set(names)) == len(names)
+    def test_every_contender_of_the_list_plays_in_arena_and_replay_unless_it_says_where(self):
+        for study, other in ((ARENA, REPLAY), (REPLAY, ARENA)):
+            names = [contender.name for contender in list_contenders(study)]
+            assert {"GD", "k-lazyGD", "dead band", "periodic", "auto"} <= set(names)
+            assert len(set(names)) == len(names)
+            assert names == [each.name for each in CONTENDERS if each.study != other]
 
     def test_a_learner_is_told_what_it_names(self):
         def mine(movement, domain):
             return kl.auto(domain, movement)
 
         game = TINY[0].make()
-        made = make_own(mine).make_learner(game, Facts(game))
+        made = make_own(mine).make_learner(make_facts(game))
         assert made == kl.auto(game.domain, game.movement)
         assert make_own(kl.auto).name == "auto (yours)"
 
     def test_what_cannot_be_made_is_refused(self):
-        with pytest.raises(Refused, match=r"a learner that nobody has to tune, got GD's argument=sigma"):
+        with pytest.raises(Refused, match=r"a learner without parameters to tune, got GD's argument=sigma"):
             make_own(kl.GD, "GD")
         with pytest.raises(Refused, match="arena needs a function that makes a learner, got learner=3"):
             make_own(3)
         game = TINY[0].make()
         with pytest.raises(Refused, match="arena needs a learner from none, got it=NoneType"):
-            make_own(lambda domain: None, "none").make_learner(game, Facts(game))
+            make_own(lambda domain: None, "none").make_learner(make_facts(game))
 
     def test_own_code_is_imported_only_if_it_is_trusted(self):
         with pytest.raises(
@@ -210,7 +218,7 @@ class TestContenders:
         paid = (trace.hitting + trace.switching)[game.half :].sum()
         for contender in list_outside():
             assert contender.kind == OUTSIDE
-            assert play_contender(game, Facts(game), contender).cost == pytest.approx(paid, rel=1e-9)
+            assert play_contender(game, make_facts(game), contender).cost == pytest.approx(paid, rel=1e-9)
         assert len(list_outside()) == 2
 
 

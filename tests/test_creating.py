@@ -13,7 +13,7 @@ from klazy.learners import presets
 from klazy.learners.base import count_numbers, describe_state
 from klazy.learners.thumb import LONGEST
 from klazy.live.agent import seal
-from klazy.studies.replay.contenders import NAMES
+from klazy.studies.contenders import REPLAY, list_contenders
 from klazy.studies.replay.report import replay
 from served import run_service
 from test_replay import by_step, name_columns, rows_for
@@ -90,8 +90,9 @@ def test_whatever_replay_emits_plays_in_the_service(served, by_step, tmp_path, c
     season = np.sin(2.0 * np.pi * (np.arange(100)[:, None] / 8.0 + np.linspace(0.0, 1.0, 5)))
     rows = 1.5 + season + 0.1 * rows_for(costs, 100)
     report = replay(name_columns(rows), costs=costs, move_cost=0.2, **shape)
-    assert {score.name for score in report.scores} == set(NAMES)
-    for name in NAMES:
+    names = {contender.name for contender in list_contenders(REPLAY)}
+    assert {score.name for score in report.scores} == names
+    for name in names:
         file = tmp_path / "agent.json"
         report.agent(name).save(file)
         saved = json.loads(file.read_bytes())["agent"]

@@ -7,8 +7,12 @@ import pytest
 import klazy as kl
 from command import call_klazy
 from klazy.base.checks import Refused
-from klazy.studies.arena.contenders import import_own
-from test_arena import tiny  # noqa: F401  a fixture
+from klazy.studies.contenders import import_own
+from klazy.studies.replay.report import replay
+from test_arena import tiny
+from test_replay import by_step, rows_for
+
+__all__ = ["by_step", "tiny"]  # fixtures
 
 CODE = """
 import klazy as kl
@@ -52,6 +56,15 @@ def test_the_arena_plays_it_by_its_name(tmp_path):
     ran = call_klazy("arena", "--out", "kept", "--jobs", 1, "--learner", "thrifty-learner", folder=tmp_path)
     assert (ran.status, ran.stderr) == (0, "")
     assert "thrifty-learner, which knows only the set and the move cost: " in ran.stdout
+
+
+@pytest.mark.usefixtures("by_step")
+def test_a_replay_plays_it_and_leaves_out_what_fails_with_a_warning(thrifty):
+    install(thrifty, "broken", "broken-learner = nowhere_at_all:mine")
+    with pytest.warns(UserWarning, match="leaves out an installed learner: .* got learner=broken-learner"):
+        report = replay(rows_for("linear", 50), move_cost=0.3)
+    assert isinstance(report.agent("thrifty-learner").learner, kl.Patient)
+    assert "broken-learner" not in report.table["contender"]
 
 
 @pytest.mark.usefixtures("thrifty")

@@ -22,28 +22,35 @@ from command import call_klazy
 from klazy.base.checks import Refused
 from klazy.live.checking import check_store
 from klazy.live.store import Store
+from klazy.studies.contenders import REPLAY, Counts, list_contenders
 from klazy.studies.replay import Source, make_setup
-from klazy.studies.replay.contenders import (
-    CANDIDATES,
-    NAMES,
-    find_profiles,
-    list_contenders,
-    list_missed_seasons,
-    measure_learners,
-)
-from klazy.studies.replay.numbers import tell_column, tell_number
 from klazy.studies.replay.page import make_report
 from klazy.studies.replay.pictures import LOOKS
-from klazy.studies.replay.prices import read_prices
 from klazy.studies.replay.report import replay
-from klazy.studies.replay.score import STRETCHES, find_optimum
+from klazy.studies.replay.scoring import (
+    CANDIDATES,
+    STRETCHES,
+    find_optimum,
+    find_profiles,
+    list_missed_seasons,
+    list_tunables,
+    measure_learners,
+)
+from klazy.studies.replay.setup import read_prices
 from klazy.studies.replay.source import Steps
-from klazy.studies.replay.words import _explain, judge, judge_laziness
+from klazy.studies.replay.wording import (
+    explain_laziness,
+    format_column,
+    format_number,
+    judge,
+    judge_laziness,
+)
 from klazy.studies.tuning import Candidate, tune
 from served import run_service
 from test_live import feed
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
+NAMES = [contender.name for contender in list_contenders(REPLAY)]
 
 
 def written(folder: Path, text: str, name: str = "trace.csv") -> Path:
@@ -355,9 +362,7 @@ class TestAContender:
         of = make_setup(3, move_cost=0.1)
         day = np.repeat(np.eye(3)[[0, 1, 2, 1]], 6, axis=0)
         rows = np.tile(day, (10, 1))
-        contenders = list_contenders(
-            of, rows, lambda: iter([rows]), 2 * len(rows), np.linspace(0.0, 239 * 3600.0, 240)
-        )
+        contenders = list_tunables(of, rows, iter([rows]), 2 * len(rows), np.linspace(0.0, 239 * 3600.0, 240))
         paid = {}
         for contender in contenders:
             if contender.name in ("seasonal", "dead band"):
@@ -405,14 +410,14 @@ class TestAContender:
                 60.0 * np.arange(20_160),
                 9,
                 40_320,
-                ["at 9 numbers a row that is more than the 80640 that are kept"],
+                ["at 9 numbers a row that is more than the 80640 that are stored"],
             ),
             (1.0 * np.arange(10_000), 1, 90_000, ["A day is 86400 rows; a season may have 10080, so"]),
             (
                 60.0 * np.arange(6000) + 1e4 * np.sin(np.arange(6000)),
                 1,
                 10_000,
-                ["of the rows come a day after the row so many rows before, so"],
+                ["of the rows come a day after the row"],
             ),
             (None, 1, 4000, ["have no dates, so patterns that repeat after more than 512 rows were not"]),
             (None, 1, 2000, []),
@@ -429,7 +434,7 @@ class TestAContender:
     def test_of_minutes_takes_the_day_and_auto_takes_it_too(self):
         rows = 5.0 + np.sin(2.0 * np.pi * np.arange(3000)[:, None] / 1440.0)
         of = make_setup(1, domain="box", costs="pinball", upper=10.0)
-        contenders = list_contenders(of, rows, lambda: iter([rows]), 6000, 60.0 * np.arange(3000))
+        contenders = list_tunables(of, rows, iter([rows]), 6000, 60.0 * np.arange(3000))
         named = {contender.name: contender for contender in contenders}
         assert named["seasonal"].axes["period"] == [1440]
         experts = named["auto"].make().learner.experts
@@ -456,22 +461,20 @@ class TestAContender:
         rows = rows_for("linear", 40)
         for movement, missing in (("fee", {"seasonal"}), ("l2", set())):
             of = make_setup(5, movement=movement)
-            contenders = list_contenders(of, rows, lambda: iter([rows]), 80)
+            contenders = list_tunables(of, rows, iter([rows]), 80)
             assert {contender.name for contender in contenders} == set(NAMES) - missing
 
 
 def everyone(of, rows) -> list[Candidate]:
     return [
-        contender.make_candidates()[-1]
-        for contender in list_contenders(of, rows, lambda: iter([rows]), 2 * len(rows))
+        contender.make_candidates()[-1] for contender in list_tunables(of, rows, iter([rows]), 2 * len(rows))
     ]
 
 
 @pytest.fixture
 def by_step(monkeypatch):
     """Learners as plain NumPy, and few candidates: kernels would take longer to compile than they save."""
-    for name, few in (("MANY", 4), ("SOME", 2), ("FEW", 2)):
-        monkeypatch.setattr(f"klazy.studies.replay.contenders.{name}", few)
+    monkeypatch.setattr("klazy.studies.replay.scoring.COUNTS", Counts(4, 2, 2))
 
     def run(learner, costs, **options):
         return kl.run(learner, costs, engine="step", **options)
@@ -481,10 +484,9 @@ def by_step(monkeypatch):
         hitting, switching = np.transpose(paid)
         return kl.types.Batch(hitting, switching, np.zeros(0), np.zeros(0), "runs")
 
-    monkeypatch.setattr("klazy.studies.replay.contenders.run", run)
-    monkeypatch.setattr("klazy.studies.replay.contenders.run_batch", run_batch)
-    monkeypatch.setattr("klazy.studies.replay.score.run", run)
-    for module in ("contenders", "report"):
+    monkeypatch.setattr("klazy.studies.replay.scoring.run", run)
+    monkeypatch.setattr("klazy.studies.replay.scoring.run_batch", run_batch)
+    for module in ("scoring", "report"):
         monkeypatch.setattr(f"klazy.studies.replay.{module}.Agent", partial(kl.Agent, engine="step"))
 
 
@@ -572,9 +574,7 @@ class TestAReplay:
         report, g = phased
         score = report.score("GD")
         (greedy,) = (
-            each
-            for each in list_contenders(report.setup, g[:400], lambda: iter([g[:400]]), 800)
-            if each.name == "GD"
+            each for each in list_tunables(report.setup, g[:400], iter([g[:400]]), 800) if each.name == "GD"
         )
 
         def cost(sigma):
@@ -587,12 +587,12 @@ class TestAReplay:
             greedy.axes["sigma"][at - 1], greedy.axes["sigma"][at + 1], len(greedy.axes["sigma"])
         ).tolist()
         assert score.parameters["sigma"] == min([*greedy.axes["sigma"], *finer], key=cost)
-        assert score.edges == []
+        assert score.at_limit == []
 
     def test_is_the_same_in_pieces(self, phased, monkeypatch):
         report, g = phased
         monkeypatch.setattr("klazy.studies.replay.source.ROWS", 13)
-        monkeypatch.setattr("klazy.studies.replay.score.PIECE", 5 * 150)
+        monkeypatch.setattr("klazy.studies.replay.scoring.PIECE", 5 * 150)
         again = replay(g, move_cost=8.0)
         for one, other in zip(report.scores, again.scores, strict=True):
             assert (one.name, one.parameters) == (other.name, other.parameters)
@@ -996,13 +996,13 @@ class TestTheAnswer:
         assert lazy.parameters["k"] == 18
         saving = report.savings["fixed"]
         said = report.answer.splitlines()
-        assert said[0].startswith(f"You would have saved {tell_number(saving.cost)} EUR +- ")
-        assert f"{tell_number(saving.per_round)} EUR a round" in said[0]
+        assert said[0].startswith(f"You would have saved {format_number(saving.cost)} EUR +- ")
+        assert f"{format_number(saving.per_round)} EUR a round" in said[0]
         assert said[0].endswith(
             "against never moving, with k-lazyGD (sigma=" + f"{lazy.parameters['sigma']:.4g}, k=18)."
         )
         assert said[1].startswith("Laziness helps: k-lazyGD")
-        assert f"Decay, which has no clock, paid {tell_number(report.score('Decay').cost)} EUR" in said[1]
+        assert f"Decay, which has no clock, paid {format_number(report.score('Decay').cost)} EUR" in said[1]
 
     def test_says_that_laziness_does_not_help_and_why(self, by_step):
         t = np.arange(400)
@@ -1025,7 +1025,7 @@ class TestTheAnswer:
     def test_blames_drift_only_where_a_short_memory_won(self, phased, name, parameters, drifts):
         report = replace(phased[0], repeats=0.9, binds=1.0)
         score = replace(report.scores[0], name=name, parameters=parameters)
-        assert ("drift faster than they repeat" in _explain(report, score)) == drifts
+        assert ("drift faster than they repeat" in explain_laziness(report, score)) == drifts
 
     def test_does_not_count_what_all_shares_have_in_common_as_binding(self, by_step):
         g = 5.0 + np.random.default_rng(1).normal(scale=0.01, size=(80, 3))
@@ -1111,7 +1111,7 @@ class TestTheAnswer:
     ],
 )
 def test_numbers_of_a_column_have_one_unit_and_as_many_decimals(values, texts):
-    assert tell_column(values) == texts
+    assert format_column(values) == texts
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klazy.studies.tuning import Contender, rank, score, tune
+from klazy.studies.tuning import Tunable, rank, score, tune
 
 
 class Shift:
@@ -38,8 +38,8 @@ traces = st.lists(st.floats(0.0, 9.0), min_size=6, max_size=30).map(lambda value
 
 @given(rows=traces)
 def test_the_best_is_the_cheapest_of_all_that_were_tried(rows):
-    contender = Contender("constant", "simple", Shift, {"level": LEVELS})
-    found = tune(contender, rows, charge)
+    tunable = Tunable("constant", "simple", Shift, {"level": LEVELS})
+    found = tune(tunable, rows, charge)
     first = min(LEVELS, key=lambda level: ((level - rows) ** 2).sum())
     assert found.best.cost <= ((first - rows) ** 2).sum()
     assert found.candidates == 2 * len(LEVELS)
@@ -48,35 +48,35 @@ def test_the_best_is_the_cheapest_of_all_that_were_tried(rows):
 
 
 def test_whole_numbers_stay_whole_when_they_are_refined():
-    contender = Contender("constant", "simple", Shift, {"level": [1, 4, 16]})
-    best = contender.make_candidates()[1]
-    assert [each.parameters["level"] for each in contender.refine(best)] == [1, 4, 16]
-    assert [each.parameters["level"] for each in contender.refine(contender.make_candidates()[0])] == [
+    tunable = Tunable("constant", "simple", Shift, {"level": [1, 4, 16]})
+    best = tunable.make_candidates()[1]
+    assert [each.parameters["level"] for each in tunable.refine(best)] == [1, 4, 16]
+    assert [each.parameters["level"] for each in tunable.refine(tunable.make_candidates()[0])] == [
         1,
         2,
         4,
     ]
 
 
-def test_a_parameter_at_the_end_of_what_was_tried_is_at_an_edge():
-    contender = Contender("constant", "simple", Shift, {"level": LEVELS})
-    inside = tune(contender, np.full((9, 1), 3.0), charge)
-    outside = tune(contender, np.full((9, 1), 99.0), charge)
-    assert inside.edges == []
-    assert outside.edges == ["level"]
-    assert tune(Contender("plain", "simple", partial(Shift, 2.0), {}), np.ones((3, 1)), charge).edges == []
+def test_a_parameter_at_the_end_of_what_was_tried_is_at_its_grid_limit():
+    tunable = Tunable("constant", "simple", Shift, {"level": LEVELS})
+    inside = tune(tunable, np.full((9, 1), 3.0), charge)
+    outside = tune(tunable, np.full((9, 1), 99.0), charge)
+    assert inside.at_limit == []
+    assert outside.at_limit == ["level"]
+    assert tune(Tunable("plain", "simple", partial(Shift, 2.0), {}), np.ones((3, 1)), charge).at_limit == []
 
 
 @given(rows=traces, later=traces, every=st.integers(1, 7), cut=st.integers(1, 5))
 def test_scores_are_the_same_in_pieces_and_go_on_from_the_tuning(rows, later, every, cut):
-    contenders = [
-        Contender("constant", "simple", Shift, {"level": LEVELS}),
-        Contender("drifting", "lazy", partial(Shift, drift=0.1), {"level": LEVELS}),
+    tunables = [
+        Tunable("constant", "simple", Shift, {"level": LEVELS}),
+        Tunable("drifting", "lazy", partial(Shift, drift=0.1), {"level": LEVELS}),
     ]
     edges = [0, 3, len(later)]
-    whole = score([tune(each, rows, charge) for each in contenders], [later], edges, charge, every)
+    whole = score([tune(each, rows, charge) for each in tunables], [later], edges, charge, every)
     pieces = [piece for piece in np.split(later, [cut, cut + 2]) if len(piece)]
-    parts = score([tune(each, rows, charge) for each in contenders], pieces, edges, charge, every)
+    parts = score([tune(each, rows, charge) for each in tunables], pieces, edges, charge, every)
     for one, other in zip(whole, parts, strict=True):
         assert one.name == other.name
         np.testing.assert_allclose(one.stretches, other.stretches, rtol=1e-12)
@@ -92,9 +92,9 @@ def test_scores_are_the_same_in_pieces_and_go_on_from_the_tuning(rows, later, ev
 
 
 def test_who_differs_by_rounding_alone_stays_where_it_was():
-    contender = Contender("constant", "simple", Shift, {"level": [1.0]})
+    tunable = Tunable("constant", "simple", Shift, {"level": [1.0]})
     rows = np.zeros((4, 1))
-    one, other = score([tune(contender, rows, charge) for _ in range(2)], [rows], [0, 4], charge)
+    one, other = score([tune(tunable, rows, charge) for _ in range(2)], [rows], [0, 4], charge)
     other.hitting -= 1e-13
     assert one.ties_with(other)
     assert rank([one, other]) == [one, other]

@@ -61,9 +61,9 @@ def arena(
       klazy arena --quick --learner mine:Mine --trust
     """  # fmt: skip
     from klazy.studies.arena import play_suite
-    from klazy.studies.arena.contenders import import_own
     from klazy.studies.arena.page import answer, make_report, warn
     from klazy.studies.arena.table import shorten
+    from klazy.studies.contenders import import_own
 
     if learner and trust and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # installed modules come before those of this folder

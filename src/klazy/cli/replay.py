@@ -16,36 +16,43 @@ if TYPE_CHECKING:
     from klazy.studies.replay.report import Report
 
 
+# Options that are one number, or one per column.
+BY_COLUMN = ("up", "down", "start", "cap", "floor", "lower", "upper", "short", "excess")
+# Options that are not klazy.replay's.
+OF_THE_COMMAND = ("trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json")
+Text = str | None
+
+
+def _option(text: str, default: str | bool = False) -> Any:
+    """Describe an option; ``default`` says what happens without it."""
+    return typer.Option(help=text, show_default=default)
+
+
 def replay(
+    context: typer.Context,
     trace: Annotated[
         Path,
         typer.Argument(help="A CSV, TSV, Excel or Parquet file: a row per round, a column per coordinate."),
     ],
-    domain: Annotated[str, typer.Option(help="simplex, capped-simplex, box, ball or polytope.")] = "simplex",
+    domain: Annotated[str, _option("simplex, capped-simplex, box, ball or polytope.", True)] = "simplex",
     move_cost: Annotated[
-        str, typer.Option(help="What a unit of movement costs: 5, or several: 0.1,1,5 or 0.1:10:7.")
+        str, _option("What a unit of movement costs: 5, or several: 0.1,1,5 or 0.1:10:7.", True)
     ] = "1",
     costs: Annotated[
-        str, typer.Option(help="What a row means: linear, rewards, quadratic, pinball or log-wealth.")
+        str, _option("What a row means: linear, rewards, quadratic, pinball or log-wealth.", True)
     ] = "linear",
     movement: Annotated[
-        str | None,
-        typer.Option(
-            help="tv, l1, l2, fee for a fee per change, squared, or impact for powers of 3/2.",
-            show_default="as suits the domain",
+        Text,
+        _option(
+            "tv, l1, l2, fee for a fee per change, squared, or impact for powers of 3/2.",
+            "as suits the domain",
         ),
     ] = None,
     up: Annotated[
-        str | None,
-        typer.Option(
-            help="The price of going up, as a multiple of the move cost: one number, or one per column.",
-            show_default="1",
-        ),
+        Text, _option("The price of going up, in multiples of the move cost: one, or one per column.", "1")
     ] = None,
-    down: Annotated[
-        str | None, typer.Option(help="The price of going down, likewise.", show_default="1")
-    ] = None,
-    train: Annotated[float, typer.Option(help="The share of the rows to tune on.")] = 0.5,
+    down: Annotated[Text, _option("The price of going down, likewise.", "1")] = None,
+    train: Annotated[float, _option("The share of the rows to tune on.", True)] = 0.5,
     folds: Annotated[
         int,
         typer.Option(
@@ -55,76 +62,41 @@ def replay(
         ),
     ] = 0,
     baseline: Annotated[
-        str | None,
-        typer.Option(
-            help="What you decided until now: a file, or columns of the trace, such as a,b.",
-            show_default=False,
-        ),
+        Text, _option("What you decided until now: a file, or columns of the trace, such as a,b.")
     ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(help="The column of time stamps.", show_default="found by its name or its dates"),
-    ] = None,
-    fill: Annotated[
-        str | None, typer.Option(help="Missing cells: forward, zero or drop.", show_default="refuse them")
-    ] = None,
-    unit: Annotated[str, typer.Option(help="The unit of costs, such as EUR.", show_default=False)] = "",
-    start: Annotated[
-        str | None,
-        typer.Option(help="The decision before the first row, one number per column.", show_default=False),
-    ] = None,
-    total: Annotated[float | None, typer.Option(help="What a simplex adds up to.", show_default="1")] = None,
+    time: Annotated[Text, _option("The column of time stamps.", "found by its name or its dates")] = None,
+    fill: Annotated[Text, _option("Missing cells: forward, zero or drop.", "reject them")] = None,
+    unit: Annotated[str, _option("The unit of costs, such as EUR.")] = "",
+    start: Annotated[Text, _option("The decision before the first row, one number per column.")] = None,
+    total: Annotated[float | None, _option("What a simplex adds up to.", "1")] = None,
     cap: Annotated[
-        str | None,
-        typer.Option(
-            help="Upper limit of each share of a capped simplex: 0.4, or 0.4,0.6,1.", show_default="1"
-        ),
+        Text, _option("Upper limit of each share of a capped simplex: 0.4, or 0.4,0.6,1.", "1")
     ] = None,
-    floor: Annotated[
-        str | None,
-        typer.Option(help="Lower limit of each share of a simplex: 0.1, or 0.1,0,0.2.", show_default="0"),
-    ] = None,
-    lower: Annotated[
-        str | None, typer.Option(help="Lower end of a box: one number, or one per column.", show_default="0")
-    ] = None,
-    upper: Annotated[
-        str | None, typer.Option(help="Upper end of a box: one number, or one per column.", show_default="1")
-    ] = None,
-    radius: Annotated[float | None, typer.Option(help="Radius of a ball.", show_default="1")] = None,
-    polytope: Annotated[
-        Path | None, typer.Option(help="A JSON file with A and b, for A x <= b.", show_default=False)
-    ] = None,
-    short: Annotated[
-        str | None, typer.Option(help="With pinball costs: the cost of one unit too few.", show_default="1")
-    ] = None,
-    excess: Annotated[
-        str | None, typer.Option(help="With pinball costs: the cost of one unit too many.", show_default="1")
-    ] = None,
+    floor: Annotated[Text, _option("Lower limit of each share of a simplex: 0.1, or 0.1,0,0.2.", "0")] = None,
+    lower: Annotated[Text, _option("Lower end of a box: one number, or one per column.", "0")] = None,
+    upper: Annotated[Text, _option("Upper end of a box: one number, or one per column.", "1")] = None,
+    radius: Annotated[float | None, _option("Radius of a ball.", "1")] = None,
+    polytope: Annotated[Path | None, _option("A JSON file with A and b, for A x <= b.")] = None,
+    short: Annotated[Text, _option("With pinball costs: the cost of one unit too few.", "1")] = None,
+    excess: Annotated[Text, _option("With pinball costs: the cost of one unit too many.", "1")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Decide in whole numbers only.")] = False,
     hold: Annotated[
         int, typer.Option(min=1, help="Keep each decision for at least this many rounds.", show_default=False)
     ] = 1,
-    per_round: Annotated[
-        float | None, typer.Option(help="The most that one round's move may cost.", show_default=False)
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a report with pictures to this file.", show_default=False)
-    ] = None,
+    per_round: Annotated[float | None, _option("The most that one round's move may cost.")] = None,
+    html: Annotated[Path | None, _option("Write a report with pictures to this file.")] = None,
     emit: Annotated[
-        Path | None,
-        typer.Option(help="Write the winner to this file, as an agent for klazy live.", show_default=False),
+        Path | None, _option("Write the winner to this file, as an agent for klazy live.")
     ] = None,
-    contender: Annotated[
-        str | None, typer.Option(help="Write this contender instead of the winner.", show_default="the best")
-    ] = None,
+    contender: Annotated[Text, _option("Write this contender instead of the winner.", "the best")] = None,
     emit_at: Annotated[
-        str, typer.Option(help="Write it as it was before the scored rows (split), or after them (end).")
+        str, _option("Write it as it was before the scored rows (split), or after them (end).", True)
     ] = "split",
     as_json: Json = False,
 ) -> None:
     """See what you would have saved on a file of past costs, and with which rule.
 
-    Every learner and rule of thumb is tuned on the first part of the rows and scored on the second, beside what you do now and
+    Every learner and rule of thumb is tuned on the first part of the rows and scored on the second, next to what you do now and
     the best possible total. All get the same number of candidates to tune on.
 
     \b
@@ -135,51 +107,32 @@ def replay(
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.0001:0.01:5
       klazy replay delays.csv --move-cost 5 --emit agent.json && klazy live agent.json < today.csv
     """  # fmt: skip
-    from klazy.studies.replay import words
-    from klazy.studies.replay.prices import read_prices
+    from klazy.studies.replay import wording
     from klazy.studies.replay.report import replay as replay_trace
+    from klazy.studies.replay.setup import read_prices
 
     for file in (html, emit):
         if file is not None:
-            _refuse_unwritable(file)
-    options: dict[str, Any] = {
-        "total": total,
-        "radius": radius,
-        "polytope": polytope,
-        "up": _read_numbers(up, "up"),
-        "down": _read_numbers(down, "down"),
-        "start": _read_numbers(start, "start"),
-        "cap": _read_numbers(cap, "cap"),
-        "floor": _read_numbers(floor, "floor"),
-        "lower": _read_numbers(lower, "lower"),
-        "upper": _read_numbers(upper, "upper"),
-        "short": _read_numbers(short, "short"),
-        "excess": _read_numbers(excess, "excess"),
-        "whole": whole,
-        "guards": _make_guards(hold, per_round),
-    }
+            _check_writable(file)
+    options = {name: value for name, value in context.params.items() if name not in OF_THE_COMMAND}
+    options |= {name: _read_numbers(options[name], name) for name in BY_COLUMN}
+    options |= {"move_cost": read_prices(move_cost), "baseline": _read_baseline(baseline)}
+    if hold != 1 or per_round is not None:
+        options["guards"] = Guards(hold=hold, per_round=per_round)
     with show_progress() as bar, write_as_flags():
         task = bar.add_task("replaying", total=1.0)
-        found = replay_trace(
-            trace,
-            domain,
-            costs,
-            movement=movement,
-            move_cost=read_prices(move_cost),
-            train=train,
-            folds=folds,
-            baseline=_read_baseline(baseline),
-            time=time,
-            fill=fill,
-            unit=unit,
-            progress=lambda share: bar.update(task, completed=share),
-            **options,
-        )
+
+        def report_progress(fraction: float) -> None:
+            bar.update(task, completed=fraction)
+
+        found = replay_trace(trace, progress=report_progress, **options)
     emitted = None
     if emit is not None:
-        emitted = _emit(found, emit, contender, emit_at)
+        agent = found.agent(contender, emit_at)
+        emitted = contender or found.best.name
+        _write(emit, lambda: agent.save(emit))
     if html is not None:
-        _write_or_refuse(html, lambda: found.to_html(html, read_command_line()))
+        _write(html, lambda: found.to_html(html, read_command_line()))
     if as_json:
         print(json.dumps(found.to_dict() | {"emitted": emitted}))
         return
@@ -187,39 +140,26 @@ def replay(
         say(f"{emit} is {emitted}, which is not the winner: {found.best.name} paid less.")
     say(found.answer)
     print()
-    say(words.write_plainly(words.write_table(found)))
+    say(wording.write_plainly(wording.write_table(found)))
     if html is not None:
         say(str(html))
     if emitted is not None:
-        say(_tell_emitted(found, emit, emitted, emit_at))
+        say(f"{emit}: {_describe_emitted(found, emitted, emit_at)}")
 
 
-def _emit(found: "Report", file: Path, contender: str | None, at: str) -> str:
-    """Write an agent; its contender's name."""
-    agent = found.agent(contender, at)
-    _write_or_refuse(file, lambda: agent.save(file))
-    return contender or found.best.name
-
-
-def _tell_emitted(found: "Report", file: Path | None, name: str, at: str) -> str:
+def _describe_emitted(found: "Report", name: str, at: str) -> str:
     first, last = found.span
     rows = "row"
     if found.source.fill == "drop" and found.source.filled:
         rows = "complete row"
     if at == "end":
-        return f"{file}: {name}, as it is after {rows} {last}."
+        return f"{name}, as it is after {rows} {last}."
     cost = found.score(name).cost
-    return f"{file}: {name}, as it was after {rows} {first}. On the rows after it, it pays the same {cost!r}."
-
-
-def _make_guards(hold: int, per_round: float | None) -> Guards | None:
-    if hold == 1 and per_round is None:
-        return None
-    return Guards(hold=hold, per_round=per_round)
+    return f"{name}, as it was after {rows} {first}. On the rows after it, it pays the same {cost!r}."
 
 
 def _read_numbers(text: str | None, name: str) -> float | list[float] | None:
-    """A number, or several with commas between them."""
+    """Read a number, or several with commas between them."""
     if text is None:
         return None
     try:
@@ -231,7 +171,7 @@ def _read_numbers(text: str | None, name: str) -> float | list[float] | None:
 
 
 def _read_baseline(text: str | None) -> Path | list[str] | None:
-    """A file, if there is one of that name; else columns of the trace."""
+    """Return the file of that name, if there is one; else columns of the trace."""
     if text is None:
         return None
     if Path(text).suffix and Path(text).exists():
@@ -239,18 +179,17 @@ def _read_baseline(text: str | None) -> Path | list[str] | None:
     return text.split(",")
 
 
-def _refuse_unwritable(file: Path) -> None:
-    """Refuse what is no plain file before anything is played: a folder, a device, a link, which would be replaced."""
+def _check_writable(file: Path) -> None:
+    """Reject a folder, a device or a link, which would be replaced, before anything is played."""
     if not file.absolute().parent.is_dir():
         raise refusal("replay", "a file in a folder that is there", "file", file, "choose another")
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise refusal("replay", "a plain file to write to", "file", file, "choose another")
 
 
-def _write_or_refuse(file: Path, write: Callable[[], None]) -> None:
+def _write(file: Path, write: Callable[[], None]) -> None:
     try:
         write()
     except OSError as failed:
-        raise refusal(
-            "replay", "a file to write to", "file", file, failed.strerror or "choose another"
-        ) from failed
+        reason = failed.strerror or "choose another"
+        raise refusal("replay", "a file to write to", "file", file, reason) from failed

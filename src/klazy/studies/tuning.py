@@ -1,13 +1,12 @@
-"""Tune on one part of a trace, score on another: the same for everyone who is compared.
+"""Tune on one part of a trace, score on another: the same for all contenders.
 
-A contender is a way to make players from parameters. ``tune`` finds the parameters with which it pays least on some
-rounds, ``score`` what it pays on later ones, going on from where it stands. All of it works on arrays, of any game:
-``charge`` says what points pay.
+A :class:`Tunable` makes players from parameters. :func:`tune` finds the parameters with which it pays least on some rounds,
+:func:`score` measures what it pays on later ones, from where it has arrived. All of it works on arrays, of any game: a
+function ``charge`` computes what points pay.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -26,11 +25,10 @@ from klazy.sets import ConvexSet
 
 __all__ = [
     "Candidate",
-    "Contender",
     "Player",
     "Score",
+    "Tunable",
     "Tuned",
-    "add_up",
     "choose_lags",
     "choose_sigmas",
     "rank",
@@ -40,18 +38,20 @@ __all__ = [
     "tune_learner",
 ]
 
-TIE = 1e-10  # of what was paid, below which a difference is rounding
-THREADS = 8
-SPAN = (1e-2, 1e2)  # of sigma, about the scale of theory
+# A difference below this share of what was paid is rounding.
+TIE = 1e-10
+# The range of sigma, in multiples of the scale of theory.
+SPAN = (1e-2, 1e2)
 Charge = Callable[[Array, Array], tuple[Array, Array]]
 """``charge(rows, path)``: what each round hits, and what the move after it costs; the path has one point more than rows."""
 L = TypeVar("L", bound=Learner[Any])
 Measure = Callable[[Sequence[Any]], Iterable[float]]
-"""``measure(players)``: what each of these players, as it was made, would pay on the rows of the tuning."""
+"""``measure(players)``: what each new player would pay on the rows of the tuning."""
+Axes = dict[str, list[float]]
 
 
 class Player(Protocol):
-    """Who plays a game round after round, and keeps where it stands."""
+    """A player of a game, round after round, which remembers its state."""
 
     @property
     def x(self) -> Array:
@@ -128,36 +128,18 @@ class Candidate:
         points = self.player.play(rows)
         path = np.vstack((points, self.player.x))
         hitting, switching = charge(rows, path)
-        self.hitting = add_up(self.hitting, hitting)
-        self.switching = add_up(self.switching, switching)
+        self.hitting = _add_up(self.hitting, hitting)
+        self.switching = _add_up(self.switching, switching)
         self.rounds += len(rows)
         return hitting, switching, points
 
 
-def add_up(total: float, values: Array) -> float:
-    """Add one value after the other, as a live account does.
-
-    Parameters
-    ----------
-    total : float
-        The sum so far.
-    values : array
-        What to add.
-
-    Returns
-    -------
-    float
-        The new sum.
-
-    Examples
-    --------
-    >>> add_up(1.0, np.array([0.5, 0.25]))
-    1.75
-    """
+def _add_up(total: float, values: Array) -> float:
+    """Add one value after the other, as a live account does."""
     return float(np.cumsum(np.concatenate(([total], values)))[-1])
 
 
-class Contender(NamedTuple):
+class Tunable(NamedTuple):
     """A way to make players from parameters, with the values to try.
 
     Parameters
@@ -173,7 +155,7 @@ class Contender(NamedTuple):
 
     Examples
     --------
-    >>> lags = Contender("average", "simple", lambda window: window, {"window": [2, 4, 8]})
+    >>> lags = Tunable("average", "simple", lambda window: window, {"window": [2, 4, 8]})
     >>> [candidate.parameters for candidate in lags.make_candidates()]
     [{'window': 2}, {'window': 4}, {'window': 8}]
     """
@@ -181,9 +163,9 @@ class Contender(NamedTuple):
     name: str
     kind: str
     make: Callable[..., Player]
-    axes: dict[str, list[float]]
+    axes: Axes
 
-    def make_candidates(self, axes: dict[str, list[float]] | None = None) -> list[Candidate]:
+    def make_candidates(self, axes: Axes | None = None) -> list[Candidate]:
         """Make a candidate for every combination of values.
 
         Parameters
@@ -196,13 +178,8 @@ class Contender(NamedTuple):
         list of Candidate
             The candidates.
         """
-        if axes is None:
-            axes = self.axes
-        candidates = []
-        for values in product(*axes.values()):
-            point = dict(zip(axes, values, strict=True))
-            candidates.append(Candidate(self.make(**point), point))
-        return candidates
+        points = list_points(self.axes if axes is None else axes)
+        return [Candidate(self.make(**point), point) for point in points]
 
     def refine(self, best: Candidate) -> list[Candidate]:
         """Make as many candidates again, between the best and its neighbours.
@@ -217,10 +194,17 @@ class Contender(NamedTuple):
         list of Candidate
             The candidates; none if there are no parameters.
         """
-        if not self.axes:
-            return []
-        finer = {name: refine_values(values, best.parameters[name]) for name, values in self.axes.items()}
-        return self.make_candidates(finer)
+        return self.make_candidates(refine_axes(self.axes, best.parameters)) if self.axes else []
+
+
+def list_points(axes: Axes) -> list[dict[str, float]]:
+    """List every combination of values."""
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def refine_axes(axes: Axes, best: dict[str, float]) -> Axes:
+    """List as many values again for each parameter, around the best."""
+    return {name: refine_values(values, best[name]) for name, values in axes.items()}
 
 
 def refine_values(values: list[float], best: float) -> list[float]:
@@ -310,41 +294,41 @@ class Tuned(NamedTuple):
 
     Parameters
     ----------
-    contender : Contender
-        Who was tuned.
+    tunable : Tunable
+        The contender that was tuned.
     best : Candidate
         Its best candidate, as the tuning left it.
     candidates : int
         How many were tried.
-    edges : list of str
-        The parameters that are the least or the largest tried.
+    at_limit : list of str
+        The parameters whose best value is the least or the largest tried.
     """
 
-    contender: Contender
+    tunable: Tunable
     best: Candidate
     candidates: int
-    edges: list[str]
+    at_limit: list[str]
 
 
-def tune(contender: Contender, rows: Array, charge: Charge, measure: Measure | None = None) -> Tuned:
+def tune(tunable: Tunable, rows: Array, charge: Charge, measure: Measure | None = None) -> Tuned:
     """Find the candidate that pays least on some rows: of the contender's own, and of as many around the best of those.
 
     Parameters
     ----------
-    contender : Contender
-        Whom to tune.
+    tunable : Tunable
+        The contender to tune.
     rows : array
         The rows to tune on.
     charge : callable
         ``charge(rows, path)``: what each round hits, and what the move after it costs.
     measure : callable, optional
-        Says what candidates pay, where that is cheaper than playing each of them. Default: they are played.
+        Computes what candidates pay, where that is cheaper than playing each of them. Default: they are played.
 
     Returns
     -------
     Tuned
-        The best candidate. A parameter is at an edge if it is the least or the largest of three or more: there may be better
-        ones beyond.
+        The best candidate. A parameter is at its grid limit if it is the least or the largest of three or more values: there
+        may be better ones beyond.
 
     Examples
     --------
@@ -353,39 +337,37 @@ def tune(contender: Contender, rows: Array, charge: Charge, measure: Measure | N
     ...         self.x = np.array([level])
     ...     def play(self, rows):
     ...         return np.tile(self.x, (len(rows), 1))
-    >>> held = Contender("held", "simple", Held, {"level": [1.0, 4.0, 16.0]})
+    >>> held = Tunable("held", "simple", Held, {"level": [1.0, 4.0, 16.0]})
     >>> def charge(rows, path):
     ...     return np.abs(rows - path[:-1])[:, 0], np.zeros(len(rows))
     >>> tuned = tune(held, np.array([[5.0], [6.0], [9.0]]), charge)
     >>> tuned.best.parameters, tuned.best.cost, tuned.candidates
     ({'level': 4.0}, 8.0, 6)
     """
-    tried = contender.make_candidates()
+    tried = tunable.make_candidates()
     best = tried[0]
-    if contender.axes:
+    if tunable.axes:
         paid = _pay(tried, rows, charge, measure)
-        finer = contender.refine(tried[int(np.argmin(paid))])
+        finer = tunable.refine(tried[int(np.argmin(paid))])
         tried += finer
         paid += _pay(finer, rows, charge, measure)
         best = tried[int(np.argmin(paid))]
     if best.rounds == 0:
         best.play(rows, charge)
-    edges = []
+    at_limit = []
     for name, value in best.parameters.items():
         values = [candidate.parameters[name] for candidate in tried]
         if len(set(values)) > 2 and value in (min(values), max(values)):
-            edges.append(name)
-    return Tuned(contender, best, len(tried), edges)
+            at_limit.append(name)
+    return Tuned(tunable, best, len(tried), at_limit)
 
 
 def _pay(candidates: list[Candidate], rows: Array, charge: Charge, measure: Measure | None) -> list[float]:
-    """What each pays on these rows."""
-    from concurrent.futures import ThreadPoolExecutor
-
+    """Compute what each pays on these rows."""
     if measure is not None:
         return list(measure([candidate.player for candidate in candidates]))
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as pool:
-        list(pool.map(lambda candidate: candidate.play(rows, charge), candidates))
+    for candidate in candidates:
+        candidate.play(rows, charge)
     return [candidate.cost for candidate in candidates]
 
 
@@ -418,62 +400,82 @@ def tune_learner(
     return candidates[int(run_batch(candidates, costs, movement=movement).cost.argmin())]
 
 
-@dataclass(eq=False)
-class Score:
-    """What a contender paid where it was scored, with the parameters it was tuned to.
+@dataclass(eq=False, kw_only=True)
+class Score(Candidate):
+    """What a tuned contender paid where it was scored.
 
     Parameters
     ----------
+    player : Player
+        The player after the last of these rounds.
+    parameters : dict of str to float
+        The values it was tuned to.
+    hitting : float, optional
+        What its rounds charged. Default: 0.
+    switching : float, optional
+        What its moves charged. Default: 0.
+    rounds : int, optional
+        How many rounds it has played. Default: 0.
     name : str
         The contender.
     kind : str
         What kind it is.
-    parameters : dict of str to float
-        What it was tuned to.
-    edges : list of str
-        The parameters that are the least or the largest tried.
+    at_limit : list of str
+        The parameters whose value is the least or the largest tried.
     candidates : int
         How many were tried.
-    hitting : float
-        What its rounds charged.
-    switching : float
-        What its moves charged.
+    began : Player
+        The player before the first of these rounds.
     stretches : array
         Parts of the cost, from which intervals are made.
     points : array
-        Its decisions, in the rounds that are kept.
+        Its decisions, in the rounds that are recorded.
     curve : array
         What it had paid after each of these rounds.
-    moves : int
-        The rounds after which it moved.
-    began : Player
-        The player as it stood before the first of these rounds.
-    player : Player
-        The player after the last.
+    moves : int, optional
+        The rounds after which it moved. Default: 0.
     """
 
+    player: Any
     name: str
     kind: str
-    parameters: dict[str, float]
-    edges: list[str]
+    at_limit: list[str]
     candidates: int
-    hitting: float
-    switching: float
+    began: Any
     stretches: Array
     points: Array
     curve: Array
-    moves: int
-    began: Any
-    player: Any
+    moves: int = 0
 
-    @property
-    def cost(self) -> float:
-        """What it paid altogether: hitting + switching."""
-        return self.hitting + self.switching
+    def record(self, rows: Array, charge: Charge, edges: Array, every: int) -> None:
+        """Play the next rounds, and record what they cost.
+
+        Parameters
+        ----------
+        rows : array
+            The rows that come in them.
+        charge : callable
+            ``charge(rows, path)``: what each round hits, and what the move after it costs.
+        edges : array
+            The rounds at which stretches begin, and at last the number of all.
+        every : int
+            Record one in this many points.
+        """
+        done = self.rounds
+        paid = self.cost
+        hitting, switching, points = self.play(rows, charge)
+        cost = hitting + switching
+        places = np.searchsorted(edges, done + np.arange(len(rows)), side="right") - 1
+        self.stretches += np.bincount(places, cost, minlength=len(self.stretches))
+        self.moves += int((switching != 0.0).sum())
+        recorded = slice(-done % every, None, every)
+        at = slice(-(-done // every), -(-self.rounds // every))
+        self.points[at] = points[recorded]
+        self.curve[at] = (paid + np.cumsum(cost))[recorded]
 
     @property
     def size(self) -> float:
-        """The sum of what was paid and what was earned, beside which a difference may be rounding."""
+        """The sum of what was paid and what was earned, the scale of rounding errors."""
         return float(np.abs(self.stretches).sum())
 
     def ties_with(self, other: Score) -> bool:
@@ -514,66 +516,20 @@ class Score:
         return float(gaps.sum()), float(half)
 
 
-class _Sheet:
-    """What is written down of a contender while it is scored."""
-
-    def __init__(self, tuned: Tuned, edges: Sequence[int]) -> None:
-        self.tuned = tuned
-        self.began = copy(tuned.best.player)
-        self.candidate = Candidate(tuned.best.player, tuned.best.parameters)
-        self.edges = np.asarray(edges)
-        self.stretches = np.zeros(len(edges) - 1)
-        self.points: list[Array] = []
-        self.curve: list[Array] = []
-        self.paid = 0.0
-        self.moves = 0
-
-    def play(self, rows: Array, charge: Charge, every: int) -> None:
-        done = self.candidate.rounds
-        hitting, switching, points = self.candidate.play(rows, charge)
-        cost = hitting + switching
-        running = self.paid + np.cumsum(cost)
-        self.paid = float(running[-1])
-        places = np.searchsorted(self.edges, done + np.arange(len(rows)), side="right") - 1
-        self.stretches += np.bincount(places, cost, minlength=len(self.stretches))
-        kept = slice(-done % every, None, every)
-        self.points.append(points[kept].copy())
-        self.curve.append(running[kept].copy())
-        self.moves += int((switching != 0.0).sum())
-
-    def finish(self) -> Score:
-        contender = self.tuned.contender
-        return Score(
-            contender.name,
-            contender.kind,
-            self.tuned.best.parameters,
-            self.tuned.edges,
-            self.tuned.candidates,
-            self.candidate.hitting,
-            self.candidate.switching,
-            stretches=self.stretches,
-            points=np.vstack(self.points),
-            curve=np.concatenate(self.curve),
-            moves=self.moves,
-            began=self.began,
-            player=self.candidate.player,
-        )
-
-
 def score(
     tuned: Sequence[Tuned],
     pieces: Iterable[Array],
     edges: Sequence[int],
     charge: Charge,
     every: int = 1,
-    tell: Callable[[float], object] = lambda share: None,
+    report_progress: Callable[[float], object] = lambda fraction: None,
 ) -> list[Score]:
-    """Score tuned contenders on later rounds, from where they stand.
+    """Score tuned contenders on later rounds, from where they have arrived.
 
     Parameters
     ----------
     tuned : list of Tuned
-        Whom to score.
+        The contenders.
     pieces : iterable of array
         The rows, in pieces.
     edges : list of int
@@ -581,23 +537,38 @@ def score(
     charge : callable
         ``charge(rows, path)``: what each round hits, and what the move after it costs.
     every : int, optional
-        Keep one in so many points. Default: all.
-    tell : callable, optional
-        Called with the share of the rounds that is done.
+        Record one in this many points. Default: all.
+    report_progress : callable, optional
+        Called with the fraction of the rounds that is done.
 
     Returns
     -------
     list of Score
-        What each paid, the least first; contenders that tie keep their order.
+        What each paid, the least first; contenders that tie stay in their order.
     """
-    sheets = [_Sheet(each, edges) for each in tuned]
+    recorded = -(-edges[-1] // every)
+    scores = [
+        Score(
+            player=best.player,
+            parameters=best.parameters,
+            name=tunable.name,
+            kind=tunable.kind,
+            at_limit=at_limit,
+            candidates=candidates,
+            began=copy(best.player),
+            stretches=np.zeros(len(edges) - 1),
+            points=np.empty((recorded, len(best.player.x))),
+            curve=np.empty(recorded),
+        )
+        for tunable, best, candidates, at_limit in tuned
+    ]
     done = 0
     for rows in pieces:
-        for sheet in sheets:
-            sheet.play(rows, charge, every)
+        for each in scores:
+            each.record(rows, charge, np.asarray(edges), every)
         done += len(rows)
-        tell(done / edges[-1])
-    return rank([sheet.finish() for sheet in sheets])
+        report_progress(done / edges[-1])
+    return rank(scores)
 
 
 def rank(scores: list[Score]) -> list[Score]:

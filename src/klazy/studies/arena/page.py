@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from klazy import show
 from klazy.base.html import render
 from klazy.show.style import make_svg
-from klazy.studies.arena.contenders import OWN, SELF_TUNED, TUNED
 from klazy.studies.arena.suite import VERSION, describe_families
 from klazy.studies.arena.table import CONTENT, FLOOR, Arena, Row, shorten
+from klazy.studies.contenders import OWN, SELF_TUNED, TUNED
 
 if TYPE_CHECKING:
     from klazy.show import Figure

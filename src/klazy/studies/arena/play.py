@@ -22,21 +22,21 @@ from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.hindsight.optimum import GapNotReached
-from klazy.studies.arena.contenders import (
+from klazy.studies.arena.suite import VERSION, Entry, Game, find_missing_data, list_games
+from klazy.studies.arena.table import Arena, Best, Outcome, Played
+from klazy.studies.contenders import (
+    ARENA,
     FIXED,
     OUTSIDE,
     OWN,
-    Axes,
     Contender,
+    Counts,
     Facts,
-    find_missing,
     list_contenders,
     make_own,
 )
-from klazy.studies.arena.suite import VERSION, Entry, Game, find_missing_data, list_games
-from klazy.studies.arena.table import Arena, Best, Outcome, Played
 from klazy.studies.results import ResultStore, ResultWriter, hash_code, make_key, make_value_rows
-from klazy.studies.tuning import refine_values
+from klazy.studies.tuning import list_points, refine_axes
 
 # Code that has no part in the numbers of a game. If anything else changes, games are played again.
 APART = ("cli", "live", "show", "theory", "studies/paper", "studies/replay", "studies/sweep")
@@ -45,6 +45,9 @@ TIMED = 3  # games, of different places if there are any
 GAP = 1e-4  # of the optimum
 ITERATIONS = 60_000  # for it at most; the gap that is reached then is stored with it
 FIXED_GAP = 1e-3
+COUNTS = Counts(single=60, first=12, second=5)
+# The size of gradients is found from this many rounds.
+SAMPLE = 2000
 Progress = Callable[[int, int], object]
 
 
@@ -89,7 +92,9 @@ def play_suite(
     absent = find_missing_data(entries)
     entries = [entry for entry in entries if entry.family not in absent]
     outside = list_outside()
-    contenders = [*list_contenders(), *outside, *own]
+    names = [contender.name for contender in own]
+    known = [contender for contender in list_contenders(ARENA) if contender.name not in names]
+    contenders = [*known, *outside, *own]
     store = None
     played: dict[Entry, Played] = {}
     if out is not None:
@@ -97,20 +102,20 @@ def play_suite(
         played = _load_games(store, entries, contenders)
     tasks = []
     for entry in entries:
-        known = played[entry].outcomes if entry in played else {}
-        todo = [each for each in contenders if each.name not in known]
+        done = played[entry].outcomes if entry in played else {}
+        todo = [each for each in contenders if each.name not in done]
         if todo:
             tasks.append(Task(entry, todo, find_cache()))
     with ResultWriter(store, make_value_rows) as writer:
-        for done, game in enumerate(map_unordered(play_task, tasks, jobs), start=1):
+        for count, game in enumerate(map_unordered(play_task, tasks, jobs), start=1):
             for result in _list_values(game, own):
                 writer.add(result)
             before = played[game.entry].outcomes if game.entry in played else {}
             played[game.entry] = game._replace(outcomes=before | game.outcomes)
             if progress is not None:
-                progress(done, len(tasks))
+                progress(count, len(tasks))
     games = [played[entry] for entry in entries]
-    missing = absent | dict.fromkeys(find_missing(), "klazy has no such learner yet")
+    missing = dict(absent)
     if not outside:
         missing["PyNOL"] = "it is not installed"
     micros = _measure_times(games, contenders)
@@ -232,7 +237,7 @@ def _load_games(
 def play_task(task: Task) -> Played:
     """Play a game; an error names the game and the contender."""
     game = task.entry.make()
-    facts = Facts(game)
+    facts = make_facts(game)
     outcomes = {}
     for contender in task.contenders:
         try:
@@ -245,19 +250,27 @@ def play_task(task: Task) -> Played:
     return Played(task.entry, game.scale, find_optimum(game, task.cache), outcomes)
 
 
+def make_facts(game: Game) -> Facts:
+    """Return what contenders may know: the length of the first half, and gradients there at the start."""
+    first = game.first
+    rounds = np.unique(np.linspace(1, first.T, min(first.T, SAMPLE)).astype(int)).tolist()
+    gradients = np.array([first.subgradient(t, game.domain.start) for t in rounds])
+    family = game.costs.family
+    return Facts(game.domain, game.movement, family, gradients, game.half, game.costs.T, COUNTS)
+
+
 def play_contender(game: Game, facts: Facts, contender: Contender) -> Outcome:
     """Play all candidates through the whole game, those around the best of the first half too."""
     if contender.name == FIXED:
         return _hold_still(game)
     if contender.kind == OUTSIDE:
         return _judge_points(game, _play_outside(contender.make, game, facts.largest))
-    axes = contender.list_axes(facts)
-    points = _list_points(axes)
+    axes = contender.axes(facts) or {}
+    points = list_points(axes)
     curves = _play_points(game, facts, contender, points)
     at = _find_best(curves)
     if axes:
-        around = {name: refine_values(values, points[at][name]) for name, values in axes.items()}
-        finer = _list_points(around)
+        finer = list_points(refine_axes(axes, points[at]))
         points += finer
         curves = np.concatenate((curves, _play_points(game, facts, contender, finer)))
         at = _find_best(curves)
@@ -273,14 +286,9 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> Outcome:
     )
 
 
-def _list_points(axes: Axes) -> list[dict[str, float]]:
-    """Return every combination of values."""
-    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
-
-
 def _play_points(game: Game, facts: Facts, contender: Contender, points: list[dict[str, float]]) -> Array:
     """Return the costs, hitting and switching, after the first half and after all rounds, of shape (points, 2, 2)."""
-    made = [contender.make_learner(game, facts, **point) for point in points]
+    made = [contender.make_learner(facts, **point) for point in points]
     return run_batch(made, game.costs, movement=game.movement, checkpoints=2, jobs=1).curves
 
 
@@ -346,7 +354,7 @@ def _time_contender(
     """Return the microseconds of a round, the least of some runs; NaN for those who are not learners."""
     if contender.name == FIXED or contender.kind == OUTSIDE:
         return float("nan")
-    learner = contender.make_learner(game, Facts(game), **parameters)
+    learner = contender.make_learner(make_facts(game), **parameters)
     taken = []
     for _ in range(repeats):
         began = perf_counter()

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from klazy.base.checks import Array
 from klazy.base.html import load_macros, show_card
-from klazy.studies.arena.contenders import FIXED, OWN, SELF_TUNED, TUNED, Contender
 from klazy.studies.arena.suite import VERSION, Entry
+from klazy.studies.contenders import FIXED, OWN, SELF_TUNED, TUNED, Contender
 
 FLOOR = (
     1e-3  # of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio

@@ -1,9 +1,12 @@
-"""Replay: what learners and rules of thumb would have paid on a trace, each tuned on its first part."""
+"""Replay: what learners and rules of thumb would have paid on a trace, each tuned on its first part.
+
+``replay`` in report.py is the door. A file goes through source.py (cells to numbers) and setup.py (options to a game) to
+scoring.py (tune and score); wording.py, pictures.py and page.py show the report.
+"""
 
 from klazy.studies.replay.report import Saving
-from klazy.studies.replay.score import Best
+from klazy.studies.replay.scoring import Best, Fold
 from klazy.studies.replay.setup import Setup, make_setup
 from klazy.studies.replay.source import Source
-from klazy.studies.replay.walk import Fold
 
 __all__ = ["Best", "Fold", "Saving", "Setup", "Source", "make_setup"]

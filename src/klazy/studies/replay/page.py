@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from klazy.base.html import load_macros, render
 from klazy.show.style import make_svg
-from klazy.studies.replay import words
-from klazy.studies.replay.contenders import CANDIDATES
+from klazy.studies.replay import wording
 from klazy.studies.replay.pictures import draw_all
+from klazy.studies.replay.scoring import CANDIDATES
 
 if TYPE_CHECKING:
     from klazy.studies.replay.report import Report
@@ -19,8 +19,8 @@ def make_report(found: "Report", command: str) -> str:
     return render(
         "replay.html",
         found=found,
-        answer=words.answer(found),
-        table=words.write_table(found),
+        answer=wording.answer(found),
+        table=wording.write_table(found),
         candidates=CANDIDATES,
         folds=[_tabulate_fold(found, at) for at in range(len(found.folds))],
         figures=[(make_svg(figure, name), caption) for name, figure, caption in draw_all(found)],
@@ -31,8 +31,8 @@ def make_report(found: "Report", command: str) -> str:
 def make_summary(found: "Report") -> str:
     """Return a card with the answer and a short table."""
     parts = load_macros()
-    answer = parts.paragraphs(words.answer(found))
-    table = parts.table(words.write_table(found, CARD_ROWS))
+    answer = parts.paragraphs(wording.answer(found))
+    table = parts.table(wording.write_table(found, CARD_ROWS))
     return parts.card("Report", found.source.title, answer, table)
 
 
@@ -45,5 +45,5 @@ def _tabulate_fold(found: "Report", at: int) -> dict[str, object]:
         "best": fold.best.name,
         "its cost": fold.best.cost,
         found.best.name: fold.find(found.best.name).cost,
-        words.name_fixed(found): fold.find("fixed").cost,
+        wording.name_fixed(found): fold.find("fixed").cost,
     }

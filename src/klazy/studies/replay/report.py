@@ -1,4 +1,4 @@
-"""``replay`` and its report: what would have been saved, by whom, how surely, and the agent that does it from now on."""
+"""``replay`` and its report: what would have been saved, by which contender, how surely, and the agent that continues it."""
 
 import json
 import textwrap
@@ -20,28 +20,28 @@ from klazy.live.agent import Agent
 from klazy.live.rows import refuse_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
-from klazy.studies.replay import words
-from klazy.studies.replay.contenders import list_missed_seasons
-from klazy.studies.replay.prices import tabulate_prices, tell_prices
-from klazy.studies.replay.score import (
+from klazy.studies.contenders import FIXED
+from klazy.studies.replay import wording
+from klazy.studies.replay.scoring import (
     BASELINE,
-    DIAGNOSED,
-    TUNED,
+    TUNED_ROWS,
     Best,
+    Fold,
     Progress,
     Read,
     choose_every,
     count_first,
     find_optimum,
+    list_missed_seasons,
     measure_binding,
     measure_repeats,
     read_tuned_times,
+    scale_progress,
+    score_folds,
     score_split,
 )
-from klazy.studies.replay.sense import list_doubts, refuse_nonsense
-from klazy.studies.replay.setup import SHAPES, Setup, make_setup
+from klazy.studies.replay.setup import SHAPES, Setup, check_plausible, list_warnings, make_setup
 from klazy.studies.replay.source import DAY, Source, to_datetime
-from klazy.studies.replay.walk import Fold, tabulate_folds, tell_folds, walk_forward
 from klazy.studies.tuning import Score
 
 if TYPE_CHECKING:
@@ -49,9 +49,13 @@ if TYPE_CHECKING:
 
     from klazy.show import Figure
 
-SHOWN = 5  # contenders in the short table
-WIDTH = 120  # of printed sentences
-TOLERANCE = 1e-9  # by which a baseline's decision may leave the set, relative to it
+# Contenders in the short table, and the width of printed sentences.
+SHORT_TABLE = 5
+PRINT_WIDTH = 120
+# Scored rounds in which it is measured how often the projection binds.
+DIAGNOSED_ROWS = 50_000
+# A baseline's decision may leave the set by this much, relative to it.
+TOLERANCE = 1e-9
 
 
 class Saving(NamedTuple):
@@ -60,7 +64,7 @@ class Saving(NamedTuple):
     Parameters
     ----------
     against : str
-        Compared with whom.
+        The contender it is compared with.
     cost : float
         What it saved.
     half : float
@@ -104,9 +108,9 @@ class Report:
     repeats : float
         The correlation of a row with the next.
     unit : str, optional
-        What costs are counted in.
+        The unit of costs.
     notes : list of str, optional
-        What a reader should know of the data and of the game.
+        Facts about the data and the game.
     prices : list of Report, optional
         The same replay for other prices of moving, if several were asked for.
     folds : list of Fold, optional
@@ -127,25 +131,26 @@ class Report:
 
     @property
     def tuned(self) -> int:
-        """The number of rows that everyone was tuned on."""
-        return min(self.rounds[0], TUNED)
+        """The number of rows that all contenders were tuned on."""
+        return min(self.rounds[0], TUNED_ROWS)
 
     @property
     def best(self) -> Score:
-        """Who paid least; the baseline does not count."""
+        """The contender that paid least; the baseline does not count."""
         return next(score for score in self.scores if score.kind != BASELINE)
 
     @property
     def reference(self) -> Score:
         """What is done now: the baseline, or holding still."""
-        return self.score(BASELINE if self._has_baseline else "fixed")
+        return self.score(BASELINE if self.scores_baseline else FIXED)
 
     @property
-    def _has_baseline(self) -> bool:
+    def scores_baseline(self) -> bool:
+        """Whether a baseline was given."""
         return any(score.kind == BASELINE for score in self.scores)
 
     def score(self, name: str) -> Score:
-        """The score of one contender.
+        """Return the score of one contender.
 
         Parameters
         ----------
@@ -162,7 +167,7 @@ class Report:
         return self.scores[names.index(name)]
 
     def best_of(self, *kinds: str) -> Score:
-        """The best of these kinds: ``"simple"``, ``"greedy"``, ``"lazy"``.
+        """Return the best of these kinds: ``"simple"``, ``"greedy"``, ``"lazy"``.
 
         Parameters
         ----------
@@ -178,37 +183,32 @@ class Report:
 
     @property
     def answer(self) -> str:
-        """What would have been saved and by whom, in a few sentences."""
-        return "\n".join(words.answer(self))
+        """What would have been saved and with which contender, in a few sentences."""
+        return "\n".join(wording.answer(self))
 
     @cached_property
     def table(self) -> "polars.DataFrame":
         """One row per contender, the best first, and the optimum at the end, with all digits."""
         import polars as pl
 
-        return pl.DataFrame(words.tabulate(self), infer_schema_length=None).drop("parameters")
+        return pl.DataFrame(wording.tabulate(self), infer_schema_length=None).drop("parameters")
 
     @cached_property
     def savings(self) -> dict[str, Saving]:
         """What the best contender saved against holding still (``"fixed"``) and against the ``"baseline"``, if there is one."""
-        names = ["fixed", BASELINE] if self._has_baseline else ["fixed"]
+        names = [FIXED, BASELINE] if self.scores_baseline else [FIXED]
         return {name: self._measure_saving(self.score(name)) for name in names}
 
     def _measure_saving(self, other: Score) -> Saving:
         gain, half = self.best.compare(other)
         share = gain / other.cost if other.cost > 0.0 and self.best.cost > 0.0 else None
-        days = self._count_days()
-        per_day = None if days is None else gain / days
-        return Saving(other.name, gain, half, share, gain / self.rounds[1], per_day)
-
-    def _count_days(self) -> float | None:
-        """How long the second part lasted, if dates say so."""
+        per_day = None
         steps = self.source.find_steps() if self.source.has_dates else None
-        if steps is None:
-            return None
-        assert self.source.instants is not None
-        seconds = self.source.instants[slice(*self.span)]
-        return float(seconds[-1] - seconds[0] + steps.usual) / DAY
+        if steps is not None and self.source.instants is not None:
+            first, last = self.span
+            seconds = self.source.instants[last - 1] - self.source.instants[first] + steps.usual
+            per_day = gain / (float(seconds) / DAY)
+        return Saving(other.name, gain, half, share, gain / self.rounds[1], per_day)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -217,13 +217,13 @@ class Report:
         return first, first + second
 
     @cached_property
-    def kept_rows(self) -> np.ndarray:
-        """The rows, counted from 0, whose decisions are kept: all of them, or one in so many of a long trace."""
+    def recorded_rows(self) -> np.ndarray:
+        """The rows, counted from 0, whose decisions are recorded: all of them, or some of a long trace."""
         first, last = self.span
         return np.arange(first, last, choose_every(last - first, self.source.dim))
 
     def list_times(self) -> list[Any] | None:
-        """List the time stamps of the kept rows.
+        """List the time stamps of the recorded rows.
 
         Returns
         -------
@@ -232,16 +232,16 @@ class Report:
         """
         if self.source.times is None:
             return None
-        kept = self.source.times[self.kept_rows]
-        return [to_datetime(each) for each in kept] if self.source.has_dates else kept.tolist()
+        times = self.source.times[self.recorded_rows].tolist()
+        return [to_datetime(each) for each in times] if self.source.has_dates else times
 
     @cached_property
     def decisions(self) -> "polars.DataFrame":
-        """What the best contender decided in the second part, by time and column name."""
+        """The decisions of the best contender in the second part, by time and column name."""
         return self.decisions_of(self.best.name)
 
     def decisions_of(self, name: str) -> "polars.DataFrame":
-        """What one contender decided in the second part.
+        """Return the decisions of one contender in the second part.
 
         Parameters
         ----------
@@ -255,14 +255,11 @@ class Report:
         """
         import polars as pl
 
-        columns: dict[str, Any] = {"row": self.kept_rows + 1}
+        columns: dict[str, Any] = {"row": self.recorded_rows + 1}
         times = self.list_times()
         if times is not None:
             columns[self.source.time or "time"] = times
-        points = self.score(name).points
-        for at, column in enumerate(self.source.columns):
-            columns[column] = points[:, at]
-        return pl.DataFrame(columns)
+        return pl.DataFrame(columns | dict(zip(self.source.columns, self.score(name).points.T, strict=True)))
 
     def plot(self, kind: str = "cumulative") -> "Figure":
         """Draw the replay.
@@ -271,7 +268,7 @@ class Report:
         ----------
         kind : str, optional
             ``"cumulative"``: what each has paid more than holding still, or than the baseline, so far. ``"decisions"``: what
-            was decided over time. ``"pareto"``: hitting over switching. ``"periods"``: cost by month, day or hour.
+            was decided over time. ``"pareto"``: operating cost over switching cost. ``"periods"``: cost by month, day or hour.
             ``"prices"``: cost and movement over the price of moving, if several were replayed.
 
         Returns
@@ -298,40 +295,35 @@ class Report:
         write_durably(Path(path), make_report(self, command).encode())
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as plain values.
+        """Convert the report to plain values.
 
         Returns
         -------
         dict
             What :meth:`to_json` writes.
         """
-        lazy = self.best_of("lazy")
-        simple = self.best_of("simple")
-        greedy = self.best_of("greedy")
-        optimum = None if self.optimum is None else self.optimum.cost
-        lower_bound = None if self.optimum is None else self.optimum.lower_bound
         return {
-            "verdict": words.judge(self),
-            "laziness": words.judge_laziness(self),
+            "verdict": wording.judge(self),
+            "laziness": wording.judge_laziness(self),
             "best": self.best.name,
-            "best_lazy": lazy.name,
-            "best_simple": simple.name,
-            "best_greedy": greedy.name,
+            "best_lazy": self.best_of("lazy").name,
+            "best_simple": self.best_of("simple").name,
+            "best_greedy": self.best_of("greedy").name,
             "savings": {name: saving._asdict() for name, saving in self.savings.items()},
             "rounds": {"first": self.rounds[0], "tuned": self.tuned, "second": self.rounds[1]},
             "move_cost": np.asarray(self.setup.movement.weight).tolist(),
             "columns": self.source.columns,
             "unit": self.unit,
             "filled": self.source.filled,
-            "optimum": optimum,
-            "lower_bound": lower_bound,
+            "optimum": None if self.optimum is None else self.optimum.cost,
+            "lower_bound": None if self.optimum is None else self.optimum.lower_bound,
             "binds": self.binds,
             "repeats": self.repeats,
             "notes": self.notes,
-            "answer": words.answer(self),
-            "table": words.tabulate(self),
-            "prices": tabulate_prices(self.prices),
-            "folds": tabulate_folds(self.folds),
+            "answer": wording.answer(self),
+            "table": wording.tabulate(self),
+            "prices": wording.tabulate_prices(self.prices),
+            "folds": wording.tabulate_folds(self),
         }
 
     def to_json(self, path: str | Path | None = None) -> str:
@@ -353,20 +345,20 @@ class Report:
         return text
 
     def agent(self, name: str | None = None, at: str = "split") -> Agent:
-        """The agent that decides as a contender did, from rows by column name, at the same prices.
+        """Make the agent that decides as a contender did, from rows by column name, at the same prices.
 
         Parameters
         ----------
         name : str, optional
             Which contender. Default: the one that paid least.
         at : str, optional
-            Where it stands. ``"split"``: before the scored rows; told these by :meth:`~klazy.Agent.observe`, it pays what the
-            report says, to the last digit, and goes on from there. ``"end"``: after the last row of the trace.
+            Where it begins. ``"split"``: before the scored rows; given these by :meth:`~klazy.Agent.observe`, it pays what the
+            report says, to the last digit. ``"end"``: after the last row of the trace.
 
         Returns
         -------
         Agent
-            It knows its costs, movement, columns, guards, what to do with missing cells, and by ``origin`` where it was tuned
+            It knows its costs, movement, columns, guards, what to do with missing cells, and in ``origin`` where it was tuned
             and what it paid there.
         """
         score = self.best if name is None else self.score(name)
@@ -386,13 +378,13 @@ class Report:
             movement=self.setup.movement,
             state=player.state,
             guards=self.setup.guards,
-            origin=self._tell_origin(score, at),
+            origin=self._describe_origin(score, at),
             fill=self.source.fill,
             last_row=last_row,
         )
 
-    def _tell_origin(self, score: Score, at: str) -> dict[str, Any]:
-        """Where an agent comes from, as plain values."""
+    def _describe_origin(self, score: Score, at: str) -> dict[str, Any]:
+        """Describe where an agent comes from, as plain values."""
         first, last = self.span
         origin: dict[str, Any] = {
             "trace": self.source.title,
@@ -403,7 +395,7 @@ class Report:
             "scored_rows": [first + 1, last],
             "next_row": (first if at == "split" else last) + 1,
             "paid": {"hitting": score.hitting, "switching": score.switching, "cost": score.cost},
-            "fixed": self.score("fixed").cost,
+            "fixed": self.score(FIXED).cost,
             "unit": self.unit,
         }
         if self.source.time is not None:
@@ -414,12 +406,13 @@ class Report:
 
     def __repr__(self) -> str:
         first, second = self.rounds
-        return f"Report({self.source.title}, {second} of {first + second} rounds scored, best: {words.describe(self.best)})"
+        scored = f"{second} of {first + second} rounds scored"
+        return f"Report({self.source.title}, {scored}, best: {wording.format_contender(self.best)})"
 
     def __str__(self) -> str:
-        answer = "\n".join(textwrap.fill(line, WIDTH) for line in self.answer.splitlines())
-        rows = words.write_table(self, SHOWN)
-        return f"{answer}\n\n{words.write_plainly(rows)}"
+        answer = "\n".join(textwrap.fill(line, PRINT_WIDTH) for line in self.answer.splitlines())
+        rows = wording.write_table(self, SHORT_TABLE)
+        return f"{answer}\n\n{wording.write_plainly(rows)}"
 
     @show_card
     def _repr_html_(self) -> str:
@@ -444,10 +437,10 @@ def replay(
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
-    """Tell what would have been saved on a trace, and by whom.
+    """Measure what would have been saved on a trace, and with which learner.
 
     Learners and rules of thumb are tuned on the first part of the trace, each on as many candidates as the others, and scored
-    on the second, beside what is done now and the optimum in hindsight. A round pays for its decision and for the move after
+    on the second, next to what is done now and the optimum in hindsight. A round pays for its decision and for the move after
     it.
 
     Parameters
@@ -473,11 +466,11 @@ def replay(
     time : str, optional
         The column of time stamps. Default: one called time or date, or the first with dates.
     fill : str, optional
-        What to do with missing cells: ``"forward"``, ``"zero"`` or ``"drop"``. Default: refuse them.
+        What to do with missing cells: ``"forward"``, ``"zero"`` or ``"drop"``. Default: reject them.
     unit : str, optional
-        What costs are counted in, such as ``"EUR"``.
+        The unit of costs, such as ``"EUR"``.
     progress : callable, optional
-        Called with the share of the work that is done.
+        Called with the fraction of the work that is done.
     **options
         What the set takes (``total``, ``cap``, ``floor``, ``lower``, ``upper``, ``radius``, ``polytope``), the prices of
         pinball costs (``short``, ``excess``), prices of raising and lowering (``up``, ``down``), each a number or one per
@@ -501,37 +494,37 @@ def replay(
     >>> report.best.name, report.savings["fixed"].cost > 0.0
     ('k-lazyGD', True)
     """
-    _refuse_unknown(options)
-    tell = progress or (lambda share: None)
-    count = 0
+    _check_options(options)
+    report_progress = progress or (lambda fraction: None)
     if folds:
-        count = whole(folds, "folds", "replay", "folds >= 2", "leave it out for a single split")
+        whole(folds, "folds", "replay", "folds >= 2", "leave it out for a single split")
     source, read = _open(data, time, fill, costs, baseline)
-    choices = [float(each) for each in np.atleast_1d(move_cost).tolist()]
-    setups = [make_setup(source.dim, domain, costs, movement, each, **options) for each in choices]
+    prices = [float(each) for each in np.atleast_1d(move_cost).tolist()]
+    setups = [make_setup(source.dim, domain, costs, movement, price, **options) for price in prices]
     refuse_zeros(fill, setups[0].family, "replay")
     first = count_first(source, train)
-    refuse_nonsense(source, setups[0])
-    parts = len(setups) + (1 if count else 0)
-    reports = []
-    for at, setup in enumerate(setups):
-        reports.append(_replay_once(source, setup, first, read, unit, _scale(tell, at, parts)))
+    check_plausible(source, setups[0])
+    parts = len(setups) + (1 if folds else 0)
+    reports = [
+        _replay_once(source, setup, first, read, unit, scale_progress(report_progress, at, parts))
+        for at, setup in enumerate(setups)
+    ]
     found = reports[len(reports) // 2]
     if len(reports) > 1:
         found.prices = reports
-        found.notes.append(tell_prices(reports))
-    if count:
-        found.folds = walk_forward(source, found.setup, first, count, read, _scale(tell, parts - 1, parts))
-        found.notes.append(tell_folds(found.folds, found.best.name, words.name_fixed(found)))
-    tell(1.0)
+        found.notes.append(wording.describe_prices(reports))
+    if folds:
+        report_folds = scale_progress(report_progress, parts - 1, parts)
+        found.folds = score_folds(source, found.setup, first, folds, read, report_folds)
+        found.notes.append(wording.describe_folds(found))
+    report_progress(1.0)
     return found
 
 
-def _refuse_unknown(options: dict[str, Any]) -> None:
-    """Refuse an option that there is not, with the one that was probably meant."""
+def _check_options(options: dict[str, Any]) -> None:
+    """Reject an unknown option, with the one that was probably meant."""
     takes = signature(make_setup).parameters.keys() - {"dim", "shape"}
-    for shape in SHAPES.values():
-        takes |= shape.keys()
+    takes |= {name for shape in SHAPES.values() for name in shape}
     known = sorted(takes | signature(replay).parameters.keys() - {"options"})
     for name, value in options.items():
         if name not in takes:
@@ -543,7 +536,7 @@ def _refuse_unknown(options: dict[str, Any]) -> None:
 def _open(
     data: Any, time: str | None, fill: str | None, costs: Any, baseline: Any
 ) -> tuple[Source, Read | None]:
-    """The trace, and how to read the baseline's decisions."""
+    """Open the trace, and return also the function that reads the baseline's decisions."""
     positive = getattr(costs, "positive", costs == "log-wealth")
     names = None
     if isinstance(baseline, list | tuple) and all(isinstance(name, str) for name in baseline):
@@ -563,36 +556,30 @@ def _open(
 
 
 def _replay_once(
-    source: Source, setup: Setup, first: int, read: Read | None, unit: str, tell: Progress
+    source: Source, setup: Setup, first: int, read: Read | None, unit: str, report_progress: Progress
 ) -> Report:
     last = source.T
-    scores = score_split(source, setup, first, last, read, tell)
+    scores = score_split(source, setup, first, last, read, report_progress)
     optimum = find_optimum(source, setup, first, last)
-    binds = measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED, last)))
-    repeats = measure_repeats(source.read(max(0, first - TUNED), first))
-    seconds = read_tuned_times(source, first)
-    has_found = any(score.name == "seasonal" for score in scores)
-    missed = list_missed_seasons(seconds, setup.told.width(source.dim), source.T, has_found)
-    notes = [*_list_doubts(source, setup, scores, read), *missed, *source.list_notes()]
-    return Report(source, setup, (first, last - first), scores, optimum, binds, repeats, unit, notes)
+    binds = measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED_ROWS, last)))
+    repeats = measure_repeats(source.read(max(0, first - TUNED_ROWS), first))
+    report = Report(source, setup, (first, last - first), scores, optimum, binds, repeats, unit)
+    has_season = any(score.name == "seasonal" for score in scores)
+    width = setup.told.width(source.dim)
+    missed = list_missed_seasons(read_tuned_times(source, first), width, source.T, has_season)
+    report.notes = [*_list_doubts(report), *missed, *source.list_notes()]
+    return report
 
 
-def _list_doubts(source: Source, setup: Setup, scores: list[Score], read: Read | None) -> list[str]:
-    doubts = list_doubts(source, setup)
-    if all(score.ties_with(scores[0]) for score in scores) and not doubts:
-        doubts.append(
-            "Everybody paid the same: this game does not tell contenders apart. Is the set the one you meant?"
-        )
-    if read is not None:
-        (made,) = (score for score in scores if score.kind == BASELINE)
-        outside = float((setup.domain.violation(made.points) > TOLERANCE).mean())
+def _list_doubts(found: Report) -> list[str]:
+    doubts = list_warnings(found.source, found.setup)
+    if all(score.ties_with(found.scores[0]) for score in found.scores) and not doubts:
+        same = "All contenders paid the same: this game does not tell them apart."
+        doubts.append(f"{same} Is the set the one you meant?")
+    if found.scores_baseline:
+        violations = found.setup.domain.violation(found.score(BASELINE).points)
+        outside = float((violations > TOLERANCE).mean())
         if outside > 0.0:
-            doubts.append(
-                f"In {100.0 * outside:.2g}% of the rounds the baseline's decision is not in the set."
-            )
+            share = f"{100.0 * outside:.2g}%"
+            doubts.append(f"In {share} of the rounds the baseline's decision is not in the set.")
     return doubts
-
-
-def _scale(tell: Progress, at: int, parts: int) -> Progress:
-    """Progress in one of several parts."""
-    return lambda share: tell((at + share) / parts)

@@ -1,4 +1,7 @@
-"""What is replayed: the set, what a row of the trace costs, and what moving costs."""
+"""The game of a replay: the set, what a row costs, what moving costs; and checks that it makes sense.
+
+:func:`make_setup` reads options, :func:`check_plausible` rejects games without content.
+"""
 
 import json
 from collections.abc import Sequence
@@ -10,21 +13,20 @@ import numpy as np
 
 from klazy.base.checks import Array, coordinates, one_of, positive, refusal
 from klazy.base.options import write_option
-from klazy.costs import Costs
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels.codes import LINEAR, code_of
 from klazy.live import Guards
 from klazy.movement import AsymmetricMovement, Movement, as_movement, suit_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
+from klazy.studies.replay.source import Source
 
 COSTS: dict[str, type[Family]] = {
     "linear": Linear, "rewards": Rewards, "quadratic": Quadratic, "pinball": Pinball, "log-wealth": LogWealth,
 }  # fmt: skip
-DOMAINS = ("simplex", "capped-simplex", "box", "ball", "polytope")
 # Between these, products with the largest rows of a trace and their squares are finite numbers.
-SMALLEST = 1e-15
-LARGEST = 1e15
-# What each set takes, and what it is by default.
+SMALLEST_SIZE = 1e-15
+LARGEST_SIZE = 1e15
+# The options of each set, with their defaults.
 SHAPES: dict[str, dict[str, Any]] = {
     "simplex": {"total": 1.0, "floor": None},
     "capped-simplex": {"total": 1.0, "cap": 1.0, "floor": 0.0},
@@ -32,11 +34,17 @@ SHAPES: dict[str, dict[str, Any]] = {
     "ball": {"radius": 1.0},
     "polytope": {"polytope": None},
 }
+# Move costs of a range without a number of them.
+RANGE_STEPS = 7
+# Rows that are examined, evenly spaced.
+EXAMINED_ROWS = 100_000
+# If this share of the rows is beyond one side of the set, the set is wrong.
+OUTSIDE_SHARE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A game without its rows: a set, what a row costs, what moving costs, and where one stands before the first round.
+    """A game without its rows: a set, what a row costs, what moving costs, and the decision before the first round.
 
     Parameters
     ----------
@@ -64,45 +72,13 @@ class Setup:
     start: Array | None = None
     guards: Guards | None = None
 
-    def costs(self, rows: Array) -> Costs:
-        """Make costs of rows.
-
-        Parameters
-        ----------
-        rows : array
-            The rows, of shape (T, d).
-
-        Returns
-        -------
-        Costs
-            What they cost.
-        """
-        return self.family.costs(rows)
-
     @property
     def told(self) -> Family:
-        """What rules of thumb are told: rows, or the gradients of linear costs."""
+        """The family that rules of thumb know: that of the rows, or linear costs for gradients."""
         return Linear() if code_of(self.family) == LINEAR else self.family
 
-    def gradients(self, rows: Array, x: Array) -> Array:
-        """Compute gradients of rows' costs, all at one point.
-
-        Parameters
-        ----------
-        rows : array
-            The rows, of shape (T, d).
-        x : array
-            The point.
-
-        Returns
-        -------
-        array
-            The gradients, of shape (T, d).
-        """
-        return self.family.gradient(rows, np.broadcast_to(x, (len(rows), self.domain.dim)))
-
     def charge(self, rows: Array, path: Array) -> tuple[Array, Array]:
-        """Charge a path: what each round costs at its point, and what the move to the next point costs.
+        """Compute what a path costs: each round at its point, and the move to the next point.
 
         Shares of wealth are bought and sold from where prices have carried them.
 
@@ -194,10 +170,29 @@ def make_setup(
         raise refusal("replay", "a simplex for log-wealth", "domain", domain, "leave it out")
     moving = _choose_movement(movement, place, move_cost, up, down)
     moving.check(dim)
-    first = None if start is None else _check_start(place, start)
+    first = None
+    if start is not None:
+        first = place.start_at(coordinates(start, "start", "replay", dim), "replay")
     if whole:
         guards = (guards or Guards()).replace(integers=True)
     return Setup(place, family, moving, first, guards)
+
+
+def read_prices(text: str) -> list[float]:
+    """Read move costs: ``5``, ``0.1,1,5``, or a range ``0.1:10`` of seven, ``0.1:10:4`` of four, in equal ratios.
+
+    >>> read_prices("0.1:10:3")
+    [0.1, 1.0, 10.0]
+    """
+    try:
+        if ":" not in text:
+            return [float(each) for each in text.split(",")]
+        low, high, *count = text.split(":")
+        steps = int(count[0]) if count else RANGE_STEPS
+        return [float(f"{each:.6g}") for each in np.geomspace(float(low), float(high), steps)]
+    except (ValueError, IndexError):
+        wanted = "a number, a list or a range of prices"
+        raise refusal("replay", wanted, "move_cost", text, "write 5, or 0.1,1,5, or 0.1:10:7") from None
 
 
 def _check_size(name: str, value: Any) -> None:
@@ -207,9 +202,8 @@ def _check_size(name: str, value: Any) -> None:
         sizes = np.abs(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):
         raise refusal("replay", "numbers", name, repr(value), "give a number, or one per column") from None
-    wrong = (sizes != 0.0) & ~((sizes >= SMALLEST) & (sizes <= LARGEST))
-    if wrong.any():
-        condition = f"sizes and prices within {SMALLEST:g} and {LARGEST:g}"
+    if not ((sizes == 0.0) | ((sizes >= SMALLEST_SIZE) & (sizes <= LARGEST_SIZE))).all():
+        condition = f"sizes and prices within {SMALLEST_SIZE:g} and {LARGEST_SIZE:g}"
         raise refusal("replay", condition, name, value, "measure in other units")
 
 
@@ -219,7 +213,7 @@ def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> 
             name = next(iter(given))
             raise refusal("replay", f"a domain by name for {name}", "domain", domain, "leave one of them out")
         return _check_dimension(domain, dim, "domain")
-    takes = SHAPES[one_of(domain, "domain", "replay", DOMAINS)]
+    takes = SHAPES[one_of(domain, "domain", "replay", tuple(SHAPES))]
     for name in given:
         if name not in takes:
             owners = [owner for owner, names in SHAPES.items() if name in names]
@@ -267,11 +261,11 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
         return COSTS[costs]()
     shortage = _check_price(short, "short")
     surplus = _check_price(excess, "excess")
-    if (
-        not np.min(shortage) / np.max(surplus) >= SMALLEST
-        or not np.max(shortage) / np.min(surplus) <= LARGEST
-    ):
-        condition = f"{write_option('short')} and {write_option('excess')} within a factor of {LARGEST:g}"
+    ratios = np.divide.outer(shortage, surplus)
+    if not (ratios.min() >= SMALLEST_SIZE and ratios.max() <= LARGEST_SIZE):
+        condition = (
+            f"{write_option('short')} and {write_option('excess')} within a factor of {LARGEST_SIZE:g}"
+        )
         raise refusal("replay", condition, "short", short, "bring them nearer to each other")
     return Pinball(shortage, surplus)
 
@@ -299,21 +293,103 @@ def _choose_movement(
     return as_movement(movement, "replay", move_cost)
 
 
-def _check_start(domain: ConvexSet, start: Any) -> Array:
-    return domain.start_at(coordinates(start, "start", "replay", domain.dim), "replay")
-
-
 def _read_polytope(file: Path | str | None, dim: int) -> Polytope:
-    """{x : A x <= b} from a JSON file with A and b."""
+    """Read {x : A x <= b} from a JSON file with A and b."""
     if file is None:
         remedy = f"write {write_option('polytope', 'set.json')}"
         raise refusal("replay", "a file with A and b", "polytope", None, remedy)
     try:
         about = json.loads(Path(file).read_text(encoding="utf-8"))
-        A = about["A"]
-        b = about["b"]
+        sides = about["A"], about["b"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as failed:
-        raise refusal(
-            "replay", "a JSON file with A and b", "polytope", file, f"{type(failed).__name__}: {failed}"
-        ) from failed
-    return _check_dimension(Polytope(A, b), dim, "polytope")
+        reason = f"{type(failed).__name__}: {failed}"
+        raise refusal("replay", "a JSON file with A and b", "polytope", file, reason) from failed
+    return _check_dimension(Polytope(*sides), dim, "polytope")
+
+
+def check_plausible(source: Source, setup: Setup) -> None:
+    """Reject a game in which all sensible players do the same all the time, with what was probably meant."""
+    rows = _sample(source)
+    if isinstance(setup.domain, Simplex | CappedSimplex) and source.dim == 1:
+        box = write_option("domain", "box")
+        limit = write_option("upper", _round_out(float(rows.max())))
+        remedy = f"with one column everybody plays the total; write {box} and {limit}"
+        raise refusal("replay", "two columns or more to share a total", "columns", source.columns, remedy)
+    if isinstance(setup.domain, Box) and code_of(setup.family) == LINEAR:
+        _check_signs(rows)
+    elif isinstance(setup.domain, Box) and setup.family.near_rows:
+        _check_box(source, setup.domain, rows)
+    elif isinstance(setup.domain, Simplex) and setup.family.near_rows:
+        _check_total(setup.domain, rows)
+
+
+def list_warnings(source: Source, setup: Setup) -> list[str]:
+    """List reasons to doubt the game, a sentence each."""
+    rows = _sample(source)
+    found = []
+    constant = np.array(source.columns)[(rows == rows[0]).all(axis=0)]
+    if len(constant) == source.dim:
+        found.append("All rows are the same: there is nothing to follow.")
+    elif len(constant):
+        what = "This column never changes" if len(constant) == 1 else "These columns never change"
+        found.append(f"{what}: {', '.join(constant)}.")
+    if float(np.max(setup.movement.weight)) == 0.0:
+        found.append("Moving costs nothing here, so laziness has nothing to save.")
+    if isinstance(setup.domain, Box) and setup.family.near_rows:
+        outside = np.maximum(*_measure_outside(setup.domain, rows)) >= OUTSIDE_SHARE
+        if outside.any():
+            names = ", ".join(np.array(source.columns)[outside])
+            found.append(f"Nearly all rows lie outside the box in: {names}.")
+    return found
+
+
+def _sample(source: Source) -> Array:
+    every = -(-source.T // EXAMINED_ROWS)
+    return np.vstack([piece[::every] for piece in source.read_pieces(0, source.T)])
+
+
+def _measure_outside(box: Box, rows: Array) -> tuple[Array, Array]:
+    """Measure the share of rows above and below the box, by column."""
+    return (rows > box.upper).mean(axis=0), (rows < box.lower).mean(axis=0)
+
+
+def _check_signs(rows: Array) -> None:
+    low = rows.min(axis=0)
+    if ((low >= 0.0) | (rows.max(axis=0) <= 0.0)).all():
+        sign = "positive" if (low >= 0.0).all() else "of one sign"
+        demands = f"{write_option('costs', 'pinball')} if rows are demands to be met"
+        shares = f"{write_option('domain', 'simplex')} if they are prices of shares"
+        remedy = f"the best decision is then always the same corner; write {demands}, {shares}"
+        raise refusal("replay", "linear costs on a box that change sign", "costs", f"all {sign}", remedy)
+
+
+def _check_box(source: Source, box: Box, rows: Array) -> None:
+    above, below = _measure_outside(box, rows)
+    outside = np.maximum(above, below)
+    if (outside < OUTSIDE_SHARE).any():
+        return
+    i = int(outside.argmax())
+    side, option, limit, reach = "above", "upper", box.upper[i], rows[:, i].max()
+    if above[i] < below[i]:
+        side, option, limit, reach = "below", "lower", box.lower[i], rows[:, i].min()
+    half = f"half of them beyond {np.median(rows[:, i]):.4g}"
+    found = f"{outside[i]:.0%} {side} {write_option(option, limit)}, {half}"
+    remedy = f"write {write_option(option, _round_out(float(reach)))}"
+    raise refusal("replay", "rows within the box", f"column {source.columns[i]}", found, remedy)
+
+
+def _check_total(domain: Simplex, rows: Array) -> None:
+    sums = rows.sum(axis=1)
+    if (sums > 2.0 * domain.total).mean() >= OUTSIDE_SHARE:
+        found = f"rows that add up to {np.median(sums):.4g}"
+        total = write_option("total", _round_out(float(sums.max())))
+        remedy = f"write {total}, or {write_option('domain', 'box')}"
+        raise refusal("replay", f"rows near a total of {domain.total:g}", "trace", found, remedy)
+
+
+def _round_out(value: float) -> float:
+    """Round a number away from zero."""
+    if value == 0.0:
+        return 1.0
+    scale = 10.0 ** np.floor(np.log10(abs(value)))
+    return float(np.copysign(np.ceil(abs(value) / scale * 2.0) / 2.0 * scale, value))

@@ -1,0 +1,317 @@
+"""The one list of contenders: learners and rules of thumb, each with the values that are tried for its parameters.
+
+Add an entry to :data:`CONTENDERS`, and it plays in replay and arena. So does every learner that another installed package
+offers as an entry point of the group ``klazy.learners``.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy import learners
+from klazy.base.checks import Array, Refused, refusal
+from klazy.families import Family, Linear
+from klazy.kernels.codes import SEASON_LAGS
+from klazy.kernels.layout import find_missing_part
+from klazy.learners import Learner
+from klazy.learners.presets import MOST_SEASONAL, ensemble_auto
+from klazy.movement import Movement
+from klazy.sets import CappedSimplex, ConvexSet, Simplex
+from klazy.studies.installed import list_installed, load_installed
+from klazy.studies.tuning import choose_lags, choose_sigmas
+
+# Studies in which a contender plays.
+REPLAY = "replay"
+ARENA = "arena"
+# What a contender knows. All know the set and the move cost.
+TUNED = "tuned"
+SELF_TUNED = "self-tuned"
+INFORMED = "told T and G"
+OWN = "yours"
+OUTSIDE = "other packages"
+# How a contender decides.
+SIMPLE = "simple"
+GREEDY = "greedy"
+LAZY = "lazy"
+FIXED = "fixed"
+# Rounds for which a seasonal decision may serve, and periods of which a profile may be the mean, where both are chosen.
+HORIZONS = (1, 2, 4, 8, 16, 32, 64, 128)
+AVERAGED_PERIODS = (2, 4, 8, 16)
+# What a learner of somebody else may ask for by the names of its arguments.
+OFFERED = ("domain", "movement", "family", "costs", "movement_weight")
+
+Axes = dict[str, list[float]]
+
+
+class Counts(NamedTuple):
+    """The numbers of values to try: for a single parameter, for the first of two, and for the second."""
+
+    single: int
+    first: int
+    second: int
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What contenders may know of a game before they are scored.
+
+    ``gradients`` are those of some of the ``rounds`` to tune on, at the set's start. ``T`` counts all rounds. ``profiles`` are
+    the numbers of rows of a day and a week, ``point`` is the best fixed decision.
+    """
+
+    domain: ConvexSet
+    movement: Movement
+    family: Family | None
+    gradients: Array
+    rounds: int
+    T: int
+    counts: Counts
+    start: Array | None = None
+    point: Array | None = None
+    profiles: Sequence[int] = ()
+
+    @cached_property
+    def sizes(self) -> Array:
+        """The sizes of the gradients."""
+        g = self.gradients
+        if isinstance(self.domain, Simplex | CappedSimplex):
+            # A cost that all coordinates share decides nothing there.
+            g = g - g.mean(axis=1, keepdims=True)
+        return np.linalg.norm(g, axis=1)
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest size of a gradient."""
+        return float(self.sizes.max()) or 1.0
+
+    def choose_sigmas(self, count: int) -> list[float]:
+        """Choose values of sigma to try."""
+        size = float(np.sqrt((self.sizes**2).mean())) or 1.0
+        return choose_sigmas(size, self.rounds, self.domain, count)
+
+    @cached_property
+    def has_seasons(self) -> bool:
+        """Whether a seasonal learner is compiled for this game: without a kernel it takes longer than all others."""
+        weight = self.movement.weight
+        if self.movement.grouped is None or not isinstance(weight, float):
+            return False
+        if self.domain.dim > MOST_SEASONAL or self.family is None or not self.family.has_forecast:
+            return False
+        learner = make_seasonal(self.domain, self.movement, self.curved_family, periods=2, horizon=1)
+        return find_missing_part(learner) is None
+
+    @cached_property
+    def curved_family(self) -> Family | None:
+        """The family, None if it is linear: then gradients are rows."""
+        return None if self.family == Linear() else self.family
+
+    @cached_property
+    def offered(self) -> dict[str, Any]:
+        """What builders are called with, as far as their arguments have these names."""
+        found = {
+            "domain": self.domain,
+            "movement": self.movement,
+            "family": self.family,
+            "costs": self.family,
+            "curved_family": self.curved_family,
+            "movement_weight": float(np.max(self.movement.weight)),
+            "point": self.point,
+            # auto finds shorter seasons by itself.
+            "long_periods": [rows for rows in self.profiles if self.has_seasons and rows > SEASON_LAGS],
+        }
+        return found if self.start is None else found | {"start": self.start}
+
+
+def choose_axes(kinds: dict[str, str], facts: Facts) -> Axes:
+    """Choose the values to try for one or two parameters, each of a kind: ``"sigma"`` or ``"lag"``."""
+    counts = facts.counts[:1] if len(kinds) < 2 else facts.counts[1:]
+    axes = {}
+    for (name, kind), count in zip(kinds.items(), counts, strict=False):
+        axes[name] = facts.choose_sigmas(count) if kind == "sigma" else choose_lags(facts.rounds, count)
+    return axes
+
+
+def choose_seasons(facts: Facts) -> Axes | None:
+    """Choose what a seasonal learner tries: the known periods, or else it finds one; linear costs it plans a period ahead."""
+    if not facts.has_seasons:
+        return None
+    share = max(1, len(facts.profiles))
+    axes: Axes = {"periods": list(range(1, facts.counts.single // share + 1))}
+    if facts.curved_family is not None:
+        axes = {
+            "periods": list(AVERAGED_PERIODS[: facts.counts.second]),
+            "horizon": list(HORIZONS[: facts.counts.first // share]),
+        }
+    if facts.profiles:
+        axes["period"] = list(facts.profiles)
+    return axes
+
+
+def tune_by(**kinds: str) -> Callable[[Facts], Axes | None]:
+    """Name the parameters of a contender and the kind of their values."""
+    return partial(choose_axes, kinds)
+
+
+_UNTUNED = tune_by()
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A learner with the values to try for its parameters.
+
+    ``kind`` says what it knows, ``style`` how it decides. ``make`` builds the learner from those facts that its arguments name,
+    and from its parameters. ``axes`` chooses the values to try, None where the contender does not play. ``study`` names the
+    only study it plays in, if it does not play in all.
+    """
+
+    name: str
+    kind: str
+    make: Callable[..., Any]
+    axes: Callable[[Facts], Axes | None] = _UNTUNED
+    style: str = OWN
+    study: str = ""
+
+    def bind(self, facts: Facts) -> Callable[..., Learner[Any]]:
+        """Return the builder for a game, which takes the parameters alone."""
+        offered = facts.offered
+        if self.kind == INFORMED:
+            offered = offered | {"T": facts.T, "G": facts.largest}
+        arguments = inspect.signature(self.make).parameters
+        return partial(self.make, **{name: offered[name] for name in arguments if name in offered})
+
+    def make_learner(self, facts: Facts, **parameters: float) -> Learner[Any]:
+        """Build the learner for a game."""
+        made = self.bind(facts)(**parameters)
+        if not isinstance(made, Learner):
+            remedy = "return a klazy.Learner"
+            raise refusal("arena", f"a learner from {self.name}", "it", type(made).__name__, remedy)
+        return made
+
+
+def make_fixed(domain: ConvexSet, point: Array) -> Learner[Any]:
+    """Build the learner that stays at the best fixed decision."""
+    return learners.Fixed(domain, start=point)
+
+
+def make_decay(domain: ConvexSet, sigma: float, m: float, start: Array | None = None) -> Learner[Any]:
+    """Build descent that forgets over about m rounds."""
+    return learners.MemoryGD(domain, sigma, learners.Decay(m), start=start)
+
+
+def make_auto(
+    domain: ConvexSet, movement: Movement, family: Family, long_periods: list[int], start: Array | None = None
+) -> Learner[Any]:
+    """Build ``auto``, which is given rows if it is compiled for them, and else gradients."""
+    knowing = learners.auto(domain, movement, costs=family, period=long_periods, start=start)
+    if find_missing_part(knowing) is None:
+        return knowing
+    return learners.auto(domain, movement, period=long_periods, start=start)
+
+
+def make_seasonal(
+    domain: ConvexSet,
+    movement: Movement,
+    curved_family: Family | None,
+    periods: int,
+    horizon: int | None = None,
+    period: int | None = None,
+    start: Array | None = None,
+) -> Learner[Any]:
+    """Build a seasonal learner, alone with a leader, which is compiled for it."""
+    options: Any = {"period": period, "family": curved_family, "start": start}
+    expert = learners.Seasonal(domain, movement, horizon, periods, **options)
+    return learners.Leader([expert], movement, guard=False, family=curved_family)
+
+
+CONTENDERS = (
+    Contender(FIXED, TUNED, make_fixed, style=SIMPLE),
+    Contender("follow the leader", TUNED, learners.FollowTheLeader, style=SIMPLE),
+    Contender("last value", TUNED, learners.LastValue, style=SIMPLE),
+    Contender("moving average", TUNED, learners.MovingAverage, tune_by(window="lag"), SIMPLE),
+    Contender("dead band", TUNED, learners.DeadBand, tune_by(window="lag", horizon="lag"), SIMPLE),
+    Contender("minimum hold", TUNED, learners.MinimumHold, tune_by(window="lag", hold="lag"), SIMPLE),
+    Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE),
+    Contender("seasonal", TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
+    Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
+    Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),
+    Contender("k-lazyGD", TUNED, learners.KLazyGD, tune_by(sigma="sigma", k="lag"), LAZY),
+    Contender("Decay", TUNED, make_decay, tune_by(sigma="sigma", m="lag"), LAZY),
+    Contender("SAder", INFORMED, learners.sader, style=LAZY, study=ARENA),
+    Contender("SAder-k", INFORMED, learners.sader_k, style=LAZY),
+    Contender("ensemble_auto", SELF_TUNED, ensemble_auto, style=LAZY, study=ARENA),
+    Contender("auto", SELF_TUNED, make_auto, style=LAZY),
+)
+
+
+def list_contenders(study: str) -> list[Contender]:
+    """List those of klazy that play in a study, and after them those of installed packages.
+
+    A learner of another package that cannot be used is left out with a warning.
+    """
+    found = [each for each in CONTENDERS if each.study in ("", study)]
+    for name in list_installed():
+        try:
+            found += import_own([name], trust=False)
+        except Refused as failed:
+            warnings.warn(f"{study} leaves out an installed learner: {failed}", stacklevel=2)
+    return found
+
+
+def bind_contenders(study: str, facts: Facts) -> list[tuple[Contender, Callable[..., Any], Axes]]:
+    """List the contenders of a study that play a game, each with its builder and the values to try."""
+    found = []
+    for contender in list_contenders(study):
+        axes = contender.axes(facts)
+        if axes is not None:
+            found.append((contender, contender.bind(facts), axes))
+    return found
+
+
+def make_own(made: Any, name: str | None = None) -> Contender:
+    """Make a contender of a function of domain, movement and family, or of those of them that it names."""
+    if not callable(made):
+        raise refusal("arena", "a function that makes a learner", "learner", repr(made), "see docs/arena.md")
+    label = name or getattr(made, "__name__", type(made).__name__)
+    try:
+        arguments = inspect.signature(made).parameters.values()
+    except (TypeError, ValueError) as failed:
+        raise refusal("arena", "a function with a signature", "learner", label, str(failed)) from failed
+    for argument in arguments:
+        is_optional = argument.default is not argument.empty or argument.kind in (2, 4)
+        if not is_optional and argument.name not in OFFERED:
+            wanted = "a learner without parameters to tune"
+            remedy = f"let its arguments be among {', '.join(OFFERED)}, or have defaults"
+            raise refusal("arena", wanted, f"{label}'s argument", argument.name, remedy)
+    if label in [each.name for each in CONTENDERS]:
+        label = f"{label} (yours)"
+    return Contender(label, OWN, made)
+
+
+def import_own(names: Sequence[str], trust: bool) -> list[Contender]:
+    """Import learners that are named as ``module:Class`` or ``module:function``, or that an installed package offers."""
+    found = []
+    installed = list_installed()
+    for name in names:
+        module, colon, attribute = name.partition(":")
+        if not colon and name not in installed:
+            remedy = "`klazy list` names those installed, or write mine:Mine"
+            raise refusal("arena", "an installed learner, or module:function", "learner", name, remedy)
+        if colon and not trust:
+            remedy = "look at it, then say --trust"
+            raise refusal("arena", "--trust to import and call code of your own", "learner", name, remedy)
+        try:
+            made = getattr(import_module(module), attribute) if colon else load_installed(name)
+        except Refused:
+            raise
+        # The module of somebody else may raise anything.
+        except Exception as failed:
+            remedy = f"{type(failed).__name__}: {failed}"
+            raise refusal("arena", "a learner that can be imported", "learner", name, remedy) from failed
+        found.append(make_own(made, attribute or name))
+    return found

@@ -1,0 +1,461 @@
+"""Tune every contender on the rows before a split, and score it on the rows after it.
+
+:func:`score_split` does that, :func:`find_optimum` finds the best possible total of the same rows.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from klazy.base.checks import Array, refusal
+from klazy.families import Family, LogWealth
+from klazy.game.batch import run_batch
+from klazy.game.run import run
+from klazy.hindsight import best_fixed
+from klazy.hindsight.offline import find_best
+from klazy.hindsight.optimum import GapNotReached
+from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEASON_PERIOD, SEASON_ROWS
+from klazy.learners import KLazyGD, Leader, Learner, Seasonal
+from klazy.live.agent import Agent
+from klazy.sets import CappedSimplex, Simplex
+from klazy.studies.contenders import OWN, REPLAY, Counts, Facts, bind_contenders
+from klazy.studies.replay.setup import Setup
+from klazy.studies.replay.source import DAY, WEEK, Source
+from klazy.studies.tuning import Candidate, Score, Tunable, Tuned, score, tune
+from klazy.theory.diagnosis import diagnose
+
+# The candidates of a contender with parameters; half of them lie around the best of the others.
+CANDIDATES = 64
+COUNTS = Counts(single=32, first=8, second=4)
+# Rows from which the scale of gradients is found.
+SAMPLE = 2000
+# Rows to tune on at most, the last ones before the split.
+TUNED_ROWS = 100_000
+# Iterations for the best fixed point, and numbers of a trace up to which it is searched; beyond, the average row decides.
+FIXED_ITERATIONS = 1000
+FIXED_NUMBERS = 10**6
+# Numbers of which the optimum is found at once, and the same by cutting planes, which take longer.
+PIECE = 500_000
+CUT_PIECE = 2500
+# Stretches of the scored rows, whose differences make the interval.
+STRETCHES = 20
+# Numbers of a contender's decisions that are recorded, or rounds of them, whichever is more.
+RECORDED_NUMBERS = 200_000
+RECORDED_ROUNDS = 1000
+BASELINE = "baseline"
+# Seconds after which costs may repeat, and the word for such a pattern.
+SEASONS = {"day": (DAY, "daily"), "week": (WEEK, "weekly")}
+# The share of rows that must come one season after another row, and the rows of a season for each row it may be late.
+ON_TIME_SHARE = 0.9
+ROWS_PER_DELAY = 200
+Progress = Callable[[float], object]
+Read = Callable[[int, int], Array]
+
+
+class LearnerPlayer:
+    """A player that is a learner, built from parameters."""
+
+    def __init__(self, make: Callable[..., Learner[Any]], setup: Setup, **parameters: float) -> None:
+        self.learner = make(**parameters)
+        self.setup = setup
+        self.state = None
+
+    @property
+    def x(self) -> Array:
+        state = self.learner.init() if self.state is None else self.state
+        return state.x
+
+    def play(self, rows: Array) -> Array:
+        trace = run(
+            self.learner, self.setup.family.costs(rows), movement=self.setup.movement, state=self.state
+        )
+        self.state = trace.state
+        return trace.x
+
+
+class AgentPlayer:
+    """A player that is an agent, whose guards limit its decisions."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.learner = agent.learner
+
+    @property
+    def state(self) -> Any:
+        return self.agent.state
+
+    @property
+    def x(self) -> Array:
+        return self.agent.x
+
+    def play(self, rows: Array) -> Array:
+        points = np.empty_like(rows)
+        for at, row in enumerate(rows):
+            points[at] = self.agent.x
+            self.agent.observe(row)
+        return points
+
+    def __copy__(self) -> "AgentPlayer":
+        return AgentPlayer(copy(self.agent))
+
+
+class RecordedPlayer:
+    """A player that repeats decisions made before, one per row of the trace; after the last it stays."""
+
+    def __init__(self, read: Read, at: int, last: int) -> None:
+        self._read = read
+        self._at = at
+        self._last = last
+
+    @property
+    def x(self) -> Array:
+        at = min(self._at, self._last - 1)
+        return self._read(at, at + 1)[0]
+
+    def play(self, rows: Array) -> Array:
+        points = self._read(self._at, self._at + len(rows))
+        self._at += len(rows)
+        return points
+
+
+class Best(NamedTuple):
+    """The optimum in hindsight: what the best sequence found pays, and a bound that none can be below.
+
+    Parameters
+    ----------
+    hitting : float
+        What the rounds charge it.
+    switching : float
+        What moving charges it.
+    lower_bound : float
+        No sequence pays less.
+    pieces : int
+        Of many rows it is found piece by piece; each is certified, and so is their sum.
+
+    Examples
+    --------
+    >>> Best(hitting=10.0, switching=2.0, lower_bound=11.9, pieces=1).cost
+    12.0
+    """
+
+    hitting: float
+    switching: float
+    lower_bound: float
+    pieces: int
+
+    @property
+    def cost(self) -> float:
+        """What the best sequence found pays: hitting + switching."""
+        return self.hitting + self.switching
+
+
+class Fold(NamedTuple):
+    """One fold of a replay: its rows, and what each contender paid there.
+
+    Parameters
+    ----------
+    first : int
+        The first row, counted from 0.
+    last : int
+        The one after the last.
+    scores : list of Score
+        What each contender paid, the best first.
+    """
+
+    first: int
+    last: int
+    scores: list[Score]
+
+    @property
+    def best(self) -> Score:
+        """The contender that paid least; the baseline does not count."""
+        return next(score for score in self.scores if score.kind != BASELINE)
+
+    def find(self, name: str) -> Score:
+        """Find the score of one contender.
+
+        Parameters
+        ----------
+        name : str
+            Its name, as in the table.
+
+        Returns
+        -------
+        Score
+            What it paid.
+        """
+        return next(score for score in self.scores if score.name == name)
+
+
+def count_first(source: Source, train: float) -> int:
+    """Count the rows to tune on."""
+    first = round(train * source.T) if 0.0 < train < 1.0 else 0
+    if first < STRETCHES or source.T - first < STRETCHES:
+        wanted = f"a share with {STRETCHES} rows on both sides"
+        found = f"{train} of {source.T} rows"
+        raise refusal("replay", wanted, "train", found, "choose another, or give more rows")
+    return first
+
+
+def list_tunables(
+    setup: Setup, tuned: Array, before: Iterator[Array], T: int, seconds: Array | None = None
+) -> list[Tunable]:
+    """List the contenders of a game with the values to try.
+
+    ``tuned`` are the rows they are tuned on, ``before`` all rows before the split in pieces, T the number of all rows.
+    ``seconds`` are the times of the rows in ``tuned``, where they have dates.
+    """
+    n = len(tuned)
+    sample = tuned[:: max(1, n // SAMPLE)]
+    facts = Facts(
+        setup.domain,
+        setup.movement,
+        setup.told,
+        setup.family.gradient(sample, np.broadcast_to(setup.domain.start, sample.shape)),
+        rounds=n,
+        T=T,
+        counts=COUNTS,
+        start=setup.start,
+        point=_find_fixed(setup, before),
+        profiles=find_profiles(seconds, setup.told.width(setup.domain.dim)),
+    )
+    return [
+        Tunable(contender.name, contender.style, partial(LearnerPlayer, make, setup), axes)
+        for contender, make, axes in bind_contenders(REPLAY, facts)
+    ]
+
+
+def _find_fixed(setup: Setup, before: Iterator[Array]) -> Array:
+    """Find the best fixed point, as near as a short search comes; for many rows that of their average."""
+    total = 0.0
+    count = 0
+    pieces: list[Array] = []
+    for rows in before:
+        total = total + setup.family.moments(rows).sum(axis=0)
+        count += len(rows)
+        if count * rows.shape[1] <= FIXED_NUMBERS:
+            pieces.append(rows)
+    if sum(map(len, pieces)) < count:
+        return setup.family.lowest(setup.domain, np.asarray(total) / count)
+    costs = setup.family.costs(np.vstack(pieces))
+    try:
+        return best_fixed(costs, setup.domain, gap=1e-3, iterations=FIXED_ITERATIONS).x
+    except GapNotReached as short:
+        return short.best.x
+
+
+def find_profiles(seconds: Array | None, width: int) -> list[int]:
+    """Find how many rows a day and a week have, where their patterns can be looked for.
+
+    ``seconds`` are the times of the rows, ``width`` is how many numbers of each row a season stores.
+    """
+    if seconds is None:
+        return []
+    found = []
+    for season in SEASONS:
+        rows = _count_season(season, seconds)
+        if rows < 2 or _explain_limit(rows, len(seconds), width):
+            continue
+        if _measure_on_time(season, rows, seconds) >= ON_TIME_SHARE:
+            found.append(rows)
+    return found
+
+
+def list_missed_seasons(seconds: Array | None, width: int, T: int, has_found: bool) -> list[str]:
+    """List the seasons that T rows may have and that were not looked for, each with the reason.
+
+    ``seconds`` are the times of the rows to tune on, ``has_found`` is True if another season was found.
+    """
+    if seconds is None:
+        if has_found or T // 4 <= SEASON_LAGS:
+            return []
+        limit = f"after more than {SEASON_LAGS} rows"
+        return [f"The rows have no dates, so patterns that repeat {limit} were not looked for."]
+    notes = []
+    for season, (_, pattern) in SEASONS.items():
+        rows = _count_season(season, seconds)
+        if not 2 <= rows <= T:
+            continue
+        reason = _explain_limit(rows, len(seconds), width)
+        # A shorter season may be found without dates.
+        if not reason and rows > SEASON_LAGS:
+            share = _measure_on_time(season, rows, seconds)
+            if share < ON_TIME_SHARE:
+                reason = (
+                    f"but only {share:.0%} of the rows come a {season} after the row {rows} rows before, so"
+                )
+        if reason:
+            notes.append(f"A {season} is {rows} rows; {reason} no {pattern} pattern was looked for.")
+    return notes
+
+
+def _count_season(season: str, seconds: Array) -> int:
+    """Count the rows of a season, on average."""
+    length, _ = SEASONS[season]
+    return round((len(seconds) - 1) * length / (seconds[-1] - seconds[0]))
+
+
+def _explain_limit(rows: int, n: int, width: int) -> str:
+    """Explain why a season of this many rows cannot be looked for in n rows; "" if it can."""
+    if rows > SEASON_LONGEST:
+        return f"a season may have {SEASON_LONGEST}, so"
+    if rows >= SEASON_ROWS and rows * width > SEASON_NUMBERS:
+        return f"at {width} numbers a row that is more than the {SEASON_NUMBERS} that are stored, so"
+    if rows > n // 2:
+        return f"with {n} rows to tune on"
+    return ""
+
+
+def _measure_on_time(season: str, rows: int, seconds: Array) -> float:
+    """Measure the share of rows that come one season after the row that many rows before."""
+    length, _ = SEASONS[season]
+    tolerance = 1.0 + rows // ROWS_PER_DELAY * float(np.median(np.diff(seconds)))
+    late = seconds[rows:] - seconds[:-rows] - length
+    return float((np.abs(late) < tolerance).mean())
+
+
+def _waits_for_a_season(player: Any) -> bool:
+    """Return True for a seasonal learner that has found no period yet: it would stay at its start."""
+    learner = player.learner
+    experts: Any = learner.experts if isinstance(learner, Leader) else ()
+    if len(experts) != 1 or not isinstance(experts[0], Seasonal):
+        return False
+    # The leader stores it for its expert.
+    known = player.state.season
+    return len(known) > 0 and known[SEASON_PERIOD] == 0.0
+
+
+def measure_learners(players: Sequence[Any], setup: Setup, rows: Array) -> Array:
+    """Compute what each of these would pay on these rows, from its start."""
+    learners = [player.learner for player in players]
+    return run_batch(learners, setup.family.costs(rows), movement=setup.movement).cost
+
+
+def score_split(
+    source: Source, setup: Setup, first: int, last: int, baseline: Read | None, report_progress: Progress
+) -> list[Score]:
+    """Tune all contenders on the rows before ``first``, and score them on those up to ``last``."""
+    rows = source.read(max(0, first - TUNED_ROWS), first)
+    seconds = read_tuned_times(source, first)
+    tunables = list_tunables(setup, rows, source.read_pieces(0, first), source.T, seconds)
+    measure = partial(measure_learners, setup=setup, rows=rows)
+    tuned: list[Tuned] = []
+    for done, tunable in enumerate(tunables, start=1):
+        try:
+            found = tune(tunable, rows, setup.charge, measure)
+        # A learner of another package may raise anything.
+        except Exception as failed:
+            if tunable.kind != OWN:
+                raise
+            warnings.warn(f"replay leaves out {tunable.name}, which failed: {failed}", stacklevel=2)
+            continue
+        if not _waits_for_a_season(found.best.player):
+            tuned.append(found)
+        report_progress(0.5 * done / len(tunables))
+    if setup.guards is not None:
+        for each in tuned:
+            each.best.player = _guard(each.best.player, setup)
+    if baseline is not None:
+        made = Tunable(BASELINE, BASELINE, partial(RecordedPlayer, baseline, first, source.T), {})
+        tuned.append(Tuned(made, Candidate(made.make(), {}), 1, []))
+    rounds = last - first
+    edges = np.linspace(0, rounds, STRETCHES + 1).astype(int).tolist()
+    every = choose_every(rounds, source.dim)
+    pieces = source.read_pieces(first, last)
+    return score(tuned, pieces, edges, setup.charge, every, lambda part: report_progress(0.5 + 0.5 * part))
+
+
+def _guard(player: Any, setup: Setup) -> AgentPlayer:
+    """Continue a learner as an agent within the guards of the setup."""
+    options = {"costs": setup.family, "movement": setup.movement, "guards": setup.guards}
+    return AgentPlayer(Agent(player.learner, state=player.state, **options))
+
+
+def score_folds(
+    source: Source, setup: Setup, first: int, count: int, baseline: Read | None, report_progress: Progress
+) -> list[Fold]:
+    """Score ``count`` parts of the rows from ``first`` on, each by contenders tuned on all rows before it."""
+    edges = np.linspace(first, source.T, count + 1).astype(int).tolist()
+    if count < 2 or min(np.diff(edges)) < STRETCHES:
+        wanted = f"2 folds or more of {STRETCHES} rows each"
+        raise refusal("replay", wanted, "folds", count, f"there are {source.T - first} rows to cut")
+    folds = []
+    for at, (start, stop) in enumerate(pairwise(edges)):
+        report_part = scale_progress(report_progress, at, count)
+        folds.append(Fold(start, stop, score_split(source, setup, start, stop, baseline, report_part)))
+    return folds
+
+
+def scale_progress(report_progress: Progress, at: int, parts: int) -> Progress:
+    """Return the progress of one of several parts."""
+    return lambda fraction: report_progress((at + fraction) / parts)
+
+
+def read_tuned_times(source: Source, first: int) -> Array | None:
+    """Return the times of the rows to tune on, in seconds; None if they are no dates."""
+    if source.times is None or not source.has_dates:
+        return None
+    return source.times[max(0, first - TUNED_ROWS) : first]
+
+
+def choose_every(rounds: int, dim: int) -> int:
+    """Choose one in how many decisions is recorded of this many rounds."""
+    return -(-rounds // max(RECORDED_ROUNDS, RECORDED_NUMBERS // dim))
+
+
+def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | None:
+    """Find the optimum of these rows, piece by piece where they are many; None where it is not known.
+
+    A piece may begin anywhere, so that no sequence pays less than the sum of the pieces' bounds. The sequences found are
+    joined, and pay for the moves from piece to piece. Where rows carry points away, they pay for that too; the bound includes
+    it where a move costs the same for all shares, and elsewhere it is what the decisions alone must cost.
+    """
+    drifts = type(setup.family).drift is not Family.drift
+    if setup.movement.grouped is None or (drifts and not isinstance(setup.family, LogWealth)):
+        return None
+    size = PIECE if setup.family.has_prox else CUT_PIECE
+    length = max(1, size // source.dim)
+    hitting = 0.0
+    switching = 0.0
+    bound = 0.0
+    before = None
+    for at in range(first, last, length):
+        rows = source.read(at, min(at + length, last))
+        found = find_best(setup.family.costs(rows), setup.domain, setup.movement, gap=1e-3)
+        hit, paid = setup.charge(rows, np.vstack((found.u, found.u[-1:])))
+        hitting += float(hit.sum())
+        switching += float(paid.sum())
+        bound += found.lower_bound
+        if before is not None:
+            switching += float(setup.movement.weight * setup.movement.distance(found.u[0] - before))
+        before = found.u[-1]
+    return Best(hitting, switching, bound, -(-(last - first) // length))
+
+
+def measure_binding(scores: list[Score], setup: Setup, rows: Array) -> float:
+    """Measure the share of these rounds in which the projection of k-lazyGD, as it was tuned, has an effect.
+
+    On a simplex a cost that all coordinates share is removed from the gradients: to project it away changes nothing.
+    """
+    (learner,) = (each.player.learner for each in scores if each.name == "k-lazyGD")
+    assert isinstance(learner, KLazyGD)
+    trace = run(learner, setup.family.costs(rows), movement=setup.movement)
+    g = setup.family.gradient(rows, trace.x)
+    if isinstance(setup.domain, Simplex | CappedSimplex):
+        g = g - g.mean(axis=1, keepdims=True)
+    points = np.vstack((trace.x, trace.state.x))
+    return float(diagnose(learner, points, g).binds.mean())
+
+
+def measure_repeats(rows: Array) -> float:
+    """Measure how much a row is like the one before it: the correlation of the differences from the columns' means."""
+    gaps = rows - rows.mean(axis=0)
+    size = float((gaps**2).sum())
+    if size == 0.0:
+        return 0.0
+    return float((gaps[1:] * gaps[:-1]).sum()) / size

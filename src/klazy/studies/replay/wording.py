@@ -1,0 +1,341 @@
+"""The words and tables of a replay: the answer with its reason, and numbers with a few digits."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from klazy.families import LogWealth, Rewards
+from klazy.studies.contenders import FIXED
+from klazy.studies.replay.scoring import BASELINE
+from klazy.studies.tuning import Score
+
+if TYPE_CHECKING:
+    from klazy.studies.replay.report import Report, Saving
+
+# If the projection binds in a smaller share of the rounds, laziness has nothing to act on.
+SELDOM = 0.02
+# A rule that averages fewer rounds has a short memory.
+SHORT = 50
+# Costs drift if a row and the next have a larger correlation.
+ALIKE = 0.5
+# Nothing lasting changes if the fixed point is this near to the best, relative to its cost.
+STEADY = 0.01
+UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+# Digits of a usual number of a column, and of one where fewer would show two different numbers alike.
+DIGITS = 4
+MOST_DIGITS = 6
+OPTIMUM = "optimum in hindsight"
+# The headings of the columns with costs.
+HEADINGS = {
+    "hitting": "operating cost",
+    "switching": "switching cost",
+    "cost": "total cost",
+    "above_the_optimum": "above the optimum",
+}
+
+
+def format_number(value: float, digits: int = DIGITS) -> str:
+    """Write a number with a few digits, and millions as ``M``.
+
+    >>> format_number(1306930.0), format_number(663.648), format_number(0.00039), format_number(-12.0)
+    ('1.307 M', '663.6', '0.00039', '-12')
+    """
+    factor, letter = _choose_unit(abs(value))
+    scaled = value / factor
+    if 0.0 < abs(scaled) < 1e-4:
+        return f"{scaled:.{digits - 1}g}"
+    places = max(0, digits - 1 - _count_tens(scaled))
+    # Adding zero makes a zero positive.
+    text = np.format_float_positional(round(scaled, places) + 0.0, trim="-")
+    return f"{text} {letter}".strip()
+
+
+def format_column(values: Sequence[float | None]) -> list[str]:
+    """Write numbers in one unit, all with as many decimals; None is left empty."""
+    known = np.array([value for value in values if value is not None], dtype=np.float64)
+    sizes = np.abs(known[known != 0.0])
+    usual = float(np.median(sizes)) if len(sizes) else 1.0
+    factor, letter = _choose_unit(usual)
+    tens = _count_tens(usual / factor)
+    scaled = known / factor
+    places = max(0, DIGITS - 1 - tens)
+    distinct = len(np.unique(np.round(scaled, 12)))
+    while tens + 1 + places < MOST_DIGITS and len(np.unique(np.round(scaled, places))) < distinct:
+        places += 1
+    return ["" if value is None else f"{value / factor:.{places}f} {letter}".strip() for value in values]
+
+
+def _choose_unit(size: float) -> tuple[float, str]:
+    return next((unit for unit in UNITS if size >= unit[0]), (1.0, ""))
+
+
+def _count_tens(value: float) -> int:
+    return int(np.floor(np.log10(abs(value)))) if value != 0.0 else 0
+
+
+def judge(found: "Report") -> str:
+    """Return ``"saves"`` if the best paid less than what is done now, ``"perhaps"`` if within chance, else ``"keep"``."""
+    return _judge_gain(found.best, found.reference) or "keep"
+
+
+def judge_laziness(found: "Report") -> str:
+    """Return ``"helps"`` if a lazy learner paid less than simple rules and GD, ``"perhaps"`` if within chance, else ``"does not
+    help"``."""
+    verdict = _judge_gain(found.best_of("lazy"), found.best_of("simple", "greedy"))
+    return {"saves": "helps", "perhaps": "perhaps"}.get(verdict, "does not help")
+
+
+def _judge_gain(one: Score, other: Score) -> str:
+    gain, half = one.compare(other)
+    if gain <= 0.0 or one.ties_with(other):
+        return ""
+    return "saves" if gain > half else "perhaps"
+
+
+def answer(found: "Report") -> list[str]:
+    """Write what would have been saved and with whom, what laziness did, and what the best possible was."""
+    return [_describe_savings(found), _describe_laziness(found), _describe_optimum(found), *found.notes]
+
+
+def _describe_savings(found: "Report") -> str:
+    saved = [found.savings[name] for name in (BASELINE, FIXED) if name in found.savings]
+    reference = found.reference
+    now = _name(found, reference.name)
+    verdict = judge(found)
+    has_baseline = reference.name == BASELINE
+    if verdict == "keep":
+        cost = _format(found, reference.cost)
+        if not has_baseline:
+            return f"{_capitalize(now)} was best: it paid {cost}, and no learner or rule paid less."
+        fixed = f"{_capitalize(name_fixed(found))} paid {_format(found, found.score(FIXED).cost)}."
+        return f"Keep doing what you do: {now} paid {cost}, and no learner or rule paid less. {fixed}"
+    best = format_contender(found.best)
+    if verdict == "perhaps":
+        start = "Keep doing what you do for now" if has_baseline else "No saving is certain"
+        return f"{start}: {best} paid {_format_saving(found, saved[0])} less than {now}, which may be chance."
+    parts = [
+        f"{_format_saving(found, saving)} against {_name(found, saving.against)}"
+        for saving in saved
+        if saving.cost != 0.0
+    ]
+    verb = "gained" if isinstance(found.setup.family, Rewards) else "saved"
+    return f"You would have {verb} {' and '.join(parts)}, with {best}."
+
+
+def name_fixed(found: "Report") -> str:
+    """Name what it means to play one decision: shares of wealth must be bought and sold to stay the same."""
+    is_rebalanced = isinstance(found.setup.family, LogWealth)
+    return "rebalancing to fixed shares" if is_rebalanced else "never moving"
+
+
+def _name(found: "Report", contender: str) -> str:
+    return "what you did until now" if contender == BASELINE else name_fixed(found)
+
+
+def _capitalize(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _format(found: "Report", value: float) -> str:
+    return f"{format_number(value)} {found.unit}".strip()
+
+
+def _format_saving(found: "Report", saving: "Saving") -> str:
+    """Write an amount with its interval, in per cent where that means something, and by the round or the day."""
+    share = "" if saving.share is None else f"{saving.share:.1%}, "
+    rate = f"{_format(found, saving.per_round)} a round"
+    if saving.per_day is not None:
+        rate = f"{_format(found, saving.per_day)} a day"
+    return f"{_format(found, saving.cost)} +- {format_number(saving.half, 2)} ({share}{rate})"
+
+
+def _describe_laziness(found: "Report") -> str:
+    lazy = found.best_of("lazy")
+    other = found.best_of("simple", "greedy")
+    verdict = judge_laziness(found)
+    name = format_contender(lazy)
+    paid = f"{_format(found, lazy.cost)}, {_compare(found, lazy, other)}"
+    if verdict == "does not help":
+        reason = explain_laziness(found, other)
+        return f"Laziness does not help here: the best lazy learner, {name}, paid {paid}. {reason}"
+    switching = f"{_format(found, lazy.switching)} for moving, {other.name} {_format(found, other.switching)}"
+    if verdict == "perhaps":
+        return f"Laziness may help: {name} paid {paid}, which may be chance. It paid {switching}."
+    text = f"Laziness helps: {name} paid {paid}. It paid {switching}."
+    if lazy.name == "k-lazyGD":
+        decay = _format(found, found.score("Decay").cost)
+        luck = "if costs happen to change in step with the clock, that is luck"
+        text += f" It forgets by a clock: {luck}. Decay, which has no clock, paid {decay}."
+    return text
+
+
+def _describe_optimum(found: "Report") -> str:
+    if found.optimum is None:
+        return "The best possible total is not known for this movement."
+    least = _format(found, min(found.optimum.cost, found.best.cost))
+    bound = _format(found, found.optimum.lower_bound)
+    if bound == least:
+        return f"The best possible total was {bound} (proved)."
+    return f"The best possible total was between {bound} and {least} (proved)."
+
+
+def explain_laziness(found: "Report", other: Score) -> str:
+    """Explain why laziness does not help, by what beat it."""
+    fixed = found.score(FIXED)
+    if fixed.cost - other.cost <= STEADY * abs(other.cost):
+        return "One fixed decision is as good as any: nothing changed for long."
+    binds = f"Steps leave the set in {found.binds:.1%} of rounds"
+    if found.binds < SELDOM:
+        return f"{binds}; in all others every k decides what GD decides."
+    forgets = other.name not in (FIXED, "follow the leader") and other.parameters.get("window", 1) < SHORT
+    if found.repeats > ALIKE and forgets:
+        drift = "The costs drift faster than they repeat: a row is much like the one before"
+        return f"{drift} (correlation {found.repeats:.2f}), and older rows mislead."
+    alike = f"a row is like the one before with correlation {found.repeats:.2f}"
+    return f"{binds}, and {alike}: laziness acts, but misses more than it saves."
+
+
+def _compare(found: "Report", score: Score, than: Score) -> str:
+    """Write how much less or more, with its interval, and in per cent where that means something."""
+    gain, half = score.compare(than)
+    name = format_contender(than)
+    if score.ties_with(than):
+        return f"the same as {name}"
+    share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
+    word = "less" if gain > 0.0 else "more"
+    return f"{_format(found, abs(gain))} +- {format_number(half, 2)}{share} {word} than {name}"
+
+
+def format_contender(score: Score) -> str:
+    """Write a contender with its parameters."""
+    values = format_parameters(score.parameters)
+    return f"{score.name} ({values})" if values else score.name
+
+
+def format_parameters(parameters: dict[str, float]) -> str:
+    """Write parameters with a few digits of their values."""
+    return ", ".join(f"{name}={value:.4g}" for name, value in parameters.items())
+
+
+def describe_prices(reports: "list[Report]") -> str:
+    """Write which contender wins at which move costs."""
+    rows = sorted(tabulate_prices(reports), key=lambda row: row["move_cost"])
+    parts = []
+    start: dict[str, Any] = rows[0]
+    for row, following in zip(rows, [*rows[1:], {"best": None}], strict=True):
+        if following["best"] == start["best"]:
+            continue
+        low = format_number(start["move_cost"])
+        high = format_number(row["move_cost"])
+        where = f"at {low}" if low == high else f"from {low} to {high}"
+        parts.append(f"{start['best']} {where}")
+        start = following
+    if len(parts) == 1:
+        return f"The same paid least at every move cost: {parts[0]}."
+    return f"Who paid least depends on the move cost: {', '.join(parts)}."
+
+
+def describe_folds(found: "Report") -> str:
+    """Write whether the winner of the single split wins in every fold."""
+    folds = found.folds
+    winner = found.best.name
+    wins = Counter(fold.best.name for fold in folds)
+    if list(wins) == [winner]:
+        return f"{winner} also wins all {len(folds)} folds, each tuned on the rows before it."
+    names = ", ".join(f"{name} in {count}" for name, count in wins.most_common())
+    text = f"The winner differs between folds: {names} of {len(folds)}."
+    if winner == FIXED:
+        return text
+    better = sum(fold.find(winner).cost < fold.find(FIXED).cost for fold in folds)
+    single = f"{winner}, the winner of the single split, paid less than {name_fixed(found)}"
+    return f"{text} {single} in {better} of {len(folds)}."
+
+
+def tabulate(found: "Report") -> list[dict[str, Any]]:
+    """Make a row per contender, the best first, and one of the optimum at the end; numbers in full."""
+    bound = None if found.optimum is None else found.optimum.lower_bound
+    rows = []
+    for score in (*found.scores, *([] if found.optimum is None else [found.optimum])):
+        parameters = getattr(score, "parameters", {})
+        cost = score.hitting + score.switching
+        rows.append(
+            {
+                "contender": getattr(score, "name", OPTIMUM),
+                "chosen": format_parameters(parameters),
+                "parameters": parameters,
+                "hitting": score.hitting,
+                "switching": score.switching,
+                "cost": cost,
+                "above_the_optimum": None if bound is None else max(cost - bound, 0.0),
+                "moves": getattr(score, "moves", None),
+                "candidates": getattr(score, "candidates", None),
+                "edge": ", ".join(getattr(score, "at_limit", ())),
+            }
+        )
+    return rows
+
+
+def tabulate_prices(reports: "list[Report]") -> list[dict[str, Any]]:
+    """Make a row per move cost: who paid least, how much, and how far it moved."""
+    rows = []
+    for found in reports:
+        price = float(np.max(found.setup.movement.weight))
+        best = found.best
+        bound = None if found.optimum is None else found.optimum.lower_bound
+        rows.append(
+            {
+                "move_cost": price,
+                "best": best.name,
+                "parameters": best.parameters,
+                "cost": best.cost,
+                "above_the_optimum": None if bound is None else max(best.cost - bound, 0.0),
+                "movement": best.switching / price if price > 0.0 else None,
+                "saved": found.savings[FIXED].cost,
+                "half": found.savings[FIXED].half,
+            }
+        )
+    return rows
+
+
+def tabulate_folds(found: "Report") -> list[dict[str, Any]]:
+    """Make a row per fold and contender."""
+    return [
+        {
+            "fold": at,
+            "first_row": fold.first + 1,
+            "last_row": fold.last,
+            "contender": score.name,
+            "cost": score.cost,
+            "parameters": score.parameters,
+        }
+        for at, fold in enumerate(found.folds, 1)
+        for score in fold.scores
+    ]
+
+
+def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any]]:
+    """Make the table with rounded numbers; ``shown`` are the first rows, with the baseline, fixed and the optimum."""
+    rows = tabulate(found)
+    if shown is not None:
+        always = (BASELINE, FIXED, OPTIMUM)
+        rows = [row for at, row in enumerate(rows) if at < shown or row["contender"] in always]
+    unit = f" ({found.unit})" if found.unit else ""
+    columns = {"contender": [row["contender"] for row in rows], "chosen": [row["chosen"] for row in rows]}
+    for name, heading in HEADINGS.items():
+        columns[heading + unit] = format_column([row[name] for row in rows])
+    columns["moves"] = [row["moves"] for row in rows]
+    columns["at grid limit"] = [row["edge"] for row in rows]
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def write_plainly(rows: list[dict[str, Any]]) -> str:
+    """Write a table as text: words to the left, numbers to the right."""
+    columns = []
+    for name in rows[0]:
+        cells = [name, *("" if row[name] is None else str(row[name]) for row in rows)]
+        width = max(map(len, cells))
+        is_text = name in ("contender", "chosen", "at grid limit")
+        columns.append([cell.ljust(width) if is_text else cell.rjust(width) for cell in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
