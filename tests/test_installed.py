@@ -63,7 +63,7 @@ def test_a_replay_plays_it_and_leaves_out_what_fails_with_a_warning(thrifty):
     install(thrifty, "broken", "broken-learner = nowhere_at_all:mine")
     with pytest.warns(UserWarning, match="leaves out an installed learner: .* got learner=broken-learner"):
         report = replay(rows_for("linear", 50), move_cost=0.3)
-    assert isinstance(report.agent("thrifty-learner").learner, kl.Patient)
+    assert isinstance(report.agent("thrifty-learner").learner, kl.contrib.Patient)
     assert "broken-learner" not in report.table["contender"]
 
 
