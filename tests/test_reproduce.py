@@ -22,11 +22,11 @@ from klazy.studies.paper.definitions import Settings
 from klazy.studies.paper.reproduce import (
     FIRST_LOOK,
     PARTS,
-    check_names,
     compute_results,
     group_results,
     list_jobs,
     run_jobs,
+    select_names,
 )
 from klazy.studies.paper.section import Section, is_fresh, load_section, save_section
 from klazy.studies.paper.verdicts import CHANGED, COLOURS, FAILS, HOLDS, PARTLY, judge_claims
@@ -286,12 +286,12 @@ class TestStore:
         kernels = tmp_path / "kernels"
         kernels.mkdir()
         (kernels / "step.py").write_text("STEP = 1.0")
-        assert (section.PACKAGE / "kernels" / "__init__.py").exists()
-        monkeypatch.setattr(section, "PACKAGE", tmp_path)
+        assert (section.KLAZY_FOLDER / "kernels" / "__init__.py").exists()
+        monkeypatch.setattr(section, "KLAZY_FOLDER", tmp_path)
         monkeypatch.setattr(section, "_hash_sources", section._hash_sources.__wrapped__)
-        before = section.make_key("part")
+        before = section.make_section_key("part")
         (kernels / "step.py").write_text("STEP = 2.0")
-        assert section.make_key("part") != before
+        assert section.make_section_key("part") != before
 
 
 class TestCommand:
@@ -433,8 +433,8 @@ class TestCommand:
 
 
 def test_names_come_in_the_order_of_the_reproduction():
-    assert check_names(["geometry", "example-i"]) == ["example-i", "geometry"]
-    assert check_names([]) == list(PARTS)
+    assert select_names(["geometry", "example-i"]) == ["example-i", "geometry"]
+    assert select_names([]) == list(PARTS)
 
 
 def test_a_quick_look_makes_what_the_paper_has_and_what_short_sequences_judge():

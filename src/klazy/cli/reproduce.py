@@ -12,11 +12,11 @@ from klazy.base.files import lock_file
 from klazy.base.parallel import WorkerLost
 from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
 
-if TYPE_CHECKING:  # other commands start sooner without the paper
-    from klazy.studies.paper.definitions import Settings
-    from klazy.studies.paper.reproduce import Job
+# Other commands start faster without importing the paper.
+if TYPE_CHECKING:
+    from klazy.studies.paper import Settings
 
-OUT = Path("reproduction")
+DEFAULT_OUT = Path("reproduction")
 
 
 def list_parts(as_json: Json = False) -> None:
@@ -51,21 +51,22 @@ def reproduce(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for figures, tables and report.html.", show_default=str(OUT))
+        Path | None,
+        typer.Option(help="Folder for figures, tables and report.html.", show_default=str(DEFAULT_OUT)),
     ] = None,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of the stochastic sequences and of all draws.")
     ] = 42,
     seeds: Annotated[
         int | None,
-        typer.Option(min=2, help="How many sequences the part `seeds` draws. Default: 20, with --quick 5."),
+        typer.Option(min=2, help="Number of sequences in the part `seeds`. Default: 20, with --quick 5."),
     ] = None,
     quick: Annotated[
         bool,
         typer.Option(
             "--quick",
             help="A first look: phases ten times shorter, so not the paper's numbers; extras only if named. Takes about 25 "
-            "seconds of processor time at first, half of it to compile kernels, which are kept.",
+            "seconds of processor time at first, half of it to compile kernels, which are cached.",
         ),
     ] = False,
     jobs: Annotated[
@@ -79,9 +80,9 @@ def reproduce(
         ),
     ] = False,
 ) -> None:
-    """Make every figure and table of the paper again, with a report on what holds and what does not.
+    """Reproduce every figure and table of the paper, with a report on which claims hold.
 
-    What is on disk already and was made from the same inputs is not made again.
+    Parts that are in the folder already, made from the same inputs, are not made again.
 
     \b
     Examples:
@@ -89,84 +90,64 @@ def reproduce(
       klazy reproduce stochastic seeds --seeds 50 --out here
       klazy reproduce worst-case --preset authors --json
     """  # fmt: skip
-    from klazy.studies.paper.definitions import PRESETS, Settings
+    from klazy.studies.paper import PRESETS, Settings
     from klazy.studies.paper.reproduce import FIRST_LOOK, check_experiments, compute_results, group_results
 
-    if seeds is None:
-        seeds = 5 if quick else 20
-    settings = Settings(preset or PRESETS[0], seed, seeds, quick)
-    if as_json and out is None:
-        found = compute_results(names or [], settings.preset, settings)
-    elif as_json:
-        found = _make_report(check_experiments(names or []), (settings.preset,), settings, out or OUT, jobs)[
-            0
-        ]
-    else:
-        presets = (preset,) if preset else PRESETS
-        wanted = names or (FIRST_LOOK if quick else [])
-        found, page = _make_report(wanted, presets, settings, out or OUT, jobs)
-        _print_results(found, page, bool(names), quick)
+    settings = Settings(preset or PRESETS[0], seed, seeds or (5 if quick else 20), quick)
+    wanted = names or []
     if as_json:
+        if out is None:
+            found = compute_results(wanted, settings.preset, settings)
+        else:
+            found, _ = _make_report(check_experiments(wanted), (settings.preset,), settings, out, jobs)
         print(json.dumps(group_results(settings.preset, found)))
+        return
+    if quick and not names:
+        wanted = FIRST_LOOK
+    presets = (preset,) if preset else PRESETS
+    found, page = _make_report(wanted, presets, settings, out or DEFAULT_OUT, jobs)
+    _print_results(found, page, bool(names), quick)
 
 
 def _make_report(
     names: list[str], presets: Sequence[str], settings: "Settings", out: Path, workers: int | None
 ) -> tuple[list[dict[str, Any]], Path]:
-    """Make what is wanted, and a report on all that is there under these settings; the rows of what is wanted, its path."""
-    from klazy.studies.paper import report
-    from klazy.studies.paper.definitions import PRESETS
-    from klazy.studies.paper.reproduce import list_jobs
+    """Make the named parts, and a report on all parts in the folder; return their rows, and the report's path."""
+    from klazy.studies.paper import PRESETS, report
+    from klazy.studies.paper.reproduce import PARTS, list_jobs, run_jobs
 
     made = list_jobs(names, presets, settings, out)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as failed:
-        raise refusal(
-            "reproduce", "a folder to write to", "out", out, failed.strerror or "choose another"
-        ) from failed
-    with _lock(out):
-        _run_with_bar(made, workers)
-        present = [job for job in list_jobs([], PRESETS, settings, out) if job in made or job.is_done()]
-        return report.collect_results(made), report.write_report(out, present, read_command_line())
-
-
-def _lock(out: Path) -> Any:
-    """Keep other reproductions out of a folder."""
+        remedy = failed.strerror or "choose another"
+        raise refusal("reproduce", "a folder to write to", "out", out, remedy) from failed
     try:
-        return lock_file(out / ".lock", wait=False)
+        lock = lock_file(out / ".lock", wait=False)
     except BlockingIOError:
         remedy = "wait for the other, or choose another --out"
         raise refusal("reproduce", "a folder in which no other one is at work", "out", out, remedy) from None
-
-
-def _run_with_bar(made: "Sequence[Job]", workers: int | None) -> None:
-    """Make the jobs, with a bar on a terminal."""
-    from klazy.studies.paper.reproduce import PARTS, run_jobs
-
-    with show_progress() as bar:
+    with lock, show_progress() as bar:
         task = bar.add_task("reproducing", total=sum(PARTS[job.name].seconds for job in made))
         try:
             for done in run_jobs(made, workers):
                 bar.update(task, advance=PARTS[done.name].seconds, description=f"{done.name} done")
         except WorkerLost as lost:
-            remedy = "give fewer --jobs, what was made is kept"
+            remedy = "give fewer --jobs; finished parts are stored"
             raise refusal("reproduce", "workers that live", "one", lost, remedy) from None
+        present = [job for job in list_jobs([], PRESETS, settings, out) if job in made or job.is_done()]
+        return report.collect_results(made), report.write_report(out, present, read_command_line())
 
 
-def _print_results(rows: Sequence[dict[str, Any]], page: Path, some: bool, quick: bool) -> None:
-    """The claims; for parts asked for by name their totals before; at last the report's path."""
+def _print_results(rows: Sequence[dict[str, Any]], page: Path, named: bool, quick: bool) -> None:
+    """Print the totals, if parts were named, the printed gains, and the report's path."""
     from klazy.studies.paper import report
 
     if quick:
         print(report.QUICK)
-    if some and rows:
-        print_table(
-            [
-                {"preset": row["preset"], "experiment": row["experiment"], **report.select_columns(row)}
-                for row in rows
-            ]
-        )
+    if named and rows:
+        shared = ("preset", "experiment")
+        print_table([{key: row[key] for key in shared} | report.select_columns(row) for row in rows])
     claims = report.check_claims(rows, quick)
     if claims:
         print("What the paper's better learners save, in per cent, as printed and as found:")

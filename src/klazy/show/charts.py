@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Rounds of a running sum: its bends are wider than a four hundredth of the axis. From 10 000 on they are counted in thousands.
-ROUNDS = 400
+CURVE_ROUNDS = 400
 THOUSANDS = 10_000
 # Values of x, about as many as the axis has dots; beyond that only extremes are drawn.
 DENSE = 500
 # Columns of the axis, in each of which a line has its extremes; half as many are enough for the edges of a band.
-COLUMNS = 200
+PIXEL_COLUMNS = 200
 # Markers on a line.
 MARKS = 12
-LINE: dict[str, Any] = {"linewidth": 1.0, "markersize": 4.0, "markeredgewidth": 0.8}
+LINE_STYLE: dict[str, Any] = {"linewidth": 1.0, "markersize": 4.0, "markeredgewidth": 0.8}
 DASHES = ("--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 # Points from a mark to its number, side by side in the order of preference, and the points that a number takes up.
-SIDES = np.array([[0.0, -8.5], [0.0, 8.5], [15.0, 0.0], [-15.0, 0.0], [0.0, -16.0]])
+NUMBER_SIDES = np.array([[0.0, -8.5], [0.0, 8.5], [15.0, 0.0], [-15.0, 0.0], [0.0, -16.0]])
 NUMBER = np.array([18.0, 7.0])
 # For readers who print in grey; dots would make large files.
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "||||", "++++")
@@ -46,8 +46,8 @@ HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "||||", "++++")
 WRITTEN = 12
 UPRIGHT = 6
 # The share of the axis that bars take, the rest is for the gaps between groups; and the characters that fit below it.
-GROUP = 0.84
-ROOM = 48
+GROUP_WIDTH = 0.84
+LABEL_LETTERS = 48
 # Labels on an axis of colours at most, and the ratio of values from which colours are logarithmic.
 LABELS = {"x": 5, "y": 8}
 DECADE = 10.0
@@ -108,10 +108,10 @@ def draw_curves(running: dict[str, Array], ylabel: str, comparator: Array | None
     shown = running if comparator is None else running | {"comparator": comparator}
     looks = choose_looks(shown)
     for i, (label, curve) in enumerate(shown.items()):
-        t = choose_rounds(len(curve), ROUNDS)
+        t = choose_rounds(len(curve), CURVE_ROUNDS)
         y = curve[t - 1]
         marks = _choose_spots(t, y, i, len(shown))
-        ax.plot(t, y, label=label, markevery=marks, **LINE, **looks[label])
+        ax.plot(t, y, label=label, markevery=marks, **LINE_STYLE, **looks[label])
     xlabel = "round"
     if max(map(len, shown.values())) >= THOUSANDS:
         ax.xaxis.set_major_formatter(lambda t, _: f"{t / 1000.0:g}")
@@ -150,7 +150,7 @@ def draw_lines(
     levels : dict of str to float, optional
         Dashed horizontal lines.
     marked : dict of str to tuple, optional
-        Points, in the look of the line with the same label and with their x beside them.
+        Points, in the look of the line with the same label and with their x next to them.
     log : str, optional
         The logarithmic axes: ``"x"``, ``"y"`` or ``"xy"``; y is linear near zero if not all is positive. Default: none.
 
@@ -211,13 +211,13 @@ def _draw_panel(ax: "Axes", part: Lines, looks: Looks, log: str) -> None:
     x = np.asarray(part.x, dtype=np.float64)
     place = np.log(np.where(x > 0.0, x, np.nan)) if "x" in log else x
     for label, (low, high) in part.bands.items():
-        edges = [_choose_points(place, edge, COLUMNS // 2) for edge in (low, high)]
+        edges = [_choose_points(place, edge, PIXEL_COLUMNS // 2) for edge in (low, high)]
         shown = np.union1d(*edges)
         colour = looks[label]["color"]
         ax.fill_between(x[shown], low[shown], high[shown], color=colour, alpha=0.2, linewidth=0.0)
     for i, (label, line) in enumerate(part.lines.items()):
         shown = _choose_points(place, line)
-        style: dict[str, Any] = LINE | looks[label]
+        style: dict[str, Any] = LINE_STYLE | looks[label]
         if len(x) > DENSE:
             # On a rough line markers would mislead.
             style |= {"linewidth": 0.6, "markevery": []}
@@ -239,7 +239,7 @@ def _choose_spots(x: NDArray[Any], y: Array, line: int, lines: int) -> list[int]
     return np.unique(there[np.searchsorted(x[there], places).clip(max=len(there) - 1)]).tolist()
 
 
-def _choose_points(place: Array, line: Array, columns: int = COLUMNS) -> NDArray[np.int64]:
+def _choose_points(place: Array, line: Array, columns: int = PIXEL_COLUMNS) -> NDArray[np.int64]:
     """Choose the values of a line to draw: the lowest, the highest and a gap, if any, in every column, and both ends."""
     there = np.flatnonzero(np.isfinite(place))
     if len(there) <= DENSE:
@@ -272,18 +272,13 @@ def _draw_marked(ax: "Axes", part: Lines, looks: Looks) -> None:
     ax.margins(y=0.16)
     ax.autoscale_view()
     taken = [72.0 / DPI * ax.transData.transform(point) for point in part.marked.values()]
-    mark: dict[str, Any] = {
-        "markersize": 6.0,
-        "markeredgecolor": "black",
-        "markeredgewidth": 0.8,
-        "zorder": 5.0,
-    }
+    mark: dict[str, Any] = {"markersize": 6.0, "markeredgecolor": "black", "markeredgewidth": 0.8}
     text: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "bbox": VEIL}
     for (label, point), here in zip(part.marked.items(), list(taken), strict=True):
         name = "_nolegend_" if label in part.lines else label
-        ax.plot(*np.transpose([point]), linestyle="none", label=name, **looks[label], **mark)
-        gaps = np.abs(here + SIDES[:, None] - np.array(taken)) / NUMBER
-        free = SIDES[gaps.max(axis=2).min(axis=1) >= 1.0]
+        ax.plot(*np.transpose([point]), linestyle="none", label=name, zorder=5.0, **looks[label], **mark)
+        gaps = np.abs(here + NUMBER_SIDES[:, None] - np.array(taken)) / NUMBER
+        free = NUMBER_SIDES[gaps.max(axis=2).min(axis=1) >= 1.0]
         if len(free):
             taken.append(here + free[0])
             ax.annotate(f"{point[0]:.4g}", point, tuple(free[0]), fontsize=6.5, zorder=6.0, **text)
@@ -325,7 +320,7 @@ def draw_bars(
     if log:
         _set_logarithmic(ax, heights)
     for i, (learner, hatch) in enumerate(zip(learners, cycle(HATCHES), strict=False)):
-        shift = ((i + 0.5) / len(learners) - 0.5) * GROUP
+        shift = ((i + 0.5) / len(learners) - 0.5) * GROUP_WIDTH
         bars = []
         for at, (name, group) in enumerate(groups.items()):
             if learner in group:
@@ -334,7 +329,7 @@ def draw_bars(
                 bars.append((at + shift, value, low, high))
         places, values, low, high = np.transpose(bars)
         style: dict[str, Any] = {"hatch": hatch, "edgecolor": "white", "linewidth": 0.3}
-        width = 0.94 * GROUP / len(learners)
+        width = 0.94 * GROUP_WIDTH / len(learners)
         ax.bar(places, values, width, label=learner, color=looks[learner]["color"], **style)
         known = low < high
         if known.any():
@@ -345,7 +340,7 @@ def draw_bars(
             _write_values(ax, bars, 90.0 if len(heights) > UPRIGHT else 0.0)
     # For the numbers.
     ax.margins(y=0.2 if UPRIGHT < len(heights) <= WRITTEN else 0.12)
-    width = max(7, ROOM // max(1, len(groups)))
+    width = max(7, LABEL_LETTERS // max(1, len(groups)))
     ax.set_xticks(range(len(groups)), [fill(group, width, break_long_words=False) for group in groups])
     draw_frame(ax, ylabel=ylabel)
     ax.grid(visible=False, axis="x")
@@ -356,20 +351,15 @@ def draw_bars(
 
 def _write_values(ax: "Axes", bars: Sequence[tuple[float, ...]], angle: float) -> None:
     """Write each value beyond its bar and its interval, where neither hides it: three digits, or all before the point."""
-    style: dict[str, Any] = {
-        "textcoords": "offset points",
-        "fontsize": 6.0,
-        "rotation": angle,
-        "ha": "center",
-    }
+    style: dict[str, Any] = {"textcoords": "offset points", "fontsize": 6.0, "rotation": angle}
     for place, value, low, high in bars:
         # Adding zero removes the sign of a negative zero.
         text = f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value + 0.0:.3g}"
         text = text.replace("-", "\N{MINUS SIGN}")
         if value >= 0.0:
-            ax.annotate(text, (place, max(value, high)), (0.0, 1.5), va="bottom", **style)
+            ax.annotate(text, (place, max(value, high)), (0.0, 1.5), ha="center", va="bottom", **style)
         else:
-            ax.annotate(text, (place, min(value, low)), (0.0, -1.5), va="top", **style)
+            ax.annotate(text, (place, min(value, low)), (0.0, -1.5), ha="center", va="top", **style)
 
 
 class Heat(NamedTuple):

@@ -8,15 +8,15 @@ import numpy as np
 from klazy.base.checks import Array
 from klazy.show.style import (
     BLUE,
+    COLUMN_WIDTH,
     GREEN,
     GREY,
+    LEGEND,
     ORANGE,
     RED,
-    ROW,
     SKY,
     VEIL,
     WIDE,
-    WIDTH,
     choose_looks,
     make_axes,
     make_sheet,
@@ -27,24 +27,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Inches: a shorter arrow would be all head.
-SHORTEST = 0.12
+SHORTEST_ARROW = 0.12
 # Height over width of a window, at least.
 FLATTEST = 0.62
 PALE: dict[str, Any] = {"facecolor": "#EEEEEE", "edgecolor": "#555555", "linewidth": 0.8}
-BENT: dict[str, Any] = {
-    "arrowstyle": "-|>",
-    "mutation_scale": 7.0,
-    "linewidth": 0.9,
-    "shrinkA": 3.0,
-    "shrinkB": 3.0,
-}
-TO_SCALE: dict[str, Any] = {
-    "angles": "xy",
-    "scale_units": "xy",
-    "scale": 1.0,
-    "units": "inches",
-    "headwidth": 4.0,
-}
+ARROW: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 7.0, "linewidth": 0.9}
+TO_SCALE: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "units": "inches"}
 
 
 def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
@@ -74,19 +62,15 @@ def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
         edge = "black" if marker == "x" else "white"
         # Later ones are smaller, so that all markers on one spot are seen.
         size = max(3.5, 8.0 - 1.5 * i)
-        style: dict[str, Any] = {
-            "linestyle": "none",
-            "markersize": size,
-            "zorder": 3.0,
-            "markeredgecolor": edge,
-        }
-        ax.plot(*path.T, label=label, color=colour, marker=marker, **style)
+        style: dict[str, Any] = {"linestyle": "none", "markersize": size, "markeredgecolor": edge}
+        ax.plot(*path.T, label=label, color=colour, marker=marker, zorder=3.0, **style)
         # Arrows are bent, so that there and back are two, and each learner's more than those of the ones before.
-        bent = BENT | {"color": colour, "connectionstyle": f"arc3,rad={0.12 * (i + 1)}"}
+        bend = f"arc3,rad={0.12 * (i + 1)}"
+        bent = ARROW | {"color": colour, "connectionstyle": bend, "shrinkA": 3.0, "shrinkB": 3.0}
         for tail, head in zip(path, np.roll(path, -1, axis=0), strict=True):
-            if np.linalg.norm(head - tail) > SHORTEST * inch:
+            if np.linalg.norm(head - tail) > SHORTEST_ARROW * inch:
                 ax.annotate("", tuple(head), tuple(tail), arrowprops=bent)
-    figure.legend(loc="outside lower left", ncols=4, **ROW)
+    figure.legend(loc="outside lower left", ncols=4, **LEGEND)
     _draw_sketch(figure, outline, window)
     return figure
 
@@ -132,7 +116,7 @@ def draw_step(
     named = {r"x_\tau": path[0], "x_t": x, "x_{t+1}": following, "y_{t+1}": path[-1]}
     _write_names(ax, named, busy, window, inch)
     handles, _ = ax.get_legend_handles_labels()
-    figure.legend(loc="outside lower left", ncols=(len(handles) + 1) // 2, **ROW)
+    figure.legend(loc="outside lower left", ncols=(len(handles) + 1) // 2, **LEGEND)
     _draw_sketch(figure, outline, window)
     return figure
 
@@ -168,7 +152,7 @@ def draw_greedy_and_lazy(
         ax.set_title(title, fontsize=8)
         _draw_two_steps(ax, outlines[title], greedy[title], lazy[title], cones[title])
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, **ROW)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, **LEGEND)
     return figure
 
 
@@ -222,9 +206,9 @@ def _centre(points: Array, side: Array) -> Array:
 def _make_view(window: Array, margin: float, ticks: int) -> "tuple[Figure, Axes, float]":
     """Make a figure of a window, with a margin below in inches; return also an inch in the units of its axes."""
     width, height = window[1] - window[0]
-    figure, ax = make_axes(margin + WIDTH * height / width)
+    figure, ax = make_axes(margin + COLUMN_WIDTH * height / width)
     _set_window(ax, window, ticks)
-    return figure, ax, width / (WIDTH - 0.5)
+    return figure, ax, width / (COLUMN_WIDTH - 0.5)
 
 
 def _set_window(ax: "Axes", window: Array, ticks: int) -> None:
@@ -240,7 +224,7 @@ def _draw_arrows(ax: "Axes", path: Array, colour: str, width: float, label: str,
         longest = float(np.linalg.norm(steps, axis=1).max())
         # Short arrows would be all head.
         width = min(width, 0.1 * longest / inch)
-        ax.quiver(*path[:-1].T, *steps.T, color=colour, width=width, label=label, **TO_SCALE)
+        ax.quiver(*path[:-1].T, *steps.T, color=colour, width=width, headwidth=4.0, label=label, **TO_SCALE)
 
 
 def _write_names(
@@ -286,7 +270,7 @@ def _draw_sketch(figure: "Figure", outline: Array, window: Array) -> None:
     """Draw the entire set with the window in it, next to the legend, unless the window shows all of it."""
     if (outline >= window[0]).all() and (outline <= window[1]).all():
         return
-    height = 0.11 * WIDTH / figure.get_figheight()
+    height = 0.11 * COLUMN_WIDTH / figure.get_figheight()
     small = figure.add_axes((0.88, 0.01, 0.11, height), aspect="equal", frameon=False)
     small.set(xticks=[], yticks=[])
     small.fill(*outline.T, **PALE)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 # Inches of a name in a list.
 NAME_HEIGHT = 0.21
 # Round ratios to have ticks at, and the ratio with the darkest colour, as a power of two.
-TICKS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
+RATIO_TICKS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
 DARKEST = 4.0
 # A point is left out, and named in the title, if it is this many times the median distance from the cheapest.
 FARTHER = 4.0
 # Who pays no more than this share above the least cost ties with it.
-TIE = 1e-9
+TIED_SHARE = 1e-9
 OPTIMUM = "optimum in hindsight"
 
 
@@ -52,7 +52,7 @@ def draw_ratios(
     ax.axvline(1.0, color=GREY, linewidth=0.8)
     ax.set_xscale("log")
     low, high = ax.get_xlim()
-    ticks = [tick for tick in TICKS if low <= tick <= high]
+    ticks = [tick for tick in RATIO_TICKS if low <= tick <= high]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
     ax.set_yticks(range(len(ratios)), list(ratios))
@@ -197,7 +197,7 @@ def draw_pareto(
     looks = dict(looks or choose_looks(switching))
     cost = {name: switching[name] + hitting[name] for name in switching}
     least = min(cost.values())
-    apart = [each - least for each in cost.values() if each - least > TIE * abs(least)]
+    apart = [each - least for each in cost.values() if each - least > TIED_SHARE * abs(least)]
     far = FARTHER * np.median(apart) if apart else np.inf
     near = {
         name: (switching[name], hitting[name]) for name in cost if cost[name] - least <= far or name in always

@@ -14,12 +14,12 @@ from klazy.show.style import (
     GREEN,
     GREY,
     HEIGHT,
+    LEGEND,
     ORANGE,
     OTHERS,
     PALETTE,
     PURPLE,
     RED,
-    ROW,
     SKY,
     WIDE,
     YELLOW,
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 # Coordinates of a run at most, the last of them dashed, in the first colours again; and of several contenders.
 LINES = 10
-COMPARED = 7
+COMPARED_LINES = 7
 # A bound that is larger than this many times the regret would press it flat.
 FLAT = 10.0
 # Of the largest length drawn, where lengths end and rounding begins.
-ROUNDING = 1e-12
+LENGTH_ROUNDING = 1e-12
 # Rounds: the stems of more would be one area.
 STEMS = 150
 # The set on which the lower bound is played.
@@ -192,7 +192,7 @@ def draw_movement(moved: Array, stale: Array, bounds: dict[str, Array]) -> "Figu
     t = choose_rounds(len(moved))
     curves = {"moved": moved, **bounds}
     size = 2.0 if len(t) > 300 else 3.5
-    least = ROUNDING * max(float(np.nanmax(curve, initial=0.0)) for curve in curves.values())
+    least = LENGTH_ROUNDING * max(float(np.nanmax(curve, initial=0.0)) for curve in curves.values())
     for (label, curve), colour, order in zip(curves.items(), ("black", *PALETTE), (6, 5, 4, 3), strict=False):
         visible = np.where(curve > least, curve, np.nan)
         if np.isfinite(visible).any():
@@ -242,7 +242,7 @@ def draw_decisions(
     figure, grid = make_tiles(len(points), 2.2)
     names = [format_label(name) for name in names]
     sizes = np.sum([np.abs(x).mean(axis=0) for x in points.values()], axis=0)
-    shown: list[int] = np.sort(np.argsort(-sizes, kind="stable")[:COMPARED]).tolist()
+    shown: list[int] = np.sort(np.argsort(-sizes, kind="stable")[:COMPARED_LINES]).tolist()
     for ax, (title, x) in zip(grid, points.items(), strict=True):
         if shares:
             _stack(ax, rounds, x, shown, names, "post")
@@ -316,7 +316,7 @@ def _tidy(ax: "Axes", place: dict[str, Any]) -> None:
     draw_frame(ax, grid=not areas)
     ax.margins(x=0.0, y=0.0 if areas else 0.05)
     # Areas are read from the top.
-    ax.legend(*ax.get_legend_handles_labels(), reverse=areas, **ROW, **place)
+    ax.legend(*ax.get_legend_handles_labels(), reverse=areas, **LEGEND, **place)
 
 
 def draw_phases(k: int, T: int) -> "Figure":
@@ -376,7 +376,7 @@ def draw_phases(k: int, T: int) -> "Figure":
         ax.set(xticks=starts, yticks=starts)
     axes[0].set_ylabel("$t$, the round that builds $x_{t+1}$", fontsize=8)
     handles, labels = axes[-1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, **ROW)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, **LEGEND)
     return figure
 
 
@@ -411,7 +411,7 @@ def draw_experts(sigmas: Sequence[float], slacks: Sequence[int], weights: Array,
     draw_frame(left, f"$s$, the index of a gradient, up to round {t}", grid=False)
     draw_frame(right, "weight", grid=False)
     handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, **ROW)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, **LEGEND)
     return figure
 
 

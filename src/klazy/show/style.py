@@ -23,11 +23,11 @@ BROWN = "#7A4B00"
 # A figure draws this many rounds at most: more than a column has dots.
 DRAWN = 2000
 # Inches: the width of a column and the height of a panel, and the width of both columns.
-WIDTH = 3.5
+COLUMN_WIDTH = 3.5
 HEIGHT = 1.7
 WIDE = 7.0
 DPI = 200
-ROW: dict[str, Any] = {"fontsize": 7, "handlelength": 1.0, "columnspacing": 1.0, "frameon": False}
+LEGEND: dict[str, Any] = {"fontsize": 7, "handlelength": 1.0, "columnspacing": 1.0, "frameon": False}
 VEIL: dict[str, Any] = {"facecolor": "white", "alpha": 0.5, "edgecolor": "none", "pad": 0.5}
 # Letters of a column's name.
 LETTERS = 20
@@ -92,7 +92,7 @@ def _assign(part: int, choices: dict[str, tuple[str, ...]]) -> dict[str, str]:
     return given
 
 
-def make_sheet(height: float, width: float = WIDTH) -> "Figure":
+def make_sheet(height: float, width: float = COLUMN_WIDTH) -> "Figure":
     """Make an empty figure, in inches."""
     try:
         from klazy.show.notebook import Figure
@@ -101,7 +101,7 @@ def make_sheet(height: float, width: float = WIDTH) -> "Figure":
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
-def make_axes(height: float, width: float = WIDTH) -> "tuple[Figure, Axes]":
+def make_axes(height: float, width: float = COLUMN_WIDTH) -> "tuple[Figure, Axes]":
     """Make a figure with one pair of axes."""
     figure = make_sheet(height, width)
     return figure, figure.subplots()
@@ -113,7 +113,7 @@ def make_tiles(count: int, height: float) -> "tuple[Figure, list[Axes]]":
     down = -(-count // across)
     if down > 1:
         height *= 0.85 * down
-    figure = make_sheet(height, WIDTH if across == 1 else WIDE)
+    figure = make_sheet(height, COLUMN_WIDTH if across == 1 else WIDE)
     return figure, [figure.add_subplot(down, across, i + 1) for i in range(count)]
 
 
@@ -146,7 +146,7 @@ def draw_legend(figure: "Figure", *axes: "Axes", most: int = 4) -> None:
     columns = max(1, min(most, int(figure.get_figwidth() / longest)))
     rows = -(-len(named) // columns) or 1
     columns = -(-len(named) // rows) or 1
-    style = ROW | {"handlelength": 2.0}
+    style = LEGEND | {"handlelength": 2.0}
     figure.legend(list(named.values()), list(named), loc="outside upper center", ncols=columns, **style)
 
 

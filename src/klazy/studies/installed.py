@@ -3,17 +3,17 @@
 from importlib.metadata import entry_points
 from typing import Any
 
-GROUP = "klazy.learners"
+ENTRY_POINT_GROUP = "klazy.learners"
 
 
 def list_installed() -> dict[str, str]:
     """List the learners of other packages, by name, each as ``module:function``; nothing is imported."""
-    return dict(sorted((point.name, point.value) for point in entry_points(group=GROUP)))
+    return dict(sorted((point.name, point.value) for point in entry_points(group=ENTRY_POINT_GROUP)))
 
 
 def load_installed(name: str) -> Any:
-    """Import what makes the learner of this name. Whoever installed its package trusts it, so that needs no ``--trust``."""
-    points = {point.value: point for point in entry_points(group=GROUP, name=name)}
+    """Import the function that makes the learner of this name; installing its package was trust enough, without ``--trust``."""
+    points = {point.value: point for point in entry_points(group=ENTRY_POINT_GROUP, name=name)}
     if len(points) > 1:
         raise ImportError(f"two packages offer it: {' and '.join(sorted(points))}")
     (point,) = points.values()

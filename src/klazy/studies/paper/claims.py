@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from klazy.studies.paper.section import TEXT, Row
+from klazy.studies.paper.section import REPORT_TEXT, Row
 
 
 class Claim(NamedTuple):
@@ -35,4 +35,4 @@ class Claim(NamedTuple):
         return row[self.quantity.replace(" ", "_")]
 
 
-CLAIMS = tuple(Claim(**gain) for gain in TEXT["gains"])
+CLAIMS = tuple(Claim(**gain) for gain in REPORT_TEXT["gains"])

@@ -21,19 +21,19 @@ from klazy.learners.presets import meta_rate
 from klazy.schedules import Sqrt
 from klazy.sequences import Scenario, alternating, corrupted, rotating, stochastic
 from klazy.sets import L1Ball
-from klazy.studies.paper.section import TEXT
+from klazy.studies.paper.section import REPORT_TEXT
 from klazy.theory import certify, certify_experts
 
 #: The settings as printed, and those with which the published curves were made.
 PRESETS = ("paper", "authors")
 # Learning rates of the ensembles' experts, times sqrt(T), and the slacks of the published code on both sequences.
-STEPS = (1.0, 2.0, 4.0, 8.0, 16.0)
+EXPERT_STEPS = (1.0, 2.0, 4.0, 8.0, 16.0)
 AUTHORS_SLACKS = [500, 250, 125, 60, 30]
 PRINTED_SLACKS = {"stochastic": (65, 150, 300, 1500), "corrupted": (50, 150, 500, 1500)}
 # Decimals of the points that ``rounded`` experiments measure.
 DECIMALS = 5
 # Rounds times experts up to which compiling a kernel takes longer than playing by steps.
-SHORT = 3000
+FEW_ROUNDS = 3000
 # How many times shorter the phases of a quick look are.
 QUICKER = 10
 
@@ -156,7 +156,7 @@ def make_experiment(
     learners = recipe.learners(scenario, (parameters or preset) == "authors")
     rounded = (measurement or preset) == "authors"
     return Experiment(
-        name, **TEXT["experiments"][name], scenario=scenario, learners=learners, rounded=rounded
+        name, **REPORT_TEXT["experiments"][name], scenario=scenario, learners=learners, rounded=rounded
     )
 
 
@@ -210,7 +210,7 @@ def _make_ensembles(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]
     """
     domain = scenario.domain
     T = scenario.costs.T
-    sigmas = [float(np.sqrt(T)) / step for step in STEPS]
+    sigmas = [float(np.sqrt(T)) / step for step in EXPERT_STEPS]
     slacks = [max(1, int(5.0 * sigma / 2.0)) for sigma in sigmas]
     rule = "lemma"
     prior = "harmonic"
@@ -334,7 +334,7 @@ def play_experiment(experiment: Experiment) -> Outcome:
 def run_experiment(learner: Learner[Any], costs: Costs, record: str = "actions") -> Trace:
     """Run a learner of an experiment, without a kernel where it plays few rounds."""
     players = len(learner.experts) if isinstance(learner, SAder) else 1
-    engine = "step" if costs.T * players <= SHORT else "auto"
+    engine = "step" if costs.T * players <= FEW_ROUNDS else "auto"
     return run(learner, costs, record=record, engine=engine)
 
 

@@ -17,7 +17,7 @@ from klazy.theory.geometry import outline
 # The table of every experiment.
 RESULTS = "results"
 # A curve that ends above this many times the first learner's regret is left out of the near view.
-FAR = 3.0
+FAR_ABOVE = 3.0
 # The rounds whose actions the paper shows, and the constant sigma of these figures.
 ACTIONS = {"example-i": (slice(97, 101), 10.0), "example-ii": (slice(88, 90), 101.0**0.5)}
 
@@ -90,7 +90,7 @@ def _draw_running(section: Section, outcome: Outcome, with_hitting: bool) -> Non
 def keep_near(running: Mapping[str, Array]) -> dict[str, Array]:
     """Return the curves that do not end far above the first."""
     end = float(next(iter(running.values()))[-1])
-    far = FAR * max(end, 0.0)
+    far = FAR_ABOVE * max(end, 0.0)
     return {label: curve for label, curve in running.items() if curve[-1] <= far or label in ("GD", "SAder")}
 
 

@@ -11,7 +11,7 @@ from klazy.base import parallel
 from klazy.base.checks import one_of, refusal
 from klazy.studies.paper import experiments, extras, illustrations, section
 from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment, play_experiment
-from klazy.studies.paper.section import TEXT, Row, Section, Stored
+from klazy.studies.paper.section import REPORT_TEXT, Row, Section, Stored
 
 
 class Part(NamedTuple):
@@ -36,11 +36,11 @@ def _list_parts() -> Iterator[tuple[str, Part]]:
     for name in EXPERIMENTS:
         # Only the stochastic sequences are drawn.
         uses = ("preset", "seed", "quick") if "stochastic" in name else ("preset", "quick")
-        title = TEXT["experiments"][name]["title"]
+        title = REPORT_TEXT["experiments"][name]["title"]
         report = partial(experiments.report_experiment, name)
-        yield name, Part("experiment", title, title, report, TEXT["experiment"], uses, 3.0)
+        yield name, Part("experiment", title, title, report, REPORT_TEXT["experiment"], uses, 3.0)
     functions = vars(illustrations) | vars(extras)
-    for name, words in TEXT["parts"].items():
+    for name, words in REPORT_TEXT["parts"].items():
         report = functions[f"report_{name.replace('-', '_')}"]
         about = (words["kind"], words["about"], words["title"])
         yield name, Part(*about, report, words, words.get("uses", ()), words.get("seconds", 2.0))
@@ -70,7 +70,7 @@ class Job(NamedTuple):
         return section.load_section(self.folder)
 
 
-def check_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "a part") -> list[str]:
+def select_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "a part") -> list[str]:
     """Return the names in the order of the reproduction, all of them if none is given."""
     chosen = list(names)
     known = list(among)
@@ -93,20 +93,20 @@ def list_jobs(names: Iterable[str], presets: Sequence[str], settings: Settings, 
     for preset in presets:
         one_of(preset, "preset", "reproduce", PRESETS)
     found = []
-    for name in check_names(names):
+    for name in select_names(names):
         part = PARTS[name]
         folders = {PRESETS[0]: f"{part.kind}s"}
         if part.kind == "experiment":
             folders = {preset: preset for preset in presets}
         for preset, folder in folders.items():
             chosen = settings._replace(preset=preset)
-            key = section.make_key(name, {setting: getattr(chosen, setting) for setting in part.uses})
+            key = section.make_section_key(name, {setting: getattr(chosen, setting) for setting in part.uses})
             found.append(Job(name, chosen, out / folder / name, key))
     return found
 
 
 def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
-    """Make what is not on disk already, in parallel processes, the longest first; yield each job when it is done."""
+    """Make the parts that are not on disk yet, in parallel processes, the longest first; yield each job when it is done."""
     pending = [job for job in jobs if not job.is_done()]
     pending.sort(key=lambda job: -PARTS[job.name].seconds)
     yield from (job for job in jobs if job not in pending)
@@ -117,7 +117,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
 
 def check_experiments(names: Iterable[str]) -> list[str]:
     """Return names of experiments alone, all of them if none is given."""
-    return check_names(names, EXPERIMENTS, "an experiment")
+    return select_names(names, EXPERIMENTS, "an experiment")
 
 
 def compute_results(names: Iterable[str], preset: str, settings: Settings) -> list[Row]:

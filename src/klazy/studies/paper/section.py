@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 # The code that makes the numbers, and the text around them.
-PACKAGE = Path(__file__).parents[2]
+KLAZY_FOLDER = Path(__file__).parents[2]
 TEXT_FILE = Path(__file__).with_name("text.toml")
-TEXT = tomllib.loads(TEXT_FILE.read_text(encoding="utf-8"))
-ABOUT = "section.json"
+REPORT_TEXT = tomllib.loads(TEXT_FILE.read_text(encoding="utf-8"))
+SECTION_FILE = "section.json"
 
 
 @dataclass(eq=False)
@@ -95,14 +95,14 @@ def save_section(section: Section, folder: Path, key: str) -> None:
     captions = {name: caption for name, (_, caption) in section.figures.items()}
     words = {"key": key, "title": section.title, "text": section.text, "note": section.note}
     about = words | {"tables": list(section.tables), "captions": captions}
-    write_durably(folder / ABOUT, json.dumps(about, indent=1).encode())
+    write_durably(folder / SECTION_FILE, json.dumps(about, indent=1).encode())
 
 
 def load_section(folder: Path) -> Stored:
     """Read the section in a folder."""
     import polars
 
-    about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    about = json.loads((folder / SECTION_FILE).read_text(encoding="utf-8"))
     tables = {}
     for name in about.pop("tables"):
         file = folder / f"{name}.parquet"
@@ -121,7 +121,7 @@ def is_fresh(folder: Path, key: str) -> bool:
         return False
 
 
-def make_key(*inputs: object) -> str:
+def make_section_key(*inputs: object) -> str:
     """Return a hash of the inputs and of all code that turns them into results."""
     return hashlib.sha256(json.dumps([inputs, list_versions(), _hash_sources()]).encode()).hexdigest()
 
@@ -134,7 +134,7 @@ def list_versions() -> dict[str, str]:
 @cache
 def _hash_sources() -> str:
     """Return a hash of klazy's own files."""
-    return hash_sources(PACKAGE, TEXT_FILE)
+    return hash_sources(KLAZY_FOLDER, TEXT_FILE)
 
 
 def fill(template: str, **values: Any) -> str:

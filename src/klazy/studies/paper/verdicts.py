@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 from klazy.studies.paper.claims import CLAIMS
 from klazy.studies.paper.definitions import PRESETS
 from klazy.studies.paper.experiments import RESULTS
-from klazy.studies.paper.section import TEXT, Row, Stored, evaluate, fill, list_columns
+from klazy.studies.paper.section import REPORT_TEXT, Row, Stored, evaluate, fill, list_columns
 
 HOLDS = "holds"
 CHANGED = "holds with a change"
 PARTLY = "in part"
 FAILS = "does not hold"
 COLOURS = {HOLDS: "green", CHANGED: "blue", PARTLY: "amber", FAILS: "red"}
-FIGURES: dict[str, str] = TEXT["figures"]
+FIGURES: dict[str, str] = REPORT_TEXT["figures"]
 Sections = Mapping[tuple[str, str], Stored]  # by part and preset
 
 
@@ -34,7 +34,7 @@ class Verdict(NamedTuple):
 def judge_claims(sections: Sections, quick: bool = False) -> list[Verdict]:
     """Judge each claim whose parts were made; after a quick run only those that short sequences can judge."""
     verdicts = []
-    for words in TEXT["verdicts"].values():
+    for words in REPORT_TEXT["verdicts"].values():
         tables = [_read_table(sections, *need.split("/")) for need in words["needs"]]
         if all(tables) and (words.get("quick") or not quick):
             verdicts.append(_judge(words, rows=tables[0], d=list_columns(tables[-1])))
@@ -43,14 +43,14 @@ def judge_claims(sections: Sections, quick: bool = False) -> list[Verdict]:
         gains = {preset: claim.measure(rows) for preset, rows in made.items() if rows}
         agrees = [preset for preset, gain in gains.items() if claim.agrees(gain)]
         if agrees or len(gains) == len(PRESETS):
-            verdicts.append(_judge(TEXT["gain"], claim=claim, gains=gains, agrees=agrees))
+            verdicts.append(_judge(REPORT_TEXT["gain"], claim=claim, gains=gains, agrees=agrees))
     return verdicts
 
 
 def describe_findings(sections: Sections) -> str:
     """Say what the paper does not: who is best with each learner at its own best sigma."""
     rows = _read_table(sections, "best-sigma", "best-sigma")
-    return fill(TEXT["findings"]["best-sigma"], rows=rows) if rows else ""
+    return fill(REPORT_TEXT["findings"]["best-sigma"], rows=rows) if rows else ""
 
 
 def _read_table(sections: Sections, name: str, table: str, preset: str = PRESETS[0]) -> list[Row]:
