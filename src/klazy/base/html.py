@@ -18,12 +18,12 @@ NUMBER = re.compile(r"[-+]?[\d.,]+( ?[kMG%])?")
 
 def render(template: str, **values: Any) -> str:
     """Return a template with these values filled in and escaped."""
-    return _load_environment().get_template(template).render(values)
+    return load_environment().get_template(template).render(values)
 
 
 def load_macros() -> Any:
     """Return the macros of ``macros.html`` as functions that return escaped HTML."""
-    return _load_environment().get_template("macros.html").module
+    return load_environment().get_template("macros.html").module
 
 
 def show_card(make: Callable[[Any], str]) -> Callable[[Any], str | None]:
@@ -39,7 +39,8 @@ def show_card(make: Callable[[Any], str]) -> Callable[[Any], str | None]:
 
 
 @cache
-def _load_environment() -> Any:
+def load_environment() -> Any:
+    """Return the one environment of all templates."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as missing:

@@ -16,6 +16,7 @@ import numpy as np
 from klazy import show
 from klazy.base.checks import refusal
 from klazy.base.files import hash_sources, write_durably
+from klazy.base.html import load_environment
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -160,10 +161,9 @@ def list_columns(rows: list[Row]) -> dict[str, Any]:
 
 @cache
 def _make_environment() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(undefined=StrictUndefined)
-    environment.filters |= {"f": format, "gap": _describe_gap}
+    """Return klazy's environment with two more filters; pages escape the text when they show it."""
+    environment = load_environment().overlay(autoescape=False)
+    environment.filters = environment.filters | {"f": format, "gap": _describe_gap}
     return environment
 
 
