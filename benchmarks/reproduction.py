@@ -1,6 +1,7 @@
 """The tables of docs/reproduction.md, from the parts that `klazy reproduce` makes: python benchmarks/reproduction.py."""
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ HEADING = "## The tables"
 
 
 def side_by_side(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Total regret and switching of every learner in both presets."""
+    """Return total regret and switching of every learner in both presets."""
     by = {(row["preset"], row["experiment"], row["learner"]): row for row in rows}
     return [
         {"experiment": name, "learner": label}
@@ -26,7 +27,7 @@ def side_by_side(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def in_hindsight(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the optimum, the comparator, the best fixed point and the first learner paid."""
+    """Return the costs of the optimum, the comparator, the best fixed point and the first learner."""
     first = {(row["experiment"], row["preset"]): row for row in reversed(rows)}
     return [
         {"experiment": name, "preset": preset, "optimum": row["optimum"], "its gap": f"{row['optimum_gap']:.1e}",
@@ -38,17 +39,21 @@ def in_hindsight(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def judged(verdicts: list[Verdict]) -> list[str]:
-    """The count of each verdict, and a table of all."""
+    """Return the count of each verdict, and a table of all."""
+    counts = Counter(each.verdict for each in verdicts)
     rows = []
     for each in verdicts:
         quoted = f'"{each.quotation}" ({each.where})'.replace("|", "\\|")
-        cells = (each.verdict, each.claim, quoted, each.found, each.erratum)
-        rows.append(dict(zip(report.VERDICT_COLUMNS, cells, strict=True)))
-    return [report.count_verdicts(verdicts), "", *markdown(rows)]
+        rows.append(
+            {"verdict": each.verdict, "claim": each.claim, "the sentence that is judged": quoted, "found": each.found,
+             "erratum of a proof, constant or setting": each.erratum}
+        )  # fmt: skip
+    counted = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())
+    return [f"Verdicts on {len(verdicts)} claims: {counted}.", "", *markdown(rows)]
 
 
 def picture(section: Stored, name: str, file: Path) -> list[str]:
-    """The lines that show one of a part's figures, put beside the page."""
+    """Copy one of a part's figures next to the page, and return the lines that show it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(section.figure_path(name, "png"), file)
     return [f"![{section.captions[name]}](figures/{file.name})", ""]

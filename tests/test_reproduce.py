@@ -95,7 +95,7 @@ class TestParts:
             for row in load_section(made[0] / "extras" / "seeds").tables["seeds"]
             if row["learner"] == "k=65"
         )
-        assert f"k=65 {row['gain']:.1f} % ({row['gain_low']:.1f} to {row['gain_high']:.1f})" in words
+        assert f"k=65 {row['gain']:.1f}% ({row['gain_low']:.1f} to {row['gain_high']:.1f})" in words
 
     def test_lazy_experts_cost_an_ensemble_less_the_larger_beta_is(self):
         """Against greedy experts alone, on the paper's own worst case: with them they fall back at large rates only."""
@@ -212,7 +212,7 @@ class TestVerdicts:
             rows = [row | {"dynamic_regret": 0.0} for row in stored.tables["results"]]
             rows = [row | {"total_regret": 100.0 - gain * (row["learner"] == "SAder-k")} for row in rows]
             changed["ensemble-corrupted", preset] = replace(stored, tables={"results": rows})
-        assert judge(changed, "74 % less", quick=False) == verdict
+        assert judge(changed, "74% less", quick=False) == verdict
 
     @pytest.mark.long
     def test_in_full_ten_claims_hold_five_with_a_change_two_in_part(self, tmp_path):
