@@ -103,8 +103,21 @@ def main() -> None:
         print(call(*klazy, "--version").strip())
         call(*python, "-c", TRACE)
         replayed = json.loads(
-            call(*klazy, "replay", "delays.csv", "--domain", "simplex", "--move-cost", "10", "--json")
+            call(
+                *klazy,
+                "replay",
+                "delays.csv",
+                "--domain",
+                "simplex",
+                "--move-cost",
+                "10",
+                "--html",
+                "report.html",
+                "--json",
+            )
         )
+        # The templates are in the wheel.
+        assert (Path(folder) / "report.html").stat().st_size > 10_000
         print("replay:", ", ".join(list(replayed)[:6]))
         warmed = json.loads(
             call(*klazy, "warm", "--learner", "KLazyGD", "--domain", "simplex", "--dim", "3", "--json")
