@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
 from hashlib import sha256
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,11 +15,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from klazy.base.checks import Refused, one_of
 from klazy.live.opening import check_name
-from klazy.live.store import Store, StoreFailed, TakenError, Token
+from klazy.live.store import Store, StoreFailed, TakenError
 from klazy.serve.problems import Problem, explain, make_response
 from klazy.serve.settings import LOOPBACK
 
 if TYPE_CHECKING:
+    from klazy.serve.reading import Reader
     from klazy.serve.service import Service
 
 # Each role may do what those before it may.
@@ -86,12 +86,8 @@ def add_token(store: Store, name: str, role: str, agent: str | None) -> str:
 class TokenCache:
     """The tokens of a store, read again when they are older than two seconds."""
 
-    def __init__(
-        self, read: Callable[[], Iterable[Token]], run: Callable[[Callable[[], None]], Awaitable[None]]
-    ) -> None:
-        self._read = read
-        # Runs a function in another thread.
-        self._run = run
+    def __init__(self, reader: "Reader") -> None:
+        self._reader = reader
         self._reading = asyncio.Lock()
         self._grants: dict[str, Grant] = {}
         self._until = 0.0
@@ -101,11 +97,12 @@ class TokenCache:
         if monotonic() > self._until:
             async with self._reading:
                 if monotonic() > self._until:
-                    await self._run(self._read_all)
+                    await self._reader.run(self._read_all)
         return self._grants.get(hash_token(token))
 
     def _read_all(self) -> None:
-        self._grants = {token.hash: Grant(token.name, token.role, token.agent) for token in self._read()}
+        tokens = self._reader.read(lambda store: store.list_tokens())
+        self._grants = {token.hash: Grant(token.name, token.role, token.agent) for token in tokens}
         self._until = monotonic() + TOKEN_SECONDS
 
 

@@ -44,21 +44,14 @@ class Metrics:
             buckets=BUCKETS,
             registry=self._own,
         )
-        # The counters of an agent, which take long to find.
-        self._children: dict[str, tuple[Any, Any]] = {}
 
     def count_round(self, agent: str, played: Played) -> None:
         """Count a round that was answered."""
         if played.repeated:
             self._counters["repeated"].labels(agent).inc()
             return
-        known = self._children.get(agent)
-        if known is None:
-            rounds, moved = self._counters["rounds"], self._counters["movement_paid"]
-            known = self._children[agent] = (rounds.labels(agent), moved.labels(agent))
-        rounds, moved = known
-        rounds.inc()
-        moved.inc(played.moved)
+        self._counters["rounds"].labels(agent).inc()
+        self._counters["movement_paid"].labels(agent).inc(played.moved)
         if played.guards:
             for guard in played.guards.split(", "):
                 self._counters["guards_binding"].labels(agent, guard).inc()

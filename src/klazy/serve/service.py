@@ -43,9 +43,7 @@ class Service:
         self.desk = Desk(store, settings.budget, settings.numbers, self.metrics.count_loss)
         self.reader = Reader(Store(settings.store, read_only=True, owner="serve"), READERS)
         self.lookups = Reader(Store(settings.store, read_only=True, owner="serve"), 1)
-        self.tokens = TokenCache(
-            lambda: self.lookups.read(lambda store: store.list_tokens()), self.lookups.run
-        )
+        self.tokens = TokenCache(self.lookups)
         self.wrong = RateLimiter(WRONG_RATE)  # tokens that addresses have tried
         self._warm: set[str] = set()
         self._held: dict[str, asyncio.Event] = {}  # agents that long requests write to, until these end
