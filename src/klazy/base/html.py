@@ -13,7 +13,7 @@ from typing import Any
 
 from klazy.base.install import make_missing
 
-NUMBER = re.compile(r"[-+]?[\d.,]+( ?[kMG%])?")
+NUMERIC = re.compile(r"[-+]?[\d.,]+( ?[kMG%])?")
 
 
 def render(template: str, **values: Any) -> str:
@@ -76,7 +76,7 @@ def _format_cell(value: Any, digits: int, decimals: int | None) -> str:
 
 def _is_word(value: object) -> bool:
     """Return True if a column that begins with this value is aligned to the left."""
-    return isinstance(value, str) and not NUMBER.fullmatch(value)
+    return isinstance(value, str) and not NUMERIC.fullmatch(value)
 
 
 def _encode(data: bytes) -> str:

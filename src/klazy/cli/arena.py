@@ -61,7 +61,7 @@ def arena(
       klazy arena --quick --learner mine:Mine --trust
     """  # fmt: skip
     from klazy.studies.arena import play_suite
-    from klazy.studies.arena.page import answer, make_report, warn
+    from klazy.studies.arena.page import answer, make_arena_page, warn
     from klazy.studies.arena.table import shorten
     from klazy.studies.contenders import import_own
 
@@ -90,7 +90,7 @@ def arena(
         return
     out.mkdir(parents=True, exist_ok=True)
     page = out / "arena.html"
-    write_durably(page, make_report(found, read_command_line()).encode())
+    write_durably(page, make_arena_page(found, read_command_line()).encode())
     say("\n".join([*warn(found), *answer(found)]))
     print()
     print_table(shorten(found.rank()))

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 # Each role may do what those before it may.
 ROLES = ("reader", "writer", "admin")
 # Paths that need no token.
-OPEN = ("/healthz", "/readyz", "/login", "/openapi.json", "/style.css")
+OPEN_PATHS = ("/healthz", "/readyz", "/login", "/openapi.json", "/style.css")
 # Paths to which pages send forms; all others take JSON, which a form of another site cannot send.
-FORMS = ("/login", "/logout", "/page/")
+FORM_PATHS = ("/login", "/logout", "/page/")
 COOKIE = "klazy"
 # For how long a worker uses the tokens that it has read.
 TOKEN_SECONDS = 2.0
@@ -36,7 +36,7 @@ MAX_HOLDERS = 10_000
 # Wrong tokens per second that an address may try.
 WRONG_RATE = 5.0
 # Pages load nothing from elsewhere, run no script, and are shown in no frame.
-HEADERS = [
+PAGE_HEADERS = [
     (b"content-security-policy", b"default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; "
      b"frame-ancestors 'none'; base-uri 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -160,7 +160,7 @@ class AccessMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS]
+                message["headers"] = [*message["headers"], *PAGE_HEADERS]
             await send(message)
 
         headers = Headers(scope=scope)
@@ -192,7 +192,7 @@ class AccessMiddleware:
                 raise Problem(403, f"Without tokens the host must be loopback, got {host}. Use 127.0.0.1.")
             _check_origin(scope, headers)
             return EVERYTHING
-        if scope["path"] in OPEN:
+        if scope["path"] in OPEN_PATHS:
             return None
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
@@ -216,7 +216,7 @@ class AccessMiddleware:
             raise self._refuse_size(length)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         has_body = length != "0" or "transfer-encoding" in headers
-        if has_body and kind != "application/json" and not path.startswith(FORMS):
+        if has_body and kind != "application/json" and not path.startswith(FORM_PATHS):
             raise Problem(415, f"Content-Type must be application/json, got {kind!r}.")
 
     def _limit_body(self, receive: Receive) -> Receive:

@@ -103,7 +103,7 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         ((key, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise json.JSONDecodeError(f"the key {problems.shorten(key)!r} twice", "", 0)
+        raise json.JSONDecodeError(f"the key {problems.shorten_value(key)!r} twice", "", 0)
     return found
 
 

@@ -29,7 +29,6 @@ from klazy.movement import Movement
 if TYPE_CHECKING:
     import polars
 
-OWNER = "Client"
 # After these answers the same request may succeed.
 RETRIED = (408, 429, 502, 503, 504)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -539,7 +538,7 @@ def _make_plain(value: Any) -> Any:
         return _make_plain(value.to_dict())
     if isinstance(value, list | tuple) and any(cell is None for cell in value):
         value = [np.nan if cell is None else cell for cell in value]
-    return real_array(value, "row", OWNER, limit=float("inf")).tolist()
+    return real_array(value, "row", "Client", limit=float("inf")).tolist()
 
 
 def _read_error(answer: httpx.Response) -> Exception:

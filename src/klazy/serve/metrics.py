@@ -10,9 +10,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from klazy.serve.desk import Played
+from klazy.serve.settings import METRICS_FOLDER
 
-# The environment variable with the folder in which several workers store their counters.
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
 disable_created_metrics()
 Latest = list[tuple[str, int, float | None]]
 
@@ -69,7 +68,7 @@ class Metrics:
     def write(self, latest: Latest) -> bytes:
         """Return all metrics in Prometheus's form; ``latest`` has the rounds of each agent, and when the last one ended."""
         registry = self._own
-        if SHARED in os.environ:
+        if METRICS_FOLDER in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)
         rounds = GaugeMetricFamily("klazy_agent_rounds", "Rounds that an agent has ended.", labels=["agent"])

@@ -24,7 +24,7 @@ SPARK_ROUNDS = 80
 CHART_ROUNDS = 500
 # More coordinates than this are added up in the last line of a chart.
 CHART_LINES = 8
-BARS = 12
+MAX_BARS = 12
 LISTED_ROUNDS = 15
 LISTED_CHANGES = 10
 REFRESH_SECONDS = 30
@@ -155,8 +155,8 @@ def _gather_agent(reader: Reader, name: str, with_optimum: bool) -> dict[str, An
     if len(rounds) > 1:
         charts = {"decisions": _draw_decisions(names, rounds), "costs": _draw_costs(compared)}
     shown = np.arange(len(x))
-    if len(x) > BARS:
-        shown = np.argsort(-np.abs(x), kind="stable")[:BARS]
+    if len(x) > MAX_BARS:
+        shown = np.argsort(-np.abs(x), kind="stable")[:MAX_BARS]
     shares = 100.0 * np.abs(x) / (np.abs(x).max() or 1.0)
     return {
         "about": about,

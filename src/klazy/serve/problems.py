@@ -16,7 +16,7 @@ MEDIA_TYPE = "application/problem+json"
 # Letters of a wrong value that an answer repeats.
 VALUE_LETTERS = 60
 # Pydantic's words for what is wrong with a field, where its own do not follow the field's name.
-RULES = {
+FIELD_RULES = {
     "missing": "is required",
     "extra_forbidden": "is not a known field",
     "float_type": "must be a number",
@@ -73,9 +73,9 @@ def explain_invalid(errors: list[Any]) -> Problem:
         reason = error.get("ctx", {}).get("error", error["msg"])
         return Problem(400, f"The body must be a JSON object, got {reason}. /openapi.json describes it.")
     field = _name_field(error["loc"])
-    rule = RULES.get(error["type"], re.sub(r"^\w+ should", "must", error["msg"]))
+    rule = FIELD_RULES.get(error["type"], re.sub(r"^\w+ should", "must", error["msg"]))
     if error["type"] != "missing":
-        rule += f", got {shorten(json.dumps(error.get('input'), default=repr))}"
+        rule += f", got {shorten_value(json.dumps(error.get('input'), default=repr))}"
     return Problem(422, f"{field} {rule}. /openapi.json describes the fields.")
 
 
@@ -87,7 +87,7 @@ def _name_field(loc: tuple[str | int, ...]) -> str:
     return ".".join(parts) or str(loc[0])
 
 
-def shorten(text: str) -> str:
+def shorten_value(text: str) -> str:
     """Return the beginning of a text that an answer repeats."""
     return text if len(text) <= VALUE_LETTERS else f"{text[:VALUE_LETTERS]}..."
 

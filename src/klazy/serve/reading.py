@@ -29,7 +29,7 @@ from klazy.serve.problems import Problem, refuse_unknown
 LIST_SECONDS = 2.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Result = TypeVar("Result")
-CHANGES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
+CHANGE_NAMES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
 
 
 class Reader:
@@ -108,7 +108,7 @@ class Reader:
     def describe_page(self, name: str, last: int, before: int | None) -> dict[str, Any]:
         """Return the last rounds before round ``before`` as JSON values, and how to ask for those before them."""
         rows, has_more = self._read_page(name, last, before)
-        return {"rounds": [describe(row) for row in rows], "before": rows[0].t if has_more else None}
+        return {"rounds": [describe_row(row) for row in rows], "before": rows[0].t if has_more else None}
 
     def _read_page(self, name: str, last: int, before: int | None) -> tuple[list[Row], bool]:
         return self.read_agent(name, lambda store, agent: store.read_rounds(agent.id, last, before))
@@ -117,7 +117,7 @@ class Reader:
         """Return the latest freezes, deletes and other changes, the latest first."""
         changes = []
         for row in self.read_agent(name, lambda store, agent: store.find_changes(agent.id, last)):
-            kind = CHANGES.get(row.kind, "")
+            kind = CHANGE_NAMES.get(row.kind, "")
             changes.append({"t": row.t, "time": format_time(row.at), "change": kind, "note": row.note or ""})
         return changes
 
@@ -174,7 +174,7 @@ def _read_gradient(row: Row, dim: int) -> Array:
     return np.frombuffer(row.numbers, "<f8")[:dim] if row.numbers else np.zeros(dim)
 
 
-def describe(row: Row) -> dict[str, Any]:
+def describe_row(row: Row) -> dict[str, Any]:
     """Return a round as JSON values."""
     about = describe_round(row)
     about["time"] = format_time(row.at)

@@ -27,8 +27,8 @@ Late = Annotated[
     Field(description="The round that it is of, if it waits for feedback; the current round then goes on."),
 ]
 Vector = Annotated[list[float], BeforeValidator(np.ndarray.tolist)]
-SIMPLEX = {"class": "klazy.Simplex", "dim": 3}
-LEARNER = {"class": "klazy.KLazyGD", "domain": SIMPLEX, "sigma": 2.0, "k": 8}
+EXAMPLE_SET = {"class": "klazy.Simplex", "dim": 3}
+EXAMPLE_LEARNER = {"class": "klazy.KLazyGD", "domain": EXAMPLE_SET, "sigma": 2.0, "k": 8}
 
 
 class _Body(BaseModel):
@@ -112,7 +112,7 @@ class Rounds(_Body):
 class Create(_Body):
     """A new agent: its learner, as ``to_dict`` returns it; or what ``Agent.save`` or ``klazy replay --emit`` wrote."""
 
-    model_config = show_example(learner=LEARNER, guards={"class": "klazy.Guards", "per_round": 0.1})
+    model_config = show_example(learner=EXAMPLE_LEARNER, guards={"class": "klazy.Guards", "per_round": 0.1})
     learner: dict[str, Any] | None = Field(None, description="A learner of klazy, as to_dict returns it.")
     guards: dict[str, Any] | None = Field(None, description="Guards, as to_dict returns them.")
     costs: dict[str, Any] | None = Field(None, description="The cost family of a row, as to_dict returns it.")

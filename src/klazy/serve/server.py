@@ -23,7 +23,7 @@ from klazy.base.checks import Refused
 from klazy.base.signals import end_with
 from klazy.live.store import Store
 from klazy.serve.problems import MEDIA_TYPE, Problem, make_response
-from klazy.serve.settings import Settings
+from klazy.serve.settings import METRICS_FOLDER, Settings
 
 # For requests that are not answered yet when the service is stopped.
 STOP_SECONDS = 30
@@ -33,8 +33,6 @@ IDLE_SECONDS = 30
 GLANCE_SECONDS = 0.5
 # The exit status of a worker that could not begin.
 FAILED_STATUS = 3
-# The environment variable with the folder in which several workers store their counters.
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
 MAX_CONNECTIONS = 2000
 # A request's first line and headers.
 HEAD_BYTES = 64 << 10
@@ -161,7 +159,7 @@ def serve(settings: Settings) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="klazy-serve-") as folder:
         # The workers import prometheus_client after this.
-        os.environ[SHARED] = folder
+        os.environ[METRICS_FOLDER] = folder
         _supervise(settings, listening)
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from klazy.base.checks import Refused
 
+# The environment variable with the folder in which several workers store their counters.
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 

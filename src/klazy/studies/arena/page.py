@@ -84,7 +84,7 @@ def _sort_key(found: Arena, at: int) -> tuple[int, float]:
     return families.index(entry.family), entry.price
 
 
-def make_report(found: Arena, command: str) -> str:
+def make_arena_page(found: Arena, command: str) -> str:
     """Return the arena as a page."""
     worse = found.list_worse_than_fixed()
     return render(
