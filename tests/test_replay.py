@@ -30,7 +30,7 @@ from klazy.studies.replay.report import replay
 from klazy.studies.replay.scoring import (
     CANDIDATES,
     STRETCHES,
-    find_optimum,
+    find_hindsight_optimum,
     find_profiles,
     list_missed_seasons,
     list_tunables,
@@ -654,8 +654,8 @@ class TestAReplay:
         relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.01, (60, 3)))
         source = Source(relatives)
         options = {"costs": "log-wealth", **shape}
-        best = find_optimum(source, make_setup(3, movement="l1", move_cost=0.01, **options), 30, 60)
-        same = find_optimum(source, make_setup(3, movement="tv", move_cost=0.02, **options), 30, 60)
+        best = find_hindsight_optimum(source, make_setup(3, movement="l1", move_cost=0.01, **options), 30, 60)
+        same = find_hindsight_optimum(source, make_setup(3, movement="tv", move_cost=0.02, **options), 30, 60)
         assert best is not None
         assert same is not None
         assert best.lower_bound == same.lower_bound

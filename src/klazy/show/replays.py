@@ -1,4 +1,4 @@
-"""Figures of a replay: costs over time, by period and over prices, each contender in its own colour with its name beside it."""
+"""Figures of a replay: costs over time, by period and over prices, each contender in its own colour, with its name."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -137,7 +137,7 @@ def _label(ax: "Axes", xlabel: str, ylabel: str) -> None:
 
 
 def mark_dates(ax: "Axes", x: NDArray[Any], few: bool = False) -> None:
-    """Short dates below the axis, where it shows dates."""
+    """Write short dates below the axis, where it shows dates."""
     if np.asarray(x).dtype.kind not in "MO":
         return
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -148,7 +148,7 @@ def mark_dates(ax: "Axes", x: NDArray[Any], few: bool = False) -> None:
 
 
 def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) -> None:
-    """Names to the right of the axes, each joined to its point, moved apart where they would overlap."""
+    """Write names to the right of the axes, each joined to its point, and move them apart where they would overlap."""
     ax.autoscale_view()
     figure: Any = ax.figure
     low, high = ax.get_ylim()
@@ -178,7 +178,7 @@ def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) 
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Places that ascend, moved apart to at least this gap and as little as that takes, about where they were.
+    """Move ascending places apart to at least this gap, as little as that takes.
 
     >>> [round(each, 2) for each in spread([0.0, 0.5, 0.52, 0.9], 0.1)]
     [0.0, 0.46, 0.56, 0.9]
@@ -197,5 +197,5 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
 
 
 def _start(group: list[float], gap: float) -> float:
-    """Where a group begins whose members stand one gap apart, with its middle where theirs is."""
+    """Return the start of a group whose members are one gap apart, around the same middle."""
     return float(np.mean(group)) - gap * (len(group) - 1) / 2.0

@@ -479,7 +479,7 @@ class Score(Candidate):
         return float(np.abs(self.stretches).sum())
 
     def ties_with(self, other: Score) -> bool:
-        """Tell whether both paid the same, but for rounding.
+        """Return True if both paid the same, but for rounding.
 
         Parameters
         ----------

@@ -80,7 +80,7 @@ def _list_places(found: "Report") -> tuple[Any, str]:
     return np.array(times), found.source.time or "time"
 
 
-def draw_cumulative(found: "Report") -> "Figure":
+def _draw_cumulative(found: "Report") -> "Figure":
     """Draw how much more than the reference each has paid so far."""
     places, xlabel = _list_places(found)
     reference = found.reference.curve
@@ -90,7 +90,7 @@ def draw_cumulative(found: "Report") -> "Figure":
     return show.draw_cumulative(places, curves, LOOKS, xlabel, ylabel)
 
 
-def draw_decisions(found: "Report") -> "Figure":
+def _draw_decisions(found: "Report") -> "Figure":
     """Draw the decisions over time."""
     names = [name for name in list_shown(found) if name != FIXED][:3]
     if found.reference.name == BASELINE and BASELINE not in names:
@@ -105,7 +105,7 @@ def draw_decisions(found: "Report") -> "Figure":
     return show.draw_decisions(places[at], points, found.source.columns, _are_shares(found), demand, xlabel)
 
 
-def draw_pareto(found: "Report") -> "Figure":
+def _draw_pareto(found: "Report") -> "Figure":
     """Draw operating cost over switching cost."""
     switching = {score.name: score.switching for score in found.scores}
     hitting = {score.name: score.hitting for score in found.scores}
@@ -114,7 +114,7 @@ def draw_pareto(found: "Report") -> "Figure":
     return show.draw_pareto(switching, hitting, optimum, LOOKS, (FIXED, BASELINE))
 
 
-def draw_periods(found: "Report") -> "Figure":
+def _draw_periods(found: "Report") -> "Figure":
     """Draw the costs by month, day or hour."""
     if not found.source.has_dates or found.source.times is None:
         raise refusal("Report.plot", "dates for periods", "time", found.source.time, "name a column of dates")
@@ -132,7 +132,7 @@ def draw_periods(found: "Report") -> "Figure":
     return show.draw_periods(periods, costs, LOOKS, name, f"cost{unit}")
 
 
-def draw_prices(found: "Report") -> "Figure":
+def _draw_prices(found: "Report") -> "Figure":
     """Draw cost and movement over the move cost: of the winners, of never moving and of the baseline."""
     if not found.prices:
         weight = found.setup.movement.weight
@@ -153,9 +153,9 @@ def draw_prices(found: "Report") -> "Figure":
 
 
 MAKERS = {
-    "cumulative": draw_cumulative,
-    "decisions": draw_decisions,
-    "pareto": draw_pareto,
-    "periods": draw_periods,
-    "prices": draw_prices,
+    "cumulative": _draw_cumulative,
+    "decisions": _draw_decisions,
+    "pareto": _draw_pareto,
+    "periods": _draw_periods,
+    "prices": _draw_prices,
 }

@@ -21,25 +21,8 @@ from klazy.live.rows import refuse_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.studies.contenders import FIXED
-from klazy.studies.replay import wording
-from klazy.studies.replay.scoring import (
-    BASELINE,
-    TUNED_ROWS,
-    Best,
-    Fold,
-    Progress,
-    Read,
-    choose_every,
-    count_first,
-    find_optimum,
-    list_missed_seasons,
-    measure_binding,
-    measure_repeats,
-    read_tuned_times,
-    scale_progress,
-    score_folds,
-    score_split,
-)
+from klazy.studies.replay import scoring, wording
+from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress, Read
 from klazy.studies.replay.setup import SHAPES, Setup, check_plausible, list_warnings, make_setup
 from klazy.studies.replay.source import DAY, Source, to_datetime
 from klazy.studies.tuning import Score
@@ -141,7 +124,7 @@ class Report:
 
     @property
     def reference(self) -> Score:
-        """What is done now: the baseline, or holding still."""
+        """The present way to decide: the baseline, or never moving."""
         return self.score(BASELINE if self.scores_baseline else FIXED)
 
     @property
@@ -191,7 +174,7 @@ class Report:
         """One row per contender, the best first, and the optimum at the end, with all digits."""
         import polars as pl
 
-        return pl.DataFrame(wording.tabulate(self), infer_schema_length=None).drop("parameters")
+        return pl.DataFrame(wording.tabulate_scores(self), infer_schema_length=None).drop("parameters")
 
     @cached_property
     def savings(self) -> dict[str, Saving]:
@@ -220,7 +203,7 @@ class Report:
     def recorded_rows(self) -> np.ndarray:
         """The rows, counted from 0, whose decisions are recorded: all of them, or some of a long trace."""
         first, last = self.span
-        return np.arange(first, last, choose_every(last - first, self.source.dim))
+        return np.arange(first, last, scoring.choose_every(last - first, self.source.dim))
 
     def list_times(self) -> list[Any] | None:
         """List the time stamps of the recorded rows.
@@ -321,7 +304,7 @@ class Report:
             "repeats": self.repeats,
             "notes": self.notes,
             "answer": wording.answer(self),
-            "table": wording.tabulate(self),
+            "table": wording.tabulate_scores(self),
             "prices": wording.tabulate_prices(self.prices),
             "folds": wording.tabulate_folds(self),
         }
@@ -440,8 +423,8 @@ def replay(
     """Measure what would have been saved on a trace, and with which learner.
 
     Learners and rules of thumb are tuned on the first part of the trace, each on as many candidates as the others, and scored
-    on the second, next to what is done now and the optimum in hindsight. A round pays for its decision and for the move after
-    it.
+    on the second, next to your present decisions and the optimum in hindsight. A round pays for its decision and for the move
+    after it.
 
     Parameters
     ----------
@@ -475,7 +458,7 @@ def replay(
         What the set takes (``total``, ``cap``, ``floor``, ``lower``, ``upper``, ``radius``, ``polytope``), the prices of
         pinball costs (``short``, ``excess``), prices of raising and lowering (``up``, ``down``), each a number or one per
         column; ``start``, the decision before the first round; and ``guards`` or ``whole=True`` (whole numbers), which limit
-        what is played in the second part.
+        the decisions in the second part.
 
     Returns
     -------
@@ -502,20 +485,20 @@ def replay(
     prices = [float(each) for each in np.atleast_1d(move_cost).tolist()]
     setups = [make_setup(source.dim, domain, costs, movement, price, **options) for price in prices]
     refuse_zeros(fill, setups[0].family, "replay")
-    first = count_first(source, train)
+    first = scoring.count_first(source, train)
     check_plausible(source, setups[0])
     parts = len(setups) + (1 if folds else 0)
     reports = [
-        _replay_once(source, setup, first, read, unit, scale_progress(report_progress, at, parts))
+        _replay_once(source, setup, first, read, unit, scoring.scale_progress(report_progress, at, parts))
         for at, setup in enumerate(setups)
     ]
     found = reports[len(reports) // 2]
     if len(reports) > 1:
         found.prices = reports
-        found.notes.append(wording.describe_prices(reports))
+        found.notes.append(wording.describe_winners(reports))
     if folds:
-        report_folds = scale_progress(report_progress, parts - 1, parts)
-        found.folds = score_folds(source, found.setup, first, folds, read, report_folds)
+        report_folds = scoring.scale_progress(report_progress, parts - 1, parts)
+        found.folds = scoring.score_folds(source, found.setup, first, folds, read, report_folds)
         found.notes.append(wording.describe_folds(found))
     report_progress(1.0)
     return found
@@ -559,14 +542,14 @@ def _replay_once(
     source: Source, setup: Setup, first: int, read: Read | None, unit: str, report_progress: Progress
 ) -> Report:
     last = source.T
-    scores = score_split(source, setup, first, last, read, report_progress)
-    optimum = find_optimum(source, setup, first, last)
-    binds = measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED_ROWS, last)))
-    repeats = measure_repeats(source.read(max(0, first - TUNED_ROWS), first))
+    scores = scoring.score_split(source, setup, first, last, read, report_progress)
+    optimum = scoring.find_hindsight_optimum(source, setup, first, last)
+    binds = scoring.measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED_ROWS, last)))
+    repeats = scoring.measure_repeats(source.read(max(0, first - TUNED_ROWS), first))
     report = Report(source, setup, (first, last - first), scores, optimum, binds, repeats, unit)
     has_season = any(score.name == "seasonal" for score in scores)
     width = setup.told.width(source.dim)
-    missed = list_missed_seasons(read_tuned_times(source, first), width, source.T, has_season)
+    missed = scoring.list_missed_seasons(scoring.read_tuned_times(source, first), width, source.T, has_season)
     report.notes = [*_list_doubts(report), *missed, *source.list_notes()]
     return report
 

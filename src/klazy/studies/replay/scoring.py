@@ -1,6 +1,6 @@
 """Tune every contender on the rows before a split, and score it on the rows after it.
 
-:func:`score_split` does that, :func:`find_optimum` finds the best possible total of the same rows.
+:func:`score_split` does that, :func:`find_hindsight_optimum` finds the best possible total of the same rows.
 """
 
 import warnings
@@ -408,7 +408,7 @@ def choose_every(rounds: int, dim: int) -> int:
     return -(-rounds // max(RECORDED_ROUNDS, RECORDED_NUMBERS // dim))
 
 
-def find_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | None:
+def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) -> Best | None:
     """Find the optimum of these rows, piece by piece where they are many; None where it is not known.
 
     A piece may begin anywhere, so that no sequence pays less than the sum of the pieces' bounds. The sequences found are

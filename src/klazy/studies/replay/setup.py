@@ -57,7 +57,7 @@ class Setup:
     start : array, optional
         The decision before the first round. Default: everybody begins at the set's point nearest to the origin.
     guards : Guards, optional
-        They limit what is played in the second part, as they would limit an agent; contenders are tuned without them.
+        They limit the decisions in the second part, as they would limit an agent; contenders are tuned without them.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def make_setup(
     start : array_like, optional
         The decision before the first round.
     guards : Guards, optional
-        Limits on what is played in the second part.
+        Limits on the decisions in the second part.
     whole : bool, optional
         Play whole numbers only. Default: False.
     **shape

@@ -164,20 +164,16 @@ def _convert_pandas(frame: Any) -> "polars.DataFrame":
 
     if not hasattr(frame, "columns"):
         frame = frame.to_frame()
-    columns = [(name, frame[name]) for name in _check_names(frame.columns)]
     if type(frame.index).__name__ != "RangeIndex":
-        columns.insert(0, (str(frame.index.name or INDEX), frame.index))
-    cells = {str(name): _list_cells(values) for name, values in columns}
+        frame = frame.reset_index()
+    _check_names(frame.columns)
+    cells = {str(name): _list_cells(frame[name]) for name in frame.columns}
     return pl.DataFrame(cells, strict=False, nan_to_null=True)
 
 
 def _list_cells(cells: Any) -> Any:
     values = cells.to_numpy()
-    if values.dtype.kind == "M":
-        return values.astype("datetime64[us]")
-    if values.dtype.kind in "biuf":
-        return values
-    return [None if is_missing(cell) else cell for cell in cells]
+    return values if values.dtype.kind in "biuf" else [None if is_missing(cell) else cell for cell in cells]
 
 
 def _convert_array(data: Any) -> "polars.DataFrame":
@@ -185,7 +181,7 @@ def _convert_array(data: Any) -> "polars.DataFrame":
 
     values = np.asarray(data)
     if values.dtype.kind not in "biuf":
-        # This check says what is wrong with it.
+        # This check explains the fault.
         values = rows(data, "data", "replay")
     if values.ndim == 1:
         values = values[:, None]
@@ -506,18 +502,13 @@ def _find_time_column(table: Table, wanted: str | None) -> str | None:
     if wanted is not None and wanted not in names:
         condition = f"a column of the file ({', '.join(names)})"
         raise refusal("replay", condition, "time", wanted, "choose one of these")
-    if wanted is not None:
-        return wanted
-    for name in names:
-        if name.lower() in TIMES:
-            return name
+    usual = [name for name in names if name.lower() in TIMES]
     if names[:1] == [INDEX]:
-        return INDEX
-    for cells in table.frame.head(1).collect():
-        kinds, _, _ = read_stamps(cells)
-        if (kinds > NUMBERS).any():
-            return cells.name
-    return None
+        usual.append(INDEX)
+    if wanted is not None or usual:
+        return wanted or usual[0]
+    first = table.frame.head(1).collect()
+    return next((cells.name for cells in first if (read_stamps(cells)[0] > NUMBERS).any()), None)
 
 
 def _choose_columns(

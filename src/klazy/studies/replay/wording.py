@@ -76,7 +76,7 @@ def _count_tens(value: float) -> int:
 
 
 def judge(found: "Report") -> str:
-    """Return ``"saves"`` if the best paid less than what is done now, ``"perhaps"`` if within chance, else ``"keep"``."""
+    """Return ``"saves"`` if the best paid less than the reference, ``"perhaps"`` if within chance, else ``"keep"``."""
     return _judge_gain(found.best, found.reference) or "keep"
 
 
@@ -219,7 +219,7 @@ def format_parameters(parameters: dict[str, float]) -> str:
     return ", ".join(f"{name}={value:.4g}" for name, value in parameters.items())
 
 
-def describe_prices(reports: "list[Report]") -> str:
+def describe_winners(reports: "list[Report]") -> str:
     """Write which contender wins at which move costs."""
     rows = sorted(tabulate_prices(reports), key=lambda row: row["move_cost"])
     parts = []
@@ -253,7 +253,7 @@ def describe_folds(found: "Report") -> str:
     return f"{text} {single} in {better} of {len(folds)}."
 
 
-def tabulate(found: "Report") -> list[dict[str, Any]]:
+def tabulate_scores(found: "Report") -> list[dict[str, Any]]:
     """Make a row per contender, the best first, and one of the optimum at the end; numbers in full."""
     bound = None if found.optimum is None else found.optimum.lower_bound
     rows = []
@@ -317,7 +317,7 @@ def tabulate_folds(found: "Report") -> list[dict[str, Any]]:
 
 def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any]]:
     """Make the table with rounded numbers; ``shown`` are the first rows, with the baseline, fixed and the optimum."""
-    rows = tabulate(found)
+    rows = tabulate_scores(found)
     if shown is not None:
         always = (BASELINE, FIXED, OPTIMUM)
         rows = [row for at, row in enumerate(rows) if at < shown or row["contender"] in always]
