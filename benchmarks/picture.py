@@ -50,8 +50,8 @@ def draw(report: "Report") -> "Figure":
     """What both decided above, what both had paid so far below."""
     figure = make_sheet(HEIGHT, WIDTH)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.25, 1.0))
-    minutes = (report.kept_rows + 0.5) / 6.0
-    load = llm_requests(seconds=10)["requests"].to_numpy()[report.kept_rows]
+    minutes = (report.recorded_rows + 0.5) / 6.0
+    load = llm_requests(seconds=10)["requests"].to_numpy()[report.recorded_rows]
     above.plot(minutes, load, color=OTHERS, linewidth=1.0)
     above.text(34.2, 36.0, "requests that came", color=GREY, fontsize=POINTS - 1, ha="center")
     for name, (label, colour) in SHOWN.items():

@@ -15,7 +15,7 @@ from weakref import finalize
 import numpy as np
 
 from klazy.base.cells import INDEX, MISSING, SEPARATORS, TIMES, is_missing, name_index
-from klazy.base.checks import LARGEST, Array, one_of, refusal, rows
+from klazy.base.checks import LARGEST, Array, one_of, real_array, refusal
 from klazy.base.install import make_missing
 from klazy.base.options import write_option
 from klazy.live.rows import FILLS
@@ -179,15 +179,13 @@ def _list_cells(cells: Any) -> Any:
 def _convert_array(data: Any) -> "polars.DataFrame":
     import polars as pl
 
-    values = np.asarray(data)
-    if values.dtype.kind not in "biuf":
-        # This check explains the fault.
-        values = rows(data, "data", "replay")
+    # Missing numbers are found later, where they may be filled.
+    values = real_array(data, "data", "replay", limit=np.inf)
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2:
         raise refusal("replay", "shape (T, d)", "data of shape", values.shape, "give one row per round")
-    return pl.DataFrame(values.astype(np.float64), schema=[f"x{i + 1}" for i in range(values.shape[1])])
+    return pl.DataFrame(values, schema=[f"x{i + 1}" for i in range(values.shape[1])])
 
 
 @contextmanager
