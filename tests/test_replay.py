@@ -474,7 +474,7 @@ def everyone(of, rows) -> list[Candidate]:
 @pytest.fixture
 def by_step(monkeypatch):
     """Learners as plain NumPy, and few candidates: kernels would take longer to compile than they save."""
-    monkeypatch.setattr("klazy.studies.replay.scoring.COUNTS", Counts(4, 2, 2))
+    monkeypatch.setattr("klazy.studies.replay.scoring.REPLAY_COUNTS", Counts(4, 2, 2))
 
     def run(learner, costs, **options):
         return kl.run(learner, costs, engine="step", **options)
@@ -592,7 +592,7 @@ class TestAReplay:
     def test_is_the_same_in_pieces(self, phased, monkeypatch):
         report, g = phased
         monkeypatch.setattr("klazy.studies.replay.source.ROWS", 13)
-        monkeypatch.setattr("klazy.studies.replay.scoring.PIECE", 5 * 150)
+        monkeypatch.setattr("klazy.studies.replay.scoring.OPTIMUM_NUMBERS", 5 * 150)
         again = replay(g, move_cost=8.0)
         for one, other in zip(report.scores, again.scores, strict=True):
             assert (one.name, one.parameters) == (other.name, other.parameters)

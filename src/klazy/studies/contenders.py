@@ -40,8 +40,10 @@ SIMPLE = "simple"
 GREEDY = "greedy"
 LAZY = "lazy"
 FIXED = "fixed"
+# Rounds from which the size of gradients is found.
+GRADIENT_SAMPLE = 2000
 # Rounds for which a seasonal decision may serve, and periods of which a profile may be the mean, where both are chosen.
-HORIZONS = (1, 2, 4, 8, 16, 32, 64, 128)
+SEASON_HORIZONS = (1, 2, 4, 8, 16, 32, 64, 128)
 AVERAGED_PERIODS = (2, 4, 8, 16)
 # What a learner of somebody else may ask for by the names of its arguments.
 OFFERED = ("domain", "movement", "family", "costs", "movement_weight")
@@ -146,7 +148,7 @@ def choose_seasons(facts: Facts) -> Axes | None:
     if facts.curved_family is not None:
         axes = {
             "periods": list(AVERAGED_PERIODS[: facts.counts.second]),
-            "horizon": list(HORIZONS[: facts.counts.first // share]),
+            "horizon": list(SEASON_HORIZONS[: facts.counts.first // share]),
         }
     if facts.profiles:
         axes["period"] = list(facts.profiles)

@@ -39,9 +39,9 @@ __all__ = [
 ]
 
 # A difference below this share of what was paid is rounding.
-TIE = 1e-10
+TIE_SHARE = 1e-10
 # The range of sigma, in multiples of the scale of theory.
-SPAN = (1e-2, 1e2)
+SIGMA_SPAN = (1e-2, 1e2)
 Charge = Callable[[Array, Array], tuple[Array, Array]]
 """``charge(rows, path)``: what each round hits, and what the move after it costs; the path has one point more than rows."""
 L = TypeVar("L", bound=Learner[Any])
@@ -286,7 +286,7 @@ def choose_sigmas(size: float, n: int, domain: ConvexSet, count: int) -> list[fl
     [0.05, 5.0, 500.0]
     """
     scale = size * np.sqrt(n) / domain.scale
-    return (scale * np.geomspace(*SPAN, count)).tolist()
+    return (scale * np.geomspace(*SIGMA_SPAN, count)).tolist()
 
 
 class Tuned(NamedTuple):
@@ -491,7 +491,7 @@ class Score(Candidate):
         bool
             Whether they tie.
         """
-        return abs(self.cost - other.cost) <= TIE * max(self.size, other.size)
+        return abs(self.cost - other.cost) <= TIE_SHARE * max(self.size, other.size)
 
     def compare(self, than: Score) -> tuple[float, float]:
         """Compare with another contender.
@@ -584,7 +584,7 @@ def rank(scores: list[Score]) -> list[Score]:
     list of Score
         The best first.
     """
-    noise = TIE * max(each.size for each in scores)
+    noise = TIE_SHARE * max(each.size for each in scores)
     if noise == 0.0:
         return scores
     return sorted(scores, key=lambda each: round(each.cost / noise))

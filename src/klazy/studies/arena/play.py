@@ -27,6 +27,7 @@ from klazy.studies.arena.table import Arena, Best, Outcome, Played
 from klazy.studies.contenders import (
     ARENA,
     FIXED,
+    GRADIENT_SAMPLE,
     OUTSIDE,
     OWN,
     Contender,
@@ -45,9 +46,7 @@ TIMED = 3  # games, of different places if there are any
 GAP = 1e-4  # of the optimum
 ITERATIONS = 60_000  # for it at most; the gap that is reached then is stored with it
 FIXED_GAP = 1e-3
-COUNTS = Counts(single=60, first=12, second=5)
-# The size of gradients is found from this many rounds.
-SAMPLE = 2000
+ARENA_COUNTS = Counts(single=60, first=12, second=5)
 Progress = Callable[[int, int], object]
 
 
@@ -253,10 +252,10 @@ def play_task(task: Task) -> Played:
 def make_facts(game: Game) -> Facts:
     """Return what contenders may know: the length of the first half, and gradients there at the start."""
     first = game.first
-    rounds = np.unique(np.linspace(1, first.T, min(first.T, SAMPLE)).astype(int)).tolist()
+    rounds = np.unique(np.linspace(1, first.T, min(first.T, GRADIENT_SAMPLE)).astype(int)).tolist()
     gradients = np.array([first.subgradient(t, game.domain.start) for t in rounds])
     family = game.costs.family
-    return Facts(game.domain, game.movement, family, gradients, game.half, game.costs.T, COUNTS)
+    return Facts(game.domain, game.movement, family, gradients, game.half, game.costs.T, ARENA_COUNTS)
 
 
 def play_contender(game: Game, facts: Facts, contender: Contender) -> Outcome:

@@ -11,7 +11,7 @@ from klazy.base.checks import Array, refusal
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.contenders import CONTENDERS, FIXED, REPLAY
 from klazy.studies.replay.scoring import BASELINE, RECORDED_ROUNDS
-from klazy.studies.replay.source import DAY, to_datetime
+from klazy.studies.replay.source import DAY_SECONDS, to_datetime
 from klazy.studies.replay.wording import name_fixed
 
 if TYPE_CHECKING:
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from klazy.studies.replay.report import Report
 
 # A colour and a marker for each contender: simple ones warm or green, GD red, lazy ones blue to purple.
-COLOURS = (
+CONTENDER_COLOURS = (
     "#000000", "#9C755F", "#B6992D", "#E69F00", "#D55E00", "#59A14F", "#009E73",
     "#8CBF26", "#C1272D", "#56B4E9", "#0072B2", "#2A9DAF", "#CC79A7", "#6A3D9A",
 )  # fmt: skip
-MARKERS = "oPXsDv^Hp<>h*d"
+CONTENDER_MARKERS = "oPXsDv^Hp<>h*d"
 LOOKS: dict[str, dict[str, Any]] = defaultdict(lambda: {"color": "#A0522D", "marker": "."})
 _names = [contender.name for contender in CONTENDERS if contender.study in ("", REPLAY)]
-for _name, _colour, _marker in zip(_names, COLOURS, MARKERS, strict=False):
+for _name, _colour, _marker in zip(_names, CONTENDER_COLOURS, CONTENDER_MARKERS, strict=False):
     LOOKS[_name] = {"color": _colour, "marker": _marker}
 LOOKS[BASELINE] = {"color": "#7F7F7F", "marker": "8"}
 # Periods into which costs are cut: the name, the format of its labels, and the days from which on it is used.
-PERIODS = (("month", "%Y-%m", 90.0), ("day", "%Y-%m-%d", 3.0), ("hour", "%m-%d %Hh", 0.0))
+PERIOD_FORMATS = (("month", "%Y-%m", 90.0), ("day", "%Y-%m-%d", 3.0), ("hour", "%m-%d %Hh", 0.0))
 
 
 def draw_all(found: "Report") -> "Iterator[tuple[str, Figure, str]]":
@@ -51,7 +51,7 @@ def draw_all(found: "Report") -> "Iterator[tuple[str, Figure, str]]":
     if not found.prices:
         del captions["prices"]
     for name, caption in captions.items():
-        yield name, MAKERS[name](found), caption
+        yield name, FIGURES[name](found), caption
 
 
 def list_shown(found: "Report") -> list[str]:
@@ -119,8 +119,8 @@ def _draw_periods(found: "Report") -> "Figure":
     if not found.source.has_dates or found.source.times is None:
         raise refusal("Report.plot", "dates for periods", "time", found.source.time, "name a column of dates")
     times = found.source.times[found.recorded_rows]
-    days = (times[-1] - times[0]) / DAY
-    name, form = next((name, form) for name, form, least in PERIODS if days >= least)
+    days = (times[-1] - times[0]) / DAY_SECONDS
+    name, form = next((name, form) for name, form, least in PERIOD_FORMATS if days >= least)
     labels = [to_datetime(each).strftime(form) for each in times]
     periods = list(dict.fromkeys(labels))
     numbers = [periods.index(label) for label in labels]
@@ -152,7 +152,7 @@ def _draw_prices(found: "Report") -> "Figure":
     return show.draw_prices(prices, {title: above, "movement": moved}, winners, LOOKS)
 
 
-MAKERS = {
+FIGURES = {
     "cumulative": _draw_cumulative,
     "decisions": _draw_decisions,
     "pareto": _draw_pareto,

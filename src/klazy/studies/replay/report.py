@@ -24,7 +24,7 @@ from klazy.studies.contenders import FIXED
 from klazy.studies.replay import scoring, wording
 from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress, Read
 from klazy.studies.replay.setup import SHAPES, Setup, check_plausible, list_warnings, make_setup
-from klazy.studies.replay.source import DAY, Source, to_datetime
+from klazy.studies.replay.source import DAY_SECONDS, Source, to_datetime
 from klazy.studies.tuning import Score
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Report:
         if steps is not None and self.source.instants is not None:
             first, last = self.span
             seconds = self.source.instants[last - 1] - self.source.instants[first] + steps.usual
-            per_day = gain / (float(seconds) / DAY)
+            per_day = gain / (float(seconds) / DAY_SECONDS)
         return Saving(other.name, gain, half, share, gain / self.rounds[1], per_day)
 
     @property
@@ -259,9 +259,9 @@ class Report:
         Figure
             A matplotlib figure.
         """
-        from klazy.studies.replay.pictures import MAKERS
+        from klazy.studies.replay.pictures import FIGURES
 
-        return MAKERS[one_of(kind, "kind", "Report.plot", tuple(MAKERS))](self)
+        return FIGURES[one_of(kind, "kind", "Report.plot", tuple(FIGURES))](self)
 
     def to_html(self, path: str | Path, command: str = "klazy.replay") -> None:
         """Write the report as one HTML page, with its figures inside.

@@ -23,25 +23,23 @@ from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEA
 from klazy.learners import KLazyGD, Leader, Learner, Seasonal
 from klazy.live.agent import Agent
 from klazy.sets import CappedSimplex, Simplex
-from klazy.studies.contenders import OWN, REPLAY, Counts, Facts, bind_contenders
+from klazy.studies.contenders import GRADIENT_SAMPLE, OWN, REPLAY, Counts, Facts, bind_contenders
 from klazy.studies.replay.setup import Setup
-from klazy.studies.replay.source import DAY, WEEK, Source
+from klazy.studies.replay.source import DAY_SECONDS, WEEK_SECONDS, Source
 from klazy.studies.tuning import Candidate, Score, Tunable, Tuned, score, tune
 from klazy.theory.diagnosis import diagnose
 
 # The candidates of a contender with parameters; half of them lie around the best of the others.
 CANDIDATES = 64
-COUNTS = Counts(single=32, first=8, second=4)
-# Rows from which the scale of gradients is found.
-SAMPLE = 2000
+REPLAY_COUNTS = Counts(single=32, first=8, second=4)
 # Rows to tune on at most, the last ones before the split.
 TUNED_ROWS = 100_000
 # Iterations for the best fixed point, and numbers of a trace up to which it is searched; beyond, the average row decides.
 FIXED_ITERATIONS = 1000
 FIXED_NUMBERS = 10**6
 # Numbers of which the optimum is found at once, and the same by cutting planes, which take longer.
-PIECE = 500_000
-CUT_PIECE = 2500
+OPTIMUM_NUMBERS = 500_000
+CUT_NUMBERS = 2500
 # Stretches of the scored rows, whose differences make the interval.
 STRETCHES = 20
 # Numbers of a contender's decisions that are recorded, or rounds of them, whichever is more.
@@ -49,7 +47,7 @@ RECORDED_NUMBERS = 200_000
 RECORDED_ROUNDS = 1000
 BASELINE = "baseline"
 # Seconds after which costs may repeat, and the word for such a pattern.
-SEASONS = {"day": (DAY, "daily"), "week": (WEEK, "weekly")}
+SEASONS = {"day": (DAY_SECONDS, "daily"), "week": (WEEK_SECONDS, "weekly")}
 # The share of rows that must come one season after another row, and the rows of a season for each row it may be late.
 ON_TIME_SHARE = 0.9
 ROWS_PER_DELAY = 200
@@ -211,7 +209,7 @@ def list_tunables(
     ``seconds`` are the times of the rows in ``tuned``, where they have dates.
     """
     n = len(tuned)
-    sample = tuned[:: max(1, n // SAMPLE)]
+    sample = tuned[:: max(1, n // GRADIENT_SAMPLE)]
     facts = Facts(
         setup.domain,
         setup.movement,
@@ -219,7 +217,7 @@ def list_tunables(
         setup.family.gradient(sample, np.broadcast_to(setup.domain.start, sample.shape)),
         rounds=n,
         T=T,
-        counts=COUNTS,
+        counts=REPLAY_COUNTS,
         start=setup.start,
         point=_find_fixed(setup, before),
         profiles=find_profiles(seconds, setup.told.width(setup.domain.dim)),
@@ -418,7 +416,7 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
     drifts = type(setup.family).drift is not Family.drift
     if setup.movement.grouped is None or (drifts and not isinstance(setup.family, LogWealth)):
         return None
-    size = PIECE if setup.family.has_prox else CUT_PIECE
+    size = OPTIMUM_NUMBERS if setup.family.has_prox else CUT_NUMBERS
     length = max(1, size // source.dim)
     hitting = 0.0
     switching = 0.0

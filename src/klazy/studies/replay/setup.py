@@ -24,8 +24,8 @@ COSTS: dict[str, type[Family]] = {
     "linear": Linear, "rewards": Rewards, "quadratic": Quadratic, "pinball": Pinball, "log-wealth": LogWealth,
 }  # fmt: skip
 # Between these, products with the largest rows of a trace and their squares are finite numbers.
-SMALLEST_SIZE = 1e-15
-LARGEST_SIZE = 1e15
+SMALLEST_OPTION = 1e-15
+LARGEST_OPTION = 1e15
 # The options of each set, with their defaults.
 SHAPES: dict[str, dict[str, Any]] = {
     "simplex": {"total": 1.0, "floor": None},
@@ -202,8 +202,8 @@ def _check_size(name: str, value: Any) -> None:
         sizes = np.abs(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):
         raise refusal("replay", "numbers", name, repr(value), "give a number, or one per column") from None
-    if not ((sizes == 0.0) | ((sizes >= SMALLEST_SIZE) & (sizes <= LARGEST_SIZE))).all():
-        condition = f"sizes and prices within {SMALLEST_SIZE:g} and {LARGEST_SIZE:g}"
+    if not ((sizes == 0.0) | ((sizes >= SMALLEST_OPTION) & (sizes <= LARGEST_OPTION))).all():
+        condition = f"sizes and prices within {SMALLEST_OPTION:g} and {LARGEST_OPTION:g}"
         raise refusal("replay", condition, name, value, "measure in other units")
 
 
@@ -262,9 +262,9 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
     shortage = _check_price(short, "short")
     surplus = _check_price(excess, "excess")
     ratios = np.divide.outer(shortage, surplus)
-    if not (ratios.min() >= SMALLEST_SIZE and ratios.max() <= LARGEST_SIZE):
+    if not (ratios.min() >= SMALLEST_OPTION and ratios.max() <= LARGEST_OPTION):
         condition = (
-            f"{write_option('short')} and {write_option('excess')} within a factor of {LARGEST_SIZE:g}"
+            f"{write_option('short')} and {write_option('excess')} within a factor of {LARGEST_OPTION:g}"
         )
         raise refusal("replay", condition, "short", short, "bring them nearer to each other")
     return Pinball(shortage, surplus)

@@ -28,18 +28,18 @@ ROWS = 65_536
 # The name of the time stamps among parsed columns, which have numbers for names.
 STAMPS = "time"
 # Letters of a cell that a message shows.
-CELL = 60
+CELL_LETTERS = 60
 TEXT_FILES = (".csv", ".tsv", ".txt")
 EXCEL_FILES = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 # Kinds of time stamps; a cell that is none of them has the number -1.
-KINDS = ("numbers", "dates without a zone", "dates with a zone")
-NUMBERS, NAIVE, ZONED = range(3)
+STAMP_KINDS = ("numbers", "dates without a zone", "dates with a zone")
+NUMERIC, NAIVE, ZONED = range(3)
 DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
 ZONE = r"(:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
 # Lengths of time in seconds.
-HOUR = 3_600.0
-DAY = 24.0 * HOUR
-WEEK = 7.0 * DAY
+HOUR_SECONDS = 3_600.0
+DAY_SECONDS = 24.0 * HOUR_SECONDS
+WEEK_SECONDS = 7.0 * DAY_SECONDS
 # A step is a gap if it is longer than this many usual steps.
 GAP_STEPS = 1.5
 # Weekly closing hours are looked for if a week has at most this many steps: one per second.
@@ -56,7 +56,7 @@ class Table(NamedTuple):
     def read_cell(self, row: int, column: str) -> str:
         """Return a cell as a message shows it; rows count from 0."""
         text = repr(self.frame.slice(row, 1).select(column).collect().item())
-        return text if len(text) <= CELL else f"{text[:CELL]}..."
+        return text if len(text) <= CELL_LETTERS else f"{text[:CELL_LETTERS]}..."
 
 
 def open_table(data: Any) -> Table:
@@ -234,7 +234,7 @@ def read_stamps(cells: "polars.Series") -> tuple[np.ndarray, np.ndarray, np.ndar
     is_number = (numbers.is_not_null() & numbers.is_finite().fill_null(False)).to_numpy()
     is_date = walls.is_not_null().to_numpy()
     is_zoned = is_date & offsets.is_not_null().to_numpy()
-    kinds = np.select([is_number, is_zoned, is_date], [NUMBERS, ZONED, NAIVE], -1)
+    kinds = np.select([is_number, is_zoned, is_date], [NUMERIC, ZONED, NAIVE], -1)
     if is_number.all():
         times = numbers.to_numpy()
         return kinds, times, times
@@ -370,7 +370,7 @@ class Source:
             raise refusal("replay", "a number or an ISO date as time", where, cell, remedy)
         after = f"{cell} after {table.read_cell(at - 1, column)}"
         if kinds[at] != self.kind:
-            wanted = f"time stamps of one kind, {KINDS[self.kind]}"
+            wanted = f"time stamps of one kind, {STAMP_KINDS[self.kind]}"
             raise refusal("replay", wanted, where, after, "write all the same way")
         wanted = "no time stamp twice" if steps[at] == 0 else "time stamps that ascend"
         remedy = "sort the file and merge such rows"
@@ -410,7 +410,7 @@ class Source:
     @property
     def has_dates(self) -> bool:
         """Whether the time stamps are dates, so that days and months are known."""
-        return self.kind > NUMBERS
+        return self.kind > NUMERIC
 
     def read(self, first: int, last: int) -> Array:
         """Read some rows.
@@ -506,7 +506,7 @@ def _find_time_column(table: Table, wanted: str | None) -> str | None:
     if wanted is not None or usual:
         return wanted or usual[0]
     first = table.frame.head(1).collect()
-    return next((cells.name for cells in first if (read_stamps(cells)[0] > NUMBERS).any()), None)
+    return next((cells.name for cells in first if (read_stamps(cells)[0] > NUMERIC).any()), None)
 
 
 def _choose_columns(
@@ -578,7 +578,7 @@ class Steps:
 
     def _skips_an_hour(self, before: float, step: float) -> bool:
         """Return True where a local hour is missing as clocks go forward: early on a Sunday in spring."""
-        if self.usual > HOUR or abs(step - self.usual - HOUR) > 1.0:
+        if self.usual > HOUR_SECONDS or abs(step - self.usual - HOUR_SECONDS) > 1.0:
             return False
         when = to_datetime(before)
         return when.weekday() == 6 and when.month in (3, 4, 9, 10) and when.hour <= 3
@@ -586,8 +586,8 @@ class Steps:
 
 def _find_closings(walls: Array, usual: float, long: np.ndarray) -> np.ndarray:
     """Find the long steps over times of the week at which there is never a row, in two weeks at least."""
-    slots = round(WEEK / usual)
-    if usual > DAY or slots > WEEK_STEPS or abs(slots * usual - WEEK) > 1.0:
+    slots = round(WEEK_SECONDS / usual)
+    if usual > DAY_SECONDS or slots > WEEK_STEPS or abs(slots * usual - WEEK_SECONDS) > 1.0:
         return np.zeros(len(long), dtype=bool)
     place = np.round(walls / usual).astype(np.int64)
     first = (place[long] + 1) % slots
@@ -608,7 +608,7 @@ def to_datetime(seconds: float) -> datetime:
 
 def format_span(seconds: float) -> str:
     """Write a length of time in words."""
-    for unit, length in (("day", DAY), ("hour", HOUR), ("minute", 60.0), ("second", 1.0)):
+    for unit, length in (("day", DAY_SECONDS), ("hour", HOUR_SECONDS), ("minute", 60.0), ("second", 1.0)):
         if seconds >= length:
             count = seconds / length
             return f"{count:.3g} {unit}{_plural(count)}"

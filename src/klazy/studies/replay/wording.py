@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # If the projection binds in a smaller share of the rounds, laziness has nothing to act on.
 SELDOM = 0.02
 # A rule that averages fewer rounds has a short memory.
-SHORT = 50
+SHORT_MEMORY = 50
 # Costs drift if a row and the next have a larger correlation.
 ALIKE = 0.5
 # Nothing lasting changes if the fixed point is this near to the best, relative to its cost.
@@ -189,7 +189,9 @@ def explain_laziness(found: "Report", other: Score) -> str:
     binds = f"Steps leave the set in {found.binds:.1%} of rounds"
     if found.binds < SELDOM:
         return f"{binds}; in all others every k decides what GD decides."
-    forgets = other.name not in (FIXED, "follow the leader") and other.parameters.get("window", 1) < SHORT
+    forgets = (
+        other.name not in (FIXED, "follow the leader") and other.parameters.get("window", 1) < SHORT_MEMORY
+    )
     if found.repeats > ALIKE and forgets:
         drift = "The costs drift faster than they repeat: a row is much like the one before"
         return f"{drift} (correlation {found.repeats:.2f}), and older rows mislead."
