@@ -75,14 +75,14 @@ def draw_periods(
     """
     figure = make_sheet(2.0 * HEIGHT, WIDE)
     ax = figure.subplots()
-    kept = periods[-BARS:]
-    places = np.arange(len(kept))
+    shown = periods[-BARS:]
+    places = np.arange(len(shown))
     width = 0.84 / len(costs)
     for i, (name, values) in enumerate(costs.items()):
         at = places + (i - (len(costs) - 1) / 2.0) * width
         ax.bar(at, values[-BARS:], width, color=looks[name]["color"], label=name)
-    every = -(-len(kept) // TICKS)
-    ax.set_xticks(places[::every], kept[::every])
+    every = -(-len(shown) // TICKS)
+    ax.set_xticks(places[::every], shown[::every])
     ax.axhline(0.0, color=GREY, linewidth=0.6)
     ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     _label(ax, xlabel, ylabel)

@@ -548,7 +548,7 @@ def _replay_once(
     repeats = scoring.measure_repeats(source.read(max(0, first - TUNED_ROWS), first))
     report = Report(source, setup, (first, last - first), scores, optimum, binds, repeats, unit)
     has_season = any(score.name == "seasonal" for score in scores)
-    width = setup.told.width(source.dim)
+    width = setup.rule_family.width(source.dim)
     missed = scoring.list_missed_seasons(scoring.read_tuned_times(source, first), width, source.T, has_season)
     report.notes = [*_list_doubts(report), *missed, *source.list_notes()]
     return report

@@ -213,14 +213,14 @@ def list_tunables(
     facts = Facts(
         setup.domain,
         setup.movement,
-        setup.told,
+        setup.rule_family,
         setup.family.gradient(sample, np.broadcast_to(setup.domain.start, sample.shape)),
         rounds=n,
         T=T,
         counts=REPLAY_COUNTS,
         start=setup.start,
         point=_find_fixed(setup, before),
-        profiles=find_profiles(seconds, setup.told.width(setup.domain.dim)),
+        profiles=find_profiles(seconds, setup.rule_family.width(setup.domain.dim)),
     )
     return [
         Tunable(contender.name, contender.style, partial(LearnerPlayer, make, setup), axes)

@@ -73,7 +73,7 @@ class Setup:
     guards: Guards | None = None
 
     @property
-    def told(self) -> Family:
+    def rule_family(self) -> Family:
         """The family that rules of thumb know: that of the rows, or linear costs for gradients."""
         return Linear() if code_of(self.family) == LINEAR else self.family
 
