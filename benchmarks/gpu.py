@@ -335,7 +335,7 @@ def profile_study(seeds: int, folder: str) -> dict[str, float]:
     with (
         time_calls(execute, "list_keys", "keys of runs"),
         time_calls(device, "play_grid", "the GPU, copies included"),
-        time_calls(execute, "make_frame", "rows"),
+        time_calls(execute, "make_run_frame", "rows"),
         time_calls(ResultStore, "add", "files"),
     ):
         start = time.perf_counter()

@@ -9,7 +9,7 @@ from klazy import show
 from klazy.studies.sweep import Study, sweep
 from klazy.studies.sweep.drawing import draw_cells
 from klazy.studies.sweep.execute import Sweep
-from klazy.studies.sweep.table import choose_best, summarize
+from klazy.studies.sweep.frame import choose_best, summarize_cells
 from pages import markdown, run
 
 HEADING = "## Two studies"
@@ -153,7 +153,7 @@ def section(name: str, out: Path, figures: Path) -> list[str]:
     ((_, figure),) = draw_cells(cells, label, x)
     show.write_figure(figure, figures / name)
     (figures / f"{name}.svg").unlink()  # the page shows the other
-    best = summarize(cells, 0)
+    best = summarize_cells(cells, 0)
     prices = sorted(set(cells["movement_weight"]))[::3]
     shown = [
         row for row in best if row["learner"] != "GD" and row.get("movement_weight", prices[0]) in prices

@@ -18,8 +18,8 @@ import json, os, random, signal, sys, time
 sys.path.insert(0, {tests!r})
 from klazy.studies import results
 from klazy.studies.sweep import Study, execute
-from klazy.studies.sweep.play import play_task
-from klazy.studies.sweep.runs import list_tasks
+from klazy.studies.sweep.player import play_task
+from klazy.studies.sweep.tasks import list_tasks
 results.WRITE_SECONDS = results.WRITE_SHARE = 0.0  # a file for every task
 study, out = Study(**json.loads({study!r})), {out!r}
 for task in list_tasks(study):

@@ -15,9 +15,16 @@ from command import call_klazy
 from klazy import show
 from klazy.base.checks import Refused
 from klazy.studies.arena import VERSION, Arena, list_games, play, suite
-from klazy.studies.arena.play import Task, find_optimum, list_outside, make_facts, play_contender, play_task
+from klazy.studies.arena.play import (
+    GameTask,
+    find_game_optimum,
+    list_outside,
+    make_facts,
+    play_contender,
+    play_game,
+)
 from klazy.studies.arena.suite import Entry
-from klazy.studies.arena.table import Best, Outcome, Played
+from klazy.studies.arena.table import GameOptimum, PlayedGame, Score
 from klazy.studies.contenders import (
     ARENA,
     CONTENDERS,
@@ -83,7 +90,7 @@ class TestTheSuite:
         assert cheap.costs is dear.costs
         assert dear.movement.weight == pytest.approx(300.0 * cheap.movement.weight, rel=1e-12)
 
-    @pytest.mark.parametrize("place", suite.PLACES)
+    @pytest.mark.parametrize("place", suite.SET_KINDS)
     def test_at_a_price_of_one_crossing_the_set_costs_what_a_round_differs_by(self, place):
         game = Entry("i.i.d.", place, 1.0, 0, 400).make()
         g = game.costs.arrays()[0][: game.half]
@@ -130,18 +137,18 @@ class TestAGame:
     def test_nobody_is_below_the_optimum(self):
         curved = Entry("demand", "wandering", 3.0, 0, 200)
         for entry in (TINY[0], curved):
-            played = play_task(Task(entry, SMALL, None))
+            played = play_game(GameTask(entry, SMALL, None))
             for outcome in played.outcomes.values():
                 assert outcome.cost >= played.best.lower_bound
 
     def test_an_optimum_is_found_once(self, tmp_path, monkeypatch):
         game = TINY[0].make()
-        found = find_optimum(game, tmp_path)
+        found = find_game_optimum(game, tmp_path)
         play._open_optima.cache_clear()  # as in another process
         with monkeypatch.context() as patch:
             patch.setattr(play, "offline_optimum", None)
-            assert find_optimum(game, tmp_path) == found
-        assert find_optimum(TINY[1].make(), tmp_path) != found
+            assert find_game_optimum(game, tmp_path) == found
+        assert find_game_optimum(TINY[1].make(), tmp_path) != found
 
 
 class TestContenders:
@@ -228,7 +235,7 @@ class TestTheWhole:
         found = tiny(out=tmp_path, progress=lambda at, total: done.append((at, total)))
         assert done == [(1, 4), (2, 4), (3, 4), (4, 4)]
         tasks = []
-        monkeypatch.setattr(play, "play_task", lambda task: tasks.append(task) or play_task(task))
+        monkeypatch.setattr(play, "play_game", lambda task: tasks.append(task) or play_game(task))
         assert tiny(out=tmp_path).games == found.games
         assert tasks == []
         own = make_own(lambda domain: kl.GD(domain, 1.0), "mine")
@@ -299,8 +306,10 @@ def make_arena(paid, firsts=None, hindsight=0.0):
         outcomes = {}
         for j, name in enumerate(names):
             first = row[j] if firsts is None else firsts[i][j]
-            outcomes[name] = Outcome(first, row[j], 0.0, row[j] - hindsight, 1, {})
-        games.append(Played(Entry("regimes", "box", 1.0, i, 10), 1000.0, Best(0.0, 0.0, 0.0, 0.0), outcomes))
+            outcomes[name] = Score(first, row[j], 0.0, row[j] - hindsight, 1, {})
+        games.append(
+            PlayedGame(Entry("regimes", "box", 1.0, i, 10), 1000.0, GameOptimum(0.0, 0.0, 0.0, 0.0), outcomes)
+        )
     return Arena(games, contenders)
 
 

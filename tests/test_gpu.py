@@ -20,7 +20,7 @@ from klazy.game import device
 from klazy.game.batch import run_batch
 from klazy.kernels.codes import SEASON_PERIOD
 from klazy.kernels.rules import RULES
-from klazy.studies.sweep.table import CURVES
+from klazy.studies.sweep.frame import CURVES
 
 AGREE = 1e-12  # of the sum of what is added up; the two engines add in another order
 T = 9  # more than one tile of the simulator's kernels, and not a multiple of it
@@ -101,7 +101,7 @@ def test_every_schedule_in_any_company(sigma):
     assert_agrees(run_batch(together, g, device="cuda"), together, g)
 
 
-MOVEMENTS = [
+MOVEMENT_KINDS = [
     kl.L1Movement(0.3),
     kl.TVMovement(2.0),
     kl.L2Movement(np.linspace(0.5, 2.0, T)),
@@ -111,7 +111,7 @@ MOVEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("movement", MOVEMENTS, ids=repr)
+@pytest.mark.parametrize("movement", MOVEMENT_KINDS, ids=repr)
 def test_every_movement_is_charged_as_by_step(movement):
     g = gradients(3, T, 5)
     assert_agrees(run_batch(TWO, g, movement=movement, device="cuda"), TWO, g, movement=movement)
@@ -347,7 +347,7 @@ def test_a_gpu_that_fails_ends_in_one_sentence(monkeypatch):
 
 
 def test_a_sweep_whose_gpu_fails_keeps_what_was_played(tmp_path, monkeypatch):
-    from klazy.studies.sweep import play
+    from klazy.studies.sweep import player
 
     played = []
     play_grid = device.play_grid
@@ -360,7 +360,7 @@ def test_a_sweep_whose_gpu_fails_keeps_what_was_played(tmp_path, monkeypatch):
         played.append(grid)
         return play_grid(grid)
 
-    monkeypatch.setattr(play, "TOGETHER", 1)
+    monkeypatch.setattr(player, "TOGETHER", 1)
     monkeypatch.setattr(device, "play_grid", fail_later)
     study = kl.Study(**STUDY | {"seeds": 1, "record": "totals"})
     with pytest.raises(device.DeviceFailed, match="lost"):

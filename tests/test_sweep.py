@@ -35,13 +35,13 @@ from klazy.base.files import lock_file
 from klazy.sequences import Scenario
 from klazy.studies import results
 from klazy.studies.sweep import Study, drawing, load_sweep, sweep
-from klazy.studies.sweep import runs as runs_module
-from klazy.studies.sweep.catalogue import RECIPES, RULES, make_scenario
+from klazy.studies.sweep import tasks as tasks_module
+from klazy.studies.sweep.catalogue import LEARNER_RULES, RECIPES, make_scenario
 from klazy.studies.sweep.drawing import draw_cells
-from klazy.studies.sweep.play import play_task
-from klazy.studies.sweep.runs import deal, list_keys, list_tasks
+from klazy.studies.sweep.frame import average_cells, choose_best, make_schema, summarize_cells
+from klazy.studies.sweep.player import play_task
 from klazy.studies.sweep.study import expand, read_example
-from klazy.studies.sweep.table import average_cells, choose_best, make_schema, summarize
+from klazy.studies.sweep.tasks import deal, list_keys, list_tasks
 from swept import MANY, assert_whole, served, start_scheduler, until
 
 WAVES = {"recipe": "phases_of_length", "length": [5, 10], "T": 100, "dim": 5}
@@ -116,7 +116,7 @@ class TestAStudySays:
     def test_the_example_is_a_study_that_explains_every_key_recipe_and_rule(self):
         text = read_example()
         assert Study(**tomllib.loads(text)).seeds > 1
-        for word in (*Study.model_fields, *RECIPES, *RULES, "linspace", "logspace", "powers"):
+        for word in (*Study.model_fields, *RECIPES, *LEARNER_RULES, "linspace", "logspace", "powers"):
             assert re.search(rf"\b{word}\b", text), word
         for name, entry in RECIPES.items():
             assert all(re.search(rf"\b{key}\b", text) for key in entry.parameters), name
@@ -195,9 +195,9 @@ TRIED = {
 @pytest.fixture(scope="module")
 def everything():
     """All rules on two random sequences and a fixed one, at two prices."""
-    plain = [{"rule": rule} | TRIED.get(rule, {}) for rule in RULES]
+    plain = [{"rule": rule} | TRIED.get(rule, {}) for rule in LEARNER_RULES]
     learners = [
-        spec | ({"sigma": [1.0, 8.0]} if "sigma" in RULES[spec["rule"]].parameters else {}) for spec in plain
+        spec | ({"sigma": [1.0, 8.0]} if "sigma" in LEARNER_RULES[spec["rule"]].parameters else {}) for spec in plain
     ] + [{"rule": "GD", "c": 16.0}]  # fmt: skip
     scenarios = [
         {"recipe": "stochastic", "phases": 3, "length": 40, "random_phases": [False, True]},
@@ -212,7 +212,7 @@ class TestARun:
     def test_is_there_once_for_every_combination(self, everything):
         rows = everything.rows
         assert rows["error"].null_count() == everything.runs == everything.computed == rows["key"].n_unique()
-        assert set(rows["learner"]) == set(RULES)
+        assert set(rows["learner"]) == set(LEARNER_RULES)
         per_sequence = rows.group_by("scenario", "random_phases", "seed", "movement_weight").len()["len"]
         assert per_sequence.n_unique() == 1
         assert (
@@ -446,8 +446,8 @@ while killed:
                 watch.start()
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(runs_module, "SEVERAL", 1000)
-            patch.setattr(runs_module, "HEAVY", 1)
+            patch.setattr(tasks_module, "SEVERAL", 1000)
+            patch.setattr(tasks_module, "HEAVY", 1)
             sweep(of, tmp_path, jobs=1, progress=begin)
         watch.join()
         assert seen
@@ -679,8 +679,10 @@ class TestASummary:
                 pytest.approx(odd),
                 2,
             )
-        best = summarize(cells, most=1)
-        assert [row["mean"] for row in best] != [row["mean"] for row in summarize(drawn.cells(), most=1)]
+        best = summarize_cells(cells, most=1)
+        assert [row["mean"] for row in best] != [
+            row["mean"] for row in summarize_cells(drawn.cells(), most=1)
+        ]
         group = cells.filter(
             pl.col("length") == 20, pl.col("movement_weight") == 0.3, pl.col("learner") == "KLazyGD"
         )
@@ -710,7 +712,7 @@ class TestASummary:
 
     def test_shows_the_best_cell_of_each_learner_and_says_when_it_is_at_a_limit_of_its_grid(self, drawn):
         cells = drawn.cells()
-        rows = summarize(cells, most=10)
+        rows = summarize_cells(cells, most=10)
         assert len(rows) == 2 * 2 * 3
         for row in rows:
             same = [row[name] for name in ("length", "movement_weight", "learner")]
@@ -724,7 +726,7 @@ class TestASummary:
             at = [name for name in ("sigma", "k") if same[2] != "LazyGD" and row[name] in ends[name]]
             assert row["at grid limit"] == ", ".join(at)
         assert {row["at grid limit"] for row in rows} > {""}
-        assert len(summarize(cells, most=len(cells))) == len(cells)
+        assert len(summarize_cells(cells, most=len(cells))) == len(cells)
 
 
 class TestAFigure:

@@ -19,7 +19,7 @@ from klazy.base.signals import end_with
 BACKENDS = ("local", "dask", "ray", "spark")
 _SECONDS = 30  # to wait for a cluster
 # A cluster counts as having this many workers at least, because others may join later.
-_LEAST = 8
+_LEAST_WORKERS = 8
 # Calls per worker in one wave, for a backend that returns all answers at once.
 _WAVE = 4
 
@@ -66,7 +66,7 @@ def open_workers(
         raise refusal("sweep", condition, "backend", backend, _advise(backend)) from missing
     if backend == "dask":
         with connected:
-            count = max(_LEAST, sum(connected.ncores().values()))
+            count = max(_LEAST_WORKERS, sum(connected.ncores().values()))
             yield Workers(count, partial(_map_on_dask, connected))
         return
     with warnings.catch_warnings(), parallel_config(**connected, n_jobs=jobs or -1):

@@ -7,7 +7,7 @@ import socket
 import time
 from threading import Thread
 
-_GLANCE = 0.2  # seconds between two checks whether the driver of a worker still runs
+_WATCH_SECONDS = 0.2  # seconds between two checks whether the driver of a worker still runs
 
 
 def end_at_signals() -> None:
@@ -47,5 +47,5 @@ def end_with(driver: int) -> None:
 
 def _watch(driver: int) -> None:
     while os.getppid() == driver:
-        time.sleep(_GLANCE)
+        time.sleep(_WATCH_SECONDS)
     os._exit(1)

@@ -13,8 +13,8 @@ from klazy.base.files import write_durably
 from klazy.base.parallel import WorkerLost
 from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
 
-OUT = Path("arena")
-FRESH = 100  # the first seed that nothing was designed on
+ARENA_FOLDER = Path("arena")
+FRESH = 100  # the first seed on which no learner was designed
 
 
 def arena(
@@ -41,7 +41,9 @@ def arena(
         bool, typer.Option("--trust", help="Import and call your own learners: their code can do anything.")
     ] = False,
     only: Annotated[list[str] | None, typer.Option(help="Play one family of games; may be repeated.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for finished games and the page arena.html.")] = OUT,
+    out: Annotated[
+        Path, typer.Option(help="Folder for finished games and the page arena.html.")
+    ] = ARENA_FOLDER,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -50,7 +52,7 @@ def arena(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Rank every learner and rule over a fixed suite of games, beside the certified optimum. Add your own.
+    """Rank every learner and rule over a fixed suite of games, against the certified optimum. Add your own.
 
     You can stop it at any moment and start it again: finished games are stored.
 
@@ -66,7 +68,8 @@ def arena(
     from klazy.studies.contenders import import_own
 
     if learner and trust and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # installed modules come before those of this folder
+        # Installed modules come before those of this folder.
+        sys.path.append(os.getcwd())
     own = import_own(learner or [], trust)
     seed = 0 if fresh is None else fresh
     with show_progress() as bar:

@@ -18,7 +18,7 @@ from klazy.cli.terminal import Json, print_table, say, show_progress
 if TYPE_CHECKING:
     from klazy.studies.sweep.execute import Sweep
 
-CELLS = 40  # that a table shows; of more, the best of each learner
+SHOWN_CELLS = 40  # in a table; if there are more, it shows the best of each learner
 
 
 RelativeTo = Annotated[
@@ -52,7 +52,7 @@ class _PlayByDefault(TyperGroup):
 
 
 class _Unnamed(TyperCommand):
-    """The command that need not be named: its help is headed by its group's name alone."""
+    """The default command of its group, whose help has the name of the group alone."""
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         formatter.write_usage(ctx.parent.command_path, " ".join(self.collect_usage_pieces(ctx)))
@@ -71,7 +71,7 @@ def play_study(
     study: Annotated[Path | None, typer.Argument(help="A TOML file, see --init.", show_default=False)] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where the runs are kept.", show_default="the study's file, without .toml"),
+        typer.Option(help="Folder for the results.", show_default="the study's file, without .toml"),
     ] = None,
     init: Annotated[
         bool, typer.Option("--init", help="Print an example study with every key explained.")
@@ -114,8 +114,8 @@ def play_study(
       klazy sweep study.toml --out results --backend dask --address tcp://scheduler:8786
       klazy sweep plot results
     """  # fmt: skip
-    from klazy.studies.sweep.runs import check_held_out
     from klazy.studies.sweep.study import Study, read_example
+    from klazy.studies.sweep.tasks import check_held_out
 
     if init:
         print(read_example(), end="")
@@ -152,7 +152,7 @@ def _make_importable() -> None:
 
 
 def _play_with_bar(study: Any, folder: Path, **options: Any) -> "Sweep":
-    """Play it, with a bar on a terminal."""
+    """Play a study, with a progress bar on a terminal."""
     from klazy.studies.sweep import sweep
 
     with show_progress(TextColumn("{task.fields[rate]}")) as bar:
@@ -168,14 +168,14 @@ def _play_with_bar(study: Any, folder: Path, **options: Any) -> "Sweep":
 
 
 def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out: bool) -> None:
-    """The best cells or all, what failed, how fast it was, and where the rest is."""
-    from klazy.studies.sweep.table import summarize
+    """Print the best cells or all, failures, the speed, and where the results are."""
+    from klazy.studies.sweep.frame import summarize_cells
 
     metric = found.study.metrics[0]
     if found.failed < found.runs:
         cells = found.cells(relative_to=relative_to, held_out=held_out)
         write_durably(folder / "cells.csv", cells.write_csv().encode())
-        table = summarize(cells, CELLS)
+        table = summarize_cells(cells, SHOWN_CELLS)
         less = f", in per cent more than {relative_to}'s" if relative_to else ""
         chosen = " on the odd seeds, best cells chosen by the even ones" if held_out else ""
         say(
@@ -228,7 +228,7 @@ def plot_study(
     from klazy import show
     from klazy.studies.sweep.drawing import draw_cells
     from klazy.studies.sweep.execute import load_study
-    from klazy.studies.sweep.table import average_cells
+    from klazy.studies.sweep.frame import average_cells
 
     if trust:
         _make_importable()
@@ -250,8 +250,9 @@ def plot_study(
         for name, figure in draw_cells(cells, label, x, y):
             show.write_figure(figure, Path(fresh, name))
             files.append(str(into / f"{name}.png"))
+        # A link in its place is replaced, and its target stays as it is.
         for file in Path(fresh).iterdir():
-            file.replace(into / file.name)  # a link that is there gives way, what it leads to is left alone
+            file.replace(into / file.name)
     if as_json:
         print(json.dumps({"figures": files}))
     else:

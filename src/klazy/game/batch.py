@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, refusal
 from klazy.costs import Costs, as_costs
-from klazy.game.device import choose_device, find_obstacle, play_learners
+from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
 from klazy.game.game import Game, check_family, check_learners, count_workers
 from klazy.game.plan import find_distinct, group_runs, make_marks, number_equal, write_program
 from klazy.game.run import follow_rows, is_short, knows_rows, run_many
@@ -31,23 +31,23 @@ _PIECES = 4
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What n runs paid, in the order of their learners. :func:`run_batch` makes it.
+    """The costs of n runs, in the order of their learners. :func:`run_batch` makes it.
 
     Parameters
     ----------
     hitting : array
-        What the rounds charged each run, of shape (n,).
+        The operating cost of each run, of shape (n,).
     switching : array
-        What moving charged each run, of shape (n,).
+        The switching cost of each run, of shape (n,).
     rounds : array of int
-        The rounds after which ``curves`` was taken, of shape (c,).
+        The rounds after which ``curves`` was recorded, of shape (c,).
     curves : array
         Running sums of both, of shape (n, c, 2); empty unless you asked for checkpoints.
     engine : str
         ``"lanes"`` if all runs were played side by side, ``"runs"`` if each was played by :func:`~klazy.run`, ``"mixed"`` if
         only some were.
     device : str
-        What they were played on.
+        The device: ``"cpu"``, ``"cuda"`` or ``"mixed"``.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Batch:
 
     @property
     def cost(self) -> Array:
-        """What was paid altogether, of shape (n,)."""
+        """The total cost of each run, of shape (n,)."""
         return self.hitting + self.switching
 
 
@@ -77,7 +77,7 @@ def run_batch(
     jobs: int | None = None,
     device: str = "cpu",
 ) -> Batch:
-    """Play many learners and keep only sums: the quickest way to compare many settings or seeds.
+    """Play many learners and record only sums: the quickest way to compare many settings or seeds.
 
     The sums are those of :func:`~klazy.run` with ``record="totals"``, to 1e-12. Linear costs in up to 8 dimensions are played
     many runs at once, as lanes of vector registers, on every set with a kernel, by every learner with a rule and for every
@@ -88,13 +88,13 @@ def run_batch(
     Parameters
     ----------
     learners : list of Learner
-        Who plays.
+        The learners, one per run.
     costs : Costs or array_like or list of these
         One sequence for all learners; or one for each, as a list or as an array of shape (n, T, d), all of one length.
     movement : Movement or str, optional
-        What moving costs, as in :func:`~klazy.run`.
+        The movement cost, as in :func:`~klazy.run`.
     checkpoints : int, optional
-        How many points of each run's curve to keep, evenly spaced, the last after round T; T at most. Default: none.
+        How many points of each run's curve to record, evenly spaced, the last after round T; T at most. Default: none.
     jobs : int, optional
         How many threads to use. Default: as many as there are cores.
     device : str, optional
@@ -103,7 +103,7 @@ def run_batch(
     Returns
     -------
     Batch
-        What each run paid.
+        The costs of each run.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def _play_on_gpu(
         for i, player in zip(members.tolist(), numbers[members].tolist(), strict=True):
             if (player, code) not in obstacles:
                 movement = runs.movement_of(players[player])
-                obstacles[player, code] = find_obstacle(players[player], runs.costs, movement)
+                obstacles[player, code] = find_gpu_obstacle(players[player], runs.costs, movement)
             obstacle = obstacles[player, code]
             able[i] = obstacle is None
             if is_strict and obstacle is not None:
@@ -365,7 +365,7 @@ def _play(kernel: Any, about: tuple[Any, ...], members: np.ndarray) -> tuple[np.
     """Call a kernel; return these runs with their sums, of shape (runs, marks, 2)."""
     *_, blocks, marks = about
     curves = np.empty((len(blocks), len(marks), 2, LANES))
-    # What is not finite is found later.
+    # Sums that are not finite are found later.
     with np.errstate(all="ignore"):
         kernel(*about, curves)
     return members, curves.transpose(0, 3, 1, 2).reshape(-1, len(marks), 2)[: len(members)]

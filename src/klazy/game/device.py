@@ -77,7 +77,7 @@ def name_device(device: str) -> str:
     return name_gpu()
 
 
-def find_obstacle(learner: Any, costs: Any, movement: Movement) -> str | None:
+def find_gpu_obstacle(learner: Any, costs: Any, movement: Movement) -> str | None:
     """Return why a GPU does not play this learner, or None."""
     if codes.code_of(costs) != codes.LINEAR:
         return f"{type(costs).__name__}, which are not linear"

@@ -31,8 +31,8 @@ from klazy.base.files import hash_sources, lock_file, write_durably
 if TYPE_CHECKING:
     import polars
 
-PACKAGE = Path(__file__).parents[1]
-PARTS = "part-*.parquet"
+CODE_FOLDER = Path(__file__).parents[1]
+PART_FILES = "part-*.parquet"
 # Files that a store writes while it has the lock, before they are complete.
 PARTIAL = re.compile(r"(part-[0-9a-f]{32}\.parquet|study\.json)\.([0-9a-f]+\.)?partial")
 LOCK = ".lock"
@@ -64,9 +64,9 @@ def make_key(*values: Any) -> str:
 @cache
 def hash_code(*apart: str) -> str:
     """Return a hash of klazy's code, except the files and folders ``apart``, and of the versions it computes with."""
-    excluded = [PACKAGE / place for place in apart]
+    excluded = [CODE_FOLDER / place for place in apart]
     files = []
-    for file in sorted(PACKAGE.rglob("*.py")):
+    for file in sorted(CODE_FOLDER.rglob("*.py")):
         if not any(place in excluded for place in (file, *file.parents)):
             files.append(file)
     return make_key(*map(version, ("numpy", "numba", "scipy")), hash_sources(*files))
@@ -106,7 +106,7 @@ class ResultStore:
         """Return the keys of rows that others have added."""
         import polars as pl
 
-        new = [file for file in self.folder.glob(PARTS) if file.name not in self._known]
+        new = [file for file in self.folder.glob(PART_FILES) if file.name not in self._known]
         if not new:
             return pl.Series("key", dtype=pl.String)
         self._known |= {file.name for file in new}
@@ -114,7 +114,7 @@ class ResultStore:
 
     def read_values(self) -> dict[str, Any]:
         """Return the values of rows from :func:`make_value_rows`, by key."""
-        rows = read_rows(self.folder, self.owner)
+        rows = load_rows(self.folder, self.owner)
         return {} if rows is None else {key: json.loads(value) for key, value in rows.iter_rows()}
 
     def add(self, rows: "polars.DataFrame") -> None:
@@ -130,7 +130,7 @@ class ResultStore:
     def forget(self, which: "polars.Expr") -> None:
         """Remove the rows for which an expression is true."""
         with self._lock():
-            for file in self.folder.glob(PARTS):
+            for file in self.folder.glob(PART_FILES):
                 rows = _scan([file])
                 left = rows.filter(~which)
                 if not len(left):
@@ -231,14 +231,14 @@ def make_value_rows(results: Sequence[tuple[str, Any]]) -> "polars.DataFrame":
     return pl.DataFrame(rows, schema={"key": pl.String, "value": pl.String}, orient="row")
 
 
-def read_rows(folder: Path, owner: str) -> "polars.DataFrame | None":
+def load_rows(folder: Path, owner: str) -> "polars.DataFrame | None":
     """Return all rows of a store, or None if there are none."""
     for _ in range(READ_RETRIES):
-        files = sorted(folder.glob(PARTS))
+        files = sorted(folder.glob(PART_FILES))
         # A file that is gone was replaced by a process that removes rows.
         with suppress(FileNotFoundError):
             return _read(files, owner) if files else None
-    return _read(sorted(folder.glob(PARTS)), owner)
+    return _read(sorted(folder.glob(PART_FILES)), owner)
 
 
 def _read(files: list[Path], owner: str, columns: list[str] | None = None) -> "polars.DataFrame":

@@ -1,6 +1,7 @@
-"""The arena: every learner and rule over one fixed suite of games, beside certified optima; and yours.
+"""The arena: every learner and rule, and yours, over one fixed suite of games with certified optima.
 
-A package of functions, so that ``klazy.arena.compare(my_learner)`` reads as it is.
+Learners go into :func:`compare`, and an :class:`Arena` with the costs of everyone comes out. suite.py has the games,
+contenders.py the contenders, play.py plays and stores, table.py ranks, page.py writes the page. Open play.py first.
 """
 
 from klazy.studies.arena.play import compare, play_suite

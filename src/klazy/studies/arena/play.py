@@ -23,7 +23,7 @@ from klazy.game.run import run
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.hindsight.optimum import GapNotReached
 from klazy.studies.arena.suite import VERSION, Entry, Game, find_missing_data, list_games
-from klazy.studies.arena.table import Arena, Best, Outcome, Played
+from klazy.studies.arena.table import Arena, GameOptimum, PlayedGame, Score
 from klazy.studies.contenders import (
     ARENA,
     FIXED,
@@ -43,14 +43,14 @@ from klazy.studies.tuning import list_points, refine_axes
 APART = ("cli", "live", "show", "theory", "studies/paper", "studies/replay", "studies/sweep")
 APART += ("studies/results.py", "studies/arena/page.py", "studies/arena/table.py")
 TIMED = 3  # games, of different places if there are any
-GAP = 1e-4  # of the optimum
-ITERATIONS = 60_000  # for it at most; the gap that is reached then is stored with it
+OPTIMUM_GAP = 1e-4  # of the optimum
+OPTIMUM_ITERATIONS = 60_000  # for it at most; the gap that is reached then is stored with it
 FIXED_GAP = 1e-3
 ARENA_COUNTS = Counts(single=60, first=12, second=5)
 Progress = Callable[[int, int], object]
 
 
-class Task(NamedTuple):
+class GameTask(NamedTuple):
     """A game, who is to play it, and the folder where optima are stored."""
 
     entry: Entry
@@ -68,7 +68,7 @@ def play_suite(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Arena:
-    """Play all games, or those of some families, with everyone that klazy has and with somebody's ``own``.
+    """Play all games, or those of some families, with all of klazy's contenders and your ``own``.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ def play_suite(
     seed, quick, only, jobs, progress
         As in :func:`compare`.
     out : Path, optional
-        A folder for what was played: the same code does not play it again.
+        A folder for results: the same code does not play a game again.
 
     Returns
     -------
     Arena
-        What everyone paid.
+        The costs of all contenders.
     """
     if jobs is not None:
         jobs = whole(jobs, "jobs", "arena", "jobs >= 1", "leave it out for all cores")
@@ -95,7 +95,7 @@ def play_suite(
     known = [contender for contender in list_contenders(ARENA) if contender.name not in names]
     contenders = [*known, *outside, *own]
     store = None
-    played: dict[Entry, Played] = {}
+    played: dict[Entry, PlayedGame] = {}
     if out is not None:
         store = ResultStore(out / "games", "arena")
         played = _load_games(store, entries, contenders)
@@ -104,9 +104,9 @@ def play_suite(
         done = played[entry].outcomes if entry in played else {}
         todo = [each for each in contenders if each.name not in done]
         if todo:
-            tasks.append(Task(entry, todo, find_cache()))
+            tasks.append(GameTask(entry, todo, find_cache()))
     with ResultWriter(store, make_value_rows) as writer:
-        for count, game in enumerate(map_unordered(play_task, tasks, jobs), start=1):
+        for count, game in enumerate(map_unordered(play_game, tasks, jobs), start=1):
             for result in _list_values(game, own):
                 writer.add(result)
             before = played[game.entry].outcomes if game.entry in played else {}
@@ -131,9 +131,9 @@ def _choose_games(entries: list[Entry], only: Sequence[str]) -> list[Entry]:
     return [entry for entry in entries if not only or entry.family in only]
 
 
-def _measure_times(games: list[Played], contenders: Sequence[Contender]) -> dict[str, float]:
+def _measure_times(games: list[PlayedGame], contenders: Sequence[Contender]) -> dict[str, float]:
     """Return the microseconds of a round, the median over a game of each place, one run at a time."""
-    chosen: dict[str, Played] = {}
+    chosen: dict[str, PlayedGame] = {}
     for game in games:
         chosen.setdefault(game.entry.place, game)
     timed = [(game.entry.make(), game) for game in list(chosen.values())[:TIMED]]
@@ -164,7 +164,7 @@ def compare(
     ----------
     *learners : callable
         Functions that make a learner from ``domain``, ``movement`` and ``family``, or from those of them that they name.
-        Such a function is told nothing else: a learner with parameters must find them.
+        Such a function gets nothing else: a learner with parameters must tune them itself.
     quick : bool, optional
         A minute instead of half an hour: fewer games, and shorter ones. Default: True.
     seed : int, optional
@@ -172,7 +172,7 @@ def compare(
     only : sequence of str, optional
         Families of games. Default: all.
     out : path, optional
-        A folder that keeps what klazy's own contenders paid, so that the next call plays yours alone.
+        A folder for the results of klazy's own contenders, so that the next call plays yours alone.
     jobs : int, optional
         How many processes play. Default: as many as there are cores.
     progress : callable, optional
@@ -209,8 +209,8 @@ def _key_of(entry: Entry, contender: str) -> str:
     return make_key(VERSION, hash_code(*APART), entry, contender)
 
 
-def _list_values(game: Played, own: Sequence[Contender]) -> Iterator[tuple[str, Any]]:
-    """Yield what is stored of a game for each contender, except the user's own, whose code may change."""
+def _list_values(game: PlayedGame, own: Sequence[Contender]) -> Iterator[tuple[str, Any]]:
+    """Yield a key and a value for each contender of a game, except the user's own, whose code may change."""
     names = [contender.name for contender in own]
     for name, outcome in game.outcomes.items():
         if name not in names:
@@ -220,20 +220,20 @@ def _list_values(game: Played, own: Sequence[Contender]) -> Iterator[tuple[str, 
 
 def _load_games(
     store: ResultStore, entries: Sequence[Entry], contenders: Sequence[Contender]
-) -> dict[Entry, Played]:
+) -> dict[Entry, PlayedGame]:
     """Return the games in a store that this very code has played."""
     values = store.read_values()
-    found: dict[Entry, Played] = {}
+    found: dict[Entry, PlayedGame] = {}
     for entry, contender in product(entries, contenders):
         value = values.get(_key_of(entry, contender.name))
         if value is not None and contender.kind != OWN:
-            empty = Played(entry, value["scale"], Best(**value["best"]), {})
+            empty = PlayedGame(entry, value["scale"], GameOptimum(**value["best"]), {})
             outcomes = found.setdefault(entry, empty).outcomes
-            outcomes[contender.name] = Outcome(**value["outcome"])
+            outcomes[contender.name] = Score(**value["outcome"])
     return found
 
 
-def play_task(task: Task) -> Played:
+def play_game(task: GameTask) -> PlayedGame:
     """Play a game; an error names the game and the contender."""
     game = task.entry.make()
     facts = make_facts(game)
@@ -246,7 +246,7 @@ def play_task(task: Task) -> Played:
             condition = "contenders that play every game"
             where = f"{contender.name} in {task.entry.name!r}"
             raise refusal("arena", condition, "failed", where, why.rstrip(".")) from failed
-    return Played(task.entry, game.scale, find_optimum(game, task.cache), outcomes)
+    return PlayedGame(task.entry, game.scale, find_game_optimum(game, task.cache), outcomes)
 
 
 def make_facts(game: Game) -> Facts:
@@ -258,7 +258,7 @@ def make_facts(game: Game) -> Facts:
     return Facts(game.domain, game.movement, family, gradients, game.half, game.costs.T, ARENA_COUNTS)
 
 
-def play_contender(game: Game, facts: Facts, contender: Contender) -> Outcome:
+def play_contender(game: Game, facts: Facts, contender: Contender) -> Score:
     """Play all candidates through the whole game, those around the best of the first half too."""
     if contender.name == FIXED:
         return _hold_still(game)
@@ -275,7 +275,7 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> Outcome:
         at = _find_best(curves)
     second = curves[:, 1] - curves[:, 0]
     hitting, switching = second[at].tolist()
-    return Outcome(
+    return Score(
         first=float(curves[at, 0].sum()),
         hitting=hitting,
         switching=switching,
@@ -296,7 +296,7 @@ def _find_best(curves: Array) -> int:
     return int(curves[:, 0].sum(axis=1).argmin())
 
 
-def _hold_still(game: Game) -> Outcome:
+def _hold_still(game: Game) -> Score:
     """Play the point that is best for the first half in all rounds."""
     try:
         x = best_fixed(game.first, game.domain, gap=FIXED_GAP).x
@@ -305,17 +305,17 @@ def _hold_still(game: Game) -> Outcome:
     return _judge_points(game, np.broadcast_to(x, (game.costs.T, len(x))))
 
 
-def _judge_points(game: Game, x: Array) -> Outcome:
+def _judge_points(game: Game, x: Array) -> Score:
     """Return the costs of these points."""
     hitting = game.costs.values(x)
     switching = game.movement.paid(x)
     first = float((hitting + switching)[: game.half].sum())
     hit = float(hitting[game.half :].sum())
     moved = float(switching[game.half :].sum())
-    return Outcome(first, hit, moved, hit + moved, 1, {})
+    return Score(first, hit, moved, hit + moved, 1, {})
 
 
-def find_optimum(game: Game, folder: Path | None) -> Best:
+def find_game_optimum(game: Game, folder: Path | None) -> GameOptimum:
     """Return the optimum of the second half, from the store if it is there: its key is all that it depends on."""
     if folder is None:
         return _compute_optimum(game)
@@ -324,7 +324,7 @@ def find_optimum(game: Game, folder: Path | None) -> Best:
     digest = sha256()
     for array in second.arrays():
         digest.update(np.ascontiguousarray(array).tobytes())
-    about = (repr(game.domain), repr(game.movement), type(second).__name__, GAP, ITERATIONS)
+    about = (repr(game.domain), repr(game.movement), type(second).__name__, OPTIMUM_GAP, OPTIMUM_ITERATIONS)
     key = make_key(*about, digest.hexdigest())
     if key not in known:
         known[key] = _compute_optimum(game)
@@ -333,18 +333,20 @@ def find_optimum(game: Game, folder: Path | None) -> Best:
 
 
 @cache
-def _open_optima(folder: Path) -> tuple[ResultStore, dict[str, Best]]:
+def _open_optima(folder: Path) -> tuple[ResultStore, dict[str, GameOptimum]]:
     """Open the store of optima once in a process, and return it with the optima by key."""
     store = ResultStore(folder, "arena")
-    return store, {key: Best(**value) for key, value in store.read_values().items()}
+    return store, {key: GameOptimum(**value) for key, value in store.read_values().items()}
 
 
-def _compute_optimum(game: Game) -> Best:
+def _compute_optimum(game: Game) -> GameOptimum:
     try:
-        found = offline_optimum(game.second, game.domain, game.movement, gap=GAP, iterations=ITERATIONS)
+        found = offline_optimum(
+            game.second, game.domain, game.movement, gap=OPTIMUM_GAP, iterations=OPTIMUM_ITERATIONS
+        )
     except GapNotReached as short:
         found = short.best
-    return Best(found.hitting, found.switching, found.lower_bound, found.gap)
+    return GameOptimum(found.hitting, found.switching, found.lower_bound, found.gap)
 
 
 def _time_contender(

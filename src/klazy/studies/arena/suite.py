@@ -19,16 +19,23 @@ from klazy.sequences import corrupted, stochastic
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Simplex
 
 VERSION = "1"
-PRICES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # in units of what a round's costs differ by across the set
+RELATIVE_PRICES = (
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+    10.0,
+    30.0,
+)  # in units of what a round's costs differ by across the set
 FEW_PRICES = (0.3, 3.0, 30.0)
 SEEDS = 2
-T = 4000
-SHORT = 1500  # rounds of a quick look
+FULL_ROUNDS = 4000
+QUICK_ROUNDS = 1500  # rounds of a quick look
 DIM = 5
-FEW = 3  # goods in a game of demands
-SAMPLE = 500  # rounds from which the unit of prices is found
-SIDES = np.array([1.0, -1.0, 1.0, -1.0, 1.0])  # so that the paper's sequences mean something on a simplex
-CAP = 10.0  # on what is kept of a good
+GOODS = 3  # goods in a game of demands
+UNIT_ROUNDS = 500  # rounds from which the unit of prices is found
+SIGNS = np.array([1.0, -1.0, 1.0, -1.0, 1.0])  # so that the paper's sequences mean something on a simplex
+CAP = 10.0  # on the stock of a good
 
 
 class Setting(NamedTuple):
@@ -164,16 +171,16 @@ def list_games(seed: int = 0, *, quick: bool = False) -> list[Entry]:
     """
     found: list[tuple[str, str, int | None]] = []
     if quick:
-        places = itertools.cycle(PLACES)
-        found += [(family, next(places), seed) for family in LINEAR]
-        found += [(family, next(iter(kinds)), seed) for family, kinds in CURVED.items()]
+        places = itertools.cycle(SET_KINDS)
+        found += [(family, next(places), seed) for family in LINEAR_FAMILIES]
+        found += [(family, next(iter(kinds)), seed) for family, kinds in CURVED_FAMILIES.items()]
         found += [(family, place, None) for family, place in QUICK_DATA]
-        return _list_prices(found, SHORT, SHORT, FEW_PRICES)
+        return _list_prices(found, QUICK_ROUNDS, QUICK_ROUNDS, FEW_PRICES)
     for draw in range(seed, seed + SEEDS):
-        found += [(family, place, draw) for family in LINEAR for place in PLACES]
-        found += [(family, place, draw) for family, kinds in CURVED.items() for place in kinds]
-    found += [(family, place, None) for family, kinds in DATA.items() for place in kinds]
-    return _list_prices(found, T, 0, PRICES)
+        found += [(family, place, draw) for family in LINEAR_FAMILIES for place in SET_KINDS]
+        found += [(family, place, draw) for family, kinds in CURVED_FAMILIES.items() for place in kinds]
+    found += [(family, place, None) for family, kinds in DATA_FAMILIES.items() for place in kinds]
+    return _list_prices(found, FULL_ROUNDS, 0, RELATIVE_PRICES)
 
 
 def _list_prices(
@@ -187,7 +194,7 @@ def _list_prices(
 
 
 def find_missing_data(entries: list[Entry]) -> dict[str, str]:
-    """The families of games whose data are not installed, with what is missing."""
+    """Return the families of games whose data are not installed, and the reason."""
     missing = {}
     if any(entry.family == "stocks" for entry in entries):
         try:
@@ -199,19 +206,21 @@ def find_missing_data(entries: list[Entry]) -> dict[str, str]:
 
 @lru_cache(maxsize=4)  # games of one sequence are played one after the other
 def _make_setting(family: str, place: str, seed: int | None, rounds: int) -> Setting:
-    if family in LINEAR:
-        domain, movement = PLACES[place]()
-        return _measure(domain, LinearCosts(LINEAR[family](_seed(family, place, seed), rounds)), movement)
-    if family in CURVED:
-        return CURVED[family][place](_seed(family, place, seed), rounds)
-    if family in DATA:
-        return DATA[family][place](rounds)
-    known = ", ".join((*LINEAR, *CURVED, *DATA))
+    if family in LINEAR_FAMILIES:
+        domain, movement = SET_KINDS[place]()
+        return _measure(
+            domain, LinearCosts(LINEAR_FAMILIES[family](_seed(family, place, seed), rounds)), movement
+        )
+    if family in CURVED_FAMILIES:
+        return CURVED_FAMILIES[family][place](_seed(family, place, seed), rounds)
+    if family in DATA_FAMILIES:
+        return DATA_FAMILIES[family][place](rounds)
+    known = ", ".join((*LINEAR_FAMILIES, *CURVED_FAMILIES, *DATA_FAMILIES))
     raise refusal("arena", f"a family among {known}", "family", family, "choose one of these")
 
 
 def _seed(family: str, place: str, seed: int | None) -> "np.random.Generator":
-    """A stream of its own for every sequence, whichever others there are."""
+    """Return a random stream for a sequence, which does not depend on other sequences."""
     name = [ord(letter) for letter in f"{family}/{place}"]
     return np.random.default_rng([seed or 0, *name])
 
@@ -221,7 +230,7 @@ def _measure(domain: ConvexSet, costs: Costs, movement: type[Movement]) -> Setti
     x = domain.start
     if isinstance(costs, PinballCosts):
         x = np.full(domain.dim, CAP / 2.0)
-    rounds = np.unique(np.linspace(1, costs.T // 2, SAMPLE).astype(int)).tolist()
+    rounds = np.unique(np.linspace(1, costs.T // 2, UNIT_ROUNDS).astype(int)).tolist()
     g = np.array([costs.subgradient(t, x) for t in rounds])
     across = domain.argmin_linear(-g) - domain.argmin_linear(g)
     spread = float(np.vecdot(g, across).mean())
@@ -230,7 +239,7 @@ def _measure(domain: ConvexSet, costs: Costs, movement: type[Movement]) -> Setti
 
 
 # The sets on which linear costs are played, with what moving costs there.
-PLACES: dict[str, Callable[[], tuple[ConvexSet, type[Movement]]]] = {
+SET_KINDS: dict[str, Callable[[], tuple[ConvexSet, type[Movement]]]] = {
     "ball": lambda: (L2Ball(DIM), L2Movement),
     "box": lambda: (Box(-np.ones(DIM), np.ones(DIM)), L1Movement),
     "simplex": lambda: (Simplex(DIM), TVMovement),
@@ -238,15 +247,15 @@ PLACES: dict[str, Callable[[], tuple[ConvexSet, type[Movement]]]] = {
 
 
 def _draw_phases(rng: "np.random.Generator", T: int) -> Array:
-    """The paper's stochastic sequence with random phases."""
+    """Draw the paper's stochastic sequence with random phases."""
     made = stochastic(rng, phases=12, length=-(-T // 12), dim=DIM, random_phases=True)
-    return SIDES * made.costs.data[:T]
+    return SIGNS * made.costs.data[:T]
 
 
 def _draw_bursts(rng: "np.random.Generator", T: int) -> Array:
-    """The paper's corrupted sequence with random phases."""
+    """Draw the paper's corrupted sequence with random phases."""
     made = corrupted(rng, phases=8, length=-(-T // 8), dim=DIM, random_phases=True)
-    return SIDES * made.costs.data[:T]
+    return SIGNS * made.costs.data[:T]
 
 
 def _draw_noise(rng: "np.random.Generator", T: int, d: int = DIM) -> Array:
@@ -254,12 +263,12 @@ def _draw_noise(rng: "np.random.Generator", T: int, d: int = DIM) -> Array:
 
 
 def _draw_walk(rng: "np.random.Generator", T: int) -> Array:
-    """A random walk under noise."""
+    """Draw a random walk under noise."""
     return 0.05 * _draw_noise(rng, T).cumsum(axis=0) + 0.5 * _draw_noise(rng, T)
 
 
 def _smooth(noise: Array, keep: float) -> Array:
-    """x_t = keep x_{t-1} + noise_t, of variance one in the long run."""
+    """Return x_t = keep x_{t-1} + noise_t, of variance one in the long run."""
     smooth = np.sqrt(1.0 - keep**2) * noise
     for t in range(1, len(smooth)):
         smooth[t] += keep * smooth[t - 1]
@@ -267,13 +276,13 @@ def _smooth(noise: Array, keep: float) -> Array:
 
 
 def _draw_ar(rng: "np.random.Generator", T: int) -> Array:
-    """Means that return, with a memory of 20 to 500 rounds, under noise."""
+    """Draw means that return, with a memory of 20 to 500 rounds, under noise."""
     memory = 20.0 * 25.0 ** rng.random()
     return _smooth(_draw_noise(rng, T), 1.0 - 1.0 / memory) + 0.5 * _draw_noise(rng, T)
 
 
 def _draw_rotating(rng: "np.random.Generator", T: int) -> Array:
-    """A direction that turns in a plane, once in 30 to 600 rounds, under noise."""
+    """Draw a direction that turns in a plane, once in 30 to 600 rounds, under noise."""
     period = 30.0 * 20.0 ** rng.random()
     plane, _ = np.linalg.qr(rng.normal(size=(DIM, 2)))
     angle = 2.0 * np.pi * (np.arange(T) / period + rng.random())
@@ -281,7 +290,7 @@ def _draw_rotating(rng: "np.random.Generator", T: int) -> Array:
 
 
 def _draw_season(rng: "np.random.Generator", T: int, d: int = DIM) -> Array:
-    """Means that come again after 24, 48 or 168 rounds, of two waves each, under noise."""
+    """Draw means that repeat after 24, 48 or 168 rounds, of two waves each, under noise."""
     period = rng.choice([24, 48, 168])
     t = np.arange(T)[:, None] / period
     wave = np.sin(2.0 * np.pi * (t + rng.random(d))) + 0.5 * np.sin(4.0 * np.pi * (t + rng.random(d)))
@@ -289,12 +298,12 @@ def _draw_season(rng: "np.random.Generator", T: int, d: int = DIM) -> Array:
 
 
 def _draw_iid(rng: "np.random.Generator", T: int) -> Array:
-    """Independent rounds with means of their own."""
+    """Draw independent rounds around one mean per coordinate."""
     return 0.1 * rng.normal(size=DIM) + _draw_noise(rng, T)
 
 
 def _draw_levels(rng: "np.random.Generator", T: int, d: int = DIM) -> Array:
-    """Means that are drawn anew after 50 to 1000 rounds."""
+    """Draw means that change after 50 to 1000 rounds."""
     lasting = 50.0 * 20.0 ** rng.random()
     regime = (rng.random(T) < 1.0 / lasting).cumsum()
     return rng.normal(size=(regime[-1] + 1, d))[regime]
@@ -304,7 +313,7 @@ def _draw_regimes(rng: "np.random.Generator", T: int) -> Array:
     return _draw_levels(rng, T) + _draw_noise(rng, T)
 
 
-LINEAR: dict[str, Callable[["np.random.Generator", int], Array]] = {
+LINEAR_FAMILIES: dict[str, Callable[["np.random.Generator", int], Array]] = {
     "phases": _draw_phases,
     "bursts": _draw_bursts,
     "random walk": _draw_walk,
@@ -324,23 +333,23 @@ def _store_goods(demands: Array) -> Setting:
 
 
 def _sell_wandering(rng: "np.random.Generator", T: int) -> Setting:
-    wander = _smooth(_draw_noise(rng, T, FEW), 0.995)
-    return _store_goods(5.0 + 1.5 * wander + 0.7 * _draw_noise(rng, T, FEW))
+    wander = _smooth(_draw_noise(rng, T, GOODS), 0.995)
+    return _store_goods(5.0 + 1.5 * wander + 0.7 * _draw_noise(rng, T, GOODS))
 
 
 def _sell_seasonal(rng: "np.random.Generator", T: int) -> Setting:
-    return _store_goods(5.0 + 1.5 * _draw_season(rng, T, FEW))
+    return _store_goods(5.0 + 1.5 * _draw_season(rng, T, GOODS))
 
 
 def _sell_regimes(rng: "np.random.Generator", T: int) -> Setting:
-    return _store_goods(5.0 + 1.5 * _draw_levels(rng, T, FEW) + 0.7 * _draw_noise(rng, T, FEW))
+    return _store_goods(5.0 + 1.5 * _draw_levels(rng, T, GOODS) + 0.7 * _draw_noise(rng, T, GOODS))
 
 
 def _track(place: str, drift: Callable[["np.random.Generator", int], Array]) -> Callable[..., Setting]:
-    """Follow targets, of which about as many lie outside the set as inside."""
+    """Return a maker of targets to follow, about half of which are outside the set."""
 
     def make(rng: "np.random.Generator", T: int) -> Setting:
-        domain, movement = PLACES[place]()
+        domain, movement = SET_KINDS[place]()
         targets = 0.5 * drift(rng, T) + 0.3 * _draw_noise(rng, T)
         return _measure(domain, QuadraticCosts(targets), movement)
 
@@ -348,7 +357,7 @@ def _track(place: str, drift: Callable[["np.random.Generator", int], Array]) -> 
 
 
 def _grow(drift: Callable[["np.random.Generator", int], Array]) -> Callable[..., Setting]:
-    """Wealth in five assets, whose daily growth has means that change."""
+    """Return a maker of wealth in five assets, whose daily growth has means that change."""
 
     def make(rng: "np.random.Generator", T: int) -> Setting:
         growth = 0.002 * drift(rng, T) + 0.01 * _draw_noise(rng, T)
@@ -361,7 +370,7 @@ def _wander(rng: "np.random.Generator", T: int) -> Array:
     return _smooth(_draw_noise(rng, T), 0.995)
 
 
-CURVED: dict[str, dict[str, Callable[["np.random.Generator", int], Setting]]] = {
+CURVED_FAMILIES: dict[str, dict[str, Callable[["np.random.Generator", int], Setting]]] = {
     "demand": {"wandering": _sell_wandering, "seasonal": _sell_seasonal, "regimes": _sell_regimes},
     "targets": {
         "wandering, ball": _track("ball", _wander),
@@ -374,7 +383,7 @@ CURVED: dict[str, dict[str, Callable[["np.random.Generator", int], Setting]]] = 
 
 
 def _read_delays(hours: int, rounds: int) -> Array:
-    """Mean delays of eight carriers, in hours; the last one known where there is none."""
+    """Return mean delays of eight carriers, in hours; a missing one is the last known."""
     from klazy.datasets import CARRIERS, flights
 
     table = flights(hours=hours, carriers=CARRIERS[:8]).drop("time")
@@ -396,7 +405,7 @@ def _man_gates(rounds: int) -> Setting:
 
 
 def _count_requests(parts: int, rounds: int) -> Array:
-    """Requests to a cache in each second, by part of its objects."""
+    """Count the requests to a cache in each second, by part of its objects."""
     from klazy.datasets import cache_requests
 
     requests = cache_requests()
@@ -412,7 +421,7 @@ def _hold_objects(rounds: int) -> Setting:
 
 
 def _count_prompts(column: str, seconds: float, rounds: int) -> Array:
-    """What two language-model services were asked in each interval."""
+    """Count the requests or tokens of two language-model services in each interval."""
     from klazy.datasets import llm_requests
 
     columns = [llm_requests(service, seconds)[column].to_numpy() for service in ("conversation", "code")]
@@ -429,7 +438,7 @@ def _track_tokens(rounds: int) -> Setting:
 
 
 def _read_relatives() -> Array:
-    """Daily price relatives of eight stocks from 2000 on: before, rounded prices look like profit."""
+    """Return daily price relatives of eight stocks from 2000 on: before, rounded prices look like profit."""
     from klazy.datasets import stock_prices
 
     table = stock_prices("relative")
@@ -441,7 +450,7 @@ def _hold_stocks(rounds: int) -> Setting:
     return _measure(Simplex(8), LogWealthCosts(_read_relatives()[: rounds or None]), TVMovement)
 
 
-DATA: dict[str, dict[str, Callable[[int], Setting]]] = {
+DATA_FAMILIES: dict[str, dict[str, Callable[[int], Setting]]] = {
     "flights": {
         "hourly": lambda rounds: _fly(Simplex(8), 1, rounds),
         "daily": lambda rounds: _fly(Simplex(8), 24, rounds),
@@ -462,7 +471,7 @@ QUICK_DATA = (("flights", "daily"), ("cache", "objects"), ("prompts", "requests"
 
 
 def describe_families(entries: list[Entry]) -> Iterator[dict[str, object]]:
-    """How many games there are of each family, and on which sets."""
+    """Yield the number of games of each family, and their sets."""
     for family in dict.fromkeys(entry.family for entry in entries):
         own = [entry for entry in entries if entry.family == family]
         places = "; ".join(dict.fromkeys(entry.place for entry in own))

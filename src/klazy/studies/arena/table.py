@@ -1,4 +1,4 @@
-"""What a played suite comes to: ratios of costs above the optimum, ranks, and games that went badly."""
+"""The results of a suite: ratios of costs above the optimum, ranks, and games that went badly."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ FLOOR = (
     1e-3  # of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio
 )
 CLEARLY = 1.02  # times the best tuned one, from where on a game counts as lost
-NEVER = 1.05  # times what never moving pays above the optimum, from where on a game is named
+WORSE = 1.05  # times what never moving pays above the optimum, from where on a game is named
 CONTENT = 1.0  # per cent of the spread: a game in which never moving is nearer to the optimum has nothing to be gained
 DRAWS = 2000  # of the bootstrap
 LEVEL = 0.05
@@ -25,8 +25,8 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a contender paid on the second half, with the parameters that were best on the first.
+class Score:
+    """The costs of a contender on the second half, with the parameters that were best on the first.
 
     ``first`` is its cost there, ``hindsight`` the least cost on the second half of all ``candidates``.
     """
@@ -44,8 +44,8 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Best:
-    """The certified optimum of the second half, which begins where it likes: nobody pays less than ``lower_bound``."""
+class GameOptimum:
+    """The certified optimum of the second half, which may begin anywhere; no cost is below ``lower_bound``."""
 
     hitting: float
     switching: float
@@ -57,22 +57,22 @@ class Best:
         return self.hitting + self.switching
 
 
-class Played(NamedTuple):
-    """What came of a task; ``scale`` is the spread of all costs that were scored."""
+class PlayedGame(NamedTuple):
+    """A game with the scores of all contenders; ``scale`` is the spread of all costs that were scored."""
 
     entry: Entry
     scale: float
-    best: Best
-    outcomes: dict[str, Outcome]
+    best: GameOptimum
+    outcomes: dict[str, Score]
 
 
 @dataclass(frozen=True, eq=False)
 class Arena:
-    """A played suite: what each contender paid in every game. :func:`compare` and :func:`play_suite` make it.
+    """A played suite: the costs of each contender in every game. :func:`compare` and :func:`play_suite` make it.
 
     Parameters
     ----------
-    games : list of Played
+    games : list of PlayedGame
         The games.
     contenders : list of Contender
         Who played.
@@ -88,7 +88,7 @@ class Arena:
         What was not played, and why.
     """
 
-    games: list[Played]
+    games: list[PlayedGame]
     contenders: list[Contender]
     seed: int = 0
     quick: bool = False
@@ -111,7 +111,7 @@ class Arena:
         return np.array([[game.scale] for game in self.games])
 
     def _above_optimum(self, costs: Array) -> Array:
-        """Return costs of every game above the optimum, plus the floor; nobody is below the floor."""
+        """Return costs of every game above the optimum, and never below it, plus the floor."""
         optimum = np.array([[game.best.cost] for game in self.games])
         return np.maximum(costs - optimum, 0.0) + FLOOR * self._scales
 
@@ -285,7 +285,7 @@ class Arena:
         for at, contender in enumerate(self.contenders):
             if contender.kind not in (SELF_TUNED, OWN):
                 continue
-            for i in np.flatnonzero(self.above[:, at] > NEVER * still):
+            for i in np.flatnonzero(self.above[:, at] > WORSE * still):
                 game = self.games[i]
                 played = game.outcomes[contender.name]
                 gained = game.outcomes[FIXED].hitting - played.hitting
@@ -370,12 +370,12 @@ class Arena:
 
 
 def _mean(ratios: Array) -> float:
-    """The geometric mean."""
+    """Return the geometric mean."""
     return float(np.exp(np.log(ratios).mean()))
 
 
 def shorten(ranking: Sequence[Row]) -> list[Row]:
-    """The ranking as it is shown: shares in per cent, an interval in one cell."""
+    """Return the ranking for a table: shares in per cent, an interval in one cell."""
     rows = []
     for row in ranking:
         rows.append(

@@ -1,8 +1,8 @@
-"""What a study can name: recipes of sequences and rules of learners, by their names in klazy or as ``module:function``.
+"""The names in a study: recipes of sequences and rules of learners, from klazy or as ``module:function``.
 
 A rule can also be the name of a learner that another installed package offers.
 
-Which parameters each takes is read off its signature; what its context tells it (the seed, the set, the horizon) is none.
+Signatures name the parameters; facts of the context (the seed, the set, the horizon) are none.
 """
 
 import inspect
@@ -26,11 +26,11 @@ from klazy.studies.installed import list_installed, load_installed
 
 Point = dict[str, Any]  # the value of every key
 CONTEXT = ("seed", "domain", "T", "G", "movement", "movement_weight", "family", "start", "prior", "hints")
-MOVEMENTS: dict[str, type[Movement]] = {"l2": L2Movement, "l1": L1Movement, "tv": TVMovement}
+MOVEMENT_KINDS: dict[str, type[Movement]] = {"l2": L2Movement, "l1": L1Movement, "tv": TVMovement}
 
 
 class Parameter(NamedTuple):
-    """What a recipe or a rule takes: the type of its values, and the default."""
+    """A parameter of a recipe or a rule: the type of its values, and the default."""
 
     type: Any
     default: Any = inspect.Parameter.empty
@@ -40,8 +40,8 @@ class Parameter(NamedTuple):
         return self.default is inspect.Parameter.empty
 
 
-class Entry(NamedTuple):
-    """A function with the parameters that a study may give, and what it must be told of its context."""
+class CatalogueEntry(NamedTuple):
+    """A function, the parameters that a study may give, and the facts of its context that it needs."""
 
     make: Callable[..., Any]
     parameters: dict[str, Parameter]
@@ -50,7 +50,7 @@ class Entry(NamedTuple):
 
 def _make_entry(
     make: Callable[..., Any], *signatures: Callable[..., Any], context: tuple[str, ...] = CONTEXT
-) -> Entry:
+) -> CatalogueEntry:
     """Read the parameters off the ``signatures``, or that of ``make``; a rule that needs a sigma may have ``c`` instead."""
     parameters: dict[str, Parameter] = {}
     asked: list[str] = []
@@ -64,11 +64,11 @@ def _make_entry(
     if context is CONTEXT and "sigma" in parameters and parameters["sigma"].required:
         del parameters["sigma"]
         parameters = {"sigma": Parameter(float, None), "c": Parameter(float, None)} | parameters
-    return Entry(make, parameters, tuple(dict.fromkeys(asked)))
+    return CatalogueEntry(make, parameters, tuple(dict.fromkeys(asked)))
 
 
 def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of a function's arguments, where they can be found."""
+    """Return the types of a function's arguments, as far as they are known."""
     if inspect.isclass(function):
         function = function.__init__
     try:
@@ -77,7 +77,7 @@ def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-def _make_memory_entry(memory: type[learners.Memory]) -> Entry:
+def _make_memory_entry(memory: type[learners.Memory]) -> CatalogueEntry:
     def make(domain: Any, sigma: Any, **parameters: Any) -> Learner[Any]:
         return MemoryGD(domain, sigma, memory(**parameters))
 
@@ -95,21 +95,21 @@ _RULES = (
     "GD LazyGD KLazyGD KLazyFTRL CentredOMD ader sader sader_k scream auto ensemble_auto "
     "Fixed FollowTheLeader LastValue MovingAverage Periodic MinimumHold DeadBand"
 )
-_MEMORIES = (learners.Decay, learners.Clip, learners.Event, learners.Clock)
-RECIPES: dict[str, Entry] = {}
+_MEMORY_RULES = (learners.Decay, learners.Clip, learners.Event, learners.Clock)
+RECIPES: dict[str, CatalogueEntry] = {}
 for _name in _RECIPES.split():
     RECIPES[_name] = _make_entry(getattr(sequences, _name), context=("seed",))
 RECIPES["square_wave"] = _make_entry(_make_wave, context=("seed",))
-RULES: dict[str, Entry] = {}
+LEARNER_RULES: dict[str, CatalogueEntry] = {}
 for _name in _RULES.split():
-    RULES[_name] = _make_entry(getattr(learners, _name, None) or getattr(presets, _name))
-RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORIES}
+    LEARNER_RULES[_name] = _make_entry(getattr(learners, _name, None) or getattr(presets, _name))
+LEARNER_RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORY_RULES}
 
 
 @cache
-def find_entry(name: str, kind: str) -> Entry:
-    """The recipe or rule of this name; code of others is imported, and must say that it returns one."""
-    known = RECIPES if kind == "recipe" else RULES
+def find_entry(name: str, kind: str) -> CatalogueEntry:
+    """Return the recipe or rule of this name; code of others is imported, and must declare that it returns one."""
+    known = RECIPES if kind == "recipe" else LEARNER_RULES
     if name in known:
         return known[name]
     module, colon, function = name.partition(":")
@@ -117,7 +117,8 @@ def find_entry(name: str, kind: str) -> Entry:
         raise Refused(f"one of {', '.join(known)}, or module:function for one's own")
     try:
         found = getattr(import_module(module), function) if colon else load_installed(name)
-    except Exception as failed:  # whatever a module of somebody else's does when it is imported
+    # The module of another author may raise anything when it is imported.
+    except Exception as failed:
         raise Refused(f"a function that can be imported ({type(failed).__name__}: {failed})") from failed
     wanted = Scenario if kind == "recipe" else Learner
     if not _returns(found, wanted):
@@ -128,28 +129,28 @@ def find_entry(name: str, kind: str) -> Entry:
 
 
 def is_installed(name: str, kind: str) -> bool:
-    """Whether this is a rule that klazy does not have, and another installed package offers."""
-    return kind == "rule" and name not in RULES and name in list_installed()
+    """Return True for a rule that klazy does not have, and another installed package offers."""
+    return kind == "rule" and name not in LEARNER_RULES and name in list_installed()
 
 
 def _returns(found: Any, wanted: type) -> bool:
-    """Whether this is a class of the wanted kind, or a function with that as its return annotation: nothing else is called."""
-    said = found
+    """Return True for a class of the wanted kind, or a function with that return annotation: nothing else is called."""
+    kind = found
     if inspect.isfunction(found):
-        said = _read_hints(found).get("return")
-    said = get_origin(said) or said
-    return inspect.isclass(said) and issubclass(said, wanted)
+        kind = _read_hints(found).get("return")
+    kind = get_origin(kind) or kind
+    return inspect.isclass(kind) and issubclass(kind, wanted)
 
 
 def depends_on_seed(recipe: str, point: Point) -> bool:
-    """Whether the sequence depends on a seed."""
+    """Return True if the sequence depends on a seed."""
     if recipe == "corrupted":
         return point["random_phases"]
     return "seed" in find_entry(recipe, "recipe").context
 
 
 def make_scenario(recipe: str, point: Point, seed: Any) -> Scenario:
-    """The sequence of a recipe at one point of its grid."""
+    """Make the sequence of a recipe at one point of its grid."""
     found = find_entry(recipe, "recipe")
     if "seed" in found.context:
         point = {"seed": seed} | point
@@ -177,9 +178,9 @@ def needs_gradients(rule: str) -> bool:
 def make_learner(
     rule: str, point: Point, domain: ConvexSet, movement: Movement, costs: Costs
 ) -> Learner[Any]:
-    """The learner of a rule at one point of its grid, told of its surroundings what its signature asks for.
+    """Make the learner of a rule at one point of its grid, with the facts about the sequence that its signature names.
 
-    T and G, the largest norm of a gradient, are those of the sequence: a generous hint, which theory's ensembles are given.
+    T and G, the largest norm of a gradient, are those of the sequence: a generous hint, which ensembles of the theory need.
     """
     found = find_entry(rule, "rule")
     facts: dict[str, Callable[[], Any]] = {
@@ -190,13 +191,13 @@ def make_learner(
         "movement_weight": lambda: movement.weight,
         "family": lambda: costs.family,
     }
-    told = {name: facts[name]() for name in found.context if name in facts}
+    given = {name: facts[name]() for name in found.context if name in facts}
     point = dict(point)
     if "c" in found.parameters and "sigma" in found.parameters:
         c = point.pop("c", None)
         if c is not None:
             point["sigma"] = Sqrt(c)
-    made = found.make(**told, **point)
+    made = found.make(**given, **point)
     if not isinstance(made, Learner):
         raise refusal(
             rule, "to return a Learner", "it", type(made).__name__, "derive it from klazy.types.Learner"
@@ -205,12 +206,12 @@ def make_learner(
 
 
 def _find_largest_gradient(rule: str, costs: Costs) -> float:
-    """The largest norm of a gradient; gradients of other than linear costs depend on the point."""
+    """Return the largest norm of a gradient; only linear costs have gradients that do not depend on the point."""
     if code_of(costs) != LINEAR:
         raise refusal(rule, "linear costs, to be told G", "costs", costs, "give G as a key of your own rule")
     return float(np.linalg.norm(costs.arrays()[0], axis=1).max())
 
 
 def check_point(rule: str, point: Point) -> None:
-    """Refuse values that the learner would refuse on any set."""
+    """Reject values that the learner rejects on any set."""
     make_learner(rule, point, L2Ball(1), L2Movement(), LinearCosts([[1.0]]))

@@ -1,4 +1,4 @@
-"""Which figures show a sweep: heat maps over two parameters, lines with bands over one; a panel for each setting."""
+"""The figures of a sweep: heat maps over two parameters, lines with bands over one; a panel for each setting."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -8,32 +8,32 @@ import numpy as np
 
 from klazy import show
 from klazy.base.checks import Array, refusal
-from klazy.studies.sweep.table import LEARNER, SETTING, choose_best, find_varying
+from klazy.studies.sweep.frame import LEARNER_COLUMNS, SETTING, choose_best, find_varying
 
 if TYPE_CHECKING:
     import polars
 
-NUMBERS = ("k", "m", "kappa", "sigma", "c", "length", "phases", "period", "settled", "T", "dim")
-NUMBERS += ("movement_weight",)
+AXIS_COLUMNS = ("k", "m", "kappa", "sigma", "c", "length", "phases", "period", "settled", "T", "dim")
+AXIS_COLUMNS += ("movement_weight",)
 PANELS = 12  # of a figure
-WIDE = 8.0  # the ratio of the largest to the least value from which on an axis is logarithmic
+LOG_RATIO = 8.0  # the ratio of the largest to the least value from which on an axis is logarithmic
 Figures = Iterator[tuple[str, "show.Figure"]]
 
 
 def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: str | None = None) -> Figures:
-    """The figures of a sweep's cells, each with a name: of lines over ``x`` or of heat maps over ``x`` and ``y``, if given.
+    """Yield figures of a sweep's cells, each with a name: lines over ``x``, or heat maps over ``x`` and ``y``, if given.
 
     Else heat maps over two parameters of a learner, or one of a learner and one of the setting, and lines over the setting's
-    parameters, or the learners'. What a figure does not show of a learner is at its best for it.
+    parameters, or the learners'. Parameters that a figure does not show have their best values.
     """
-    free = [name for name in NUMBERS if name in find_varying(cells)]
+    free = [name for name in AXIS_COLUMNS if name in find_varying(cells)]
     for name in (x, y):
         if name is not None and name not in free:
             remedy = f"choose among {', '.join(free)}" if free else "there is nothing to draw"
             raise refusal("sweep plot", "a parameter with several values", "axis", name, remedy)
     if y is not None and x is None:
-        raise refusal("sweep plot", "x beside y", "y", y, "name both for a heat map, x alone for lines")
-    own = [name for name in free if name in LEARNER]
+        raise refusal("sweep plot", "x with y", "y", y, "name both for a heat map, x alone for lines")
+    own = [name for name in free if name in LEARNER_COLUMNS]
     given = [name for name in free if name in SETTING]
     if x is not None and y is not None:
         yield from _draw_heats(cells, label, x, y)
@@ -48,18 +48,18 @@ def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: s
 
 
 def _draw_heats(cells: "polars.DataFrame", label: str, across: str, up: str) -> Figures:
-    """Heat maps over two parameters, for every learner that has them."""
+    """Yield heat maps over two parameters, for every learner that has them."""
     for (learner, *_), group in cells.drop_nulls((across, up)).group_by("learner", maintain_order=True):
         ratio = bool((group["mean"] > 0.0).all())
         shown = label
-        if across in SETTING and up in LEARNER:
+        if across in SETTING and up in LEARNER_COLUMNS:
             sign = "/" if ratio else "-"
             shown = f"{label} {sign} the best of its column"
         parts = {}
-        for said, some in _split_settings(group, (across, up)):
+        for title, some in _split_settings(group, (across, up)):
             part = _make_heat(some, across, up, ratio)
             if min(part.values.shape) > 1:
-                parts[said] = part
+                parts[title] = part
         file = f"{learner}-{across}-{up}".replace(":", "-")
         for name, some in _split_sheets(parts, file):
             ylabel = f"{_format_name(up)} of {learner}"
@@ -67,12 +67,12 @@ def _draw_heats(cells: "polars.DataFrame", label: str, across: str, up: str) -> 
 
 
 def _draw_lines(cells: "polars.DataFrame", label: str, x: str) -> Figures:
-    """Lines over one parameter."""
+    """Yield lines over one parameter."""
     parts = {}
-    for said, some in _split_settings(cells, (x,)):
+    for title, some in _split_settings(cells, (x,)):
         part = _make_lines(some, x)
         if len(part.x) > 1:
-            parts[said] = part
+            parts[title] = part
     log = ""
     if all(_is_wide(part.x) for part in parts.values()):
         log += "x"
@@ -83,13 +83,13 @@ def _draw_lines(cells: "polars.DataFrame", label: str, x: str) -> Figures:
 
 
 def _make_heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> show.Heat:
-    """The best cell is marked; where the setting goes across, each column is compared with its best, which is marked."""
+    """Make a heat map whose best cell is marked; over a setting, each column is compared with its best, which is marked."""
     xs = cells[x].unique().sort().to_list()
     ys = cells[y].unique().sort().to_list()
     values = np.full((len(ys), len(xs)), np.nan)
     for across, up, mean in choose_best(cells, (x, y)).select(x, y, "mean").iter_rows():
         values[ys.index(up), xs.index(across)] = mean
-    by_column = x in SETTING and y in LEARNER
+    by_column = x in SETTING and y in LEARNER_COLUMNS
     by = (x,) if by_column else ()
     best = choose_best(cells, by).select(x, y, "mean").rows()
     marked = [(ys.index(up), xs.index(across)) for across, up, _ in best]
@@ -101,7 +101,7 @@ def _make_heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> show.H
 
 
 def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
-    """A line for each learner that has this parameter, its best point marked, and a level for each that has not."""
+    """Make a line for each learner that has this parameter, its best point marked, and a level for each that does not."""
     xs = cells[x].drop_nulls().unique().sort().to_list()
     part = show.Lines(np.array(xs), {}, {}, {}, {})
     for (name, *_), group in cells.group_by("learner", maintain_order=True):
@@ -120,7 +120,7 @@ def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
         half[at] = best["half"].fill_null(0.0).to_numpy()
         part.lines[learner] = mean
         part.bands[learner] = (mean - half, mean + half)
-        if x in LEARNER:
+        if x in LEARNER_COLUMNS:
             part.marked[learner] = choose_best(best, ()).select(x, "mean").row(0)
     return part
 
@@ -128,7 +128,7 @@ def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
 def _split_settings(
     cells: "polars.DataFrame", shown: Sequence[str]
 ) -> Iterator[tuple[str, "polars.DataFrame"]]:
-    """The cells of each setting that a figure does not show, with words for it."""
+    """Yield the cells of each setting that a figure does not show, with its description."""
     hidden = [name for name in find_varying(cells, SETTING) if name not in shown]
     if not hidden:
         yield "", cells
@@ -148,7 +148,7 @@ def _describe(name: str, value: Any) -> str:
 
 
 def _split_sheets(parts: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """As many panels as a figure has room for, with the figure's name."""
+    """Split panels into figures that have room for them, each with a name."""
     for first in range(0, len(parts), PANELS):
         number = f"-{first // PANELS + 1}" if len(parts) > PANELS else ""
         yield f"{name}{number}", dict(list(parts.items())[first : first + PANELS])
@@ -159,7 +159,7 @@ def _is_wide(*values: Array) -> bool:
         return False
     known = np.concatenate(values)
     known = known[np.isfinite(known)]
-    return bool(len(known) and known.min() > 0.0 and known.max() > WIDE * known.min())
+    return bool(len(known) and known.min() > 0.0 and known.max() > LOG_RATIO * known.min())
 
 
 def _format_name(name: str) -> str:

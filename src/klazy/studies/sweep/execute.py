@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from klazy.base.checks import refusal, whole
 from klazy.base.parallel import WorkerLost, Workers, open_workers
 from klazy.game.device import choose_device, name_device
-from klazy.studies.results import ResultStore, ResultWriter, read_rows
-from klazy.studies.sweep.play import TaskPlayer, TaskResult, fail_task, play_on_gpu, play_task
-from klazy.studies.sweep.runs import Task, choose_runs, deal, halve, list_keys, list_tasks
+from klazy.studies.results import ResultStore, ResultWriter, load_rows
+from klazy.studies.sweep.frame import average_cells, make_run_frame
+from klazy.studies.sweep.player import TaskPlayer, TaskResult, fail_task, play_on_gpu, play_task
 from klazy.studies.sweep.study import Study
-from klazy.studies.sweep.table import average_cells, make_frame
+from klazy.studies.sweep.tasks import Task, choose_runs, deal, halve, list_keys, list_tasks
 
 if TYPE_CHECKING:
     import polars
@@ -31,7 +31,7 @@ class Sweep:
     Parameters
     ----------
     study : Study
-        What was played.
+        The study.
     rows : polars.DataFrame
         Its runs, one row each.
     computed : int
@@ -43,7 +43,7 @@ class Sweep:
     seconds : float
         How long that took.
     device : str, optional
-        What they were played on, in words. Default: ``"cpu"``.
+        The device, in words. Default: ``"cpu"``.
     """
 
     study: Study
@@ -119,7 +119,7 @@ def sweep(
     progress: Progress | None = None,
     device: str | None = None,
 ) -> Sweep:
-    """Play all runs of a study that are not in the folder yet, and keep them there.
+    """Play all runs of a study that are not in the folder yet, and store them there.
 
     You can stop a sweep at any moment and start it again: rows are on the disk half a second after they are computed, or, in a
     long sweep, after a hundredth of its time so far.
@@ -127,11 +127,12 @@ def sweep(
     Parameters
     ----------
     study : Study
-        What to play.
+        The study.
     out : str or Path, optional
-        The folder that keeps the runs. Default: none; they are kept in memory.
+        The folder for the runs. Default: none; they are only in memory.
     backend : str, optional
-        ``"local"``, the default; or ``"dask"``, ``"ray"`` or ``"spark"``, where klazy is installed on the workers.
+        ``"local"``, the default; ``"dask"``, ``"ray"`` or ``"spark"``, where klazy is installed on the workers; or a name that
+        you have registered with joblib.
     address : str, optional
         Where the cluster is.
     jobs : int, optional
@@ -180,7 +181,7 @@ def sweep(
         wanted = keys.filter(is_new)
     player = TaskPlayer(chosen, strict=asked == "cuda")
     done = learner_rounds = 0
-    with ResultWriter(store, partial(make_frame, keys=wanted)) as writer:
+    with ResultWriter(store, partial(make_run_frame, keys=wanted)) as writer:
         for task, result in _play(todo, player, backend, address, jobs):
             writer.add((task, result))
             done += len(task.team)
@@ -262,7 +263,7 @@ def load_sweep(folder: Path | str) -> "polars.DataFrame":
     ValueError
         If there are no runs in the folder.
     """
-    rows = read_rows(Path(folder), "sweep")
+    rows = load_rows(Path(folder), "sweep")
     if rows is None:
         remedy = "run `klazy sweep study.toml --out FOLDER`"
         raise refusal("load_sweep", "the folder of a sweep", "folder", folder, remedy)

@@ -31,18 +31,18 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from klazy.base.checks import Refused, refusal
-from klazy.studies.sweep.catalogue import RULES, Point, check_point, find_entry
+from klazy.studies.sweep.catalogue import LEARNER_RULES, Point, check_point, find_entry
 
-POINTS = 200  # of a curve
+CURVE_POINTS = 200  # of a curve
 MOST_VALUES = 100_000  # of a grid
-LARGEST = 2**63 - 1  # integer that a column holds
-SHOWN = 200  # letters of a value in a message
+LARGEST_INTEGER = 2**63 - 1  # integer that a column holds
+SHOWN_LETTERS = 200  # letters of a value in a message
 REMEDY = "`klazy sweep --init` shows a study with every key"
 Metric = Literal[
     "cost", "hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret"
 ]
 LABORIOUS = ("static_regret", "optimum_regret")  # computed only if the study names them
-FORMS = (
+GRID_FORMS = (
     "a value, a list of values, { linspace = [first, last, count] }, { logspace = [first, last, count] } "
     "or { powers = [base, first exponent, last exponent] }"
 )
@@ -57,7 +57,7 @@ SPACES: dict[str, Callable[..., Any]] = {
 
 def _raise(base: Any, exponents: range) -> list[Any]:
     # A number of thousands of digits to the thousandth takes hours.
-    if not abs(base) <= LARGEST:
+    if not abs(base) <= LARGEST_INTEGER:
         raise ValueError
     return [base**exponent for exponent in exponents]
 
@@ -84,7 +84,7 @@ def expand(value: Any) -> list[Any]:
         if not values or any(isinstance(each, dict | list | tuple) for each in values):
             raise ValueError
     except (TypeError, ValueError, ArithmeticError, KeyError):
-        raise PydanticCustomError("grid", "Input should be a grid: {forms}", {"forms": FORMS}) from None
+        raise PydanticCustomError("grid", "Input should be a grid: {forms}", {"forms": GRID_FORMS}) from None
     return list({(type(each), each): each for each in values}.values())
 
 
@@ -96,11 +96,11 @@ def _expand_integers(value: Any) -> list[Any]:
 
 Number = Annotated[FiniteFloat, Strict()]
 Integer = Annotated[int, Strict()]
-Scalar = bool | Annotated[Integer, Field(ge=-LARGEST, le=LARGEST)] | Number | str
+Scalar = bool | Annotated[Integer, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)] | Number | str
 Numbers = Annotated[tuple[Number, ...], BeforeValidator(expand)]
 Weights = Annotated[tuple[Annotated[Number, Field(ge=0)], ...], BeforeValidator(expand)]
 Integers = Annotated[
-    tuple[Annotated[Integer, Field(ge=1, le=LARGEST)], ...], BeforeValidator(_expand_integers)
+    tuple[Annotated[Integer, Field(ge=1, le=LARGEST_INTEGER)], ...], BeforeValidator(_expand_integers)
 ]
 Flags = Annotated[tuple[Annotated[bool, Strict()], ...], BeforeValidator(expand)]
 Words = Annotated[tuple[Number | Annotated[str, Strict()], ...], BeforeValidator(expand)]
@@ -159,7 +159,7 @@ def _read_spec(kind: str, table: Any) -> Spec:
         raise _complain(*wrong)
     if {"sigma", "c"} <= set(entry.parameters) and len({"sigma", "c"} & set(axes)) != 1:
         raise _complain(f" ({name}) needs either sigma, for a constant one, or c, for sigma_t = sqrt(t / c)")
-    if kind == "rule" and name in RULES:
+    if kind == "rule" and name in LEARNER_RULES:
         _try_values(name, axes)
     return Spec(kind, name, axes)
 
@@ -211,7 +211,7 @@ def show(value: Any) -> str:
         text = repr(value)
     except (RecursionError, ValueError):
         return f"a large {type(value).__name__}"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."
 
 
 def _check_filled(data: Any) -> Any:
@@ -237,31 +237,31 @@ class Study(BaseModel):
     name : str, optional
         Its title. Default: ``"a study"``.
     scenarios : list of dict
-        What is played: recipes by name (``recipe = "phases_of_length"``), with grids for their keys.
+        The sequences: recipes by name (``recipe = "phases_of_length"``), with grids for their keys.
     learners : list of dict
-        Who plays: rules by name (``rule = "KLazyGD"``), with grids for their keys.
+        The learners: rules by name (``rule = "KLazyGD"``), with grids for their keys.
     movement : str, optional
-        What moving costs: ``"l2"``, the default, ``"l1"`` or ``"tv"``.
+        The movement cost: ``"l2"``, the default, ``"l1"`` or ``"tv"``.
     movement_weight : float or list of float, optional
         The prices of a unit of movement to try. Default: 1.
     seeds : int, optional
         How many sequences to draw of each scenario that is random. Default: 1.
     seed : int, optional
-        What they are drawn from. Default: 0.
+        The seed of all sequences. Default: 0.
     metrics : list of str, optional
-        What to show, the first in tables and figures: ``"cost"``, ``"hitting"``, ``"switching"``, ``"dynamic_regret"``,
+        Metrics; tables and figures show the first: ``"cost"``, ``"hitting"``, ``"switching"``, ``"dynamic_regret"``,
         ``"total_regret"``, ``"static_regret"``, ``"optimum_regret"``; the last two are computed only if you name them.
         Default: ``"total_regret"``.
     record : str, optional
-        ``"totals"``, the default, or ``"curves"``, which keeps 200 points of each run's running sums.
+        ``"totals"``, the default, or ``"curves"``, which stores 200 points of each run's running sums.
     device : str, optional
-        What plays: ``"cpu"``, the default; ``"cuda"`` for a GPU; ``"auto"`` for a GPU where there is one. The rows and their
+        The device: ``"cpu"``, the default; ``"cuda"`` for a GPU; ``"auto"`` for a GPU where there is one. The rows and their
         keys are the same.
 
     Raises
     ------
     ValueError
-        If a key is unknown, or a value is refused; the message names each.
+        If a key is unknown, or a value is rejected; the message names each.
 
     Examples
     --------
@@ -279,7 +279,7 @@ class Study(BaseModel):
     movement: Literal["l2", "l1", "tv"] = "l2"
     movement_weight: Weights = (1.0,)
     seeds: Annotated[Integer, Field(ge=1)] = 1
-    seed: Annotated[Integer, Field(ge=0, le=LARGEST)] = 0
+    seed: Annotated[Integer, Field(ge=0, le=LARGEST_INTEGER)] = 0
     metrics: Annotated[tuple[Metric, ...], BeforeValidator(_check_filled)] = ("total_regret",)
     record: Literal["totals", "curves"] = "totals"
     device: Literal["cpu", "cuda", "auto"] = "cpu"
@@ -388,7 +388,7 @@ def read_example() -> str:
 
 
 def _explain(found: ValidationError) -> Refused:
-    """Return what is wrong with a study, a line each: the key, what it must be and what it is."""
+    """Return the errors of a study, a line each: the key, what it must be, and its value."""
     lines = []
     for error in found.errors():
         owner = "Study"

@@ -1,4 +1,4 @@
-"""Runs as rows of a polars frame, with the same columns whatever the study, and their means by cell."""
+"""Runs as rows of a polars frame, with the same columns for every study, and their means by cell."""
 
 import json
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ import numpy as np
 import klazy
 from klazy.base.checks import one_of, refusal
 from klazy.studies.sweep.catalogue import RECIPES, Point
-from klazy.studies.sweep.play import SUMS, TaskResult
-from klazy.studies.sweep.runs import Task, Team
+from klazy.studies.sweep.player import RUN_SUMS, TaskResult
+from klazy.studies.sweep.tasks import Task, Team
 
 if TYPE_CHECKING:
     import polars
@@ -20,19 +20,25 @@ Row = dict[str, Any]
 # Keys of recipes and rules that have a column of their own; other keys are among the options.
 KEYS: dict[str, type] = dict.fromkeys(("T", "dim", "phases", "length", "settled", "period", "k"), int)
 KEYS |= dict.fromkeys(("sigma", "c", "m", "kappa"), float) | {"random_phases": bool}
-SCENARIO = ("scenario", "T", "dim", "phases", "length", "random_phases", "settled", "period")
-SCENARIO += ("scenario_options",)
-LEARNER = ("learner", "sigma", "c", "k", "m", "kappa", "learner_options")
+SCENARIO_COLUMNS = ("scenario", "T", "dim", "phases", "length", "random_phases", "settled", "period")
+SCENARIO_COLUMNS += ("scenario_options",)
+LEARNER_COLUMNS = ("learner", "sigma", "c", "k", "m", "kappa", "learner_options")
 PRICE = ("movement", "movement_weight")
-SHARED = ("version", *SCENARIO, "movement", "root", "seed")  # what the runs of a task have in common
-SETTING = (*SCENARIO, *PRICE)  # what a learner cannot choose
-CELL = (*SCENARIO, *LEARNER, *PRICE)
-METRICS = (*SUMS[:2], "cost", *SUMS[2:])
+TASK_COLUMNS = (
+    "version",
+    *SCENARIO_COLUMNS,
+    "movement",
+    "root",
+    "seed",
+)  # what the runs of a task have in common
+SETTING = (*SCENARIO_COLUMNS, *PRICE)  # what a learner cannot choose
+CELL = (*SCENARIO_COLUMNS, *LEARNER_COLUMNS, *PRICE)
+METRICS = (*RUN_SUMS[:2], "cost", *RUN_SUMS[2:])
 NAME_IT = "name it among the study's metrics and play it"
 CURVES = ("hitting_curve", "switching_curve")
 
 
-def make_frame(played: Sequence[tuple[Task, TaskResult]], keys: "polars.Series") -> "polars.DataFrame":
+def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "polars.Series") -> "polars.DataFrame":
     """Return one row per run: its key, learner and sequence, its costs and regrets, its curve and its error if there is one.
 
     ``keys`` are those of all runs of the study. Sequences and learners are described once each, and repeated by number: a
@@ -47,13 +53,13 @@ def make_frame(played: Sequence[tuple[Task, TaskResult]], keys: "polars.Series")
     which = np.repeat(np.arange(len(played)), counts)
     firsts = np.array([task.first for task, _ in played])
     starts = np.cumsum([0, *counts[:-1]])
-    shared = {name: schema[name] for name in SHARED}
+    shared = {name: schema[name] for name in TASK_COLUMNS}
     sequences = pl.DataFrame([_describe_sequence(*pair) for pair in played], schema=shared)
     parts = [
         pl.DataFrame({"key": keys.gather((firsts - starts)[which] + np.arange(len(which)))}),
         sequences[which],
         pl.concat([_describe_team(task.team) for task, _ in played]),
-        pl.DataFrame(np.concatenate([result.sums for _, result in played]), schema=list(SUMS)),
+        pl.DataFrame(np.concatenate([result.sums for _, result in played]), schema=list(RUN_SUMS)),
     ]
     if any(result.errors for _, result in played):
         pairs = zip(counts, played, strict=True)
@@ -71,8 +77,8 @@ def _describe_team(team: Team) -> "polars.DataFrame":
     """Return the learner and the price of every run of a team; tasks mostly share one."""
     import polars as pl
 
-    schema = {name: make_schema()[name] for name in LEARNER}
-    rows = [_split_options(point, LEARNER) | {"learner": rule} for rule, point in team.cells]
+    schema = {name: make_schema()[name] for name in LEARNER_COLUMNS}
+    rows = [_split_options(point, LEARNER_COLUMNS) | {"learner": rule} for rule, point in team.cells]
     return pl.DataFrame(rows, schema=schema)[team.cell].with_columns(movement_weight=team.weights)
 
 
@@ -95,7 +101,7 @@ def _list_curves(task: Task, result: TaskResult) -> "polars.DataFrame":
 def _describe_sequence(task: Task, result: TaskResult) -> Row:
     """Return what the runs of a task have in common."""
     recipe, point, seed = task.sequence
-    row = _split_options(point, SCENARIO)
+    row = _split_options(point, SCENARIO_COLUMNS)
     # Another recipe may draw them, and they would split its cells.
     if result.T and recipe in RECIPES:
         row = {"T": result.T, "dim": result.dim} | row
@@ -225,13 +231,13 @@ def find_varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list
     return [name for name in found if name != "T" or not follows]
 
 
-def summarize(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
+def summarize_cells(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
     """Return the cells, or if they are more than ``most``, the best of each learner in each setting, with what varies.
 
     "at grid limit" names the parameters of a best cell that are the first or the last of their grid: others may be better.
     """
     free = find_varying(cells)
-    own = [name for name in free if name in LEARNER]
+    own = [name for name in free if name in LEARNER_COLUMNS]
     given = [name for name in free if name in SETTING]
     best = choose_best(cells, (*given, "learner"))
     shown = cells if len(cells) <= most else best.sort((*given, "mean"), nulls_last=True)

@@ -11,8 +11,14 @@ import klazy
 from klazy.base.checks import Array, refusal
 from klazy.movement import Movement
 from klazy.studies.results import encode, start_hash
-from klazy.studies.sweep.catalogue import MOVEMENTS, Point, depends_on_price, depends_on_seed, needs_gradients
-from klazy.studies.sweep.study import LABORIOUS, POINTS, Spec, Study
+from klazy.studies.sweep.catalogue import (
+    MOVEMENT_KINDS,
+    Point,
+    depends_on_price,
+    depends_on_seed,
+    needs_gradients,
+)
+from klazy.studies.sweep.study import CURVE_POINTS, LABORIOUS, Spec, Study
 
 if TYPE_CHECKING:
     import polars
@@ -77,18 +83,18 @@ class Team:
 
     @cached_property
     def plans(self) -> list[Plan]:
-        """The runs by the price that their learners depend on, and by whether these are told of the sequence."""
+        """The runs by the price that their learners depend on, and by whether these depend on the sequence."""
         priced = np.array([depends_on_price(rule) for rule, _ in self.cells])[self.cell]
-        told = np.array([needs_gradients(rule) for rule, _ in self.cells])[self.cell]
-        kinds = np.column_stack((np.where(priced, self.weights, -1.0), told))
+        own = np.array([needs_gradients(rule) for rule, _ in self.cells])[self.cell]
+        kinds = np.column_stack((np.where(priced, self.weights, -1.0), own))
         plans = []
-        for price, own in np.unique(kinds, axis=0).tolist():
-            runs = np.flatnonzero((kinds == (price, own)).all(axis=1))
+        for price, is_own in np.unique(kinds, axis=0).tolist():
+            runs = np.flatnonzero((kinds == (price, is_own)).all(axis=1))
             cells, learners = np.unique(self.cell[runs], return_inverse=True)
-            make = MOVEMENTS[self.movement]
+            make = MOVEMENT_KINDS[self.movement]
             movement = make() if price < 0.0 else make(price)
             weights = self.weights[runs] if price < 0.0 else np.ones(len(runs))
-            plans.append(Plan(movement, [self.cells[i] for i in cells], runs, learners, weights, not own))
+            plans.append(Plan(movement, [self.cells[i] for i in cells], runs, learners, weights, not is_own))
         return plans
 
     @cached_property
@@ -115,7 +121,7 @@ class Task(NamedTuple):
 def list_tasks(study: Study) -> list[Task]:
     """Return one task per sequence, with all its runs; a run that the study names twice is in it once."""
     _check_count(study)
-    checkpoints = POINTS if study.record == "curves" else 0
+    checkpoints = CURVE_POINTS if study.record == "curves" else 0
     metrics = tuple(metric for metric in LABORIOUS if metric in study.metrics)
     team = _make_team(study)
     tasks: dict[bytes, Task] = {}
@@ -139,7 +145,7 @@ def _make_team(study: Study) -> Team:
 
 
 def list_keys(tasks: Sequence[Task]) -> "polars.Series":
-    """Return the keys of all runs: a hash of sequence, learner and price, of what is stored, and of klazy's version."""
+    """Return the keys of all runs: a hash of sequence, learner, price, recorded numbers and klazy's version."""
     import polars as pl
 
     digests: list[bytes] = []

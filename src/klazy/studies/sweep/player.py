@@ -14,16 +14,16 @@ import numpy as np
 from klazy.base.checks import Array, refusal
 from klazy.costs import Costs
 from klazy.game.batch import run_batch
-from klazy.game.device import find_obstacle, play_learners
+from klazy.game.device import find_gpu_obstacle, play_learners
 from klazy.game.plan import make_marks
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.learners import Learner
 from klazy.movement import Movement
 from klazy.studies.sweep import catalogue
-from klazy.studies.sweep.catalogue import MOVEMENTS
-from klazy.studies.sweep.runs import Plan, Task
+from klazy.studies.sweep.catalogue import MOVEMENT_KINDS
+from klazy.studies.sweep.tasks import Plan, Task
 
-SUMS = ("hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret")
+RUN_SUMS = ("hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret")
 # Runs that a GPU plays together, after which rows can be written.
 TOGETHER = 1 << 18
 Maybe = Learner[Any] | str  # a learner, or why it cannot be made
@@ -42,7 +42,7 @@ class TaskResult:
         self.T = T
         self.dim = dim
         self.learner_rounds: int = 0
-        self.sums: Array = np.full((len(task.team), len(SUMS)), np.nan)
+        self.sums: Array = np.full((len(task.team), len(RUN_SUMS)), np.nan)
         self.errors: dict[int, str] = {}
         self.rounds: np.ndarray = np.zeros(0, dtype=int)
         if task.checkpoints and T:
@@ -87,7 +87,7 @@ class Place:
     def find_optimum(self, kind: str, weight: float) -> float:
         """Return a lower bound on the total cost of any sequence of points."""
         if (kind, weight) not in self._optima:
-            best = offline_optimum(self.costs, self.domain, MOVEMENTS[kind](weight))
+            best = offline_optimum(self.costs, self.domain, MOVEMENT_KINDS[kind](weight))
             self._optima[kind, weight] = best.lower_bound
         return self._optima[kind, weight]
 
@@ -213,7 +213,7 @@ class TaskPlayer:
             for row, mine, paid in zip(who, sums, found, strict=True):
                 mine[able[row]] = paid
         for row, mine, (place, result, _) in zip(who, sums, parts, strict=True):
-            # What is not finite is played again, to learn what is wrong with it.
+            # Runs that are not finite are played again, to find the error.
             left = np.flatnonzero(~np.isfinite(mine).all(axis=(1, 2)))
             errors = _play_on_cpu(
                 [learners[i] for i in row], left, mine, place.costs, plan.movement, checkpoints
@@ -225,7 +225,7 @@ class TaskPlayer:
         """Return True if the GPU plays this learner."""
         if self.device == "cpu" or isinstance(learner, str):
             return False
-        obstacle = find_obstacle(learner, costs, movement)
+        obstacle = find_gpu_obstacle(learner, costs, movement)
         if obstacle is not None and self.strict:
             raise refusal("sweep", "runs that a GPU plays", "learner", obstacle, "take --device auto or cpu")
         return obstacle is None
@@ -280,7 +280,7 @@ def _compare(result: TaskResult, task: Task, place: Place) -> None:
     kind = task.team.movement
     weights = task.team.weights
     dynamic[:] = hitting - place.hitting
-    total[:] = dynamic + switching - weights * float(MOVEMENTS[kind]().paid(place.u).sum())
+    total[:] = dynamic + switching - weights * float(MOVEMENT_KINDS[kind]().paid(place.u).sum())
     if not task.metrics:
         return
     for weight in np.unique(weights):
