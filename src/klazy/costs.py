@@ -496,7 +496,7 @@ class CallableCosts(Costs):
 class FilteredCosts(Costs):
     r"""Costs that depend on the last m points: a round charges :math:`c_t(a_0 x_t + \dots + a_{m-1} x_{t-m+1})`.
 
-    So do heat that lingers, advertising that is remembered, stock under way. A learner is told the cost of a point that is
+    So do heat that lingers, advertising that is remembered, stock in transit. A learner is told the cost of a point that is
     held, :math:`f_t(x) = c_t((a_0 + \dots + a_{m-1})\, x)`, and pays for moving what the difference to the real cost can be:
     with costs :math:`c_t` whose gradients are at most G,
 
@@ -648,7 +648,7 @@ def rounds_of(costs: Costs) -> tuple[Callable[[int, Array], float], Callable[[in
 
 
 def _number(value: Any, t: int, owner: str) -> float:
-    """What somebody's function gave for f_t(x), as a float; it may be infinite."""
+    """Return what a function gave for f_t(x) as a float; it may be infinite."""
     remedy = "return f_t(x) as a float"
     if isinstance(value, np.ndarray) and value.ndim > 0:
         raise refusal(owner, "one number", f"value({t}) of shape", value.shape, remedy)
@@ -659,7 +659,7 @@ def _number(value: Any, t: int, owner: str) -> float:
 
 
 def read_columns(data: Any) -> tuple[str, ...] | None:
-    """The names of a data frame's columns, if they differ; None for other data."""
+    """Return the names of a data frame's columns, if they differ; None for other data."""
     names = tuple(map(str, getattr(data, "columns", ())))
     return names if names and len(set(names)) == len(names) else None
 

@@ -78,9 +78,9 @@ class Family(Config, ABC):
     positive: ClassVar[bool] = False
     # whether a row is a point that decisions should be near: a demand, a target
     near_rows: ClassVar[bool] = False
-    # whether the average of moments tells what rounds to come will cost
+    # whether the average of moments forecasts what rounds to come will cost
     has_forecast: ClassVar[bool] = False
-    # whether it tells what the rounds averaged have cost, without error
+    # whether it says what the rounds averaged have cost, without error
     is_exact: ClassVar[bool] = False
 
     _rests_on: ClassVar[dict[str, str]] = dict.fromkeys(
@@ -239,7 +239,7 @@ class Family(Config, ABC):
         e : array
             Its value at zero.
         slope : array
-            Its slope; e + <slope, x> <= f(x) must hold at every x, whatever v and h are.
+            Its slope; e + <slope, x> <= f(x) must hold at every x, for all v and h.
         """
         slope = self.gradient(row, v)
         return self.value(row, v) - np.vecdot(slope, v), slope
@@ -309,7 +309,7 @@ class Family(Config, ABC):
         return None
 
     def drift(self, row: Array, x: Array) -> Array:
-        """Give where a decision stands once the round is over: where it was, unless the row carries it away.
+        """Give the point of a decision after the round: where it was, unless the row carries it away.
 
         Parameters
         ----------
@@ -326,7 +326,7 @@ class Family(Config, ABC):
         return x
 
     def moments(self, row: Array) -> Array:
-        """Give what is averaged over rounds: the row, unless the family says otherwise.
+        """Give what to average over rounds: the row, unless the family says otherwise.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ class Family(Config, ABC):
             g = self.gradient(means, x)
             size = _norm(g)
             step = g * (length / np.where(size > 0.0, size, 1.0))[..., None]
-            # Most of a step may lead out of the set: then what is left of it is made as long.
+            # Most of a step may lead out of the set: then the rest of it is made as long.
             left = _norm(domain.nearest(x - step) - x)
             x = domain.nearest(x - step * (length / np.maximum(left, length / LONGER))[..., None])
             length *= SHORTER
@@ -429,7 +429,7 @@ class Linear(Family):
     is_exact: ClassVar[bool] = True
 
     def _price(self, row: Array) -> Array:
-        """What a unit of each coordinate costs."""
+        """Return what a unit of each coordinate costs."""
         return row
 
     def value(self, row: Array, x: Array) -> Array:
@@ -578,7 +578,7 @@ class WeightedQuadratic(Family):
 class Pinball(Family):
     r"""Charge for too little and for too much, :math:`f(x) = \sum_i s_i (c_i - x_i)^+ + e_i (x_i - c_i)^+`.
 
-    The row is the demand c. An average is that of the demand and of its square, and stands for a normal demand with these
+    The row is the demand c. An average is that of the demand and of its square, and represents a normal demand with these
     moments.
 
     Parameters

@@ -160,7 +160,7 @@ class Movement(Config, ABC):
         return self.weights(len(x)) * self.distance(self.steps(x, before))
 
     def steps(self, x: Array, before: Array, first: int = 1) -> Array:
-        """Find what is changed to play a sequence of decisions.
+        """Find the changes that a sequence of decisions makes.
 
         Parameters
         ----------
@@ -415,7 +415,7 @@ class AsymmetricMovement(Movement):
 
 
 class MahalanobisMovement(Movement):
-    r""":math:`\lambda \sqrt{\delta^\top A \delta}`: changes that go together are cheaper or dearer than each by itself.
+    r""":math:`\lambda \sqrt{\delta^\top A \delta}`: changes that go together are cheaper or more expensive than each by itself.
 
     It is a norm, so all that is proved for :class:`L2Movement` up to a factor holds for it, too. It has no compiled price: runs
     that are charged by it go through ``step``.
@@ -569,7 +569,7 @@ class SquaredMovement(Movement):
 class ImpactMovement(Movement):
     r""":math:`\lambda \sum_i s_i |\delta_i|^{3/2}`: market impact, by which a trade moves the price against itself.
 
-    The power is that of the square-root law: a trade of size q moves the price by about the root of q. What was said of
+    The power is that of the square-root law: a trade of size q moves the price by about the root of q. What holds for
     :class:`SquaredMovement` holds for it, too: no norm, no bound, but certified optima.
 
     Parameters
@@ -705,9 +705,9 @@ def as_movement(
 
 
 def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:
-    """What moving usually costs on such a set: shares change hands, stocks rise and fall, points travel.
+    """Choose what moving usually costs on a set: shares change hands, stocks rise and fall, points travel.
 
-    It is what :func:`~klazy.run`, agents, optima and replays charge unless they are told otherwise.
+    It is what :func:`~klazy.run`, agents, optima and replays charge by default.
 
     Parameters
     ----------
@@ -733,7 +733,7 @@ def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:
 
 
 def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:
-    """A price or one per coordinate, none negative."""
+    """Check a price, or one per coordinate, none negative."""
     prices = real_array(value, name, owner)
     if prices.ndim > 1 or prices.size == 0 or (prices < 0).any():
         raise refusal(owner, f"{name} >= 0", name, prices.tolist(), "give a number or one per coordinate")
@@ -741,7 +741,7 @@ def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:
 
 
 def _check_matrix(A: ArrayLike, owner: str) -> Array:
-    """A symmetric matrix without negative eigenvalues, up to rounding."""
+    """Check a symmetric matrix without negative eigenvalues, up to rounding."""
     matrix = real_array(A, "A", owner)
     if matrix.ndim != 2 or matrix.size == 0 or matrix.shape[0] != matrix.shape[1]:
         raise refusal(owner, "a square matrix", "A of shape", matrix.shape, "give one of shape (d, d)")

@@ -245,7 +245,7 @@ class ScaleFree(Schedule):
         A guess of the comparator's path length P. Default: 0, a comparator that stays.
     movement_weight : array_like, optional
         The price of a unit of movement, lambda: one number, or one per round. The move that g_s causes is paid in round s + 1,
-        so it is lambda_{s+1} that stands beside it (the last where rounds go on beyond them); such a schedule has no kernel.
+        so it is lambda_{s+1} that goes with it (the last where rounds go on beyond them); such a schedule has no kernel.
         Default: 1.
 
     Raises
@@ -290,7 +290,7 @@ class ScaleFree(Schedule):
         return codes.SCALE_FREE if isinstance(self.movement_weight, float) else None
 
     def _weight_after(self, t: int) -> float:
-        """What a unit of the move costs that follows round t."""
+        """Return what a unit of the move costs that follows round t."""
         weights = np.atleast_1d(self.movement_weight)
         return float(weights[min(t, weights.size - 1)])
 
@@ -316,10 +316,10 @@ class ScaleFree(Schedule):
 
 
 def _is_list(values: object) -> bool:
-    """Whether these are numbers in a list or an array."""
+    """Return True if these are numbers in a list or an array."""
     return isinstance(values, list | tuple) or (isinstance(values, np.ndarray) and values.ndim > 0)
 
 
 def as_schedule(sigma: object) -> Schedule:
-    """A schedule from a schedule or a number."""
+    """Make a schedule from a schedule or a number."""
     return sigma if isinstance(sigma, Schedule) else Constant(sigma)  # pyright: ignore[reportArgumentType]

@@ -70,15 +70,15 @@ def test_no_flipped_bit_and_no_cut_passes_for_a_kernel(folder):
     compile_double()
     (file,) = folder.iterdir()
     good = file.read_bytes()
-    assert binding._open_seal(good) is not None
+    assert binding._verify_checksum(good) is not None
     rng = np.random.default_rng(0)
     tried = amount(500, 200_000)
     for bit in rng.integers(0, 8 * len(good), tried).tolist():
         bad = bytearray(good)
         bad[bit // 8] ^= 1 << bit % 8
-        assert binding._open_seal(bytes(bad)) is None
+        assert binding._verify_checksum(bytes(bad)) is None
     for size in rng.integers(0, len(good), tried).tolist():
-        assert binding._open_seal(good[:size]) is None
+        assert binding._verify_checksum(good[:size]) is None
     record(
         "cache-damage",
         "Bits flipped in and bytes cut from a compiled kernel on disk",
@@ -191,7 +191,7 @@ def test_code_that_others_may_have_planted_is_not_run(what, how, folder):
     assert not compile_double()
     (file,) = folder.iterdir()
     good = file.read_bytes()
-    file.write_bytes(binding._seal(pickle.dumps(Planted())))
+    file.write_bytes(binding._add_checksum(pickle.dumps(Planted())))
     spoil_trust(how, folder if what == "folder" else file)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

@@ -1,4 +1,4 @@
-"""The driver of a batch: many runs over one sequence of linear costs, side by side in registers; only their sums are kept.
+"""The driver of a batch: many runs over one sequence of linear costs, side by side in registers; it returns only their sums.
 
 The runs of a block share rule, schedule and memory. If they share also the offset of a schedule that does not depend on the
 gradients, their sigmas differ by a factor only, and the kernel makes them once for all.
@@ -23,12 +23,12 @@ HIT = codes.LOSS
 HITS = codes.LOSSES
 PAID = codes.W
 PAIDS = codes.LOG_W
-STRETCH = 64  # rounds whose sums are taken apart, and whose sigmas are made before they are played
+STRETCH = 64  # rounds whose sums are separate, and whose sigmas are made before they are played
 GROUP = 4  # blocks that play a round one after the other: while one waits for a root, the next has work
 
 
 def play(data, weights, schedule, offset, program, blocks, marks, curves):
-    """T rounds of every block; ``curves`` gets the sums over the first ``marks[m]`` rounds, T at last, of shape
+    """Play T rounds of every block; ``curves`` gets the sums over the first ``marks[m]`` rounds, T at last, of shape
     (blocks, marks, 2, lanes). ``program`` is 2 d prices, then the set's parameters, then d zeros."""
     count = blocks.shape[0]
     length = blocks.shape[1]
@@ -93,7 +93,7 @@ SIGNATURE = types.void(
 
 @once
 def batch_kernel(set_code: int, rule: int, move: int, d: int, is_shared: bool) -> Any:
-    """The kernel of runs of one rule on one set under one movement cost; see :func:`play` for its arguments."""
+    """Make the kernel of runs of one rule on one set under one movement cost; see :func:`play` for its arguments."""
     chosen = link_round(REGISTER, set_code, (rule,), d)
     chosen |= {"MOVE_CODE": move, "IS_SHARED": is_shared}
     return compile_kernel(play, REGISTER, SIGNATURE, (set_code, rule, move, d, int(is_shared)), **chosen)

@@ -1,9 +1,9 @@
-"""How a kernel is put together from parts, compiled, and kept on disk.
+"""How a kernel is put together from parts, compiled, and stored on disk.
 
 A part is a plain function whose global names are other parts, words of a lane (:mod:`klazy.kernels.lane`) or constants.
 :func:`link` gives each specialisation of a part globals of its own; :func:`compile_kernel` compiles the whole under a name
 that says what it is specialised on, together with a fingerprint of this package's sources. Numba caches a function under its
-name and code, never under the functions it calls, so the name must carry all of that; and then a kernel may be kept where it
+name and code, never under the functions it calls, so the name must carry all of that; and then a kernel may be stored where it
 outlives the checkout it came from.
 """
 
@@ -83,7 +83,7 @@ def _alive(context: Any, array: Any):
 
 # pointer(array, at): the entries of a contiguous float64 array, or of a pointer, from position ``at`` on, as C sees them.
 # A view would be counted up and down by atomic instructions in every round; a pointer is only an address.
-# hold(array): nothing but a use of the array by name. Numba frees an array after its last use, whatever points at it.
+# hold(array): nothing but a use of the array by name. Numba frees an array after its last use, even if a pointer remains.
 # local(size): a few numbers that nothing else can point to, so that the compiler keeps them in registers.
 if config.DISABLE_JIT:
 
@@ -123,7 +123,7 @@ class _PartLibrary(codegen.JITCodeLibrary):
 
 
 class _NoEnvironment:
-    """What a part's library is told of its environment of Python objects, which no part uses."""
+    """An environment of Python objects for a part's library, which no part uses."""
 
     @staticmethod
     def set_env(name: str, environment: object) -> None:
@@ -145,7 +145,7 @@ class _KernelLibrary(codegen.JITCodeLibrary):
     """The code of a kernel, whose functions are its own.
 
     Numba names functions by numbers that begin anew in each process. In a process that loads two kernels from the cache, a
-    function of one would else stand in for a function of the other that has the same name.
+    function of one would else replace a function of the other that has the same name.
     """
 
     def _finalize_final_module(self) -> None:
@@ -160,12 +160,12 @@ class _KernelCompiler(Compiler):
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals) -> None:
         library = _KernelLibrary(targetctx.codegen(), f"kernel_{next(_PARTS)}")
-        library.enable_object_caching()  # so that it can be kept on disk
+        library.enable_object_caching()  # so that it can be stored on disk
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
 
-def _paste(part: FunctionType, flags: Any, inline: bool) -> Any:
-    """A part for kernels of the processor."""
+def _inline(part: FunctionType, flags: Any, inline: bool) -> Any:
+    """Compile a part for kernels of the processor."""
     # A flag that is not set is inherited from the caller; False sets it.
     return njit(**_INNER, forceinline=inline, fastmath=flags, pipeline_class=_PartCompiler)(part)
 
@@ -175,7 +175,7 @@ class Lane(NamedTuple):
 
     width: int
     words: dict[str, Any]
-    paste: Callable[[FunctionType, Any, bool], Any] = _paste
+    paste: Callable[[FunctionType, Any, bool], Any] = _inline
 
 
 def _is_word(value: object) -> bool:
@@ -187,9 +187,9 @@ FLOAT.words.update(skip=pointer, beyond=pointer)  # for compiled code has no sli
 
 
 def link(part: Callable[..., Any], lane: Lane, **choices: Any) -> Any:
-    """``part`` over a lane, ready to be pasted into a kernel.
+    """Compile ``part`` over a lane, ready to be inlined into a kernel.
 
-    ``choices`` stand in for global names, in this part and in all that it uses.
+    ``choices`` replace global names, in this part and in all that it uses.
     """
     bound = bind(part, lane, choices)
     used = tuple((name, id(bound.__globals__.get(name))) for name in _names_used(part))
@@ -201,16 +201,16 @@ def link(part: Callable[..., Any], lane: Lane, **choices: Any) -> Any:
     return _LINKED[key]
 
 
-_LINKED: dict[Any, Any] = {}  # kept for good, so that the ids in its keys stay theirs
+_LINKED: dict[Any, Any] = {}  # It is never cleared, so that the ids in its keys stay unique.
 
 
 def bind(part: Any, lane: Lane, choices: dict[str, Any]) -> FunctionType:
-    """A copy of ``part`` whose global names are words, choices and linked parts."""
+    """Copy ``part`` with a scope whose global names are words, choices and linked parts."""
     scope = {"__builtins__": part.__globals__["__builtins__"], "__name__": part.__module__}
     for name in _names_used(part):
         value = choices.get(name, lane.words.get(name, part.__globals__.get(name)))
         if isinstance(value, FunctionType) and value.__module__ == slots.__name__:
-            continue  # A slot that is not filled stands in a branch that the kernel does not have.
+            continue  # A slot that is not filled belongs to a branch that the kernel does not have.
         if _is_part(value):
             value = link(value, lane, **choices)
         if value is not None:
@@ -223,13 +223,13 @@ def bind(part: Any, lane: Lane, choices: dict[str, Any]) -> FunctionType:
 
 @cache
 def _names_used(part: FunctionType) -> tuple[str, ...]:
-    """The global names that a function uses; attributes have names too, but not these."""
+    """Return the global names that a function uses; attributes have names too, but not these."""
     used = (step.argval for step in get_instructions(part) if step.opname == "LOAD_GLOBAL")
     return tuple(dict.fromkeys(used))
 
 
 def _is_part(value: object) -> bool:
-    """Whether this is a part of a kernel that is still to be linked."""
+    """Return True if this is a part of a kernel that is still to be linked."""
     ours = isinstance(value, FunctionType) and value.__module__.startswith(_PACKAGE)
     return ours and not hasattr(value, "is_bound")
 
@@ -267,9 +267,9 @@ def compile_kernel(
     nogil: bool = True,
     **choices: Any,
 ) -> Any:
-    """``template`` linked and compiled for one signature, kept on disk under a name that carries ``key``.
+    """Link and compile ``template`` for one signature, and store it on disk under a name that carries ``key``.
 
-    Other threads run beside it, unless ``nogil`` is False: then a call is one step for them.
+    Other threads run at the same time, unless ``nogil`` is False: then a call is one step for them.
     """
     function = bind(template, lane, choices)
     name = "_".join(map(str, (template.__module__.rpartition(".")[2], template.__name__, *key)))
@@ -284,14 +284,14 @@ def compile_kernel(
 
 
 def describe_target() -> dict[str, str]:
-    """What the code of kernels depends on, besides our sources: Numba's version, and the CPU it compiles for."""
+    """Describe what compiled code depends on, besides our sources: Numba's version, and the CPU it compiles for."""
     _, name, features = cpu_target.target_context.codegen().magic_tuple()
     present = [feature[1:] for feature in features.split(",") if feature.startswith("+")]
     return {"numba": numba_version, "cpu": " ".join([name, *present])}
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept: KLAZY_CACHE_DIR, or klazy's place in the user's cache folder.
+    """Return the folder of compiled kernels: KLAZY_CACHE_DIR, or klazy's place in the user's cache folder.
 
     NUMBA_CACHE_DIR does not count: it is often a folder of many users, and kernels are code.
     """
@@ -307,7 +307,7 @@ def cache_folder() -> Path:
 
 
 def make_cache_folder(*inner: str) -> Path:
-    """Make the cache folder, or one in it, for this user alone, and check that nobody else can write to it."""
+    """Make the cache folder, or one in it, for this user alone, and check that no other user can write to it."""
     folder = cache_folder()
     for part in ("", *inner):
         folder = folder / part
@@ -341,10 +341,10 @@ class _KernelCache(caching.NullCache):
         self._name = name
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The kernel, or None if it is not there, not readable, or damaged."""
+        """Return the kernel, or None if it is not there, not readable, or damaged."""
         target_context.refresh()
         try:
-            content = _open_seal(_read_trusted(self._find_path(sig, target_context.codegen())))
+            content = _verify_checksum(_read_trusted(self._find_path(sig, target_context.codegen())))
         except (OSError, RuntimeError):  # of pathlib, where there is no home
             return None
         if content is None:
@@ -352,7 +352,7 @@ class _KernelCache(caching.NullCache):
         return CompileResult._rebuild(target_context, *pickle.loads(content))
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a kernel for later processes; warn if that cannot be."""
+        """Store a kernel for later processes; warn if that fails."""
         try:
             path = self._find_path(sig, data.codegen)
         except RuntimeError as error:
@@ -360,25 +360,25 @@ class _KernelCache(caching.NullCache):
             return
         content = caching.dumps(data._reduce())
         try:
-            _replace_file(path, _seal(content))
+            _replace_file(path, _add_checksum(content))
         except OSError as error:
             _warn_unkept(f"{path.parent}: {error.strerror}")
         else:
             _forget_older(path.parent, self._name)
 
     def _find_path(self, sig: Any, codegen: Any) -> Path:
-        """The file of this kernel for this processor, this Python and this Numba."""
+        """Return the file of this kernel for this processor, this Python and this Numba."""
         kind = repr((sig, codegen.magic_tuple(), sys.implementation.cache_tag, numba_version))
         digest = sha256(kind.encode()).hexdigest()[:16]
         return cache_folder() / f"kernel.{self._name}_{_SOURCES:08x}-{digest}.nbc"
 
 
-def _seal(content: bytes) -> bytes:
+def _add_checksum(content: bytes) -> bytes:
     return sha256(content).digest() + content
 
 
-def _open_seal(sealed: bytes) -> bytes | None:
-    """What was sealed, or None if a byte of it changed."""
+def _verify_checksum(sealed: bytes) -> bytes | None:
+    """Return the content behind its checksum, or None if a byte of it changed."""
     size = sha256().digest_size
     content = sealed[size:]
     if sha256(content).digest() != sealed[:size]:
@@ -387,8 +387,8 @@ def _open_seal(sealed: bytes) -> bytes | None:
 
 
 def _read_trusted(path: Path) -> bytes:
-    """The content of a file of the cache, unless another user may have planted it; of such a file it is warned."""
-    _require_trust(path.parent.stat(), path.parent)  # who keeps a kernel there is told why it is not
+    """Read a file of the cache; warn and raise PermissionError if another user may have planted it."""
+    _require_trust(path.parent.stat(), path.parent)  # The cause is reported when a kernel is stored.
     with path.open("rb") as file:
         try:
             _require_trust(os.fstat(file.fileno()), path)
@@ -414,7 +414,7 @@ def _replace_file(path: Path, data: bytes) -> None:
 
 @cache
 def _warn_unkept(reason: str) -> None:
-    """Say why kernels are not kept, once in a process."""
+    """Warn why kernels are not stored, once in a process."""
     warnings.warn(
         f"klazy cannot keep compiled kernels ({reason}), so every process compiles them again, which takes seconds; "
         f"{CACHE_REMEDY}.",
@@ -427,7 +427,7 @@ _WARNED: set[Path] = set()
 
 
 def _warn_foreign(folder: Path, reason: str) -> None:
-    """Say that a kernel is not taken, once for a folder."""
+    """Warn that a kernel is not used, once for a folder."""
     if folder not in _WARNED:
         _WARNED.add(folder)
         words = "klazy ignores a compiled kernel that may not be its own"
@@ -450,7 +450,7 @@ _KEPT = "kernel.*_????????-????????????????"
 
 
 def list_kernels(*, current: bool = False) -> list[Path]:
-    """The files of all kernels that are kept, or only those that these sources made."""
+    """List the files of all stored kernels, or only those that these sources made."""
     pattern = _KEPT
     if current:
         pattern = f"kernel.*_{_SOURCES:08x}-????????????????"
@@ -458,7 +458,7 @@ def list_kernels(*, current: bool = False) -> list[Path]:
 
 
 def clear_kernels() -> int:
-    """Remove all kernels that are kept, and say how many were; processes that have loaded them go on.
+    """Remove all stored kernels and return their number; processes that have loaded them go on.
 
     What another process is writing at this moment stays.
     """
@@ -478,7 +478,7 @@ _ABANDONED = 3600.0  # seconds
 
 
 def find_obstacle() -> str | None:
-    """Why no kernel can be kept, found out by keeping something; None if one can."""
+    """Return why no kernel can be stored, found out by storing something; None if one can."""
     try:
         trial = cache_folder() / f"trial.{uuid4().hex}"
         _replace_file(trial, b"klazy")

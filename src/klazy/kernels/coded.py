@@ -13,7 +13,7 @@ from klazy.kernels.lane import exact, larger, load, peek, root, size, spread, st
 
 @exact
 def power_below(t):
-    """The largest power of two up to ``t``: spread the top bit downwards, then keep it alone."""
+    """Return the largest power of two up to ``t``: spread the top bit downwards, then keep it alone."""
     n = int(t)
     n |= n >> 1
     n |= n >> 2
@@ -39,7 +39,7 @@ def sigma_at(schedule, a, b, t):
 
 @exact
 def energy_of(square, norm, weight):
-    """What one gradient of this norm adds to the energy of a scale-free schedule."""
+    """Return what one gradient of this norm adds to the energy of a scale-free schedule."""
     return weight * (2.0 * norm) + square
 
 
@@ -123,19 +123,19 @@ def add_price(move, paid, delta, i, d, prices):
 
 
 def is_rooted(move):
-    """Whether the price is the root of a sum of squares."""
+    """Return True if the price is the root of a sum of squares."""
     return move == codes.MOVE_L2 or move == codes.MOVE_WEIGHTED
 
 
 def take_price(move, paid):
-    """The price of a step, before its weight, from the sum over its coordinates."""
+    """Return the price of a step, before its weight, from the sum over its coordinates."""
     if is_rooted(move):
         paid = root(paid)
     return paid
 
 
 def price_of(delta, d, move, prices):
-    """The price of a step, before its weight."""
+    """Return the price of a step, before its weight."""
     paid = spread(0.0)
     for i in range(d):
         paid = add_price(move, paid, load(delta, i), i, d, prices)

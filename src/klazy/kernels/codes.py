@@ -9,7 +9,7 @@ UNKNOWN = math.nan  # what a part answers to a code that it does not know
 
 # ---- codes
 
-# sets; the layout of each one's parameters is beside its code
+# sets; the layout of each one's parameters follows its code
 L2_BALL = 0  # radius, centre[d]
 L1_BALL = 1  # radius, centre[d]
 BOX = 2  # lower[d], upper[d]
@@ -59,7 +59,7 @@ SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate
 
 LANES = 4  # rows side by side in a block, up to UNROLLED_DIM; beyond, a block is one row
 LINE = 8  # numbers in a line of the processor's cache
-MOMENTS = 2  # of a coordinate at most: vectors of what a rule is told, and of the first scratch of a round
+MOMENTS = 2  # of a coordinate at most: vectors of what a rule averages, and of the first scratch of a round
 MOVE_ROOM = 4  # vectors of the second scratch of a round
 SCRATCH = (
     1 + MOMENTS + MOVE_ROOM + MOMENTS
@@ -118,7 +118,7 @@ MARK = 4
 CAUTION = 5
 REACH = 6  # what crossing the set costs
 GUARDED = 7  # whether there is a guard
-SEASON = 8  # where the season lies, counted from here
+SEASON = 8  # the place of the season, counted from here
 RING = 9  # rounds in the season's ring
 MIXED = 10
 
@@ -129,7 +129,7 @@ ORDER = 2  # the expert's place in the list; infinite in a lane that is empty
 SCORE = 3  # scratch
 BOARDS = 4
 
-# what is known of a season: these numbers, the mean row, autocovariances by lag, and a ring of sums of moments
+# the vector of a season: these numbers, the mean row, autocovariances by lag, and a ring of sums of moments
 SEASON_SEEN = 0  # rounds
 SEASON_PERIOD = 1  # 0 while none is known
 SEASON_CHANGED = 2  # the round in which the period changed
@@ -165,7 +165,7 @@ def first_board(d):
 
 
 def code_of(part: object) -> int | None:
-    """The code of a set, memory, schedule, cost family or movement; None if its class has no kernel. Costs have their family's.
+    """Return the code of a set, memory, schedule, cost family or movement; None without a kernel. Costs have their family's.
 
     A code is not inherited: a subclass may compute something else.
     """

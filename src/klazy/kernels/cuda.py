@@ -22,12 +22,12 @@ REORDERED = {"reassoc", "contract", "nsz"}
 
 
 def find_gpu() -> bool:
-    """Whether there is a GPU that CUDA can use; the simulator counts as one."""
+    """Return True if there is a GPU that CUDA can use; the simulator counts as one."""
     return bool(cuda.is_available())
 
 
 def name_gpu() -> str:
-    """What the GPU in use is called."""
+    """Return the name of the GPU in use."""
     if SIMULATED:
         return "Numba's CUDA simulator"
     name = cuda.get_current_device().name
@@ -35,7 +35,7 @@ def name_gpu() -> str:
 
 
 def name_failures() -> tuple[type[Exception], ...]:
-    """What Numba raises if the GPU fails: out of memory, lost, or a kernel that was ended."""
+    """List the exceptions that Numba raises if the GPU fails: out of memory, lost, or a kernel that was ended."""
     from numba.cuda.cudadrv import driver
 
     if SIMULATED:
@@ -56,7 +56,7 @@ if SIMULATED:
         return part
 
     def _exchange(x):
-        """The numbers of all threads of a block; by a barrier of Python's own, for the simulator's takes milliseconds."""
+        """Return the numbers of all threads, by a barrier of Python's own: the simulator's takes milliseconds."""
         thread: Any = threading.current_thread()
         manager = vars(thread._manager)
         count = math.prod(thread._manager._block_dim)
@@ -121,7 +121,7 @@ else:
     def box(context):
         """Memory that the threads of a block share, of the size that a launch asks for.
 
-        Numba's own shared arrays cannot stand in parts that several others use: each of these would define them.
+        Numba's own shared arrays cannot be part of several others: each of these would define them.
         """
 
         def code(context, builder, signature, arguments):
@@ -136,7 +136,7 @@ else:
         return types.CPointer(float64)(), code
 
     def paste(part: FunctionType, flags: Any, inline: bool) -> Any:
-        """A part for kernels of the GPU. All are pasted: a pointer that is passed on keeps its numbers out of registers."""
+        """Compile a part for kernels of the GPU, inline: a pointer that is passed on keeps its numbers out of registers."""
         return cuda.jit(device=True, forceinline=True, fastmath=flags)(part)
 
     # Folding: within a warp from thread to thread, beyond through shared memory. Every thread gets the same bits, for it adds
@@ -244,7 +244,7 @@ else:
         gather_with(0.0, sums, X, d)
 
     def broadcast(v, more, place, out, d):
-        """The vector of the thread in this place, into ``out``; returns a number more of that thread."""
+        """Write the vector of the thread in this place into ``out``, and return one more number of that thread."""
         shared = box()
         if cuda.threadIdx.x == place:
             for i in range(d):
@@ -266,7 +266,7 @@ SURVEYED = 4  # numbers of a warp in a survey
 
 
 def smaller(x, y):
-    """The smaller of two, by the comparison of :func:`~klazy.kernels.lane.larger`, so that a pair is sorted by one; no NaN."""
+    """Return the smaller of two, neither NaN, by the comparison of :func:`~klazy.kernels.lane.larger`: it sorts both."""
     return y if x > y else x
 
 
@@ -278,7 +278,7 @@ BLOCK = Lane(0, _WORDS | {part.__name__: part for part in _FOLDS}, paste)
 
 
 def count_box_bytes(d: int, threads: int) -> int:
-    """What folds of vectors of this dimension share in a block of so many threads."""
+    """Return the bytes that a block of threads shares to fold vectors of this dimension."""
     return 8 * max(d + 1, SURVEYED) * max(threads // WARP, 1)
 
 
@@ -315,24 +315,24 @@ def _keep_on_disk(kernel: Any) -> None:
 
 
 class Memory:
-    """What is on the GPU, and two streams: while one has work, arrays travel on the other."""
+    """The arrays on the GPU, and two streams: while one has work, arrays travel on the other."""
 
     def __init__(self) -> None:
         self._streams = (cuda.stream(), cuda.stream())
         self._kept: dict[str, tuple[Any, Any]] = {}
 
     def stream(self, turn: int) -> Any:
-        """The streams in turn."""
+        """Return the streams in turn."""
         return self._streams[turn % 2]
 
     def keep(self, name: str, array: Any) -> Any:
-        """An array that several launches read, copied once."""
+        """Copy an array that several launches read, once."""
         if name not in self._kept or self._kept[name][0] is not array:
             self._kept[name] = array, cuda.to_device(np.ascontiguousarray(array).reshape(-1))
         return self._kept[name][1]
 
     def send(self, array: Any, stream: Any) -> Any:
-        """An array for one launch."""
+        """Copy an array for one launch."""
         return cuda.to_device(np.ascontiguousarray(array).reshape(-1), stream=stream)
 
     def allocate(self, n: int, stream: Any) -> Any:

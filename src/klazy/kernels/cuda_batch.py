@@ -1,4 +1,4 @@
-"""The driver of a batch on a GPU: a thread for each run, many sequences of linear costs at once; only sums are kept.
+"""The driver of a batch on a GPU: a thread for each run, many sequences of linear costs at once; it returns only sums.
 
 A block of threads plays one sequence, whose rounds it brings into its own fast memory a tile at a time, with what all its runs
 share of them: sigmas up to a factor, or the sizes of the gradients.
@@ -35,7 +35,7 @@ IS_WEIGHTED = False  # Whether the price of movement changes from round to round
 
 
 def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
-    """All rounds of the runs ``who[place]``, by their places in ``rows``; block b plays sequence ``which[b]`` of ``data``.
+    """Play all rounds of the runs ``who[place]``, by their places in ``rows``; block b plays sequence ``which[b]`` of ``data``.
 
     ``curves`` gets the sums over the first ``marks[m]`` rounds, of shape (marks, 2, places). ``program`` is as in the batch of
     the processor.
@@ -135,9 +135,7 @@ def batch_kernel(
     """Make the kernel of runs of one kind on one set under one movement cost; see :func:`play` for its arguments."""
     width = list(RULES.values())[rule].width
     room = d or LARGEST_DIM
-    tile = ROUNDS
-    if not d:
-        tile = min(ROUNDS, NUMBERS // LARGEST_DIM)
+    tile = ROUNDS if d else min(ROUNDS, NUMBERS // LARGEST_DIM)
     chosen = link_round(THREAD, set_code, (rule,), d)
     chosen |= {
         "RUN_ROOM": codes.FIELDS + (1 + width) * room,

@@ -1,4 +1,4 @@
-"""The driver of ensembles and leaders on a GPU: a block of threads for each, one expert to a thread; only sums are kept.
+"""The driver of ensembles and leaders on a GPU: a block of threads for each, one expert to a thread; it returns only sums.
 
 All that is not an expert's, such as the ensemble's point and its rate, every thread knows for itself, and finds the same.
 """
@@ -29,7 +29,7 @@ from klazy.kernels.cuda_season import count_season_room, observe_together
 from klazy.kernels.ensemble import WORK, board, choose_family, choose_season, play_on
 from klazy.kernels.round import choose_scratch, link_round
 from klazy.kernels.rules import RULES
-from klazy.kernels.slots import LEADS, D, distance
+from klazy.kernels.slots import LEADS, THREADS, VECTOR, D, distance
 
 TILE = 64  # rounds in shared memory
 MOST_EXPERTS = 512  # threads of a block
@@ -38,17 +38,15 @@ REGISTERS = 96
 
 # Compile-time parameters of this driver alone.
 OWN_WIDTH = 0  # Numbers of an expert next to its point, for each coordinate.
-VECTOR = 0  # Numbers of a vector.
 BLOCK_ROOM = 0  # Numbers of an expert.
 LEAD_ROOM = 0  # Numbers of what a leader knows.
 WORK_ROOM = 0
 TILE_ROOM = 0
-THREADS = 1  # Threads of a block.
 IS_WEIGHTED = False
 
 
 def play(data, dim, move, size, season_size, weights, prices, memory, marks, who, which, seasons, curves):
-    """All rounds of ensembles: block b plays sequence ``which[b]`` with number ``who[b]`` in ``memory``.
+    """Play all rounds of ensembles: block b plays sequence ``which[b]`` with number ``who[b]`` in ``memory``.
 
     Each has ``size`` numbers there (:mod:`klazy.kernels.layout`), the last ``season_size`` of which are what it knows of a
     season. ``seasons`` has room for those of every block. ``curves`` is as in a batch.
@@ -153,7 +151,7 @@ def change_thread(lead, count, d, most):
 
 
 def diameter_of_threads(blocks, count, length, d, move, prices, delta):
-    """How far apart two experts' points are."""
+    """Return the largest distance between two experts' points."""
     widest = 0.0
     for other in range(THREADS):
         broadcast(pointer(blocks, codes.FIELDS), 0.0, other, delta, d)
@@ -164,7 +162,7 @@ def diameter_of_threads(blocks, count, length, d, move, prices, delta):
 
 
 def count_threads(experts: int) -> int:
-    """The threads of a block for so many experts: whole warps."""
+    """Count the threads of a block for this number of experts: full warps."""
     return -(-experts // WARP) * WARP
 
 
@@ -202,8 +200,6 @@ def ensemble_kernel(
         "observe_season": observe_together,
         **choose_season(set_code, rules, room, 1, is_long),
     }
-    registers = None
-    if warps > 1:
-        registers = REGISTERS
+    registers = REGISTERS if warps > 1 else None
     key = (set_code, d, warps, int(leads), int(weighted), int(is_long), *rules)
     return compile_cuda(play, BLOCK, key, registers=registers, **chosen)

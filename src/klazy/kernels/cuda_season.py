@@ -1,25 +1,21 @@
-"""What the threads of a block do together to learn of a season, for costs told by gradients; see :mod:`klazy.kernels.season`.
+"""How the threads of a block observe a season together, for linear costs; see :mod:`klazy.kernels.season`.
 
-What is known lies in memory that all of them see. Each sees to some of the lags; the rest is the same in all of them.
+The season is in memory that all threads share. Each thread updates some of the lags; the rest is the same in all of them.
 """
 
 from klazy.kernels import codes
 from klazy.kernels.cuda import local, own_place, pointer, wait
 from klazy.kernels.season import choose_period, correlation, find_lap, find_ring, find_sums
-from klazy.kernels.slots import D
-
-# Compile-time parameters, with those of klazy.kernels.cuda_ensemble.
-VECTOR = 0  # Numbers of a vector.
-THREADS = 1  # Threads of a block.
+from klazy.kernels.slots import THREADS, VECTOR, D
 
 
 def count_season_room(size: int) -> int:
-    """The numbers that a block needs for a season of this size: itself, and one for each lag."""
+    """Return the numbers that a block needs for a season of this size: itself, and one for each lag."""
     return size + codes.SEASON_PLACES if size else 0
 
 
 def observe_together(season, rows, g, apart, dim):
-    """As ``observe_season``: what is known after another round; the ring has so many rows."""
+    """Do what ``observe_season`` does, with all threads of a block."""
     d = D if D > 0 else dim
     place = own_place()
     n = int(season[codes.SEASON_SEEN]) + 1
@@ -78,7 +74,7 @@ def observe_together(season, rows, g, apart, dim):
 
 
 def project(sums, apart, d):
-    """These sums along what sets this round apart."""
+    """Project sums onto the difference of this round from the mean."""
     along = 0.0
     for i in range(d):
         along += apart[i] * sums[i]

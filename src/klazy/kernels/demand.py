@@ -45,7 +45,7 @@ def erfc_middle(y):
 
 @exact
 def erfc_beyond(y):
-    """The same, divided, for y >= FAR."""
+    """Return the same quotient for y >= FAR."""
     w = 1.0 / (y * y)
     p = (w * 1.63153871373020978e-2 + 3.05326634961232344e-1) * w + 3.60344899949804439e-1
     p = (p * w + 1.25781726111229246e-1) * w + 1.60837851487422766e-2
@@ -58,7 +58,7 @@ def erfc_beyond(y):
 
 @exact
 def tail_of(z):
-    """How likely a standard normal number exceeds z, and its density there."""
+    """Return the probability that a standard normal number exceeds z, and its density there."""
     y = smaller(size(z) * ROOT_HALF, spread(NOTHING_BEYOND))
     bell = exp(0.0 - y * y)
     near = y <= NEAR
@@ -72,7 +72,7 @@ def tail_of(z):
 
 
 def measure_spread(mean, square):
-    """The standard deviation; a variance that is only the rounding of sums counts as none."""
+    """Return the standard deviation; a variance that is only the rounding of sums counts as none."""
     variance = square - mean * mean
     wide = variance > VARIANCE * square
     return root(where(wide, variance, spread(0.0)))
@@ -80,7 +80,7 @@ def measure_spread(mean, square):
 
 @exact
 def expect(stock, mean, deviation, short, excess):
-    """What a stock costs on average."""
+    """Return what a stock costs on average."""
     varies = deviation > 0.0
     z = (stock - mean) / where(varies, deviation, spread(1.0))
     tail, density = tail_of(z)
@@ -91,7 +91,7 @@ def expect(stock, mean, deviation, short, excess):
 @called
 @exact
 def find_stock(x, mean, deviation, short, excess, price, best, pull):
-    """The stock that is best with ``price / 2`` times the squared move from x added, by Halley's steps in a bracket.
+    """Find the stock that is best with ``price / 2`` times the squared move from x added, by Halley's steps in a bracket.
 
     Without the move it would be ``best`` standard deviations above the mean; ``pull`` is how fast the slope changes there.
     """

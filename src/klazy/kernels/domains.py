@@ -37,23 +37,23 @@ CLOSE = 1e-5  # After so small a step of Halley's, relative to the number sought
 
 @exact
 def above(v, shift, theta):
-    """The part of ``v - shift`` above ``theta``."""
+    """Return the part of ``v - shift`` above ``theta``."""
     return larger((v - shift) - theta, spread(0.0))
 
 
 @without_nan
 def highest(v, d):
-    """The largest entry of a vector."""
+    """Return the largest entry of a vector."""
     top = load(v, 0)
     for i in range(1, d):
         entry = load(v, i)
-        top = where(entry > top, entry, top)  # the comparison stands here because the promise does
+        top = where(entry > top, entry, top)  # It is compared here, where NaN is ruled out.
     return top
 
 
 @exact
 def sorted_threshold(v, w, d, total, guess):
-    """For a few coordinates: an odd-even sorting network into ``w``, then the best prefix; no branch to mispredict."""
+    """Sort a few coordinates by an odd-even network into ``w``, then take the best prefix; no branch is mispredicted."""
     for i in range(d):
         store(w, i, load(v, i))
     for layer in range(d):
@@ -140,7 +140,7 @@ def between(v, shift, theta, lower, upper):
 
 
 def measure_total(v, d, p, shift, theta):
-    """By how much the clipped coordinates exceed the total, their sizes summed, and how many lie between their bounds."""
+    """Return the excess of the clipped coordinates over the total, the sum of their sizes, and how many are not at a bound."""
     kept = spread(0.0)
     scale = spread(0.0)
     free = spread(0.0)
@@ -155,7 +155,7 @@ def measure_total(v, d, p, shift, theta):
 @called
 @exact
 def search_kinks(v, dim, p, shift, low, high):
-    """The threshold in a bracket, by its kinks, at which a coordinate meets one of its bounds.
+    """Find the threshold in a bracket by its kinks, at which a coordinate meets one of its bounds.
 
     Halving takes a thousand steps where entries differ by many orders of magnitude; there are no more than two kinks a
     coordinate. Each is known up to its rounding, so the places on both sides of it are tried. If the sum jumps over the
@@ -187,7 +187,7 @@ def search_kinks(v, dim, p, shift, low, high):
 
 @exact
 def outer_kinks(v, d, p, shift):
-    """The thresholds below which every coordinate has its cap, and above which it has its floor."""
+    """Return the thresholds below which every coordinate has its cap, and above which it has its floor."""
     low = spread(np.inf)
     high = spread(-np.inf)
     for i in range(d):
@@ -234,7 +234,7 @@ def bracketed_threshold(v, dim, p, shift, guess):
 
 @exact
 def entry_inside(y, d, p, shift, theta):
-    """The entry that is farthest inside its bounds, or least outside them; and its bounds."""
+    """Return the entry that is farthest inside its bounds, or least outside them; and its bounds."""
     nearest = spread(np.inf)
     pivot = shift
     lower = spread(0.0)
@@ -252,8 +252,10 @@ def entry_inside(y, d, p, shift, theta):
 
 @exact
 def capped_threshold(y, u, d, p, guess):
-    """Solved around the largest entry, then around one that lies between its bounds, until that is the same one: only
-    differences to entries near the threshold are exact when others are far away."""
+    """Solve around the largest entry, then around one between its bounds, until that is the same one.
+
+    Only differences to entries near the threshold are exact when others are far away.
+    """
     shift = highest(y, d)
     theta = spread(-np.inf)
     lower = spread(np.inf)
@@ -283,7 +285,7 @@ def capped_coordinate(y, done, i, d, p, shift, theta):
 
 @called
 def far_l2_scale(y, d, p):
-    """radius / norm for a point so far away that its squares overflow."""
+    """Return radius / norm for a point so far away that its squares overflow."""
     top = spread(0.0)
     for i in range(d):
         top = larger(top, size(load(y, i) - p[1 + i]))
@@ -327,7 +329,7 @@ def box_coordinate(y, done, i, d, p, shift, theta):
 
 
 def find_part(p, part):
-    """The code of a part of a product, its coordinates, and where its parameters begin."""
+    """Return the code of a part of a product, its coordinates, and where its parameters begin."""
     row = 1 + 4 * part
     first = int(p[row + 1])
     return int(p[row]), first, int(p[row + 2]) - first, int(p[row + 3])
@@ -335,14 +337,14 @@ def find_part(p, part):
 
 @called
 def project_into(y, u, d, p):
-    """Both stages of the set at hand, into ``u``."""
+    """Project y onto the set at hand, into ``u``."""
     shift, theta = threshold(y, u, d, p, spread(-np.inf))
     for i in range(d):
         store(u, i, coordinate(load(y, i), load(u, i), i, d, p, shift, theta))
 
 
 def product_threshold(y, u, d, p, guess):
-    """Every part of ``y`` into ``u``, by the table at the head of ``p``."""
+    """Project every part of ``y`` into ``u``, by the table at the head of ``p``."""
     for part in range(int(p[0])):
         code, first, width, own = find_part(p, part)
         project_leaf(code, skip(y, first), skip(u, first), width, beyond(p, own))
@@ -351,7 +353,7 @@ def product_threshold(y, u, d, p, guess):
 
 @exact
 def done_coordinate(y, done, i, d, p, shift, theta):
-    """The coordinate as the first stage left it."""
+    """Return the coordinate as the first stage left it."""
     return done
 
 
@@ -360,7 +362,7 @@ def done_coordinate(y, done, i, d, p, shift, theta):
 
 @exact
 def l2_lowest(y, u, d, p):
-    """Against the direction of y, whose size is taken out first so that no square overflows; the centre if y is zero."""
+    """Write the point against the direction of y, divided by its size so that no square overflows; the centre if y is zero."""
     top = spread(0.0)
     for i in range(d):
         top = larger(size(load(y, i)), top)
@@ -377,7 +379,7 @@ def l2_lowest(y, u, d, p):
 
 @exact
 def l1_lowest(y, u, d, p):
-    """A vertex, or the centre if y is zero."""
+    """Write a vertex, or the centre if y is zero."""
     top = spread(0.0)
     which = spread(-1.0)
     for i in range(d):
@@ -409,7 +411,7 @@ def simplex_lowest(y, u, d, p):
 
 @exact
 def capped_lowest(y, u, d, p):
-    """What is above the floors is poured into the cheapest, then into the next, up to their caps."""
+    """Pour the amount above the floors into the cheapest coordinate, then into the next, up to their caps."""
     amount = p[0]
     for i in range(d):
         amount = amount - p[1 + i]
@@ -462,7 +464,7 @@ def move_by_search(x, y, u, d, p, price, far, curvature):
 
 @called
 def search_stride(x, y, u, dim, p, price, ahead, far, curvature):
-    """The search of klazy.learners.prox, into ``u``; runs whose way ``ahead`` is no longer than the price stay."""
+    """Search as klazy.learners.prox does, into ``u``; runs whose slope ``ahead`` is not above the price stay."""
     d = D if D > 0 else dim
     point = skip(u, d)
     before = skip(u, 2 * d)
@@ -526,7 +528,7 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature):
 
 @exact
 def meet(square, along, apart, stride, gap, c, slope):
-    """Where |a sigma + b| rises through c + slope sigma, on the line through the last two points; else no number in reach."""
+    """Return where |a sigma + b| rises through c + slope sigma, on the line through the last two points, else -1."""
     gap = where(size(gap) > 0.0, gap, spread(1.0))
     share = stride / gap
     aa = (square - 2.0 * share * along) + share * share * apart - slope * slope
@@ -584,13 +586,13 @@ def box_balance(x, y, u, d, p, rise, fall):
 
 
 def shrink(target, point, rise, fall):
-    """The target, nearer to the point by what the way costs."""
+    """Return the target, nearer to the point by what the way costs."""
     z = where(point - target > fall, target + fall, point)
     return where(target - point > rise, target - rise, z)
 
 
 def respond(step, tilt, rise, fall, low, high):
-    """How far a coordinate that wants this step goes if it is tilted; and whether it would go farther for less tilt."""
+    """Return how far a coordinate goes that wants a step and is tilted, and whether it would go farther for less tilt."""
     wish = step - tilt
     way = larger(wish - rise, spread(0.0)) + smaller(wish + fall, spread(0.0))
     way = smaller(larger(way, low), high)
@@ -609,10 +611,10 @@ def set_step(u, i, d, step, low, high, side):
 @called
 @exact
 def find_level(u, dim, rise, fall, total, floor, moves):
-    """The tilt that makes the steps of all coordinates sum to ``total``; the steps become the first vector of ``u``.
+    """Find the tilt that makes the steps of all coordinates sum to ``total``; the steps become the first vector of ``u``.
 
     The others are how far a coordinate may fall and rise, and the side towards which its step counts, -1, 0 or 1. ``moves``
-    says which runs move in any case; the answer is which do. Where nobody gains by giving to another, all steps are zero.
+    marks runs that move in any case; the answer marks all that do. Where no trade pays, all steps are zero.
     ``floor`` is a tilt at which the sum is too large.
     """
     d = D if D > 0 else dim
@@ -679,7 +681,7 @@ def shares_tangent(x, y, u, d, p):
 
 
 def square_of(v, d):
-    """The squared norm of a vector."""
+    """Return the squared norm of a vector."""
     square = spread(0.0)
     for i in range(d):
         square = square + load(v, i) * load(v, i)
@@ -722,7 +724,7 @@ def simplex_trade(x, y, u, d, p, rise, fall):
 
 
 def capped_trade(x, y, u, d, p, rise, fall):
-    """The dearest that has something to give and the cheapest that has room, again and again."""
+    """Trade between the most expensive coordinate above its floor and the cheapest below its cap, until it pays no more."""
     for i in range(d):
         store(u, i, load(x, i))
     moves = no_run()
@@ -768,7 +770,7 @@ def capped_trade(x, y, u, d, p, rise, fall):
 
 
 def side_of(z, other):
-    """The sign of z, or of another number where z is zero."""
+    """Return the sign of z, or of another number where z is zero."""
     side = where(z > 0.0, spread(1.0), where(z < 0.0, spread(-1.0), other))
     return side
 
@@ -829,14 +831,14 @@ def l1_balance(x, y, u, d, p, rise, fall):
 
 
 def where_mask(mask, one, other):
-    """One mask where another holds, else a third."""
+    """Return one mask where another holds, else a third."""
     chosen = where(mask, where(one, spread(1.0), spread(0.0)), where(other, spread(1.0), spread(0.0)))
     return chosen > 0.0
 
 
 @called
 def l1_trade(x, y, u, dim, p, rise, fall):
-    """A knapsack: from the centre outwards the cost of a coordinate falls along at most two pieces, to x_i and beyond it."""
+    """Solve a knapsack: from the centre outwards the cost of a coordinate falls on at most two pieces, to x_i and beyond."""
     d = D if D > 0 else dim
     norm = spread(0.0)
     least = spread(np.inf)
@@ -888,7 +890,7 @@ def l1_trade(x, y, u, dim, p, rise, fall):
 
 
 def moved_from(x, u, d):
-    """Which runs are no longer at x."""
+    """Return which runs are no longer at x."""
     moves = no_run()
     for i in range(d):
         moves = moves | (load(u, i) > load(x, i)) | (load(u, i) < load(x, i))
@@ -896,7 +898,7 @@ def moved_from(x, u, d):
 
 
 def l1_slopes(z, slope, rise, fall):
-    """The side of a coordinate, and what a unit costs there between the centre and z, and beyond z."""
+    """Return the side of a coordinate, and what a unit costs there between the centre and z, and beyond z."""
     side = side_of(z, 0.0 - side_of(slope, spread(0.0)))
     rises = side > 0.0
     ahead = slope * side
@@ -958,7 +960,7 @@ def l2_balance(x, y, u, d, p, rise, fall):
 
 @called
 def stretch(x, y, u, dim, p, rise, fall, farthest, goes):
-    """The point clip(x, s (y - rise), s (y + fall)), seen from the centre, with the s that gives it the radius, into ``u``.
+    """Write clip(x, s (y - rise), s (y + fall)), seen from the centre, into ``u``, with the s that gives it the radius.
 
     Its norm grows with s, piece by piece. Says which of the runs that want to go do: on the boundary a point may be its own
     for some s.
@@ -1029,7 +1031,7 @@ def pace_of(z, y, s, rise, fall):
 
 
 def move_in_ball(x, y, u, d, p, price, far, curvature):
-    """Straight on until the price is left of a target; if that is outside, the best point of the boundary."""
+    """Move straight on until the price is left of a target; if that is outside, to the best point of the boundary."""
     n = root(square_of(y, d))
     moves = n > price
     if anywhere(moves):
@@ -1055,7 +1057,7 @@ def move_in_ball(x, y, u, d, p, price, far, curvature):
 
 @called
 def turn_on_ball(x, y, u, dim, p, price):
-    """The move on a ball down y; see turn_if_it_pays of klazy.learners.prox."""
+    """Move on a ball down y; see turn_if_it_pays of klazy.learners.prox."""
     d = D if D > 0 else dim
     r = p[0]
     steep = spread(0.0)
@@ -1094,7 +1096,7 @@ def turn_on_ball(x, y, u, dim, p, price):
 
 @exact
 def find_half_angle(cosine, n, price, outside):
-    """The sine S of half the new point's angle to the descent, on the boundary: 2 n S = price (c + s S / sqrt(1 - S^2)).
+    """Find the sine S of half the new point's angle to the descent, on the boundary: 2 n S = price (c + s S / sqrt(1 - S^2)).
 
     c and s are cosine and sine of half the old one's angle. Halley's steps, which take a root and a division each: from the old
     point two or three are needed. The difference of the sides is concave in S.
@@ -1147,7 +1149,7 @@ def product_move(x, y, u, d, p, rise, fall):
 
 
 def keep_moves(x, u, d, moves):
-    """The present point for all runs that do not move."""
+    """Write the present point for all runs that do not move, and return those that do."""
     for i in range(d):
         store(u, i, where(moves, load(u, i), load(x, i)))
     return moves

@@ -33,7 +33,7 @@ ALONE = 99  # In the name of an ensemble's kernel, where that of a leader has th
 
 
 def clear(sums, d):
-    """Zeros, to which points are added."""
+    """Write zeros, to which points are added."""
     for i in range(d):
         store(sums, i, spread(0.0))
 
@@ -47,20 +47,20 @@ def mix(q, field, sums, d):
 
 
 def gather(sums, X, d):
-    """The sums over the runs into ``X``."""
+    """Write the sums over the runs into ``X``."""
     for i in range(d):
         X[i] = total(load(sums, i))
 
 
 def gather_with(weights, sums, X, d):
-    """The same, and the sum of a lane."""
+    """Do the same, and return the sum of a lane."""
     Z = total(weights)
     gather(sums, X, d)
     return Z
 
 
 def survey(least, low, high, means):
-    """The smallest numbers of two lanes, the largest of a third and the sum of a fourth.
+    """Return the smallest numbers of two lanes, the largest of a third and the sum of a fourth.
 
     They are found together, for threads of a GPU wait for each other whenever they fold a lane.
     """
@@ -68,7 +68,7 @@ def survey(least, low, high, means):
 
 
 def hit(q, g, X, d):
-    """What every expert costs more than X: <g, x - X>."""
+    """Return what every expert costs more than X: <g, x - X>."""
     x = skip(q, codes.FIELDS)
     hits = spread(0.0)
     for i in range(d):
@@ -77,13 +77,13 @@ def hit(q, g, X, d):
 
 
 def noise_of(program, square):
-    """How large rounding errors of losses are where the gradient has this squared norm."""
+    """Return how large rounding errors of losses are where the gradient has this squared norm."""
     return program[codes.NOISE_A] * math.sqrt(square) + program[codes.NOISE_B]
 
 
 @called
 def diameter(blocks, count, length, d, move, prices, delta):
-    """How far apart two experts' points are."""
+    """Return the largest distance between two experts' points."""
     widest = 0.0
     for first in range(count * WIDTH):
         q = pointer(blocks, first // WIDTH * length + codes.FIELDS * WIDTH + first % WIDTH)
@@ -96,7 +96,7 @@ def diameter(blocks, count, length, d, move, prices, delta):
 
 
 def lose(blocks, count, length, X, mean, d, beta, move, weight, prices, work):
-    """The mixability gap of this round and the price of its reweighting, both at the rate in force."""
+    """Return the mixability gap of this round and the price of its reweighting, both at the rate in force."""
     most = spread(-np.inf)
     for block in range(count):
         q = pointer(blocks, block * length)
@@ -193,18 +193,18 @@ def learn(blocks, count, length, X, g, d, head, program, work, noise, noted):
 
 
 def board(lead, which, count, d):
-    """One of the boards."""
+    """Return one of the boards."""
     room = -(-(count * WIDTH) // codes.LINE) * codes.LINE
     return pointer(lead, first_board(d) + which * room)
 
 
 def read_place(blocks, length, place, field):
-    """From a field or the vectors on, the numbers of the expert in this place; they lie WIDTH apart."""
+    """Return the numbers of the expert in this place, from a field or the vectors on; they are WIDTH apart."""
     return pointer(blocks, place // WIDTH * length + field * WIDTH + place % WIDTH)
 
 
 def read_expert(blocks, length, place, x, d):
-    """The point of the expert in this place, into ``x``; returns what its last move cost."""
+    """Write the point of the expert in this place into ``x``, and return what its last move cost."""
     point = read_place(blocks, length, place, codes.FIELDS)
     for i in range(d):
         x[i] = point[i * WIDTH]
@@ -212,7 +212,7 @@ def read_expert(blocks, length, place, x, d):
 
 
 def compare(q, g, at, d, move, weight, prices):
-    """What every expert of a block costs more than the point ``at``, without its movement, and the price of going there."""
+    """Return what every expert of a block costs more than the point ``at``, without moves, and the price of going there."""
     x = skip(q, codes.FIELDS)
     hits = spread(0.0)
     paid = spread(0.0)
@@ -230,7 +230,7 @@ def compare(q, g, at, d, move, weight, prices):
 
 
 def follow(blocks, count, length, lead, g, d, program, noise, at, moved, t):
-    """What the round says of every expert beside the one that is followed, and the change-over, if there is one.
+    """Compare every expert with the one that is followed, and change over if that pays.
 
     That one is ``at`` this point, and has ``moved`` there at this price.
     """
@@ -283,7 +283,7 @@ def change(lead, count, d, most):
 
 
 def watch(lead, X, g, d, delta, noise):
-    """Whether the ensemble is to be played next, now that its weights have lost ``delta``."""
+    """Decide whether the ensemble is played next, now that its weights have lost ``delta``."""
     mixed = pointer(lead, codes.MIXED)
     lost = 0.0
     for i in range(d):
@@ -301,7 +301,7 @@ def watch(lead, X, g, d, delta, noise):
 
 
 def stay(q):
-    """A round of a block that stays where it is."""
+    """Play a round of a block that does not move."""
     store(q, codes.MOVED, spread(0.0))
     store(q, codes.T, spread(peek(q, codes.T) + 1.0))
 
@@ -449,6 +449,7 @@ def account(blocks, count, length, lead, factor, X, g, d, row, head, program, wo
     if LEADS:
         is_mixed = lead[codes.GUARDING] > 0.0
         is_weighed = lead[codes.GUARDED] > 0.0
+    worst = spread(-np.inf)
     for block in range(count):
         q = pointer(blocks, block * length)
         weight = spread(0.0)
@@ -457,6 +458,8 @@ def account(blocks, count, length, lead, factor, X, g, d, row, head, program, wo
         store(row, block, weight)
         store(row, count + block, hit(q, g, X, d))
         store(row, 2 * count + block, load(q, codes.MOVED))
+        if LEADS:
+            worst = larger(worst, hit(q, g, pointer(lead, codes.MIXED), d))
     more = pointer(row, find_spread(count))
     if is_weighed:
         prices = pointer(program, codes.PRICES)
@@ -467,17 +470,13 @@ def account(blocks, count, length, lead, factor, X, g, d, row, head, program, wo
         if not is_mixed:
             row[int(lead[codes.PLACE])] = 1.0
         if is_weighed:
-            worst = spread(-np.inf)
-            for block in range(count):
-                q = pointer(blocks, block * length)
-                worst = larger(worst, hit(q, g, pointer(lead, codes.MIXED), d))
             more[3] = lead[codes.EXCESS]
             more[4] = lead[codes.GUARDING]
             more[5] = largest(worst)
 
 
 def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hitting, switching, totals, log):
-    """T rounds of the ensemble or leader in ``memory``; returns 0, or the first round whose cost is not finite."""
+    """Play T rounds of the ensemble or leader in ``memory``; returns 0, or the first round whose cost is not finite."""
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
     count, length, head, lead, season, blocks, program = open_memory(memory, d)
@@ -549,7 +548,7 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
 
 
 def update(memory, g):
-    """One round of the ensemble or leader in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
+    """Play one round of the ensemble or leader in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
     d = D if D > 0 else int(memory[codes.DIM])
     if not gradient_fits(g, d):
         return 1

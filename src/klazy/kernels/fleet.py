@@ -1,7 +1,7 @@
 """The driver of a fleet: one round of each of many learners, by the very kernel that plays a live agent.
 
 The kernel is called by its address, so that nothing of it is compiled again: every learner of a fleet runs the same machine
-code as an agent by itself, and comes out the same to the last bit, whatever the rule, the set or the ensemble.
+code as an agent by itself, and comes out the same to the last bit, for every rule, set and ensemble.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ _SIGNATURE = types.boolean(
 
 
 def _view(context: Any, builder: Any, data: Any, size: Any) -> Any:
-    """An array of ``size`` numbers that nobody counts: counting up and down takes atomic instructions."""
+    """Make an array of ``size`` numbers without a reference count, which would take atomic instructions."""
     view = context.make_array(_ROW)(context, builder)
     item = context.get_constant(types.intp, 8)
     populate_array(view, data=data, shape=[size], strides=[item], itemsize=item, meminfo=None)
@@ -47,7 +47,7 @@ call = intrinsic(_call)
 
 
 def play_rows(address, memory, g, which, first, out):
-    """A round of the learners in the rows ``which`` of ``memory``; ``g[i]`` is the gradient of learner ``which[i]``.
+    """Play a round of the learners in the rows ``which`` of ``memory``; ``g[i]`` is the gradient of learner ``which[i]``.
 
     Its next point, which begins at ``first`` in its row, goes into ``out[i]``. Returns False, and changes nothing, if a
     gradient does not fit.
@@ -74,9 +74,9 @@ def _fleet_kernel() -> Any:
 
 
 def play_fleet(kernel: Any, memory: Array, g: Array, which: np.ndarray, x: slice) -> Array | None:
-    """One round, by this kernel of one round, of the learners in the rows ``which`` of ``memory``: their next points.
+    """Play one round of the learners in the rows ``which`` of ``memory`` with a kernel, and return their next points.
 
-    None, and nothing changes, if a gradient does not fit. ``x`` is where the point of a row lies.
+    None, and nothing changes, if a gradient does not fit. ``x`` is the place of the point in a row.
     """
     out = np.empty_like(g)
     if config.DISABLE_JIT:

@@ -1,10 +1,10 @@
 """The words in which every part of a round is written, here for a lane of one float64.
 
 A lane is one float64 (a single run), a vector register that holds one number of each of several runs
-(:mod:`klazy.kernels.register`), or later the float64 of a GPU thread. A part is written once, in these words, and reads as
+(:mod:`klazy.kernels.register`), or the float64 of a GPU thread. A part is written once, in these words, and reads as
 plain Python; :func:`klazy.kernels.binding.link` exchanges the words for those of the lane that a kernel is made for.
 
-A vector of a lane is an array in which place ``i`` holds one number for each run. Beside these words a part may use
+A vector of a lane is an array in which place ``i`` holds one number for each run. A part may also use
 ``+ - * /``, comparisons, ``&`` and ``|`` of comparisons, and plain numbers, which count for all runs.
 """
 
@@ -12,7 +12,7 @@ import math
 
 
 def load(v, i):
-    """Place ``i`` of a vector."""
+    """Return place ``i`` of a vector."""
     return v[i]
 
 
@@ -22,42 +22,42 @@ def store(v, i, value):
 
 
 def peek(v, i):
-    """Place ``i`` as a plain number, where all runs of the lane have the same."""
+    """Return place ``i`` as a plain number, where all runs of the lane have the same."""
     return v[i]
 
 
 def skip(v, n):
-    """The vector from place ``n`` on."""
+    """Return the vector from place ``n`` on."""
     return v[n:]
 
 
 def beyond(p, n):
-    """Plain numbers from place ``n`` on."""
+    """Return plain numbers from place ``n`` on."""
     return p[n:]
 
 
 def spread(value):
-    """A plain number as a lane."""
+    """Return a plain number as a lane."""
     return value
 
 
 def where(mask, x, y):
-    """``x`` where the mask holds, else ``y``."""
+    """Return ``x`` where the mask holds, else ``y``."""
     return x if mask else y
 
 
 def larger(x, y):
-    """The larger of two; ``y`` where one of them is NaN."""
+    """Return the larger of two; ``y`` where one of them is NaN."""
     return x if x > y else y
 
 
 def smaller(x, y):
-    """The smaller of two; ``y`` where one of them is NaN."""
+    """Return the smaller of two; ``y`` where one of them is NaN."""
     return x if x < y else y
 
 
 def anywhere(mask):
-    """Whether the mask holds for some run: a branch of one run, a test of a register's mask."""
+    """Return True if the mask holds for some run: a branch of one run, a test of a register's mask."""
     return mask
 
 
@@ -67,51 +67,51 @@ def no_run():
 
 
 def everywhere(mask):
-    """Whether the mask holds for all runs."""
+    """Return True if the mask holds for all runs."""
     return mask
 
 
 def total(x):
-    """The sum over the runs."""
+    """Return the sum over the runs."""
     return x
 
 
 def largest(x):
-    """The largest of the runs' numbers."""
+    """Return the largest of the runs' numbers."""
     return x
 
 
 def smallest(x):
-    """The smallest of the runs' numbers."""
+    """Return the smallest of the runs' numbers."""
     return x
 
 
 def root(x):
-    """The square root."""
+    """Return the square root."""
     return math.sqrt(x)
 
 
 def size(x):
-    """The absolute value."""
+    """Return the absolute value."""
     return abs(x)
 
 
 def signed(x, sign):
-    """``x >= 0`` with the sign of ``sign``."""
+    """Return ``x >= 0`` with the sign of ``sign``."""
     return math.copysign(x, sign)
 
 
 def exp(x):
-    """The exponential of ``x <= 0``."""
+    """Return the exponential of ``x <= 0``."""
     return math.exp(x)
 
 
 def log(x):
-    """The logarithm of ``x > 0``."""
+    """Return the logarithm of ``x > 0``."""
     return math.log(x)
 
 
-# How a part is compiled. Without a mark it is pasted into the kernel, and its sums may be reordered so that they vectorise.
+# How a part is compiled. Without a mark it is inlined into the kernel, and its sums may be reordered so that they vectorise.
 
 
 def exact(part):
@@ -127,6 +127,6 @@ def without_nan(part):
 
 
 def called(part):
-    """Call this long part, do not paste it."""
+    """Call this long part, do not inline it."""
     part.inline = False
     return part

@@ -24,25 +24,25 @@ META = [codes.LOG_W, codes.MOVED, codes.LOSSES]  # the fields of an expert that 
 
 
 def width_of(d: int) -> int:
-    """How many rows lie side by side in a block."""
+    """Return how many rows a block has side by side."""
     return codes.LANES if d <= codes.UNROLLED_DIM else 1
 
 
 def rule_of(learner: Any) -> str | None:
-    """The name of a learner's rule; it is not inherited, for a subclass may compute something else."""
+    """Return the name of a learner's rule; it is not inherited, for a subclass may compute something else."""
     return learner.rule if "rule" in vars(type(learner)) else None
 
 
 def find_missing_part(learner: Any, *parts: Any) -> str | None:
-    """The name of the first part that cannot be compiled, or None; ``parts`` are the costs and movement of a run."""
+    """Return the name of the first part that cannot be compiled, or None; ``parts`` are the costs and movement of a run."""
     rule = rule_of(learner)
-    if rule is None or (rule not in MANY and RULES[rule].seasonal):  # a season is kept by a leader
+    if rule is None or (rule not in MANY and RULES[rule].seasonal):  # a leader has the season
         return getattr(learner, "obstacle", None) or type(learner).__name__
     return _find_missing(learner, rule, parts)
 
 
 def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None:
-    """The same for a learner whose rule there is, perhaps within a leader."""
+    """Do the same for a learner that has a rule, perhaps within a leader."""
     needed = [learner.domain, *parts]
     if rule in MANY:
         needed.append(learner.movement)
@@ -72,13 +72,13 @@ def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None
 
 
 def count_vectors(learner: Any) -> int:
-    """How many vectors of length d the learner's rule keeps beside x."""
+    """Count the vectors of length d that the learner's rule keeps next to x."""
     rule = RULES[learner.rule]
     return rule.width + rule.depth * count_ring(learner)
 
 
 def count_ring(learner: Any) -> int:
-    """The rows in the ring that the learner's rule keeps; 0 if it keeps none."""
+    """Count the rows in the ring of the learner's rule; 0 if it has none."""
     rule = RULES[learner.rule]
     return getattr(learner, rule.parameters[0]) if rule.ring else 0
 
@@ -89,7 +89,7 @@ def count_row(learners: Sequence[Any]) -> int:
 
 
 def write_rows(learners: Sequence[Any], states: Sequence[Any]) -> Array:
-    """One row for each learner in its state, as long as the rule with the most vectors needs."""
+    """Write one row for each learner in its state, as long as the rule with the most vectors needs."""
     rows = np.zeros((len(learners), count_row(learners)))
     pairs = list(zip(learners, states, strict=True))
     rows[:, : codes.MOVED] = [_describe(learner, state) for learner, state in pairs]
@@ -99,7 +99,7 @@ def write_rows(learners: Sequence[Any], states: Sequence[Any]) -> Array:
 
 
 def _write_own(row: Array, learner: Any, state: Any) -> None:
-    """The numbers and vectors of a learner's own rule, into a row of zeros."""
+    """Write the numbers and vectors of a learner's own rule into a row of zeros."""
     d = learner.domain.dim
     rule = RULES[learner.rule]
     own = [attrgetter(name)(learner) for name in rule.parameters]
@@ -117,7 +117,7 @@ def _write_own(row: Array, learner: Any, state: Any) -> None:
 
 
 def _describe(learner: Any, state: Any) -> tuple[float, ...]:
-    """The fields of a row that every learner has, in their order."""
+    """Return the fields of a row that every learner has, in their order."""
     schedule, a, b = _describe_schedule(learner)
     scale = _scale_of(schedule, a)
     slack = learner.phase_length or 1
@@ -134,7 +134,7 @@ def _describe(learner: Any, state: Any) -> tuple[float, ...]:
 
 
 def _describe_schedule(learner: Any) -> tuple[int, float, float]:
-    """The code and parameters of a learner's schedule; a learner without a sigma has the constant 1."""
+    """Return the code and parameters of a learner's schedule; a learner without a sigma has the constant 1."""
     sigma = vars(learner).get("sigma")
     if sigma is None:
         return codes.CONSTANT, 1.0, 0.0
@@ -142,7 +142,7 @@ def _describe_schedule(learner: Any) -> tuple[int, float, float]:
 
 
 def _scale_of(schedule: int, a: float) -> float:
-    """What multiplies the sigmas of a schedule whose parameter A is 1."""
+    """Return what multiplies the sigmas of a schedule whose parameter A is 1."""
     if schedule == codes.CONSTANT:
         return a
     if schedule in (codes.SQRT, codes.DOUBLING):
@@ -151,7 +151,7 @@ def _scale_of(schedule: int, a: float) -> float:
 
 
 def read_state(learner: Any, state: Any, row: Array) -> Any:
-    """The state of the learner that a row holds, in the form of any other state of it."""
+    """Return the state of the learner that a row holds, in the form of any other state of it."""
     d = learner.domain.dim
     rule = RULES[learner.rule]
     values: dict[str, Any] = {"t": int(row[codes.T])}
@@ -170,13 +170,15 @@ def read_state(learner: Any, state: Any, row: Array) -> Any:
     if rule.ring:
         values["ring"] = row[at : at + state.ring.size].reshape(state.ring.shape).copy()
     if rule.seasonal:
-        values["season"] = np.zeros(0)  # a leader keeps it
+        values["season"] = np.zeros(0)  # the leader has it
     return state._replace(**values)
 
 
 def lay_blocks(rows: Array, lanes: np.ndarray) -> Array:
-    """The rows as blocks, of shape (blocks, numbers). ``lanes`` says which row lies in which lane, of shape (blocks, width);
-    -1 - i repeats row i in a lane that is empty."""
+    """Arrange rows as blocks, of shape (blocks, numbers).
+
+    ``lanes``, of shape (blocks, width), has the row of every lane; -1 - i repeats row i in a lane that is empty.
+    """
     count, width = lanes.shape
     picked = rows[np.where(lanes >= 0, lanes, -1 - lanes)]
     blocks = allocate_aligned(count * width * rows.shape[1]).reshape(count, -1)
@@ -185,7 +187,7 @@ def lay_blocks(rows: Array, lanes: np.ndarray) -> Array:
 
 
 def read_rows(blocks: Array, lanes: np.ndarray) -> Array:
-    """The rows that :func:`lay_blocks` laid, in their order."""
+    """Read the rows that :func:`lay_blocks` wrote, in their order."""
     count, width = lanes.shape
     filled = lanes >= 0
     numbers = blocks.reshape(count, -1, width).transpose(0, 2, 1)
@@ -215,7 +217,7 @@ class RunLayout:
         self.hint = slice(self.size, self.size + self.d)
 
     def pack(self, state: Any) -> Array:
-        """The learner in this state as the array that a kernel works on."""
+        """Write the learner in this state as the array that a kernel works on."""
         parameters = self.learner.domain.parameters()
         first = self.size + codes.SCRATCH * self.d
         memory = allocate_aligned(first + parameters.size)
@@ -225,17 +227,17 @@ class RunLayout:
         return memory
 
     def unpack(self, memory: Array) -> Any:
-        """The state that a kernel left."""
+        """Read the state that a kernel left."""
         return read_state(self.learner, self.learner.init(), memory[: self.size])
 
     def sequence_kernel(self, cost: int) -> Any:
-        """The kernel that plays a whole sequence of a cost family."""
+        """Make the kernel that plays a whole sequence of a cost family."""
         from klazy.kernels.sequence import sequence_kernel
 
         return sequence_kernel(self.learner.domain.code, cost, RULE_CODES[self.learner.rule], self.d)
 
     def update_kernel(self) -> Any:
-        """The kernel of one round."""
+        """Make the kernel of one round."""
         from klazy.kernels.sequence import update_kernel
 
         learner = self.learner
@@ -246,8 +248,8 @@ class RunLayout:
 class EnsembleLayout:
     """An ensemble: a head, its point, the blocks of its experts, and its program.
 
-    The experts of a block share rule, schedule, memory, the length of a ring and a period that was given, unless ``width`` says
-    that all lie in one of so many lanes.
+    The experts of a block share rule, schedule, memory, the length of a ring and a given period, unless ``width`` is the number
+    of lanes of one block for all.
     """
 
     def __init__(self, learner: Any, width: int | None = None) -> None:
@@ -264,7 +266,7 @@ class EnsembleLayout:
         self.model = learner.init()  # the form of its states
 
     def pack(self, state: Any) -> Array:
-        """The ensemble in this state as the array that a kernel works on."""
+        """Write the ensemble in this state as the array that a kernel works on."""
         memory = self._lay_out(state)
         memory[codes.V] = state.V
         return memory
@@ -297,7 +299,7 @@ class EnsembleLayout:
 
     @property
     def log_prior(self) -> Array:
-        """What the experts weigh at first."""
+        """The logarithms of the experts' weights at first."""
         return self.learner.log_prior
 
     @property
@@ -306,11 +308,11 @@ class EnsembleLayout:
         return self.learner.rate_rule
 
     def unpack(self, memory: Array) -> Any:
-        """The state that a kernel left."""
+        """Read the state that a kernel left."""
         return self.model._replace(**self._read(memory), V=float(memory[codes.V]))
 
     def _read(self, memory: Array) -> dict[str, Any]:
-        """What the states of all learners made of others have."""
+        """Read what the states of all learners made of others have."""
         count = int(memory[codes.BLOCKS])
         size = int(memory[codes.BLOCK_SIZE])
         rows = read_rows(memory[self.first : self.first + count * size], self.lanes)
@@ -342,26 +344,26 @@ class EnsembleLayout:
         return 3 * self.lanes.size + self.more_columns
 
     def order_record(self, record: Array) -> Array:
-        """The kernel's record with one column per expert in place of one per lane, as ``account`` writes it."""
+        """Return the kernel's record with one column per expert in place of one per lane, as ``account`` writes it."""
         places = self._find_places()
         columns = [part * self.lanes.size + places for part in range(3)]
         more = 3 * self.lanes.size + np.arange(self.more_columns)
         return record[:, np.concatenate((*columns, more))]
 
     def _find_places(self) -> np.ndarray:
-        """In which lane each expert lies."""
+        """Return the lane of each expert."""
         lanes = self.lanes.ravel()
         places = np.flatnonzero(lanes >= 0)
         return places[np.argsort(lanes[places])]
 
     def sequence_kernel(self, cost: int) -> Any:
-        """The kernel that plays a whole sequence of a cost family; its last argument is the ensemble's record."""
+        """Make the kernel that plays a whole sequence of a cost family; its last argument is the ensemble's record."""
         from klazy.kernels.ensemble import sequence_kernel
 
         return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d, self.told, self.is_long)
 
     def update_kernel(self) -> Any:
-        """The kernel of one round."""
+        """Make the kernel of one round."""
         from klazy.kernels.ensemble import update_kernel
 
         return update_kernel(self.learner.domain.code, self.rules, self.d, self.told, self.is_long)
@@ -392,7 +394,7 @@ class LeaderLayout(EnsembleLayout):
         return codes.SELF_TUNED, math.log(len(self.learner.experts))
 
     def _board(self, which: int) -> slice:
-        """Where one of the numbers of every lane lies."""
+        """Return the places of one of the boards."""
         start = self.at + codes.first_board(self.d) + which * self.room
         return slice(start, start + self.lanes.size)
 
@@ -420,7 +422,7 @@ class LeaderLayout(EnsembleLayout):
 
     @property
     def mixed(self) -> slice:
-        """Where the ensemble's point lies."""
+        """The place of the ensemble's point."""
         return slice(self.at + codes.MIXED, self.at + codes.MIXED + self.d)
 
     def unpack(self, memory: Array) -> Any:
@@ -448,7 +450,7 @@ class LeaderLayout(EnsembleLayout):
 
 
 def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
-    """Which expert lies in which lane, in the form of :func:`lay_blocks`."""
+    """Choose a lane for every expert, in the form of :func:`lay_blocks`."""
     kinds: dict[Any, list[int]] = {}
     for i, expert in enumerate(experts):
         memory = codes.code_of(getattr(expert, "memory", None))
@@ -459,7 +461,7 @@ def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
 
 
 def fill_lanes(members: Sequence[int] | np.ndarray, width: int) -> np.ndarray:
-    """These rows in lanes, of shape (blocks, width); the lanes left over repeat the last block's first."""
+    """Put rows into lanes, of shape (blocks, width); the lanes left over repeat the last block's first."""
     count = -(-len(members) // width)
     lanes = np.full(count * width, -1 - members[(count - 1) * width])
     lanes[: len(members)] = members
@@ -467,7 +469,7 @@ def fill_lanes(members: Sequence[int] | np.ndarray, width: int) -> np.ndarray:
 
 
 def layout_of(learner: Any) -> Any:
-    """The layout of a learner that can be compiled, made once for each."""
+    """Return the layout of a learner that can be compiled, made once for each."""
     made = vars(learner)
     if "_layout" not in made:
         kind = {ENSEMBLE: EnsembleLayout, LEADER: LeaderLayout}.get(rule_of(learner), RunLayout)

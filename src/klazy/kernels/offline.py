@@ -20,7 +20,7 @@ BLOCK = 64  # rounds of a dynamic programme whose costs are added up one by one;
 
 
 def _factor(r, r_z, c, pivots, lower):
-    """The factors of r I + c^2 D' r_z D for every coordinate; ``r_z[0]`` ties the first round to a point before it."""
+    """Compute the factors of r I + c^2 D' r_z D for every coordinate; ``r_z[0]`` ties the first round to a point before it."""
     T, d = pivots.shape
     for t in range(T):
         for i in range(d):
@@ -31,7 +31,7 @@ def _factor(r, r_z, c, pivots, lower):
 
 
 def _eliminate(x, w, s_x, s_z, x0, others, r_x, r_z, c, relaxation, lower, y):
-    """The relaxed update s_x += relaxation (x - w), the right-hand side, and the forward half of the solve, into ``y``.
+    """Apply the relaxed update s_x += relaxation (x - w), and do the forward half of the solve, into ``y``.
 
     ``others`` is what further blocks add to the right-hand side; it may have no rows.
     """
@@ -58,7 +58,7 @@ def _substitute(
     y, s_x, s_z, x0, shrink, shift, r_z, c, prices, grouped, degree, weights, relaxation,
     pivots, lower, w, target, mu, still,
 ):  # fmt: skip
-    """The backward half of the solve, into ``w``; on its way ``target`` = shrink (2 w - s_x) + shift, to be projected, and
+    """Do the backward half of the solve, into ``w``; on the way ``target`` = shrink (2 w - s_x) + shift, to project, and
     the movement's step: z = prox(2 c Dw - s_z), its multiplier ``mu`` and the relaxed update of s_z.
 
     ``still[t]`` says whether z_t is zero. A round without weight has no multiplier and no part in the system.
@@ -125,7 +125,7 @@ def _substitute(
 
 
 def _project_all(points, p, out):
-    """The projection of every row."""
+    """Project every row."""
     d = D if D > 0 else points.shape[1]
     memory = np.empty(d)
     parameters, u = pointer(p, 0), pointer(memory, 0)
@@ -140,11 +140,11 @@ def _project_all(points, p, out):
 
 
 def _levels(g, weights, up, down, lower, upper, outside, start, u, sums):
-    """Linear costs and prices of movement on a box: every coordinate is at its lower end, at its upper end, or stays.
+    """Solve linear costs with prices of movement on a box: every coordinate is at its lower end, at its upper end, or stays.
 
     The slope of the cost to go, as a function of the point left behind, is the next rounds' slope clipped to the prices; ``u``
     holds the unclipped ones before it becomes the optimum. The first multiplier is given where one comes from ``outside``
-    (else NaN). ``sums`` gets what is paid for hitting and for moving, and the dual value, by blocks of rounds.
+    (else NaN). ``sums`` gets operating cost, switching cost and the dual value, by blocks of rounds.
     """
     T = g.shape[0]
     d = D if D > 0 else g.shape[1]
@@ -185,7 +185,7 @@ def _levels(g, weights, up, down, lower, upper, outside, start, u, sums):
 
 
 def _vertices(g, weights, up, down, total, start, u, targets, sums):
-    """Linear costs and prices of movement on a simplex: all mass of a vertex stays or goes to the round's best vertex.
+    """Solve linear costs with prices of movement on a simplex: all mass of a vertex stays or goes to the round's best vertex.
 
     The cost to go from vertex j, relative to that of entering the best, is at most the price of leaving j; ``u`` holds
     what staying would cost on that scale before it becomes the optimum, ``targets`` the best vertices; ``sums`` as above.

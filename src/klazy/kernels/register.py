@@ -47,7 +47,7 @@ class _MaskModel(models.PrimitiveModel):
 
 
 def _spread(builder, value):
-    """A number in every lane."""
+    """Put a number into every lane."""
     if value.type == _VECTOR:
         return value
     one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
@@ -96,7 +96,7 @@ _mask_operator(or_, lambda b, x, y: b.or_(x, y))
 
 
 def _function(result: Any, *kinds: Any):
-    """An intrinsic with this signature from a function that emits its instructions."""
+    """Make an intrinsic with this signature from a function that emits its instructions."""
 
     def made(build):
         def code(context, builder, signature, arguments):
@@ -115,7 +115,7 @@ _POINTER = types.CPointer(float64)
 
 
 def _scaled(builder, at):
-    """Where place ``at`` of a vector begins."""
+    """Return the place at which entry ``at`` of a vector begins."""
     return builder.mul(at, ir.Constant(at.type, LANES))
 
 
@@ -154,11 +154,10 @@ def where(builder, mask, x, y):
 
 
 def _called(builder, name, *values):
-    """One of LLVM's own functions of vectors."""
+    """Call one of LLVM's own functions of vectors."""
     kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(values))
-    return builder.call(
-        cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64"), values
-    )
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64")
+    return builder.call(function, values)
 
 
 @_function(LANES_TYPE, LANES_TYPE)
@@ -168,7 +167,7 @@ def root(builder, x):
 
 @_function(LANES_TYPE, LANES_TYPE)
 def log(builder, x):
-    """One lane after the other: a round takes few logarithms, and none is worth a polynomial."""
+    """Take the logarithm lane by lane: a round takes few logarithms, and none is worth a polynomial."""
     kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()])
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.log.f64")
     result = x
@@ -199,7 +198,7 @@ def smaller(builder, x, y):
 
 
 def _folded(builder, x, build):
-    """One number from the lanes, halves against each other."""
+    """Fold the lanes into one number, halves against each other."""
     width = LANES
     while width > 1:
         width //= 2
@@ -209,7 +208,7 @@ def _folded(builder, x, build):
 
 
 def _bits(builder, mask):
-    """A mask as a whole number."""
+    """Return a mask as an integer."""
     return builder.bitcast(mask, ir.IntType(LANES))
 
 
@@ -240,7 +239,7 @@ def smallest(builder, x):
 
 @_function(LANES_TYPE, LANES_TYPE)
 def _power_of_two(builder, shifted):
-    """2^k, where k is a whole number to which 1.5 2^52 was added, so that it stands in the lowest bits."""
+    """Return 2^k for an integer k to which 1.5 2^52 was added, so that it is in the lowest bits."""
 
     def everywhere(number):
         return ir.Constant(_WHOLES, [number] * LANES)
@@ -253,12 +252,12 @@ _LOG2_E = 1.4426950408889634
 # ln 2 in two parts; multiples of the first are exact.
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
-_TO_WHOLE = 1.5 * 2.0**52  # adding it rounds to a whole number
+_TO_WHOLE = 1.5 * 2.0**52  # adding it rounds to an integer
 
 
 @njit(forceinline=True, error_model="numpy", fastmath=False)
 def exp(z):
-    """exp(z) for z <= 0, to a few units of the last digit: a polynomial around the nearest power of two."""
+    """Return exp(z) for z <= 0, to a few units of the last digit: a polynomial around the nearest power of two."""
     z = larger(z, spread(-708.0))
     shifted = z * _LOG2_E + _TO_WHOLE
     power = shifted - _TO_WHOLE

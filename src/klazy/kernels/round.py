@@ -18,9 +18,9 @@ from klazy.kernels.slots import *
 
 
 def settle(x, y, u, d, p, shift, theta, move, prices):
-    """The second stage of the projection into ``x``; returns what that costs before root and weight."""
+    """Write the second stage of the projection into ``x``, and return the price of the move before root and weight."""
     paid = spread(0.0)
-    if move == codes.MOVE_L2:  # apart, so that its loop has no branch
+    if move == codes.MOVE_L2:  # a loop of its own, without a branch
         for i in range(d):
             z = coordinate(load(y, i), load(u, i), i, d, p, shift, theta)
             delta = z - load(x, i)
@@ -61,7 +61,7 @@ def play_round(
 
 
 def count_phases(q, t):
-    """Whether round ``t`` is the first of a phase, and whether it is the last."""
+    """Return for which runs round ``t`` is the first of a phase, and for which it is the last."""
     start = load(q, codes.START)
     starts = start == t
     if anywhere(starts):
@@ -71,7 +71,7 @@ def count_phases(q, t):
 
 
 def play_block(q, g, h, y, u, p, d, sigma, step, starts, ends, move, prices):
-    """One round of a block, whose sigma is known; returns <g, x>, and the price of the move before its weight."""
+    """Play one round of a block whose sigma is known; returns <g, x>, and the price of the move before its weight."""
     x = skip(q, codes.FIELDS)
     old = spread(0.0)
     if KEEPS_SIGMA:
@@ -90,7 +90,7 @@ def play_block(q, g, h, y, u, p, d, sigma, step, starts, ends, move, prices):
 
 
 def advance(q, g, h, y, u, p, d, square, norm, move, weight, prices):
-    """One round of a block: what its move costs goes into MOVED."""
+    """Play one round of a block, and write what its move costs into MOVED."""
     t = peek(q, codes.T)
     starts, ends = count_phases(q, t)
     sigma, step = next_sigma(q, square, norm)
@@ -140,10 +140,9 @@ def link_picker(
 ) -> Any:
     """Link a chain of pickers to fill a slot, one for each part.
 
-    What is none of these parts is ``rest``; by default it is the last part, for a kernel is made for just these.
+    All other codes get ``rest``; by default that is the last part, since a kernel is made for just these codes.
     """
     picker, last = write_picker(slot)
-    parts = dict(parts)
     if rest is None:
         _, part = parts.popitem()
         rest = link(last, lane, **choices, this=part)

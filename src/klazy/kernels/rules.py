@@ -1,4 +1,4 @@
-"""The update rules, each once, over a lane; and what each keeps between rounds.
+"""The update rules over a lane, and what each keeps between rounds.
 
 A round is *propose, project, accept, remember*. ``propose`` writes the unconstrained point into ``y`` and returns
 <g, x>. The projection of ``y`` is the next point, unless the rule has an ``accept``, which says for which runs it is.
@@ -31,11 +31,11 @@ class Rule(NamedTuple):
     """A rule's parts, and what it keeps between rounds.
 
     ``keeps_sigma``: the last sigma, as the field ``sigma`` of the learner's state. ``vectors`` and ``scalars`` are further
-    fields beside ``t``, ``x`` and ``energy``; ``parameters`` and, behind the scalars, ``further`` ones are numbers among the
+    fields next to ``t``, ``x`` and ``energy``; ``parameters`` and, behind the scalars, ``further`` ones are numbers among the
     learner's attributes. A vector has ``depth``
-    times d numbers. A rule with a ``ring`` keeps so many further vectors as its first parameter says, as the field ``ring``. A
-    rule that is ``told`` a family gets the moments of its rows in place of gradients. A ``seasonal`` one plays only with a
-    leader, which keeps what is known of the season.
+    times d numbers. A rule with a ``ring`` keeps as many further vectors as its first parameter says, as the field ``ring``. A
+    rule with a family ``told`` gets the moments of its rows in place of gradients. A ``seasonal`` one plays only with a
+    leader, which keeps the season.
     """
 
     propose: Callable[..., Any]
@@ -127,7 +127,7 @@ def memory(x, own, s, g, h, y, d, sigma, step, old, starts):
 
 
 def keep_normal(x, own, s, y, d, p, sigma, ends, kept, kappa):
-    """The memory's share theta of the normal sigma (y - x)."""
+    """Keep the memory's share theta of the normal sigma (y - x)."""
     normal = own
     square = spread(0.0)
     for i in range(d):
@@ -238,7 +238,7 @@ def mirror_fill(x, s, y, u, d, p):
 
 
 def mirror_remember(x, own, s, y, d, p, sigma, ends, kept, kappa):
-    """Remember the logarithms within their bounds, and the memory's share of what lies beyond."""
+    """Remember the logarithms within their bounds, and the memory's share of the excess."""
     z = own
     normal = skip(own, d)
     square = spread(0.0)
@@ -336,7 +336,7 @@ def seasonal(x, own, s, g, h, y, d, sigma, step, old, starts):
 
 
 def find_scale(s):
-    """What prices are multiplied by, to be compared with the forecast times n2: n2, or 1 if all rounds count."""
+    """Return the factor of prices that are compared with the forecast times n2: n2, or 1 if all rounds count."""
     return where(load(s, KEPT) < 1.0, load(s, N2), spread(1.0))
 
 
@@ -364,7 +364,7 @@ def linear_fee(x, s, y, u, d, p):
 
 
 def go_near(x, y, u, d, p, stiffness, fee):
-    """To the best point for the slope y at x and half the squared move times ``stiffness``, if that is worth a fee."""
+    """Move to the best point for the slope y at x and half the squared move times ``stiffness``, if that is worth a fee."""
     point = skip(u, d)
     for i in range(d):
         store(point, i, load(x, i) - load(y, i) / stiffness)
@@ -400,7 +400,7 @@ def target_fee(x, s, y, u, d, p):
 
 
 def face(x, s, y, d, sign):
-    """The way from x to the target, or back from it."""
+    """Write the way from x to the target, or back from it, into y."""
     n2 = load(s, N2)
     for i in range(d):
         store(y, i, (load(y, i) / n2 - load(x, i)) * sign)
@@ -412,7 +412,7 @@ def demand_straight(x, s, y, u, d, p):
 
 
 def square_between(x, u, d):
-    """The squared distance of two points."""
+    """Return the squared distance of two points."""
     square = spread(0.0)
     for i in range(d):
         square = square + (load(u, i) - load(x, i)) * (load(u, i) - load(x, i))
@@ -454,13 +454,13 @@ def demand_squared(x, s, y, u, d, p):
 
 
 def read_demand(y, i, d, n2):
-    """The mean and the standard deviation of a coordinate's demand, by the smoothings of its moments."""
+    """Return the mean and the standard deviation of a coordinate's demand, by the smoothings of its moments."""
     mean = load(y, i) / n2
     return mean, larger(measure_spread(mean, load(y, d + i) / n2), spread(THINNEST))
 
 
 def stay_in_band(x, s, y, u, d, p):
-    """The point, clipped to the band of demands between ``low`` and ``high`` standard deviations, and projected."""
+    """Write the point, clipped to the band of demands between ``low`` and ``high`` standard deviations, and projected."""
     n2 = load(s, N2)
     point = skip(u, d)
     for i in range(d):
@@ -564,7 +564,7 @@ RULES = {
     "fixed": Rule(thumb.stay, place=thumb.go_nowhere),
 }
 
-# Rules with a ``place`` come last, so that a kernel tells them by their code.
+# Rules with a ``place`` come last, so that a kernel recognises them by their code.
 FIRST_PLACED = sum(rule.place is None for rule in RULES.values())
 
 for _code, (_name, _rule) in enumerate(RULES.items()):

@@ -1,6 +1,6 @@
-"""What a leader knows of a season, and the forecasts that it makes of it for its experts: the twin of klazy.learners.season.
+"""The season of a leader, and the forecasts that its experts get: the twin of klazy.learners.season.
 
-Here all numbers are plain, but those that lie in the lanes of a block: they are WIDTH apart.
+All numbers are plain here. Those in the lanes of a block are WIDTH apart.
 """
 
 import math
@@ -15,17 +15,17 @@ from klazy.kernels.slots import DEPTH, IS_LONG, OUTLOOK, WIDTH, D, limit
 
 
 def find_ring(season, d):
-    """The sums up to each of the last rounds."""
+    """Return the sums up to each of the last rounds."""
     return pointer(season, codes.SEASON_HEAD + d + SEASON_PLACES)
 
 
 def find_lap(n, rows):
-    """The last round that came first in a ring of so many rows."""
+    """Return the last round that was written to the first row of a ring."""
     return n - n % rows
 
 
 def find_sums(ring, t, lap, rows, d):
-    """The sums up to round t, one of the last that the ring has; ``lap`` is what find_lap gives for the present round."""
+    """Return the sums up to round t, one of those in the ring; ``lap`` is what find_lap gives for the present round."""
     place = t % codes.SEASON_ROWS
     if IS_LONG:  # where a remainder would take long, too
         place = t - lap
@@ -36,7 +36,7 @@ def find_sums(ring, t, lap, rows, d):
 
 @called
 def observe_season(season, rows, g, apart, dim):
-    """Update what is known after a round with moments g; the ring has so many rows, and ``apart`` is scratch."""
+    """Update the season with the moments g of a round; ``rows`` is the length of the ring, ``apart`` scratch."""
     d = D if D > 0 else dim
     n = int(season[codes.SEASON_SEEN]) + 1
     season[codes.SEASON_SEEN] = n
@@ -87,7 +87,7 @@ def correlate(season, ring, now, before, n, lap, rows, apart, d):
 
 @called
 def find_period(covariances, n, current):
-    """The lag at which autocorrelations come back highest, 0 if they do not."""
+    """Find the lag at which autocorrelations come back highest, 0 if they do not."""
     if covariances[0] <= 0.0:
         return 0
     r = local(SEASON_PLACES)
@@ -97,7 +97,7 @@ def find_period(covariances, n, current):
 
 
 def correlation(covariances, lag, n):
-    """The autocorrelation at a lag."""
+    """Return the autocorrelation at a lag."""
     share = covariances[lag] / covariances[0]
     if n <= codes.SEASON_MEMORY:
         share *= n / (n - lag)
@@ -105,7 +105,7 @@ def correlation(covariances, lag, n):
 
 
 def choose_period(r, n, current):
-    """The same, by the autocorrelations up to a third of the rounds."""
+    """Do the same with the autocorrelations up to a third of the rounds."""
     lags = min(codes.SEASON_LAGS, n // 3)
     lowest = 1.0
     best = 0.0
@@ -135,7 +135,7 @@ def choose_period(r, n, current):
 
 
 def knows_period(given, season):
-    """Whether experts that were given this period, or 0, know one."""
+    """Return True if experts that were given this period, or 0, know one."""
     knows = season[codes.SEASON_PERIOD] > 0.0
     if given > 0.0:
         knows = season[codes.SEASON_SEEN] >= given
@@ -144,7 +144,7 @@ def knows_period(given, season):
 
 @called
 def look_ahead(q, given, season, rows, outlook, v, dim):
-    """Forecasts for the experts of a block, into ``outlook``; ``v`` is scratch. They know a period."""
+    """Write forecasts for the experts of a block, which know a period, into ``outlook``; ``v`` is scratch."""
     d = D if D > 0 else dim
     n = int(season[codes.SEASON_SEEN])
     period = int(season[codes.SEASON_PERIOD])
@@ -170,7 +170,7 @@ def look_ahead(q, given, season, rows, outlook, v, dim):
 
 
 def forecast_mean(ring, n, lap, rows, period, count, ahead, out, d):
-    """The mean of the next rounds, each the mean of its phase over the last periods."""
+    """Write the mean of the next rounds, each the mean of its phase over the last periods."""
     whole = ahead // period
     rest = ahead % period
     last = find_sums(ring, n, lap, rows, d)
@@ -190,7 +190,7 @@ def forecast_mean(ring, n, lap, rows, period, count, ahead, out, d):
 
 
 def plan(ring, n, lap, rows, period, count, is_new, value, rise, fall, out, v, d):
-    """The next round with all that follows until the same phase of the next period, or a part of a period later."""
+    """Write the next round with all that follows until the same phase of the next period, or a part of a period later."""
     part = max(1, min(period, codes.SEASON_ROWS) // codes.SEASON_PARTS)
     left = part - n % part
     if left == part or is_new:
@@ -260,7 +260,7 @@ def stay_near_least(v, rise, fall, d):
 
 
 def choose_limit(set_code: int, is_straight: bool) -> Any:
-    """C of the definition of Seasonal, for a set and a kind of movement."""
+    """Choose C of the definition of Seasonal, for a set and a kind of movement."""
     if is_straight:
         return shorten
     return stay_near_least if set_code in (codes.SIMPLEX, codes.CAPPED_SIMPLEX) else clip_each

@@ -1,4 +1,4 @@
-"""The driver of one run: a whole sequence in one call.
+"""The drivers of one run: a whole sequence in one call, and one round of a live agent.
 
 A kernel is specialised on the kind of set, the cost family, the update rule and a small dimension; everything else
 (schedule, memory, movement cost, what to record) is data. Each has one signature, so it is compiled once per machine.
@@ -21,7 +21,7 @@ from klazy.kernels.round import advance, link_round, play_round
 from klazy.kernels.rules import RULES
 from klazy.kernels.slots import *
 
-STRETCH = 64  # rounds whose sigmas are made before they are played, and whose roots and sums are taken after
+STRETCH = 64  # rounds whose sigmas are made before they are played, and whose roots and sums follow after
 
 input1 = types.Array(float64, 1, "C", readonly=True)
 input2 = types.Array(float64, 2, "C", readonly=True)
@@ -38,7 +38,7 @@ UPDATE = int64(output1, output1)
 
 
 def count_vectors(q):
-    """How many vectors the rule of a row keeps."""
+    """Return how many vectors the rule of a row keeps."""
     count = VECTORS
     if KEEPS_RING:
         count += DEPTH * int(q[codes.OWN])
@@ -47,7 +47,7 @@ def count_vectors(q):
 
 @exact
 def take_roots(moves, n):
-    """The roots of ``moves[1]`` to ``moves[n]``; ``moves[0]`` is a distance already."""
+    """Take the roots of ``moves[1]`` to ``moves[n]``; ``moves[0]`` is a distance already."""
     for j in range(n):
         moves[j + 1] = math.sqrt(moves[j + 1])
 
@@ -74,7 +74,7 @@ def squared_distance(g, h, d):
 
 
 def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs, hitting, switching, totals):
-    """T rounds of the learner in ``memory`` (:mod:`klazy.kernels.layout`).
+    """Play T rounds of the learner in ``memory`` (:mod:`klazy.kernels.layout`).
 
     ``pending`` is what the move to the first point costs before its weight. Returns 0, or the first round whose cost is not
     finite.
@@ -208,7 +208,7 @@ def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs,
 
 
 def gradient_fits(g, d):
-    """Whether a live agent can take this gradient: d numbers, none NaN, none so large that a square might overflow."""
+    """Return True if a live agent can use this gradient: d numbers, none NaN, none so large that a square might overflow."""
     if g.ndim != 1 or g.size != d:
         return False
     fits = True
@@ -218,7 +218,7 @@ def gradient_fits(g, d):
 
 
 def update(memory, g):
-    """One round of the learner in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
+    """Play one round of the learner in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
     d = D if D > 0 else int(memory[codes.DIM])
     if not gradient_fits(g, d):
         return 1

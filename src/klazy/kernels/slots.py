@@ -1,7 +1,7 @@
 """The slots of kernels: names that parts use, and that :func:`klazy.kernels.binding.link` fills for each kernel.
 
-A part that needs the projection onto the set at hand calls ``threshold`` of this module. Which function stands behind that
-name is decided when a kernel is linked; the docstring of each slot names the functions that can fill it. Inside a kernel, a
+A part that needs the projection onto the set at hand calls ``threshold`` of this module. Which function that is
+is decided when a kernel is linked; the docstring of each slot names the functions that can fill it. Inside a kernel, a
 slot that was not filled is an undefined name. The constants are compile-time parameters: kernels override these defaults.
 """
 
@@ -37,6 +37,8 @@ IS_SHARED = False  # Whether all runs of a batch have the same sigmas, up to a f
 LEADS = False  # Whether the kernel plays leaders, not ensembles.
 SEASONAL = -1  # The code of the rule of seasonal experts; -1 if there are none.
 OUTLOOK = 0  # Numbers in the forecasts of a season, for every lane.
+VECTOR = 0  # Numbers of a vector, on a GPU.
+THREADS = 1  # Threads of a block, on a GPU.
 IS_LONG = False  # Whether the ring of a season has another length than SEASON_ROWS.
 
 

@@ -1,4 +1,4 @@
-"""The rules of thumb over a lane: the average of past rounds, what is best for it, and whether to move there.
+"""The rules of thumb over a lane: the average of past rounds, the best point for it, and whether to move there.
 
 The runs of a block share the round and the length of their window; all else may differ. What decides about a move is exact, so
 that every kernel comes to the same decision.
@@ -13,7 +13,7 @@ from klazy.kernels.slots import coordinate, lowest, threshold
 
 # places among the rule's own numbers, in the order of THUMB below
 SPAN = 0  # rounds in the window, 0 for all
-WAIT = 1  # rounds that a point stands at least
+WAIT = 1  # rounds for which a point is held at least
 LEAST = 2  # a smaller change of all coordinates is no move; -1 if even none is one
 PULL = 3  # what a unit saved in a round counts; 0 if a move need not pay
 WEIGHT = 4  # of the movement
@@ -30,7 +30,7 @@ DEMAND = ("span", "wait", "least", "pull", "quantile", "kind", "rise", "fall")
 
 @exact
 def take_in(total, ring, i, n, window, t, moment):
-    """The average of a moment over the window, the one of round t included; ThumbState says what is kept, n moments a round."""
+    """Return the average of a moment over the window, round t included; ThumbState says how sums are stored, n a round."""
     summed = load(total, i) + moment
     store(total, i, summed)
     if window == 0:
@@ -61,7 +61,7 @@ def average(x, own, s, g, h, y, d, sigma, step, old, starts):
 
 @exact
 def average_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
-    """What is best for a normal demand with these moments, before its bounds."""
+    """Write the best stock for a normal demand with these moments, before its bounds."""
     window = int(peek(s, SPAN))
     t = int(peek(s, ROUND))
     ring = skip(own, 2 * d)
@@ -100,7 +100,7 @@ def go_to_nearest(x, s, y, u, d, p):
 
 @exact
 def go_if_it_may(x, s, u, d, saved):
-    """Which runs move to the aim in ``u``, which saves so much a round; where one does not, ``u`` becomes its point."""
+    """Return which runs move to the aim in ``u``, given what it saves a round; ``u`` becomes the point of the others."""
     squares = spread(0.0)
     ups = spread(0.0)
     downs = spread(0.0)

@@ -1,4 +1,4 @@
-"""Learners that are told only what a decision cost, and no gradient."""
+"""Learners that see only the cost of a decision, and no gradient."""
 
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from klazy.learners.wrapping import check_inner, move_learner
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
-MOST_SEEDS = 2**64  # the key of a generator has so many bits
+MOST_SEEDS = 2**64  # A generator's key has 64 bits.
 
 
 class BanditState(NamedTuple):
@@ -26,14 +26,14 @@ class BanditState(NamedTuple):
 class Bandit(Learner[BanditState]):
     r"""Any learner where only the cost of a decision is known, and no gradient.
 
-    The learner plays :math:`z_t` on the set shrunk by ``delta``, and is told an estimate of its gradient. With n the dimension
+    The learner plays :math:`z_t` on the set shrunk by ``delta``, and gets an estimate of its gradient. With n the dimension
     of the set (of a simplex one less than its coordinates) and :math:`v_t` a random unit vector along it,
 
     ``points=1``
         :math:`x_t = z_t + \delta v_t` is played, and the estimate is :math:`\frac{n}{\delta} f_t(x_t)\, v_t` (Flaxman, Kalai
         and McMahan, 2005). Trying costs moves: about :math:`2 \delta` a round.
     ``points=2``
-        :math:`x_t = z_t` is played, :math:`z_t + \delta v_t` is tried beside it, and the estimate is
+        :math:`x_t = z_t` is played, :math:`z_t + \delta v_t` is tried as well, and the estimate is
         :math:`\frac{n}{\delta} \bigl(f_t(z_t + \delta v_t) - f_t(z_t)\bigr) v_t` (after Agarwal, Dekel and Xiao, 2010). What
         the trial costs is not counted; it is at most :math:`G \delta` more than what the decision costs.
 
@@ -44,7 +44,7 @@ class Bandit(Learner[BanditState]):
     Parameters
     ----------
     learner : Learner
-        Who decides; its set is that of the decisions. It must be told gradients.
+        Who decides; its set is that of the decisions. It must take gradients.
     points : int, optional
         How many costs are known of each round, 1 or 2. Default: 1.
     delta : float
@@ -229,7 +229,7 @@ class Bandit(Learner[BanditState]):
 
 
 def draw_direction(domain: ConvexSet, seed: int, t: int) -> Array:
-    """A random unit vector along the set, all directions alike; it follows from seed and round. Zero for a single point.
+    """Draw a random unit vector along the set, all directions alike; it follows from seed and round. Zero for a single point.
 
     NumPy promises that the numbers of this generator and of its old front never change.
     """

@@ -53,7 +53,7 @@ S = TypeVar("S", bound=State)
 
 
 class Learner(Config, ABC, Generic[S]):
-    """Base class of learners: it plays ``state.x``, is told a gradient there, and answers with the next state.
+    """Base class of learners: it plays ``state.x``, gets a gradient there, and answers with the next state.
 
     A learner sees gradients only, so it cannot look ahead. Gradients are checked before they come here. A learner with a
     ``family`` sees the rows of such costs instead, for example demands. To make your own, define :meth:`init` and :meth:`step`.
@@ -68,7 +68,7 @@ class Learner(Config, ABC, Generic[S]):
 
     domain: ConvexSet
     experts: tuple[Learner[Any], ...] = ()  # the learners inside, if any
-    family: Family | None = None  # of the costs whose rows it is told; None if it is told gradients
+    family: Family | None = None  # of the costs whose rows it gets; None if it gets gradients
 
     accepts_hints: bool = False  # whether `step` takes a guess of what comes next, as its third argument
     rule: ClassVar[str | None] = None  # its name in klazy.kernels.rules, if it is compiled; not inherited
@@ -121,11 +121,11 @@ class Learner(Config, ABC, Generic[S]):
 
     @property
     def takes_gradients(self) -> bool:
-        """Whether it is told gradients: it has no family, or one whose rows are gradients."""
+        """Whether it takes gradients: it has no family, or one whose rows are gradients."""
         return self.family in (None, Linear())
 
     def understands(self, family: Family | None) -> bool:
-        """Say whether it can play costs of a family, told their rows or their gradients.
+        """Say whether it can play costs of a family, given their rows or their gradients.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class Learner(Config, ABC, Generic[S]):
         Raises
         ------
         ValueError
-            If it is of another learner, or its point lies outside the set.
+            If it is of another learner, or its point is outside the set.
         """
         model = self.init()
         if type(state) is not type(model):
@@ -251,7 +251,7 @@ class Descent(Learner[S]):
     Raises
     ------
     ValueError
-        If sigma is not above zero, or the start lies outside the set.
+        If sigma is not above zero, or the start is outside the set.
 
     Examples
     --------

@@ -38,8 +38,8 @@ class BetterOfTwo(Learner[BetterState]):
 
     Both play for themselves. Let :math:`e_t` be the lower of their two hitting costs in round t, and :math:`L_i` what
     learner i has paid beyond :math:`e_1 + \dots + e_t`, its own movement included. The first is followed at first; it is left
-    once :math:`L_1 > a L_2`, and the second once :math:`L_2 > b L_1`. With :math:`E = \sum e_t`, the cost is then, whatever
-    happens,
+    once :math:`L_1 > a L_2`, and the second once :math:`L_2 > b L_1`. With :math:`E = \sum e_t`, the cost is then
+    always
 
     .. math:: C \le E + c_i L_i + s\,\rho \qquad\text{for } i = 1, 2,
 
@@ -58,7 +58,7 @@ class BetterOfTwo(Learner[BetterState]):
     after the move. The :class:`Leader` has a bound that adds in place of multiplying: use it unless you need a ratio.
 
     The second learner is counted as coming from where the first starts. The bound takes the costs to be linear unless
-    it is told a family; for others it holds for their linearisations at the points played.
+    it has a family; for others it holds for their linearisations at the points played.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ class BetterOfTwo(Learner[BetterState]):
     back : float, optional
         b > 0, how many times as much as the first the second may cost; a b > 1. Default: 2.
     family : Family, optional
-        Of the costs whose rows it is told. A learner without a family is told the gradient at its own point. Default: it is
-        told gradients.
+        Of the costs whose rows it gets. A learner without a family gets the gradient at its own point. Default: it gets
+        gradients.
 
     Examples
     --------

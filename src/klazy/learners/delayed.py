@@ -28,7 +28,7 @@ class Delayed(Learner[DelayedState]):
 
     A round ends with its feedback (``step``) or without it (:meth:`advance`); then it waits, with the point that was played.
     What comes later is learned by :meth:`learn`, in the order in which it comes; a round whose feedback never comes is given up
-    by :meth:`give_up`. The point of the round under way stays: what is learned meanwhile shows in the next one. If nothing is
+    by :meth:`give_up`. The point of the current round stays: feedback that arrives meanwhile shows in the next one. If none is
     late, it plays what the learner plays. The learner inside counts feedback, not rounds.
 
     Let feedback number n be that of round :math:`s_n`, and :math:`z_n` the learner's point just before it. Then
@@ -36,7 +36,7 @@ class Delayed(Learner[DelayedState]):
     .. math:: \sum_n \langle g_{s_n}, x_{s_n} - u_{s_n}\rangle
               = \sum_n \langle g_{s_n}, z_n - u_{s_n}\rangle + \sum_n \langle g_{s_n}, x_{s_n} - z_n\rangle :
 
-    the learner's own regret in the order of arrival, and what is lost because it went on while a gradient was outstanding. If
+    the learner's own regret in the order of arrival, and the loss because it went on while a gradient was outstanding. If
     no step is longer than :math:`G/\sigma`, the latter is at most :math:`G^2/\sigma` times the number of pairs of a round and a
     feedback that was learned while it waited, and there are no more such pairs than the sum of all delays
     (:func:`~klazy.theory.delayed_bound`, :func:`~klazy.theory.certify`).
@@ -102,16 +102,16 @@ class Delayed(Learner[DelayedState]):
         return state._replace(t=state.t + 1, x=state.inner.x, rounds=rounds, points=points)
 
     def learn(self, state: DelayedState, round: int, g: Array) -> DelayedState:
-        """Take the feedback of an earlier round; the round under way and its point stay.
+        """Take the feedback of an earlier round; the current round and its point stay.
 
         Parameters
         ----------
         state : DelayedState
-            The state in the round under way.
+            The state in the current round.
         round : int
             The round that the feedback is of, one of ``state.rounds``.
         g : ndarray
-            A gradient at the point played then, or the row of a learner that is told rows.
+            A gradient at the point played then, or the row of a learner with a family.
 
         Returns
         -------
@@ -126,7 +126,7 @@ class Delayed(Learner[DelayedState]):
         Parameters
         ----------
         state : DelayedState
-            The state in the round under way.
+            The state in the current round.
         round : int
             The round to forget, one of ``state.rounds``.
 

@@ -52,7 +52,7 @@ class KLazyFTRL(Descent[FTRLState]):
     Raises
     ------
     ValueError
-        If k < 1, sigma is not above zero, or the start lies outside the set.
+        If k < 1, sigma is not above zero, or the start is outside the set.
 
     Examples
     --------

@@ -36,7 +36,7 @@ class KLazyGD(Descent[AnchoredState]):
     Raises
     ------
     ValueError
-        If k < 1, sigma is not above zero, or the start lies outside the set.
+        If k < 1, sigma is not above zero, or the start is outside the set.
 
     Examples
     --------

@@ -36,7 +36,7 @@ class LeaderState(NamedTuple):
     rounds' differences, ``moved`` is what each pays for its move to the present point. The rest is the guard's:
     ``mixed``, ``log_w``, ``losses`` and ``Delta`` are the ensemble's point, log weights, losses and what its weights have
     lost; ``excess`` is what was paid more than the ensemble would have, ``guarding`` is 1 while the ensemble is
-    played, and ``mark`` the Delta at which that began. ``season`` is what its seasonal experts know, kept once for all of them.
+    played, and ``mark`` the Delta at which that began. ``season`` is what its seasonal experts know, once for all of them.
     """
 
     t: int
@@ -73,34 +73,34 @@ class Leader(Learner[LeaderState]):
     that has passed: until then it could only wait.
     Of equal scores the first in the list wins, and differences below the rounding errors of a loss count as none.
 
-    *The guard.* By itself a follower has no bound. So the self-tuned ensemble of the same experts, :class:`SAder`, runs beside
-    it without being played. Let :math:`\Delta` be what its weights have lost and D the diameter of the set in m. As soon as the
+    *The guard.* By itself a follower has no bound. So the self-tuned ensemble of the same experts, :class:`SAder`, runs along
+    without being played. Let :math:`\Delta` be what its weights have lost and D the diameter of the set in m. As soon as the
     run has cost more than the ensemble would have by over :math:`2\Delta + 2\lambda D`, the ensemble is played, until
     :math:`\Delta` has doubled and the difference is within :math:`2\Delta + 2\lambda D` again. The cost is then at most
 
     .. math:: \text{the ensemble's} + 2\Delta_T + 4\lambda D + \max_t \max_n \bigl(f_t(x^n_t) - f_t(\bar x_t)\bigr),
 
-    whatever happens (proved on the page Ensembles, beside the bound of the ensemble itself).
+    in every case (proved on the page Ensembles, with the bound of the ensemble itself).
 
     Parameters
     ----------
     experts : sequence of Learner
         Learners on one set, of any kind.
     movement : Movement or str
-        What moving costs. What is no norm (:class:`SwitchFee`, :class:`SquaredMovement`, :class:`ImpactMovement`) or has a
+        What moving costs. One that is no norm (:class:`SwitchFee`, :class:`SquaredMovement`, :class:`ImpactMovement`) or has a
         weight per round works only without the guard.
     caution : float
-        z, how many standard deviations of evidence a change-over takes beside its price.
+        z, how many standard deviations of evidence a change-over takes on top of its price.
     guard : bool
-        Whether the ensemble runs beside it. Without it a round takes about half the time, and nothing is proved.
+        Whether the ensemble runs along. Without it a round takes about half the time, and nothing is proved.
     family : Family, optional
-        Of the costs whose rows it is told. It then knows what each expert really cost; an expert without a family is told the
-        gradient at its own point. By default it is told gradients, and costs are linear for it. Told quadratic or pinball
+        Of the costs whose rows it gets. It then knows what each expert really cost; an expert without a family gets the
+        gradient at its own point. By default it gets gradients, and costs are linear for it. With quadratic or pinball
         rows, it compiles if all its experts have that family and compile.
 
     hints : bool, optional
         Whether it passes hints on to the experts that accept them: guesses of the next gradient, or of the next row of its
-        family. The other experts are told none, so that wrong hints cost little. Default: it takes no hints. With them it has
+        family. The other experts get none, so that wrong hints cost little. Default: it takes no hints. With them it has
         no kernel.
 
     Examples
@@ -163,7 +163,7 @@ class Leader(Learner[LeaderState]):
 
     @cached_property
     def season(self) -> Season | None:
-        """What its seasonal experts know, whatever their periods, if all see the rows that it sees: then it is kept once."""
+        """What its seasonal experts know, of all their periods, if all see the rows that it sees."""
         seasonal = [expert for expert in self.experts if isinstance(expert, Seasonal)]
         for expert in seasonal:
             if expert.takes_gradients != (self.curved is None):
@@ -177,7 +177,7 @@ class Leader(Learner[LeaderState]):
         return np.array([period if period >= codes.SEASON_ROWS else 0 for period in given])
 
     def _shares(self, expert: Learner[Any]) -> bool:
-        """Whether an expert's season is kept with the leader."""
+        """Return True if the leader keeps an expert's season."""
         return self.season is not None and isinstance(expert, Seasonal)
 
     @cached_property
@@ -267,7 +267,7 @@ class Leader(Learner[LeaderState]):
         return state._replace(x=x, mixed=mixed, moved=moved, excess=excess)
 
     def _watch(self, state: LeaderState, points: Array, g: Array, slope: Array) -> LeaderState:
-        """What the round taught the ensemble, and whether it is to be played next."""
+        """Update the ensemble with the round, and decide whether it is played next."""
         loss = self._compare(points, state.mixed, g) + state.moved
         log_w, losses, Delta = self.ensemble.reweigh(
             state.log_w, state.losses, state.Delta, points, loss, slope
@@ -289,7 +289,7 @@ class Leader(Learner[LeaderState]):
         )
 
     def _compare(self, x: Array, origin: Array, g: Array) -> Array:
-        """What the points ``x`` cost this round more than ``origin``."""
+        """Return what the points ``x`` cost this round more than ``origin``."""
         if self.curved is None:
             return (x - origin) @ g
         return self.curved.value(g, x) - self.curved.value(g, origin)
@@ -301,7 +301,7 @@ class Leader(Learner[LeaderState]):
         return self.noise[0] * float(np.linalg.norm(slope)) + self.noise[1]
 
     def _price(self, delta: Array, t: int) -> Array:
-        """What moves to the points of round t cost."""
+        """Return what moves to the points of round t cost."""
         return self.movement.weight_at(t) * self.movement.distance(delta)
 
     def _score(self, points: Array, c: int, behind: Array, squares: Array, t: int) -> Array:
@@ -443,7 +443,7 @@ class Leader(Learner[LeaderState]):
         super()._check_experts(states, owner)
 
     def _lend_season(self, expert: Learner[Any], state: Any, season: Array | None = None) -> Any:
-        """The state of an expert with the season that is kept for it; by default with that before the first round."""
+        """Return the state of an expert with the leader's season; by default with that before the first round."""
         if (
             not isinstance(expert, Seasonal)
             or not self._shares(expert)
@@ -474,7 +474,7 @@ def _group_moves(moves: list[tuple[Reluctant, int, Array, float]]) -> list[list[
 
 
 def check_family(family: Any, experts: tuple[Learner[Any], ...], owner: str) -> None:
-    """Refuse experts that want rows of another family than their leader is told."""
+    """Reject experts that want rows of another family than their leader gets."""
     if family is not None and not isinstance(family, Family):
         remedy = "leave it out, or write Pinball(2.0, 1.0)"
         raise refusal(owner, "a family of costs", "family", repr(family), remedy)

@@ -1,4 +1,4 @@
-"""The normal-memory form, which contains all the others, and the rules that say how much of the normal is kept."""
+"""The normal-memory form, which contains all the others, and the rules that say how much of the normal survives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Memory(Config, ABC):
 
     @abstractmethod
     def theta(self, t: int, raw: Array) -> float:
-        """Give the share that is kept at the end of a round.
+        """Give the share that survives the end of a round.
 
         Parameters
         ----------
@@ -49,11 +49,11 @@ class Memory(Config, ABC):
 
     @property
     def phase_length(self) -> int | None:
-        """The rounds after which nothing is kept; None where they are not counted."""
+        """The rounds after which all is forgotten; None where they are not counted."""
         return None
 
     def describe(self, last: int) -> str | None:
-        """Say in a sentence what is kept of past rounds.
+        """Say in a sentence what remains of past rounds.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class Clip(Memory):
     Parameters
     ----------
     kappa : float
-        The longest normal kept, > 0.
+        The longest normal that survives, > 0.
 
     Raises
     ------
@@ -232,7 +232,7 @@ class Event(Memory):
     Parameters
     ----------
     kappa : float
-        The longest normal kept, > 0: theta is 0 beyond it, else 1.
+        The longest normal that survives, > 0: theta is 0 beyond it, else 1.
 
     Raises
     ------
@@ -293,7 +293,7 @@ class MemoryGD(Descent[MemoryState]):
     Raises
     ------
     ValueError
-        If the memory is none, sigma is not above zero, or the start lies outside the set.
+        If the memory is none, sigma is not above zero, or the start is outside the set.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from klazy.sets import ConvexSet
 
 
 class PatientState(NamedTuple):
-    """Where it stands, where it would like to be, and what it has lost by not being there."""
+    """Its point, its goal, and what it has lost by not being there."""
 
     t: int
     x: Array
@@ -43,7 +43,7 @@ class Patient(Descent[PatientState]):
     Raises
     ------
     ValueError
-        If the price is negative, sigma is not above zero, or the start lies outside the set.
+        If the price is negative, sigma is not above zero, or the start is outside the set.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ensembles with their parameters from theory: SAder, SAder-k, their relatives, and the one that is told nothing."""
+"""Ensembles with their parameters from theory: SAder, SAder-k, their relatives, and the one that tunes itself."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SUMS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # Its seasonal experts: for how many rounds a new point should serve, None for a plan, and over how many periods they average.
 HORIZONS = (1, 2, 4, 8, 16)
 PERIODS = (4, 16)
-# Its experts that heed hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
+# Its experts that use hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
 # single round the window does not matter.
 HINTED = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
-# A set that reaches so many times as far as a unit and as its start is hardly meant as a whole. Linear costs have no length of
+# A set that reaches this many times as far as a unit and as its start is probably too large. Linear costs have no length of
 # their own that a set could be compared with, so any such number is a convention.
 LARGE = 1e5
 COARSE = 2  # of the grid every second, in each direction, where an expert has no kernel
-MOST_SEASONAL = 64  # dimensions: beyond, what is known of a season would fill more memory than all else
+MOST_SEASONAL = 64  # dimensions: beyond, a season would fill more memory than all else
 
 # The scales of ensemble_auto: sigma is 2^-i times the one for a comparator that stays.
 SCALES = (0, 1, 2, 3, 4, 6, 8, 10)
@@ -88,7 +88,7 @@ def meta_rate(rule: str, T: int, G: float, R: float, movement_weight: float = 1.
     rule : str
         ``"lemma"``: :math:`\frac{2}{(2G + \lambda) D} \sqrt{2 / (5T)}`, the paper's, with D = 2R; ``"tight"``:
         :math:`\frac{1}{D} \sqrt{8 / ((2G + \lambda)(2G + 3\lambda) T)}`, from the same bound, and larger; ``"authors"``: ten
-        times ``"lemma"`` at G = lambda = R = 1, whatever theirs are; the published figures rest on it.
+        times ``"lemma"`` at G = lambda = R = 1, for any of them; the published figures rest on it.
     T : int
         The number of rounds.
     G : float
@@ -186,9 +186,9 @@ def sader_k(
 ) -> SAder:
     r"""Build SAder-k of the paper: k-lazy experts on :func:`sigma_grid`.
 
-    They have :math:`k_i = \max(1, \lfloor 2 R \sigma_i / G \rfloor)`. As in Algorithm 3 they stand in the order of their
+    They have :math:`k_i = \max(1, \lfloor 2 R \sigma_i / G \rfloor)`. As in Algorithm 3 they are in the order of their
     sigmas, largest first, and place i has the prior :math:`C / (i (i + 1))`. With ``greedy=True`` the lazy and the greedy
-    expert of one sigma stand side by side, and each has half the prior of their place.
+    expert of one sigma are next to each other, and each has half the prior of their place.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ def auto(
     It follows one of 160 experts and changes over reluctantly (:class:`Leader`). Most are :class:`Reluctant`: they
     look back over 1, 2, 4, ..., 1024 rounds, and expect a new point to serve between a third of that time and 23 times as long;
     five more look back over all rounds (not for pinball costs). Twelve are :class:`Seasonal`: they look for a period, and stay
-    where they are as long as there is none (on sets of up to 64 dimensions; told demands or targets, ten). On a set without a
+    where they are as long as there is none (on sets of up to 64 dimensions; for demands or targets, ten). On a set without a
     kernel every second of each grid is left out. Neither horizon, nor size of the costs, nor how fast they change need be
     known.
 
@@ -391,9 +391,9 @@ def auto(
     were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee`, a
     :class:`SquaredMovement` or an :class:`ImpactMovement` has no such proof: the guard is off.
 
-    It plays to scale: told gradients, on a ball c times as large it plays c times the same points, and its experts go to the
+    It plays to scale: with gradients, on a ball c times as large it plays c times the same points, and its experts go to the
     far end of the set. So the set is to be about as large as what you would ever play; it warns if the set reaches 100 000
-    times as far as a unit and as its start. Where you do not know how large that is, bet: :class:`CoinBetting`. Told demands or
+    times as far as a unit and as its start. Where you do not know how large that is, bet: :class:`CoinBetting`. With demands or
     targets (``costs=``), it goes where these are, on a set of any size.
 
     Parameters
@@ -404,8 +404,8 @@ def auto(
         What moving costs, or its short name. Default: the movement that suits the set, at a price of 1 (total variation on
         simplices, the sum of changes on boxes, else Euclidean distance).
     costs : Costs or Family, optional
-        What rounds cost, where that is not linear: :class:`Pinball`, :class:`Quadratic` or :class:`LogWealth`. It is then told
-        rows of data in place of gradients. Of any other family, such as your own, each expert is told the gradient at its own
+        What rounds cost, where that is not linear: :class:`Pinball`, :class:`Quadratic` or :class:`LogWealth`. It then gets
+        rows of data in place of gradients. Of any other family, such as your own, each expert gets the gradient at its own
         point, and what the experts cost is compared by the rows; that is not compiled.
     period : int or sequence of int, optional
         Periods that you know, each from 2 to 10080 rounds: for a day and a week of minutes ``(1440, 10080)``. Each adds up to
@@ -413,7 +413,7 @@ def auto(
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
     hints : bool, optional
-        Whether it takes hints: somebody's forecasts of the next gradient, or row. Seven more experts heed them, all others are
+        Whether it takes hints: your forecasts of the next gradient, or row. Seven more experts use them, all others are
         twins that do not, so that wrong hints cost little. It then plays in NumPy, some milliseconds a round. Default:
         no hints.
 
@@ -437,7 +437,7 @@ def auto(
         raise refusal("auto", "costs of a known family", "costs", repr(costs), remedy)
     if family is not None and codes.code_of(family) == codes.LINEAR:
         family = None  # gradients say as much as rows
-    # Experts forecast rows where that means something; else each is told the gradient at its own point.
+    # Experts forecast rows where that means something; else each gets the gradient at its own point.
     known = family if family is None or family.has_forecast else None
     # On a set without a kernel each expert takes milliseconds.
     every = 1 if codes.code_of(domain) is not None else COARSE
@@ -473,7 +473,7 @@ def auto(
 
 
 def _warn_of_size(domain: ConvexSet, x: Array) -> None:
-    """Say what to do where a set is so large, beside its start, that it is hardly meant to be played as a whole."""
+    """Warn if a set is so large, compared with its start, that it is probably a mistake."""
     reach = domain.reach(x)
     if reach > LARGE * max(1.0, float(np.linalg.norm(x))):
         warnings.warn(
@@ -494,7 +494,7 @@ def _choose_averages(period: Any, width: int) -> list[int]:
 
 
 def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: str) -> Movement:
-    """The movement, or the one that suits the set."""
+    """Check the movement; None is the one that suits the set."""
     if movement is None:
         movement = suit_movement(domain)
     found = as_movement(movement, owner)
@@ -558,7 +558,7 @@ def _on_grid(
     lazy: bool,
     start: ArrayLike | None,
 ) -> SAder:
-    """The ensemble of what ``make`` gives for each sigma of theory's grid and its slack."""
+    """Build the ensemble of what ``make`` gives for each sigma of theory's grid and its slack."""
     check_bounded(check_domain(domain, owner), owner)
     R = domain.reach(start) or 1.0
     _check_known(owner, T, G, R, movement_weight)
@@ -578,7 +578,7 @@ def _on_grid(
 
 
 def _check_known(owner: str, T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
-    """The quantities that theory must know, checked."""
+    """Check the quantities that theory must know."""
     remedy = "give the number of rounds, or use auto, which needs none"
     horizon = size(T, "T", owner, "a horizon T >= 1", remedy)
     bound = positive(G, "G", owner, "give a bound on the gradients' norms, or use auto, which needs none")

@@ -17,7 +17,7 @@ from klazy.movement import Movement, SwitchFee, as_movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
-# what kernels call the rows that it is told, and the kinds of movement
+# the names of families and movements in the rules of kernels
 TOLD = {
     Linear: "gradient",
     Rewards: "gradient",
@@ -34,7 +34,7 @@ KINDS = {
 
 
 class ReluctantState(NamedTuple):
-    """Where it stands, what it saw, smoothed once and twice, and the same smoothings of the number one."""
+    """Its point, the rows seen, smoothed once and twice, and the same smoothings of the number one."""
 
     t: int
     x: Array
@@ -64,13 +64,13 @@ class Reluctant(Learner[ReluctantState]):
 
     .. math:: x_{t+1} = \arg\min_{u \in X}\; \langle g_1 + \dots + g_t, u \rangle + \frac{\lambda}{H}\, m(u - x_t)
 
-    Told the rows of a cost family, it forecasts the *cost* in place of its gradient: the mean target of
+    Given the rows of a cost family, it forecasts the *cost* in place of its gradient: the mean target of
     :class:`~klazy.Quadratic` costs, a normal demand for :class:`~klazy.Pinball` ones, the mean logarithms for
     :class:`~klazy.LogWealth`. It is compiled on every set that has kernels, for l2, l1, total variation, squared and fee
     movements with one price for all coordinates; else it plays in NumPy (``klazy.learners.prox.move_if_it_pays``).
 
-    With ``hints=True`` somebody else's forecast :math:`h_t` of the next row, made after round t, may be given with every round.
-    It stands for the first of the H rounds, its own forecast for the others (all of them for :math:`H \le 1`):
+    With ``hints=True`` another forecast :math:`h_t` of the next row, made after round t, may be given with every round.
+    It counts for the first of the H rounds, its own forecast for the others (all of them for :math:`H \le 1`):
 
     .. math:: \hat g_t \leftarrow \hat g_t + \frac{h_t - \hat g_t}{\max(1, H)}
 
@@ -85,7 +85,7 @@ class Reluctant(Learner[ReluctantState]):
     horizon : float
         H > 0, how many rounds it expects a new point to serve.
     family : Family, optional
-        Of the costs whose rows it is told. Default: it is told gradients.
+        Of the costs whose rows it gets. Default: it gets gradients.
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
     hints : bool, optional
@@ -154,7 +154,7 @@ class Reluctant(Learner[ReluctantState]):
 
     @property
     def is_curved(self) -> bool:
-        """Whether it is told rows of costs that are no gradients."""
+        """Whether it gets rows of costs that are no gradients."""
         return isinstance(self.family, Quadratic | Pinball)
 
     @cached_property
@@ -278,7 +278,7 @@ class Reluctant(Learner[ReluctantState]):
         state : ReluctantState
             The present state.
         hint : array, optional
-            What somebody else expects of the next round. Default: nothing.
+            Another forecast of the next round. Default: nothing.
 
         Returns
         -------
@@ -306,7 +306,7 @@ class Reluctant(Learner[ReluctantState]):
         x : array
             The present point; or several, one per row, each with its forecast and its price.
         forecast : array
-            What is expected of a round.
+            The forecast of a round.
         price : float or array
             What a unit of movement costs, for each round that the new point should serve.
 
@@ -337,7 +337,7 @@ class Reluctant(Learner[ReluctantState]):
         Parameters
         ----------
         forecast : array
-            What is expected of a round.
+            The forecast of a round.
 
         Returns
         -------

@@ -56,8 +56,8 @@ class SAder(Learner[SAderState]):
     reweighting moved. This is AdaHedge (de Rooij, van Erven, Grünwald and Koolen, 2014) with movement; a bound is proved on the
     page Ensembles. Before the first round in which the experts differ there is no rate: the weights are the prior.
 
-    With ``hints=True`` a guess of what comes next is passed on to every expert that accepts hints; the others are told none.
-    Put a twin without hints beside each (``MemoryGD(..., hints=False)``): then wrong hints cost little more than no hints
+    With ``hints=True`` a guess of what comes next is passed on to every expert that accepts hints; the others get none.
+    Add a twin without hints for each (``MemoryGD(..., hints=False)``): then wrong hints cost little more than no hints
     would, by the bound above. Such an ensemble has no kernel.
 
     Parameters
@@ -157,7 +157,7 @@ class SAder(Learner[SAderState]):
         Returns
         -------
         float
-            The rate; 0 before anything told the experts apart.
+            The rate; 0 until the experts differ.
         """
         return self.find_rate(state.V)
 
@@ -357,7 +357,7 @@ def check_norm(movement: Any, dim: int, owner: str, remedy: str) -> None:
 
 
 def check_hints(hints: Any, experts: tuple[Learner[Any], ...], owner: str) -> bool:
-    """Whether hints are passed on, which takes an expert that accepts them."""
+    """Check whether hints are passed on, which takes an expert that accepts them."""
     if not check_flag(hints, "hints", owner):
         return False
     if not any(expert.accepts_hints for expert in experts):
@@ -368,7 +368,7 @@ def check_hints(hints: Any, experts: tuple[Learner[Any], ...], owner: str) -> bo
 
 
 def step_expert(expert: Learner[Any], state: Any, g: Array, hint: Array | None) -> Any:
-    """The state of an expert after a round; one that accepts no hints is told none."""
+    """Return the state of an expert after a round; one that accepts no hints gets none."""
     if hint is None or not expert.accepts_hints:
         return expert.step(state, g)
     step: Any = expert.step
@@ -407,7 +407,7 @@ def name_columns(log: Array, hitting: Array, N: int, more: tuple[str, ...]) -> d
 
 
 def points_of(experts: tuple[Any, ...]) -> Array:
-    """The experts' points, of shape (N, d)."""
+    """Return the experts' points, of shape (N, d)."""
     return np.array([state.x for state in experts])
 
 

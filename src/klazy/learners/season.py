@@ -1,7 +1,7 @@
 """Seasons: a period that is given or found while rounds come, and forecasts of the rounds ahead.
 
-What is known of a season is one vector, so that a leader and its kernel can keep it once for all experts that look for the same
-season. The numbers of :mod:`klazy.kernels.codes` say what lies where; :mod:`klazy.kernels.season` is the twin.
+A season is one vector, so that a leader and its kernel have it once for all experts that look for the same season. The numbers
+of :mod:`klazy.kernels.codes` are the places in it; :mod:`klazy.kernels.season` is the twin.
 """
 
 import math
@@ -16,7 +16,7 @@ from klazy.kernels import codes
 class Season:
     """Looks for a period in rows of ``dim`` numbers, and forecasts ``width`` moments of them, the first of which are the rows.
 
-    The vector of what it knows: how many rows it saw, the period (0 if none is known), the round in which that changed, the
+    Its vector: how many rows it saw, the period (0 if none is known), the round in which that changed, the
     period that was given (0 if none was); then the mean of the rows, their autocovariances by lag, and the sums of all moments
     up to each of the last ``rows`` rounds, in a ring. The ring is read by the length that it has: that of a leader may be
     longer than one of its experts needs.
@@ -36,13 +36,13 @@ class Season:
         return known[self.covariances.stop :].reshape(-1, self.width)
 
     def init(self) -> Array:
-        """What is known before the first round."""
+        """Return the vector before the first round."""
         known = np.zeros(self.size)
         known[codes.SEASON_GIVEN] = self.given
         return known
 
     def observe(self, known: Array, seen: Array) -> Array:
-        """What is known after another round with these moments."""
+        """Return the vector after another round with these moments."""
         known = known.copy()
         n = int(known[codes.SEASON_SEEN]) + 1
         known[codes.SEASON_SEEN] = n
@@ -87,12 +87,12 @@ class Season:
             raise refusal(owner, "a season that this learner left", "state.season", head, remedy)
 
     def count_periods(self, known: Array, period: int, most: int) -> int:
-        """How many of the last periods a forecast can look back on."""
+        """Count the past periods that a forecast can average."""
         rows = len(self.read_sums(known))
         return min(most, int(known[codes.SEASON_SEEN]) // period, (rows - 1) // period)
 
     def forecast(self, known: Array, period: int, periods: int, ahead: int) -> Array:
-        """The rows of moments of the next rounds, each the mean of its phase over the last periods, of shape (ahead, width)."""
+        """Forecast the moments of the next rounds, of shape (ahead, width): each is the mean of its phase over past periods."""
         n = int(known[codes.SEASON_SEEN])
         count = self.count_periods(known, period, periods)
         sums = self.read_sums(known)
@@ -104,7 +104,7 @@ class Season:
         return moments / count
 
     def forecast_mean(self, known: Array, period: int, periods: int, ahead: int) -> Array:
-        """The mean of the next rounds."""
+        """Forecast the mean of the next rounds."""
         n = int(known[codes.SEASON_SEEN])
         count = self.count_periods(known, period, periods)
         sums = self.read_sums(known)
@@ -117,7 +117,7 @@ class Season:
 
 
 def count_ring_rows(width: int, period: int | None, periods: int) -> int:
-    """Return how many rounds the ring has for means over so many periods of rows with ``width`` moments.
+    """Return how many rounds the ring has for means over ``periods`` periods of rows with ``width`` moments.
 
     A short period, or one that is looked for, has SEASON_ROWS. A longer one has as many of its periods as are averaged and as
     fit into SEASON_LONGEST rounds and SEASON_NUMBERS numbers, but at least one, and the sum before the first of them.
@@ -129,7 +129,7 @@ def count_ring_rows(width: int, period: int | None, periods: int) -> int:
 
 
 def join_seasons(seasons: Sequence[Season]) -> Season | None:
-    """Return the one season that can be kept for all of these; None if they see rows of different widths.
+    """Return the one season that serves all of these; None if they see rows of different widths.
 
     Its ring is the longest of theirs. It looks for a period if one of them does.
     """
@@ -142,11 +142,11 @@ def join_seasons(seasons: Sequence[Season]) -> Season | None:
 
 
 def find_period(covariances: Array, n: int, current: int) -> int:
-    """The lag at which autocorrelations come back highest, 0 if they do not.
+    """Find the lag at which autocorrelations come back highest, 0 if they do not.
 
     A lag counts by how far its correlation has risen above the lowest of shorter lags, if it falls by half of that again within
     half a period more. The rise must be prominent, and several standard errors. The current period stays as long as it rises
-    nearly as far as any; else it is the first lag that does. Of its neighbours the highest is taken.
+    nearly as far as any; else it is the first lag that does. Of its neighbours the highest wins.
     """
     if covariances[0] <= 0.0:
         return 0

@@ -19,7 +19,7 @@ from klazy.sets import CappedSimplex, ConvexSet, Simplex
 
 
 class SeasonalState(NamedTuple):
-    """Where it stands, what rounds beyond the present part of its plan are worth, and what it knows of the season."""
+    """Its point, what rounds beyond the present part of its plan are worth, and what it knows of the season."""
 
     t: int
     x: Array
@@ -57,14 +57,14 @@ class Seasonal(Learner[SeasonalState]):
     movement : Movement
         What moving costs, with one weight; not a :class:`SwitchFee`.
     horizon : int or None
-        H >= 1, for how many rounds a new point should serve. None: plan a period ahead, for costs told by gradients.
+        H >= 1, for how many rounds a new point should serve. None: plan a period ahead, for linear costs.
     periods : int
         M >= 1, over how many periods the forecast averages, as far as the state reaches: 1023 rounds, or for a longer given
         period up to 10080 rounds and about 80000 numbers, but at least one period.
     period : int, optional
         P, from 2 to 10080 rounds, if it is known. Default: it is looked for, up to 512 rounds.
     family : Family, optional
-        Of the costs whose rows it is told, as for :class:`Reluctant`. Default: it is told gradients.
+        Of the costs whose rows it gets, as for :class:`Reluctant`. Default: it gets gradients.
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
 
@@ -160,27 +160,27 @@ class Seasonal(Learner[SeasonalState]):
         Parameters
         ----------
         season : array
-            What is known of the season.
+            The season.
         g : array
             The round's gradient or row.
 
         Returns
         -------
         array
-            What is known after it.
+            The season after it.
         """
         seen = g if self.family is None else self.family.moments(g)
         return self.season.observe(season, seen)
 
     def play(self, state: SeasonalState, season: Array) -> SeasonalState:
-        """Make the state after a round, given what is known of the season then.
+        """Make the state after a round, given the season then.
 
         Parameters
         ----------
         state : SeasonalState
             The state of the round.
         season : array
-            What is known after it.
+            The season after it.
 
         Returns
         -------
@@ -224,7 +224,7 @@ class Seasonal(Learner[SeasonalState]):
         Parameters
         ----------
         season : array
-            What is known of the season, perhaps by a leader whose other experts have other periods.
+            The season, perhaps that of a leader whose other experts have other periods.
 
         Returns
         -------
@@ -237,7 +237,7 @@ class Seasonal(Learner[SeasonalState]):
         return self.period if has_passed else 0, self.period
 
     def _plan(self, value: Array, season: Array) -> tuple[Array, Array]:
-        """What rounds beyond the present part are worth, and the next round with all that follows."""
+        """Return the value of rounds beyond the present part, and the next round with all that follows."""
         n = int(season[codes.SEASON_SEEN])
         period, changed = self.read_period(season)
         part = max(1, min(period, codes.SEASON_ROWS) // codes.SEASON_PARTS)

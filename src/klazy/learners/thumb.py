@@ -39,7 +39,7 @@ class ThumbState(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """What all rules with one window see in the same rows: the average after each, what is best for it, the sums at the end."""
+    """What all rules with one window see in the same rows: the average after each, its best point, and the sums at the end."""
 
     means: Array
     aims: Array
@@ -64,8 +64,8 @@ class Thumb(Learner[ThumbState]):
     start: Array | None
     window: int | None = None
 
-    # what a kernel knows of it, beside the properties below; a subclass has its own
-    wait: int = 1  # rounds that a decision stands at least
+    # what a kernel knows of it, next to the properties below; a subclass has its own
+    wait: int = 1  # rounds for which a decision is held at least
     least: float = -1.0  # a smaller change of all coordinates is no move; -1 if even none is one
     pull: float = 0.0  # what a unit saved in a round counts; 0 if a move need not pay
     weight: float = 0.0  # of the movement that it must pay
@@ -95,7 +95,7 @@ class Thumb(Learner[ThumbState]):
         Parameters
         ----------
         x : array
-            Where it stands.
+            Its present point.
         aims : array
             The points to compare, one per row.
 
@@ -119,13 +119,13 @@ class Thumb(Learner[ThumbState]):
         Parameters
         ----------
         x : array
-            Where it stands.
+            Its present point.
         moved : int
             The round of its last move.
         rounds : array of int
             The rounds to judge.
         aims : array
-            What is best for the average before each of them, one row per round.
+            The best point for the average before each of them, one row per round.
         means : array
             These averages, one row per round.
 
@@ -274,7 +274,7 @@ class Thumb(Learner[ThumbState]):
 
 
 def _find_rule(learner: Thumb) -> str | None:
-    """The name of its compiled twin among the rules of kernels; None if there is none."""
+    """Return the name of its compiled twin among the rules of kernels; None if there is none."""
     family = learner.family
     if learner.kind is None:
         return None
@@ -284,7 +284,7 @@ def _find_rule(learner: Thumb) -> str | None:
 
 
 def describe_prices(movement: Movement, dim: int) -> tuple[int | None, float, float]:
-    """The code of a movement, and its two prices if all coordinates share them; None for others."""
+    """Return the code of a movement, and its two prices if all coordinates share them; None for others."""
     kind = codes.code_of(movement)
     if kind is None:
         return None, 0.0, 0.0
@@ -374,7 +374,7 @@ class MovingAverage(_AtSetTimes):
 class FollowTheLeader(_AtSetTimes):
     """Play what would have been best in all rounds so far.
 
-    For linear costs that is the cheapest point so far, which may change in every round: do not use it where moving is dear.
+    For linear costs that is the cheapest point so far, which may change in every round: do not use it if moving is expensive.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ class FollowTheLeader(_AtSetTimes):
 
 
 class Periodic(_AtSetTimes):
-    """Follow the average, but move only every so many rounds.
+    """Follow the average, but move only every few rounds.
 
     Parameters
     ----------
@@ -439,14 +439,14 @@ class Periodic(_AtSetTimes):
 
 
 class MinimumHold(Thumb):
-    """Follow the average, but hold every decision for at least so many rounds.
+    """Follow the average, but hold every decision for a number of rounds.
 
     Parameters
     ----------
     domain : ConvexSet
         Where decisions live.
     hold : int
-        The least number of rounds for which a decision stands.
+        The least number of rounds for which a decision is held.
     window : int, optional
         How many rounds are averaged. Default: all.
     family : Family, optional
@@ -605,12 +605,12 @@ class Fixed(Learner[FixedState]):
 
 
 def check_rounds(value: int, name: str, owner: str) -> int:
-    """A number of rounds."""
+    """Check a number of rounds."""
     return min(whole(value, name, owner, f"{name} >= 1", "count it in rounds"), NEVER)
 
 
 def check_window(window: int, owner: str) -> int:
-    """A number of rounds that memory can hold."""
+    """Check a number of rounds that memory can hold."""
     rounds = check_rounds(window, "window", owner)
     if rounds > LONGEST:
         remedy = "average all rounds (window=None, or FollowTheLeader)"
@@ -619,7 +619,7 @@ def check_window(window: int, owner: str) -> int:
 
 
 def check_optional_window(window: int | None, owner: str) -> int | None:
-    """The same, or None for all rounds."""
+    """Check the same, or None for all rounds."""
     return None if window is None else check_window(window, owner)
 
 

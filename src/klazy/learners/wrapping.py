@@ -1,4 +1,4 @@
-"""What learners around other learners share."""
+"""Helpers of learners that wrap other learners."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from klazy.sets import ConvexSet
 
 
 def check_inner(learner: Any, owner: str) -> None:
-    """Refuse what is no learner to wrap."""
+    """Check that this is a learner to wrap."""
     if not isinstance(learner, Learner):
         remedy = f"write {owner}(GD(L2Ball(5), 1.0), ...)"
         raise refusal(owner, "a learner", "learner", repr(learner), remedy)
 
 
 def move_learner(learner: Learner[Any], domain: ConvexSet) -> Learner[Any]:
-    """The same learner on another set, and so are the learners within it; a start outside moves to the nearest point.
+    """Move a learner, and the learners within it, to another set; a start outside moves to the nearest point.
 
     >>> move_learner(GD(Box(0, 1), 2.0, start=[1.0]), Box(0.1, 0.9))
     GD(domain=Box(lower=[0.1], upper=[0.9]), sigma=Constant(s=2.0), start=[0.9])
