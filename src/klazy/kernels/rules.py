@@ -285,7 +285,7 @@ def debt_is_due(x, own, s, z, d):
     return moves
 
 
-# ---- Reluctant and Seasonal: the forecast, and the move that pays for it (klazy.kernels.moves)
+# ---- Reluctant and Seasonal: the forecast, and the move that pays for it (klazy.kernels.domains)
 
 KEPT = 0  # places among the rule's own numbers, in the order of the fields below
 PACE = 1

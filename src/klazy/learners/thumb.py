@@ -107,6 +107,16 @@ class Thumb(Learner[ThumbState]):
         return np.abs(aims - x).max(axis=-1) > self.least
 
     @property
+    def twin(self) -> str | None:
+        """The name of its compiled twin among the rules of kernels; None if there is none."""
+        if self.kind is None:
+            return None
+        # What a move saves takes integrals of the normal density.
+        if type(self.family) is Pinball and (self.pull > 0.0 or self.family.find_quantiles().size > 1):
+            return None
+        return RULES.get(type(self.family))
+
+    @property
     def quantile(self) -> float:
         """How far above its mean a normal demand is best met, in standard deviations; the same in all coordinates."""
         demand: Any = self.family  # rules with a quantile are those of Pinball
@@ -271,16 +281,6 @@ class Thumb(Learner[ThumbState]):
         if self.window is None or seen <= self.window:
             return f"The aim is best for the average of all {seen} rounds so far."
         return f"The aim is best for the average of the rounds from {state.t - self.window} to {seen}."
-
-
-def _find_rule(learner: Thumb) -> str | None:
-    """Return the name of its compiled twin among the rules of kernels; None if there is none."""
-    family = learner.family
-    if learner.kind is None:
-        return None
-    if type(family) is Pinball and (learner.pull > 0.0 or family.find_quantiles().size > 1):
-        return None  # what a move saves takes integrals of the normal density
-    return RULES.get(type(family))
 
 
 def describe_prices(movement: Movement, dim: int) -> tuple[int | None, float, float]:
@@ -625,4 +625,4 @@ def check_optional_window(window: int | None, owner: str) -> int | None:
 
 # A rule is not inherited, so each class has it for itself.
 for _kind in (LastValue, MovingAverage, FollowTheLeader, Periodic, MinimumHold, DeadBand):
-    _kind.rule = property(_find_rule)  # pyright: ignore[reportAttributeAccessIssue]
+    _kind.rule = Thumb.twin  # pyright: ignore[reportAttributeAccessIssue]
