@@ -120,8 +120,9 @@ def test_the_tail_of_the_normal_distribution_is_exact():
         (kl.auto(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), "l1"), "Polytope"),
         (kl.auto(kl.Box(0, 1), "impact"), "Reluctant with ImpactMovement"),
         (kl.Reluctant(kl.Box(0, 1), "l1", 2.0, 2.0, hints=True), "Reluctant with hints"),
+        (kl.auto(kl.Box(0, 1), "l1", hints=True), "Leader with hints"),
     ],
-    ids=["set", "movement", "hints"],
+    ids=["set", "movement", "hints", "leader"],
 )
 def test_a_long_run_without_a_kernel_says_which_part_has_none(learner, missing, monkeypatch):
     monkeypatch.setattr("klazy.game.run.TRIAL", 0.0)
@@ -133,3 +134,30 @@ def test_a_long_run_without_a_kernel_says_which_part_has_none(learner, missing, 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kl.run(learner, np.ones((3, 1)), engine="step")
+
+
+def test_a_long_run_of_an_own_learner_says_how_it_would_compile(monkeypatch):
+    class Still(kl.GD):
+        def step(self, state: Any, g: np.ndarray) -> Any:
+            return state._replace(t=state.t + 1)
+
+    monkeypatch.setattr("klazy.game.run.TRIAL", 0.0)
+    monkeypatch.setattr("klazy.game.run.SLOW", 0.0)
+    with pytest.warns(UserWarning, match="because Still has no compiled kernel. A learner compiles if"):
+        kl.run(Still(kl.Box(0, 1), 1.0), np.ones((3, 1)))
+
+
+def test_a_movement_of_ones_own_works_in_auto_and_by_its_short_name():
+    """Experts plan with a norm above it; what is charged is the movement itself."""
+
+    class LargestChange(kl.Movement):
+        short_name = "largest"
+
+        def distance(self, delta: np.ndarray) -> np.ndarray:
+            return np.abs(delta).max(axis=-1)
+
+    learner = kl.auto(kl.Box([0, 0], [1, 1]), "largest")
+    assert learner.movement == LargestChange()
+    trace = kl.run(learner, np.tile([-1.0, -1.0], (30, 1)), engine="step")
+    np.testing.assert_allclose(trace.totals.switching, LargestChange().paid(trace.x).sum())
+    np.testing.assert_allclose(trace.x[-1], 1.0)

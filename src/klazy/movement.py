@@ -15,7 +15,7 @@ from klazy.base.checks import Array, coordinates, non_negative, real_array, refu
 from klazy.base.config import Config
 from klazy.families import LogWealth
 from klazy.kernels import codes
-from klazy.sets import Box, CappedSimplex, ConvexSet, Simplex
+from klazy.sets import ConvexSet
 
 __all__ = [
     "AsymmetricMovement",
@@ -52,6 +52,8 @@ class Movement(Config, ABC):
 
     weight: float | Array
     code: ClassVar[int | None] = None
+    # The word that names it in Python, commands, sweeps and requests; its only required argument may be the weight.
+    short_name: ClassVar[str | None] = None
     # how comparators see it: as the norm of all of c delta (True), c from `stretch` along `axes`, or as a sum of up and down
     # `prices` of the coordinates (False); None where it is neither, or not known
     grouped: ClassVar[bool | None] = None
@@ -259,6 +261,7 @@ class L2Movement(Movement):
     """
 
     code: ClassVar[int | None] = codes.MOVE_L2
+    short_name: ClassVar[str | None] = "l2"
     grouped: ClassVar[bool | None] = True
 
     def distance(self, delta: Array) -> Array:
@@ -325,6 +328,7 @@ class L1Movement(Movement):
     """
 
     code: ClassVar[int | None] = codes.MOVE_ABSOLUTE
+    short_name: ClassVar[str | None] = "l1"
     grouped: ClassVar[bool | None] = False
 
     def distance(self, delta: Array) -> Array:
@@ -352,6 +356,7 @@ class TVMovement(Movement):
     """
 
     code: ClassVar[int | None] = codes.MOVE_ABSOLUTE
+    short_name: ClassVar[str | None] = "tv"
     grouped: ClassVar[bool | None] = False
 
     def distance(self, delta: Array) -> Array:
@@ -556,6 +561,7 @@ class SquaredMovement(Movement):
     """
 
     code: ClassVar[int | None] = codes.MOVE_SQUARED
+    short_name: ClassVar[str | None] = "squared"
     grouped: ClassVar[bool | None] = True
     degree: ClassVar[float] = 2.0
 
@@ -587,6 +593,7 @@ class ImpactMovement(Movement):
 
     scale: float | Array
     code: ClassVar[int | None] = codes.MOVE_IMPACT
+    short_name: ClassVar[str | None] = "impact"
     grouped: ClassVar[bool | None] = False
     degree: ClassVar[float] = 1.5
 
@@ -635,6 +642,7 @@ class SwitchFee(Movement):
 
     tol: float
     code: ClassVar[int | None] = codes.MOVE_FEE
+    short_name: ClassVar[str | None] = "fee"
     degree: ClassVar[float] = 0.0
 
     def __init__(self, weight: ArrayLike = 1.0, *, tol: float = 1e-9) -> None:
@@ -651,11 +659,22 @@ class SwitchFee(Movement):
         return np.array([self.tol])
 
 
-# Movements that one word names.
-SHORT_NAMES: dict[str, type[Movement]] = {
-    "l2": L2Movement, "l1": L1Movement, "tv": TVMovement, "fee": SwitchFee, "squared": SquaredMovement,
-    "impact": ImpactMovement,
-}  # fmt: skip
+def list_short_names() -> dict[str, type[Movement]]:
+    """Return the movements that one word names, yours among them.
+
+    Returns
+    -------
+    dict of str to type
+        The classes by their ``short_name``.
+
+    Examples
+    --------
+    >>> from klazy.movement import list_short_names
+    >>> sorted(list_short_names())[:2]
+    ['fee', 'impact']
+    """
+    kinds = Movement.__subclasses__()
+    return {kind.short_name: kind for kind in kinds if kind.short_name is not None}
 
 
 def as_movement(
@@ -695,10 +714,11 @@ def as_movement(
         raise refusal(owner, "a price of the step alone", "movement", "a DriftedMovement", remedy)
     if isinstance(movement, Movement):
         return movement
-    if isinstance(movement, str) and movement in SHORT_NAMES:
-        return SHORT_NAMES[movement](weight)
+    short_names = list_short_names()
+    if isinstance(movement, str) and movement in short_names:
+        return short_names[movement](weight)
     if isinstance(movement, str):
-        names = ", ".join(map(repr, SHORT_NAMES))
+        names = ", ".join(map(repr, short_names))
         remedy = "write 'l2', or L2Movement(1.0)"
         raise refusal(owner, f"a movement cost, or one of {names}", "movement", repr(movement), remedy)
     raise refusal(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
@@ -727,9 +747,7 @@ def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:
     >>> suit_movement(Simplex(3)), suit_movement(Box(0, 1)), suit_movement(L2Ball(3), 5.0)
     (TVMovement(), L1Movement(), L2Movement(weight=5.0))
     """
-    if isinstance(domain, Simplex | CappedSimplex):
-        return TVMovement(weight)
-    return L1Movement(weight) if isinstance(domain, Box) else L2Movement(weight)
+    return list_short_names()[domain.usual_movement](weight)
 
 
 def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:

@@ -144,6 +144,11 @@ class Leader(Learner[LeaderState]):
         """Its name among compiled rules; None if it takes hints."""
         return None if self.hints else "leader"
 
+    @property
+    def obstacle(self) -> str | None:
+        """The part of it that has no kernel."""
+        return "Leader with hints" if self.hints else None
+
     @cached_property
     def ensemble(self) -> SAder:
         """The self-tuned ensemble that guards it."""

@@ -435,6 +435,10 @@ def auto(
     if costs is not None and not isinstance(family, Family):
         remedy = "leave them out, or write Pinball()"
         raise refusal("auto", "costs of a known family", "costs", repr(costs), remedy)
+    # Experts plan with a norm that bounds a movement of which only the distance is known; the leader charges what it costs.
+    planned = movement
+    if movement.grouped is None and not isinstance(movement, SwitchFee):
+        planned = L2Movement(np.asarray(movement.weight) * movement.lipschitz(domain.dim))
     if family is not None and codes.code_of(family) == codes.LINEAR:
         family = None  # gradients say as much as rows
     # Experts forecast rows where that means something; else each gets the gradient at its own point.
@@ -445,7 +449,7 @@ def auto(
     # Sums of demands have no kernel: the band of a stock would change in every round.
     sums = [] if isinstance(known, Pinball) else [(None, horizon) for horizon in SUMS[::every]]
     smoothed = [
-        Reluctant(domain, movement, window, horizon, family=known, start=start)
+        Reluctant(domain, planned, window, horizon, family=known, start=start)
         for window, horizon in (*sums, *grid)
     ]
     is_norm = movement.degree == 1.0
@@ -455,7 +459,7 @@ def auto(
         seasons = [None, *seasons]
     width = domain.dim if known is None else known.width(domain.dim)
     seasonal = [
-        Seasonal(domain, movement, horizon, periods, period=season, family=known, start=start)
+        Seasonal(domain, planned, horizon, periods, period=season, family=known, start=start)
         for season in seasons
         for horizon in horizons[::every]
         for periods in _choose_averages(season, width)
@@ -463,7 +467,7 @@ def auto(
     hinted = []
     if check_flag(hints, "hints", "auto"):
         hinted = [
-            Reluctant(domain, movement, window, horizon, family=known, start=start, hints=True)
+            Reluctant(domain, planned, window, horizon, family=known, start=start, hints=True)
             for window, horizon in HINTED
         ]
     experts = [*smoothed, *seasonal, *hinted]

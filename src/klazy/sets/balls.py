@@ -331,6 +331,7 @@ class Box(ConvexSet):
     lower: Array
     upper: Array
     code: ClassVar[int | None] = codes.BOX
+    usual_movement: ClassVar[str] = "l1"
     separable: bool = True
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:

@@ -38,11 +38,14 @@ class ConvexSet(Config, ABC):
 
     dim: int
     code: ClassVar[int | None] = None
-    cheap_lowest: bool = (
-        True  # whether `lowest` is exact and quick: not where it iterates or solves linear programmes
-    )
-    bounded: bool = True  # whether it has a diameter; `check_bounded` refuses a set without one
-    separable: bool = False  # whether `nearest` is known to treat each coordinate by itself
+    # The short name of the movement that is charged on such a set unless another is given.
+    usual_movement: ClassVar[str] = "l2"
+    # True if `lowest` is exact and quick: not where it iterates or solves linear programmes.
+    cheap_lowest: bool = True
+    # True if the set has a diameter; `check_bounded` rejects a set without one.
+    bounded: bool = True
+    # True if `nearest` is known to treat each coordinate by itself.
+    separable: bool = False
 
     _rests_on: ClassVar[dict[str, str]] = {
         "separable": "nearest",

@@ -18,8 +18,9 @@ from klazy.sets.totals import capped_part, round_to_total, share_units, simplex_
 
 
 class _Shares(ConvexSet):
-    """What both simplices share: a total between bounds."""
+    """Base class of both simplices: a total between bounds."""
 
+    usual_movement: ClassVar[str] = "tv"
     total: float
 
     @cached_property
