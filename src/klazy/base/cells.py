@@ -11,7 +11,7 @@ _NAMELESS = ("", "Unnamed: 0")
 
 
 def is_missing(cell: Any) -> bool:
-    """Return True for None, NaN, ``pandas.NA``, and text that stands for a missing number."""
+    """Return True for None, NaN, ``pandas.NA``, and text that means a missing number."""
     if cell is None:
         return True
     if isinstance(cell, str):

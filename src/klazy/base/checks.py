@@ -1,9 +1,9 @@
-"""The array type, the round convention, and every check of what a user hands in.
+"""The array type, the convention for rounds, and every check of input.
 
 Rounds are ``t = 1, ..., T``; row ``i`` of an array of shape ``(T, d)`` belongs to round ``t = i + 1``.
 In round ``t`` the learner plays ``x[t]`` and only then learns ``g[t]``.
 
-Input is checked once, where it enters, and refused with one sentence of the form
+Input is checked once, where it enters, and rejected with one sentence of the form
 ``<owner> needs <condition>, got <name>=<value>; <remedy>.`` Code behind these checks trusts its arrays.
 """
 
@@ -32,16 +32,16 @@ DEEPEST = (
 
 
 class Refused(ValueError):
-    """Input that was refused where it entered; its message is all that a user needs."""
+    """An error in the input, found where it entered; its message is all that a user needs."""
 
 
 def refusal(owner: str, condition: str, name: str, value: object, remedy: str) -> Refused:
-    """The one form that every complaint about a value takes."""
+    """Make the error for a value, in the one form that all of them have."""
     return Refused(f"{owner} needs {condition}, got {name}={value}; {remedy}.")
 
 
 def check_depth(value: dict[str, Any], owner: str) -> None:
-    """Refuse an object of JSON that is nested too deep."""
+    """Reject an object of JSON that is nested too deep."""
     level: list[Any] = [value]
     for _ in range(DEEPEST):
         inner: list[Any] = []
@@ -58,10 +58,10 @@ def check_depth(value: dict[str, Any], owner: str) -> None:
 
 
 def real_array(values: ArrayLike, name: str, owner: str, *, limit: float = LARGEST) -> Array:
-    """``values`` as C-contiguous float64, copied only if it must be; complex, text and ragged input is refused.
+    """Return ``values`` as C-contiguous float64, copied only if necessary; reject complex, text and ragged input.
 
-    So are masked entries and numbers farther from zero than ``limit``. Without a limit, ``math.inf``, NaN and inf are not
-    searched for.
+    Masked entries and numbers farther from zero than ``limit`` are rejected, too. Without a limit, ``math.inf``, nothing looks
+    for NaN and inf.
     """
     if type(values) is not np.ndarray and hides_entries(values):
         raise refusal(
@@ -86,7 +86,7 @@ def real_array(values: ArrayLike, name: str, owner: str, *, limit: float = LARGE
 
 
 def _refuse_entry(array: Array, name: str, owner: str, limit: float) -> Refused:
-    """The refusal of the first number that is NaN, infinite or too large."""
+    """Make the error for the first number that is NaN, infinite or too large."""
     fits = np.abs(array) <= limit
     where = tuple(int(i) for i in np.argwhere(~fits)[0])
     entry = f"{name}{list(where)}" if where else name
@@ -97,7 +97,7 @@ def _refuse_entry(array: Array, name: str, owner: str, limit: float) -> Refused:
 
 
 def hides_entries(values: Any) -> bool:
-    """Whether this is a masked array, or a list of some, with entries that are masked; NumPy would take what lies below."""
+    """Return True for a masked array, or a list of some, with masked entries: NumPy would use the hidden numbers."""
     masked_arrays = sys.modules.get("numpy.ma")  # without it there are none, and to import it takes time
     if masked_arrays is None:
         return False
@@ -107,7 +107,7 @@ def hides_entries(values: Any) -> bool:
 
 
 def is_within(array: Array, limit: float) -> bool:
-    """Whether no entry is NaN or farther from zero than ``limit``; it needs no second array unless entries are large."""
+    """Return True if no entry is NaN or farther from zero than ``limit``, without a second array unless entries are large."""
     square = float(np.vdot(array, array))
     if square < FINITE and math.sqrt(square) <= limit:
         return True
@@ -117,7 +117,7 @@ def is_within(array: Array, limit: float) -> bool:
 def vector(
     values: ArrayLike, name: str, owner: str, dim: int | None = None, *, limit: float = LARGEST
 ) -> Array:
-    """An array of shape ``(dim,)``; any positive length if ``dim`` is None."""
+    """Return an array of shape ``(dim,)``; of any positive length if ``dim`` is None."""
     array = real_array(values, name, owner, limit=limit)
     if array.ndim != 1 or array.size == 0 or (dim is not None and array.size != dim):
         wanted = f"({dim},)" if dim is not None else "(d,)"
@@ -136,7 +136,7 @@ def rows(
     *,
     limit: float = LARGEST,
 ) -> Array:
-    """An array of shape ``(T, dim)``, one row per round."""
+    """Return an array of shape ``(T, dim)``, one row per round."""
     array = real_array(values, name, owner, limit=limit)
     fits = (
         array.ndim == 2 and array.size > 0 and dim in (None, array.shape[-1]) and T in (None, array.shape[0])
@@ -148,13 +148,13 @@ def rows(
 
 
 def coordinates(value: ArrayLike, name: str, owner: str, dim: int) -> Array:
-    """A scalar repeated, or a vector of length ``dim``."""
+    """Return a vector of length ``dim``; repeat a scalar."""
     array = real_array(value, name, owner)
     return np.full(dim, float(array)) if array.ndim == 0 else vector(array, name, owner, dim)
 
 
 def number(value: Any, name: str, owner: str, *, limit: float = LARGEST) -> float:
-    """A real number (NumPy scalars included, booleans and text not)."""
+    """Return a real number (NumPy scalars included, booleans and text not)."""
     if isinstance(value, np.ndarray) and value.ndim == 0 and not hides_entries(value):
         value = value.item()
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -168,7 +168,7 @@ def number(value: Any, name: str, owner: str, *, limit: float = LARGEST) -> floa
 
 
 def _spell(value: object) -> str:
-    """What ``repr`` says, also of integers that Python finds too long to print."""
+    """Format a value, also an integer that Python finds too long to print."""
     try:
         return repr(value)
     except ValueError:
@@ -183,7 +183,7 @@ def positive(
     *,
     limit: float = LARGEST,
 ) -> float:
-    """A number above zero, not so small that squares vanish."""
+    """Return a number above zero, not so small that squares vanish."""
     result = number(value, name, owner, limit=limit)
     if result <= 0:
         raise refusal(owner, f"{name} > 0", name, value, remedy)
@@ -193,7 +193,7 @@ def positive(
 
 
 def non_negative(value: Any, name: str, owner: str, *, limit: float = LARGEST) -> float:
-    """A number at or above zero."""
+    """Return a number at or above zero."""
     result = number(value, name, owner, limit=limit)
     if result < 0:
         raise refusal(owner, f"{name} >= 0", name, value, "give zero or a positive number")
@@ -201,7 +201,7 @@ def non_negative(value: Any, name: str, owner: str, *, limit: float = LARGEST) -
 
 
 def whole(value: Any, name: str, owner: str, condition: str, remedy: str) -> int:
-    """An integer of at least one; 3.0 counts as 3, 2.5 is refused."""
+    """Return an integer of at least one; 3.0 counts as 3, 2.5 is rejected."""
     result = number(value, name, owner)
     if result < 1 or result != int(result):
         raise refusal(owner, condition, name, value, remedy)
@@ -209,7 +209,7 @@ def whole(value: Any, name: str, owner: str, condition: str, remedy: str) -> int
 
 
 def size(value: Any, name: str, owner: str, condition: str, remedy: str) -> int:
-    """A number of rounds or coordinates, for which there will be an array."""
+    """Return a number of rounds or coordinates, for which there will be an array."""
     result = whole(value, name, owner, condition, remedy)
     if result > LARGEST_SIZE:
         raise refusal(owner, f"{name} <= {LARGEST_SIZE}", name, value, "no memory holds more")
@@ -217,7 +217,7 @@ def size(value: Any, name: str, owner: str, condition: str, remedy: str) -> int:
 
 
 def check_flag(value: Any, name: str, owner: str) -> bool:
-    """True or False, and nothing that merely counts as one of them."""
+    """Return True or False; reject what merely counts as one of them."""
     if not isinstance(value, bool | np.bool_):
         raise refusal(
             owner, f"{name} to be True or False", name, repr(value), f"write {name}=True or {name}=False"
@@ -226,7 +226,7 @@ def check_flag(value: Any, name: str, owner: str) -> bool:
 
 
 def file_path(value: Any, name: str, owner: str) -> Path:
-    """The path of a file, as text or a path; a number would be taken for an open file."""
+    """Return the path of a file, given as text or a path; a number would mean an open file."""
     if isinstance(value, str | os.PathLike):
         try:
             path = Path(value)
@@ -238,7 +238,7 @@ def file_path(value: Any, name: str, owner: str) -> Path:
 
 
 def seeded(seed: Any, owner: str) -> "np.random.Generator":  # quoted: numpy.random loads slowly
-    """What ``numpy.random.default_rng`` makes of a seed."""
+    """Make a random generator from a seed, as ``numpy.random.default_rng`` does."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):
@@ -248,7 +248,7 @@ def seeded(seed: Any, owner: str) -> "np.random.Generator":  # quoted: numpy.ran
 
 
 def one_of(value: str, name: str, owner: str, allowed: tuple[str, ...]) -> str:
-    """``value`` if it is one of the allowed words."""
+    """Return ``value`` if it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(map(repr, allowed))
         raise refusal(owner, f"{name} to be one of {words}", name, repr(value), "choose one of these")
@@ -256,7 +256,7 @@ def one_of(value: str, name: str, owner: str, allowed: tuple[str, ...]) -> str:
 
 
 def freeze(array: Array) -> Array:
-    """A read-only copy, for arrays that belong to a configuration."""
+    """Return a read-only copy, for arrays that belong to a configuration."""
     copy = array + 0.0  # which also turns -0.0 into 0.0, so that equal configurations read the same
     copy.setflags(write=False)
     return copy

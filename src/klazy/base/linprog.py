@@ -7,9 +7,9 @@ __all__ = ["solve_linear"]
 
 
 def solve_linear(cost: Any, **constraints: Any) -> Any:
-    """What :func:`scipy.optimize.linprog` finds; loaded when it is first asked for.
+    """Solve a linear programme by :func:`scipy.optimize.linprog`, which is imported at the first call.
 
-    A type checker would follow SciPy's untyped sources to the result, which takes it seconds; so it is told nothing.
+    The types are ``Any``: a type checker would follow SciPy's untyped sources for seconds.
     """
     optimize: Any = import_module("scipy.optimize")
     return optimize.linprog(cost, **constraints)

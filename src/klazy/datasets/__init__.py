@@ -1,7 +1,7 @@
 """Small real data with source and licence: flights, requests to a cache and to language models, stock prices.
 
-Every function returns a polars frame, its first column the time. What is missing at the source is null here; nothing is
-repaired. :data:`SOURCES` says where each set comes from (``print(SOURCES["flights"])``), README.md beside this file what its
+Every function returns a polars frame, its first column the time. What the source lacks is null here; nothing is
+repaired. :data:`SOURCES` says where each set comes from (``print(SOURCES["flights"])``), README.md next to this file what its
 licence says and what was done, and scripts/make_datasets.py makes the files again from packages on PyPI.
 """
 
@@ -200,7 +200,7 @@ def stock_prices(measure: str = "price") -> "polars.DataFrame":
 
 
 def _import_polars(owner: str) -> Any:
-    """The library, imported when a data set is first asked for."""
+    """Import the library when a data set is first needed."""
     try:
         import polars
     except ImportError as missing:
@@ -209,6 +209,6 @@ def _import_polars(owner: str) -> Any:
 
 
 def _read_dataset(pl: Any, name: str) -> "polars.DataFrame":
-    """The file of a data set, its small integers as wide ones, which do not overflow when they are added or multiplied."""
+    """Read the file of a data set, its small integers as wide ones, which do not overflow when they are added or multiplied."""
     frame = pl.read_parquet(SOURCES[name].file)
     return frame.with_columns(pl.selectors.integer().cast(pl.Int64))

@@ -1,4 +1,4 @@
-"""Where each data set comes from, and under which licence; README.md beside this file quotes what was found there."""
+"""Where each data set comes from, and under which licence; README.md next to this file quotes the sources."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ class Provenance:
     rows : int
         How many rows it has.
     package : str
-        The package on PyPI that it was taken from.
+        The package on PyPI that it comes from.
     licence : str
         Under which licence.
     attribution : str

@@ -2,8 +2,8 @@
 
 Convex costs lie above their tangents. The least that the tangents seen so far allow is a linear programme; its solution is
 projected to the set, and the tangents there, and half-way to the best sequence so far, are added. The programme's
-multipliers weigh the tangents of each round: with these weights they add up to one affine function below f_t, whatever the
-solver's tolerances, so the lower bound is the value of a dual point, as for all other optima.
+multipliers weigh the tangents of each round: with these weights they add up to one affine function below f_t, for any
+tolerance of the solver, so the lower bound is the value of a dual point, as for all other optima.
 """
 
 from typing import Any
@@ -113,7 +113,7 @@ class _Planes:
         self.total = float(across.mean()) if flat else None  # what all points of the set sum to
 
     def look(self, u: Array, now: int) -> None:
-        """Add what is seen at a sequence."""
+        """Add the tangents at a sequence."""
         problem = self.problem
         rounds = np.arange(problem.T)
         values = problem.costs.values(u)
@@ -127,7 +127,7 @@ class _Planes:
         self.moves.add(rounds, values - np.vecdot(slopes, steps), slopes, now)
 
     def solve(self, now: int) -> tuple[Array, float]:
-        """A sequence that is best for what was seen, perhaps outside the set, and a bound that no sequence in it is below."""
+        """Return the best sequence for the tangents so far, perhaps outside the set, and a bound below all sequences in it."""
         from scipy.sparse import block_array, csr_array, eye_array, hstack, kron
 
         problem = self.problem
@@ -190,7 +190,7 @@ class _Planes:
         return found.x[:n].reshape(T, d), problem.lower_bound((e, h), mu)
 
     def cut_off(self, u: Array, inside: Array, now: int) -> None:
-        """Walls between the set and what lies outside of it."""
+        """Add walls between the set and points outside of it."""
         away = u - inside
         far = np.linalg.norm(away, axis=1) > OUTSIDE * self.problem.domain.scale
         rounds = np.flatnonzero(far)
@@ -198,7 +198,7 @@ class _Planes:
 
 
 def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progress | None) -> Optimum:
-    """The optimum by cutting planes, to the gap or as far as the iterations go."""
+    """Find the optimum by cutting planes, to the gap or as far as the iterations go."""
     planes = _Planes(problem)
     best = np.tile(problem.domain.start, (problem.T, 1))
     paid = problem.paid(best)
@@ -229,7 +229,7 @@ def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progres
 
 
 def add_up(costs: Costs | ArrayLike) -> CallableCosts:
-    """All rounds as one."""
+    """Add all rounds up to one."""
     rounds = as_costs(costs)
 
     def value(_: int, x: Array) -> float:

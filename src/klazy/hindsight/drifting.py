@@ -1,11 +1,11 @@
 """The optimum where prices carry shares away: a sequence found without drift, and a bound that counts it.
 
-What is charged depends on x_{t-1} through a quotient, and is not convex. But moving costs at least <mu_t, x_t - D(x_{t-1})> for
+The charge depends on x_{t-1} through a quotient, and is not convex. But moving costs at least <mu_t, x_t - D(x_{t-1})> for
 the multipliers mu of the problem without drift, D being the drift. So no sequence pays less than the sum over all rounds of
 
     min over x of  f_t(x) + <mu_t, x> - <mu_{t+1}, D_t(x)>.
 
-For a given value of <r_t, x> that is linear in x, so the least value lies on an edge of the simplex, where it is found exactly.
+For a given value of <r_t, x> that is linear in x, so the least value is on an edge of the simplex, where it is found exactly.
 A capped simplex has too many edges. There f_t is replaced by a tangent, and D_t(x) = s r_t x with s = total / <r_t, x>: for a
 given x the value is linear in s, so no less than at one of the two ends that s can reach.
 """
@@ -43,7 +43,7 @@ def drift_with(movement: Movement, domain: ConvexSet, relatives: Array) -> Drift
 def drifted_optimum(
     game: Game, domain: ConvexSet, gap: float, iterations: int, progress: Progress | None
 ) -> Optimum:
-    """The cheapest sequence found, with a certified bound, for a game whose movement drifts."""
+    """Find a cheap sequence, with a certified bound, for a game whose movement drifts."""
     movement = game.movement
     assert isinstance(movement, DriftedMovement)
     is_linear = _check(game, domain, movement)
@@ -67,7 +67,7 @@ def drifted_optimum(
 
 
 def _check(game: Game, domain: ConvexSet, movement: DriftedMovement) -> bool:
-    """Whether the costs are linear; refused are sets and costs for which the bound is not known."""
+    """Return whether the costs are linear; reject sets and costs for which the bound is not known."""
     owner = "offline_optimum"
     if type(domain) not in (Simplex, CappedSimplex):
         remedy = "use Simplex(d), or TVMovement(...)"
@@ -83,7 +83,7 @@ def _check(game: Game, domain: ConvexSet, movement: DriftedMovement) -> bool:
 
 
 def _let_drift(u: Array, relatives: Array, domain: ConvexSet) -> Array:
-    """The same sequence, but shares drift wherever it would stay, as far as the set allows."""
+    """Let shares drift wherever a sequence would stay, as far as the set allows."""
     moved = np.array(u)
     for t in range(1, len(u)):
         if np.array_equal(u[t], u[t - 1]):
@@ -94,7 +94,7 @@ def _let_drift(u: Array, relatives: Array, domain: ConvexSet) -> Array:
 
 
 def _bound(problem: Problem, relatives: Array, mu: Array, is_linear: bool) -> float:
-    """The sum of every round's least value, less an allowance for rounding."""
+    """Add up every round's least value on a simplex, less an allowance for rounding."""
     after = np.concatenate((mu[1:], np.zeros((1, problem.dim))))
     (total,) = problem.domain.parameters().tolist()
     slopes = mu + problem.costs.arrays()[0] if is_linear else mu
@@ -109,7 +109,7 @@ def _bound(problem: Problem, relatives: Array, mu: Array, is_linear: bool) -> fl
 
 
 def _bound_capped(problem: Problem, relatives: Array, mu: Array, u: Array, is_linear: bool) -> float:
-    """The same on a capped simplex, from the tangents of the costs at a sequence ``u``."""
+    """Add up every round's least value on a capped simplex, with tangents of the costs at a sequence ``u``."""
     domain = problem.domain
     total = float(u[0].sum())
     after = np.concatenate((mu[1:], np.zeros((1, problem.dim))))
@@ -137,7 +137,7 @@ def _bound_capped(problem: Problem, relatives: Array, mu: Array, u: Array, is_li
 
 
 def _least_on_edge(r: Array, slope: Array, after: Array, total: float, is_linear: bool) -> Array:
-    """The least value of every round on an edge, its ends included: at most two points between them are flat.
+    """Find the least value of every round on an edge, its ends included: at most two points between them are flat.
 
     With y = <r, x> / total the share of the first end is (y - r_2) / (r_1 - r_2), and the value c + b y - q / y, less log y.
     """

@@ -146,7 +146,7 @@ class Frontier:
         return show.draw_lines(P, lines, "path length", "hitting cost", bands=bands, marked=named, log="x")
 
     def _corners(self) -> Array:
-        """Where the bounds may be furthest apart: at corners of the polygon, and where neighbouring lines meet."""
+        """Return where the bounds may be furthest apart: at corners of the polygon, and where neighbouring lines meet."""
         finite = np.isfinite(self.weight)
         weight = self.weight[finite]
         bound = self.bound[finite]
@@ -159,7 +159,7 @@ class Frontier:
 
 
 def _check_places(places: Any) -> dict[str, tuple[float, float]]:
-    """Points to mark, by label."""
+    """Check points to mark, by label."""
     owner = "Frontier.plot"
     remedy = "write {'mine': (1.0, -2.0)}"
     if not isinstance(places, Mapping):
@@ -182,8 +182,8 @@ def frontier(
 ) -> Frontier:
     """Compute the best hitting cost for every path length.
 
-    It stops once the bounds are nowhere further apart than ``gap`` times the difference between the best fixed point and the
-    rounds' own minima. The curve is certified in any case.
+    It stops once the bounds are at most ``gap`` times the difference between the best fixed point and the
+    rounds' own minima apart everywhere. The curve is certified in any case.
 
     Parameters
     ----------
@@ -342,13 +342,13 @@ class Search:
         self.vertices = _hull(self.solved)
 
     def _nearest(self, weight: float) -> Point | None:
-        """Where the optimum of the nearest weight stood; linear costs have a better start of their own."""
+        """Return the last point for the nearest weight; linear costs have a better start of their own."""
         if self.problem.is_linear:
             return None
         return min(self.solved, key=lambda v: abs(np.log(v.weight + TINY) - np.log(weight + TINY))).point
 
     def chords(self) -> list[int]:
-        """The chords whose slope has not been tried."""
+        """Return the chords whose slope has not been tried."""
         return [i for i in range(len(self.vertices) - 1) if self._slope(i) not in self.tried]
 
     def _slope(self, i: int) -> float:
@@ -360,7 +360,7 @@ class Search:
         self._add(self._slope(i))
 
     def error(self, i: int) -> float:
-        """The largest distance of the chord from the lines below it, which is where two of them meet, or at an end."""
+        """Return the largest distance of a chord from the lines below it: where two of them meet, or at an end."""
         a, b = self.vertices[i : i + 2]
         meet = (
             (a.bound - b.bound) / (a.weight - b.weight)
@@ -372,20 +372,20 @@ class Search:
         return float((upper - self.lower(np.maximum(P, TINY))).max())
 
     def lower(self, P: Array) -> Array:
-        """The certified bound at every P."""
+        """Return the certified bound at every P."""
         weights, bounds = self.lines()
         return line_bound(weights, bounds, P)
 
     def corners(self) -> Array:
-        """Path length and hitting cost of the hull, of shape (2, n)."""
+        """Return path length and hitting cost of the hull, of shape (2, n)."""
         return np.array([(v.path_length, v.hitting) for v in self.vertices]).T.copy()
 
     def lines(self) -> Array:
-        """Weights, falling, and bounds of everything solved, of shape (2, n)."""
+        """Return weights, falling, and bounds of all problems solved, of shape (2, n)."""
         return np.array([(v.weight, v.bound) for v in sorted(self.solved, key=lambda v: -v.weight)]).T.copy()
 
     def mixture(self, P: float) -> Optimum:
-        """Part of the vertex before P and part of the one after it, as much as P allows."""
+        """Mix the vertex before P and the one after it, as far as P allows."""
         lengths = np.array([v.path_length for v in self.vertices])
         i = int(np.searchsorted(lengths, P, side="right")) - 1
         a = self.vertices[i]
@@ -401,14 +401,14 @@ class Search:
 
 
 def line_bound(weight: Array, bound: Array, P: Array) -> Array:
-    """The highest of the lines at every P; that of infinite weight, the best fixed point's, counts at P = 0 alone."""
+    """Return the highest line at every P; that of infinite weight, the best fixed point's, counts at P = 0 alone."""
     finite = np.isfinite(weight)
     lines = (bound[finite, None] - weight[finite, None] * np.ravel(P)).max(axis=0).reshape(np.shape(P))
     return np.where(P <= 0.0, np.maximum(lines, bound[~finite].max(initial=-np.inf)), lines)
 
 
 def _hull(vertices: list[Vertex]) -> list[Vertex]:
-    """The lower left hull: from the shortest on, each longer, cheaper, and with a smaller saving per length."""
+    """Return the lower left hull: from the shortest on, each longer, cheaper, and with a smaller saving per length."""
     kept: list[Vertex] = []
     for v in sorted(vertices, key=lambda v: (v.path_length, v.hitting)):
         if kept and v.hitting >= kept[-1].hitting:
@@ -420,7 +420,7 @@ def _hull(vertices: list[Vertex]) -> list[Vertex]:
 
 
 def _turns_up(a: Vertex, b: Vertex, c: Vertex) -> bool:
-    """Whether b lies on or above the chord from a to c."""
+    """Return True if b is on or above the chord from a to c."""
     ab = (b.path_length - a.path_length, b.hitting - a.hitting)
     ac = (c.path_length - a.path_length, c.hitting - a.hitting)
     return ab[1] * ac[0] >= ac[1] * ab[0]

@@ -50,7 +50,7 @@ def offline_optimum(
     costs and movements, a fee included. Elsewhere the optimum is rounded: its ``lower_bound`` is that of all points, whole or
     not, and its ``gap`` what rounding may cost, which is never refused.
 
-    With a :class:`DriftedMovement` the problem is not convex: what is found is the optimum without drift, charged with it, and
+    With a :class:`DriftedMovement` the problem is not convex: the answer is the optimum without drift, charged with it, and
     the bound holds for every sequence. It is for linear costs and log-wealth on a simplex.
 
     Parameters

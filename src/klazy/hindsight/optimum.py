@@ -19,7 +19,7 @@ EPS = float(np.finfo(np.float64).eps)
 class Optimum:
     r"""The best sequence found for a whole run of costs, with its certificate. :func:`~klazy.offline_optimum` makes it.
 
-    No sequence in the set pays less than ``lower_bound``, whatever the iterations did: it is the value of a feasible point of
+    No sequence in the set pays less than ``lower_bound``, however the iterations went: it is the value of a feasible point of
     the dual problem, less an allowance for rounding (on a Polytope or an Intersection as exact as their projections).
 
     Parameters

@@ -82,11 +82,11 @@ class Problem:
         return movement.grouped
 
     def turn(self, points: Array) -> Array:
-        """Points of the set, written along the movement's axes."""
+        """Write points along the movement's axes."""
         return points if self.axes is None else points @ self.axes
 
     def turn_back(self, points: Array) -> Array:
-        """The same by coordinates again."""
+        """Write points by coordinates again."""
         return points if self.axes is None else points @ self.axes.T
 
     @property
@@ -96,7 +96,7 @@ class Problem:
 
     @property
     def is_merged(self) -> bool:
-        """Whether a proximal step of the costs may be taken together with the set's: Proj(shrink a + shift)."""
+        """True if a proximal step of the costs and that of the set are one: Proj(shrink a + shift)."""
         return self.costs.family is not None and self.costs.family.has_affine
 
     def affine(self, r: float) -> tuple[Array, Array]:
@@ -116,7 +116,7 @@ class Problem:
         return e, self.turn(slope)
 
     def with_weight(self, factor: float) -> "Problem":
-        """The same problem with every movement weight multiplied."""
+        """Return the same problem with every movement weight multiplied."""
         other = copy(self)
         other.weights = factor * self.weights
         return other
@@ -152,7 +152,7 @@ class Problem:
         return 0.01 * swing
 
     def gap(self, cost: float, lower_bound: float) -> float:
-        """The relative gap; nothing is missing from a cost that meets its bound, everything from one that is infinite."""
+        """Return the relative gap: zero for a cost that meets its bound, infinite for an infinite cost."""
         missing = cost - lower_bound
         size = self.size or max(abs(cost), self.unit)
         if missing <= 0.0:
@@ -160,7 +160,7 @@ class Problem:
         return missing / size if size > 0.0 and np.isfinite(missing) else np.inf
 
     def paid(self, u: Array) -> tuple[float, float]:
-        """What the sequence pays for hitting (inf outside the domain of the costs) and for moving."""
+        """Charge a sequence for hitting (inf outside the domain of the costs) and for moving."""
         hitting = float(self.costs.values(u).sum())
         moved = self.movement.distance(np.diff(u, axis=0, prepend=self.before[None]))
         return hitting if hitting == hitting else np.inf, float(self.weights @ moved)
@@ -174,8 +174,8 @@ class Problem:
     ) -> float:
         """Return the value of a dual point: minorants of the costs, and prices ``mu`` of the steps c (u_t - u_{t-1}).
 
-        Any mu is admissible whose norm is at most the weight (or which lies between the prices): then moving costs at least
-        <mu_t, c (u_t - u_{t-1})>, and what is left is one linear function per round. Of a higher degree every mu is, and moving
+        Any mu is admissible whose norm is at most the weight (or which is between the prices): then moving costs at least
+        <mu_t, c (u_t - u_{t-1})>, and the rest is one linear function per round. Of a higher degree every mu is, and moving
         costs at least that less the :meth:`conjugate`. Points ``x`` with a ``normal`` there spare the set's lowest points.
         """
         e, h = minorant
@@ -191,7 +191,7 @@ class Problem:
         return value - self.rounding(norms(h), norms(m)) - 16 * EPS * (float(np.abs(e).sum()) + less)
 
     def conjugate(self, mu: Array) -> float:
-        """The most by which <mu_t, z_t> exceeds what the steps z_t cost, over all rounds; none where that is a norm."""
+        """Return by how much <mu_t, z_t> can exceed the cost of the steps z_t, over all rounds; zero where that is a norm."""
         if self.degree == 1.0 or self.needs_cuts:
             return 0.0
         if self.degree == 2.0:
@@ -212,7 +212,7 @@ class Problem:
 
 
 def check_domain(domain: object, owner: str) -> None:
-    """Refuse what is no set, and one without bounds."""
+    """Reject what is not a set, and a set without bounds."""
     if not isinstance(domain, ConvexSet):
         raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))")
     check_bounded(domain, owner)
@@ -231,12 +231,12 @@ def has_steps(costs: Costs) -> bool:
 
 
 def norms(rows: Array) -> float:
-    """The sum of the norms of all rows."""
+    """Return the sum of the norms of all rows."""
     return float(np.sqrt(np.einsum("ti,ti->t", rows, rows)).sum())
 
 
 def lowest_of(domain: ConvexSet, p: Array, x: Array, normal: Array) -> Array:
-    r"""A lower bound of :math:`\min_{y \in X} \langle p, y \rangle` for every row, the minimum itself where that is cheap.
+    r"""Bound :math:`\min_{y \in X} \langle p, y \rangle` from below for every row, by the minimum itself where that is cheap.
 
     Else by a point x of the set and a normal n there: <n, y - x> <= 0 gives <p, y> >= <p, x> - \|p + s n\| D for any s >= 0.
     """

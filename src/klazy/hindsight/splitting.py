@@ -19,12 +19,12 @@ from klazy.hindsight.problem import Problem
 from klazy.kernels import codes
 
 Progress = Callable[[int, float], object]
-# The gap is first checked after so many iterations; then after so many times as many, since a check costs a few of them.
+# The first check of the gap is after ten iterations, the next ones after 1.15 times as many: each costs a few iterations.
 _FIRST_CHECK = 10
 _LATER_CHECKS = 1.15
 BLOCK = 4  # rounds of a coarse problem that move together
 _SHORTEST = 200  # rounds that are worth a coarser problem
-_EXPENSIVE = 3.0  # moving costs so many times what a round may gain by it
+_EXPENSIVE = 3.0  # the quotient of a unit of movement and what a round may gain by it
 _BUDGET = 500  # iterations on a coarse problem, which need not be solved to the end
 RELAXATION = 1.7  # of the usual range 1.5 to 1.8
 # of a penalty at a time
@@ -34,7 +34,7 @@ _RANGE = 30.0  # how far the penalties of set and costs may go from where they b
 
 
 class Point(NamedTuple):
-    """Where the method stands: the sequence and the multipliers of set, costs and steps; enough to start another from."""
+    """The state of the method: the sequence and the multipliers of set, costs and steps; another can start from it."""
 
     w: Array
     xi: Array
@@ -91,7 +91,7 @@ class Splitting:
         self._shrink, self._shift = problem.affine(self.r_x)
 
     def advance(self, iterations: int) -> None:
-        """That many iterations."""
+        """Take that many iterations."""
         problem = self.problem
         for _ in range(iterations):
             if self.separate:
@@ -117,7 +117,7 @@ class Splitting:
             self._rows(points, self._set, out)
 
     def point(self) -> Point:
-        """The sequence and the multipliers that the last proximal steps gave."""
+        """Return the sequence and the multipliers of the last proximal steps."""
         xi = self.r_x * (2.0 * self.w - self.s_x - self.x)
         nu = np.zeros((0, self.problem.dim))
         if self.separate:
@@ -125,12 +125,12 @@ class Splitting:
         return Point(self.w, xi, nu, self.mu)
 
     def lower_bound(self, at: Point) -> float:
-        """What the dual point proves."""
+        """Return the bound that the dual point proves."""
         v = self.v if self.separate else self.x
         return self.problem.lower_bound(self.problem.minorant(v, at.nu), at.mu, self.x, self.target - self.x)
 
     def candidates(self) -> tuple[Array, Array]:
-        """Two feasible sequences: x, and w held still where the steps' copy z is zero, which moves less."""
+        """Return two feasible sequences: x, and w held still where the steps' copy z is zero, which moves less."""
         starts = np.flatnonzero(self.still[1:] == 0.0) + 1
         starts = np.concatenate(([0], starts))
         lengths = np.diff(starts, append=self.problem.T)
@@ -142,7 +142,7 @@ class Splitting:
         return self._land(self.x), np.repeat(self._land(held), lengths, axis=0)
 
     def _land(self, points: Array) -> Array:
-        """Points of the set by coordinates: turned back they may be off it by rounding."""
+        """Return points of the set by coordinates: turned back they may be off it by rounding."""
         problem = self.problem
         return points if problem.axes is None else problem.domain.nearest(problem.turn_back(points))
 
@@ -163,7 +163,7 @@ class Splitting:
             self._place(Point(at.w.copy(), at.xi, at.nu, at.mu))
 
     def _balance(self, at: Point) -> float:
-        """The same quotient for the steps, weighted; a sequence that hardly moves counts as one that moves once."""
+        """Return that quotient for the steps, weighted; a sequence that hardly moves counts as one that moves once."""
         weights = self.problem.weights
         moving = weights > 0.0
         if not moving.any():
@@ -176,12 +176,12 @@ class Splitting:
 
 
 def _size(rows: Array) -> float:
-    """The root of the mean square of the rows' norms."""
+    """Return the root of the mean square of the rows' norms."""
     return float(np.sqrt(np.vdot(rows, rows) / max(len(rows), 1)))
 
 
 def _limit(old: float, wanted: float) -> float:
-    """``old`` unless ``wanted`` is far from it, and then not too far."""
+    """Move ``old`` toward ``wanted``: ignore small changes, and cap large ones."""
     quotient = wanted / old
     if 1.0 / _LEAST_CHANGE < quotient < _LEAST_CHANGE:
         return old
@@ -248,7 +248,7 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
 
 
 def _spread(problem: Problem, g: Array, coarse: Problem, at: Point, starts: np.ndarray) -> Point:
-    """The coarse sequence repeated, with multipliers that go evenly from one block's to the next."""
+    """Repeat the coarse sequence, with multipliers that go evenly from one block's to the next."""
     lengths = np.diff(starts, append=problem.T)
     m = problem.c * at.mu
     force = coarse.costs.arrays()[0] + m

@@ -128,7 +128,7 @@ def _find_directly(problem: Problem) -> BestFixed:
 
 
 def _split(problem: Problem, gap: float, iterations: int) -> BestFixed:
-    """A copy v_t of the point for every round and one for the set, of the same weight as all of them together."""
+    """Split by a copy v_t of the point for every round and one for the set, of the same weight as all of them together."""
     domain = problem.domain
     T = problem.T
     r = 2.0 * (problem.steepness or 1.0) / domain.scale
@@ -174,14 +174,14 @@ def _certify(problem: Problem, x: Array, normal: Array, minorant: Minorant, iter
 
 
 def _combine(problem: Problem, old: BestFixed, new: BestFixed) -> BestFixed:
-    """The cheaper point with the larger bound."""
+    """Combine the cheaper point with the larger bound."""
     cheap = new if new.cost < old.cost else old
     bound = min(max(old.lower_bound, new.lower_bound), cheap.cost)
     return BestFixed(cheap.x, cheap.cost, bound, problem.gap(cheap.cost, bound), new.iterations)
 
 
 def _choose_turn(disagreement: float, motion: float, imbalance: float) -> float:
-    """By what the penalty is multiplied: more where the copies disagree, less where they hold each other back."""
+    """Choose the factor of the penalty: more where the copies disagree, less where they hold each other back."""
     if disagreement > imbalance * motion:
         return _TURN
     return 1.0 / _TURN if motion > imbalance * disagreement else 1.0

@@ -314,7 +314,7 @@ def _meet(a: Array, b: Array, c: Array, slope: Array) -> Array:
 
 
 def _move_in_ball(domain: L2Ball, x: Array, down: Array, price: float, curvature: float) -> Array:
-    """Go on until ``price`` is left of a target; if that is outside, the best point of the boundary, where it is a slope."""
+    """Stop at the distance ``price`` from a target; if that is outside, find the best point of the boundary."""
     if curvature > 0.0:
         far = float(np.linalg.norm(down))
         if far <= price:
@@ -327,7 +327,7 @@ def _move_in_ball(domain: L2Ball, x: Array, down: Array, price: float, curvature
 
 
 def turn_if_it_pays(domain: L2Ball, x: Array, g: Array, price: float) -> Array:
-    r"""The prox of the Euclidean distance on a Euclidean ball.
+    r"""Take the proximal step of the Euclidean distance on a Euclidean ball.
 
     A move ends on the boundary, in the plane of x and g: with the angles :math:`\theta` of the new point and :math:`\theta_z`
     of the old one to -g, and the old one's distance :math:`\rho` to the centre,
@@ -368,7 +368,7 @@ def turn_if_it_pays(domain: L2Ball, x: Array, g: Array, price: float) -> Array:
 
 
 def _shrink_all(y: Array, x: Array, price: float, stretch: Array, axes: Array | None) -> Array:
-    """y, nearer to x by what the norm n of the stretched move says, so that n is what is left of it."""
+    """Move y toward x until n, the norm of the stretched move that is left, solves the proximal step."""
     step = y - x if axes is None else (y - x) @ axes
     priced = stretch > 0.0
     pull = stretch[priced] * step[priced]
@@ -392,7 +392,7 @@ def stock_if_it_pays(
     .. math:: \frac{s - \mathrm{price}}{s + e} \quad\text{and}\quad \frac{s + \mathrm{price}}{s + e}.
 
     On a box that is the minimiser of the expected cost and the cost of moving, if moving is charged by coordinates. Elsewhere
-    it is a rule: on other sets the point is projected, and a norm of all that changes is taken for a price of each
+    it is a rule: on other sets the point is projected, and a norm of all changes counts as a price of each
     coordinate. Where the price grows faster than the step (:class:`~klazy.SquaredMovement`,
     :class:`~klazy.contrib.ImpactMovement`) there is no band, and the minimiser of each coordinate is searched for. If no move
     pays, the answer is x itself.
@@ -481,7 +481,7 @@ def find_band(
 
 
 def _split(domain: ConvexSet, x: Array, slopes: Array, shrink: Callable[[Array, float], Array]) -> Array:
-    """Douglas and Rachford's splitting: ``shrink`` is the prox of the objective, the projection that of the set."""
+    """Minimise by Douglas and Rachford's splitting of ``shrink``, the proximal step of the objective, and the projection."""
     stride = domain.scale / (float(np.linalg.norm(slopes)) or 1.0)
     size = max(domain.scale, float(np.abs(x).max()))
     y = x

@@ -138,7 +138,7 @@ def tracking(
     step : float, optional
         Deviation of a step of the walk in each coordinate; what would leave the ball is brought back.
     noise : float, optional
-        Deviation of what is seen from the walk, in each coordinate.
+        Deviation of the observations from the walk, in each coordinate.
     weight : float, optional
         Of the costs, as of :class:`~klazy.QuadraticCosts`.
 
@@ -224,7 +224,7 @@ def data_centre(
     energy: float = 1.0,
     delay: float = 1.0,
 ) -> Scenario[DelayCosts]:
-    """How many servers to keep running, in one centre or several, for loads that rise and fall by day (24 rounds).
+    """Make a game of servers to keep running, in one centre or several, for loads that rise and fall by day (24 rounds).
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ def _check_size(T: Any, dim: Any, owner: str, name: str = "dim") -> tuple[int, i
 
 
 def _walk(rng: np.random.Generator, domain: ConvexSet, T: int, step: float) -> Array:
-    """A random walk that is brought back into the set, from its start."""
+    """Draw a random walk that is brought back into the set, from its start."""
     at = domain.start
     path = np.empty((T, domain.dim))
     for t, move in enumerate(step * rng.normal(size=(T, domain.dim))):

@@ -54,7 +54,7 @@ def stochastic(
     Parameters
     ----------
     seed : int or Generator
-        Whatever ``numpy.random.default_rng`` takes.
+        A seed for ``numpy.random.default_rng``.
     phases : int, optional
         The number of phases. Default: 15.
     length : int, optional
@@ -95,7 +95,7 @@ def corrupted(
     Parameters
     ----------
     seed : int or Generator, optional
-        Whatever ``numpy.random.default_rng`` takes; only random phases need one.
+        A seed for ``numpy.random.default_rng``; only random phases need one.
     phases : int, optional
         The number of phases. Default: 10.
     length : int, optional

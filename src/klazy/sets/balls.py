@@ -49,7 +49,7 @@ class _Ball(ConvexSet):
         return self.radius + float(np.abs(self.center).max())
 
     def _beyond(self, y: Array) -> Array:
-        """How far y lies outside an interval: the margin of a ball of dimension one."""
+        """Measure how far y is outside an interval: the margin of a ball of dimension one."""
         return np.maximum(np.abs(self._from_center(y))[..., 0] - self.radius, 0.0)
 
     def _from_center(self, x: Array) -> Array:
@@ -59,7 +59,7 @@ class _Ball(ConvexSet):
         return z if self.center is None else z + self.center
 
     def _of_radius(self, radius: float) -> ConvexSet | None:
-        """The ball of the same centre and this radius; None if there is none."""
+        """Return the ball of the same centre and this radius; None if there is none."""
         return type(self)(self.dim, radius, self.center) if radius >= SMALLEST else None
 
     def parameters(self) -> Array:
@@ -313,7 +313,7 @@ class Box(ConvexSet):
     Parameters
     ----------
     lower : array_like
-        The lower limits; a number stands for one coordinate.
+        The lower limits; a number means one coordinate.
     upper : array_like
         The upper limits.
 
@@ -410,7 +410,7 @@ class Box(ConvexSet):
 
 
 def _unit(g: Array) -> Array:
-    """``g`` scaled to norm 1 along the last axis, whatever its size; zero stays zero."""
+    """Scale ``g`` to norm 1 along the last axis; zero stays zero."""
     top = np.abs(g).max(axis=-1, keepdims=True)
     scaled = np.divide(g, top, out=np.zeros_like(g), where=top > 0)
     norm = np.linalg.norm(scaled, axis=-1, keepdims=True)
@@ -420,8 +420,8 @@ def _unit(g: Array) -> Array:
 class Space(ConvexSet):
     r"""All of :math:`R^d`, for decisions without bounds.
 
-    Projections change nothing, the diameter is infinite. Whatever is tuned to the size of a set, or goes to its cheapest point,
-    refuses it: ``argmin_linear``, ensembles and ``auto``, :class:`~klazy.Reluctant`, rules of thumb, optima and baselines that
+    Projections change nothing, the diameter is infinite. All that is tuned to the size of a set, or goes to its cheapest point,
+    rejects it: ``argmin_linear``, ensembles and ``auto``, :class:`~klazy.Reluctant`, rules of thumb, optima and baselines that
     look ahead. :class:`~klazy.contrib.CoinBetting` is made for it; descents with a sigma of your own play on it, too.
 
     Parameters

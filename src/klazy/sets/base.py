@@ -276,7 +276,7 @@ class ConvexSet(Config, ABC):
         return round(float(np.trace(self.along(np.eye(self.dim)))))
 
     def shrunk(self, delta: float) -> ConvexSet:
-        r"""A set inside: around each of its points a ball of radius ``delta`` lies in this set.
+        r"""Shrink the set: around each point of the answer a ball of radius ``delta`` is inside this set.
 
         On a set without an inside, such as a simplex, the ball is one of the set's own dimension.
 
@@ -379,7 +379,7 @@ class ConvexSet(Config, ABC):
         return (self,)
 
     def parameters(self) -> Array:
-        """Give the numbers that compiled runs need, in the layout named beside the set's code.
+        """Give the numbers that compiled runs need, in the layout named next to the set's code.
 
         Returns
         -------
@@ -439,7 +439,7 @@ class ConvexSet(Config, ABC):
         return self.lowest(self._check_points(g, "g", "argmin_linear"))
 
     def _check_points(self, values: ArrayLike, name: str, owner: str) -> Array:
-        """``values`` as finite points of R^dim."""
+        """Return ``values`` as finite points of R^dim."""
         owner = f"{type(self).__name__}.{owner}"
         array = real_array(values, name, owner)
         if array.shape[-1:] != (self.dim,):
@@ -448,7 +448,7 @@ class ConvexSet(Config, ABC):
         return array
 
     def contains(self, x: ArrayLike, tol: float = TOLERANCE) -> bool:
-        """Tell whether points lie in the set.
+        """Return whether points are in the set.
 
         Parameters
         ----------
@@ -530,7 +530,7 @@ class ConvexSet(Config, ABC):
         Raises
         ------
         ValueError
-            If it lies outside the set.
+            If it is outside the set.
         """
         if point is None:
             return self.start
@@ -552,7 +552,7 @@ class ConvexSet(Config, ABC):
         return parts.row(arguments, picture) + parts.paragraphs([f"{facts}, start {start}."], "faint")
 
     def _picture(self) -> str:
-        """The set in the plane, with its start."""
+        """Draw the set in the plane, with its start."""
         return draw_outline(outline(self, TURNS), self.start) if self.dim == 2 else ""
 
 

@@ -25,7 +25,7 @@ from klazy.sets.halfspaces import (
 from klazy.sets.separable import Separable, find_root
 from klazy.sets.totals import share_units
 
-DOUBLINGS = 60  # of a multiplier, while its point lies outside a ball
+DOUBLINGS = 60  # of a multiplier, while its point is outside a ball
 
 
 class NotConverged(UserWarning):
@@ -64,7 +64,7 @@ class Product(ConvexSet):
         return [(s, slice(end - s.dim, end)) for s, end in zip(self.sets, ends, strict=True)]
 
     def _by_set(self, x: Array) -> list[tuple[ConvexSet, Array]]:
-        """Each set with its coordinates of ``x``."""
+        """Pair each set with its coordinates of ``x``."""
         return [(s, x[..., part]) for s, part in self._parts]
 
     @property
@@ -157,7 +157,7 @@ class Intersection(ConvexSet):
 
     Its projection is exact where all members are Euclidean balls, but for one set of any kind or several with flat sides
     (boxes, simplices, l1 balls, polytopes, and products of these; several need the extra ``klazy[polytope]``). Other members,
-    such as a product with a ball in it beside a box, or sets of your own, are projected onto by Dykstra's cyclic method.
+    such as a product with a ball in it and a box, or sets of your own, are projected onto by Dykstra's cyclic method.
     ``reach`` and ``diameter`` are upper bounds, the smallest among the members. It has no kernel, so learners on it run through
     ``step``.
 
@@ -203,7 +203,7 @@ class Intersection(ConvexSet):
             raise refusal("Intersection", "sets that meet", "sets", list(sets), "the set is empty otherwise")
 
     def _is_met(self) -> bool:
-        """Whether the members have a point in common."""
+        """Return True if the members have a point in common."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)
             try:
@@ -214,7 +214,7 @@ class Intersection(ConvexSet):
 
     @cached_property
     def _parts(self) -> tuple[list[L2Ball], list[ConvexSet]]:
-        """The balls among the members, and the other members; those of an intersection stand for it."""
+        """The balls among the members, and the other members; an intersection counts as its members."""
         balls: list[L2Ball] = []
         others: list[ConvexSet] = []
         for member in self.sets:
@@ -348,7 +348,7 @@ class Intersection(ConvexSet):
             sides = join([sides, more.select(violated)])
 
     def _project_in_cycles(self, y: Array) -> Array:
-        """The nearest points by Dykstra's method, which needs nothing but the members' projections."""
+        """Find the nearest points by Dykstra's method, which needs nothing but the members' projections."""
         _, others = self._parts
         x = y.copy()
         corrections = [np.zeros_like(y) for _ in others]
@@ -406,7 +406,7 @@ class Intersection(ConvexSet):
 
 
 def _join(parts: list[Array | None]) -> Array | None:
-    """The points of all sets of a product; None if one of them knows none."""
+    """Join the points of all sets of a product; None if one of them has none."""
     known = [part for part in parts if part is not None]
     return np.concatenate(known) if len(known) == len(parts) else None
 
@@ -447,7 +447,7 @@ def _balance_in_ball(
 
 
 def _find_sides(sets: list[ConvexSet], near: Array) -> HalfSpaces:
-    """The half-spaces of all sets, each of which has some."""
+    """Join the half-spaces of all sets, each of which has some."""
     parts = [s.half_spaces(near) for s in sets]
     return join([part for part in parts if part is not None])
 

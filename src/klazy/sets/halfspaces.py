@@ -26,17 +26,17 @@ class HalfSpaces(NamedTuple):
     equal: NDArray[np.bool_]
 
     def select(self, rows: NDArray[np.bool_]) -> "HalfSpaces":
-        """Some of them."""
+        """Return some of them."""
         return HalfSpaces(self.A[rows], self.b[rows], self.equal[rows])
 
 
 def join(parts: list[HalfSpaces]) -> HalfSpaces:
-    """All half-spaces of all parts."""
+    """Join the half-spaces of all parts."""
     return HalfSpaces(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def stand_side_by_side(parts: list[HalfSpaces]) -> HalfSpaces:
-    """The half-spaces of a product, whose sets have coordinates of their own."""
+    """Join the half-spaces of the sets of a product, which have coordinates of their own."""
     rows = sum(len(part.b) for part in parts)
     columns = sum(part.A.shape[1] for part in parts)
     A = np.zeros((rows, columns))
@@ -53,20 +53,20 @@ def stand_side_by_side(parts: list[HalfSpaces]) -> HalfSpaces:
 
 
 def bound_by(low: Array, high: Array) -> HalfSpaces:
-    """The half-spaces of ``low <= x <= high``."""
+    """Return the half-spaces of ``low <= x <= high``."""
     unit = np.eye(low.size)
     A = np.concatenate((unit, -unit))
     return HalfSpaces(A, np.concatenate((high, -low)), np.zeros(2 * low.size, dtype=bool))
 
 
 def sum_to(total: float, d: int) -> HalfSpaces:
-    """The points whose coordinates sum to ``total``."""
+    """Return the half-spaces of points whose coordinates sum to ``total``."""
     root = d**0.5
     return HalfSpaces(np.full((1, d), 1.0 / root), np.array([total / root]), np.ones(1, dtype=bool))
 
 
 def project_onto(spaces: HalfSpaces, y: Array, middle: Array, size: float) -> Array | None:
-    """The point of the half-spaces nearest to ``y``; None if they have none in common.
+    """Project ``y`` onto half-spaces; None if they have no point in common.
 
     ``middle`` and ``size`` say where they meet and how large that is, roughly: the solver works in these units.
     """
@@ -125,10 +125,10 @@ def balance_on(spaces: HalfSpaces, objective: Separable, size: float) -> Array |
 
 
 def project_into_ball(project: Callable[[Array], Array], y: Array, center: Array, radius: float) -> Array:
-    r"""The point nearest to ``y`` in a ball and in another set, onto which ``project`` projects.
+    r"""Project ``y`` onto the part of another set that is in a ball; ``project`` projects onto the other set.
 
     A multiplier of the ball's constraint pulls y towards its centre c. So the point is
-    :math:`u(s) = \Pi(c + s (y - c))` with the largest s up to 1 for which it lies in the ball; its distance from c grows
+    :math:`u(s) = \Pi(c + s (y - c))` with the largest s up to 1 for which it is in the ball; its distance from c grows
     with s. Every row of ``y`` is searched for by itself, so it ends where it would end alone.
     """
     u = project(y)

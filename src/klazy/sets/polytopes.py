@@ -25,7 +25,7 @@ class Polytope(ConvexSet):
 
     Projections need the extra ``klazy[polytope]``. ``reach`` and ``diameter`` are upper bounds, those of the smallest
     box around the polytope: the exact values are NP-hard. It has no kernel, so learners on it run through ``step``. The
-    vertices of a small polytope are found once, and kept.
+    vertices of a small polytope are found once.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Polytope(ConvexSet):
         return found
 
     def _is_bounded(self) -> bool:
-        """No direction stays in the set iff the rows of A span R^d with positive weights that cancel."""
+        """Return True if no direction stays in the set: the rows of A span R^d with positive weights that cancel."""
         A, b = self._unit_rows
         if not len(b):
             return False

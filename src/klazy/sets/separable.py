@@ -29,7 +29,7 @@ class Separable:
     power: bool = False
 
     def select(self, part: slice) -> Separable:
-        """The same for some of the coordinates."""
+        """Return the same objective for some of the coordinates."""
         return replace(self, x=self.x[part], g=self.g[part], rise=self.rise[part], fall=self.fall[part])
 
     def respond(self, tilt: Array | float = 0.0, bend: float = 0.0) -> Array:

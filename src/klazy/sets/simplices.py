@@ -225,7 +225,7 @@ class CappedSimplex(_Shares):
         return capped_part(y, self.total, *self._bounds)
 
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
-        # Find the best point where coordinates pay: the dearest gives to the cheapest, while that pays and there is room.
+        # Find the best point where coordinates pay: the most expensive gives to the cheapest while that pays and fits.
         low, high = self._bounds
         u = x.copy()
         givers = iter(np.argsort(-(g - fall), kind="stable"))

@@ -12,7 +12,7 @@ from klazy.base.checks import Array
 
 EPS = float(np.finfo(np.float64).eps)
 SEARCH_TURNS = 200  # of a search in a bracket, and four more for every coordinate
-SMALLEST_REST = 1e-300  # what is left for the coordinates between their bounds, where rounding leaves nothing
+SMALLEST_REST = 1e-300  # the total of the coordinates between their bounds, where rounding leaves nothing
 
 
 def simplex_part(v: Array, total: float) -> Array:
@@ -48,7 +48,7 @@ def vertex_margin(v: Array, total: float) -> Array:
 def capped_part(v: Array, total: float, floor: Array, cap: Array) -> Array:
     r"""Project ``v`` onto :math:`\{floor \le x \le cap, \sum_i x_i = total\}`: :math:`clip(v - \theta)`.
 
-    Solved around the largest entry, then around one that lies between its bounds, until that is the same one: only
+    Solved around the largest entry, then around one that is between its bounds, until that is the same one: only
     differences to entries near the threshold are exact when others are far away.
     """
     shift = v.max(axis=-1, keepdims=True)
@@ -113,7 +113,7 @@ def _nearest_kink(v: Array, floor: Array, cap: Array, low: Array, high: Array) -
 
 
 class Filled(NamedTuple):
-    """The point, its logarithm, and how far the logarithm of what was projected lies beyond it, at its own level."""
+    """A projection: the point, its logarithm, and how far the logarithm of the projected vector exceeds it."""
 
     x: Array
     z: Array
@@ -126,7 +126,7 @@ def fill_water(v: Array, total: float, low: Array, high: Array) -> Filled:
     .. math:: \arg\min_x \sum_i x_i (\log x_i - v_i - 1) \quad\text{is}\quad x_i = clip(e^{v_i - \mu}, low_i, high_i)
 
     with the level :math:`\mu` at which they add up to the total. Coordinates are fixed at a bound in turn: at the level of
-    those that are still free, what lies above the caps is compared with what is missing below the floors. Where the caps win,
+    those that are still free, the excess above the caps is compared with the lack below the floors. Where the caps win,
     the right level is lower, so that all who are above their caps stay there; else all who are below their floors do.
 
     ``excess`` is :math:`v - \mu - \log x`: positive at a cap, negative at a floor, zero between them.
