@@ -1,6 +1,8 @@
 """Bad input is refused where it enters, in one sentence that names the argument, the value and the remedy."""
 
 import re
+import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -471,3 +473,33 @@ def test_a_configuration_cannot_be_changed_behind_its_checks():
     ball = kl.L2Ball(2, 1.0, given)
     given[0] = 9.0
     assert ball.project([0.0, 0.0]).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: kl.run(kl.GD(kl.Box(0, 1), 1.0), [[1.0], ["a"]]),
+        lambda: kl.run_many([kl.GD(kl.Box(0, 1), 1.0)], [[1.0, 2.0]], jobs=1),
+        lambda: kl.regret(kl.run(kl.GD(kl.Box(0, 1), 1.0), [[1.0]], engine="step"), [[1.0, 2.0]]),
+        lambda: kl.theory.certify(None, [0.0]),
+    ],
+)
+def test_a_rejected_argument_ends_its_traceback_in_the_function_called(call):
+    with pytest.raises(ValueError, match="got ") as caught:
+        call()
+    frames = traceback.extract_tb(caught.tb)
+    assert [Path(frame.filename).name for frame in frames[-2:]] == ["test_bad_input.py", "options.py"]
+    shown = traceback.format_exception(caught.value)
+    assert sum(part.count("\n") for part in shown) <= 10 + 3  # this test's own frame, which no user has
+
+
+def test_an_unknown_keyword_names_the_one_that_is_meant():
+    learner = kl.GD(kl.Box(0, 1), 1.0)
+    with pytest.raises(
+        TypeError, match=r"unexpected keyword argument 'movemnt'\. Did you mean 'movement'\?$"
+    ):
+        kl.run(learner, [[1.0]], movemnt="l1")  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match=r"^run\(\) got an unexpected keyword argument 'colour'\.$"):
+        kl.run(learner, [[1.0]], colour="red")  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        kl.run(learner)  # pyright: ignore[reportCallIssue]

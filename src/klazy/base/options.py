@@ -1,10 +1,17 @@
-"""Write options in messages: as arguments in Python, as flags in a command."""
+"""Arguments and options in messages: how they are written, and errors that end in the function that was called."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
 
+from klazy.base.checks import Refused
+
+P = ParamSpec("P")
+R = TypeVar("R")
 _as_flags: ContextVar[bool] = ContextVar("as_flags", default=False)
 
 
@@ -40,3 +47,38 @@ def _write(value: Any, is_flag: bool) -> str:
     if isinstance(value, str):
         return value if is_flag else repr(value)
     return f"{value:g}"
+
+
+def explain_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Make errors about arguments short: a decorator for functions that users call.
+
+    A rejected argument ends its traceback here, without the frames that found it. An unknown keyword names the one that is
+    probably meant.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*args, **options)
+        except Refused as rejected:
+            raise rejected.with_traceback(None) from rejected.__cause__
+        except TypeError as failed:
+            problem = _find_unknown(function, options)
+            if problem is None:
+                raise
+            raise TypeError(problem).with_traceback(None) from failed.__cause__
+
+    return call
+
+
+def _find_unknown(function: Callable[..., Any], options: dict[str, Any]) -> str | None:
+    """Return a message about the first keyword that a function does not have, or None."""
+    known = signature(function).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    for name in options:
+        if name not in known and not takes_any:
+            owner = function.__qualname__.removesuffix(".__init__")
+            message = f"{owner}() got an unexpected keyword argument {name!r}."
+            meant = get_close_matches(name, known, n=1)
+            return f"{message} Did you mean {meant[0]!r}?" if meant else message
+    return None

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, non_negative, number, positive, refusal, rows
 from klazy.base.config import Config
+from klazy.base.options import explain_arguments
 from klazy.costs import CallableCosts, Costs, as_costs
 from klazy.game.game import Game
 from klazy.game.trace import Totals, Trace
@@ -168,6 +169,7 @@ class LookAhead(Config, ABC):
         )
 
 
+@explain_arguments
 def run_ahead(
     player: LookAhead,
     costs: Costs | ArrayLike,

@@ -6,11 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array, refusal, seeded
+from klazy.base.options import explain_arguments
 from klazy.game.trace import Trace, check_trace
 from klazy.sets import Box, Simplex
 from klazy.sets.base import TOLERANCE
 
 
+@explain_arguments
 def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
     r"""Draw one discrete action per round, switching as rarely as possible.
 
@@ -89,6 +91,7 @@ class WholePoints(NamedTuple):
     probability: Array
 
 
+@explain_arguments
 def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
     r"""Round a run to whole numbers at random, such that it moves no more than it did.
 

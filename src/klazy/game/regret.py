@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from klazy import show
 from klazy.base.checks import FINITE, Array, is_within, refusal, rows, vector
 from klazy.base.html import load_macros, show_card
+from klazy.base.options import explain_arguments
 from klazy.base.svg import draw_sparkline
 from klazy.costs import Costs, as_costs
 from klazy.game.game import count_axes
@@ -124,6 +125,7 @@ class Regret:
         return show.draw_curves(self._running, "regret so far")
 
 
+@explain_arguments
 def regret(
     trace: Trace[Any], u: ArrayLike | Optimum | BestFixed, costs: Costs | ArrayLike | None = None
 ) -> Regret:
@@ -208,6 +210,7 @@ def check_comparator(
     return np.broadcast_to(points, (trace.T, trace.dim))
 
 
+@explain_arguments
 def competitive_ratio(trace: Trace[Any], optimum: Optimum) -> float:
     """Compare what a run paid with what the offline optimum must pay, for costs that are never negative.
 

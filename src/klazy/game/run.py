@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, one_of, refusal, rows
+from klazy.base.options import explain_arguments
 from klazy.costs import Costs, as_costs, rounds_of
 from klazy.game.game import (
     Game,
@@ -66,6 +67,7 @@ class Stateful(Protocol[StateOf]):
     def init(self, x: Array | None = None) -> StateOf: ...
 
 
+@explain_arguments
 def run(
     learner: Stateful[S],
     costs: Costs | ArrayLike,
@@ -237,6 +239,7 @@ def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array:
     return check_delays("run", delays, game.costs.T)
 
 
+@explain_arguments
 def run_many(
     learners: Stateful[S] | Sequence[Stateful[S]],
     costs: Costs | ArrayLike | Sequence[Costs] | Sequence[ArrayLike],
@@ -495,7 +498,7 @@ def _warn_of_time(missing: str, learner: str, seconds: float) -> None:
         f"This run takes about {seconds:.0f} s: it goes through NumPy, because {missing} has no compiled kernel. {remedy} "
         "Write engine='step' if you mean it.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from klazy import show
 from klazy.base.checks import Array, refusal
+from klazy.base.options import explain_arguments
 from klazy.game.regret import check_comparator, regret
 from klazy.game.trace import Trace, check_from_start
 from klazy.learners import Delayed, Leader, Learner, Reluctant, SAder
@@ -92,6 +93,7 @@ class Certificate:
         return show.draw_certificate(self.regret, self.realised, self.worst_case, self.terms)
 
 
+@explain_arguments
 def certify(trace: Trace, u: ArrayLike) -> Certificate:
     r"""Bound the regret of one learner's run from the run itself.
 
@@ -352,6 +354,7 @@ class ExpertCertificate:
         return self.experts + self.bound - self.cost
 
 
+@explain_arguments
 def certify_experts(trace: Trace) -> ExpertCertificate:
     r"""Bound what an ensemble cost more than each of its experts (Theorem 8, live).
 
@@ -473,6 +476,7 @@ class Reluctance(NamedTuple):
     mistake: float
 
 
+@explain_arguments
 def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     r"""Bound what a run of :class:`~klazy.Reluctant` paid for moving, and its regret.
 
