@@ -9,7 +9,7 @@ import httpx
 import uvicorn
 
 import klazy as kl
-from klazy.live.store import Store
+from klazy.live.store import open_store
 from klazy.serve.access import ROLES, add_token
 from klazy.serve.server import configure, listen
 from klazy.serve.settings import Settings
@@ -30,7 +30,7 @@ class Served:
         if tokens is not None or settings.insecure:
             self.tokens = tokens or {"admin": "none is needed"}
             return
-        store = Store(file)
+        store = open_store(file)
         self.tokens = {role: add_token(store, role, role, None) for role in ROLES}
         self.tokens["eu"] = add_token(store, "eu", "admin", "eu-west")
         store.close()

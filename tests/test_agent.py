@@ -19,7 +19,7 @@ import klazy as kl
 from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, PUBLIC, THUMBS, TRIANGLE, gradients
 from klazy.base.config import _CLASSES, _file_name
 from klazy.kernels.layout import RULE_CODES, find_missing_part
-from klazy.live.agent import seal
+from klazy.live.agent import add_checksum
 from nursery import share
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -376,7 +376,7 @@ class TestAFileOfAnAgent:
             ({"guarded": {}}, "Agent needs the state of its guards, got none; the file is damaged"),
             ({"more": 1}, r"Agent.load needs a file as Agent.save wrote it, got path=.*; it is damaged"),
         ):
-            path.write_bytes(seal(about | change))
+            path.write_bytes(add_checksum(about | change))
             with pytest.raises(ValueError, match=message):
                 kl.Agent.load(path)
 
@@ -384,7 +384,7 @@ class TestAFileOfAnAgent:
     def test_what_is_incomplete_is_refused(self, path, name):
         """Without the state of its guards, an agent would go on as if there were none."""
         about = json.loads(path.read_text())["agent"]
-        path.write_bytes(seal({key: value for key, value in about.items() if key != name}))
+        path.write_bytes(add_checksum({key: value for key, value in about.items() if key != name}))
         with pytest.raises(ValueError, match="damaged"):
             kl.Agent.load(path)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import klazy as kl
 from cases import SETS, costs_of, gradients
 from klazy.learners.bandit import draw_direction
-from klazy.live.checking import check_store
-from klazy.live.store import Store
+from klazy.live.inspection import check_store
+from klazy.live.store import open_store
 from klazy.theory import bandit_bound, bandit_tuning
 
 BALL = kl.L2Ball(5)
@@ -180,7 +180,7 @@ def test_ensembles_and_wrapped_learners_keep_off_the_boundary_too():
 
 @pytest.mark.parametrize("points", [1, 2])
 def test_an_agent_repeats_its_trials_bit_for_bit(points, tmp_path, monkeypatch):
-    monkeypatch.setattr("klazy.live.kept.SNAPSHOT_ROUNDS", 7)
+    monkeypatch.setattr("klazy.live.stored.SNAPSHOT_ROUNDS", 7)
     costs = costs_of("QuadraticCosts", 25, 5, 2)
     learner = kl.contrib.Bandit(kl.GD(BALL, 3.0), points, delta=0.1, seed=4)
     trace = kl.run(learner, costs)
@@ -198,7 +198,7 @@ def test_an_agent_repeats_its_trials_bit_for_bit(points, tmp_path, monkeypatch):
         agent.save(tmp_path / "agent.json")
     assert history["hitting"].to_list() == pytest.approx(trace.hitting.tolist(), rel=1e-12)
     assert kl.Agent.load(tmp_path / "agent.json").x.tobytes() == trace.state.x.tobytes()
-    store = Store(file, read_only=True)
+    store = open_store(file, read_only=True)
     assert [found.fault for found in check_store(store)] == [None, None]
     store.close()
 
@@ -216,7 +216,7 @@ def test_a_round_in_which_guards_held_it_back_teaches_nothing(points, tmp_path):
             learned += own
         assert agent.t == 9
         assert 1 <= learned < 8
-    store = Store(file, read_only=True)
+    store = open_store(file, read_only=True)
     assert [found.fault for found in check_store(store)] == [None, None]
     store.close()
 

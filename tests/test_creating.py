@@ -12,7 +12,7 @@ from cases import EVERY_LEARNER, THUMBS
 from klazy.learners import presets
 from klazy.learners.base import count_numbers, describe_state
 from klazy.learners.thumb import LONGEST
-from klazy.live.agent import seal
+from klazy.live.agent import add_checksum
 from klazy.studies.contenders import REPLAY, list_contenders
 from klazy.studies.replay.report import replay
 from served import run_service
@@ -96,7 +96,7 @@ def test_whatever_replay_emits_plays_in_the_service(served, by_step, tmp_path, c
         file = tmp_path / "agent.json"
         report.agent(name).save(file)
         saved = json.loads(file.read_bytes())["agent"]
-        file.write_bytes(seal(saved | {"engine": "step"}))  # a kernel would take seconds to compile
+        file.write_bytes(add_checksum(saved | {"engine": "step"}))  # a kernel would take seconds to compile
         agent = served.client().agent(f"{costs}, {name}", file)
         own = kl.Agent.load(file)
         for row in rows[30:32]:
@@ -161,16 +161,16 @@ def test_a_kernel_gives_every_expert_the_room_of_the_longest(served):
 
 
 def test_a_saved_agent_is_counted_as_well(served):
-    saved = kl.Agent(kl.MovingAverage(SIMPLEX, 3), engine="step")._live.about()
+    saved = kl.Agent(kl.MovingAverage(SIMPLEX, 3), engine="step")._now.to_dict()
     saved["learner"]["window"] = 50_000
-    assert "got 250012." in refuse(served, json.loads(seal(saved)))
-    waiting = kl.Agent(kl.contrib.Delayed(kl.GD(SIMPLEX, 1.0)), engine="step")._live.about()
+    assert "got 250012." in refuse(served, json.loads(add_checksum(saved)))
+    waiting = kl.Agent(kl.contrib.Delayed(kl.GD(SIMPLEX, 1.0)), engine="step")._now.to_dict()
     waiting["state"] |= {
         "t": 40_001,
         "rounds": np.arange(1.0, 40_001.0).tolist(),
         "points": [[1, 0, 0, 0, 0]] * 40_000,
     }
-    assert "got 240013." in refuse(served, json.loads(seal(waiting)))
+    assert "got 240013." in refuse(served, json.loads(add_checksum(waiting)))
 
 
 def test_the_bound_is_an_option(tmp_path):
@@ -195,16 +195,16 @@ def nest(times, learner=GD):
 def test_learners_nested_too_deep_are_refused_in_words(served, times):
     said = "needs at most 100 levels of lists and objects, got"
     assert said in refuse(served, {"learner": nest(times)})
-    saved = kl.Agent(kl.GD(SIMPLEX, 1.0), engine="step")._live.about() | {"learner": nest(times)}
+    saved = kl.Agent(kl.GD(SIMPLEX, 1.0), engine="step")._now.to_dict() | {"learner": nest(times)}
     assert said in refuse(served, {"agent": saved, "format": 1, "checksum": "00000000"})
     with pytest.raises(ValueError, match=f"Learner {said}"):
         kl.types.Learner.from_dict(nest(times))
 
 
 def test_a_file_nested_too_deep_is_refused_in_words(tmp_path):
-    saved = kl.Agent(kl.GD(SIMPLEX, 1.0), engine="step")._live.about()
+    saved = kl.Agent(kl.GD(SIMPLEX, 1.0), engine="step")._now.to_dict()
     for times in (120, 400, 900):
-        (tmp_path / "agent.json").write_bytes(seal(saved | {"learner": nest(times)}))
+        (tmp_path / "agent.json").write_bytes(add_checksum(saved | {"learner": nest(times)}))
         with pytest.raises(ValueError, match="needs"):
             kl.Agent.load(tmp_path / "agent.json")
     assert kl.types.Learner.from_dict(nest(50)).to_dict()["class"] == "klazy.Blocks"

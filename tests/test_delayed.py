@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import klazy as kl
 from cases import CERTIFIED, LEARNERS, THUMBS, costs_of, gradients
 from command import call_klazy
-from klazy.live.checking import check_store
-from klazy.live.store import Store
+from klazy.live.inspection import check_store
+from klazy.live.store import open_store
 from klazy.theory import certify, count_outstanding, delayed_bound, delayed_sigma
 
 BALL = kl.L2Ball(5)
@@ -208,7 +208,7 @@ CASES = {
 @pytest.mark.parametrize(("options", "learner"), CASES.values(), ids=CASES)
 @pytest.mark.parametrize("kind", ["random", "lost", "reversed"])
 def test_an_agent_waits_in_a_store_bit_for_bit(options, learner, kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("klazy.live.kept.SNAPSHOT_ROUNDS", 7)
+    monkeypatch.setattr("klazy.live.stored.SNAPSHOT_ROUNDS", 7)
     rng = np.random.default_rng(1)
     rows, delays = rng.exponential(size=(24, 5)), make_delays(kind, 24, rng)
     by_rows, learner = "costs" in options, kl.contrib.Delayed(learner)
@@ -234,7 +234,7 @@ def test_an_agent_waits_in_a_store_bit_for_bit(options, learner, kind, tmp_path,
     for one in (memory, loaded):
         one.advance()
     assert loaded.x.tobytes() == memory.x.tobytes()
-    store = Store(file, read_only=True)
+    store = open_store(file, read_only=True)
     assert [found.fault for found in check_store(store)] == [None, None]
     store.close()
 
@@ -267,7 +267,7 @@ def test_a_check_finds_another_gradient_of_a_late_round(tmp_path):
         history["decision"][2].to_list() != history["decision"][0].to_list()
     )  # the points of rounds 4 and 2
     assert history["gradient"][3].to_list() == history["decision"][0].to_list()
-    store = Store(file, read_only=True)
+    store = open_store(file, read_only=True)
     assert [found.fault for found in check_store(store)] == [None, None]
     store.close()
 

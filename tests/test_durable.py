@@ -29,13 +29,12 @@ from cases import EVERY_LEARNER, gradients
 from command import call_klazy
 from klazy.base.checks import Refused
 from klazy.kernels.layout import find_missing_part
-from klazy.live import kept, state
-from klazy.live.checking import check_store
-from klazy.live.opening import revive_agent
-from klazy.live.records import seal_row
-from klazy.live.schema import AGENT_SHIFT
-from klazy.live.sqlite import PAGE_BYTES
-from klazy.live.store import Store
+from klazy.live import state, stored
+from klazy.live.inspection import check_store
+from klazy.live.records import AGENT_SHIFT, checksum_row
+from klazy.live.sqlite import PAGE_SIZE
+from klazy.live.store import Store, open_store
+from klazy.live.stored import revive_agent
 from nursery import (
     GRADIENTS,
     GUARDS,
@@ -59,13 +58,13 @@ def no_waiting_for_the_disk(monkeypatch):
 
 def store_of(agent):
     """The open store behind an agent."""
-    assert agent._kept is not None
-    return agent._kept.store
+    assert agent._stored is not None
+    return agent._stored.store
 
 
 def find_faults(file):
     """What ``klazy check`` would say."""
-    store = Store(file, read_only=True)
+    store = open_store(file, read_only=True)
     try:
         return [checked.fault for checked in check_store(store) if checked.fault is not None]
     finally:
@@ -77,7 +76,7 @@ def find_faults(file):
 def test_it_goes_on_bit_for_bit_from_the_files_of_any_round(make, tmp_path, monkeypatch):
     """By step, with guards, and compiled, without: neither knows of the other."""
     learner, g = make(kl.Simplex(5), kl.ScaleFree(2.0)), gradients(1, 24, 5)
-    monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 5)
+    monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 5)
     played = {"step": GUARDS} if find_missing_part(learner) else {"step": GUARDS, "compiled": None}
     for engine, guards in played.items():
         straight, at = kl.Agent(learner, engine=engine, guards=guards), tmp_path / f"{engine}.db"
@@ -213,7 +212,7 @@ class TestSeveralProcesses:
             assert other.guards == tighter.fit(LEARNER)
 
     def test_what_was_pruned_meanwhile_is_taken_from_a_snapshot(self, place, monkeypatch):
-        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 5)
+        monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 5)
         with open_step(place) as late, open_step(place, keep=3) as agent:
             for t in range(30):
                 agent.update(GRADIENTS[t])
@@ -222,7 +221,7 @@ class TestSeveralProcesses:
 
     def test_one_that_is_late_by_a_whole_pruning_is_told(self, place, monkeypatch):
         """The key of its round is free again, and must not be taken."""
-        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 5)
+        monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 5)
         with open_step(place) as late, open_step(place, keep=3) as agent:
             late.update(GRADIENTS[0])
             agent.refresh()
@@ -252,7 +251,7 @@ with nursery.open_step({str(file)!r}, sync="batch") as agent:
         assert find_faults(file) == []
 
     def test_one_for_itself_lets_nobody_else_in(self, file, monkeypatch):
-        monkeypatch.setattr("klazy.live.database.PATIENCE", 0.01)
+        monkeypatch.setattr("klazy.live.store.PATIENCE", 0.01)
         with open_step(file, shared=False) as agent:
             agent.update(GRADIENTS[0])
             with pytest.raises(
@@ -410,7 +409,7 @@ os.kill(os.getpid(), 9)
         with open_step(place) as agent:
             play(agent, 1, GRADIENTS[0])
             with monkeypatch.context() as patched:
-                patched.setattr(state.Live, "show", interrupt)
+                patched.setattr(state.AgentState, "apply", interrupt)
                 with pytest.raises(KeyboardInterrupt):
                     play(agent, 2, GRADIENTS[1])
             for t in (2, 3, 4):  # the second is answered, and not taken again
@@ -421,7 +420,7 @@ os.kill(os.getpid(), 9)
     def test_a_round_that_is_interrupted_while_it_is_shown_is_not_taken_twice(
         self, place, monkeypatch, guards
     ):
-        real = state.Live.show
+        real = state.AgentState.apply
 
         def interrupt(live, outcome):
             real(live, outcome)
@@ -430,7 +429,7 @@ os.kill(os.getpid(), 9)
         with open_step(place, guards=guards) as agent:
             play(agent, 1, GRADIENTS[0])
             with monkeypatch.context() as patched:
-                patched.setattr(state.Live, "show", interrupt)
+                patched.setattr(state.AgentState, "apply", interrupt)
                 with pytest.raises(KeyboardInterrupt):
                     agent.update(GRADIENTS[1])
             for t in (3, 4):
@@ -459,7 +458,7 @@ class TestFaults:
         with open_step(file) as agent:
             for t in range(1, 6):
                 play(agent, t, GRADIENTS[t - 1])
-            ask = store_of(agent).database.ask
+            ask = store_of(agent).ask
             ((pages,),) = ask("PRAGMA page_count")
             ask(f"PRAGMA max_page_count = {pages}")
             taken = 5
@@ -511,7 +510,7 @@ class TestFaults:
 
     def test_a_clock_that_jumps_changes_nothing_but_times(self, place, monkeypatch):
         times = iter([1e9, 2e9, 5e8, 0.0, 1e9, *[3e9] * 20])
-        monkeypatch.setattr(kept, "time", lambda: next(times))
+        monkeypatch.setattr(stored, "time", lambda: next(times))
         with open_step(place) as agent:
             for t in range(1, 6):
                 play(agent, t, GRADIENTS[t - 1])
@@ -536,7 +535,7 @@ class TestDamage:
         return "found"
 
     def test_bits_of_a_closed_store(self, file, monkeypatch):
-        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 3)
+        monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 3)
         in_store(file, 5, name="a", guards=GUARDS)
         in_store(file, self.ROUNDS, name="b", guards=GUARDS)
         data = file.read_bytes()
@@ -588,10 +587,12 @@ class TestDamage:
     def test_a_change_with_its_checksum_is_found_by_playing_again(self, file):
         """As of a learner whose code has changed."""
         in_store(file, self.ROUNDS)
-        store = Store(file)
+        store = open_store(file)
         row = next(store.read_records(1, 3))
-        store.database.ask("DELETE FROM records WHERE key = ?", row.key)
-        store.append(seal_row(*row._replace(decision=np.zeros(2).tobytes())[:-1]), store.find_checksum(1, 2))
+        store.ask("DELETE FROM records WHERE key = ?", row.key)
+        changed = row._replace(decision=np.zeros(2).tobytes())
+        last = store.find_checksums([row.key - 1])[row.key - 1]
+        store.append((*changed[:-1], checksum_row(changed[:-1]), last))
         store.close()
         assert find_faults(file) == ["round 4 gives another decision than the one that was kept"]
 
@@ -612,7 +613,7 @@ class TestDamage:
         if damage == "cut":
             file.write_bytes(data[: len(data) // 2])
         if damage == "zeros":
-            file.write_bytes(data[:PAGE_BYTES] + bytes(len(data) - PAGE_BYTES))
+            file.write_bytes(data[:PAGE_SIZE] + bytes(len(data) - PAGE_SIZE))
         if damage == "text":
             kl.Agent(LEARNER, engine="step").save(file)
         if damage == "other":
@@ -735,11 +736,13 @@ class TestOpening:
         assert file.read_bytes() == data
 
     def test_opening_replays_at_most_what_a_snapshot_leaves(self, file, tmp_path, monkeypatch):
-        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 100)
+        monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 100)
         killed = leave_as_killed(file, tmp_path / "killed", 250)
         replayed = []
-        real = kept.replay_row
-        monkeypatch.setattr(kept, "replay_row", lambda live, row: replayed.append(real(live, row)))
+        real = stored.StoredAgent.apply
+        monkeypatch.setattr(
+            stored.StoredAgent, "apply", lambda agent, *done: replayed.append(real(agent, *done))
+        )
         with open_step(killed) as agent:
             assert agent.t == 251
         assert len(replayed) <= 100
@@ -748,7 +751,7 @@ class TestOpening:
 
     def test_slow_rounds_are_replayed_for_a_second_at_most(self, file, monkeypatch):
         seconds = iter(range(10**6))
-        monkeypatch.setattr(kept, "perf_counter", lambda: float(next(seconds)))  # each round takes one
+        monkeypatch.setattr(stored, "perf_counter", lambda: float(next(seconds)))  # each round takes one
         with open_step(file) as agent:
             for t in range(3):
                 agent.update(GRADIENTS[t])
@@ -815,8 +818,8 @@ class TestHistory:
     @pytest.mark.parametrize("keep", [10, timedelta(seconds=10)])
     def test_old_rounds_are_forgotten_if_one_wants(self, place, monkeypatch, keep):
         clock = iter(range(10**6))
-        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
-        for module in ("kept", "store"):
+        monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 4)
+        for module in ("stored", "store"):
             monkeypatch.setattr(f"klazy.live.{module}.time", lambda: float(next(clock)))
         with open_step(place, keep=keep) as agent:
             for t in range(1, 41):
@@ -838,7 +841,7 @@ class TestHistory:
     )
     def test_a_clock_that_leaps_prunes_nothing_of_late(self, file, monkeypatch, leap):
         """A year ahead or back amid rounds of a second each: the last half minute stays, and older rounds go in the end."""
-        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
+        monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 4)
         year = 3e7
         leaps = {
             "one reading ahead": lambda t: year * (60 <= t < 64),
@@ -847,7 +850,7 @@ class TestHistory:
             "back for a while": lambda t: -year * (60 <= t < 80),
         }
         now = [0]
-        for module in ("kept", "store"):
+        for module in ("stored", "store"):
             monkeypatch.setattr(f"klazy.live.{module}.time", lambda: 1e9 + now[0] + leaps[leap](now[0]))
         with open_step(file, keep=timedelta(seconds=40)) as agent:
             for t in range(1, 161):
@@ -860,12 +863,12 @@ class TestHistory:
         assert find_faults(file) == []
 
     def test_a_pruning_that_ends_half_way_does_no_harm(self, file, monkeypatch):
-        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
+        monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 4)
         with open_step(file) as agent:
             for row in GRADIENTS:
                 agent.update(row)
             store = store_of(agent)
-            write = store.database.write
+            write = store.write
 
             def fail(sql, *values):
                 if sql.startswith("DELETE FROM records"):
@@ -873,7 +876,7 @@ class TestHistory:
                 write(sql, *values)
 
             with monkeypatch.context() as patched:
-                patched.setattr(store.database, "write", fail)
+                patched.setattr(store, "write", fail)
                 with pytest.raises(ValueError, match="disk I/O error"):
                     store.prune(1, 20, None)
             now = seen(agent)
@@ -883,7 +886,7 @@ class TestHistory:
             assert agent.history().height == 40
 
     def test_a_check_sees_one_moment_while_agents_go_on(self, place, monkeypatch):
-        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 4)
+        monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 4)
         real = Store.read_snapshots
         with open_step(place, keep=4) as agent:
             for row in GRADIENTS:
@@ -969,8 +972,7 @@ class TestCommands:
     def test_check_says_what_another_machine_computed(self, file, monkeypatch):
         with monkeypatch.context() as there:
             there.setattr(state, "describe_machine", lambda engine: {"klazy": "0.0.1", "cpu": "abacus"})
-            with pytest.warns(kl.types.OtherMachine):
-                in_store(file, 4)
+            in_store(file, 4)
         words = "agent: 4 rounds, the same bit for bit but for 4 that another kind of machine computed"
         assert words in call_klazy("check", file).stdout
 
@@ -1034,16 +1036,16 @@ def test_what_is_written_together_is_there_whole_or_not_at_all(tmp_path):
     file = tmp_path / "decisions.db"
     with kl.Agent.open(file, kl.GD(kl.Simplex(5), sigma=1.0), engine="step"):
         pass
-    store = Store(file)
+    store = open_store(file)
 
     def fail_after(id):
         with store.together():
-            revived.play(np.ones(5), None, id, False)
+            revived.end(lambda now, id: now.record_gradient(np.ones(5), None, id), id)
             raise ZeroDivisionError
 
     revived = revive_agent(store, store.list_agents()[0])
     with store.together():
-        revived.play(np.ones(5), None, "outer", False)
+        revived.end(lambda now, id: now.record_gradient(np.ones(5), None, id), "outer")
         with pytest.raises(ZeroDivisionError):
             fail_after("inner")
     assert [row.id for row in store.read_records(1, 0)] == ["outer"]

@@ -10,9 +10,9 @@ import pytest
 import klazy as kl
 from cases import EVERY_LEARNER, flattened, gradients
 from klazy.kernels.layout import find_missing_part
-from klazy.live import keptfleet
-from klazy.live.checking import check_store
-from klazy.live.store import Store
+from klazy.live import storedfleet
+from klazy.live.inspection import check_store
+from klazy.live.store import open_store
 
 LEARNER = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
 G = gradients(0, 60, 5).reshape(12, 5, 5)
@@ -24,7 +24,7 @@ def bits(state):
 
 
 def find_faults(place):
-    store = Store(place, read_only=True)
+    store = open_store(place, read_only=True)
     try:
         return [checked.fault for checked in check_store(store) if checked.fault is not None]
     finally:
@@ -126,7 +126,7 @@ class TestInMemory:
 class TestInAStore:
     @pytest.fixture(autouse=True)
     def few_rounds(self, monkeypatch):
-        monkeypatch.setattr(keptfleet, "SNAPSHOT_CALLS", 3)
+        monkeypatch.setattr(storedfleet, "SNAPSHOT_CALLS", 3)
 
     def test_it_goes_on_bit_for_bit(self, place):
         straight = kl.Fleet(LEARNER, NAMES)
@@ -192,7 +192,7 @@ class TestInAStore:
             assert fleet.update(G[2], id="monday").tobytes() == first.tobytes()
 
     def test_what_a_kill_leaves_is_played_again(self, file, tmp_path, monkeypatch):
-        monkeypatch.setattr(keptfleet, "SNAPSHOT_CALLS", 4)
+        monkeypatch.setattr(storedfleet, "SNAPSHOT_CALLS", 4)
         straight = kl.Fleet(LEARNER, NAMES)
         killed = tmp_path / "killed.db"
         with kl.Fleet.open(file, LEARNER, NAMES) as fleet:
@@ -219,14 +219,18 @@ class TestInAStore:
     def test_agents_that_cannot_play_as_a_fleet(self, file):
         kl.Agent.open(file, LEARNER, name="guarded", guards=kl.Guards()).close()
         kl.Agent.open(file, LEARNER, name="step", engine="step").close()
+        kl.Agent.open(file, LEARNER, name="rows", costs=kl.Linear()).close()
         kl.Agent.open(file, LEARNER.replace(sigma=2.0), name="other").close()
         cases = {
-            ("guarded",): "agents without guards, got name='guarded'; open it with Agent.open",
-            ("step",): "agents with kernels, and so for 'step' in .*, got engine='step'; open it with",
-            ("other",): "the learner of 'other' in .*, got learner=.*; leave it out, or choose other names",
+            ("guarded",): "cannot play 'guarded', which has guards. Open it with Agent.open.",
+            ("step",): "cannot play 'step', which runs without a kernel. Open it with Agent.open.",
+            ("rows",): r"cannot play 'rows', which takes rows for costs=Linear\(\). Open it with Agent.open.",
+            (
+                "other",
+            ): "needs the learner of 'other' in .*, got learner=.*; leave it out, or choose other names",
         }
         for names, message in cases.items():
-            with pytest.raises(ValueError, match=f"Fleet.open needs {message}"):
+            with pytest.raises(ValueError, match=f"Fleet.open {message}"):
                 kl.Fleet.open(file, LEARNER, names)
         with pytest.raises(ValueError, match=r"Fleet.open needs a learner for new agents, got name='new'"):
             kl.Fleet.open(file, names=["new"])

@@ -150,7 +150,7 @@ def test_a_long_run_of_an_own_learner_says_how_it_would_compile(monkeypatch):
 def test_a_movement_of_ones_own_works_in_auto_and_by_its_short_name():
     """Experts plan with a norm above it; what is charged is the movement itself."""
 
-    class LargestChange(kl.Movement):
+    class LargestChange(kl.types.Movement):
         short_name = "largest"
 
         def distance(self, delta: np.ndarray) -> np.ndarray:

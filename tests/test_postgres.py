@@ -14,11 +14,11 @@ from pg8000.native import Connection
 
 import klazy as kl
 from command import call_klazy
-from klazy.live import database, kept, postgres
-from klazy.live.checking import check_store
-from klazy.live.opening import revive_agent
-from klazy.live.schema import AGENT_SHIFT
-from klazy.live.store import Store, StoreFailed
+from klazy.live import postgres, stored
+from klazy.live.inspection import check_store
+from klazy.live.records import AGENT_SHIFT
+from klazy.live.store import StoreFailed, open_store
+from klazy.live.stored import revive_agent
 from nursery import GRADIENTS, GUARDS, LEARNER, in_memory, in_store, open_step, play, seen
 
 pytestmark = pytest.mark.xdist_group("postgres")
@@ -30,7 +30,7 @@ def url(server):
 
 
 def find_faults(place):
-    store = Store(place, read_only=True)
+    store = open_store(place, read_only=True)
     try:
         return [checked.fault for checked in check_store(store) if checked.fault is not None]
     finally:
@@ -38,13 +38,13 @@ def find_faults(place):
 
 
 def store_of(agent):
-    assert agent._kept is not None
-    return agent._kept.store
+    assert agent._stored is not None
+    return agent._stored.store
 
 
 class TestAnAgent:
     def test_it_goes_on_bit_for_bit(self, url, monkeypatch):
-        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 5)
+        monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 5)
         for first in (1, 8, 15):
             with open_step(url, guards=GUARDS if first == 1 else None, sync="batch") as agent:
                 for t in range(first, first + 7):
@@ -126,7 +126,7 @@ class TestTheUrl:
             agent.update(GRADIENTS[0])
             store = store_of(agent)
             assert store.path == f"postgresql://locked@{there}"
-            assert not any(secret in repr(each) for each in (agent, store, store.database, agent._kept))
+            assert not any(secret in repr(each) for each in (agent, store, store, agent._stored))
         monkeypatch.setenv("PGPASSWORD", secret)
         open_step(f"postgresql://locked@{there}").close()
         monkeypatch.delenv("PGPASSWORD")
@@ -135,7 +135,7 @@ class TestTheUrl:
             f"locked:no{escaped}@{there}",
             f"locked:{escaped}@127.0.0.1:1/x",
         ):
-            monkeypatch.setattr(database, "PATIENCE", 0.01)
+            monkeypatch.setattr("klazy.live.store.PATIENCE", 0.01)
             with pytest.raises(ValueError, match=r"^Agent.open needs ") as refused:
                 open_step(f"postgresql://{bad}")
             shown = ""
@@ -188,7 +188,7 @@ class TestALostConnection:
     @pytest.fixture(params=["question", "answer"])
     def lose(self, request, monkeypatch):
         """Drop the connection before a record is sent, or after it was committed and before the answer is read."""
-        real = postgres.PostgresDatabase._run
+        real = postgres.PostgresStore._run
         drops = []
 
         def run(self, sql, values=(), stream=None):
@@ -200,7 +200,7 @@ class TestALostConnection:
             self._drop()
             raise postgres._LostError("network error")
 
-        monkeypatch.setattr(postgres.PostgresDatabase, "_run", run)
+        monkeypatch.setattr(postgres.PostgresStore, "_run", run)
         return drops.append
 
     @pytest.mark.parametrize("id", [None, "tuesday"])
@@ -234,18 +234,18 @@ class TestALostConnection:
 
     def test_another_ones_round_is_not_taken_for_ones_own(self, url, monkeypatch):
         with open_step(url) as one, open_step(url) as other:
-            real = postgres.PostgresDatabase._run
+            real = postgres.PostgresStore._run
             lost = []
 
             def run(self, sql, values=(), stream=None):
-                if "append_record" in sql and self is store_of(one).database and not lost:
+                if "append_record" in sql and self is store_of(one) and not lost:
                     lost.append(True)
                     self._drop()
                     other.update(GRADIENTS[1])
                     raise postgres._LostError("network error")
                 return real(self, sql, values, stream)
 
-            monkeypatch.setattr(postgres.PostgresDatabase, "_run", run)
+            monkeypatch.setattr(postgres.PostgresStore, "_run", run)
             with pytest.raises(kl.types.Overtaken):
                 one.update(GRADIENTS[0])
             assert seen(one) == seen(other)
@@ -256,15 +256,15 @@ class TestALostConnection:
         for name in ("a", "b"):
             in_store(url, 2, name=name)
         id = "" if kind == "plain" else "tuesday"
-        store = Store(url)
+        store = open_store(url)
         a, b = (revive_agent(store, agent) for agent in store.list_agents())
 
         def play_both():
             with store.together():
-                a.play(GRADIENTS[2], None, id, True)
+                a.end(lambda now, id: now.record_gradient(GRADIENTS[2], None, id), id)
                 theirs = "FROM pg_stat_activity WHERE application_name = 'klazy'"
                 server.run(f"SELECT pg_terminate_backend(pid) {theirs}")
-                b.play(GRADIENTS[2], None, id, True)
+                b.end(lambda now, id: now.record_gradient(GRADIENTS[2], None, id), id)
 
         with pytest.raises(StoreFailed, match=r"the connection was lost .*not known, so repeat it"):
             play_both()
@@ -281,7 +281,7 @@ class TestAPooler:
     def test_a_session_that_was_reset_is_made_again(self, url, statement):
         straight = kl.Agent(LEARNER, engine="step")
         with open_step(url) as agent:
-            data: Any = store_of(agent).database
+            data: Any = store_of(agent)
             for t in range(6):
                 if t in (0, 3):
                     data._connection.run(statement)
@@ -308,14 +308,14 @@ class TestAPooler:
             other.run("BEGIN")  # the others must open a session of their own
             agents = [open_step(url, name=name, sync="batch") for name in ("a", "b")]
             other.run("COMMIT")
-        sessions = {store_of(agents[0]).database.ask("SELECT pg_backend_pid()")[0] for _ in range(6)}
+        sessions = {store_of(agents[0]).ask("SELECT pg_backend_pid()")[0] for _ in range(6)}
         assert (len(sessions) > 1) == (mode == "transaction")
         for t in range(1, 9):
             for agent in agents:
                 play(agent, t, GRADIENTS[t - 1])
         for agent in agents:
             assert seen(agent) == seen(in_memory(8))
-            assert store_of(agent).database.ask(f"SELECT {settings}") == [("klazy", "off")]
+            assert store_of(agent).ask(f"SELECT {settings}") == [("klazy", "off")]
             agent.close()
         learner = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
         with kl.Fleet.open(url, learner, ["e", "f"]) as fleet:
@@ -343,7 +343,7 @@ class TestTheServer:
             play(agent, 1, GRADIENTS[0])
             server.crash()
             try:
-                monkeypatch.setattr(database, "PATIENCE", 0.2)
+                monkeypatch.setattr("klazy.live.store.PATIENCE", 0.2)
                 message = r"Agent.open needs a server that answers, got path=.*repeat it with the same id"
                 with pytest.raises(ValueError, match=message):
                     play(agent, 2, GRADIENTS[1])
@@ -353,7 +353,7 @@ class TestTheServer:
                     agent.history()
             finally:
                 server.start()
-            monkeypatch.setattr(database, "PATIENCE", 10.0)
+            monkeypatch.setattr("klazy.live.store.PATIENCE", 10.0)
             for t in (2, 3):
                 play(agent, t, GRADIENTS[t - 1])
             assert seen(agent) == seen(in_memory(3))
@@ -395,17 +395,17 @@ class TestTheServer:
             server.run("DROP OWNED BY guest", "DROP ROLE guest")
 
     def test_an_agent_that_another_has_for_too_long(self, url, server, monkeypatch):
-        monkeypatch.setattr(database, "PATIENCE", 0.1)
+        monkeypatch.setattr("klazy.live.store.PATIENCE", 0.1)
         with open_step(url) as one, open_step(url) as other:
 
             def hold():
-                store_of(one).database.lock_agents([1])
+                store_of(one).lock_agents([1])
                 with pytest.raises(
                     ValueError, match=r"needs its turn, got path=.*; another process has had the agent"
                 ):
                     other.update(GRADIENTS[0])
 
-            store_of(one).database.transact(hold)
+            store_of(one).transact(hold)
             other.update(GRADIENTS[0])
             assert other.t == 2
 
@@ -430,12 +430,12 @@ class TestTheServer:
     def test_a_forked_process_takes_no_rounds(self, url):
         with open_step(url) as agent:
             agent.update(GRADIENTS[0])
-            store_of(agent).database.inherited = True  # as in a forked process
-            store_of(agent).database.idle = True
+            store_of(agent).inherited = True  # as in a forked process
+            store_of(agent).idle = True
             with pytest.raises(ValueError, match=r"Agent needs the process that opened it, got path="):
                 agent.update(GRADIENTS[1])
-            store_of(agent).database.inherited = False
-            store_of(agent).database.idle = False
+            store_of(agent).inherited = False
+            store_of(agent).idle = False
             agent.update(GRADIENTS[1])
 
 
@@ -445,7 +445,7 @@ def test_a_store_that_was_restored_under_an_agent_is_noticed(place, how):
     with open_step(place) as agent:
         for t in range(1, 6):
             play(agent, t, GRADIENTS[t - 1])
-        data = store_of(agent).database
+        data = store_of(agent)
         cut = 1 << AGENT_SHIFT | 3
         data.transact(lambda: data.write("DELETE FROM records WHERE key >= ?", cut))
         with open_step(place) as other:

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import klazy as kl
 from command import call_klazy
 from klazy.base.checks import Refused
-from klazy.live.checking import check_store
-from klazy.live.store import Store
+from klazy.live.inspection import check_store
+from klazy.live.store import open_store
 from klazy.studies.contenders import REPLAY, Counts, list_contenders
 from klazy.studies.replay import Source, make_setup
 from klazy.studies.replay.page import make_report
@@ -794,7 +794,7 @@ class TestMissingCells:
             assert opened.fill == fill
             opened.save(tmp_path / "saved.json")
         assert kl.Agent.load(tmp_path / "saved.json").decision == decision
-        assert [found.fault for found in check_store(Store(file))] == [None, None]
+        assert [found.fault for found in check_store(open_store(file))] == [None, None]
 
         with run_service(tmp_path, insecure=True) as served:
             remote = served.client().agent("fleet", tmp_path / "agent.json")

@@ -9,8 +9,8 @@ import pytest
 
 import klazy as kl
 from klazy.base.checks import Refused
-from klazy.live.checking import check_store
-from klazy.live.store import Store
+from klazy.live.inspection import check_store
+from klazy.live.store import open_store
 
 DIM = 3
 COLUMNS = ["eu", "us", "asia"]
@@ -111,7 +111,7 @@ def test_files_and_stores_go_on_bit_for_bit(maker, costs, file, tmp_path):
     stored.close()
     assert saved.origin == {"trace": "march.csv"}
     assert (saved.costs, saved.columns, saved.movement) == (family, tuple(COLUMNS), TV)
-    store = Store(file, read_only=True, new=False)
+    store = open_store(file, read_only=True, new=False)
     assert [checked.fault for checked in check_store(store)] == [None, None]
     store.close()
 
@@ -134,9 +134,9 @@ def test_check_finds_a_row_that_does_not_fit(file, change, fault):
     with sqlite3.connect(file) as connection:
         connection.execute(f"UPDATE records SET {change} WHERE t = 3")
         (found,) = connection.execute(f"SELECT {', '.join(Row._fields)} FROM records WHERE t = 3").fetchall()
-        connection.execute("UPDATE records SET checksum = ? WHERE t = 3", (checksum_row(*found[:-1]),))
+        connection.execute("UPDATE records SET checksum = ? WHERE t = 3", (checksum_row(found[:-1]),))
     connection.close()
-    store = Store(file, read_only=True, new=False)
+    store = open_store(file, read_only=True, new=False)
     assert fault in list(check_store(store))[1].fault
     store.close()
 
@@ -232,7 +232,7 @@ MISUSES = {
     "Agent needs a movement cost, or one of 'l2', 'l1', 'tv', 'fee', 'squared', 'impact', got movement='l3'; "
     "write 'l2', or L2Movement(1.0).":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), movement="l3"),
-    "Agent needs a movement cost with one weight, got movement=L2Movement(weight=[1.0, 2.0]); write L2Movement(1.0).":
+    "Agent needs a movement cost with one weight, got movement=L2Movement(weight=[1.0, 2.0]); write movement=L2Movement(1.0).":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), movement=kl.L2Movement([1.0, 2.0])),
     "Agent needs guards with its own movement, TVMovement(), got guards=Guards(movement=L1Movement()); "
     "leave out the movement of the guards.":
@@ -315,7 +315,7 @@ def test_a_row_that_comes_too_late_is_costed_at_the_point_of_its_round(file):
 
 
 def test_an_interrupted_row_is_taken_once(file, monkeypatch):
-    from klazy.live.state import Live
+    from klazy.live.state import AgentState
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -323,7 +323,7 @@ def test_an_interrupted_row_is_taken_once(file, monkeypatch):
     with open_shared(file) as agent:
         agent.observe(ROWS[0], id="a")
         with monkeypatch.context() as patched:
-            patched.setattr(Live, "show", interrupt)
+            patched.setattr(AgentState, "apply", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 agent.observe(ROWS[1], id="b")
         agent.observe(ROWS[1], id="b")
@@ -354,7 +354,7 @@ class TestForecasts:
             np.testing.assert_array_equal(agent.x, state.x)
             assert made[-1] == agent.decision
             np.testing.assert_array_equal(np.stack(agent.history()["hint"].to_list()), ROWS[1:])
-        store = Store(file, read_only=True)
+        store = open_store(file, read_only=True)
         assert [checked.fault for checked in check_store(store) if checked.fault is not None] == []
         store.close()
 

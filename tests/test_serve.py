@@ -12,8 +12,8 @@ import pytest
 import klazy as kl
 from cases import FAMILIES
 from command import call_klazy
-from klazy.live.checking import check_store
-from klazy.live.store import Store
+from klazy.live.inspection import check_store
+from klazy.live.store import open_store
 from klazy.serve.access import Grant, RateLimiter
 from served import run_service
 
@@ -205,7 +205,7 @@ def test_two_workers_share_the_agents_of_a_postgresql_database(server, tmp_path)
         agents[1].delete("done")
         assert agents[0].about["deleted"]
         assert "klazy_agent_rounds" in one.ask("GET", "/metrics").text
-    store = Store(url, read_only=True)
+    store = open_store(url, read_only=True)
     assert [checked.fault for checked in check_store(store)] == [None, None, None]
     store.close()
 

@@ -20,8 +20,8 @@ import pytest
 
 import klazy as kl
 from klazy.live import sqlite
-from klazy.live.store import Store
-from klazy.serve import desk
+from klazy.live.store import Store, open_store
+from klazy.serve import worker
 from served import run_service
 
 LEARNER = kl.KLazyGD(kl.Simplex(5), sigma=4.0, k=6)
@@ -52,7 +52,7 @@ def test_a_page_of_history_is_found_without_reading_the_others(tmp_path, monkeyp
     """The first round is read as fast as the last one, and all pages together read each round once or twice."""
     monkeypatch.setattr("klazy.serve.client.PAGE", 50)
     counts = []  # of rows that each statement gives
-    ask = sqlite.SqliteDatabase.ask
+    ask = sqlite.SqliteStore.ask
 
     def count(self, sql, *values):
         found = ask(self, sql, *values)
@@ -60,7 +60,7 @@ def test_a_page_of_history_is_found_without_reading_the_others(tmp_path, monkeyp
         return found
 
     play(tmp_path / "decisions.db", "long", 1500)
-    monkeypatch.setattr(sqlite.SqliteDatabase, "ask", count)
+    monkeypatch.setattr(sqlite.SqliteStore, "ask", count)
     with run_service(tmp_path, insecure=True) as served:
         counts.clear()
         answer = served.ask("GET", "/agents/long/history?last=1&before=2").json()
@@ -95,7 +95,7 @@ def test_a_page_is_the_same_stretch_of_the_whole_history(place, monkeypatch):
                 agent.resume("")
             agent.update(G[i % len(G)])
     monkeypatch.setattr("klazy.live.store.FIRST_READ", 2)
-    store = Store(place, read_only=True)
+    store = open_store(place, read_only=True)
     with closing(store):
         chance = np.random.default_rng(0)
         for _ in range(30):
@@ -166,15 +166,15 @@ def test_others_are_served_while_a_bulk_of_slow_rounds_is_played(served):
 def between_parts(monkeypatch):
     """Make every part of a bulk one round long; what is put into this list is done before the next parts."""
     waiting = []
-    go_on = desk.Desk.go_on
+    go_on = worker.RoundWorker.go_on
 
     def interrupt(self, bulk):
-        if waiting and bulk.played:
+        if waiting and bulk.results:
             waiting.pop(0)()
         go_on(self, bulk)
 
-    monkeypatch.setattr(desk.Desk, "go_on", interrupt)
-    monkeypatch.setattr(desk, "PART_SECONDS", 1e-9)
+    monkeypatch.setattr(worker.RoundWorker, "go_on", interrupt)
+    monkeypatch.setattr(worker, "PART_SECONDS", 1e-9)
     return waiting
 
 
@@ -216,7 +216,7 @@ def test_an_agent_that_others_always_play_is_given_up(served, between_parts):
 
 
 def test_a_bulk_that_takes_too_long_is_refused_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(desk, "PART_SECONDS", 1e-9)
+    monkeypatch.setattr(worker, "PART_SECONDS", 1e-9)
     with run_service(tmp_path, insecure=True, sync="batch", budget=1e-6) as served:
         agent = served.client().agent("a", SLOW, engine="step")
         answer = served.ask("POST", "/rounds", {"rounds": make_bulk("a", 50)})
@@ -228,11 +228,11 @@ def test_a_bulk_that_takes_too_long_is_refused_whole(tmp_path, monkeypatch):
 
 def test_snapshots_of_a_bulk_are_committed_with_it(served, monkeypatch):
     """A round in a thousand leaves one; however long a bulk is, few rounds are played again afterwards."""
-    monkeypatch.setattr("klazy.live.kept.SNAPSHOT_ROUNDS", 10)
+    monkeypatch.setattr("klazy.live.stored.SNAPSHOT_ROUNDS", 10)
     served.client().agent("kept", LEARNER, engine="step")
     answer = served.ask("POST", "/rounds", {"rounds": make_bulk("kept", 35)})
     assert answer.status_code == 200
-    store = Store(served.file, read_only=True)
+    store = open_store(served.file, read_only=True)
     with closing(store):
         found = store.find_agent("kept")
         assert 35 - store.read_last_snapshot(found.id).n <= 10
@@ -241,10 +241,12 @@ def test_snapshots_of_a_bulk_are_committed_with_it(served, monkeypatch):
 
 
 def test_rounds_of_an_agent_that_is_slow_are_long_requests(served, monkeypatch):
-    monkeypatch.setattr(desk, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(worker, "SLOW_SECONDS", 0.0)
     parts = []
-    go_on = desk.Desk.go_on
-    monkeypatch.setattr(desk.Desk, "go_on", lambda self, bulk: (parts.append(1), go_on(self, bulk))[1])
+    go_on = worker.RoundWorker.go_on
+    monkeypatch.setattr(
+        worker.RoundWorker, "go_on", lambda self, bulk: (parts.append(1), go_on(self, bulk))[1]
+    )
     agent = served.client().agent("heavy", LEARNER, guards=kl.Guards(per_round=0.1), engine="step")
     own = kl.Agent(LEARNER, guards=kl.Guards(per_round=0.1), engine="step")
     for i in range(4):
@@ -468,8 +470,8 @@ def test_a_body_that_is_broken_off_leaves_no_traceback(served, caplog):
 
 def test_readyz_writes_at_most_once_a_second_for_whoever_asks(served, monkeypatch):
     begun = []
-    together = sqlite.SqliteDatabase.together
-    monkeypatch.setattr(sqlite.SqliteDatabase, "together", lambda self: (begun.append(1), together(self))[1])
+    together = sqlite.SqliteStore.together
+    monkeypatch.setattr(sqlite.SqliteStore, "together", lambda self: (begun.append(1), together(self))[1])
     start = time.monotonic()
     for _ in range(60):
         assert served.http.get("/readyz").status_code == 200

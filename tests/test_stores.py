@@ -12,8 +12,8 @@ import pytest
 import klazy as kl
 from klazy.base.checks import Refused
 from klazy.live import schema
-from klazy.live.checking import check_store
-from klazy.live.store import Store
+from klazy.live.inspection import check_store
+from klazy.live.store import open_store
 from nursery import GRADIENTS, GUARDS, in_memory, in_store, open_step, play, seen
 
 RELEASED = sorted((Path(__file__).parent / "files" / "stores").glob("version*.db"))  # made by make.py there
@@ -81,7 +81,7 @@ def no_waiting_for_the_disk(monkeypatch):
 
 
 def find_faults(place):
-    store = Store(place, read_only=True)
+    store = open_store(place, read_only=True)
     try:
         return [checked.fault for checked in check_store(store) if checked.fault is not None]
     finally:
@@ -157,9 +157,9 @@ class TestVersions:
             agent.restore()
             agent.observe({"a": 0.0, "b": 1.0})
             assert agent.history()["id"].to_list() == ["monday", None]
-        store = Store(file)
+        store = open_store(file)
         assert [token.name for token in store.list_tokens()] == ["reader"]
-        assert store.database.ask("PRAGMA user_version") == [(schema.VERSION,)]
+        assert store.ask("PRAGMA user_version") == [(schema.VERSION,)]
         store.close()
         assert find_faults(file) == []
 
@@ -183,7 +183,7 @@ class TestVersions:
             with open_step(place) as agent:
                 play(agent, t, GRADIENTS[t - 1])
                 assert seen(agent) == seen(in_memory(t, guards=GUARDS))
-                data = store_of(agent).database
+                data = store_of(agent)
                 assert data.ask("SELECT key, note FROM extras") == [(1, "x")]
         with kl.Agent.open(place, read_only=True) as agent:
             assert agent.t == 8
@@ -199,7 +199,7 @@ class TestVersions:
         with open_step(place) as agent:
             assert seen(agent) == seen(in_memory(5))
             with pytest.raises(Refused, match="extras"):
-                store_of(agent).database.ask("SELECT * FROM extras")
+                store_of(agent).ask("SELECT * FROM extras")
 
     @pytest.mark.parametrize("version", [0, schema.VERSION + 1])
     def test_versions_that_it_does_not_know_are_refused_in_words(self, place, version, request):
@@ -222,8 +222,8 @@ class TestVersions:
 
 
 def store_of(agent):
-    assert agent._kept is not None
-    return agent._kept.store
+    assert agent._stored is not None
+    return agent._stored.store
 
 
 class TestWhoMayRead:

@@ -19,8 +19,7 @@ from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.static import BestFixed
 from klazy.learners.base import Descent, Learner, State
 from klazy.learners.memory import Memory
-from klazy.live.machine import OtherMachine
-from klazy.live.overtaken import Overtaken
+from klazy.live.state import OtherMachine, Overtaken
 from klazy.movement import Movement
 from klazy.schedules import Schedule
 from klazy.sets.base import ConvexSet

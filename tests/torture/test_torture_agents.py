@@ -19,9 +19,9 @@ from audit import amount, record
 import klazy as kl
 from cases import gradients
 from klazy.base.checks import Refused
-from klazy.live import kept
-from klazy.live.checking import check_store
-from klazy.live.store import Store
+from klazy.live import stored
+from klazy.live.inspection import check_store
+from klazy.live.store import open_store
 from nursery import (
     GRADIENTS,
     GUARDS,
@@ -106,8 +106,8 @@ class TestForcedToDisk:
 
     @pytest.mark.parametrize(("sync", "level"), [("always", 2), ("batch", 1)])
     def test_the_modes_are_sqlites(self, file, sync, level):
-        store = Store(file, sync)
-        ask = store.database.ask
+        store = open_store(file, sync)
+        ask = store.ask
         assert ask("PRAGMA journal_mode") == [("wal",)]
         assert ask("PRAGMA synchronous") == [(level,)]
         assert ask("PRAGMA fullfsync") == [(1,)]
@@ -211,7 +211,7 @@ def test_the_server_crashes_under_load(server):
             if load.sync == "always":
                 assert load.gone_back == 0
                 assert len(made) == load.taken > crashes
-    store = Store(url, read_only=True)
+    store = open_store(url, read_only=True)
     assert [checked.fault for checked in check_store(store)] == [None] * 4
     store.close()
     rounds = sum(load.taken for load in loads)
@@ -256,7 +256,7 @@ class TestEveryBit:
         return range(0, size, amount(max(1, size // sample), 1))
 
     def find_faults(self, file):
-        store = Store(file, read_only=True)
+        store = open_store(file, read_only=True)
         try:
             return [checked.fault for checked in check_store(store) if checked.fault is not None]
         finally:
@@ -275,7 +275,7 @@ class TestEveryBit:
         record("bits-saved", "bits of a file of Agent.save, flipped", len(tried), "all refused")
 
     def test_of_a_closed_store(self, file, monkeypatch):
-        monkeypatch.setattr(kept, "SNAPSHOT_ROUNDS", 3)
+        monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 3)
         in_store(file, 5, name="a", guards=GUARDS)
         in_store(file, self.ROUNDS, name="b", guards=GUARDS)
         data = file.read_bytes()
@@ -416,7 +416,7 @@ def test_a_long_life_of_one_agent(file):
             assert seen(agent) == seen(twin)
     first, last = np.diff(sizes)
     assert last <= 1.01 * first  # keys and rounds are numbers of a few more digits
-    store = Store(file, read_only=True)
+    store = open_store(file, read_only=True)
     assert [checked.fault for checked in check_store(store)] == [None, None]
     store.close()
     size = f"{sizes[-1] / rounds:.0f} bytes a round"

@@ -103,7 +103,10 @@ def hides_entries(values: Any) -> bool:
         return False
     kind = masked_arrays.MaskedArray
     found = values if isinstance(values, list | tuple) else [values]
-    return any(isinstance(array, kind) and masked_arrays.is_masked(array) for array in found)
+    for array in found:  # noqa: SIM110  long lists are searched faster by a loop
+        if isinstance(array, kind) and masked_arrays.is_masked(array):
+            return True
+    return False
 
 
 def is_within(array: Array, limit: float) -> bool:

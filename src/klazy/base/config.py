@@ -16,17 +16,21 @@ import numpy as np
 from klazy.base.checks import check_depth, freeze, refusal
 from klazy.base.html import load_macros, show_card
 
-_SHOWN = 64  # a repr spells out arrays up to this length; longer ones are abbreviated and cannot be evaluated
-_SHOWN_EACH = 12  # of a tuple, such as experts: more are counted
-_LINE = 80  # letters that notebooks show of a part before they fold it
-_CLASSES: dict[str, list[type]] = {}  # all configurations, by their names in files
+# A repr writes arrays up to this length; longer ones are abbreviated and cannot be evaluated.
+_SHOWN = 64
+# A longer tuple, such as one of experts, is abbreviated.
+_SHOWN_EACH = 12
+# Notebooks fold a part whose text is longer.
+_LINE = 80
+# All classes of configurations, by their names in files.
+_CLASSES: dict[str, list[type]] = {}
 
 
 class Config:
     """An immutable object that keeps each argument of ``__init__``, once checked, under the argument's name.
 
     ``_rests_on`` names what a class says about a method of its own, and that method. A subclass that overrides the method may
-    compute something else, so it does not inherit what was said: it says so again, or has the default of the base class.
+    compute something else, so it does not inherit these attributes: it sets them again, or has the defaults of the base class.
     """
 
     _rests_on: ClassVar[dict[str, str]] = {}
@@ -41,7 +45,7 @@ class Config:
                 setattr(cls, name, vars(cls.__mro__[said[-1]])[name])
 
     def _keep(self, **values: Any) -> None:
-        """Store checked values in ``__init__``; arrays are kept as read-only copies."""
+        """Store checked values in ``__init__``; arrays become read-only copies."""
         for name, value in values.items():
             if isinstance(value, np.ndarray):
                 value = freeze(value)
@@ -96,7 +100,7 @@ class Config:
         return parts.card(type(self).__name__, parts.faint(_summary(type(self))), self._shown(_table(self)))
 
     def _shown(self, arguments: str) -> str:
-        """The table of the arguments with what else there is to say."""
+        """Return the card's content, given the table of the arguments."""
         return arguments
 
     def __eq__(self, other: object) -> bool:
@@ -162,7 +166,7 @@ class Config:
 
 @cache
 def _defaults(cls: type) -> dict[str, Any]:
-    """The arguments of the constructor with their defaults."""
+    """Return the arguments of the constructor with their defaults."""
     return {parameter.name: parameter.default for parameter in signature(cls).parameters.values()}
 
 
@@ -180,11 +184,13 @@ def _find(cls: type, name: str) -> Any:
     """
     if "." not in name:
         name = f"klazy.{name}"
-    found = [kind for kind in _CLASSES.get(name, ()) if issubclass(kind, cls)]
-    for kind in found:
-        if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind:
-            return kind
-    return found[-1] if found else None
+    found = None
+    for kind in _CLASSES.get(name, ()):
+        if issubclass(kind, cls):
+            found = kind
+            if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind:
+                return kind
+    return found
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -202,7 +208,7 @@ def _text(value: Any) -> str:
 
 
 def _summary(cls: type) -> str:
-    """What a class says of itself first, unless that is a formula."""
+    """Return the first sentence of a class's docstring, unless it is a formula."""
     said = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
     return "" if "`" in said else said
 
@@ -218,7 +224,7 @@ def _table(config: Config) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    """A value in HTML: what is long is folded, a list of configurations a table of its own."""
+    """Write a value in HTML: long ones are folded, a list of configurations becomes a table."""
     text = _text(value)
     parts = load_macros()
     if isinstance(value, tuple) and value and all(isinstance(member, Config) for member in value):
@@ -229,7 +235,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _members(configs: tuple[Config, ...]) -> str:
-    """What they have in common, and a row for each with the rest."""
+    """Write the arguments that configurations share, and a row for each with the others."""
     given = [{name: _text(value) for name, value in config._arguments().items()} for config in configs]
     names = list(dict.fromkeys(chain.from_iterable(given)))
     common = []
@@ -270,10 +276,18 @@ def _build(cls: type, data: dict[str, Any]) -> Any:
     kind = _find(cls, str(name))
     if kind is None:
         raise refusal(cls.__name__, "a known class", "class", repr(name), "import the module that defines it")
-    return kind(**{key: _rebuild(value) for key, value in data.items() if key != "class"})
+    arguments = {}
+    for key, value in data.items():
+        if key != "class":
+            arguments[key] = _rebuild(value) if isinstance(value, dict | list) else value
+    return kind(**arguments)
 
 
-def _rebuild(value: Any) -> Any:
+def _rebuild(value: dict[str, Any] | list[Any]) -> Any:
+    """Build the configurations in an object or a list of JSON."""
     if isinstance(value, dict):
         return _build(Config, value)
-    return [_rebuild(item) for item in value] if isinstance(value, list) else value
+    built = []
+    for item in value:
+        built.append(_rebuild(item) if isinstance(item, dict | list) else item)
+    return built

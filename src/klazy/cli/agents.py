@@ -19,9 +19,9 @@ Name = Annotated[str, typer.Argument(help="The name of an agent: klazy agents li
 
 
 def _open(file: str, owner: str) -> "Store":
-    from klazy.live.store import Store
+    from klazy.live.store import open_store
 
-    return Store(file, read_only=True, owner=owner)
+    return open_store(file, read_only=True, owner=owner)
 
 
 def agents(store: File, as_json: Json = False) -> None:
@@ -33,7 +33,7 @@ def agents(store: File, as_json: Json = False) -> None:
       klazy agents decisions.db --json
       klazy agents postgresql://klazy@db.example.com/decisions
     """  # fmt: skip
-    from klazy.live.overview import summarize
+    from klazy.live.inspection import summarize
 
     opened = _open(store, "agents")
     try:
@@ -75,7 +75,7 @@ def history(
       klazy history decisions.db eu-west --csv > rounds.csv
       klazy history decisions.db eu-west --plot rounds.png
     """  # fmt: skip
-    from klazy.live.history import read_history
+    from klazy.live.inspection import read_history
 
     if as_json and as_csv:
         raise refusal("history", "one form", "form", "--json and --csv", "choose one of them")
@@ -93,7 +93,7 @@ def history(
         _draw(frame, plot, names)
     if as_json:
         for row in frame.iter_rows(named=True):
-            print(json.dumps(row | {"time": _spell_time(row["time"])}))
+            print(json.dumps(row | {"time": _format_time(row["time"])}))
     elif as_csv:
         sys.stdout.write(_spread(frame, columns, names).write_csv())
     elif plot is not None:
@@ -105,19 +105,19 @@ def history(
         print("There is no round yet.")
 
 
-def _spell_time(time: datetime | None) -> str | None:
+def _format_time(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat(timespec="milliseconds")
 
 
 def _read_names(configuration: str) -> tuple[list[str] | None, list[str] | None]:
-    """The names of an agent's columns and of its decisions, where it has any."""
+    """Return the names of an agent's columns and of its decisions, where it has any."""
     about = json.loads(configuration)
     columns = about.get("columns")
     return columns, about.get("names", columns)
 
 
 def _make_row(row: dict[str, Any], names: list[str] | None, is_late: bool) -> dict[str, Any]:
-    """A line of the table: the point by name or in brackets, few digits; of late feedback also the round that it is of."""
+    """Make a line of the table: the point by name or in brackets; for late feedback also its round."""
     numbers = [f"{number:.4g}" for number in row["decision"]]
     if names is None:
         point = f"[{', '.join(numbers)}]"
@@ -127,11 +127,11 @@ def _make_row(row: dict[str, Any], names: list[str] | None, is_late: bool) -> di
     if is_late:
         shown.insert(1, "round")
     line = {name: row[name] for name in shown}
-    return {"time": _spell_time(row["time"]), **line, "decision": point}
+    return {"time": _format_time(row["time"]), **line, "decision": point}
 
 
 def _spread(frame: Any, columns: list[str] | None, names: list[str] | None) -> Any:
-    """The frame with a column per coordinate in the place of lists."""
+    """Replace the lists of a frame by a column per coordinate."""
     import polars as pl
 
     for name, ends in (("gradient", columns), ("hint", columns), ("decision", names)):
@@ -167,7 +167,7 @@ def check(store: File, as_json: Json = False) -> None:
     Example:
       klazy check decisions.db
     """  # fmt: skip
-    from klazy.live.checking import check_store
+    from klazy.live.inspection import check_store
 
     opened = _open(store, "check")
     found = []

@@ -17,12 +17,14 @@ from klazy.base.checks import Refused, refusal
 from klazy.cli.terminal import say
 from klazy.live.agent import Agent
 
-WHY = "why"  # the name of an explanation
-SHOWN = 60  # letters of what is no number, in a message
+# The name of the field with an explanation.
+WHY = "why"
+# The length of a bad cell in an error message.
+CELL_SHOWN = 60
 
 
 class Line(NamedTuple):
-    """A row of the input: the number of its line, and its cells by name; or, in their place, what is wrong with it."""
+    """A row of the input: the number of its line, and its cells by name, or an error in their place."""
 
     number: int
     cells: dict[str, Any]
@@ -73,9 +75,7 @@ def live(
       echo '{"eu": 3.1, "us": 2.9}' | klazy live agent.json --explain
     """  # fmt: skip
     if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(
-            encoding="utf-8", errors="replace"
-        )  # a cell with other bytes is refused by its name
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     if name is not None and state is None:
         raise refusal("live", "--state for --name", "name", repr(name), "write --state decisions.db")
     with _open(agent, state, name) as player, _stop_between_rows() as wait:
@@ -83,14 +83,14 @@ def live(
             remedy = "build it with costs=... and columns=[...]"
             raise refusal("live", "an agent that takes rows by name", "agent", agent, remedy)
         ignored = frozenset(ignore or ())
-        desk = _Desk(player, id, ignored, explain, strict)
+        loop = _RowLoop(player, id, ignored, explain, strict)
         try:
-            desk.work(sys.stdin, as_json, first, wait)
+            loop.work(sys.stdin, as_json, first, wait)
         except Ended:
             pass
         finally:
-            desk.sum_up()
-    if desk.refused:
+            loop.sum_up()
+    if loop.refused:
         raise typer.Exit(1)
 
 
@@ -106,8 +106,8 @@ def _open(file: Path, state: Path | None, name: str | None) -> Agent:
     return Agent.open(state, found, name=name or file.stem)
 
 
-class _Desk:
-    """Where rows come in and decisions go out."""
+class _RowLoop:
+    """A loop that reads rows and prints decisions."""
 
     def __init__(
         self, agent: Agent, id: str | None, ignored: frozenset[str], explain: bool, strict: bool
@@ -128,7 +128,7 @@ class _Desk:
             )
 
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
-        """Take row after row."""
+        """Read and answer row after row."""
         number, text = _skip_blank(source, wait)
         is_json = False
         beside: dict[str, Any] = {}
@@ -170,14 +170,14 @@ class _Desk:
         write(self._describe(beside, made))
 
     def _describe(self, beside: dict[str, Any], made: Any = None) -> dict[str, Any]:
-        """What is printed of a decision, by default the present one."""
+        """Return the fields to print for a decision, by default the present one."""
         found = beside | (made or self.agent.decision)
         if self.explain:
             found[WHY] = " ".join(self.agent.explain().words)
         return found
 
     def _split(self, cells: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
-        """What the agent is told, what is passed on, and the id."""
+        """Split cells into the row for the agent, the cells to pass on, and the id."""
         row = {}
         beside = {}
         for name, cell in cells.items():
@@ -199,7 +199,7 @@ class _Desk:
         return name in (self.id, self.time) or name.lower() in TIMES
 
     def _check_header(self, names: list[str]) -> None:
-        """Refuse a header by which every row would be bad."""
+        """Reject a header by which every row would be bad."""
         if len(set(names)) != len(names):
             raise refusal("live", "column names that differ", "header", names, "rename one of them")
         if self.id is not None and self.id not in names:
@@ -228,7 +228,7 @@ class _Desk:
             )
 
     def sum_up(self) -> None:
-        """Say on standard error what was done, if anything was."""
+        """Print a summary on standard error, if there was a row."""
         if self.taken + self.dropped + self.refused == 0:
             return
         dropped = f", dropped: {self.dropped}" if self.agent.fill == "drop" else ""
@@ -241,7 +241,7 @@ class _Desk:
 
 
 def _skip_blank(source: TextIO, wait: Callable[[Any], Any]) -> tuple[int, str]:
-    """The first line that is not blank, and its number; an empty one if there is none."""
+    """Return the number and the text of the first line that is not blank; an empty text if there is none."""
     number = 0
     while text := wait(source.readline):
         number += 1
@@ -266,11 +266,11 @@ def _parse_json(number: int, text: str) -> Line:
         return Line(
             number,
             {},
-            refusal("live", "a JSON object in every line", "line", text.strip()[:SHOWN], str(failed)),
+            refusal("live", "a JSON object in every line", "line", text.strip()[:CELL_SHOWN], str(failed)),
         )
     if not isinstance(cells, dict):
         wrong = refusal(
-            "live", "a JSON object in every line", "line", text.strip()[:SHOWN], 'write {"name": number}'
+            "live", "a JSON object in every line", "line", text.strip()[:CELL_SHOWN], 'write {"name": number}'
         )
         return Line(number, {}, wrong)
     return Line(number, cells)
@@ -284,7 +284,7 @@ def _read_csv(
     numeric: frozenset[str],
     fills_blank: bool,
 ) -> Iterator[Line]:
-    """The rows under a header, which was line ``number``; cells of ``numeric`` columns as numbers, if they are.
+    """Read the rows under a header, which was line ``number``; cells of ``numeric`` columns become numbers.
 
     A blank line is left out; with ``fills_blank`` it is a row in which every cell is missing, as it is for a replay.
     """
@@ -312,14 +312,14 @@ def _read_csv(
 
 
 def _read_cell(cell: str, delimiter: str) -> float | str:
-    """The number, if it is one; where commas do not separate cells, it may have a decimal comma, and points before it."""
+    """Return a cell as a number if it is one; unless commas separate cells, it may have a decimal comma."""
     text = cell.strip()
     if delimiter != "," and "," in text:
         text = text.replace(".", "").replace(",", ".", 1)
     try:
         return float(text)
     except ValueError:
-        return cell if len(cell) <= SHOWN else f"{cell[:SHOWN]}..."
+        return cell if len(cell) <= CELL_SHOWN else f"{cell[:CELL_SHOWN]}..."
 
 
 # Writing
@@ -330,7 +330,7 @@ def _write_json(found: dict[str, Any]) -> None:
 
 
 class _CsvWriter:
-    """Writes a header before the first line."""
+    """A writer of CSV that begins with a header."""
 
     def __init__(self) -> None:
         self._names: list[str] | None = None
@@ -348,14 +348,14 @@ class _CsvWriter:
 def _stop_between_rows() -> Iterator[Callable[[Any], Any]]:
     """Let Ctrl-C and SIGTERM end the command while it waits for input, or once it has answered the row it is at.
 
-    What is given here calls a function that waits.
+    The result is a function that calls another one, which waits for input.
     """
     waiting = False
-    told = False
+    is_stopping = False
 
     def stop(*_: object) -> None:
-        nonlocal told
-        told = True
+        nonlocal is_stopping
+        is_stopping = True
         if waiting:
             raise Ended
 
@@ -363,14 +363,15 @@ def _stop_between_rows() -> Iterator[Callable[[Any], Any]]:
         nonlocal waiting
         waiting = True
         try:
-            if told:
+            if is_stopping:
                 raise Ended
             return read()
         finally:
             waiting = False
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    wakeup = signal.set_wakeup_fd(-1)  # by which other commands end at once
+    # Other commands end at once by this file descriptor.
+    wakeup = signal.set_wakeup_fd(-1)
     try:
         for number, handler in before.items():
             if handler is not signal.SIG_IGN:

@@ -93,9 +93,9 @@ def serve(
 
 
 def _open(store: str, *, read_only: bool = False) -> "Store":
-    from klazy.live.store import Store
+    from klazy.live.store import open_store
 
-    return Store(store, read_only=read_only, owner="tokens")
+    return open_store(store, read_only=read_only, owner="tokens")
 
 
 @tokens_app.callback()

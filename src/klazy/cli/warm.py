@@ -113,9 +113,9 @@ def _list_agents(files: list[Path]) -> Iterator[Job]:
 
 def _list_stored(file: Path) -> Iterator[Job]:
     """List the agents of a store, one for each learner with a kernel."""
-    from klazy.live.store import Store
+    from klazy.live.store import open_store
 
-    with closing(Store(file, read_only=True, owner="warm")) as store:
+    with closing(open_store(file, read_only=True, owner="warm")) as store:
         agents = store.list_agents()
     known = set()
     for agent in agents:

@@ -1,9 +1,9 @@
-"""The live object: it holds the state, takes the row or the gradient of a round, and gives the next decision."""
+"""An agent: it holds a learner's state, takes the row or the gradient of a round, and gives the next decision."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -12,35 +12,36 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_depth, file_path, refusal
+from klazy.base.checks import Array, check_depth, file_path, refusal, vector
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards
-from klazy.live.machine import warn_of_another_machine
 from klazy.live.records import Record, check_id
-from klazy.live.rows import OBSERVE, Dropped, make_terms
-from klazy.live.state import COST, REMEMBERED, Live
+from klazy.live.rows import OBSERVE, Dropped, RowSpec
+from klazy.live.state import IDS_REMEMBERED, OBSERVE_COST, UPDATE, AgentState, warn_of_another_machine
 from klazy.movement import Movement
 
-if TYPE_CHECKING:  # stores, frames and explanations are imported when they are asked for
+if TYPE_CHECKING:
+    # Stores, frames and explanations are imported when they are needed.
     from datetime import timedelta
 
     import polars
 
     from klazy.live.explain import Explanation
-    from klazy.live.kept import Kept
+    from klazy.live.stored import MakeRecord, StoredAgent
 
-FORMAT = 2  # of the file that Agent.save writes
-_NEEDED = {"engine", "machine", "learner", "state"}  # in that file
+# The format of the file that Agent.save writes, and its members.
+FORMAT = 2
+_NEEDED = {"engine", "machine", "learner", "state"}
 _OPTIONAL = {"guards", "guarded", "ids", "costs", "columns", "names", "movement", "origin", "account"}
 _OPTIONAL |= {"fill", "last_row"}
 _FLOAT64 = np.dtype(np.float64)
 
 
 class Agent:
-    """A learner in service: play its decision, then tell it what happened.
+    """A learner in service: play its decision, then give it feedback.
 
-    Tell it the row of data of the round with :meth:`~klazy.Agent.observe`, if it knows what a row costs, or a gradient of the
+    Give it the row of data of the round with :meth:`~klazy.Agent.observe`, if it knows what a row costs, or a gradient of the
     round's cost with :meth:`~klazy.Agent.update`. A saved agent, once loaded, goes on bit for bit as if it had never stopped;
     one made by :meth:`open` keeps itself on disk. Threads may share an agent: they take turns.
 
@@ -50,7 +51,7 @@ class Agent:
         Who decides.
     costs : Family, optional
         What a row of data costs, such as ``Pinball(short=4.0)``; the agent then takes rows. Default: the family of a learner
-        that is told rows, else none: the agent takes gradients.
+        that sees rows, else none: the agent takes gradients.
     columns : sequence of str or dict, optional
         The names of a row's entries, in the order of the coordinates; decisions have the same names. Where they differ, a dict
         from the names of a row to those of a decision: ``{"demand": "capacity"}``.
@@ -64,7 +65,7 @@ class Agent:
     guards : Guards, optional
         Limits on what it plays. Without them it plays the learner's points.
     origin : dict, optional
-        Where it was tuned, as plain values. It is kept with the agent and changes nothing.
+        Where it was tuned, as plain values. It is stored with the agent and changes nothing.
     fill : str, optional
         What to do with a missing cell of a row (None, NaN, or no entry at all): ``"forward"`` repeats the number of the row
         before, ``"zero"`` takes 0, ``"drop"`` leaves out the row. Default: refuse the row.
@@ -100,100 +101,102 @@ class Agent:
         fill: str | None = None,
         last_row: Any = None,
     ) -> None:
-        terms = make_terms(learner, costs, columns, movement, origin, "Agent", fill)
-        live = Live(learner, engine, state, guards, terms)
+        given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
+        spec = RowSpec.build(learner, **given)
+        if state is not None:
+            learner.check_state(state, "Agent")
+        now = AgentState(learner, engine, state, guards, spec)
         if last_row is not None and fill != "forward":
             remedy = "leave last_row out"
             raise refusal("Agent", "fill='forward' for last_row", "fill", repr(fill), remedy)
         if last_row is not None:
-            live.fill_from(live.terms.read(last_row, live.learner.domain.dim))
-        self._serve(live, None)
+            now.fill_from(now.spec.read(last_row, learner.domain.dim))
+        self._serve(now, None)
 
-    def _serve(self, live: Live, kept: Kept | None) -> Self:
-        self._memory = live
-        self._kept = kept
-        self.learner = live.learner
-        self.engine = live.engine
-        self._lock = RLock()  # may be taken again by a signal handler, amid a round
-        plain = kept is None and live.guards is None and not live.terms.takes_rows
-        self._bare = plain and live.plays_in_one_step
-        if self._bare:
-            self._kernel = live.kernel
-            self._flat = live.flat
-            self._x = live.own
+    def _serve(self, state: AgentState, stored: StoredAgent | None) -> Self:
+        self._memory = state
+        self._stored = stored
+        self.learner = state.learner
+        self.engine = state.engine
+        # A signal handler may take the lock again in the middle of a round.
+        self._lock = RLock()
+        self._is_bare = stored is None and state.is_plain
+        if self._is_bare:
+            self._kernel = state.kernel
+            self._form = state.form
+            self._x = state.own
         return self
 
     @property
-    def _live(self) -> Live:
-        """What it is now; a store may have another one, after rounds of other processes."""
-        return self._memory if self._kept is None else self._kept.live
+    def _now(self) -> AgentState:
+        """The present state; a store may replace it after rounds of other processes."""
+        return self._memory if self._stored is None else self._stored.state
 
     @property
     def guards(self) -> Guards | None:
         """The limits on what it plays, if there are any."""
-        return self._live.guards
+        return self._now.guards
 
     @property
     def state(self) -> Any:
         """The learner's state, which ``learner.step`` would take; its point is the learner's own, before any guards."""
         with self._lock:
-            return self._live.state
+            return self._now.state
 
     @property
     def t(self) -> int:
         """The round about to be played; 1 at the start."""
-        return self._live.t
+        return self._now.t
 
     @property
     def x(self) -> Array:
         """The point to play now, a copy."""
         with self._lock:
-            return self._live.x
+            return self._now.x
 
     @property
     def decision(self) -> Any:
         """The decision to play now: a dict by column name where names are known, else the point :attr:`x`."""
         with self._lock:
-            return self._live.terms.name(self._live.x)
+            return self._now.decision
 
     @property
     def costs(self) -> Family | None:
         """What a row costs, if the agent takes rows."""
-        return self._live.terms.costs
+        return self._now.spec.costs
 
     @property
     def columns(self) -> tuple[str, ...] | None:
         """The names of a row's entries, if they are known."""
-        return self._live.terms.columns
+        return self._now.spec.columns
 
     @property
     def movement(self) -> Movement:
         """What its moves are charged by."""
-        return self._live.movement
+        return self._now.movement
 
     @property
     def origin(self) -> dict[str, Any] | None:
-        """Where it was tuned, if that was said."""
-        return self._live.terms.origin
+        """Where it was tuned, if that is known."""
+        return self._now.spec.origin
 
     @property
     def fill(self) -> str | None:
         """What happens to a missing cell of a row: ``"forward"``, ``"zero"`` or ``"drop"``; None if the row is refused."""
-        return self._live.terms.fill
+        return self._now.spec.fill
 
     @property
     def hitting(self) -> float:
         """What all rounds so far have cost at the points played, of an agent that takes rows."""
-        account = self._live.account
-        if account is None:
+        if not self._now.knows_costs:
             raise refusal("Agent", "costs for hitting", "costs", None, "build it with costs=Linear(), say")
-        return account.hitting
+        return self._now.hitting
 
     @property
     def switching(self) -> float:
         """What all moves to the present point have cost, price included; the agent must take rows or have guards."""
-        account = self._live.account
-        return self._live.require_guards("switching").paid if account is None else account.switching
+        now = self._now
+        return now.switching if now.knows_costs else now.require_guards("switching").paid
 
     def update(
         self,
@@ -214,15 +217,15 @@ class Agent:
         hint : array_like, optional
             A guess of the next gradient, for learners that accept hints.
         id : str or int, optional
-            If a round of this id was taken before, nothing changes: a store answers with the decision made then, however
+            If a round of this id is known, nothing changes: a store answers with the decision made then, however
             long ago; in memory the latest 4096 ids are known, and the answer is the present point.
         retry : bool, optional
-            If another process has ended the round, apply ``g`` to the one that is under way now.
+            If another process has ended the round, apply ``g`` to the current one.
         gradient : bool, optional
             Say that ``g`` is a gradient indeed: an agent that takes rows refuses it otherwise.
         round : int, optional
-            The round that the gradient is of. Default: the one under way. An earlier one must wait for its feedback
-            (:meth:`advance`); then the round under way goes on, and so does its point.
+            The round that the gradient is of. Default: the current one. An earlier one must wait for its feedback
+            (:meth:`advance`); then the current round and its point stay.
 
         Returns
         -------
@@ -234,27 +237,43 @@ class Agent:
         ValueError
             If ``g``, ``hint`` or ``id`` do not fit, or the store cannot take the round.
         Overtaken
-            If another process has ended the round, without ``retry``. The agent has taken over what happened.
+            If another process has ended the round, without ``retry``. The agent has read what happened.
         """
-        plain = (
-            hint is None and id is None and round is None and type(g) is np.ndarray and g.dtype is _FLOAT64
-        )
-        if plain and self._bare:
+        is_array = type(g) is np.ndarray and g.dtype is _FLOAT64
+        if self._is_bare and is_array and hint is None and id is None and round is None:
             try:
-                if (
-                    self._kernel(self._flat, g) == 0
-                ):  # one step for other threads, and so is the copy: no lock
+                # The call is one step for other threads, and so is the copy: neither needs the lock.
+                if self._kernel(self._form, g) == 0:
                     return self._x.copy()
             except TypeError:
-                pass  # not contiguous, or read-only: copied below
-        text = "" if id is None else check_id(id)
+                # An array that is not contiguous, or read-only, is copied below.
+                pass
+
+        def make(now: AgentState, text: str) -> Record:
+            return now.record_gradient(g, hint, text, round, gradient)
+
+        return self._end(make, id, retry or round is not None, UPDATE)
+
+    def _end(self, make: MakeRecord, id: Any = None, retry: bool = True, owner: str = "Agent") -> Array:
+        """End a round, or change the agent, by the record that ``make`` makes of its state."""
+        text = "" if id is None else check_id(id, owner)
         with self._lock:
-            self._live.check_gradient(gradient)
-            if self._kept is not None:
-                return self._kept.play(g, hint, text, retry, round)
-            if text not in self._memory.ids:
-                self._take(self._memory.check_round(g, hint, text, round))
-            return self._memory.x
+            if self._stored is not None:
+                return self._stored.end(make, text, retry, owner)
+            now = self._memory
+            record = None
+            if not text or text not in now.ids:
+                record = make(now, text)
+            if record is None:
+                return now.x
+            if self._is_bare:
+                # Other threads may play rounds meanwhile, so this one must be a single step, too.
+                if self._kernel(self._form, record.numbers) != 0:
+                    vector(record.numbers, "g", UPDATE)
+            else:
+                now.apply(now.compute(record))
+            now.remember(record.id)
+            return now.x
 
     def observe(
         self,
@@ -276,14 +295,14 @@ class Agent:
             The numbers of the round by column name, or in the order of the columns. Missing cells are filled if the agent has a
             :attr:`fill`; a row that it drops changes nothing, and the round and its decision stay.
         hint : dict, pandas.Series, one-row frame or array_like, optional
-            A forecast of the next round's row, for a learner that accepts hints. A learner that is told gradients gets the
+            A forecast of the next round's row, for a learner that accepts hints. A learner that sees gradients gets the
             gradient of the forecast at the decision that was played.
         id : str or int, optional
-            As in :meth:`update`: a round of an id that was taken before changes nothing.
+            As in :meth:`update`: a round with a known id changes nothing.
         retry : bool, optional
-            As in :meth:`update`: if another process has ended the round, take the row for the one that is under way now.
+            As in :meth:`update`: if another process has ended the round, use the row for the current one.
         round : int, optional
-            As in :meth:`update`: the round that the row is of, if it is not the one under way.
+            As in :meth:`update`: the round that the row is of, if it is not the current one.
 
         Returns
         -------
@@ -306,23 +325,22 @@ class Agent:
         Traceback (most recent call last):
         klazy.base.checks.Refused: Agent.observe needs all columns 'eu', 'us', got missing='eu'; give every column a number.
         """
-        text = "" if id is None else check_id(id, OBSERVE)
-        with self._lock:
-            terms = self._live.terms
-            try:
-                if self._kept is not None:
-                    return terms.name(self._kept.observe(row, text, retry, round, hint))
-                if text == "" or text not in self._memory.ids:
-                    self._take(self._memory.check_row(row, text, round, hint))
-            except Dropped:
-                pass
-            return terms.name(self._live.x)
+        try:
+            x = self._end(
+                lambda now, text: now.record_row(row, hint, text, round),
+                id,
+                retry or round is not None,
+                OBSERVE,
+            )
+        except Dropped:
+            x = self.x
+        return self._now.spec.name(x)
 
     @property
     def probes(self) -> tuple[Any, ...]:
-        """The decisions whose costs :meth:`observe_cost` takes: the one to play, and perhaps one to try beside it."""
+        """The decisions whose costs :meth:`observe_cost` takes: the one to play, and perhaps one to try next to it."""
         with self._lock:
-            return tuple(self._live.terms.name(x) for x in self._live.probes)
+            return tuple(self._now.spec.name(x) for x in self._now.probes)
 
     def observe_cost(self, value: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Any:
         """End the round with what its decision cost; the learner must be a :class:`~klazy.contrib.Bandit`.
@@ -334,7 +352,7 @@ class Agent:
         value : float or array_like
             The cost of the decision; with two points, that of each of :attr:`probes`.
         id : str or int, optional
-            As in :meth:`update`: a round of an id that was taken before changes nothing.
+            As in :meth:`update`: a round with a known id changes nothing.
         retry : bool, optional
             Whether the cost may count for another round, if another process has ended this one. Its decision was another one,
             so this is hardly ever right.
@@ -347,7 +365,7 @@ class Agent:
         Raises
         ------
         ValueError
-            If the learner is told something else, or the value is not as many finite numbers as there are points.
+            If the learner is not a bandit, or the value is not as many finite numbers as there are points.
         Overtaken
             If another process has ended the round, without ``retry``.
 
@@ -359,34 +377,28 @@ class Agent:
         >>> round(x.item(), 1)
         6.0
         """
-        text = "" if id is None else check_id(id, COST)
-        with self._lock:
-            terms = self._live.terms
-            if self._kept is not None:
-                return terms.name(self._kept.observe_cost(value, text, retry))
-            if text == "" or text not in self._memory.ids:
-                self._take(self._memory.check_cost(value, text))
-            return terms.name(self._memory.x)
+        x = self._end(lambda now, text: now.record_cost(value, text), id, retry, OBSERVE_COST)
+        return self._now.spec.name(x)
 
     @property
     def pending(self) -> dict[int, Any]:
         """The rounds that wait for their feedback, each with the decision played in it, the oldest first."""
         with self._lock:
-            live = self._live
-            return {round: live.terms.name(x) for round, x in live.pending.items()}
+            now = self._now
+            return {round: now.spec.name(x) for round, x in now.pending.items()}
 
     def advance(self, *, id: str | int | None = None, retry: bool = False) -> Any:
         """End the round before its feedback is known; the learner must be a :class:`~klazy.contrib.Delayed`.
 
-        The round and its point are kept, in the store too, until :meth:`update` or :meth:`observe` tells its feedback with
+        The round and its point wait, in the store too, until :meth:`update` or :meth:`observe` gives its feedback with
         ``round=``, or :meth:`give_up` gives it up.
 
         Parameters
         ----------
         id : str or int, optional
-            As in :meth:`update`: a round of an id that was taken before changes nothing.
+            As in :meth:`update`: a round with a known id changes nothing.
         retry : bool, optional
-            As in :meth:`update`: if another process has ended the round, end the one that is under way now.
+            As in :meth:`update`: if another process has ended the round, end the current one.
 
         Returns
         -------
@@ -408,14 +420,8 @@ class Agent:
         >>> x, agent.advance(), agent.pending
         (array([0.]), array([-0.25]), {2: array([0.])})
         """
-        text = "" if id is None else check_id(id, "Agent.advance")
-        with self._lock:
-            terms = self._live.terms
-            if self._kept is not None:
-                return terms.name(self._kept.advance(text, retry))
-            if text == "" or text not in self._memory.ids:
-                self._take(self._memory.check_wait(text))
-            return terms.name(self._memory.x)
+        x = self._end(lambda now, text: now.record_wait(text), id, retry, "Agent.advance")
+        return self._now.spec.name(x)
 
     def give_up(self, round: int, *, id: str | int | None = None) -> None:
         """Wait no more for the feedback of a round; it is not learned from.
@@ -432,15 +438,10 @@ class Agent:
         ValueError
             If the round does not wait for feedback.
         """
-        text = "" if id is None else check_id(id, "Agent.give_up")
-        with self._lock:
-            if self._kept is not None:
-                self._kept.give_up(round, text)
-            elif text == "" or text not in self._memory.ids:
-                self._take(self._memory.check_given_up(round, text))
+        self._end(lambda now, text: now.record_given_up(round, text), id, owner="Agent.give_up")
 
     def check_row(self, row: Any, *, id: str | int | None = None) -> bool:
-        """Refuse a row that :meth:`observe` would refuse now; nothing changes.
+        """Check a row as :meth:`observe` would; nothing changes.
 
         Parameters
         ----------
@@ -462,18 +463,10 @@ class Agent:
         text = "" if id is None else check_id(id, OBSERVE)
         with self._lock:
             try:
-                self._live.check_row(row, text)
+                self._now.record_row(row, id=text)
             except Dropped:
                 return False
             return True
-
-    def _take(self, record: Record) -> None:
-        """Work the round out beside the present state, then show it."""
-        if self._bare:  # other threads may play rounds meanwhile, so this one must be a single step, too
-            self._kernel(self._flat, record.numbers)
-        else:
-            self._memory.show(self._memory.after(record))
-        self._memory.remember(record.id)
 
     def freeze(self, reason: str = "") -> None:
         """Play the present point until :meth:`resume`, while the learner goes on learning; the agent must have guards.
@@ -481,11 +474,9 @@ class Agent:
         Parameters
         ----------
         reason : str, optional
-            What a store keeps as the reason.
+            The reason, for the store's history.
         """
-        from klazy.live.kept import freeze
-
-        self._change(lambda live: freeze(live, reason))
+        self._end(lambda now, _: now.record_freeze(True, reason))
 
     def resume(self, reason: str = "") -> None:
         """Let the point follow the learner again from the next round on, as far as the guards allow.
@@ -493,25 +484,20 @@ class Agent:
         Parameters
         ----------
         reason : str, optional
-            What a store keeps as the reason.
+            The reason, for the store's history.
         """
-        from klazy.live.kept import resume
-
-        self._change(lambda live: resume(live, reason))
+        self._end(lambda now, _: now.record_freeze(False, reason))
 
     def delete(self, reason: str = "") -> None:
-        """Take no more rounds until :meth:`restore`; the store keeps the history and the name.
+        """Take no more rounds until :meth:`restore`; the history and the name stay.
 
         Parameters
         ----------
         reason : str, optional
-            What the store keeps as the reason.
+            The reason, for the store's history.
         """
-        from klazy.live.kept import delete
-
         with self._lock:
-            kept = self._require_store("delete")
-            kept.change(lambda live: None if kept.deleted else delete(reason))
+            self._require_store("delete").delete(reason)
 
     def restore(self, reason: str = "") -> None:
         """Take rounds again, after :meth:`delete`, from where the agent was.
@@ -519,22 +505,10 @@ class Agent:
         Parameters
         ----------
         reason : str, optional
-            What the store keeps as the reason.
+            The reason, for the store's history.
         """
-        from klazy.live.kept import restore
-
         with self._lock:
-            kept = self._require_store("restore")
-            kept.change(lambda live: restore(reason) if kept.deleted else None)
-
-    def _change(self, make: Callable[[Live], Record | None]) -> None:
-        with self._lock:
-            if self._kept is not None:
-                self._kept.change(make)
-                return
-            record = make(self._memory)
-            if record is not None:
-                self._memory.guards, self._memory.guarded = self._memory.guards_after(record)
+            self._require_store("restore").restore(reason)
 
     def explain(self) -> Explanation:
         """Explain why it plays ``x``: from which gradients, how far from moving, held back by which guards.
@@ -558,10 +532,9 @@ class Agent:
         from klazy.live.explain import explain
 
         with self._lock:
-            state = self._live.state
-            guarded = self._live.guarded
-            terms = self._live.terms
-        return explain(self.learner, state, self.guards, guarded, terms.names, terms.fill)
+            now = self._now
+            spec = now.spec
+            return explain(self.learner, now.state, now.guards, now.guarded, spec.names, spec.fill)
 
     def save(self, path: str | Path) -> None:
         """Write learner and state to a JSON file, in one step: a crash leaves the old file or the new one.
@@ -574,10 +547,10 @@ class Agent:
         from klazy.base.files import write_durably
 
         with self._lock:
-            about = self._live.about()
-            if self._kept is not None:
-                about |= {"ids": self._kept.store.read_ids(self._kept.agent.id, REMEMBERED)}
-            write_durably(file_path(path, "path", "Agent.save"), seal(about))
+            data = self._now.to_dict()
+            if self._stored is not None:
+                data["ids"] = self._stored.store.read_ids(self._stored.agent.id, IDS_REMEMBERED)
+            write_durably(file_path(path, "path", "Agent.save"), add_checksum(data))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -603,9 +576,9 @@ class Agent:
         OtherMachine
             If it was written by another version, or on another kind of CPU.
         """
-        about = unseal(file_path(path, "path", "Agent.load").read_bytes(), "Agent.load", path)
-        warn_of_another_machine(about, path, stacklevel=2)
-        return cls.__new__(cls)._serve(Live.rebuild(about), None)
+        data = verify_checksum(file_path(path, "path", "Agent.load").read_bytes(), "Agent.load", path)
+        warn_of_another_machine(data["machine"], data["engine"], path, stacklevel=2)
+        return cls.__new__(cls)._serve(AgentState.from_dict(data), None)
 
     @classmethod
     def open(
@@ -655,8 +628,8 @@ class Agent:
             ``"always"``, or the faster ``"batch"``: then a loss of power takes the latest rounds, since the database last
             forced its log to disk.
         keep : int or datetime.timedelta, optional
-            How much history stays: so many rounds, or those of so long, and up to a thousand more. Default: all. The ids of
-            rounds that are not kept are forgotten. A span is counted along the times of rounds, and not from the clock's
+            How much history stays: a number of rounds or a time span, and up to a thousand rounds more. Default: all. The
+            ids of removed rounds are forgotten. A span is counted along the times of rounds, and not from the clock's
             present reading: a pause counts for a quarter of it at most, and so does a clock that leaps ahead.
         read_only : bool, optional
             Open it to look at it only.
@@ -686,25 +659,26 @@ class Agent:
         >>> with Agent.open(file, KLazyGD(Simplex(3), sigma=2.0, k=8), name="eu-west") as agent:
         ...     x = agent.update([1.0, 0.0, 0.0], id="monday")
         >>> with Agent.open(file, name="eu-west") as agent:
-        ...     agent.t, agent.update([1.0, 0.0, 0.0], id="monday")  # delivered again, taken once
+        ...     agent.t, agent.update([1.0, 0.0, 0.0], id="monday")  # delivered again, counted once
         (2, array([0. , 0.5, 0.5]))
         """
-        from klazy.live.opening import open_agent
+        from klazy.live.stored import open_agent
 
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
         start: Any = learner
         if isinstance(learner, Agent):
-            given_too = [term for term, value in (given | {"state": state}).items() if value is not None]
+            given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
             if given_too:
                 remedy = f"leave {', '.join(given_too)} out: the agent has its own"
                 raise refusal("Agent.open", "a learner for these", "learner", repr(learner), remedy)
             with learner._lock:
-                start = Live.rebuild(learner._live.about())
-        kept = open_agent(path, start, name, given, engine, state, guards, sync, keep, read_only, shared)
-        return cls.__new__(cls)._serve(kept.live, kept)
+                start = AgentState.from_dict(learner._now.to_dict())
+        options = {"sync": sync, "read_only": read_only, "shared": shared}
+        stored = open_agent(path, start, name, given, engine, state, guards, keep, **options)
+        return cls.__new__(cls)._serve(stored.state, stored)
 
     def refresh(self) -> Array:
-        """Take over the rounds that other processes have ended.
+        """Read the rounds that other processes have ended.
 
         Returns
         -------
@@ -713,22 +687,22 @@ class Agent:
         """
         with self._lock:
             self._require_store("refresh").reload()
-            return self._live.x
+            return self._now.x
 
     def history(self, last: int | None = None) -> polars.DataFrame:
-        """What the store keeps of the agent's rounds, as a frame. Each row is a call of :meth:`observe` or :meth:`update`.
+        """Return the agent's rounds in the store as a frame. Each row is a call of :meth:`observe` or :meth:`update`.
 
         Parameters
         ----------
         last : int, optional
-            Only so many rounds. Default: all that are kept.
+            Only this many rounds, the latest. Default: all in the store.
 
         Returns
         -------
         polars.DataFrame
-            Round ``t``, its ``time`` and ``id``; what it was told (``gradient``, ``hint``, or a ``row`` as JSON) and what that
+            Round ``t``, its ``time`` and ``id``; its feedback (``gradient``, ``hint``, or a ``row`` as JSON) and what that
             cost at the point played (``hitting``); the ``decision`` that followed, what moving there cost (``switching``), and
-            the ``guards`` that held it back. ``round`` is the round that it was told of: ``t``, an earlier one, or none.
+            the ``guards`` that held it back. ``round`` is the round that the feedback is of: ``t``, an earlier one, or none.
 
         Examples
         --------
@@ -739,11 +713,11 @@ class Agent:
         ...     agent.history().select("t", "hitting", "decision", "switching", "guards").row(0)
         (1, 0.0, [2.0], 2.0, 'per_round')
         """
-        from klazy.live.history import read_history
+        from klazy.live.inspection import read_history
 
         with self._lock:
-            kept = self._require_store("history")
-            return read_history(kept.store, kept.agent, last)
+            stored = self._require_store("history")
+            return read_history(stored.store, stored.agent, last)
 
     def backup(self, path: str | Path) -> None:
         """Copy the whole store, with all its agents, as it is at one moment; they may go on meanwhile.
@@ -756,17 +730,17 @@ class Agent:
         with self._lock:
             self._require_store("backup").store.back_up(path)
 
-    def _require_store(self, name: str) -> Kept:
-        if self._kept is None:
+    def _require_store(self, name: str) -> StoredAgent:
+        if self._stored is None:
             remedy = 'open it with Agent.open("decisions.db", learner)'
             raise refusal("Agent", f"a store for {name}", "path", None, remedy)
-        return self._kept
+        return self._stored
 
     def close(self) -> None:
-        """Let go of the store, with a snapshot of the present state; it takes no more rounds."""
+        """Close the store, with a snapshot of the present state; the agent takes no more rounds."""
         with self._lock:
-            if self._kept is not None:
-                self._kept.close()
+            if self._stored is not None:
+                self._stored.close()
 
     def __enter__(self) -> Self:
         return self
@@ -775,47 +749,41 @@ class Agent:
         self.close()
 
     def __getstate__(self) -> tuple[Any, ...]:
-        if self._kept is not None:
+        if self._stored is not None:
             remedy = "open it where it is needed, or save it, and load the file"
-            raise refusal("Agent", "to live in memory to be copied", "path", self._kept.store.path, remedy)
+            raise refusal("Agent", "to live in memory to be copied", "path", self._stored.store.path, remedy)
         with self._lock:
-            live = self._memory
-            about = live.learner, live.engine, live.state, live.guards, live.terms
-            return *about, live.guarded, live.account, tuple(live.ids), live.last_row
+            now = self._memory
+            about = (now.learner, now.engine, now.state, now.guards, now.spec)
+            names = ("guarded", "hitting", "switching", "ids", "last_row")
+            return about, {name: getattr(now, name) for name in names}
 
     def __setstate__(self, saved: tuple[Any, ...]) -> None:
-        *about, guarded, account, ids, last_row = saved
-        live = Live(*about)
-        live.guarded = guarded
-        live.account = account
-        live.ids = dict.fromkeys(ids)
-        live.last_row = last_row
-        self._serve(live, None)
+        about, more = saved
+        now = AgentState(*about)
+        vars(now).update(more)
+        now.ids = dict(now.ids)
+        self._serve(now, None)
 
     def __repr__(self) -> str:
-        terms = self._live.terms
-        told = ""
-        if terms.costs is not None:
-            told = f", costs={terms.costs!r}"
-        if terms.columns is not None:
-            told += f", columns={list(terms.columns)}"
-        if terms.movement is not None:
-            told += f", movement={terms.movement!r}"
-        if terms.fill is not None:
-            told += f", fill={terms.fill!r}"
-        guards = "" if self.guards is None else f", guards={self.guards!r}"
-        return f"Agent({self.learner!r}, t={self.t}{told}{guards})"
+        now = self._now
+        shown = {name: getattr(now.spec, name) for name in ("costs", "columns", "movement", "fill")}
+        if now.spec.columns is not None:
+            shown["columns"] = list(now.spec.columns)
+        shown["guards"] = now.guards
+        given = "".join(f", {name}={value!r}" for name, value in shown.items() if value is not None)
+        return f"Agent({self.learner!r}, t={self.t}{given})"
 
 
-def seal(about: dict[str, Any]) -> bytes:
-    """The file of an agent, with a checksum of all that is said of it."""
-    text = json.dumps(about)
+def add_checksum(data: dict[str, Any]) -> bytes:
+    """Write the file of an agent, with a checksum of its content."""
+    text = json.dumps(data)
     checksum = f"{crc32(text.encode()):08x}"
     return f'{{"format": {FORMAT}, "checksum": "{checksum}", "agent": {text}}}'.encode()
 
 
-def unseal(data: bytes, owner: str, path: object) -> dict[str, Any]:
-    """What :func:`seal` has sealed; a file that differs from it in a single byte is refused."""
+def verify_checksum(data: bytes, owner: str, path: object) -> dict[str, Any]:
+    """Read what :func:`add_checksum` wrote; a file that differs from it in a single byte is rejected."""
     try:
         file = json.loads(data)
     except (ValueError, RecursionError):
@@ -826,8 +794,8 @@ def unseal(data: bytes, owner: str, path: object) -> dict[str, Any]:
     if file["format"] != FORMAT:
         remedy = "load it with the klazy that wrote it"
         raise refusal(owner, f"a file of format {FORMAT}", "format", repr(file["format"]), remedy)
-    about = file.get("agent", {})
-    if data != seal(about) or about.keys() - _OPTIONAL != _NEEDED:
+    content = file.get("agent", {})
+    if data != add_checksum(content) or content.keys() - _OPTIONAL != _NEEDED:
         remedy = "it is damaged; restore it from a backup"
         raise refusal(owner, "a file as Agent.save wrote it", "path", path, remedy)
-    return about
+    return content

@@ -1,4 +1,4 @@
-"""Why an agent plays what it plays: the gradients behind its point, and how much it would take to move it."""
+"""Explanations of an agent's point: the gradients that led to it, and how much it would take to move it."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from klazy.live.guards import Guards, GuardState
 from klazy.sets import ConvexSet
 from klazy.theory.diagnosis import STILL
 
-SHOWN = 8  # coordinates by name
+_COORDINATES_SHOWN = 8
 _WORDS = {
     "clip": "the gradient was clipped to G={G:g}",
     "integers": "the point was rounded to whole numbers",
@@ -32,11 +32,11 @@ _FILLED = {
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    r"""Of the point ``x`` of the round ``t`` about to be played; ``own`` is the learner's, which guards may hold back.
+    r"""An explanation of the point ``x`` of round ``t``; ``own`` is the learner's point, which guards may hold back.
 
-    It was made from the gradients of rounds ``since`` to t - 1. ``y`` is where the learner would stand next if there were
+    It was made from the gradients of rounds ``since`` to t - 1. ``y`` is where the learner would be next if there were
     neither a set nor another gradient, and ``normal`` = :math:`\sigma_t (y - x)` the push against the set that it remembers. A
-    zero gradient moves its point by ``drift``; no gradient shorter than ``margin`` moves it. What is not known is None or NaN.
+    zero gradient moves its point by ``drift``; no gradient shorter than ``margin`` moves it. Unknown values are None or NaN.
     """
 
     t: int
@@ -90,7 +90,7 @@ def explain(
 
 
 def _explain_memory(learner: Learner[Any], state: Any) -> tuple[int | None, str]:
-    """The first round whose gradient the point was made from, where there is one, and the memory in words."""
+    """Return the first round whose gradient made the point, if there is one, and describe the memory."""
     last = state.t - 1
     if last == 0:
         return None, "No gradient has been seen."
@@ -129,7 +129,7 @@ class _Everywhere(ConvexSet):
 
 
 def _measure_slack(learner: Any, state: Any) -> tuple[Array, Array, float, float]:
-    """y, the normal, how far the point moves if the next gradient is zero, and the margin in units of gradients."""
+    """Return y, the normal, how far the point moves if the next gradient is zero, and the margin in units of gradients."""
     domain = learner.domain
     nothing = np.zeros(domain.dim)
     sigma, _ = learner.sigma.observe(state.t, state.energy, nothing)
@@ -142,7 +142,8 @@ def _measure_slack(learner: Any, state: Any) -> tuple[Array, Array, float, float
     drift = float(np.linalg.norm(domain.nearest(y) - state.x))
     if drift > STILL * domain.scale:
         return y, normal, drift, 0.0
-    if learner.sigma.adaptive:  # the gradient that moves the point changes sigma, too
+    # With an adaptive sigma the gradient that moves the point changes sigma, too.
+    if learner.sigma.adaptive:
         return y, normal, 0.0, math.nan
     margin = float(domain.margin(y))
     if margin <= STILL * domain.scale:
@@ -182,9 +183,9 @@ def _explain_guards(guards: Guards, guarded: GuardState) -> list[str]:
 
 
 def _write(x: Array, names: Sequence[str] | None) -> str:
-    """A point with few digits: by name, where there are names, the largest entries only if there are many."""
+    """Write a point with few digits: by name where there are names, and of many entries the largest."""
     if names is None:
         return np.array2string(x, precision=4, threshold=8, edgeitems=3)
-    shown = np.sort(np.argsort(-np.abs(x), kind="stable")[:SHOWN])
+    shown = np.sort(np.argsort(-np.abs(x), kind="stable")[:_COORDINATES_SHOWN])
     text = ", ".join(f"{names[i]} {x[i]:.4g}" for i in shown)
-    return text if len(x) <= SHOWN else f"{text} and {len(x) - SHOWN} smaller ones"
+    return text if len(x) <= _COORDINATES_SHOWN else f"{text} and {len(x) - _COORDINATES_SHOWN} smaller ones"

@@ -15,18 +15,19 @@ from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
 
-if TYPE_CHECKING:  # stores and explanations are imported when they are asked for
+if TYPE_CHECKING:
+    # Stores and explanations are imported when they are needed.
     from klazy.live.explain import Explanation
-    from klazy.live.keptfleet import KeptFleet
+    from klazy.live.storedfleet import StoredFleet
 
-MOST = 10_000_000  # agents
-_FIRST_NAMES = 3  # of a fleet's repr
+LARGEST_FLEET = 10_000_000
+_NAMES_SHOWN = 3
 
 
 class Fleet:
     """Many agents with one learner: each has a name and a state of its own, and all play in one compiled call.
 
-    Every agent comes out, to the last bit, as an :class:`~klazy.Agent` would that is told the same gradients. Threads may share
+    Every agent comes out, to the last bit, as an :class:`~klazy.Agent` with the same gradients would. Threads may share
     a fleet: they take turns.
 
     Parameters
@@ -56,23 +57,27 @@ class Fleet:
     def __init__(self, learner: Learner[Any], names: int | Sequence[str]) -> None:
         self._serve(check_learner(learner, "Fleet"), check_names(names, "Fleet"), None)
 
-    def _serve(self, learner: Learner[Any], names: tuple[str, ...], kept: "KeptFleet | None") -> Self:
+    def _serve(self, learner: Learner[Any], names: tuple[str, ...], stored: "StoredFleet | None") -> Self:
         self.learner = learner
         self.names = names
-        self._kept = kept
+        self._stored = stored
         self._lock = RLock()
         self._layout = layout_of(learner)
         self._kernel = self._layout.update_kernel()
         self._places = {name: i for i, name in enumerate(names)}
         self._all = np.arange(len(names))
-        if kept is None:
+        if stored is None:
             self._memory = np.tile(self._layout.pack(learner.init()), (len(names), 1))
         return self
 
     @property
     def _rows(self) -> Array:
         """The agents' numbers, a row each."""
-        return self._memory if self._kept is None else self._kept.memory
+        return self._memory if self._stored is None else self._stored.gather()
+
+    def _find_row(self, place: int) -> Array:
+        """Return the numbers of one agent."""
+        return self._memory[place] if self._stored is None else self._stored.members[place].state.form
 
     @property
     def x(self) -> Array:
@@ -102,10 +107,10 @@ class Fleet:
         g : array_like or mapping
             A gradient for each agent, of shape (n, d), in the order of ``names``; or those of some agents by name.
         id : str or int, optional
-            For a fleet in a store: if a call of this id was taken before, nothing changes, and it is answered by the decisions
+            For a fleet in a store: if a call of this id is known, nothing changes, and it is answered by the decisions
             made then.
         retry : bool, optional
-            If another process has ended a round of one of them, apply ``g`` to the rounds that are under way now.
+            If another process has ended a round of one of them, apply ``g`` to the current rounds.
 
         Returns
         -------
@@ -117,7 +122,7 @@ class Fleet:
         ValueError
             If a gradient does not fit, a name is not there, or the store cannot take the rounds.
         Overtaken
-            If another process has ended a round of one of them, without ``retry``. The fleet has taken over what happened.
+            If another process has ended a round of one of them, without ``retry``. The fleet has read what happened.
         """
         if isinstance(g, Mapping):
             which = np.array([self._find(name) for name in g], dtype=np.int64)
@@ -128,9 +133,8 @@ class Fleet:
         return self._play(self._check(g, len(self.names)), self._all, id, retry)
 
     def _check(self, g: Any, count: int) -> Array:
-        given = real_array(
-            g, "g", "Fleet.update", limit=math.inf
-        )  # the kernel searches for numbers that do not fit
+        # The kernel searches for numbers that do not fit.
+        given = real_array(g, "g", "Fleet.update", limit=math.inf)
         shape = (count, self.learner.domain.dim)
         if given.shape != shape:
             remedy = "give a row for each agent, or a dict by name"
@@ -148,13 +152,14 @@ class Fleet:
         from klazy.kernels.fleet import play_fleet
 
         with self._lock:
-            if self._kept is not None:
-                return self._kept.play(g, which, id, retry)
+            if self._stored is not None:
+                return self._stored.update(g, which, id, retry)
             if id is not None:
                 remedy = 'open the fleet with Fleet.open("decisions.db", learner, names)'
                 raise refusal("Fleet.update", "a store for ids", "id", repr(id), remedy)
             x = play_fleet(self._kernel, self._memory, g, which, self._layout.x)
-        return real_array(g, "g", "Fleet.update") if x is None else x  # the former says what does not fit
+        # This array check says what does not fit.
+        return real_array(g, "g", "Fleet.update") if x is None else x
 
     @classmethod
     def open(
@@ -169,7 +174,7 @@ class Fleet:
         """Open agents of a store as a fleet, and make those that are not there. A call of :meth:`update` is one transaction.
 
         Each of them is an agent of the store like any other: :meth:`Agent.open` opens it by its name, and ``klazy history``
-        tells its rounds. A fleet keeps all history; :meth:`Agent.open` with ``keep`` removes that of one agent.
+        shows its rounds. A fleet removes no history; :meth:`Agent.open` with ``keep`` removes that of one agent.
 
         Parameters
         ----------
@@ -178,7 +183,8 @@ class Fleet:
         learner : Learner, optional
             For new agents. Where there are some, it may be left out, and must not differ.
         names : int or sequence of str, optional
-            Which agents. Default: all of the store that have this learner, and neither guards nor the engine ``"step"``.
+            Which agents. Default: all of the store that have this learner, and neither guards, costs nor the engine
+            ``"step"``.
         sync : str, optional
             As for :meth:`Agent.open`.
         shared : bool, optional
@@ -192,7 +198,7 @@ class Fleet:
         Raises
         ------
         ValueError
-            If an agent has guards, another learner, or the engine ``"step"``.
+            If an agent has guards, costs, another learner, or the engine ``"step"``.
 
         Examples
         --------
@@ -204,16 +210,17 @@ class Fleet:
         ...     agent.t, bool((agent.x == x[1]).all())
         (2, True)
         """
-        from klazy.live.keptfleet import open_fleet
+        from klazy.live.storedfleet import open_fleet
 
         wanted = None if names is None else check_names(names, "Fleet.open")
-        if learner is not None:
-            check_learner(learner, "Fleet.open")
-        kept = open_fleet(path, learner, wanted, sync, shared)
-        return cls.__new__(cls)._serve(kept.learner, kept.names, kept)
+        if learner is not None and not check_learner(learner, "Fleet.open").takes_gradients:
+            remedy = "open each with Agent.open, and give it rows"
+            raise refusal("Fleet.open", "a learner that takes gradients", "learner", repr(learner), remedy)
+        stored = open_fleet(path, learner, wanted, sync=sync, shared=shared)
+        return cls.__new__(cls)._serve(stored.learner, stored.names, stored)
 
     def refresh(self) -> Array:
-        """Take over the rounds that other processes have ended.
+        """Read the rounds that other processes have ended.
 
         Returns
         -------
@@ -221,17 +228,17 @@ class Fleet:
             The points to play now.
         """
         with self._lock:
-            if self._kept is None:
+            if self._stored is None:
                 remedy = 'open the fleet with Fleet.open("decisions.db", learner, names)'
                 raise refusal("Fleet", "a store for refresh", "path", None, remedy)
-            self._kept.reload()
+            self._stored.reload()
             return self.x
 
     def close(self) -> None:
-        """Let go of the store, with a snapshot of every agent; the fleet takes no more rounds."""
+        """Close the store, with a snapshot of every agent; the fleet takes no more rounds."""
         with self._lock:
-            if self._kept is not None:
-                self._kept.close()
+            if self._stored is not None:
+                self._stored.close()
 
     def __enter__(self) -> Self:
         return self
@@ -249,13 +256,13 @@ class Fleet:
         return name in self._places
 
     def __getitem__(self, name: str) -> "Member":
-        """One of its agents, by name: ``x``, ``t``, ``state``, ``explain()`` and ``update(g)``."""
+        """Return one of its agents, with ``x``, ``t``, ``state``, ``explain()`` and ``update(g)``."""
         return Member(self, name, self._find(name))
 
     def __getstate__(self) -> tuple[Any, ...]:
-        if self._kept is not None:
+        if self._stored is not None:
             remedy = "open it where it is needed"
-            raise refusal("Fleet", "to live in memory to be copied", "path", self._kept.store.path, remedy)
+            raise refusal("Fleet", "to live in memory to be copied", "path", self._stored.store.path, remedy)
         with self._lock:
             return self.learner, self.names, self._memory.copy()
 
@@ -265,13 +272,13 @@ class Fleet:
         self._memory = memory
 
     def __repr__(self) -> str:
-        named = ", ".join(repr(name) for name in self.names[:_FIRST_NAMES])
-        more = ", ..." if len(self.names) > _FIRST_NAMES else ""
+        named = ", ".join(repr(name) for name in self.names[:_NAMES_SHOWN])
+        more = ", ..." if len(self.names) > _NAMES_SHOWN else ""
         return f"Fleet({self.learner!r}, {len(self.names)} agents: {named}{more})"
 
 
 class Member:
-    """One agent of a fleet, as it is whenever it is asked."""
+    """One agent of a fleet; its attributes are always current."""
 
     def __init__(self, fleet: Fleet, name: str, place: int) -> None:
         self._fleet = fleet
@@ -282,26 +289,26 @@ class Member:
     def x(self) -> Array:
         """The point to play now, a copy."""
         with self._fleet._lock:
-            return self._fleet._rows[self._place, self._fleet._layout.x].copy()
+            return self._fleet._find_row(self._place)[self._fleet._layout.x].copy()
 
     @property
     def t(self) -> int:
         """The round about to be played."""
         with self._fleet._lock:
-            return int(self._fleet._rows[self._place, codes.T])
+            return int(self._fleet._find_row(self._place)[codes.T])
 
     @property
     def state(self) -> Any:
         """The learner's state, which ``learner.step`` would take."""
         with self._fleet._lock:
-            return self._fleet._layout.unpack(self._fleet._rows[self._place].copy())
+            return self._fleet._layout.unpack(self._fleet._find_row(self._place).copy())
 
     def update(self, g: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Array:
         """End its round, as :meth:`Fleet.update` does."""
         return self._fleet.update({self.name: g}, id=id, retry=retry)[self.name]
 
     def explain(self) -> "Explanation":
-        """Why it plays ``x``, as :meth:`Agent.explain` does."""
+        """Explain why it plays ``x``, as :meth:`Agent.explain` does."""
         from klazy.live.explain import explain
 
         return explain(self._fleet.learner, self.state, None, None)
@@ -311,7 +318,7 @@ class Member:
 
 
 def check_learner(learner: Any, owner: str) -> Learner[Any]:
-    """A learner that has a kernel."""
+    """Check that a learner has a kernel."""
     if not isinstance(learner, Learner):
         raise refusal(owner, "a learner", "learner", repr(learner), "write Fleet(GD(L2Ball(5), 1.0), 1000)")
     missing = find_missing_part(learner)
@@ -322,13 +329,13 @@ def check_learner(learner: Any, owner: str) -> Learner[Any]:
 
 
 def check_names(names: Any, owner: str) -> tuple[str, ...]:
-    """The names of a fleet's agents, all different."""
-    from klazy.live.opening import check_name
+    """Check the names of a fleet's agents, all different."""
+    from klazy.live.stored import check_name
 
-    if isinstance(names, int | np.integer) and not isinstance(names, bool) and 1 <= names <= MOST:
+    if isinstance(names, int | np.integer) and not isinstance(names, bool) and 1 <= names <= LARGEST_FLEET:
         return tuple(str(i) for i in range(names))
     if not isinstance(names, list | tuple) or len(names) == 0:
-        remedy = f"give a list of names, or how many agents there are, up to {MOST:,}"
+        remedy = f"give a list of names, or how many agents there are, up to {LARGEST_FLEET:,}"
         raise refusal(owner, "names of agents", "names", f"a {type(names).__name__}", remedy)
     for name in names:
         check_name(name)

@@ -1,4 +1,4 @@
-"""Limits on what an agent plays, whatever its learner wants."""
+"""Limits on the points that an agent plays."""
 
 import math
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class Guards(Config):
         Play whole points only: the one nearest to the learner's. The set must allow it: boxes; simplices, with or without whole
         caps, of a whole total, which is kept; products of these. Default: False.
     hold : int, optional
-        Play a point for at least so many rounds before it changes. A frozen agent does not change it at all. Default: 1.
+        Play a point for at least this many rounds before it changes. A frozen agent does not change it at all. Default: 1.
     per_round : float, optional
         The most that one move may cost. A move that costs more goes as far along the straight line as it may, which keeps it in
         the set; with ``integers`` as many units as it may, in proportion; under a fee not at all. Default: no limit.
@@ -137,7 +137,7 @@ class Guards(Config):
         domain : ConvexSet
             Where decisions live.
         x : array
-            Where the learner stands.
+            The learner's point.
         t : int
             The round from which on the point is played.
 
@@ -149,7 +149,7 @@ class Guards(Config):
         return GuardState(self._aim(domain, x), t)
 
     def _aim(self, domain: ConvexSet, target: Array) -> Array:
-        """The point to play for a learner that wants ``target``, before holds and budgets."""
+        """Return the point to play for a learner that wants ``target``, before holds and budgets."""
         return domain.nearest_whole(target) if self.integers else target.copy()
 
     def admit(self, g: Array, hint: Array | None, owner: str = "Agent.update") -> None:
@@ -218,7 +218,7 @@ class Guards(Config):
         t : int
             The round.
         clip : bool, optional
-            Whether the gradient was clipped, to be kept with the guards that acted. Default: False.
+            Whether the gradient was clipped, which counts as a guard that acted. Default: False.
 
         Returns
         -------
@@ -238,7 +238,7 @@ class Guards(Config):
         return GuardState(x, since, state.paid + price, state.frozen, price, ", ".join(acted))
 
     def _follow(self, state: GuardState, domain: ConvexSet, goal: Array, t: int) -> tuple[Array, list[str]]:
-        """As far towards ``goal`` as freeze, hold and budgets allow, and which of them stopped it."""
+        """Go as far towards ``goal`` as freeze, hold and budgets allow, and name those that stopped it."""
         if np.array_equal(goal, state.x):
             return state.x, []
         held = []
@@ -248,24 +248,24 @@ class Guards(Config):
             held.append("hold")
         if held:
             return state.x, held
-        dear = self._too_dear(state, goal)
-        if dear:
-            return self._go_part_of_the_way(state, domain, goal), dear
+        exceeded = self._exceeded(state, goal)
+        if exceeded:
+            return self._go_part_of_the_way(state, domain, goal), exceeded
         return goal, []
 
     def _price(self, delta: Array) -> float:
         movement: Any = self.movement
         return float(movement.weight * movement.distance(delta))
 
-    def _too_dear(self, state: GuardState, x: Array) -> list[str]:
-        """The budgets that a move to ``x`` would exceed."""
+    def _exceeded(self, state: GuardState, x: Array) -> list[str]:
+        """Return the names of the budgets that a move to ``x`` would exceed."""
         price = self._price(x - state.x)
         over = (("per_round", self.per_round, price), ("total", self.total, state.paid + price))
         return [name for name, limit, cost in over if limit is not None and cost > limit]
 
     def _go_part_of_the_way(self, state: GuardState, domain: ConvexSet, goal: Array) -> Array:
         if self.integers:
-            return go_by_units(domain, state.x, goal, lambda x: not self._too_dear(state, x))
+            return go_by_units(domain, state.x, goal, lambda x: not self._exceeded(state, x))
         left = math.inf
         if self.per_round is not None:
             left = self.per_round
@@ -274,10 +274,10 @@ class Guards(Config):
         share = left / self._price(goal - state.x)
         if self.movement is not None and self.movement.degree > 1.0:
             share = share ** (1.0 / self.movement.degree)
-        # a little less than what is left, for rounding errors of the step or of a large point
+        # A little less than the rest of the budget leaves room for rounding errors.
         for shorter in (1.0, 1.0 - 1e-12, 1.0 - 1e-6):
             x = state.x + shorter * share * (goal - state.x)
-            if not self._too_dear(state, x):
+            if not self._exceeded(state, x):
                 return x
         return state.x
 
@@ -310,5 +310,5 @@ def _shorten(vector: Array, G: float) -> Array:
 
 
 def _measure(vector: Array) -> float:
-    """The Euclidean norm, the same on every CPU, which one by BLAS is not."""
+    """Return the Euclidean norm, the same on every CPU; BLAS would differ in the last bits."""
     return math.sqrt(float((vector * vector).sum()))

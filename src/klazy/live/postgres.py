@@ -1,8 +1,8 @@
-"""A store's database as a schema of a PostgreSQL database.
+"""A store in a schema of a PostgreSQL database.
 
 A record is one call of a function in the database, which locks the agent's row, looks whether the record follows the last one,
-and inserts it. A lost connection is made again: whatever was under way is repeated, and a record that turns out to be there
-already, to the last bit and the moment of its making, is the one that was sent.
+and inserts it. After a lost connection klazy connects again and repeats the transaction; a record that is there already, equal
+to the last bit and to the moment of its making, is the one that was sent.
 
 Behind a pooler such as PgBouncer two transactions may run in two sessions of the server, and a session is shared with others.
 There klazy sets its settings and sends its statements anew in every transaction, and leaves nothing behind.
@@ -17,17 +17,16 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from klazy.base.checks import refusal
 from klazy.base.install import make_missing
-from klazy.live import database, schema
-from klazy.live.database import Database, Result, StoreFailed, TakenError, Values, fail
-from klazy.live.records import Row
+from klazy.live import schema, store
+from klazy.live.records import AGENT_SHIFT, Row
 from klazy.live.schema import POSTGRES_STATEMENTS, POSTGRES_TABLES, SCHEMA
+from klazy.live.store import Result, Store, StoreFailed, TakenError, Values, fail
 
 try:
     from pg8000.exceptions import DatabaseError, InterfaceError
@@ -35,47 +34,56 @@ try:
 except ImportError as missing:
     raise make_missing("A postgresql:// store", "pg8000", "postgres") from missing
 
-SYNCS = {"always": "on", "batch": "off"}  # by PostgreSQL's name, synchronous_commit
-ANSWER = 300.0  # seconds for which one waits for the answer to a statement
-PAUSE = 0.05  # seconds between attempts to connect again
-ISOLATION = "read committed"  # append_record must see what others committed
+# The values of PostgreSQL's setting synchronous_commit.
+SYNCS = {"always": "on", "batch": "off"}
+# Seconds to wait for the answer to a statement.
+ANSWER = 300.0
+# Seconds between attempts to connect again.
+PAUSE = 0.05
+# The function append_record must see what others committed.
+ISOLATION = "read committed"
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
 _PLACES = ", ".join("?" * len(Row._fields))
 _APPEND = f"SELECT append_record({_PLACES}, ?)"
 _DOUBT = "; whether the round was taken is not known, so repeat it with the same id"
-_LOST = (InterfaceError, OSError, struct.error)  # what pg8000 raises when nobody answers
+# The errors of pg8000 if the server does not answer.
+_LOST = (InterfaceError, OSError, struct.error)
 # By SQLSTATE: the server stops, crashes, starts, or has no room for one more connection.
 _GONE = ("57P01", "57P02", "57P03", "53300", "08000", "08003", "08006")
 # The server has forgotten a prepared statement, or a table changed under it; or the search path is gone, as after DISCARD ALL.
 _RESET = ("26000", "0A000", "42P01", "42883")
-_MAKERS = 0x6B6C617A  # the lock of those who make or change tables
-_TAKEN = ("23505",)  # unique_violation
-_WAITED = ("55P03", "40P01")  # lock_not_available, deadlock_detected
-_UNTRUSTED = ("3D000", "28000", "28P01")  # no such database, no such user, wrong password
+_UNIQUE_VIOLATION = "23505"
+# lock_not_available and deadlock_detected
+_WAITED = ("55P03", "40P01")
+# There is no such database or user, or the password is wrong.
+_UNTRUSTED = ("3D000", "28000", "28P01")
+# The lock of processes that create or change tables.
+_CREATE_LOCK = 0x6B6C617A
 
 
 class _LostError(Exception):
     """The connection is gone, and with it the answer."""
 
 
-class PostgresDatabase(Database):
-    """The schema ``klazy`` of a PostgreSQL database, which is made unless it is ``read_only`` or must be there."""
+class PostgresStore(Store):
+    """The schema ``klazy`` of a PostgreSQL database."""
 
-    def __init__(self, url: str, sync: str, read_only: bool, shared: bool, new: bool, owner: str) -> None:
-        super().__init__(owner, read_only)
-        self._options, self._place, self.path = _read_url(url, owner)
-        self._sync = SYNCS[sync]
+    def _open(self, shared: bool, may_create: bool) -> None:
+        self._options, self._place, self.path = _read_url(str(self.path), self.owner)
         self._lock = RLock()
         self._prepared: dict[str, PreparedStatement] = {}
         self._connection: Connection | None = None
-        self._within = False  # whether a transaction is under way, which ends with its connection
-        self._proven = False  # whether this connection has done some work already
-        self._pooled = False  # whether others use its session between transactions
+        # Whether a transaction has begun, which ends with its connection.
+        self._within = False
+        # Whether this connection has done some work already.
+        self._proven = False
+        # Whether a pooler lends its session to others between transactions.
+        self._pooled = False
         if not shared:
             remedy = "leave shared=False out: a server takes nobody's turn away"
-            raise refusal(owner, "a file for itself alone", "path", self.path, remedy)
+            raise refusal(self.owner, "a file for itself alone", "path", self.path, remedy)
         try:
-            self._repeat(lambda: self._check_tables(new and not read_only))
+            self._repeat(lambda: self._check_tables(may_create))
         except BaseException:
             self._drop()
             raise
@@ -105,18 +113,18 @@ class PostgresDatabase(Database):
                 announced = connection._backend_key_data or b""
                 self._pooled = announced[:4] != struct.pack("!i", process)
                 if not self._pooled:
-                    self._run(self._spell_settings("SET"))
+                    self._run(self._write_settings("SET"))
             except DatabaseError:
                 self._drop()
                 raise
         return connection
 
-    def _spell_settings(self, how: str) -> str:
-        """The statements that set what klazy needs, for a session (SET) or a transaction (SET LOCAL)."""
+    def _write_settings(self, how: str) -> str:
+        """Write klazy's settings, for a session (SET) or a transaction (SET LOCAL)."""
         settings = {
             "search_path": SCHEMA,
-            "synchronous_commit": self._sync,
-            "lock_timeout": f"'{round(1e3 * database.PATIENCE)}ms'",
+            "synchronous_commit": SYNCS[self.sync],
+            "lock_timeout": f"'{round(1e3 * store.PATIENCE)}ms'",
             "client_min_messages": "warning",
         }
         if how == "SET":
@@ -125,17 +133,17 @@ class PostgresDatabase(Database):
             settings["default_transaction_read_only"] = "on"
         return "; ".join(f"{how} {name} = {value}" for name, value in settings.items())
 
-    def _spell_begin(self, isolation: str) -> str:
-        """The statements that begin a transaction."""
+    def _write_begin(self, isolation: str) -> str:
+        """Write the statements that begin a transaction."""
         begin = f"BEGIN ISOLATION LEVEL {isolation}"
         if self.read_only:
             begin += " READ ONLY"
         if self._pooled:
-            begin += f"; {self._spell_settings('SET LOCAL')}"
+            begin += f"; {self._write_settings('SET LOCAL')}"
         return begin
 
     def _drop(self) -> None:
-        """Let go of a connection, whatever state it is in."""
+        """Close the connection, in any state."""
         connection = self._connection
         self._connection = None
         self._prepared = {}
@@ -144,7 +152,7 @@ class PostgresDatabase(Database):
                 connection.close()
 
     def _run(self, sql: str, values: Values = (), stream: Any = None) -> list[Any]:
-        """One statement on the present connection; without values it is sent as it is."""
+        """Run one statement on the present connection; without values it is sent as it is."""
         connection = self._connection
         if connection is None:
             raise _LostError("the connection is gone")
@@ -169,17 +177,18 @@ class PostgresDatabase(Database):
         except _LOST as failed:
             self._drop()
             raise _LostError(str(failed)) from failed
-        except BaseException:  # an interrupt amid an answer: the rest of it would be taken for the next one
+        except BaseException:
+            # After an interrupt, the rest of an answer would be read as the next one.
             self._drop()
             raise
 
     def _repeat(self, work: Callable[[], Result], doubt: str = "") -> Result:
-        """Do it; after a lost connection again, as long as patience lasts. ``doubt`` is what is not known after that.
+        """Do ``work``, again after a lost connection while patience lasts. ``doubt`` says what is unknown after that.
 
         A part of a transaction is not repeated: what came before it is lost with the connection.
         """
         enclosed = self._within
-        until = time.monotonic() + database.PATIENCE
+        until = time.monotonic() + store.PATIENCE
         while True:
             try:
                 if not enclosed:
@@ -191,20 +200,20 @@ class PostgresDatabase(Database):
                 if enclosed:
                     raise
                 if time.monotonic() > until:
-                    remedy = f"it has not answered for {database.PATIENCE:g} seconds ({lost}){doubt}"
+                    remedy = f"it has not answered for {store.PATIENCE:g} seconds ({lost}){doubt}"
                     raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
             except DatabaseError as failed:
-                if _code_of(failed) in _TAKEN:
+                if _code_of(failed) == _UNIQUE_VIOLATION:
                     raise TakenError from None
                 raise self._explain(failed) from failed
             time.sleep(PAUSE)
 
     def _explain(self, failed: DatabaseError) -> StoreFailed:
-        """What PostgreSQL complains about, in one sentence."""
+        """Turn an error of PostgreSQL into one sentence."""
         code = _code_of(failed)
         message = _message_of(failed)
         if code in _WAITED:
-            remedy = f"another process has had the agent for {database.PATIENCE:g} seconds"
+            remedy = f"another process has had the agent for {store.PATIENCE:g} seconds"
             return fail(self.owner, "its turn", "path", self.path, remedy)
         if code in _UNTRUSTED:
             remedy = f"{message}; check the URL, and PGPASSWORD"
@@ -213,11 +222,11 @@ class PostgresDatabase(Database):
 
     # Tables
 
-    def _check_tables(self, may_make: bool) -> None:
-        """Make the tables of a new store, bring those of an older klazy up to date, and refuse others."""
+    def _check_tables(self, may_create: bool) -> None:
+        """Create the tables of a new store, bring those of an older klazy up to date, and reject others."""
         with self._transaction():
-            if may_make and not self._has_schema():
-                self._run("SELECT pg_advisory_xact_lock(?)", [_MAKERS])  # one process makes them
+            if may_create and not self._has_schema():
+                self._run("SELECT pg_advisory_xact_lock(?)", [_CREATE_LOCK])
                 if not self._has_schema():
                     for statement in POSTGRES_STATEMENTS:
                         self._run(statement)
@@ -237,7 +246,7 @@ class PostgresDatabase(Database):
         return bool(self._run("SELECT 1 FROM pg_namespace WHERE nspname = ?", [SCHEMA]))
 
     def _list_tables(self) -> list[str]:
-        """All of the schema, those that this user may not read included."""
+        """Return all tables of the schema, also those that this user may not read."""
         sql = """SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
         WHERE nspname = ? AND relkind IN ('r', 'p')"""
         return [name for (name,) in self._run(sql, [SCHEMA])]
@@ -249,8 +258,9 @@ class PostgresDatabase(Database):
         return versions[0]
 
     def _bring_up_to_date(self) -> None:
-        self._run("SELECT pg_advisory_xact_lock(?)", [_MAKERS])
-        version = self._read_version()  # another process may have done it meanwhile
+        self._run("SELECT pg_advisory_xact_lock(?)", [_CREATE_LOCK])
+        # Another process may have done it meanwhile.
+        version = self._read_version()
         self.require_version(version)
         for step in schema.list_steps(version):
             for statement in step.postgres:
@@ -267,7 +277,7 @@ class PostgresDatabase(Database):
             return [tuple(row) for row in self._repeat(lambda: self._run_alone(sql, values))]
 
     def _run_alone(self, sql: str, values: Values) -> list[Any]:
-        """A statement that is a transaction of its own."""
+        """Run a statement as a transaction of its own."""
         if self._within or not self._pooled:
             return self._run(sql, values)
         with self._transaction():
@@ -275,8 +285,6 @@ class PostgresDatabase(Database):
 
     def transact(self, work: Callable[[], Result]) -> Result:
         self.require_writer()
-        if self._within:
-            return self._transact_within(work)
 
         def attempt() -> Result:
             with self._transaction():
@@ -285,32 +293,28 @@ class PostgresDatabase(Database):
         with self._lock:
             return self._repeat(attempt)
 
-    def _transact_within(self, work: Callable[[], Result]) -> Result:
-        """A part of a transaction, undone alone if it fails; a lost connection ends all of it."""
-        try:
-            with self._begin_within():
-                return work()
-        except DatabaseError as failed:
-            if _code_of(failed) in _TAKEN:
-                raise TakenError from None
-            raise self._explain(failed) from failed
-
     @contextmanager
     def together(self) -> Iterator[None]:
         self.require_writer()
+        with self._once("whether this was taken is not known, so repeat it"):
+            yield
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        with self._once("try again", "repeatable read"):
+            yield
+
+    @contextmanager
+    def _once(self, remedy: str, isolation: str = ISOLATION) -> Iterator[None]:
+        """Make a transaction of a ``with`` block, which cannot be repeated from here."""
         with self._lock:
             try:
-                if self._within:
-                    with self._begin_within():
-                        yield
-                else:
+                if not self._within:
                     self._reach()
-                    with self._transaction():
-                        yield
+                with self._transaction(isolation):
+                    yield
             except _LostError as lost:
-                remedy = (
-                    f"the connection was lost ({lost}); whether this was taken is not known, so repeat it"
-                )
+                remedy = f"the connection was lost ({lost}); {remedy}"
                 raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
             except DatabaseError as failed:
                 raise self._explain(failed) from failed
@@ -318,33 +322,33 @@ class PostgresDatabase(Database):
     def _reach(self) -> None:
         """Connect again if need be, for a transaction that cannot be repeated from here."""
         ((path,),) = self.ask("SELECT current_setting('search_path')")
-        if path != SCHEMA:  # the session was reset
+        # After a reset of the session the path is gone.
+        if path != SCHEMA:
             self._drop()
             self.ask("SELECT 1")
 
     @contextmanager
     def _transaction(self, isolation: str = ISOLATION) -> Iterator[None]:
-        self._run(self._spell_begin(isolation))
+        """Begin a transaction, or a part of one that is undone alone if it fails."""
+        is_part = self._within
+        self._run("SAVEPOINT part" if is_part else self._write_begin(isolation))
         self._within = True
         try:
             yield
-            self._within = False
-            self._run("COMMIT")
+            self._within = is_part
+            self._run("RELEASE part" if is_part else "COMMIT")
         except BaseException:
-            self._within = False
-            self._undo()
+            self._within = is_part
+            self._undo(is_part)
             raise
 
-    @contextmanager
-    def _begin_within(self) -> Iterator[None]:
-        self._run("SAVEPOINT part")
+    def _undo(self, is_part: bool) -> None:
+        """Undo a transaction that failed; closing its connection does the same."""
         try:
-            yield
-        except BaseException:
             if self._connection is not None:
-                self._run("ROLLBACK TO part")
-            raise
-        self._run("RELEASE part")
+                self._run("ROLLBACK TO part" if is_part else "ROLLBACK")
+        except (_LostError, DatabaseError):
+            self._drop()
 
     def touch(self) -> None:
         self.transact(lambda: self._run("UPDATE about SET agents = agents"))
@@ -352,27 +356,20 @@ class PostgresDatabase(Database):
     def has_changed(self) -> bool:
         return True
 
-    def _undo(self) -> None:
-        """Leave a transaction that failed; a connection that cannot is dropped, which does the same."""
-        try:
-            if self._connection is not None:
-                self._run("ROLLBACK")
-        except (_LostError, DatabaseError):
-            self._drop()
-
     def write(self, sql: str, *values: Any) -> None:
         self._run(sql, values)
 
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         if rows:
-            self._run(f"COPY {table} FROM STDIN", stream=_spell_rows(rows))
+            self._run(f"COPY {table} FROM STDIN", stream=_format_rows(rows))
 
     def lock_agents(self, agents: Sequence[int]) -> None:
         sql = "SELECT count(*) FROM (SELECT 1 FROM agents WHERE id = ANY(?::bigint[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
         self._run(sql, [list(agents)])
 
     def number_agents(self, names: Sequence[str]) -> int:
-        sql = "UPDATE about SET agents = agents + ? RETURNING agents"  # others wait here until this one ends
+        # Other processes wait here until this transaction ends.
+        sql = "UPDATE about SET agents = agents + ? RETURNING agents"
         ((given,),) = self._run(sql, [len(names)])
         before = given - len(names)
         ((count,),) = self._run("SELECT count(*) FROM agents")
@@ -380,77 +377,53 @@ class PostgresDatabase(Database):
             raise self.damage(f"all of its {before} agents ({count} are left)")
         return before + 1
 
-    def put_snapshots(self, rows: Sequence[Values]) -> None:
+    def replace_snapshots(self, rows: Sequence[Values]) -> None:
         self._run("DELETE FROM snapshots WHERE key = ANY(?::bigint[])", [[row[0] for row in rows]])
         self.insert("snapshots", rows)
 
-    @contextmanager
-    def one_moment(self) -> Iterator[None]:
-        with self._lock:
-            self._reach()
-            try:
-                with self._transaction("repeatable read"):
-                    yield
-            except _LostError as lost:
-                remedy = f"the connection was lost ({lost}); try again"
-                raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
-            except DatabaseError as failed:
-                raise self._explain(failed) from failed
-
     # Records
 
-    def append(self, row: Values, last: int | None) -> None:
+    def append(self, row: Values) -> None:
+        def insert() -> None:
+            ((inserted,),) = self._run_alone(_APPEND, row)
+            if not inserted:
+                raise TakenError
+
+        self._append(row, insert)
+
+    def append_many(self, rows: Sequence[Values]) -> None:
+        keys = {row[0] for row in rows}
+        firsts = {row[0]: row[-1] for row in rows if row[0] - 1 not in keys}
+
+        def insert() -> None:
+            with self._transaction():
+                self.lock_agents([key >> AGENT_SHIFT for key in firsts])
+                if not self.follow(list(firsts), list(firsts.values())):
+                    raise TakenError
+                self.insert("records", [row[:-1] for row in rows])
+
+        self._append(rows[0], insert)
+
+    def _append(self, row: Values, insert: Callable[[], None]) -> None:
+        """Insert records, of which ``row`` is one; after a lost connection only if they are not there already."""
         if self.idle:
             self.require_writer()
         sent = False
 
-        def insert() -> None:
+        def attempt() -> None:
             nonlocal sent
             repeated = sent
             sent = True
-            ((taken,),) = self._run_alone(_APPEND, [*row, last])
-            if not taken and not (repeated and self._is_there(row)):
-                raise TakenError
+            if not (repeated and self._is_there(row)):
+                insert()
 
         with self._lock:
-            self._repeat(insert, _DOUBT)
+            self._repeat(attempt, _DOUBT)
 
     def _is_there(self, row: Values) -> bool:
-        """Whether this very record was committed before its answer was lost."""
+        """Return True if this very record was committed before its answer was lost."""
         found = self._run_alone(f"SELECT {_COLUMNS} FROM records WHERE key = ?", [row[0]])
-        return [tuple(each) for each in found] == [tuple(row)]
-
-    def append_plain(self, row: Values) -> None:
-        key, t, at, numbers, decision, hitting, switching, checksum, last = row
-        whole = (key, 0, t, at, None, None, numbers, decision, hitting, switching, None, None, checksum)
-        self.append(whole, last)
-
-    def append_many(self, rows: Sequence[Values], lasts: Sequence[int | None]) -> None:
-        self.require_writer()
-        sent = False
-        agents = [row[0] >> 40 for row in rows]
-
-        def insert_all() -> None:
-            self.lock_agents(agents)
-            if not self.follow([row[0] for row in rows], lasts):
-                raise TakenError
-            self.insert("records", rows)
-
-        if self._within:
-            self._transact_within(insert_all)
-            return
-
-        def insert() -> None:
-            nonlocal sent
-            repeated = sent
-            sent = True
-            if repeated and self._is_there(rows[0]):  # and all others, for they were one transaction
-                return
-            with self._transaction():
-                insert_all()
-
-        with self._lock:
-            self._repeat(insert, _DOUBT)
+        return [tuple(each) for each in found] == [tuple(row[:-1])]
 
     def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
         first = [key for key, last in zip(keys, lasts, strict=True) if last is None]
@@ -463,13 +436,10 @@ class PostgresDatabase(Database):
 
     # The whole
 
-    def find_faults(self) -> list[str]:
+    def find_own_faults(self) -> list[str]:
         ((given,),) = self.ask("SELECT agents FROM about")
         ((count,),) = self.ask("SELECT count(*) FROM agents")
         return [] if given == count else [f"of {given} agents {count} are left"]
-
-    def back_up(self, target: Path) -> bool:
-        return False
 
     def close(self) -> None:
         if not self.closed and not self.inherited:
@@ -489,18 +459,18 @@ def _message_of(failed: DatabaseError) -> str:
 
 
 def _number_places(sql: str) -> str:
-    """The statement with ``:p0``, ``:p1`` and so on in the place of question marks."""
+    """Replace the question marks of a statement by ``:p0``, ``:p1`` and so on."""
     first, *rest = sql.split("?")
     return first + "".join(f":p{i}{part}" for i, part in enumerate(rest))
 
 
-def _spell_rows(rows: Sequence[Values]) -> io.BytesIO:
-    """Rows in the text format of COPY."""
-    lines = ["\t".join([_spell(value) for value in row]) for row in rows]
+def _format_rows(rows: Sequence[Values]) -> io.BytesIO:
+    """Write rows in the text format of COPY."""
+    lines = ["\t".join([_format_value(value) for value in row]) for row in rows]
     return io.BytesIO(("\n".join(lines) + "\n").encode())
 
 
-def _spell(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "\\N"
     if isinstance(value, bytes):
@@ -513,24 +483,24 @@ def _spell(value: Any) -> str:
 
 
 def _dial(host: str, port: int) -> socket.socket:
-    """A socket to the server, by a name or in a folder of this machine; an answer may take longer than to get through."""
+    """Connect to the server, by its name or in a folder of this machine; an answer may take longer than that."""
     if host.startswith("/"):
         line = socket.socket(socket.AF_UNIX)
-        line.settimeout(database.PATIENCE)
+        line.settimeout(store.PATIENCE)
         try:
             line.connect(f"{host}/.s.PGSQL.{port}")
         except BaseException:
             line.close()
             raise
     else:
-        line = socket.create_connection((host, port), database.PATIENCE)
+        line = socket.create_connection((host, port), store.PATIENCE)
         line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     line.settimeout(ANSWER)
     return line
 
 
 def _read_url(url: str, owner: str) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """The options of a connection, where it goes, and the URL as it may be shown: without password and options."""
+    """Return the options of a connection, its host and port, and the URL without password and options."""
     remedy = "write postgresql://user@host:5432/database, with %-escapes for other letters in a password"
     try:
         parts = urlsplit(url)
@@ -538,7 +508,8 @@ def _read_url(url: str, owner: str) -> tuple[dict[str, Any], dict[str, Any], str
         port = parts.port or int(given.pop("port", 5432))
         user = unquote(parts.username or given.pop("user", "")) or getpass.getuser()
         password = unquote(parts.password or given.pop("password", "")) or os.environ.get("PGPASSWORD")
-    except ValueError:  # its message may show a part of the password
+    except ValueError:
+        # The message may show a part of the password.
         raise refusal(owner, "the URL of a database", "path", "postgresql://...", remedy) from None
     name = unquote(parts.path.strip("/")) or user
     host = parts.hostname or given.pop("host", "localhost")
@@ -554,7 +525,7 @@ def _read_url(url: str, owner: str) -> tuple[dict[str, Any], dict[str, Any], str
 
 
 def _choose_ssl(given: dict[str, str], owner: str) -> Any:
-    """The TLS of a connection: by default if the server has it; sslmode and sslrootcert are as those of libpq."""
+    """Return the TLS of a connection: by default if the server has it; sslmode and sslrootcert are as in libpq."""
     mode = given.pop("sslmode", "prefer")
     certificate = given.pop("sslrootcert", None)
     if mode == "disable":

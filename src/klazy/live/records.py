@@ -1,8 +1,11 @@
-"""What happens to an agent, one record each, and the checksums by which a store knows its rows again."""
+"""The rows of a store's tables, and the records of what happens to an agent.
+
+A key holds two numbers, ``agent << AGENT_SHIFT | n``: the rows of an agent are stored together, and two processes that write
+its record ``n`` cannot both succeed. Rows carry checksums, because SQLite's pages do not.
+"""
 
 import json
 import struct
-from collections.abc import Callable
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -10,50 +13,56 @@ import numpy as np
 
 from klazy.base.checks import Array, refusal
 
+AGENT_SHIFT = 40
+_NUMBER = (1 << AGENT_SHIFT) - 1
 ID_BYTES = 64
-# kinds of records; the numbers stand in stores
-ROUND, HINTED, FREEZE, RESUME, GUARDS, KNOWN = range(6)
+NUMBER = np.dtype("<f8")
+# The kinds of records. Stores hold these numbers.
+ROUND = 0
+HINTED = 1
+FREEZE = 2
+RESUME = 3
+GUARDS = 4
+KNOWN = 5
 DELETE = 8
 RESTORE = 9
-# what the note of a round says whose feedback does not come with it: of which round it is, or which one is given up
+# What the note of a round says if its feedback is delayed.
 WAITS = "waits"
 LATE = "late"
 GIVEN_UP = "given up"
-_NO_TIME = -1.0  # of a record whose moment nobody has written down
+# In checksums, the time of a record without one.
+_NO_TIME = -1.0
 _PLAIN = struct.Struct("<qqqdddqq")
 
 
 class Record(NamedTuple):
-    """One event: a round with its gradient, or gradient and hint, as numbers; a freeze; a resume; new guards;
-    a delete, after which there are no rounds; a restore, after which there are.
+    """Something that happens to an agent: a round with its gradient and perhaps a hint, a freeze, new guards, a delete.
 
-    ``note`` holds the new guards as JSON, or the reason of any other change; of a round whose feedback does not come with it,
-    what happened (:func:`note_feedback`). ``row`` is what the round was told by column name, as JSON, where it was.
-    A ``KNOWN`` record is an id that was taken before the history begins.
+    ``note`` holds new guards as JSON, the reason of another change, or, for a round with delayed feedback, which round that is.
+    ``values`` is the row of data, or a bandit's costs, and ``hitting`` what the round cost if that is known already.
+    A ``KNOWN`` record is an id from before the history begins.
     """
 
     kind: int
-    numbers: Array
+    numbers: Array = np.empty(0)
     id: str = ""
     note: str = ""
-    row: str = ""
+    values: Array | None = None
+    hitting: float | None = None
 
 
-def note_feedback(what: str, round: int) -> str:
-    """The note of a round that waits for its feedback, of late feedback, or of a round that is given up."""
-    return json.dumps({what: round})
+class AgentRow(NamedTuple):
+    """An agent in the table ``agents``."""
 
-
-def read_feedback(record: "Record | Row") -> tuple[str, int] | None:
-    """What :func:`note_feedback` noted; None of a round that was told at once, and of all that are no rounds."""
-    if record.kind != ROUND or not record.note:
-        return None
-    ((what, round),) = json.loads(record.note).items()
-    return what, round
+    id: int
+    name: str
+    at: float
+    configuration: str
+    checksum: int
 
 
 class Row(NamedTuple):
-    """A record as the table ``records`` holds it, the columns in the order of the table."""
+    """A record in the table ``records``, with the decision that followed and what both cost."""
 
     key: int
     kind: int
@@ -70,101 +79,111 @@ class Row(NamedTuple):
     checksum: int
 
     def to_record(self) -> Record:
-        """What happened, without what came of it."""
-        numbers = np.frombuffer(self.numbers, "<f8").astype(np.float64)
-        return Record(self.kind, numbers, self.id or "", self.note or "", self.row or "")
+        """Return what happened, without what came of it."""
+        values = None if self.row is None else parse_row(self.row)
+        return Record(self.kind, read_numbers(self.numbers), self.id or "", self.note or "", values)
 
 
-def make_row(
-    key: int,
-    record: Record,
-    t: int,
-    at: float | None,
-    decision: bytes,
-    hitting: float,
-    switching: float,
-    guards: str,
-) -> tuple[Any, ...]:
-    """The values of a :class:`Row`: a record of round ``t``, after which ``decision`` is played."""
-    return seal_row(
-        key,
-        record.kind,
-        t,
-        at,
-        record.id or None,
-        record.row or None,
-        record.numbers.tobytes(),
-        decision,
-        hitting,
-        switching,
-        guards or None,
-        record.note or None,
-    )
+class Snapshot(NamedTuple):
+    """The state of an agent before record ``n``, as JSON, with what it had paid by then."""
+
+    key: int
+    t: int
+    at: float
+    hitting: float
+    switching: float
+    about: str
+    checksum: int
+
+    @property
+    def n(self) -> int:
+        """The number of the record that comes next."""
+        return self.key & _NUMBER
 
 
-def seal_row(*values: Any) -> tuple[Any, ...]:
-    """The values with their checksum."""
-    return *values, checksum_row(*values)
+class Token(NamedTuple):
+    """Who may use the service, and how: ``agent`` is None for all agents, ``hash`` that of the secret."""
+
+    name: str
+    role: str
+    agent: str | None
+    hash: str
+    at: float
+    checksum: int
 
 
-def checksum_row(
-    key: int,
-    kind: int,
-    t: int,
-    at: float | None,
-    id: str | None,
-    row: str | None,
-    numbers: bytes,
-    decision: bytes,
-    hitting: float,
-    switching: float,
-    guards: str | None,
-    note: str | None,
-) -> int:
-    """The checksum of all that a row says."""
-    moment = _NO_TIME if at is None else at
-    found = checksum_plain(key, kind, t, moment, numbers, decision, hitting, switching)
+def find_number(key: int) -> int:
+    """Return the number that a key gives a record among those of its agent."""
+    return key & _NUMBER
+
+
+def read_numbers(data: bytes) -> Array:
+    """Return the numbers of a column that holds them as bytes."""
+    return np.frombuffer(data, NUMBER).astype(np.float64)
+
+
+def parse_row(text: str) -> Array:
+    """Return the numbers of a row of data, which a store holds as a JSON list or object."""
+    values = json.loads(text)
+    if isinstance(values, dict):
+        values = list(values.values())
+    return np.array(values, dtype=np.float64)
+
+
+def note_feedback(what: str, round: int) -> str:
+    """Write the note of a round that waits for its feedback, of late feedback, or of a round that is given up."""
+    return json.dumps({what: round})
+
+
+def read_feedback(record: Record | Row) -> tuple[str, int] | None:
+    """Return what :func:`note_feedback` wrote, None for a round without delay and for other records."""
+    if record.kind != ROUND or not record.note:
+        return None
+    ((what, round),) = json.loads(record.note).items()
+    return what, round
+
+
+def append_checksum(*values: Any) -> tuple[Any, ...]:
+    """Return the values of an agent, a snapshot or a token with their checksum."""
+    return *values, checksum_text(values)
+
+
+def checksum_text(values: tuple[Any, ...]) -> int:
+    """Compute the checksum of a few plain values."""
+    return crc32(json.dumps(values).encode())
+
+
+def checksum_row(values: tuple[Any, ...]) -> int:
+    """Compute the checksum of a record, whose values are in the order of :class:`Row`."""
+    key, kind, t, at, id, row, numbers, decision, hitting, switching, guards, note = values
+    if at is None:
+        at = _NO_TIME
+    plain = _PLAIN.pack(key, kind, t, at, hitting, switching, len(numbers), len(decision))
+    found = crc32(plain + numbers + decision)
     if id is None and row is None and guards is None and note is None:
         return found
     return crc32(json.dumps((id, row, guards, note)).encode(), found)
 
 
-def checksum_plain(
-    key: int,
-    kind: int,
-    t: int,
-    at: float,
-    numbers: bytes,
-    decision: bytes,
-    hitting: float,
-    switching: float,
-) -> int:
-    """The checksum of a row without texts."""
-    plain = _PLAIN.pack(key, kind, t, at, hitting, switching, len(numbers), len(decision))
-    return crc32(plain + numbers + decision)
-
-
-def checksum_text(*parts: Any) -> int:
-    """The checksum of a few plain values."""
-    return crc32(json.dumps(parts).encode())
-
-
-def is_whole(compute: Callable[..., int], row: tuple[Any, ...]) -> bool:
-    """Whether the last entry of a row is the checksum of the others."""
+def is_intact(row: tuple[Any, ...]) -> bool:
+    """Return True if the last entry of a row is the checksum of the others."""
+    compute = checksum_row if isinstance(row, Row) else checksum_text
     try:
-        return compute(*row[:-1]) == row[-1]
-    except (struct.error, TypeError):  # an entry is of another type than the one that was written
+        return compute(row[:-1]) == row[-1]
+    except (struct.error, TypeError):
+        # A damaged entry may be of another type than the one that was written.
         return False
 
 
 def check_id(id: str | int, owner: str = "Agent.update") -> str:
-    """A round's id as text; a number counts as its digits."""
+    """Return a round's id as text; a number becomes its digits."""
     if isinstance(id, str | int | np.integer):
         try:
             text = str(id)
             if 1 <= len(text.encode()) <= ID_BYTES and "\0" not in text:
                 return text
-        except ValueError:  # half a letter, or more digits than Python prints
+        except ValueError:
+            # Half a surrogate pair has no bytes, and Python prints no number of more than 4300 digits.
             pass
     wanted = f"an id, text of 1 to {ID_BYTES} bytes or a whole number"
     raise refusal(owner, wanted, "id", f"a {type(id).__name__}", "shorten it, or give a hash of it")

@@ -1,10 +1,10 @@
-"""What an agent is told by name: the columns of a row, what a row costs, what moving costs, and where that was tuned."""
+"""Rows of data: what their columns are called, what a row costs, and what happens to missing cells."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,26 +16,20 @@ from klazy.movement import Movement, as_movement
 
 OBSERVE = "Agent.observe"
 FILLS = ("forward", "zero", "drop")
-COMPARED = ("costs", "columns", "movement", "fill")  # an origin is but a note
-SHOWN = 5  # names in a message
+# What an agent that is opened again must have in common with its arguments; an origin is only a note.
+_COMPARED = ("costs", "columns", "movement", "fill")
+_NAMES_SHOWN = 5
 
 
 class Dropped(Refused):
-    """A row that is left out because a cell is missing; the round goes on."""
-
-
-class Account(NamedTuple):
-    """What an agent's rounds have cost so far, and what its moves have, price included."""
-
-    hitting: float = 0.0
-    switching: float = 0.0
+    """A row was left out because a cell is missing; the round continues."""
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
-    """What an agent's rounds cost and how they are named; what is None was left open.
+class RowSpec:
+    """What an agent's rounds cost and how their rows and decisions are named; None means not given.
 
-    ``columns`` names the entries of a row, ``names`` those of a decision; mostly they are the same. ``origin`` is where the
+    ``columns`` names the entries of a row, ``names`` those of a decision; mostly they are the same. ``origin`` says where the
     agent was tuned, as plain values. ``fill`` says what happens to a missing cell: it repeats the last row, counts as zero, or
     drops the row.
     """
@@ -48,105 +42,84 @@ class Terms:
     fill: str | None = None
 
     @classmethod
-    def check(
+    def build(
         cls,
-        learner: Learner[Any],
-        costs: Any,
-        columns: Any,
-        movement: Any,
-        origin: Any,
-        owner: str = "Agent",
+        learner: Any,
         *,
+        costs: Any = None,
+        columns: Any = None,
+        movement: Any = None,
+        origin: Any = None,
         fill: Any = None,
+        owner: str = "Agent",
     ) -> Self:
-        """The terms for this learner, or a refusal."""
+        """Check the arguments of an agent with this learner."""
+        if not isinstance(learner, Learner):
+            raise refusal("Agent", "a learner", "learner", repr(learner), "write Agent(GD(L2Ball(5), 1.0))")
         dim = learner.domain.dim
-        found = _check_costs(learner, costs, owner)
-        extras = 0 if found is None else found.extras
-        rows, decisions = _check_columns(columns, dim, extras, owner)
-        price = None
+        family = _check_costs(learner, costs, owner)
+        rows = decisions = price = charged = None
+        if columns is not None:
+            rows, decisions = _check_columns(columns, dim, 0 if family is None else family.extras, owner)
         if movement is not None:
-            price = as_movement(movement, owner)
+            price = charged = as_movement(movement, owner)
             price.check(dim)
-            if not isinstance(price.weight, float):
-                remedy = "write L2Movement(1.0)"
-                raise refusal(owner, "a movement cost with one weight", "movement", repr(movement), remedy)
-        elif found is not None and not isinstance(learner.own_movement.weight, float):
-            remedy = "give movement=L2Movement(1.0), say"
-            own = repr(learner.own_movement)
-            raise refusal(owner, "a movement cost with one weight", "movement", own, remedy)
-        _check_fill(fill, found, owner)
-        return cls(found, rows, decisions, price, _check_origin(origin, owner), fill)
+        elif family is not None:
+            charged = learner.own_movement
+        if charged is not None and not isinstance(charged.weight, float):
+            remedy = "write movement=L2Movement(1.0)"
+            raise refusal(owner, "a movement cost with one weight", "movement", repr(charged), remedy)
+        if fill is not None:
+            _check_fill(fill, family, owner)
+        if origin is not None:
+            origin = _check_origin(origin, owner)
+        return cls(family, rows, decisions, price, origin, fill)
 
     @property
     def takes_rows(self) -> bool:
-        """Whether rounds are told by their rows."""
+        """Whether rounds are given by their rows."""
         return self.costs is not None
 
-    def about(self) -> dict[str, Any]:
-        """These as plain JSON values, without what was left open."""
-        about: dict[str, Any] = {}
-        if self.costs is not None:
-            about["costs"] = self.costs.to_dict()
-        if self.columns is not None and self.names is not None:
-            about["columns"] = list(self.columns)
-            if self.names != self.columns:
-                about["names"] = list(self.names)
-        if self.movement is not None:
-            about["movement"] = self.movement.to_dict()
-        if self.origin is not None:
-            about["origin"] = self.origin
-        if self.fill is not None:
-            about["fill"] = self.fill
-        return about
-
-    def repeat(self) -> dict[str, Any]:
-        """These as the arguments that :meth:`check` takes."""
-        columns: Any = self.columns
-        if self.columns is not None and self.names != self.columns:
-            columns = dict(zip_longest(self.columns, self.names or ()))
-        return {
-            "costs": self.costs,
-            "columns": columns,
-            "movement": self.movement,
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the specification by plain JSON values, without None."""
+        names = None if self.names == self.columns else list(self.names or ())
+        found = {
+            "costs": None if self.costs is None else self.costs.to_dict(),
+            "columns": None if self.columns is None else list(self.columns),
+            "names": names,
+            "movement": None if self.movement is None else self.movement.to_dict(),
             "origin": self.origin,
             "fill": self.fill,
         }
+        return {name: value for name, value in found.items() if value is not None}
 
     @classmethod
-    def rebuild(cls, learner: Learner[Any], about: dict[str, Any]) -> Self:
-        """What :meth:`about` described."""
-        costs = about.get("costs")
-        movement = about.get("movement")
-        columns = about.get("columns")
-        if columns is not None and "names" in about:
-            columns = dict(zip_longest(columns, about["names"]))
-        return cls.check(
-            learner,
-            None if costs is None else Family.from_dict(costs),
-            columns,
-            None if movement is None else Movement.from_dict(movement),
-            about.get("origin"),
-            fill=about.get("fill"),
-        )
+    def from_dict(cls, learner: Learner[Any], data: dict[str, Any]) -> Self:
+        """Rebuild what :meth:`to_dict` described."""
+        given: dict[str, Any] = {
+            name: data.get(name) for name in ("costs", "columns", "movement", "origin", "fill")
+        }
+        if given["costs"] is not None:
+            given["costs"] = Family.from_dict(given["costs"])
+        if given["movement"] is not None:
+            given["movement"] = Movement.from_dict(given["movement"])
+        if given["columns"] is not None and "names" in data:
+            given["columns"] = dict(zip_longest(given["columns"], data["names"]))
+        return cls.build(learner, **given)
 
-    def find_difference(self, given: Mapping[str, Any], learner: Learner[Any]) -> tuple[str, Any] | None:
-        """The first of the terms given that differs from these, with what it is here; what is None was left out."""
-        others = type(self).check(learner, owner="Agent.open", **given)
-        named = (self.columns, self.names)
-        for name in COMPARED:
+    def find_difference(self, other: "RowSpec", given: Mapping[str, Any]) -> tuple[str, Any] | None:
+        """Return the first argument in ``given`` whose value differs in ``other``, with its value here."""
+        for name in _COMPARED:
             here = getattr(self, name)
-            same = (
-                named == (others.columns, others.names)
-                if name == "columns"
-                else here == getattr(others, name)
-            )
-            if given[name] is not None and not same:
+            is_same = here == getattr(other, name)
+            if name == "columns":
+                is_same = is_same and self.names == other.names
+            if given[name] is not None and not is_same:
                 return name, here
         return None
 
     def read(self, row: Any, dim: int) -> Array:
-        """The numbers of a row in the order of the coordinates; a refusal names the column that is wrong."""
+        """Return the numbers of a row in the order of the coordinates; an error names the column that is wrong."""
         named = _read_names(row)
         length = dim if self.costs is None else dim + self.costs.extras
         if named is None:
@@ -172,7 +145,7 @@ class Terms:
         return self.read(row if self.fill is None else self._fill(row, dim, last), dim)
 
     def _fill(self, row: Any, dim: int, last: Array | None) -> Any:
-        """Replace the missing cells of a row. What else is wrong with it, :meth:`read` says."""
+        """Replace the missing cells of a row; :meth:`read` finds what else is wrong with it."""
         named = _read_names(row)
         cells: dict[Any, Any]
         if named is not None and self.columns is not None:
@@ -210,37 +183,21 @@ class Terms:
         return np.array([number(named[name], name, OBSERVE) for name in columns])
 
     def write(self, row: Array) -> str:
-        """A row as JSON, which gives every float64 back: an object by column name where there are names, else a list."""
+        """Write a row as JSON, which restores every float64: an object by column name where there are names, else a list."""
         values = row.tolist()
-        if self.columns is None:
+        if self.columns is None or self.costs is None:
             return json.dumps(values)
         return json.dumps(dict(zip(self.columns, values, strict=True)))
 
-    def parse(self, text: str) -> Array:
-        """What :meth:`write` wrote."""
-        values = json.loads(text)
-        if isinstance(values, dict):
-            values = list(values.values())
-        return np.array(values, dtype=np.float64)
-
     def name(self, x: Array) -> Any:
-        """A decision by name where there are names, else as it is."""
+        """Return a decision by name where there are names, else as it is."""
         if self.names is None:
             return x
         return dict(zip(self.names, x.tolist(), strict=True))
 
 
-def make_terms(
-    learner: Any, costs: Any, columns: Any, movement: Any, origin: Any, owner: str, fill: Any = None
-) -> Terms | None:
-    """The terms of an agent; None where there is no learner to check them by, which is refused elsewhere."""
-    if not isinstance(learner, Learner):
-        return None
-    return Terms.check(learner, costs, columns, movement, origin, owner, fill=fill)
-
-
 def _check_costs(learner: Learner[Any], costs: Any, owner: str) -> Family | None:
-    """The family, by default that of a learner which is told its rows."""
+    """Return the family, by default that of a learner which sees its rows."""
     if costs is None:
         return None if learner.takes_gradients else learner.family
     if not isinstance(costs, Family):
@@ -259,10 +216,8 @@ def _check_costs(learner: Learner[Any], costs: Any, owner: str) -> Family | None
 
 def _check_columns(
     columns: Any, dim: int, extras: int, owner: str
-) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """The names of a row's entries and of a decision's; a row may have more."""
-    if columns is None:
-        return None, None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of a row's entries and of a decision's; a row may have more."""
     wanted = f"{dim} distinct column names, one per coordinate"
     if extras:
         wanted += f", and {extras} for the rest of a row"
@@ -272,7 +227,8 @@ def _check_columns(
     if isinstance(columns, str) or not isinstance(columns, Sequence | Mapping):
         if not hasattr(columns, "tolist"):
             raise refusal(owner, wanted, "columns", repr(columns), remedy)
-        columns = list(columns)  # an array, or the columns of a data frame
+        # An array, or the columns of a data frame.
+        columns = list(columns)
     rows = tuple(map(str, columns))
     decisions = rows[:dim]
     if isinstance(columns, Mapping):
@@ -283,9 +239,7 @@ def _check_columns(
     return rows, decisions
 
 
-def _check_origin(origin: Any, owner: str) -> dict[str, Any] | None:
-    if origin is None:
-        return None
+def _check_origin(origin: Any, owner: str) -> dict[str, Any]:
     remedy = "give a dict of plain values"
     if not isinstance(origin, dict):
         raise refusal(owner, "an origin that JSON can hold", "origin", repr(origin), remedy)
@@ -296,9 +250,7 @@ def _check_origin(origin: Any, owner: str) -> dict[str, Any] | None:
 
 
 def _check_fill(fill: Any, costs: Family | None, owner: str) -> None:
-    """Refuse a way to fill missing cells that is unknown, or that the costs cannot take."""
-    if fill is None:
-        return
+    """Reject a way to fill missing cells that is unknown, or that does not suit the costs."""
     one_of(fill, "fill", owner, FILLS)
     if costs is None:
         remedy = "give costs, or leave fill out"
@@ -307,21 +259,21 @@ def _check_fill(fill: Any, costs: Family | None, owner: str) -> None:
 
 
 def refuse_zeros(fill: str | None, costs: Family, owner: str) -> None:
-    """Refuse zeros for missing cells where a row must be above zero."""
+    """Reject zeros for missing cells where a row must be above zero."""
     if fill == "zero" and costs.positive:
         remedy = "choose 'forward' or 'drop'"
         raise refusal(owner, f"numbers above zero for {costs}", "fill", repr(fill), remedy)
 
 
 def _read_names(row: Any) -> dict[str, Any] | None:
-    """The entries of a row by name: of a dict, a named tuple, a pandas Series, a frame of one row; None if it has no names."""
+    """Return the entries by name of a dict, named tuple, pandas Series or frame of one row; None for others."""
     if isinstance(row, Mapping):
         entries = list(row.items())
     elif hasattr(row, "_asdict"):
         entries = list(row._asdict().items())
     elif hasattr(row, "columns") and hasattr(row, "shape"):
         if row.shape[0] != 1:
-            remedy = "tell rounds one by one, in their order"
+            remedy = "give rounds one by one, in their order"
             raise refusal(OBSERVE, "one row", "rows", row.shape[0], remedy)
         first = row.row(0) if hasattr(row, "row") else row.iloc[0].tolist()
         entries = list(zip(row.columns, first, strict=True))
@@ -339,7 +291,7 @@ def _read_names(row: Any) -> dict[str, Any] | None:
 
 
 def _list(names: Sequence[str]) -> str:
-    """A few names, and how many there are beside them."""
-    shown = ", ".join(map(repr, names[:SHOWN]))
-    rest = len(names) - SHOWN
+    """List a few names, and how many more there are."""
+    shown = ", ".join(map(repr, names[:_NAMES_SHOWN]))
+    rest = len(names) - _NAMES_SHOWN
     return shown if rest <= 0 else f"{shown} and {rest} more"

@@ -1,94 +1,88 @@
-"""The tables and views of a store: what is in them, and how people may read it.
+"""The tables and views of a store, for SQLite and for PostgreSQL.
 
-Tables are written by klazy alone. Views are for people: names instead of keys, times instead of seconds, lists of numbers
-instead of bytes. Keys hold two numbers, ``agent * 2**40 + n``, so that the rows of an agent lie together and its next one has
-a place of its own: two processes that write record ``n`` cannot both succeed.
+Only klazy writes to the tables, whose columns are those of the classes in records.py. Views are for people: names instead of
+keys, times instead of seconds, lists of numbers instead of bytes.
 
 To change a table: raise ``VERSION``, add the step from the version before to ``STEPS``, and make a file of the new version with
 tests/files/stores/make.py.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_args, get_type_hints
 
-VERSION = 1  # of these tables; the first is 1
-APPLICATION = 0x6B6C617A  # "klaz", by which a file is known as a store
-AGENT_SHIFT = 40
+from klazy.live.records import AGENT_SHIFT, AgentRow, Row, Snapshot, Token
 
-AGENTS = """CREATE TABLE agents (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  name TEXT NOT NULL UNIQUE,
-  at REAL NOT NULL,
-  configuration TEXT NOT NULL,
-  checksum INTEGER NOT NULL
-)"""
+VERSION = 1
+# SQLite's number of the program that a file belongs to: "klaz".
+APPLICATION = 0x6B6C617A
+FORMS: dict[str, Any] = {"agents": AgentRow, "records": Row, "snapshots": Snapshot, "tokens": Token}
 
-RECORDS = """CREATE TABLE records (
-  key INTEGER PRIMARY KEY,
-  kind INTEGER NOT NULL,
-  t INTEGER NOT NULL,
-  at REAL,
-  id TEXT,
-  row TEXT,
-  numbers BLOB NOT NULL,
-  decision BLOB NOT NULL,
-  hitting REAL NOT NULL,
-  switching REAL NOT NULL,
-  guards TEXT,
-  note TEXT,
-  checksum INTEGER NOT NULL
-)"""
-
-IDS = "CREATE UNIQUE INDEX records_by_id ON records (key >> 40, id) WHERE id IS NOT NULL"
-
-SNAPSHOTS = """CREATE TABLE snapshots (
-  key INTEGER PRIMARY KEY,
-  t INTEGER NOT NULL,
-  at REAL NOT NULL,
-  hitting REAL NOT NULL,
-  switching REAL NOT NULL,
-  about TEXT NOT NULL,
-  checksum INTEGER NOT NULL
-)"""
-
-# Who may use the service: of a token only its hash is kept. ``agent`` is the one agent that it is for.
-TOKENS = """CREATE TABLE tokens (
-  name TEXT PRIMARY KEY NOT NULL,
-  role TEXT NOT NULL,
-  agent TEXT,
-  hash TEXT NOT NULL UNIQUE,
-  at REAL NOT NULL,
-  checksum INTEGER NOT NULL
-)"""
+_UNIQUE = {("agents", "name"), ("tokens", "hash")}
+_SQLITE_TYPES = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
+_POSTGRES_TYPES = {int: "bigint", float: "double precision", str: "text", bytes: "bytea"}
+_INDEX = f"CREATE UNIQUE INDEX records_by_id ON records ((key >> {AGENT_SHIFT}), id) WHERE id IS NOT NULL"
 
 
-def _sum_bytes() -> str:
-    """A float64's eight bytes, whose hexadecimal digits are in ``h``, as one integer."""
-    digits = "instr('123456789ABCDEF', substr(h, {}, 1))"
-    each = []
-    for i in range(8):
-        high = digits.format(2 * i + 1)
-        low = digits.format(2 * i + 2)
-        each.append(f"(({high} << 4 | {low}) << {8 * i})")
-    return " | ".join(each)
+def _make_table(table: str, types: dict[type, str]) -> str:
+    """Write the statement that makes a table; its first column is the key."""
+    columns = []
+    for name, hint in get_type_hints(FORMS[table]).items():
+        kind, *optional = get_args(hint) or (hint,)
+        column = f'"{name}" {types[kind]}'
+        if not columns:
+            column += " PRIMARY KEY"
+        if not optional and (columns or kind is not int):
+            column += " NOT NULL"
+        if (table, name) in _UNIQUE:
+            column += " UNIQUE"
+        columns.append(column)
+    return f"CREATE TABLE {table} ({', '.join(columns)})"
 
 
-def _list_numbers(blob: str) -> str:
-    """The float64s of a blob as a JSON list, in SQL: to 15 digits, and what is below 1e-21 as zero.
+def _make_views(read_time: Callable[[str], str], read_numbers: Callable[[str], str]) -> dict[str, str]:
+    """Write the statements that make the views, with SQL that reads a time and numbers."""
+    gradient = read_numbers("substr(records.numbers, 1, length(records.decision))")
+    hint = read_numbers("substr(records.numbers, length(records.decision) + 1)")
+    joined = f"FROM records JOIN agents ON agents.id = records.key >> {AGENT_SHIFT}"
+    rounds = f"""CREATE VIEW rounds AS
+SELECT agents.name AS agent, records.t AS t, {read_time("records.at")} AS time, records.id AS id,
+  records."row" AS "row", {gradient} AS gradient, {hint} AS hint, {read_numbers("records.decision")} AS decision,
+  records.hitting AS hitting, records.switching AS switching, records.guards AS guards
+{joined} WHERE records.kind IN (0, 1)"""
+    changes = f"""CREATE VIEW changes AS
+SELECT agents.name AS agent, records.t AS t, {read_time("records.at")} AS time,
+  CASE records.kind WHEN 2 THEN 'freeze' WHEN 3 THEN 'resume' WHEN 4 THEN 'guards'
+    WHEN 5 THEN 'known id' WHEN 8 THEN 'delete' ELSE 'restore' END AS change,
+  coalesce(records.note, records.id) AS note
+{joined} WHERE records.kind > 1
+UNION ALL SELECT name, 1, {read_time("at")}, 'created', configuration FROM agents"""
+    return {"VIEW rounds": rounds, "VIEW changes": changes}
 
-    Any SQLite can read it so, without an extension; the power of two is taken by shifts of at most 62 bits.
+
+# SQLite
+
+
+def _read_sqlite_time(seconds: str) -> str:
+    return f"strftime('%Y-%m-%d %H:%M:%f', {seconds}, 'unixepoch')"
+
+
+def _read_sqlite_numbers(blob: str) -> str:
+    """Write the SQL that reads the float64s of a blob as a JSON list: to 15 digits, with zero for numbers below 1e-21.
+
+    Every SQLite can read it, without an extension; powers of two are shifts of at most 62 bits.
     """
+    digit = "instr('123456789ABCDEF', substr(h, {}, 1))"
+    places = [f"({digit.format(2 * i + 1)} << 4 | {digit.format(2 * i + 2)}) << {8 * i}" for i in range(8)]
+    word = " | ".join(f"({place})" for place in places)
     return f"""(
     WITH RECURSIVE
       place(k) AS (
         SELECT 0 WHERE length({blob}) > 0 UNION ALL SELECT k + 1 FROM place WHERE 8 * k + 8 < length({blob})
       ),
       digits(k, h) AS (SELECT k, hex(substr({blob}, 8 * k + 1, 8)) FROM place),
-      word(k, w) AS (SELECT k, {_sum_bytes()} FROM digits),
+      word(k, w) AS (SELECT k, {word} FROM digits),
       part(k, sign, e, m) AS (
-        SELECT
-          k,
-          CASE WHEN w < 0 THEN -1.0 ELSE 1.0 END,
-          (w >> 52 & 2047) - 1075,
+        SELECT k, CASE WHEN w < 0 THEN -1.0 ELSE 1.0 END, (w >> 52 & 2047) - 1075,
           1.0 * (w & 4503599627370495 | 4503599627370496)
         FROM word
       )
@@ -104,71 +98,21 @@ def _list_numbers(blob: str) -> str:
   )"""
 
 
-_TIME = "strftime('%Y-%m-%d %H:%M:%f', {}, 'unixepoch')"
-
-ROUNDS = f"""CREATE VIEW rounds AS
-SELECT
-  agents.name AS agent,
-  records.t AS t,
-  {_TIME.format("records.at")} AS time,
-  records.id AS id,
-  records.row AS row,
-  {_list_numbers("substr(records.numbers, 1, length(records.decision))")} AS gradient,
-  {_list_numbers("substr(records.numbers, length(records.decision) + 1)")} AS hint,
-  {_list_numbers("records.decision")} AS decision,
-  records.hitting AS hitting,
-  records.switching AS switching,
-  records.guards AS guards
-FROM records JOIN agents ON agents.id = records.key >> 40
-WHERE records.kind IN (0, 1)"""
-
-CHANGES = f"""CREATE VIEW changes AS
-SELECT
-  agents.name AS agent,
-  records.t AS t,
-  {_TIME.format("records.at")} AS time,
-  CASE records.kind WHEN 2 THEN 'freeze' WHEN 3 THEN 'resume' WHEN 4 THEN 'guards'
-    WHEN 5 THEN 'known id' WHEN 8 THEN 'delete' ELSE 'restore' END AS change,
-  coalesce(records.note, records.id) AS note
-FROM records JOIN agents ON agents.id = records.key >> 40
-WHERE records.kind > 1
-UNION ALL
-SELECT name, 1, {_TIME.format("at")}, 'created', configuration FROM agents"""
-
-TABLES = {"agents": AGENTS, "records": RECORDS, "snapshots": SNAPSHOTS, "tokens": TOKENS}
+TABLES = {table: _make_table(table, _SQLITE_TYPES) for table in FORMS}
+TABLES["agents"] = TABLES["agents"].replace("PRIMARY KEY", "PRIMARY KEY AUTOINCREMENT")
 # They hold no data of their own: where one is missing or was changed, it is made again.
-DERIVED = {"INDEX records_by_id": IDS, "VIEW rounds": ROUNDS, "VIEW changes": CHANGES}
+DERIVED = {"INDEX records_by_id": _INDEX} | _make_views(_read_sqlite_time, _read_sqlite_numbers)
 
 
-# ---- PostgreSQL
+# PostgreSQL
 
-SCHEMA = "klazy"  # in which the tables and views lie, apart from other people's
-
-_POSTGRES_TYPES = {
-    "INTEGER PRIMARY KEY": "bigint PRIMARY KEY",
-    "INTEGER": "bigint",
-    "REAL": "double precision",
-    "BLOB": "bytea",
-}
-
-
-def _translate(table: str) -> str:
-    """The same table in PostgreSQL's words."""
-    table = table.replace(" AUTOINCREMENT", "").replace("\n  row TEXT", '\n  "row" TEXT')
-    for ours, theirs in _POSTGRES_TYPES.items():
-        table = table.replace(f" {ours}", f" {theirs}")
-    return table
-
-
-# How many agents were ever made: a lost one is never taken for a new one.
-_ABOUT = "CREATE TABLE about (version bigint NOT NULL, agents bigint NOT NULL)"
-
-_APPEND = """CREATE FUNCTION append_record(
+SCHEMA = "klazy"
+_APPEND = f"""CREATE FUNCTION append_record(
   a_key bigint, kind bigint, t bigint, at double precision, id text, a_row text, numbers bytea, decision bytea,
   hitting double precision, switching double precision, guards text, note text, a_checksum bigint, last bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM 1 FROM klazy.agents WHERE agents.id = a_key >> 40 FOR NO KEY UPDATE;
+  PERFORM 1 FROM klazy.agents WHERE agents.id = a_key >> {AGENT_SHIFT} FOR NO KEY UPDATE;
   IF last IS NULL THEN
     PERFORM 1 FROM klazy.snapshots WHERE key = a_key;
   ELSE
@@ -182,20 +126,16 @@ BEGIN
   ) ON CONFLICT DO NOTHING;
   RETURN FOUND;
 END $$"""
-
 _READ_NUMBERS = """CREATE FUNCTION read_numbers(bytes bytea) RETURNS double precision[] LANGUAGE sql IMMUTABLE AS $$
   WITH
     word AS (
-      SELECT k, ('x' || encode(
-        substring(bytes FROM 8 * k + 8 FOR 1) || substring(bytes FROM 8 * k + 7 FOR 1)
-        || substring(bytes FROM 8 * k + 6 FOR 1) || substring(bytes FROM 8 * k + 5 FOR 1)
-        || substring(bytes FROM 8 * k + 4 FOR 1) || substring(bytes FROM 8 * k + 3 FOR 1)
-        || substring(bytes FROM 8 * k + 2 FOR 1) || substring(bytes FROM 8 * k + 1 FOR 1), 'hex'))::bit(64)::bigint AS w
+      SELECT k, (
+        SELECT ('x' || string_agg(encode(substring(bytes FROM 8 * k + 9 - i FOR 1), 'hex'), '' ORDER BY i))
+        FROM generate_series(1, 8) AS byte(i)
+      )::bit(64)::bigint AS w
       FROM generate_series(0, length(bytes) / 8 - 1) AS place(k)
     ),
-    part AS (
-      SELECT k, w, (w >> 52) & 2047 AS e, w & 4503599627370495 AS m FROM word
-    )
+    part AS (SELECT k, w, (w >> 52) & 2047 AS e, w & 4503599627370495 AS m FROM word)
   SELECT coalesce(array_agg(
     CASE WHEN w < 0 THEN -1.0::double precision ELSE 1.0::double precision END
     * CASE
@@ -206,57 +146,25 @@ _READ_NUMBERS = """CREATE FUNCTION read_numbers(bytes bytea) RETURNS double prec
   FROM part
 $$"""
 
-_POSTGRES_ROUNDS = """CREATE VIEW rounds AS
-SELECT
-  agents.name AS agent,
-  records.t AS t,
-  to_timestamp(records.at) AS time,
-  records.id AS id,
-  records."row" AS "row",
-  klazy.read_numbers(substring(records.numbers FROM 1 FOR length(records.decision))) AS gradient,
-  klazy.read_numbers(substring(records.numbers FROM length(records.decision) + 1)) AS hint,
-  klazy.read_numbers(records.decision) AS decision,
-  records.hitting AS hitting,
-  records.switching AS switching,
-  records.guards AS guards
-FROM records JOIN agents ON agents.id = records.key >> 40
-WHERE records.kind IN (0, 1)"""
-
-_POSTGRES_CHANGES = """CREATE VIEW changes AS
-SELECT
-  agents.name AS agent,
-  records.t AS t,
-  to_timestamp(records.at) AS time,
-  CASE records.kind WHEN 2 THEN 'freeze' WHEN 3 THEN 'resume' WHEN 4 THEN 'guards'
-    WHEN 5 THEN 'known id' WHEN 8 THEN 'delete' ELSE 'restore' END AS change,
-  coalesce(records.note, records.id) AS note
-FROM records JOIN agents ON agents.id = records.key >> 40
-WHERE records.kind > 1
-UNION ALL
-SELECT name, 1, to_timestamp(at), 'created', configuration FROM agents"""
-
-POSTGRES_TABLES = (*TABLES, "about")
+POSTGRES_TABLES = (*FORMS, "about")
 POSTGRES_STATEMENTS = (
     f"CREATE SCHEMA {SCHEMA}",
-    _translate(AGENTS),
-    _translate(RECORDS),
-    "CREATE UNIQUE INDEX records_by_id ON records ((key >> 40), id) WHERE id IS NOT NULL",
-    _translate(SNAPSHOTS),
-    _translate(TOKENS),
+    *(_make_table(table, _POSTGRES_TYPES) for table in FORMS),
+    _INDEX,
     _APPEND,
     _READ_NUMBERS,
-    _POSTGRES_ROUNDS,
-    _POSTGRES_CHANGES,
-    _ABOUT,
+    *_make_views("to_timestamp({})".format, "klazy.read_numbers({})".format).values(),
+    # The table counts all agents ever made, so that a lost one is not mistaken for a new one.
+    "CREATE TABLE about (version bigint NOT NULL, agents bigint NOT NULL)",
     f"INSERT INTO about VALUES ({VERSION}, 0)",
 )
 
 
-# ---- versions
+# Versions
 
 
 class Step(NamedTuple):
-    """The statements that bring the tables of one version to the next, for each database.
+    """The statements that bring the tables of one version to the next.
 
     In SQLite views and indexes follow by themselves; in PostgreSQL a step changes views and functions as well.
     """
@@ -265,9 +173,10 @@ class Step(NamedTuple):
     postgres: tuple[str, ...]
 
 
-STEPS: dict[int, Step] = {}  # by the version that they begin with; every one from 1 to VERSION - 1 has one
+# By the version that they begin with; every one from 1 to VERSION - 1 has one.
+STEPS: dict[int, Step] = {}
 
 
 def list_steps(version: int) -> list[Step]:
-    """The steps that bring tables of a version to today's."""
+    """Return the steps that bring tables of a version to the present one."""
     return [STEPS[each] for each in range(version, VERSION)]

@@ -1,85 +1,80 @@
-"""A store's database as an SQLite file.
+"""A store in an SQLite file.
 
-Each record is one transaction of one statement, and its key can be taken once. So a round is there or not, two processes never
+Each record is one transaction of one statement, and its key can be used once. So a round is there or not, two processes never
 write the same round, and nothing has to be locked between rounds.
 """
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from klazy.base.checks import Refused, file_path, refusal
-from klazy.live import database, schema
-from klazy.live.database import Database, Result, StoreFailed, TakenError, Values, fail
+from klazy.live import schema, store
 from klazy.live.records import Row
-from klazy.live.schema import APPLICATION
+from klazy.live.store import Result, Store, StoreFailed, TakenError, Values, fail
 
-SYNCS = {"always": "FULL", "batch": "NORMAL"}  # by SQLite's names
-# A commit writes whole pages. Of a few numbers a small page is written faster; one of many takes several.
-PAGE_BYTES = 2048
-# Pages of the write-ahead log after which SQLite takes it into the file and begins it anew. To flush a file that grows takes
-# twice as long as to flush one that is overwritten; so where each round is flushed the log is short, 2 MB, and else 16 MB.
+# The levels of PRAGMA synchronous.
+SYNCS = {"always": "FULL", "batch": "NORMAL"}
+# A commit writes whole pages. A few numbers are written faster in a small page; many take several.
+PAGE_SIZE = 2048
+# Pages of the write-ahead log after which SQLite moves it into the file and begins it anew. Flushing a file that grows takes
+# twice as long as flushing one that is overwritten: where each round is flushed the log is short, 2 MB, and else 16 MB.
 WAL_PAGES = 8192
 FLUSHED_WAL_PAGES = 1000
 
-_COLUMNS = ", ".join(Row._fields)
-_PLACES = ", ".join(f"?{i + 1}" for i in range(len(Row._fields)))
-_LAST = f"?{len(Row._fields) + 1}"
-_INSERT = f"INSERT INTO records ({_COLUMNS}) SELECT {_PLACES} WHERE "
-_INSERT_NEXT = f"{_INSERT} {_LAST} = (SELECT checksum FROM records WHERE key = ?1 - 1)"
-_INSERT_FIRST = f"{_INSERT} {_LAST} IS NULL AND EXISTS (SELECT 1 FROM snapshots WHERE key = ?1)"
-_INSERT_PLAIN = """INSERT INTO records (key, kind, t, at, numbers, decision, hitting, switching, checksum)
-SELECT ?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE ?9 = (SELECT checksum FROM records WHERE key = ?1 - 1)"""
-# a complaint about a damaged file may hold letters that are none, and a damaged number may be too large
+_PLACES = [f"?{i + 1}" for i in range(len(Row._fields) + 1)]
+_LAST = _PLACES.pop()
+# A record that does not follow the last one of its agent has no kind, which the table rejects. A condition after a SELECT
+# would do the same, but SQLite then copies each row to a temporary table, because it reads the table that it writes to.
+_PLACES[1] = f"""CASE WHEN {_LAST} = (SELECT checksum FROM records WHERE key = ?1 - 1)
+OR ({_LAST} IS NULL AND EXISTS (SELECT 1 FROM snapshots WHERE key = ?1)) THEN ?2 END"""
+_INSERT = f"INSERT INTO records ({', '.join(Row._fields)}) VALUES ({', '.join(_PLACES)})"
+# Triggers and unique indexes on a table that klazy did not make.
+_FIND_RULES = """SELECT type, name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
+UNION ALL SELECT 'index', name FROM pragma_index_list(?1) WHERE "unique" AND origin = 'c' AND name <> 'records_by_id'"""
+# A complaint about a damaged file may hold bytes that are no text, and a damaged number may be too large.
 _FAILURES = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-_MAKING = Lock()
+_CREATING = Lock()
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
 
 
-class SqliteDatabase(Database):
-    """A file, which is made unless it is ``read_only`` or must be there (``new=False``).
+class SqliteStore(Store):
+    """An SQLite file with agents."""
 
-    One that is not ``shared`` is for this connection alone as long as it is open.
-    """
-
-    def __init__(
-        self, path: str | Path, sync: str, read_only: bool, shared: bool, new: bool, owner: str
-    ) -> None:
-        super().__init__(owner, read_only)
-        self._file = file_path(path, "path", owner).absolute()  # the same one wherever the process goes
-        self.path = self._file
-        self._check_place(new and not read_only)
+    def _open(self, shared: bool, may_create: bool) -> None:
+        # An absolute path stays the same when the process changes its folder.
+        self.path = self._file = file_path(self.path, "path", self.owner).absolute()
+        self._check_place(may_create)
         try:
             self._connection = self._connect()
+            try:
+                self._set_up(shared)
+                self._check_tables()
+            except BaseException:
+                self._connection.close()
+                raise
         except _FAILURES as failed:
             raise self._explain(failed) from failed
-        try:
-            self._set_up(SYNCS[sync], shared)
-            self._check_tables()
-        except _FAILURES as failed:
-            self._connection.close()
-            raise self._explain(failed) from failed
-        except BaseException:
-            self._connection.close()
-            raise
         self._place = os.fspath(self._file)
-        there = os.stat(self._place)
-        self._inode = there.st_ino
-        self._device = there.st_dev
+        found = os.stat(self._place)
+        self._inode = found.st_ino
+        self._device = found.st_dev
         self._execute = self._connection.cursor().execute
-        self._version: int | None = None  # of the data, when it was asked for last
+        # The data's version at the last call of has_changed.
+        self._data_version: int | None = None
 
-    def _check_place(self, may_make: bool) -> None:
+    def _check_place(self, may_create: bool) -> None:
         if self._file.is_dir():
             remedy = "it is a folder; write the name of a file in it"
             raise refusal(self.owner, "the path of a database file", "path", self.path, remedy)
-        if not may_make and not self._file.is_file():
+        if not may_create and not self._file.is_file():
             remedy = "check the path"
             raise refusal(self.owner, "a database that is there", "path", self.path, remedy)
         if not self._file.parent.is_dir():
@@ -88,7 +83,7 @@ class SqliteDatabase(Database):
 
     def _connect(self) -> sqlite3.Connection:
         if not self.read_only:
-            _make_private(self._file)
+            _create_private(self._file)
             return self._connect_as("mode=rwc")
         connection = self._connect_as("mode=ro")
         try:
@@ -98,7 +93,7 @@ class SqliteDatabase(Database):
             log = Path(f"{self.path}-wal")
             if failed.sqlite_errorcode & 0xFF not in _NO_ROOM or log.exists():
                 raise
-            # a folder in which SQLite may not make its shared memory; nobody writes there
+            # In a folder where SQLite may not create its shared memory, nothing else writes.
             connection = self._connect_as("mode=ro&immutable=1")
         return connection
 
@@ -106,19 +101,20 @@ class SqliteDatabase(Database):
         return sqlite3.connect(
             f"{self._file.as_uri()}?{options}",
             uri=True,
-            timeout=database.PATIENCE,
+            timeout=store.PATIENCE,
             isolation_level=None,
             check_same_thread=False,
         )
 
-    def _set_up(self, level: str, shared: bool) -> None:
+    def _set_up(self, shared: bool) -> None:
+        level = SYNCS[self.sync]
         ask = self._connection.execute
         ask("PRAGMA trusted_schema = OFF")
         if self.read_only:
             return
         if not shared:
             ask("PRAGMA locking_mode = EXCLUSIVE")
-        ask(f"PRAGMA page_size = {PAGE_BYTES}")
+        ask(f"PRAGMA page_size = {PAGE_SIZE}")
         (mode,) = ask("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             remedy = "choose a disk of this machine"
@@ -129,102 +125,81 @@ class SqliteDatabase(Database):
         ask(f"PRAGMA wal_autocheckpoint = {pages}")
 
     def _check_tables(self) -> None:
-        """Make the tables of a new file, bring those of an older klazy up to date, and refuse tables that are not klazy's.
+        """Create the tables of a new file, bring those of an older klazy up to date, and reject other tables.
 
         Other programs may write the file anew, as VACUUM does, and may add tables, views and indexes of their own.
         """
-        ask = self._connection.execute
         if not self.read_only and self._is_empty():
-            ask("BEGIN IMMEDIATE")
-            if self._is_empty():  # and not made by another process meanwhile
-                for statement in (*schema.TABLES.values(), *schema.DERIVED.values()):
-                    ask(statement)
-                self._mark()
-            ask("COMMIT")
-        marks = self._read_marks()
+            self._change_tables(lambda: _list_creation() if self._is_empty() else ())
+        marks = found = self._read_marks()
         if marks == (0, 0) and all(_describe(self._connection, table)[0] for table in schema.TABLES):
-            marks = (APPLICATION, schema.VERSION)  # a dump that was restored: it has neither number
+            # A dump that was restored has neither number.
+            marks = (schema.APPLICATION, schema.VERSION)
         application, version = marks
-        if application != APPLICATION:
+        if application != schema.APPLICATION:
             remedy = "choose another file; if this was one of klazy's, it is damaged"
             raise refusal(self.owner, "a database of klazy", "path", self.path, remedy)
         self.require_version(version)
         if version < schema.VERSION:
-            self._bring_up_to_date()
+            self._change_tables(self._list_updates)
         self._compare_tables()
-        if not self.read_only:
-            self._make_derived()
+        if not self.read_only and (self._list_repairs() or found != marks):
+            self._change_tables(lambda: (*self._list_repairs(), *_list_marks()))
+
+    def _change_tables(self, choose: Callable[[], Iterable[str]]) -> None:
+        """Execute statements in one transaction; they are chosen once no other process can write."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        for statement in choose():
+            self._connection.execute(statement)
+        self._connection.execute("COMMIT")
 
     def _read_marks(self) -> tuple[int, int]:
-        """The numbers by which SQLite knows whose file this is: the application and the version of its tables."""
-        ask = self._connection.execute
-        (application,) = ask("PRAGMA application_id").fetchone()
-        (version,) = ask("PRAGMA user_version").fetchone()
-        return application, version
-
-    def _mark(self) -> None:
-        self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        self._connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+        """Return the numbers by which SQLite knows whose file this is: the application and the version of its tables."""
+        sql = "SELECT * FROM pragma_application_id, pragma_user_version"
+        return self._connection.execute(sql).fetchone()
 
     def _is_empty(self) -> bool:
         (count,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         return count == 0 and self._read_marks() == (0, 0)
 
-    def _bring_up_to_date(self) -> None:
-        ask = self._connection.execute
-        ask("BEGIN IMMEDIATE")
-        _, version = self._read_marks()  # another process may have done it meanwhile
+    def _list_updates(self) -> list[str]:
+        """Return the statements that bring the tables of an older klazy up to date."""
+        # Another process may have done it meanwhile.
+        _, version = self._read_marks()
         self.require_version(version)
-        for step in schema.list_steps(version):
-            for statement in step.sqlite:
-                ask(statement)
-        self._mark()
-        ask("COMMIT")
+        steps = chain.from_iterable(step.sqlite for step in schema.list_steps(version))
+        return [*steps, *_list_marks()]
 
     def _compare_tables(self) -> None:
-        """Refuse tables that lost a column, or that would not hold what is written to them."""
+        """Reject tables that lost a column, or that would not hold what is written to them."""
         for table, statement in schema.TABLES.items():
             made = _describe_made(table, statement)
             here = _describe(self._connection, table)
-            if not {name for name, *_ in made[0]} <= {name for name, *_ in here[0]}:
-                raise self.damage(f"table {table!r} whole")
             if here != made:
+                names = {name for name, *_ in here[0]}
+                if any(name not in names for name, *_ in made[0]):
+                    raise self.damage(f"table {table!r} whole")
                 columns = ", ".join(f"{name} {kind}" for name, kind, *_ in here[0])
                 remedy = "another program has changed it; undo that, or restore a backup"
                 raise refusal(self.owner, f"table {table!r} as klazy made it", "columns", columns, remedy)
-            for kind, name in self._find_rules(table):
+            for kind, name in self._connection.execute(_FIND_RULES, (table,)).fetchall():
                 remedy = f"DROP {kind.upper()} {name}: it may change or turn away what klazy writes"
-                raise refusal(
-                    self.owner, "tables without rules of others", kind, f"{name!r} on {table!r}", remedy
-                )
+                place = f"{name!r} on {table!r}"
+                raise refusal(self.owner, "tables without rules of others", kind, place, remedy)
 
-    def _find_rules(self, table: str) -> Iterator[tuple[str, str]]:
-        """Triggers and unique indexes on a table that klazy did not make."""
-        ask = self._connection.execute
-        sql = "SELECT type, name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE"
-        yield from ask(sql, (table,)).fetchall()
-        for _, name, unique, origin, _ in ask(f"PRAGMA index_list({table})").fetchall():
-            if unique and origin == "c" and f"INDEX {name}" not in schema.DERIVED:
-                yield "index", name
+    def _list_repairs(self) -> list[str]:
+        """Return the statements that make again what another program has dropped or changed, or a dump leaves out."""
+        found = self._connection.execute("SELECT sql FROM sqlite_master").fetchall()
+        repairs = []
+        for name, statement in schema.DERIVED.items():
+            if (statement,) not in found:
+                repairs += [f"DROP {name.replace(' ', ' IF EXISTS ')}", statement]
+        return repairs
 
-    def _make_derived(self) -> None:
-        """Make again what another program has dropped or changed and what a dump leaves out."""
-        ask = self._connection.execute
-        there = {text for (text,) in ask("SELECT sql FROM sqlite_master")}
-        missing = {name: text for name, text in schema.DERIVED.items() if text not in there}
-        if not missing and self._read_marks() == (APPLICATION, schema.VERSION):
-            return
-        ask("BEGIN IMMEDIATE")
-        for name, statement in missing.items():
-            ask(f"DROP {name.replace(' ', ' IF EXISTS ')}")
-            ask(statement)
-        self._mark()
-        ask("COMMIT")
-
-    # Refusals
+    # Errors
 
     def _explain(self, failed: Exception) -> StoreFailed:
-        """What SQLite complains about, in one sentence."""
+        """Turn an error of SQLite into one sentence."""
         code = getattr(failed, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
             remedy = "Agent.load reads a file of Agent.save; if it was a database, restore it from a backup"
@@ -232,12 +207,12 @@ class SqliteDatabase(Database):
         if code in _DAMAGED:
             return self.damage(f"a database that SQLite can read ({failed})")
         if code == sqlite3.SQLITE_BUSY:
-            remedy = f"another process has had it for {database.PATIENCE:g} seconds"
+            remedy = f"another process has had it for {store.PATIENCE:g} seconds"
             return fail(self.owner, "its turn", "path", self.path, remedy)
         return fail(self.owner, "a database that it can read and write", "path", self.path, str(failed))
 
     def require_writer(self) -> None:
-        """Refuse also to write to a file that was moved, or that another one has replaced."""
+        """Also reject a file that was moved, or replaced by another one."""
         super().require_writer()
         self.require_place()
 
@@ -253,8 +228,9 @@ class SqliteDatabase(Database):
     # Statements
 
     def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """All rows at once, so that no reader is left half way: it would keep SQLite from emptying its log."""
-        self.require_reader()
+        """Read all rows at once: an unfinished reader would keep SQLite from emptying its log."""
+        if self.closed or self.inherited:
+            self.require_reader()
         try:
             return self._connection.execute(sql, values).fetchall()
         except _FAILURES as failed:
@@ -286,7 +262,8 @@ class SqliteDatabase(Database):
 
     def _undo(self, inner: bool) -> None:
         if not self._connection.in_transaction:
-            return  # SQLite itself has undone it, as when a disk is full
+            # SQLite itself has undone it, as when a disk is full.
+            return
         if inner:
             self._execute("ROLLBACK TO part")
             self._execute("RELEASE part")
@@ -302,7 +279,7 @@ class SqliteDatabase(Database):
             self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
 
     def touch(self) -> None:
-        """The version and the number of agents are written as they are: two pages, as many as a round takes."""
+        """Write the version and the number of agents as they are: two pages, as many as a round writes."""
 
         def write() -> None:
             (version,) = self._execute("PRAGMA user_version").fetchone()
@@ -312,17 +289,17 @@ class SqliteDatabase(Database):
         self.transact(write)
 
     def has_changed(self) -> bool:
-        """SQLite counts what other connections commit."""
+        """Ask SQLite, which counts the commits of other connections."""
         ((version,),) = self.ask("PRAGMA data_version")
-        changed = version != self._version
-        self._version = version
+        changed = version != self._data_version
+        self._data_version = version
         return changed
 
     def lock_agents(self, agents: Sequence[int]) -> None:
-        """A transaction that writes has the whole file."""
+        """Do nothing: a transaction that writes locks the file."""
 
     def number_agents(self, names: Sequence[str]) -> int:
-        """A damaged page may hide an agent: then fewer rows are left than ids were given, or an index has lost a name."""
+        """Count agents, because a damaged page may hide one, or an index lose a name."""
         ask = self._execute
         (count,) = ask("SELECT count(*) FROM agents NOT INDEXED").fetchone()
         (given,) = ask("SELECT seq FROM sqlite_sequence WHERE name = 'agents'").fetchone() or (0,)
@@ -334,7 +311,7 @@ class SqliteDatabase(Database):
                 raise self.damage("an index of all names")
         return given + 1
 
-    def put_snapshots(self, rows: Sequence[Values]) -> None:
+    def replace_snapshots(self, rows: Sequence[Values]) -> None:
         self._connection.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     @contextmanager
@@ -357,18 +334,12 @@ class SqliteDatabase(Database):
                 return False
         return True
 
-    def append(self, row: Values, last: int | None) -> None:
-        self._append(_INSERT_FIRST if last is None else _INSERT_NEXT, (*row, last))
-
-    def append_plain(self, row: Values) -> None:
-        self._append(_INSERT_PLAIN, row)
-
-    def _append(self, sql: str, row: Values) -> None:
+    def append(self, row: Values) -> None:
         try:
-            there = os.stat(self._place)
-            if there.st_ino != self._inode or there.st_dev != self._device or self.idle:
+            found = os.stat(self._place)
+            if found.st_ino != self._inode or found.st_dev != self._device or self.idle:
                 self.require_writer()
-            taken = self._execute(sql, row).rowcount
+            self._execute(_INSERT, row)
         except sqlite3.IntegrityError:
             raise TakenError from None
         except _FAILURES as failed:
@@ -376,43 +347,26 @@ class SqliteDatabase(Database):
         except OSError:
             self.require_writer()
             raise
-        if taken != 1:
-            raise TakenError
 
-    def append_many(self, rows: Sequence[Values], lasts: Sequence[int | None]) -> None:
-        first = [(*row, None) for row, last in zip(rows, lasts, strict=True) if last is None]
-        later = [(*row, last) for row, last in zip(rows, lasts, strict=True) if last is not None]
-
-        def insert() -> None:
-            taken = 0
-            for sql, some in ((_INSERT_FIRST, first), (_INSERT_NEXT, later)):
-                taken += max(0, self._connection.executemany(sql, some).rowcount)
-            if taken != len(rows):
-                raise TakenError
-
-        self.transact(insert)
+    def append_many(self, rows: Sequence[Values]) -> None:
+        self.transact(lambda: self._connection.executemany(_INSERT, rows))
 
     # The file
 
-    def find_faults(self) -> list[str]:
+    def find_own_faults(self) -> list[str]:
         return [text for (text,) in self.ask("PRAGMA integrity_check") if text != "ok"]
 
-    def back_up(self, target: Path) -> bool:
-        """Others may go on writing to the file meanwhile."""
-        _make_private(target)
+    def _copy(self, target: Path) -> None:
+        _create_private(target)
         try:
-            copy = sqlite3.connect(target)
-            try:
+            with closing(sqlite3.connect(target)) as copy:
                 self._connection.backup(copy)
-            finally:
-                copy.close()
         except _FAILURES as failed:
             target.unlink(missing_ok=True)
             raise self._explain(failed) from failed
-        return True
 
     def close(self) -> None:
-        """The last one to close a file takes the log into it."""
+        """Close the file; the last one to do so moves the log into it."""
         if self.closed or self.inherited:
             return
         try:
@@ -425,35 +379,42 @@ class SqliteDatabase(Database):
         self._connection.close()
 
     def _empty_log(self) -> None:
-        """Take the log into a file that was moved: SQLite would leave it behind."""
+        """Move the log into a file that was moved: SQLite would leave it behind."""
         with suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _make_private(file: Path) -> None:
-    """Make an empty file that only its owner may read, unless one is there; SQLite gives its log the same mode.
+def _list_marks() -> tuple[str, ...]:
+    """Return the statements that mark a file as klazy's."""
+    return f"PRAGMA application_id = {schema.APPLICATION}", f"PRAGMA user_version = {schema.VERSION}"
 
-    Within a process one thread does so at a time: to close a file takes away all locks that the process has on it.
+
+def _list_creation() -> tuple[str, ...]:
+    """Return the statements that make the tables of a new file."""
+    return *schema.TABLES.values(), *schema.DERIVED.values(), *_list_marks()
+
+
+def _create_private(file: Path) -> None:
+    """Create an empty file that only its owner may read, unless one exists; SQLite gives its log the same mode.
+
+    One thread does so at a time, because closing a file releases all locks that the process has on it.
     """
-    with _MAKING, suppress(OSError):  # what SQLite cannot open, it explains
+    # SQLite itself explains why it cannot open a file.
+    with _CREATING, suppress(OSError):
         os.close(os.open(os.path.realpath(file), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _describe(connection: sqlite3.Connection, table: str) -> tuple[Any, Any]:
-    """The columns of a table (name, type, whether one must have a value, place in the key), and its unique ones."""
-    columns = []
-    for _, name, kind, required, _, place, hidden in connection.execute(f"PRAGMA table_xinfo({table})"):
-        columns.append((name, kind, required, place, hidden))
-    unique = set()
-    for _, index, _, origin, _ in connection.execute(f"PRAGMA index_list({table})").fetchall():
-        if origin != "c":  # not made by CREATE INDEX
-            unique.add(tuple(name for _, _, name in connection.execute(f"PRAGMA index_info({index})")))
-    return columns, unique
+    """Return the columns of a table (name, type, whether it needs a value, place in the key), and its unique ones."""
+    columns = 'SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?)'
+    unique = """SELECT columns.name FROM pragma_index_list(?) AS indexes, pragma_index_info(indexes.name) AS columns
+    WHERE indexes.origin <> 'c' ORDER BY indexes.name"""
+    return connection.execute(columns, (table,)).fetchall(), connection.execute(unique, (table,)).fetchall()
 
 
 @cache
 def _describe_made(table: str, statement: str) -> tuple[Any, Any]:
-    """The same of a table as klazy makes it."""
+    """Return the same of a table as klazy makes it."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(statement)
         return _describe(connection, table)

@@ -1,11 +1,17 @@
-"""What an agent is between two rounds: all that follows from the records it has taken, and that a store can rebuild."""
+"""The state of an agent between two rounds, and what a round does to it.
+
+A round is ``compute``, then ``apply``: :meth:`AgentState.compute` says what a record leads to and changes nothing, and
+:meth:`AgentState.apply` makes it the present. A store appends the record in between (stored.py).
+"""
 
 import json
+import sys
+import warnings
+from functools import cache
 from types import FunctionType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, one_of, refusal, vector, whole
 from klazy.kernels import codes
@@ -13,190 +19,278 @@ from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Bandit, Delayed, Learner
 from klazy.learners.base import describe_state, rebuild_state
 from klazy.live.guards import Guards, GuardState
-from klazy.live.machine import describe_machine
 from klazy.live.records import (
-    DELETE,
     FREEZE,
     GIVEN_UP,
     GUARDS,
     HINTED,
     LATE,
-    RESTORE,
+    RESUME,
     ROUND,
     WAITS,
     Record,
     note_feedback,
     read_feedback,
 )
-from klazy.live.rows import OBSERVE, Account, Terms
+from klazy.live.rows import OBSERVE, RowSpec
 from klazy.movement import Movement
 
-REMEMBERED = 4096  # ids of rounds, the latest, of an agent in memory
-COST = "Agent.observe_cost"
-COPIED_AT_ONCE = 500  # numbers; while NumPy copies more, other threads run
+UPDATE = "Agent.update"
+OBSERVE_COST = "Agent.observe_cost"
+# How many ids of rounds an agent in memory knows, the latest.
+IDS_REMEMBERED = 4096
+# While NumPy copies more numbers than this, other threads run.
+NUMBERS_PER_COPY = 500
+_FLOAT64 = np.dtype(np.float64)
+
+
+class OtherMachine(UserWarning):
+    """An agent continues under another version, or on another kind of CPU, than the one that wrote it.
+
+    From here on its points may differ in their last bits from those that it would have played there.
+    """
+
+
+class Overtaken(RuntimeError):
+    """Another process ended the round first: the agent has read what happened, and nothing of your round.
+
+    ``agent.x`` is the point to play now. Give the gradient there; or let :meth:`~klazy.Agent.update` apply the one you have
+    to the current round, with ``retry=True``.
+    """
 
 
 class Outcome(NamedTuple):
-    """What a round leads to: the learner's state, in its engine's form, and the guards'; what it cost, and moving after it.
+    """What a record of round ``t`` leads to: the learner's state in its engine's form, the guards and theirs, the next point.
 
-    ``acted`` names the guards that acted, ``row`` is the row that the round was told.
+    ``acted`` names the guards that acted on the move, ``values`` is the row of the round.
     """
 
+    t: int
     form: Any
+    guards: Guards | None
     guarded: GuardState | None
-    hitting: float
-    switching: float
+    x: Array
+    hitting: float = 0.0
+    switching: float = 0.0
     acted: str = ""
-    row: Array | None = None
+    values: Array | None = None
 
 
-class Live:
+class AgentState:
     """A learner's state in the form of its engine, the point that guards let it play, and the ids of its latest rounds.
 
-    ``terms`` says what a round costs and how it is named. An agent that takes rows also keeps an ``account`` of its costs, and
-    one that fills missing cells forward the ``last_row`` that it was told.
+    ``spec`` says what a row costs and how it is named, ``hitting`` and ``switching`` what the agent has paid. One that fills
+    missing cells forward remembers its ``last_row``.
     """
 
     def __init__(
         self,
-        learner: Learner[Any] | None,
+        learner: Learner[Any],
         engine: str,
-        state: Any,
-        guards: Guards | None,
-        terms: Terms | None = None,
+        state: Any = None,
+        guards: Guards | None = None,
+        spec: RowSpec | None = None,
     ) -> None:
-        if not isinstance(learner, Learner):
-            raise refusal("Agent", "a learner", "learner", repr(learner), "write Agent(GD(L2Ball(5), 1.0))")
-        missing = find_missing_part(learner)
         one_of(engine, "engine", "Agent", ("auto", "compiled", "step"))
+        missing = find_missing_part(learner)
         if engine == "compiled" and missing:
-            raise refusal(
-                "Agent",
-                "a kernel for every part",
-                "engine",
-                f"'compiled' with {missing}",
-                "use engine='auto'",
-            )
+            given = f"'compiled' with {missing}"
+            raise refusal("Agent", "a kernel for every part", "engine", given, "use engine='auto'")
         self.learner: Any = learner
         self.engine = "step" if missing or engine == "step" else "compiled"
-        first = learner.init() if state is None else learner.check_state(state, "Agent")
-        self._hold(first)
-        self.terms = terms or Terms.check(learner, None, None, None, None)
-        self._charged: Movement = self.terms.movement or learner.own_movement
-        knows_costs = self.terms.takes_rows or isinstance(learner, Bandit)
-        self.account = Account() if knows_costs else None
+        self.spec = spec or RowSpec()
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
         self.ids: dict[str, None] = {}
         self.last_row: Array | None = None
-        self.guard_by(guards)
-
-    def _hold(self, state: Any) -> None:
+        self.hitting = 0.0
+        self.switching = 0.0
+        if state is None:
+            state = learner.init()
         if self.engine == "step":
-            self._state = state
-            return
-        self.layout = layout_of(self.learner)
-        self.kernel = self.layout.update_kernel()
-        self.flat = self.layout.pack(state)
+            self.form = state
+        else:
+            self.layout = layout_of(learner)
+            self.kernel = self.layout.update_kernel()
+            self.form = self.layout.pack(state)
+        if guards is not None:
+            self.guards = self.fit_guards(guards)
+            self.guarded = self.guards.init(learner.domain, self.own, self.t)
+        self._select_fast_path()
 
-    def guard_by(self, guards: Guards | None) -> None:
-        """Play within these limits from now on; None leaves them as they are."""
-        if guards is None:
-            return
-        self.guards = self.fit_guards(guards)
-        self.guarded = self.guarded or self.guards.init(self.learner.domain, self.own, self.t)
+    def _select_fast_path(self) -> None:
+        """Decide whether a call of the kernel is all of a round, and what its moves are charged by."""
+        guards = self.guards
+        self.movement: Movement = self.spec.movement or self.learner.own_movement
+        if guards is not None and guards.movement is not None:
+            self.movement = guards.movement
+        movement: Any = self.movement
+        self._weight = movement.weight
+        self._distance = movement.distance
+        self._shape = (self.learner.domain.dim,)
+        self.is_plain = False
+        if self.engine == "compiled" and guards is None and self.spec.costs is None:
+            # Other threads never see a compiled round, or a copy of a short point, half done.
+            is_atomic = not isinstance(self.kernel, FunctionType)
+            is_short = self.learner.domain.dim <= NUMBERS_PER_COPY
+            self.is_plain = is_atomic and is_short and not self.learner.accepts_hints
 
     def fit_guards(self, guards: Guards) -> Guards:
-        """These guards for this learner, or a refusal."""
+        """Check guards and fit them to the learner."""
         if not isinstance(guards, Guards):
             raise refusal("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
-        movement = self.terms.movement
+        movement = self.spec.movement
         if movement is not None and guards.movement not in (None, movement):
+            wanted = f"guards with its own movement, {movement!r}"
             remedy = "leave out the movement of the guards"
-            raise refusal(
-                "Agent", f"guards with its own movement, {movement!r}", "guards", repr(guards), remedy
-            )
+            raise refusal("Agent", wanted, "guards", repr(guards), remedy)
         if guards.G is not None and guards.above == "clip" and not self.learner.takes_gradients:
-            remedy = "use above='refuse'"
-            raise refusal(
-                "Agent", "a learner that is told gradients to clip them", "guards", repr(guards), remedy
-            )
+            wanted = "a learner that is told gradients to clip them"
+            raise refusal("Agent", wanted, "guards", repr(guards), "use above='refuse'")
         return guards.replace(movement=guards.movement or movement).fit(self.learner)
 
-    @property
-    def movement(self) -> Movement:
-        """What its moves are charged by."""
-        if self.guards is not None and self.guards.movement is not None:
-            return self.guards.movement
-        return self._charged
+    # The present
 
     @property
     def state(self) -> Any:
         """The learner's state, which ``learner.step`` would take."""
         if self.engine == "step":
-            return self._state
-        now = np.frombuffer(self.flat.tobytes())  # in one step: other threads may be playing rounds
-        return self.layout.unpack(now)
+            return self.form
+        # The bytes are copied in one step: other threads may be playing rounds.
+        return self.layout.unpack(np.frombuffer(self.form.tobytes()))
 
     @property
     def t(self) -> int:
         """The round about to be played."""
-        return self._state.t if self.engine == "step" else int(self.flat[codes.T])
+        return self.form.t if self.engine == "step" else int(self.form[codes.T])
 
     @property
     def own(self) -> Array:
-        """The learner's own point, as it stands in the state."""
-        form = self._state if self.engine == "step" else self.flat
-        return self.point(form)
-
-    @property
-    def plays_in_one_step(self) -> bool:
-        """Whether a call of the kernel is all of a round, and no other thread can see it, or a copy of the point, half done."""
-        if self.engine != "compiled" or self.learner.accepts_hints:
-            return False
-        is_compiled = not isinstance(self.kernel, FunctionType)
-        return is_compiled and self.learner.domain.dim <= COPIED_AT_ONCE
+        """The learner's own point, not a copy."""
+        return self._point(self.form)
 
     @property
     def played(self) -> Array:
-        """The point to play, as it stands in the state."""
-        return self.own if self.guarded is None else self.guarded.x
+        """The point to play, not a copy."""
+        return self._point(self.form) if self.guarded is None else self.guarded.x
 
     @property
     def x(self) -> Array:
         """The point to play, a copy."""
         return self.played.copy()
 
-    def point(self, form: Any) -> Array:
-        """The learner's own point in a state of its engine's form."""
-        if self.engine == "step":
-            return form.x
-        return form[self.layout.x]
+    @property
+    def decision(self) -> Any:
+        """The point to play, by name where there are names."""
+        return self.spec.name(self.x)
+
+    def _point(self, form: Any) -> Array:
+        return form.x if self.engine == "step" else form[self.layout.x]
 
     @property
     def pending(self) -> dict[int, Array]:
         """The rounds that wait for feedback, with the points played in them."""
         if not isinstance(self.learner, Delayed):
             return {}
-        state = self.state
-        return {int(s): x.copy() for s, x in zip(state.rounds, state.points, strict=True)}
+        return {int(s): x.copy() for s, x in zip(self.form.rounds, self.form.points, strict=True)}
 
     @property
     def probes(self) -> tuple[Array, ...]:
-        """The points whose costs a learner is told that sees nothing else: the one to play, and those to try beside it."""
+        """The points whose costs a bandit sees: the one to play, and those to try next to it."""
         if not isinstance(self.learner, Bandit):
             return (self.x,)
-        return (self.x, *self.learner.probes(self.state)[1:])
+        return (self.x, *self.learner.probes(self.form)[1:])
 
-    def require_delayed(self, owner: str) -> Delayed:
-        """The learner, if it takes feedback late."""
-        if not isinstance(self.learner, Delayed):
-            remedy = "build it with Delayed(learner)"
-            raise refusal(owner, "a learner that can wait", "learner", type(self.learner).__name__, remedy)
-        return self.learner
+    @property
+    def knows_costs(self) -> bool:
+        """Whether rounds say what they cost."""
+        return self.spec.costs is not None or isinstance(self.learner, Bandit)
 
-    def find_played(self, round: Any, owner: str) -> tuple[Array, str]:
-        """The point that feedback is of, and the note of its record; None and t mean the round under way."""
+    # Feedback becomes a record
+
+    def record_gradient(
+        self, g: Any, hint: Any, id: str = "", round: Any = None, gradient: bool = True
+    ) -> Record:
+        """Make the record of a round with a gradient; raise an error if learner or guards cannot use it."""
+        is_array = type(g) is np.ndarray and g.dtype is _FLOAT64
+        if self.is_plain and is_array and hint is None and round is None and g.shape == self._shape:
+            # The kernel itself finds numbers that do not fit.
+            return Record(ROUND, g.copy(), id)
+        if self.spec.takes_rows:
+            self._require_gradients(gradient)
+        d = self.learner.domain.dim
+        _, note = self._find_played(round, UPDATE)
+        g = vector(g, "g", UPDATE, d).copy()
+        if hint is not None:
+            hint = vector(hint, "hint", UPDATE, d)
+            self._require_hints(UPDATE)
+        return self._record(g, hint, id, note)
+
+    def record_row(self, row: Any, hint: Any = None, id: str = "", round: Any = None) -> Record:
+        """Make the record of a round with its row; raise an error if spec, learner or guards cannot use it."""
+        costs = self.spec.costs
+        d = self.learner.domain.dim
+        if costs is None:
+            remedy = "build it with costs=Linear(), say, or tell it gradients with update(g)"
+            raise refusal(OBSERVE, "costs that say what a row costs", "costs", None, remedy)
+        values = self.spec.read_filled(row, d, self.last_row)
+        x, note = self._find_played(round, OBSERVE)
+        g = np.asarray(costs.gradient(values, x), dtype=np.float64)
+        hitting = float(costs.value(values, x))
+        if not (np.isfinite(hitting) and np.isfinite(g).all()):
+            raise refusal(OBSERVE, f"a finite cost at {x.tolist()}", "cost", hitting, "check the row")
+        if hint is not None:
+            self._require_hints(OBSERVE)
+            hint = self.spec.read(hint, d)
+            if self.learner.takes_gradients:
+                hint = np.asarray(costs.gradient(hint, x), dtype=np.float64)
+        return self._record(g, hint, id, note, values, hitting)
+
+    def _record(self, g: Array, hint: Array | None, id: str, note: str, *row: Any) -> Record:
+        if self.guards is not None:
+            self.guards.admit(g, hint)
+        if hint is None:
+            return Record(ROUND, g, id, note, *row)
+        return Record(HINTED, np.concatenate((g, hint)), id, "", *row)
+
+    def record_cost(self, value: Any, id: str = "") -> Record:
+        """Make the record of a round that says what the decision cost; its gradient is the bandit's estimate."""
+        learner = self.learner
+        if not isinstance(learner, Bandit):
+            remedy = "build it with Bandit(learner, delta=0.1), or use update(g)"
+            given = type(learner).__name__
+            raise refusal(OBSERVE_COST, "a learner that is told costs", "learner", given, remedy)
+        if self.spec.takes_rows:
+            raise refusal(
+                OBSERVE_COST, "an agent without costs", "costs", self.spec.costs, "use observe(row)"
+            )
+        values = learner.check_values(value, OBSERVE_COST)
+        return Record(ROUND, learner.estimate(self.form, values), id, values=values)
+
+    def record_wait(self, id: str = "") -> Record:
+        """Make the record of a round that ends without its feedback."""
+        self._require_delayed("Agent.advance")
+        return Record(ROUND, id=id, note=note_feedback(WAITS, self.t))
+
+    def record_given_up(self, round: Any, id: str = "") -> Record:
+        """Make the record of a round whose feedback will never come."""
+        owner = "Agent.give_up"
+        self._require_delayed(owner).find_point(self.form, round, owner)
+        return Record(ROUND, id=id, note=note_feedback(GIVEN_UP, int(round)))
+
+    def record_freeze(self, is_frozen: bool, reason: str) -> Record | None:
+        """Make the record of a freeze, or of a resume; None if nothing changes."""
+        if self.require_guards("freeze" if is_frozen else "resume").frozen == is_frozen:
+            return None
+        return Record(FREEZE if is_frozen else RESUME, note=reason)
+
+    def record_guards(self, guards: Guards) -> Record | None:
+        """Make the record of new guards; None if nothing changes."""
+        fitted = self.fit_guards(guards)
+        return None if fitted == self.guards else Record(GUARDS, note=json.dumps(fitted.to_dict()))
+
+    def _find_played(self, round: Any, owner: str) -> tuple[Array, str]:
+        """Return the point that feedback is about, and the note of its record."""
         if round is None:
             return self.played, ""
         s = whole(round, "round", owner, "a round >= 1", "rounds are counted from one")
@@ -205,262 +299,267 @@ class Live:
         if not isinstance(self.learner, Delayed):
             remedy = "leave it out, or build the agent with Delayed(learner) for feedback that comes late"
             raise refusal(owner, f"the round under way, {self.t}", "round", round, remedy)
-        return self.learner.find_point(self.state, s, owner), note_feedback(LATE, s)
+        return self.learner.find_point(self.form, s, owner), note_feedback(LATE, s)
 
-    def check_wait(self, id: str) -> Record:
-        """The record of a round that ends without its feedback."""
-        self.require_delayed("Agent.advance")
-        return Record(ROUND, np.empty(0), id, note_feedback(WAITS, self.t))
+    def _require_delayed(self, owner: str) -> Delayed:
+        if not isinstance(self.learner, Delayed):
+            remedy = "build it with Delayed(learner)"
+            raise refusal(owner, "a learner that can wait", "learner", type(self.learner).__name__, remedy)
+        return self.learner
 
-    def check_given_up(self, round: Any, id: str) -> Record:
-        """The record of a round whose feedback will never come."""
-        owner = "Agent.give_up"
-        self.require_delayed(owner).find_point(self.state, round, owner)
-        return Record(ROUND, np.empty(0), id, note_feedback(GIVEN_UP, int(round)))
-
-    def check_round(self, g: ArrayLike, hint: ArrayLike | None, id: str, round: Any = None) -> Record:
-        """The record of a round, with numbers of its own; refused if the learner or the guards cannot take it."""
-        d = self.learner.domain.dim
-        _, note = self.find_played(round, "Agent.update")
-        g = vector(g, "g", "Agent.update", d).copy()
-        if hint is not None:
-            hint = vector(hint, "hint", "Agent.update", d)
-            self.require_hints("Agent.update")
-        if self.guards is not None:
-            self.guards.admit(g, hint)
-        if hint is None:
-            return Record(ROUND, g, id, note)
-        return Record(HINTED, np.concatenate((g, hint)), id)
-
-    def check_gradient(self, meant: bool) -> None:
-        """Refuse a gradient where rows are wanted, unless a gradient is meant and the learner can take it."""
-        if not self.terms.takes_rows:
-            return
-        if not self.learner.takes_gradients:
-            remedy = "use observe(row)"
-            raise refusal(
-                "Agent.update", "a learner that is told gradients", "costs", self.terms.costs, remedy
-            )
-        if not meant:
-            remedy = "use observe(row), or update(g, gradient=True) if g is a gradient"
-            raise refusal("Agent.update", "an agent that takes gradients", "costs", self.terms.costs, remedy)
-
-    def check_cost(self, value: Any, id: str) -> Record:
-        """The record of a round of which only the cost is told; its gradient is the estimate."""
-        learner = self.learner
-        if not isinstance(learner, Bandit):
-            remedy = "build it with Bandit(learner, delta=0.1), or use update(g)"
-            raise refusal(COST, "a learner that is told costs", "learner", type(learner).__name__, remedy)
-        if self.terms.takes_rows:
-            raise refusal(COST, "an agent without costs", "costs", self.terms.costs, "use observe(row)")
-        values = learner.check_values(value, COST)
-        return Record(ROUND, learner.estimate(self._state, values), id, row=json.dumps(values.tolist()))
-
-    def require_hints(self, owner: str) -> None:
-        """Refuse a hint that the learner would not heed."""
+    def _require_hints(self, owner: str) -> None:
         if not self.learner.accepts_hints:
             remedy = "use MemoryGD, or auto(..., hints=True)"
             raise refusal(owner, "a learner that accepts hints", "learner", repr(self.learner), remedy)
 
-    def check_row(self, row: Any, id: str, round: Any = None, hint: Any = None) -> Record:
-        """The record of a round of which the row is told; refused if the terms, the learner or the guards cannot take it."""
-        costs = self.terms.costs
-        if costs is None:
-            remedy = "build it with costs=Linear(), say, or tell it gradients with update(g)"
-            raise refusal(OBSERVE, "costs that say what a row costs", "costs", None, remedy)
-        values = self.terms.read_filled(row, self.learner.domain.dim, self.last_row)
-        x, note = self.find_played(round, OBSERVE)
-        g = np.asarray(costs.gradient(values, x), dtype=np.float64)
-        hitting = float(costs.value(values, x))
-        if not (np.isfinite(hitting) and np.isfinite(g).all()):
-            raise refusal(OBSERVE, f"a finite cost at {x.tolist()}", "cost", hitting, "check the row")
-        guess = None
-        if hint is not None:
-            self.require_hints(OBSERVE)
-            guess = self.terms.read(hint, self.learner.domain.dim)
-            if self.learner.takes_gradients:  # it is told gradients, here and there
-                guess = np.asarray(costs.gradient(guess, x), dtype=np.float64)
-        if self.guards is not None:
-            self.guards.admit(g, guess)
-        if guess is None:
-            return Record(ROUND, g.copy(), id, note, self.terms.write(values))
-        return Record(HINTED, np.concatenate((g, guess)), id, "", self.terms.write(values))
-
-    def after(self, record: Record) -> Outcome:
-        """What :meth:`show` will show once a round is taken."""
-        feedback = read_feedback(record)
-        if feedback is not None:
-            return self._after_other_feedback(record, *feedback)
-        d = self.learner.domain.dim
-        played = self.played
-        g = record.numbers[:d]
-        hint = record.numbers[d:] if record.kind == HINTED else None
-        costs = self.terms.costs
-        hitting = float(g.dot(played)) + 0.0  # SQLite has no -0.0
-        stand = played
-        row = None
-        if record.row and costs is None:
-            return self._after_cost(self.terms.parse(record.row))
-        if record.row and costs is not None:
-            row = self.terms.parse(record.row)
-            stand = costs.drift(row, played)
-            hitting = float(costs.value(row, played)) + 0.0
-            if not self.learner.takes_gradients:
-                g = row
-        movement: Any = self.movement
-        if self.guards is None or self.guarded is None:
-            form = self._step(g, hint)
-            switching = movement.weight * float(movement.distance(self.point(form) - stand))
-            return Outcome(form, None, hitting, switching, row=row)
-        g, hint, clip = self.guards.clip(g, hint)
-        form = self._step(g, hint)
-        guarded = self.guards.step(self.guarded, self.learner.domain, self.point(form), self.t + 1, clip)
-        switching = guarded.price
-        if stand is not played:
-            switching = movement.weight * float(movement.distance(guarded.x - stand))
-        return Outcome(form, guarded, hitting, switching, guarded.acted, row)
-
-    def _after_other_feedback(self, record: Record, what: str, round: int) -> Outcome:
-        """The same where the feedback does not come with its round."""
-        learner = self.require_delayed("Agent")
-        if what == GIVEN_UP:
-            return Outcome(learner.give_up(self._state, round), self.guarded, 0.0, 0.0)
-        if what == WAITS:
-            return self._move(learner.advance(self._state, self.played), 0.0)
-        played = learner.find_point(self._state, round, "Agent")
-        g = record.numbers
-        hitting = float(g.dot(played)) + 0.0
-        costs = self.terms.costs
-        row = None
-        if record.row and costs is not None:
-            row = self.terms.parse(record.row)
-            hitting = float(costs.value(row, played)) + 0.0
-            if not self.learner.takes_gradients:
-                g = row
-        acted = ""
-        if self.guards is not None:
-            g, _, is_clipped = self.guards.clip(g, None)
-            acted = "clip" if is_clipped else ""
-        return Outcome(learner.learn(self._state, round, g), self.guarded, hitting, 0.0, acted, row)
-
-    def _after_cost(self, values: Array) -> Outcome:
-        """The same where only costs are told; those of a point that guards chose teach nothing."""
-        is_own = np.array_equal(self.played, self.own)
-        form = self.learner.learn(self._state, values) if is_own else self.learner.skip(self._state)
-        return self._move(form, float(values[0]) + 0.0)
-
-    def _move(self, form: Any, hitting: float) -> Outcome:
-        """The move to the point of a new state, as far as guards allow."""
-        movement: Any = self.movement
-        if self.guards is None or self.guarded is None:
-            switching = movement.weight * float(movement.distance(self.point(form) - self.played))
-            return Outcome(form, None, hitting, switching)
-        guarded = self.guards.step(self.guarded, self.learner.domain, self.point(form), self.t + 1)
-        return Outcome(form, guarded, hitting, guarded.price, guarded.acted)
-
-    def _step(self, g: Array, hint: Array | None) -> Any:
-        """The state after a round; the present one does not change."""
-        if self.engine == "step":
-            if hint is None:
-                return self.learner.step(self._state, g)
-            return self.learner.step(self._state, g, hint)
-        flat = self.flat.copy()
-        if hint is None:
-            self.kernel(flat, g)
-            return flat
-        flat[self.layout.hint] = hint
-        self.kernel(flat, g)
-        flat[self.layout.hint] = 0.0
-        return flat
-
-    def show(self, outcome: Outcome) -> None:
-        """Take the round of which :meth:`after` told what comes after it."""
-        self.guarded = outcome.guarded
-        if self.engine == "step":
-            self._state = outcome.form
-        else:
-            self.flat = outcome.form
-        if outcome.row is not None:
-            self.fill_from(outcome.row)
-        if self.account is not None:
-            paid = self.account
-            self.account = Account(paid.hitting + outcome.hitting, paid.switching + outcome.switching)
-
-    def fill_from(self, row: Array) -> None:
-        """Fill the missing cells of the next row from this one, if the agent fills forward."""
-        if self.terms.fill == "forward":
-            self.last_row = row
-
-    def guards_after(self, record: Record) -> tuple[Guards | None, GuardState | None]:
-        """The guards and their state after a change that is no round; the learner goes on as it is."""
-        if record.kind == GUARDS:
-            guards = Guards.from_dict(json.loads(record.note))
-            return guards, self.guarded or guards.init(self.learner.domain, self.own, self.t)
-        if record.kind in (DELETE, RESTORE):
-            return self.guards, self.guarded
-        return self.guards, self.require_guards("freeze")._replace(frozen=record.kind == FREEZE)
-
-    def remember(self, id: str) -> None:
-        """Keep the id of a round, if it has one, and forget the oldest where there are too many."""
-        if id:
-            self.ids[id] = None
-            if len(self.ids) > REMEMBERED:
-                del self.ids[next(iter(self.ids))]
+    def _require_gradients(self, is_meant: bool) -> None:
+        """Reject a gradient where rows are expected, unless it is meant and the learner can use it."""
+        wanted = "an agent that takes gradients"
+        remedy = "use observe(row), or update(g, gradient=True) if g is a gradient"
+        if not self.learner.takes_gradients:
+            wanted = "a learner that is told gradients"
+            remedy = "use observe(row)"
+        elif is_meant:
+            return
+        raise refusal(UPDATE, wanted, "costs", self.spec.costs, remedy)
 
     def require_guards(self, name: str) -> GuardState:
-        """What the guards hold, or the refusal of something that needs them."""
+        """Return the guards' state; raise an error that ``name`` needs guards."""
         if self.guarded is None:
             raise refusal("Agent", f"guards for {name}", "guards", None, "build it with guards=Guards()")
         return self.guarded
 
-    def about(self) -> dict[str, Any]:
-        """All of this as plain JSON values."""
-        about = self.about_configuration() | self.about_state()
+    # A round
+
+    def compute(self, record: Record) -> Outcome:
+        """Compute what a record leads to; nothing changes before :meth:`apply`."""
+        if record.kind > HINTED:
+            return self._compute_change(record)
+        if record.note:
+            return self._compute_delayed(record)
+        if self.is_plain:
+            # The round is a single call of the kernel.
+            form = self.form.copy()
+            g = record.numbers
+            if self.kernel(form, g) != 0:
+                vector(g, "g", UPDATE)
+            x = form[self.layout.x]
+            played = self.form[self.layout.x]
+            switching = self._weight * float(self._distance(x - played))
+            # SQLite has no -0.0.
+            hitting = float(g.dot(played)) + 0.0
+            return Outcome(int(self.form[codes.T]), form, None, None, x, hitting, switching)
+        played = self.played
+        g = record.numbers[: len(played)]
+        hint = record.numbers[len(played) :] if record.kind == HINTED else None
+        costs = self.spec.costs
+        hitting = record.hitting
+        stand = played
+        values = record.values
+        if values is None:
+            hitting = float(g.dot(played))
+        elif costs is None:
+            return self._compute_cost(values)
+        else:
+            stand = costs.drift(values, played)
+            if hitting is None:
+                hitting = float(costs.value(values, played))
+            if not self.learner.takes_gradients:
+                g = values
+        is_clipped = False
+        if self.guards is not None:
+            g, hint, is_clipped = self.guards.clip(g, hint)
+        return self._move(self._step(g, hint), stand, hitting or 0.0, is_clipped, values)
+
+    def _step(self, g: Array, hint: Array | None) -> Any:
+        """Return the learner's state after a round."""
+        if self.engine == "step":
+            hints = () if hint is None else (hint,)
+            return self.learner.step(self.form, g, *hints)
+        form = self.form.copy()
+        if hint is None:
+            self.kernel(form, g)
+            return form
+        form[self.layout.hint] = hint
+        self.kernel(form, g)
+        form[self.layout.hint] = 0.0
+        return form
+
+    def _move(
+        self, form: Any, stand: Array, hitting: float, is_clipped: bool = False, values: Array | None = None
+    ) -> Outcome:
+        """Return the outcome of a move from ``stand`` to the point of a new state, as far as guards allow."""
+        x = self._point(form)
+        guarded = None
+        acted = ""
+        if self.guards is not None and self.guarded is not None:
+            guarded = self.guards.step(self.guarded, self.learner.domain, x, self.t + 1, is_clipped)
+            x = guarded.x
+            acted = guarded.acted
+        switching = self._weight * float(self._distance(x - stand))
+        return Outcome(self.t, form, self.guards, guarded, x, hitting + 0.0, switching, acted, values)
+
+    def _compute_cost(self, values: Array) -> Outcome:
+        """Compute a round of a bandit; the cost of a point that guards chose teaches it nothing."""
+        is_own = np.array_equal(self.played, self.own)
+        form = self.learner.learn(self.form, values) if is_own else self.learner.skip(self.form)
+        return self._move(form, self.played, float(values[0]))
+
+    def _compute_delayed(self, record: Record) -> Outcome:
+        """Compute a round whose feedback does not come with it, or late feedback, which moves nothing."""
+        learner = self._require_delayed("Agent")
+        what, round = read_feedback(record) or ("", 0)
+        if what == WAITS:
+            return self._move(learner.advance(self.form, self.played), self.played, 0.0)
+        still = Outcome(self.t, self.form, self.guards, self.guarded, self.played)
+        if what == GIVEN_UP:
+            return still._replace(form=learner.give_up(self.form, round))
+        played = learner.find_point(self.form, round, "Agent")
+        g = record.numbers
+        hitting = float(g.dot(played))
+        if record.values is not None and self.spec.costs is not None:
+            hitting = float(self.spec.costs.value(record.values, played))
+            if not self.learner.takes_gradients:
+                g = record.values
+        is_clipped = False
+        if self.guards is not None:
+            g, _, is_clipped = self.guards.clip(g, None)
+        return still._replace(
+            form=learner.learn(self.form, round, g),
+            hitting=hitting + 0.0,
+            acted="clip" if is_clipped else "",
+            values=record.values,
+        )
+
+    def _compute_change(self, record: Record) -> Outcome:
+        """Compute a change that is not a round; the learner stays as it is."""
+        guards = self.guards
+        guarded = self.guarded
+        if record.kind == GUARDS:
+            guards = Guards.from_dict(json.loads(record.note))
+            guarded = guarded or guards.init(self.learner.domain, self.own, self.t)
+        elif record.kind in (FREEZE, RESUME):
+            guarded = self.require_guards("freeze")._replace(frozen=record.kind == FREEZE)
+        return Outcome(self.t, self.form, guards, guarded, self.played)
+
+    def apply(self, outcome: Outcome) -> None:
+        """Make an outcome the present."""
+        self.form = outcome.form
+        self.guarded = outcome.guarded
+        self.hitting += outcome.hitting
+        self.switching += outcome.switching
+        if outcome.values is not None:
+            self.fill_from(outcome.values)
+        if outcome.guards is not self.guards:
+            self.guards = outcome.guards
+            self._select_fast_path()
+
+    def fill_from(self, row: Array) -> None:
+        """Remember a row for the missing cells of the next one, if the agent fills forward."""
+        if self.spec.fill == "forward":
+            self.last_row = row
+
+    def remember(self, id: str) -> None:
+        """Remember the id of a round, if it has one, and forget the oldest where there are too many."""
+        if id:
+            self.ids[id] = None
+            if len(self.ids) > IDS_REMEMBERED:
+                del self.ids[next(iter(self.ids))]
+
+    def copy(self) -> Self:
+        """Return a state that changes independently of this one."""
+        # The module copy takes four times as long, and bulk requests copy thousands.
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    # Files
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the agent by plain JSON values."""
+        found = self.describe_configuration() | self.describe_state()
         if self.ids:
-            about |= {"ids": list(self.ids)}
-        return about
+            found["ids"] = list(self.ids)
+        return found
 
-    def about_configuration(self) -> dict[str, Any]:
-        """What does not change in an agent's life."""
-        return {"engine": self.engine, "learner": self.learner.to_dict(), **self.terms.about()}
+    def describe_configuration(self) -> dict[str, Any]:
+        """Describe what never changes: engine, learner, and what rows cost."""
+        return {"engine": self.engine, "learner": self.learner.to_dict(), **self.spec.to_dict()}
 
-    def about_state(self) -> dict[str, Any]:
-        """What does: the machine, the state, the guards and theirs, the last row."""
-        about: dict[str, Any] = {
+    def describe_state(self) -> dict[str, Any]:
+        """Describe what changes: the machine, the state, the guards and theirs, the costs, the last row."""
+        found: dict[str, Any] = {
             "machine": describe_machine(self.engine),
             "state": describe_state(self.state),
         }
         if self.guards is not None:
-            about |= {"guards": self.guards.to_dict(), "guarded": describe_state(self.guarded)}
-        if self.account is not None:
-            about |= {"account": describe_state(self.account)}
+            found |= {"guards": self.guards.to_dict(), "guarded": describe_state(self.guarded)}
+        if self.knows_costs:
+            found["account"] = {"hitting": self.hitting, "switching": self.switching}
         if self.last_row is not None:
-            about |= {"last_row": self.last_row.tolist()}
-        return about
+            found["last_row"] = self.last_row.tolist()
+        return found
 
     @classmethod
-    def rebuild(cls, about: dict[str, Any]) -> Self:
-        """What :meth:`about` described."""
-        learner = Learner.from_dict(about["learner"])
-        state = rebuild_state(learner.init(), about["state"])
+    def from_dict(cls, data: dict[str, Any], is_trusted: bool = False) -> Self:
+        """Rebuild what :meth:`to_dict` described; a state that is not trusted is checked."""
+        learner = Learner.from_dict(data["learner"])
+        state = rebuild_state(learner.init(), data["state"])
         if state is None:
-            held = about["state"]
+            held = data["state"]
             if isinstance(held, dict):
                 held = sorted(held)
-            raise ValueError(
-                f"Agent needs the state of a {type(learner).__name__}, got {held}; the file is damaged."
-            )
-        guards = Guards.from_dict(about["guards"]) if "guards" in about else None
-        live = cls(learner, about["engine"], state, guards, Terms.rebuild(learner, about))
+            wanted = f"the state of a {type(learner).__name__}"
+            raise ValueError(f"Agent needs {wanted}, got {held}; the file is damaged.")
+        if not is_trusted:
+            learner.check_state(state, "Agent")
+        guards = Guards.from_dict(data["guards"]) if "guards" in data else None
+        found = cls(learner, data["engine"], state, guards, RowSpec.from_dict(learner, data))
         if guards is not None:
-            live.guarded = rebuild_state(live.guarded, about.get("guarded"))
-            if live.guarded is None:
+            found.guarded = rebuild_state(found.guarded, data.get("guarded"))
+            if found.guarded is None:
                 raise ValueError("Agent needs the state of its guards, got none; the file is damaged.")
-        if live.account is not None and "account" in about:
-            live.account = rebuild_state(live.account, about["account"])
-            if live.account is None:
-                raise ValueError("Agent needs the account of its costs, got none; the file is damaged.")
-        if "last_row" in about:
-            live.fill_from(live.terms.read(about["last_row"], learner.domain.dim))
-        live.ids = dict.fromkeys(about.get("ids", ()))
-        return live
+        if "account" in data and found.knows_costs:
+            try:
+                found.hitting = data["account"]["hitting"]
+                found.switching = data["account"]["switching"]
+            except (KeyError, TypeError):
+                said = "Agent needs the account of its costs, got none; the file is damaged."
+                raise ValueError(said) from None
+        if "last_row" in data:
+            found.fill_from(found.spec.read(data["last_row"], learner.domain.dim))
+        found.ids = dict.fromkeys(data.get("ids", ()))
+        return found
+
+
+@cache
+def describe_machine(engine: str) -> dict[str, str]:
+    """Return the versions and CPU features that the numbers of an agent with this engine may depend on."""
+    found = {"klazy": sys.modules["klazy"].__version__, "numpy": np.__version__}
+    if engine == "step":
+        numpy_build: Any = np.show_config(mode="dicts")
+        extensions = numpy_build["SIMD Extensions"]
+        return found | {"cpu": " ".join(extensions["baseline"] + extensions.get("found", []))}
+    from klazy.kernels.binding import describe_target
+
+    return found | describe_target()
+
+
+def warn_of_another_machine(machine: dict[str, str], engine: str, where: object, stacklevel: int) -> bool:
+    """Warn if an agent was written on another kind of ``machine``; return True if it was not."""
+    here = describe_machine(engine)
+    if machine == here:
+        return True
+    changed = []
+    for name in sorted(here.keys() - {"cpu"}):
+        if machine.get(name) != here[name]:
+            changed.append(f"{name} {machine.get(name, 'unknown')} (here: {here[name]})")
+    if machine.get("cpu") != here["cpu"]:
+        changed.append("another kind of CPU")
+    if changed:
+        words = f"{where}: this agent was written by {', '.join(changed)}"
+        remedy = (
+            "it goes on, but its points may differ in their last bits from those it would have played there"
+        )
+        warnings.warn(f"{words}; {remedy}.", OtherMachine, stacklevel=stacklevel + 1)
+    return False

@@ -14,8 +14,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from klazy.base.checks import Refused, one_of
-from klazy.live.opening import check_name
 from klazy.live.store import Store, StoreFailed, TakenError
+from klazy.live.stored import check_name
 from klazy.serve.problems import Problem, explain, make_response
 from klazy.serve.settings import LOOPBACK
 

@@ -17,18 +17,17 @@ from starlette.responses import JSONResponse, Response
 import klazy
 from klazy.base.checks import Refused
 from klazy.live.explain import Explanation, explain
-from klazy.live.kept import Kept, delete, freeze, guard, restore, resume
-from klazy.live.opening import create_agent
-from klazy.live.overtaken import Overtaken
-from klazy.live.state import Live
+from klazy.live.inspection import describe_agent
+from klazy.live.state import AgentState, Overtaken
+from klazy.live.stored import StoredAgent, create_agent
 from klazy.serve import problems, schemas
 from klazy.serve.access import AccessMiddleware
-from klazy.serve.creating import build_live, check_path_name
-from klazy.serve.desk import Desk, Played, Told
+from klazy.serve.creating import build_state, check_path_name
 from klazy.serve.pages import add_pages
 from klazy.serve.problems import Problem, refuse_deleted
-from klazy.serve.service import Service, allow, change, summarize
+from klazy.serve.service import Service, allow, change
 from klazy.serve.settings import Settings
+from klazy.serve.worker import RoundRequest, RoundResult, RoundWorker
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Trouble, "content": {problems.MEDIA_TYPE: {}}}
@@ -126,7 +125,7 @@ def _make_router(tag: str) -> APIRouter:
     return APIRouter(tags=[tag], responses=PROBLEMS, route_class=CheckedRoute, dependencies=[TOKEN])
 
 
-def _describe_played(agent: str, played: Played) -> dict[str, Any]:
+def _describe_played(agent: str, played: RoundResult) -> dict[str, Any]:
     return {
         "agent": agent,
         "t": played.t,
@@ -142,7 +141,7 @@ def _list_round_paths(service: Service) -> APIRouter:
     router = _make_router("rounds")
     answer: dict[str, Any] = {"response_model": schemas.Answer, **WRITER}
 
-    async def end(told: Told) -> Response:
+    async def end(told: RoundRequest) -> Response:
         return JSONResponse(_describe_played(told.agent, await service.play(told)))
 
     @router.get("/agents/{name}/decision", response_model=schemas.Answer, **READER)
@@ -150,36 +149,36 @@ def _list_round_paths(service: Service) -> APIRouter:
         """Return the decision to play now."""
         await service.prepare([name])
 
-        def look(desk: Desk) -> Played:
-            live = desk.find_present(name).live
-            return Played(live.t, live.x, live.terms.name(live.x))
+        def look(worker: RoundWorker) -> RoundResult:
+            state = worker.get_active(name).state
+            return RoundResult(state.t, state.x, state.decision)
 
-        return JSONResponse(_describe_played(name, await service.desk.ask(look)))
+        return JSONResponse(_describe_played(name, await service.worker.ask(look)))
 
     @router.post("/agents/{name}/update", **answer)
     async def update(name: Name, body: schemas.Update) -> Response:
         """End the round with a gradient of its cost; the answer is the next decision."""
-        return await end(Told(name, **vars(body)))
+        return await end(RoundRequest(name, **vars(body)))
 
     @router.post("/agents/{name}/observe", **answer)
     async def observe(name: Name, body: schemas.Observe) -> Response:
         """End the round with its row of data; the answer is the next decision."""
-        return await end(Told(name, **vars(body)))
+        return await end(RoundRequest(name, **vars(body)))
 
     @router.post("/agents/{name}/cost", **answer)
     async def observe_cost(name: Name, body: schemas.Cost) -> Response:
         """End the round with the cost of its decision, for a learner that learns from costs alone."""
-        return await end(Told(name, **vars(body)))
+        return await end(RoundRequest(name, **vars(body)))
 
     @router.post("/agents/{name}/advance", **answer)
     async def advance(name: Name, body: schemas.Advance) -> Response:
         """End the round before its feedback is known; update or observe sends it later, with round."""
-        return await end(Told(name, **vars(body), waits=True))
+        return await end(RoundRequest(name, **vars(body), waits=True))
 
     @router.post("/agents/{name}/give-up", **answer)
     async def give_up(name: Name, body: schemas.GiveUp) -> Response:
         """Stop waiting for the feedback of a round; the answer is the decision to play, as before."""
-        return await end(Told(name, **vars(body), gives_up=True))
+        return await end(RoundRequest(name, **vars(body), gives_up=True))
 
     @router.post("/rounds", response_model=schemas.Answers)
     async def play_all(body: schemas.Rounds, request: Request) -> Response:
@@ -189,7 +188,7 @@ def _list_round_paths(service: Service) -> APIRouter:
             if (entry.g is None) == (entry.row is None):
                 said = f"rounds.{place} must have either g or row."
                 raise Problem(422, said, entry=place, agent=entry.agent)
-        rounds = [Told(**vars(entry)) for entry in body.rounds]
+        rounds = [RoundRequest(**vars(entry)) for entry in body.rounds]
         played = await service.play_all(rounds)
         answers = [_describe_played(told.agent, one) for told, one in zip(rounds, played, strict=True)]
         return JSONResponse({"answers": answers})
@@ -216,10 +215,10 @@ def _list_agent_paths(service: Service) -> APIRouter:
     async def create(name: Name, body: schemas.Create) -> Response:
         """Create an agent, from its learner or a saved one. The same again changes nothing, but for new guards."""
         check_path_name(name)
-        live = await asyncio.to_thread(build_live, vars(body), service.settings)
+        state = await asyncio.to_thread(build_state, vars(body), service.settings)
         await service.wait_for(name)
-        is_new, about = await service.desk.ask(
-            lambda desk: _create(desk, name, live, service.settings.agents), agents=[name], long=True
+        is_new, about = await service.worker.ask(
+            lambda worker: _create(worker, name, state, service.settings.agents), agents=[name], long=True
         )
         return JSONResponse(about, 201 if is_new else 200)
 
@@ -227,18 +226,18 @@ def _list_agent_paths(service: Service) -> APIRouter:
     async def look(name: Name) -> Response:
         """Return an agent: its learner and guards, its decision, and its costs so far."""
         await service.prepare([name])
-        return JSONResponse(await service.desk.ask(lambda desk: summarize(desk.find(name))))
+        return JSONResponse(await service.worker.ask(lambda worker: describe_agent(worker.find(name))))
 
     @router.get("/agents/{name}/explain", response_model=schemas.Reasons, **READER)
     async def explain_agent(name: Name) -> Response:
         """Explain the decision."""
         await service.prepare([name])
 
-        def look(desk: Desk) -> Explanation:
-            live = desk.find_present(name).live
-            return explain(live.learner, live.state, live.guards, live.guarded, fill=live.terms.fill)
+        def look(worker: RoundWorker) -> Explanation:
+            now = worker.get_active(name).state
+            return explain(now.learner, now.state, now.guards, now.guarded, fill=now.spec.fill)
 
-        reasons = schemas.Reasons.model_validate(await service.desk.ask(look, long=True))
+        reasons = schemas.Reasons.model_validate(await service.worker.ask(look, long=True))
         return Response(reasons.model_dump_json(), media_type="application/json")
 
     @router.get("/agents/{name}/history", response_model=schemas.History, **READER)
@@ -264,30 +263,31 @@ def _list_agent_paths(service: Service) -> APIRouter:
         """Compare the last rounds with the best fixed point and, on request, the certified optimum."""
         return JSONResponse(await reader.run(reader.compare, name, last, optimum))
 
-    async def make_change(name: str, make: Callable[[Kept, Live], Any]) -> Response:
-        return JSONResponse(
-            await change(service, name, lambda kept: kept.change(lambda live: make(kept, live)))
-        )
+    async def set_frozen(name: str, is_frozen: bool, reason: str) -> Response:
+        def make(agent: StoredAgent) -> None:
+            agent.end(lambda state, _: state.record_freeze(is_frozen, reason))
+
+        return JSONResponse(await change(service, name, make))
 
     @router.post("/agents/{name}/freeze", **summary, **WRITER)
     async def freeze_agent(name: Name, body: schemas.Reason) -> Response:
         """Play the current decision until resume, while the learner goes on learning; the agent must have guards."""
-        return await make_change(name, lambda _, live: freeze(live, body.reason))
+        return await set_frozen(name, True, body.reason)
 
     @router.post("/agents/{name}/resume", **summary, **WRITER)
     async def resume_agent(name: Name, body: schemas.Reason) -> Response:
         """Let the decision follow the learner again from the next round on."""
-        return await make_change(name, lambda _, live: resume(live, body.reason))
+        return await set_frozen(name, False, body.reason)
 
     @router.delete("/agents/{name}", **summary, **ADMIN)
     async def delete_agent(name: Name, reason: Annotated[str, Query(max_length=1000)] = "") -> Response:
         """Accept no more rounds; history and name stay, and restore undoes it."""
-        return await make_change(name, lambda kept, _: None if kept.deleted else delete(reason))
+        return JSONResponse(await change(service, name, lambda agent: agent.delete(reason)))
 
     @router.post("/agents/{name}/restore", **summary, **ADMIN)
     async def restore_agent(name: Name, body: schemas.Reason) -> Response:
         """Accept rounds again, from where the agent was."""
-        return await make_change(name, lambda kept, _: restore(body.reason) if kept.deleted else None)
+        return JSONResponse(await change(service, name, lambda agent: agent.restore(body.reason)))
 
     return router
 
@@ -305,7 +305,7 @@ def _list_operation_paths(service: Service) -> APIRouter:
     async def is_ready() -> Response:
         """Check that the store can be written to; count agents whose lost rounds were not reported yet."""
         await service.check_ready()
-        return JSONResponse({"status": "ready", "went_back": len(service.desk.lost)})
+        return JSONResponse({"status": "ready", "went_back": len(service.worker.lost)})
 
     @router.get("/metrics", **READER)
     async def count() -> Response:
@@ -321,23 +321,23 @@ def _list_operation_paths(service: Service) -> APIRouter:
     return router
 
 
-def _create(desk: Desk, name: str, live: Live, most: int) -> tuple[bool, dict[str, Any]]:
+def _create(worker: RoundWorker, name: str, state: AgentState, most: int) -> tuple[bool, dict[str, Any]]:
     """Return whether the agent was created now, and its summary."""
-    found = desk.store.find_agent(name)
+    found = worker.store.find_agent(name)
     if found is None:
-        if desk.store.count_agents() >= most:
+        if worker.store.count_agents() >= most:
             said = f"The store has at most {most} agents, deleted ones included. Start the service with --agents."
             raise Problem(403, said)
-        create_agent(desk.store, name, live)
-        return True, summarize(desk.find(name))
-    kept = desk.find_to_write(name)
-    if kept.deleted:
+        create_agent(worker.store, name, state)
+        return True, describe_agent(worker.find(name))
+    agent = worker.find_to_write(name)
+    if agent.deleted:
         raise refuse_deleted(name)
-    first = json.loads(desk.store.read_snapshots(found.id)[0].about)["state"]
-    same = found.configuration == json.dumps(live.about_configuration())
-    if not same or first != json.loads(json.dumps(live.about_state()))["state"]:
+    first = json.loads(worker.store.read_snapshots(found.id)[0].about)["state"]
+    same = found.configuration == json.dumps(state.describe_configuration())
+    if not same or first != json.loads(json.dumps(state.describe_state()))["state"]:
         raise Problem(409, f"Another agent named {name!r} exists. Choose a new name.")
-    guards = live.guards
+    guards = state.guards
     if guards is not None:
-        kept.change(lambda now: guard(now, guards))
-    return False, summarize(kept)
+        agent.end(lambda now, _: now.record_guards(guards))
+    return False, describe_agent(agent)

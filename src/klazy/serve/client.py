@@ -23,7 +23,7 @@ from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.explain import Explanation
 from klazy.live.guards import Guards
-from klazy.live.overtaken import Overtaken
+from klazy.live.state import Overtaken
 from klazy.movement import Movement
 
 if TYPE_CHECKING:
@@ -493,7 +493,7 @@ class RemoteAgent:
         polars.DataFrame
             The columns of :meth:`Agent.history`.
         """
-        from klazy.live.history import make_frame
+        from klazy.live.inspection import make_frame
 
         rounds: list[dict[str, Any]] = []
         before = ""

@@ -9,11 +9,11 @@ from klazy.families import Family
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
 from klazy.learners.base import count_numbers
-from klazy.live.agent import seal, unseal
+from klazy.live.agent import add_checksum, verify_checksum
 from klazy.live.guards import Guards
-from klazy.live.opening import check_name
-from klazy.live.rows import Terms
-from klazy.live.state import Live
+from klazy.live.rows import RowSpec
+from klazy.live.state import AgentState
+from klazy.live.stored import check_name
 from klazy.movement import Movement
 from klazy.serve.settings import Settings
 
@@ -31,7 +31,7 @@ def check_path_name(name: str) -> str:
     return name
 
 
-def build_live(about: dict[str, Any], limits: Settings) -> Live:
+def build_state(about: dict[str, Any], limits: Settings) -> AgentState:
     """Build the agent that a request describes: by its learner, or as ``Agent.save`` wrote it."""
     check_depth(about, OWNER)
     if about.get("agent") is not None:
@@ -44,36 +44,29 @@ def build_live(about: dict[str, Any], limits: Settings) -> Live:
         value = about.get(name)
         # A movement may also be given by its short name.
         parts[name] = _build(kind, value) if isinstance(value, dict) else value
-    terms = Terms.check(
-        learner,
-        parts["costs"],
-        about.get("columns"),
-        parts["movement"],
-        about.get("origin"),
-        OWNER,
-        fill=about.get("fill"),
-    )
-    return Live(learner, about["engine"], None, parts["guards"], terms)
+    given = {name: about.get(name) for name in ("columns", "origin", "fill")}
+    spec = RowSpec.build(learner, costs=parts["costs"], movement=parts["movement"], owner=OWNER, **given)
+    return AgentState(learner, about["engine"], None, parts["guards"], spec)
 
 
-def _rebuild_saved(about: dict[str, Any], limits: Settings) -> Live:
+def _rebuild_saved(about: dict[str, Any], limits: Settings) -> AgentState:
     saved = about["agent"]
     _build_learner(saved, limits)
-    data = seal(saved)
+    data = add_checksum(saved)
     found = json.loads(data)
     changed = Refused("The body must be a file exactly as Agent.save wrote it. Send it unchanged.")
     if about.get("checksum") != found["checksum"] or about.get("format") != found["format"]:
         raise changed
-    unseal(data, OWNER, "the body")
+    verify_checksum(data, OWNER, "the body")
     try:
-        live = Live.rebuild(saved)
+        state = AgentState.from_dict(saved)
     except (KeyError, TypeError):
         raise changed from None
     except ValueError as failed:
         raise Refused(*failed.args) from None
     # The rounds that wait for feedback count, too.
-    _check_numbers(count_numbers(live.state), limits)
-    return live
+    _check_numbers(count_numbers(state.state), limits)
+    return state
 
 
 def _build(kind: Any, about: Any) -> Any:

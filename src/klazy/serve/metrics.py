@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from klazy.serve.desk import Played
 from klazy.serve.settings import METRICS_FOLDER
+from klazy.serve.worker import RoundResult
 
 disable_created_metrics()
 Latest = list[tuple[str, int, float | None]]
@@ -44,7 +44,7 @@ class Metrics:
             registry=self._own,
         )
 
-    def count_round(self, agent: str, played: Played) -> None:
+    def count_round(self, agent: str, played: RoundResult) -> None:
         """Count a round that was answered."""
         if played.repeated:
             self._counters["repeated"].labels(agent).inc()

@@ -11,9 +11,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from klazy.base.checks import Array, Refused
 from klazy.base.html import render
 from klazy.base.svg import draw_chart, draw_sparkline
-from klazy.live.kept import freeze, resume
 from klazy.live.records import Row
-from klazy.live.rows import Terms
+from klazy.live.rows import RowSpec
+from klazy.live.stored import StoredAgent
 from klazy.serve.access import COOKIE, Grant, count_wrong_token
 from klazy.serve.problems import Problem, explain
 from klazy.serve.reading import Reader, format_time
@@ -78,8 +78,12 @@ def add_pages(app: FastAPI, service: Service) -> None:
         name = request.path_params["name"]
         allow(request, "writer", name)
         reason = (await _read_field(request, "reason"))[:1000]
-        make = freeze if request.url.path.endswith("/freeze") else resume
-        await change(service, name, lambda kept: kept.change(lambda live: make(live, reason)))
+        is_frozen = request.url.path.endswith("/freeze")
+
+        def make(agent: StoredAgent) -> None:
+            agent.end(lambda state, _: state.record_freeze(is_frozen, reason))
+
+        await change(service, name, make)
         return RedirectResponse(f"/page/{quote(name, safe='')}", 303)
 
     def answer_in_html(answer: Answer) -> Answer:
@@ -135,7 +139,7 @@ def _gather_card(reader: Reader, name: str) -> dict[str, Any]:
     rounds = reader.read_rounds(name, SPARK_ROUNDS)
     costs = np.array([row.hitting + row.switching for row in rounds])
     label = f"cost of the last {len(rounds)} rounds"
-    names = _name_coordinates(reader.read_terms(name)[1], len(about["decision"]))
+    names = _name_coordinates(reader.read_spec(name)[1], len(about["decision"]))
     return {
         "about": about,
         "rounds": rounds,
@@ -148,7 +152,7 @@ def _gather_agent(reader: Reader, name: str, with_optimum: bool) -> dict[str, An
     """Return what the page of an agent shows."""
     about = reader.summarize(name)
     x = np.array(about["decision"])
-    names = _name_coordinates(reader.read_terms(name)[1], len(x))
+    names = _name_coordinates(reader.read_spec(name)[1], len(x))
     rounds = reader.read_rounds(name, CHART_ROUNDS)
     compared = reader.compare(name, CHART_ROUNDS, with_optimum)
     charts = {}
@@ -188,5 +192,5 @@ def _draw_costs(compared: dict[str, Any]) -> str:
     return draw_chart(np.array(compared["t"], dtype=np.float64), lines, "cumulative cost", dashed=[fixed])
 
 
-def _name_coordinates(terms: Terms, dim: int) -> list[str]:
-    return [f"x{i + 1}" for i in range(dim)] if terms.names is None else list(terms.names)
+def _name_coordinates(spec: RowSpec, dim: int) -> list[str]:
+    return [f"x{i + 1}" for i in range(dim)] if spec.names is None else list(spec.names)

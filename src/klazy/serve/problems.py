@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from klazy.base.checks import Refused
-from klazy.live.overtaken import Overtaken
+from klazy.live.state import Overtaken
 from klazy.live.store import StoreFailed
 
 MEDIA_TYPE = "application/problem+json"

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from threading import Lock
 from time import monotonic
 from typing import Any, TypeVar
@@ -17,11 +17,10 @@ from klazy.hindsight import best_fixed
 from klazy.hindsight.offline import find_best
 from klazy.hindsight.optimum import GapNotReached
 from klazy.learners import Learner
-from klazy.live.history import describe_round
-from klazy.live.overview import summarize
-from klazy.live.records import DELETE, FREEZE, GUARDS, RESTORE, RESUME, Row
-from klazy.live.rows import Terms
-from klazy.live.store import Listed, Store
+from klazy.live.inspection import describe_round, format_time, summarize
+from klazy.live.records import DELETE, FREEZE, GUARDS, RESTORE, RESUME, AgentRow, Row, parse_row
+from klazy.live.rows import RowSpec
+from klazy.live.store import Store
 from klazy.serve.access import Grant
 from klazy.serve.problems import Problem, refuse_unknown
 
@@ -56,7 +55,7 @@ class Reader:
             self._store.require_place()
             return ask(self._store)
 
-    def read_agent(self, name: str, ask: Callable[[Store, Listed], Result]) -> Result:
+    def read_agent(self, name: str, ask: Callable[[Store, AgentRow], Result]) -> Result:
         """Return what ``ask`` finds in the store about the agent of this name."""
 
         def find_and_ask(store: Store) -> Result:
@@ -79,11 +78,11 @@ class Reader:
         """Return an agent in a few plain values."""
         return self.read_agent(name, summarize)
 
-    def read_terms(self, name: str) -> tuple[Learner[Any], Terms]:
+    def read_spec(self, name: str) -> tuple[Learner[Any], RowSpec]:
         """Return an agent's learner, and the costs and the names of its rows."""
         about = json.loads(self.read_agent(name, lambda _, agent: agent.configuration))
         learner = Learner.from_dict(about["learner"])
-        return learner, Terms.rebuild(learner, about)
+        return learner, RowSpec.from_dict(learner, about)
 
     def list_names(self) -> list[str]:
         """Return the names of all agents, sorted."""
@@ -124,25 +123,25 @@ class Reader:
     def compare(self, name: str, last: int, with_optimum: bool) -> dict[str, Any]:
         """Compare the last rounds with the best fixed point and, on request, with the certified optimum."""
         rounds = self.read_rounds(name, last)
-        learner, terms = self.read_terms(name)
+        learner, spec = self.read_spec(name)
         if with_optimum and not self._busy.acquire(blocking=False):
             said = "The service is computing another optimum. Try again in a moment."
             raise Problem(503, said, headers={"Retry-After": "2"})
         try:
-            return _compare(learner, terms, rounds, with_optimum)
+            return _compare(learner, spec, rounds, with_optimum)
         finally:
             if with_optimum:
                 self._busy.release()
 
 
-def _compare(learner: Any, terms: Terms, rounds: list[Row], with_optimum: bool) -> dict[str, Any]:
+def _compare(learner: Any, spec: RowSpec, rounds: list[Row], with_optimum: bool) -> dict[str, Any]:
     cost = np.cumsum([row.hitting + row.switching for row in rounds])
     t = [row.t for row in rounds]
     found: dict[str, Any] = {"t": t, "cost": cost.tolist(), "fixed": None, "optimum": None}
     if not rounds:
         return found
-    costs = _gather_costs(terms, rounds, learner.domain.dim)
-    movement: Any = terms.movement or learner.own_movement
+    costs = _gather_costs(spec, rounds, learner.domain.dim)
+    movement: Any = spec.movement or learner.own_movement
     # An exact best fixed point is found at once.
     if with_optimum or (costs.family is not None and costs.family.is_exact):
         try:
@@ -162,11 +161,11 @@ def _compare(learner: Any, terms: Terms, rounds: list[Row], with_optimum: bool) 
     return found
 
 
-def _gather_costs(terms: Terms, rounds: list[Row], dim: int) -> Costs:
+def _gather_costs(spec: RowSpec, rounds: list[Row], dim: int) -> Costs:
     """Return the costs of the rounds: from their rows, or else from their gradients."""
-    if terms.costs is None or any(row.row is None for row in rounds):
+    if spec.costs is None or any(row.row is None for row in rounds):
         return LinearCosts(np.array([_read_gradient(row, dim) for row in rounds]))
-    return terms.costs.costs([terms.parse(row.row or "") for row in rounds])
+    return spec.costs.costs([parse_row(row.row or "") for row in rounds])
 
 
 def _read_gradient(row: Row, dim: int) -> Array:
@@ -180,10 +179,3 @@ def describe_row(row: Row) -> dict[str, Any]:
     about["time"] = format_time(row.at)
     about["row"] = None if row.row is None else json.loads(row.row)
     return about
-
-
-def format_time(at: float | None) -> str | None:
-    """Return seconds since 1970 as a time, to the microsecond."""
-    if at is None:
-        return None
-    return (EPOCH + timedelta(microseconds=round(at * 1e6))).isoformat(timespec="microseconds")

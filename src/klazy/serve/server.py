@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from klazy.base.checks import Refused
 from klazy.base.signals import end_with
-from klazy.live.store import Store
+from klazy.live.store import open_store
 from klazy.serve.problems import MEDIA_TYPE, Problem, make_response
 from klazy.serve.settings import METRICS_FOLDER, Settings
 
@@ -147,7 +147,7 @@ def serve(settings: Settings) -> None:
     """Serve until the process is stopped; requests that have begun are finished first."""
     settings.check()
     # Create the store if there is none, or fail here.
-    Store(settings.store, settings.sync, owner="serve").close()
+    open_store(settings.store, settings.sync, owner="serve").close()
     _leave_signals()
     logging.config.dictConfig(describe_logs(settings.log_level))
     listening = listen(settings)

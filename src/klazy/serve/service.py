@@ -1,4 +1,4 @@
-"""What a worker has, and what its paths and pages share."""
+"""The service: the thread that plays rounds, readers, tokens and counters, shared by paths and pages."""
 
 import asyncio
 import json
@@ -12,37 +12,41 @@ from starlette.requests import Request
 
 from klazy.base.checks import Refused, refusal
 from klazy.learners import Learner
-from klazy.live.kept import Kept
-from klazy.live.state import Live
-from klazy.live.store import Store, StoreFailed
+from klazy.live.inspection import describe_agent
+from klazy.live.state import AgentState
+from klazy.live.store import StoreFailed, open_store
+from klazy.live.stored import StoredAgent
 from klazy.serve.access import WRONG_RATE, Grant, RateLimiter, TokenCache
 from klazy.serve.creating import OWNER
-from klazy.serve.desk import Desk, Played, Told
 from klazy.serve.metrics import Metrics
 from klazy.serve.problems import Problem, refuse_deleted
-from klazy.serve.reading import Reader, format_time
+from klazy.serve.reading import Reader
 from klazy.serve.settings import Settings
+from klazy.serve.worker import Bulk, RoundRequest, RoundResult, RoundWorker
 
-ATTEMPTS = 3  # at rounds that others play meanwhile
-READY_SECONDS = 1.0  # for which the answer to whether the store can be written to holds
-LOOKED_UP_AT_ONCE = 500  # agents
-READERS = 4  # threads that read histories, draw pages and compare
+# How often rounds are computed again that other processes play meanwhile.
+ATTEMPTS = 3
+# How long the answer of check_ready is valid.
+READY_SECONDS = 1.0
+AGENTS_PER_LOOKUP = 500
+# The number of threads that read histories, draw pages and compare.
+READERS = 4
 
 
 class Service:
-    """What a worker has: the desk that plays, a reader, the tokens and the counters.
+    """A worker process of the service: the thread that plays rounds, a reader, the tokens and the counters.
 
-    What every request needs, tokens and agents by name, is looked up by a connection and a thread of its own, so that it never
-    waits for a long history.
+    Tokens and agents by name, which every request needs, are looked up by a connection and a thread of their own, so that no
+    request waits for a long history.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        store = Store(settings.store, settings.sync, owner="serve")
-        self.desk = Desk(store, settings.budget, settings.numbers, self.metrics.count_loss)
-        self.reader = Reader(Store(settings.store, read_only=True, owner="serve"), READERS)
-        self.lookups = Reader(Store(settings.store, read_only=True, owner="serve"), 1)
+        store = open_store(settings.store, settings.sync, owner="serve")
+        self.worker = RoundWorker(store, settings.budget, settings.numbers, self.metrics.count_loss)
+        self.reader = Reader(open_store(settings.store, read_only=True, owner="serve"), READERS)
+        self.lookups = Reader(open_store(settings.store, read_only=True, owner="serve"), 1)
         self.tokens = TokenCache(self.lookups)
         self.wrong = RateLimiter(WRONG_RATE)  # tokens that addresses have tried
         self._warm: set[str] = set()
@@ -52,65 +56,65 @@ class Service:
         self._failed: Refused | None = None  # and what came of it
 
     def close(self) -> None:
-        """Finish what was asked, and let go of the store."""
-        self.desk.close()
+        """Finish all requests, and close the store."""
+        self.worker.close()
         self.reader.close()
         self.lookups.close()
 
     async def prepare(self, names: list[str]) -> None:
-        """Compile what agents need before the desk takes them on: it must not make others wait."""
-        unknown = [name for name in names if not self.desk.knows(name)]
-        for first in range(0, len(unknown), LOOKED_UP_AT_ONCE):
-            some = unknown[first : first + LOOKED_UP_AT_ONCE]
+        """Compile the kernels of agents before their rounds are played: that must not make others wait."""
+        unknown = [name for name in names if not self.worker.knows(name)]
+        for first in range(0, len(unknown), AGENTS_PER_LOOKUP):
+            some = unknown[first : first + AGENTS_PER_LOOKUP]
             for configuration in await self.lookups.run(self.lookups.read_configurations, some):
                 if configuration not in self._warm:
                     await asyncio.to_thread(_warm_up, configuration)
                     self._warm.add(configuration)
 
-    async def play(self, told: Told) -> Played:
+    async def play(self, request: RoundRequest) -> RoundResult:
         """End a round, and count it."""
-        await self.prepare([told.agent])
-        if self.desk.is_slow(told.agent):
-            (played,) = await self._play_in_parts([told])
+        await self.prepare([request.agent])
+        if self.worker.is_slow(request.agent):
+            (result,) = await self._play_in_parts([request])
         else:
-            await self.wait_for(told.agent)
-            played = await self.desk.ask(lambda desk: desk.play(told), agents=[told.agent])
-        self._count(told, played)
-        return played
+            await self.wait_for(request.agent)
+            result = await self.worker.ask(lambda worker: worker.play(request), agents=[request.agent])
+        self._count(request, result)
+        return result
 
-    async def play_all(self, rounds: list[Told]) -> list[Played]:
-        """End many rounds, or none of them if one is refused, and count them."""
-        await self.prepare(sorted({told.agent for told in rounds}))
-        all_played = await self._play_in_parts(rounds)
-        for told, played in zip(rounds, all_played, strict=True):
-            self._count(told, played)
-        return all_played
+    async def play_all(self, requests: list[RoundRequest]) -> list[RoundResult]:
+        """End many rounds, or none of them if one is rejected, and count them."""
+        await self.prepare(sorted({request.agent for request in requests}))
+        results = await self._play_in_parts(requests)
+        for request, result in zip(requests, results, strict=True):
+            self._count(request, result)
+        return results
 
-    def _count(self, told: Told, played: Played) -> None:
-        if told.ends_round and not played.dropped:
-            self.metrics.count_round(told.agent, played)
+    def _count(self, request: RoundRequest, result: RoundResult) -> None:
+        if request.ends_round and not result.dropped:
+            self.metrics.count_round(request.agent, result)
 
-    async def _play_in_parts(self, rounds: list[Told]) -> list[Played]:
-        """Work out rounds in parts, between which others are served; then commit them all at once.
+    async def _play_in_parts(self, requests: list[RoundRequest]) -> list[RoundResult]:
+        """Compute rounds in parts, between which others are served; then commit them all at once.
 
-        If another process plays one of these agents meanwhile, all is worked out again.
+        If another process plays one of these agents meanwhile, all rounds are computed again.
         """
-        names = sorted({told.agent for told in rounds})
+        names = sorted({request.agent for request in requests})
         async with self._hold(names):
             for attempt in range(ATTEMPTS):
-                bulk = self.desk.begin(rounds, careful=attempt > 0)
-                while not bulk.is_whole:
-                    await self.desk.ask(lambda desk, bulk=bulk: desk.go_on(bulk), long=True)
-                played = await self.desk.ask(lambda desk, bulk=bulk: desk.finish(bulk), agents=names)
-                if played is not None:
-                    return played
+                bulk = Bulk(requests, is_careful=attempt > 0)
+                while not bulk.is_complete:
+                    await self.worker.ask(lambda worker, bulk=bulk: worker.go_on(bulk), long=True)
+                results = await self.worker.ask(lambda worker, bulk=bulk: worker.finish(bulk), agents=names)
+                if results is not None:
+                    return results
         remedy = "send it again, or fewer rounds at once"
         said = refusal(OWNER, "agents that nobody else plays meanwhile", "agents", len(names), remedy)
         raise Problem(503, str(said), headers={"Retry-After": "1"})
 
     @asynccontextmanager
     async def _hold(self, names: list[str]) -> AsyncIterator[None]:
-        """Have whoever else writes to these agents by this worker wait until the end."""
+        """Make other requests to these agents wait until the end of a ``with`` block."""
         while waits := [self._held[name] for name in names if name in self._held]:
             await waits[0].wait()
         ended = asyncio.Event()
@@ -128,12 +132,12 @@ class Service:
             await self._held[name].wait()
 
     async def check_ready(self) -> None:
-        """Refuse unless the store can be written to; it is tried at most once a second, however often this is asked."""
+        """Raise an error if the store cannot be written to; it is tried at most once a second."""
         async with self._looking:
             if monotonic() > self._looked + READY_SECONDS:
                 self._failed = None
                 try:
-                    await self.desk.ask(lambda desk: desk.store.touch(), agents=[])
+                    await self.worker.ask(lambda worker: worker.store.touch(), agents=[])
                 except Refused as failed:
                     self._failed = failed
                 self._looked = monotonic()
@@ -142,14 +146,15 @@ class Service:
 
 
 def _warm_up(configuration: str) -> None:
-    about = json.loads(configuration)
-    live = Live(Learner.from_dict(about["learner"]), about["engine"], None, None)
-    if live.engine == "compiled":
-        live.kernel(live.flat.copy(), np.zeros(live.learner.domain.dim))
+    """Compile the kernel of an agent by a round of another one."""
+    data = json.loads(configuration)
+    state = AgentState(Learner.from_dict(data["learner"]), data["engine"])
+    if state.engine == "compiled":
+        state.kernel(state.form.copy(), np.zeros(state.learner.domain.dim))
 
 
 def allow(request: Request, role: str, agent: str | None) -> Grant:
-    """Refuse whoever may not do this to the agent, or to all of them."""
+    """Raise an error if a token does not allow this for the agent, or for all agents."""
     grant: Grant = request.state.grant
     if not grant.allows(role, agent):
         what = "all agents" if agent is None else repr(agent)
@@ -159,40 +164,19 @@ def allow(request: Request, role: str, agent: str | None) -> Grant:
     return grant
 
 
-async def change(service: Service, name: str, make: Callable[[Kept], None]) -> dict[str, Any]:
-    """Change an agent outside of its rounds; what it is then."""
+async def change(service: Service, name: str, make: Callable[[StoredAgent], object]) -> dict[str, Any]:
+    """Change an agent outside of its rounds; return what it is then."""
     await service.prepare([name])
     await service.wait_for(name)
 
-    def do(desk: Desk) -> dict[str, Any]:
-        kept = desk.find_to_write(name)
+    def do(worker: RoundWorker) -> dict[str, Any]:
+        agent = worker.find_to_write(name)
         try:
-            make(kept)
+            make(agent)
         except Refused:
-            if kept.deleted:
+            if agent.deleted:
                 raise refuse_deleted(name) from None
             raise
-        return summarize(kept)
+        return describe_agent(agent)
 
-    return await service.desk.ask(do, agents=[name])
-
-
-def summarize(kept: Kept) -> dict[str, Any]:
-    """An agent as JSON values."""
-    live = kept.live
-    names = live.terms.name(live.x)
-    return {
-        "name": kept.agent.name,
-        "t": live.t,
-        "x": live.x.tolist(),
-        "decision": names if isinstance(names, dict) else None,
-        **live.about_configuration(),
-        "created": format_time(kept.agent.at),
-        "hitting": kept.hitting,
-        "switching": kept.switching,
-        "guards": None if live.guards is None else live.guards.to_dict(),
-        "frozen": live.guarded is not None and live.guarded.frozen,
-        "deleted": kept.deleted,
-        "pending": {round: x.tolist() for round, x in live.pending.items()},
-        "probes": [x.tolist() for x in live.probes],
-    }
+    return await service.worker.ask(do, agents=[name])

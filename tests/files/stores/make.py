@@ -13,7 +13,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 import klazy as kl  # noqa: E402
 from klazy.families import Quadratic  # noqa: E402
 from klazy.live.schema import VERSION  # noqa: E402
-from klazy.live.store import Store  # noqa: E402
+from klazy.live.store import open_store  # noqa: E402
 from nursery import GUARDS, in_store  # noqa: E402
 
 
@@ -26,7 +26,7 @@ def make_store(file):
     ) as agent:
         agent.observe({"a": 1.0, "b": 2.0}, id="monday")
         agent.delete("of no more use")
-    store = Store(file)
+    store = open_store(file)
     store.add_token("reader", "read", None, "0" * 64)
     store.close()
 

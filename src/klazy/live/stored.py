@@ -1,0 +1,446 @@
+"""An agent in a store: each round is computed, appended to the store, and only then applied.
+
+:func:`end_rounds` is the one way in which rounds of agents, fleets and the service end.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from time import perf_counter, time
+from typing import Any, Self
+
+import numpy as np
+
+from klazy.base.checks import Array, Refused, refusal
+from klazy.learners import Delayed, Learner
+from klazy.live.guards import Guards
+from klazy.live.records import (
+    AGENT_SHIFT,
+    DELETE,
+    NUMBER,
+    RESTORE,
+    AgentRow,
+    Record,
+    Row,
+    Snapshot,
+    checksum_row,
+    read_numbers,
+)
+from klazy.live.rows import RowSpec
+from klazy.live.state import AgentState, OtherMachine, Outcome, Overtaken, warn_of_another_machine
+from klazy.live.store import Store, TakenError, open_store
+
+# How many rounds are replayed at most when an agent is opened, and how many seconds they may need.
+SNAPSHOT_ROUNDS = 1000
+SNAPSHOT_SECONDS = 0.5
+# As a share of the set's scale: far more than machines differ by, far less than another learner would.
+ROUNDING = 1e-9
+NAME_BYTES = 200
+
+_CHECKSUM = Row._fields.index("checksum")
+MakeRecord = Callable[[AgentState, str], Record | None]
+
+
+def end_rounds(store: Store, rounds: Sequence["Round"]) -> None:
+    """Append the rows of computed rounds in one transaction, then apply them."""
+    if len(rounds) == 1:
+        store.append(rounds[0][2])
+    else:
+        store.append_many([row for _, _, row in rounds])
+        # If an interrupt comes between two of them, those that are left are read again.
+        for agent, _, _ in rounds:
+            agent.is_stale = True
+    for agent, outcome, row in rounds:
+        agent.apply(outcome, row)
+
+
+class StoredAgent:
+    """The state of an agent in a store, and the place of its next record.
+
+    ``n`` is the number of that record, ``last`` the checksum of the one before it. ``keep`` says how much history stays: all of
+    it, a number of records, or those of a time span.
+    """
+
+    def __init__(
+        self, store: Store, agent: AgentRow, state: AgentState, keep: int | timedelta | None = None
+    ) -> None:
+        self.store = store
+        self.agent = agent
+        self.state = state
+        self.keep = keep
+        self._base = agent.id << AGENT_SHIFT
+        self.n = 0
+        self.last: int | None = None
+        self.deleted = False
+        # A stale state was interrupted while a round was applied, and must be read again.
+        self.is_stale = True
+        self._next_snapshot = 0
+        self._seconds = 0.0
+
+    @property
+    def key(self) -> int:
+        """The key of the next record."""
+        return self._base | self.n
+
+    # Rounds
+
+    def end(self, make: MakeRecord, id: str = "", retry: bool = True, owner: str = "Agent") -> Array:
+        """End a round, or change the agent, by the record that ``make`` makes of its state; return the next point.
+
+        A round whose id is known changes nothing: the answer is the one given then. After a lost race the record is made again
+        of the new state with ``retry``; otherwise :class:`Overtaken` is raised.
+        """
+        while True:
+            try:
+                if self.is_stale:
+                    self.reload()
+                if self.n >= self._next_snapshot or self._seconds > SNAPSHOT_SECONDS:
+                    self.snapshot_if_due()
+                start = perf_counter()
+                record = make(self.state, id)
+                if record is None:
+                    return self.state.x
+                if self.deleted and record.kind != RESTORE:
+                    name = repr(self.agent.name)
+                    remedy = "restore it with agent.restore()"
+                    raise refusal("Agent", "one that was not deleted", "name", name, remedy)
+                computed = self.compute(record)
+                self._seconds += perf_counter() - start
+                end_rounds(self.store, (computed,))
+                return computed[1].x.copy()
+            except Refused:
+                made = None
+                # Of two errors, the first one says what was wrong.
+                with suppress(Refused):
+                    made = self._recall(id)
+                if made is None:
+                    raise
+                return made
+            except TakenError:
+                made = self._recall(id)
+                now = self.state.t
+                self.reload()
+                if made is not None:
+                    return made
+                # Late feedback does not end the round.
+                is_same_round = self.state.t == now and isinstance(self.state.learner, Delayed)
+                if not retry and not is_same_round:
+                    raise self._explain_race(now, owner) from None
+
+    def _explain_race(self, t: int, owner: str) -> Overtaken:
+        words = f"round t={t} of {self.agent.name!r} was ended by another process"
+        if self.state.t <= t:
+            words = f"the store has gone back, and {self.agent.name!r} with it"
+        remedy = f"play agent.x of round t={self.state.t}, or use retry=True"
+        return Overtaken(f"{owner} came too late: {words}; {remedy}.")
+
+    def _recall(self, id: str) -> Array | None:
+        row = self.store.find_round(self.agent.id, id) if id else None
+        return None if row is None else read_numbers(row.decision)
+
+    def compute(self, record: Record, outcome: Outcome | None = None) -> "Round":
+        """Compute what a record leads to, unless that is known, and the row of the store."""
+        kind, numbers, id, note, values, _ = record
+        if outcome is None:
+            outcome = self.state.compute(record)
+        row = (
+            self._base | self.n,
+            kind,
+            outcome.t,
+            time(),
+            id or None,
+            None if values is None else self.state.spec.write(values),
+            numbers.tobytes(),
+            outcome.x.tobytes(),
+            outcome.hitting,
+            outcome.switching,
+            outcome.acted or None,
+            note or None,
+        )
+        return self, outcome, (*row, checksum_row(row), self.last)
+
+    def apply(self, outcome: Outcome, row: Sequence[Any]) -> None:
+        """Apply a record that is in the store."""
+        self.is_stale = True
+        self.state.apply(outcome)
+        self.last = row[_CHECKSUM]
+        self.n += 1
+        kind = row[1]
+        if kind >= DELETE:
+            self.deleted = kind == DELETE
+        self.is_stale = False
+
+    def delete(self, reason: str) -> None:
+        """Take no more rounds."""
+        self.end(lambda _state, _id: None if self.deleted else Record(DELETE, note=reason))
+
+    def restore(self, reason: str) -> None:
+        """Take rounds again."""
+        self.end(lambda _state, _id: Record(RESTORE, note=reason) if self.deleted else None)
+
+    # History
+
+    def reload(self) -> None:
+        """Read what other processes have written since."""
+        snapshot = self.store.read_last_snapshot(self.agent.id)
+        if snapshot.n > self.n or self.is_stale or not self._has_seen(snapshot):
+            before = self.store.find_checksums([snapshot.key - 1]) if snapshot.n else {}
+            self.begin(snapshot, before.get(snapshot.key - 1))
+        self.replay(self.store.read_records(self.agent.id, self.n))
+
+    def _has_seen(self, snapshot: Snapshot) -> bool:
+        """Return True if the store still has what this agent has seen; a database may be restored under it."""
+        if self.last is None:
+            return snapshot.n == self.n
+        key = self.key - 1
+        return self.store.find_checksums([key]).get(key) == self.last
+
+    def begin(self, snapshot: Snapshot, last: int | None, state: AgentState | None = None) -> None:
+        """Begin with the state of a snapshot, after the record with checksum ``last``."""
+        self.is_stale = True
+        self.state = state or rebuild_state(self.agent, snapshot)
+        self.n = snapshot.n
+        self.last = last
+        # Deleted agents have no new snapshots.
+        self.deleted = False
+        self._next_snapshot = self.n + SNAPSHOT_ROUNDS
+        self._seconds = 0.0
+        self.is_stale = False
+
+    def replay(self, rows: Iterable[Row]) -> None:
+        """Compute and apply records of the store. Each must give the decision made then, up to rounding on another machine."""
+        differs = False
+        for row in rows:
+            if row.key != self.key:
+                raise self.store.damage(f"record {self.n} of {self.agent.name!r}")
+            outcome = self.state.compute(row.to_record())
+            if outcome.x.tobytes() != row.decision:
+                if not self._is_near(outcome.x, row.decision):
+                    wanted = f"record {self.n} of {self.agent.name!r} to follow from those before"
+                    raise self.store.damage(wanted)
+                differs = True
+            self.apply(outcome, row)
+        if differs:
+            words = "decisions were computed elsewhere, and differ here in their last bits"
+            warnings.warn(f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=5)
+
+    def _is_near(self, x: Array, decision: bytes) -> bool:
+        made = np.frombuffer(decision, NUMBER)
+        if len(made) != len(x):
+            return False
+        return bool(np.abs(made - x).max() <= ROUNDING * self.state.learner.domain.scale)
+
+    def is_current(self) -> bool:
+        """Return True if the store has just what this agent has seen."""
+        seen = None if self.last is None else (self.n - 1, self.last)
+        return not self.is_stale and self.store.find_last_record(self.agent.id) == seen
+
+    def catch_up(self) -> None:
+        """Read what other processes have written since, if anything."""
+        if not self.is_current():
+            self.reload()
+
+    def copy(self) -> Self:
+        """Return an agent that changes independently of this one."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        copied.state = self.state.copy()
+        return copied
+
+    def make_snapshot(self) -> Snapshot:
+        """Describe the present state."""
+        state = self.state
+        about = json.dumps(state.describe_state())
+        return Snapshot(self.key, state.t, time(), state.hitting, state.switching, about, 0)
+
+    def snapshot_if_due(self) -> None:
+        """Store the present state if many rounds would have to be replayed without it."""
+        is_due = self.n >= self._next_snapshot or self._seconds > SNAPSHOT_SECONDS
+        if is_due and not self.deleted:
+            self.take_snapshot()
+            self.prune()
+
+    def take_snapshot(self) -> None:
+        """Store the present state, so that what came before is not replayed again."""
+        if not self.deleted:
+            # Another process that has gone on takes its own.
+            with suppress(TakenError):
+                self.store.put_snapshots([self.make_snapshot()], [self.last])
+        self._next_snapshot = self.n + SNAPSHOT_ROUNDS
+        self._seconds = 0.0
+
+    def prune(self) -> None:
+        """Remove history that need not stay, in stretches between snapshots."""
+        if isinstance(self.keep, timedelta):
+            self.store.prune(self.agent.id, self.n, self.keep.total_seconds())
+        elif self.keep is not None and self.n > self.keep:
+            self.store.prune(self.agent.id, self.n - self.keep, None)
+
+    def close(self) -> None:
+        """Leave a snapshot of the present state, and close the store."""
+        has_played = self.n > self._next_snapshot - SNAPSHOT_ROUNDS
+        close_store(self.store, self.take_snapshot if has_played and not self.is_stale else None)
+
+
+# A computed record of an agent: what it leads to, and its row, followed by the checksum of the record before it.
+Round = tuple[StoredAgent, Outcome, tuple[Any, ...]]
+
+
+def close_store(store: Store, take_snapshots: Callable[[], None] | None) -> None:
+    """Close a store after a last snapshot."""
+    if store.closed or store.inherited:
+        return
+    try:
+        if take_snapshots is not None and not store.read_only:
+            take_snapshots()
+    except Refused:
+        # The file was moved or is full. Every round is in it.
+        pass
+    finally:
+        store.close()
+
+
+def rebuild_state(agent: AgentRow, snapshot: Snapshot) -> AgentState:
+    """Return the state of an agent at a snapshot."""
+    data = json.loads(agent.configuration) | json.loads(snapshot.about)
+    state = AgentState.from_dict(data, is_trusted=True)
+    state.hitting = snapshot.hitting
+    state.switching = snapshot.switching
+    return state
+
+
+# Opening
+
+
+def open_agent(
+    path: str | Path,
+    start: Learner[Any] | AgentState | None,
+    name: str,
+    given: dict[str, Any],
+    engine: str,
+    state: Any,
+    guards: Guards | None,
+    keep: int | timedelta | None,
+    **options: Any,
+) -> StoredAgent:
+    """Open the agent of this name as it was after its last record, or create one.
+
+    A new one starts with a learner and the ``given`` arguments of :class:`RowSpec`, or with all that another agent is.
+    """
+    check_name(name)
+    if keep is not None:
+        _check_keep(keep)
+    learner = None
+    spec = None
+    if isinstance(start, AgentState):
+        learner = start.learner
+        spec = start.spec
+        given = vars(spec)
+    elif start is not None:
+        learner = start
+        spec = RowSpec.build(learner, owner="Agent.open", **given)
+        if state is not None:
+            learner.check_state(state, "Agent")
+        start = AgentState(learner, engine, state, guards, spec)
+    store = open_store(path, new=learner is not None, **options)
+    try:
+        found = store.find_agent(name)
+        if found is not None and state is not None:
+            remedy = "it is there already; leave the state out"
+            raise refusal("Agent.open", "a state for a new agent only", "name", repr(name), remedy)
+        if found is None:
+            found = create_agent(store, name, start)
+        stored = revive_agent(store, found, keep)
+        if spec is None and [name for name in given if given[name] is not None]:
+            spec = RowSpec.build(stored.state.learner, owner="Agent.open", **given)
+        _require_same(stored, learner, spec, given, engine)
+        if guards is not None and not store.read_only:
+            stored.end(lambda state, _: state.record_guards(guards))
+    except BaseException:
+        store.close()
+        raise
+    return stored
+
+
+def check_name(name: Any) -> str:
+    """Check the name of an agent: printable text, not too long."""
+    fits = isinstance(name, str) and name.isprintable() and name.strip() == name != ""
+    if not fits or len(name.encode(errors="replace")) > NAME_BYTES:
+        wanted = f"a name, printable text of 1 to {NAME_BYTES} bytes"
+        raise refusal("Agent.open", wanted, "name", repr(name), "write name='eu-west'")
+    return name
+
+
+def _check_keep(keep: Any) -> None:
+    """Check how much history stays."""
+    is_span = isinstance(keep, timedelta) and keep > timedelta(0)
+    is_count = isinstance(keep, int) and not isinstance(keep, bool) and keep >= 1
+    if not is_span and not is_count:
+        remedy = "give a number of rounds, a datetime.timedelta, or None for all"
+        raise refusal("Agent.open", "keep, how much history stays", "keep", repr(keep), remedy)
+
+
+def create_agent(store: Store, name: str, state: AgentState | None) -> AgentRow:
+    """Create an agent, or find the one that another process has created meanwhile."""
+    if state is None or store.read_only:
+        remedy = "give one, or the name of an agent that is there: klazy agents lists them"
+        raise refusal("Agent.open", "a learner for a new agent", "name", repr(name), remedy)
+    with suppress(TakenError):
+        store.create_agents([name], *describe_start(state), tuple(state.ids), state.x.tobytes())
+    found = store.find_agent(name)
+    if found is None:
+        raise store.damage(f"the row of agent {name!r} that was written")
+    return found
+
+
+def describe_start(state: AgentState) -> tuple[str, tuple[int, float, float, str]]:
+    """Return the configuration and the first snapshot of a new agent."""
+    paid = (state.hitting, state.switching) if state.knows_costs else (0.0, 0.0)
+    configuration = json.dumps(state.describe_configuration())
+    return configuration, (state.t, *paid, json.dumps(state.describe_state()))
+
+
+def revive_agent(store: Store, agent: AgentRow, keep: int | timedelta | None = None) -> StoredAgent:
+    """Return an agent as it was after its last record."""
+    snapshot = store.read_last_snapshot(agent.id)
+    n = snapshot.n
+    before = store.find_checksums([snapshot.key - 1]) if n else {}
+    where = f"{agent.name!r} in {store.path}"
+    if n and not before:
+        first = store.find_first_record(agent.id)
+        if first is not None and first < n:
+            raise store.damage(f"record {n - 1} of {where}")
+    state = rebuild_state(agent, snapshot)
+    machine = json.loads(snapshot.about).get("machine", {})
+    is_of_here = warn_of_another_machine(machine, state.engine, where, stacklevel=4)
+    stored = StoredAgent(store, agent, state, keep)
+    stored.begin(snapshot, before.get(snapshot.key - 1), state)
+    stored.replay(store.read_records(agent.id, stored.n))
+    if not store.read_only and not is_of_here:
+        stored.take_snapshot()
+    return stored
+
+
+def _require_same(
+    stored: StoredAgent, learner: Any, spec: RowSpec | None, given: dict[str, Any], engine: str
+) -> None:
+    """Raise an error if an agent was opened with arguments that it does not have."""
+    state = stored.state
+    name = "learner"
+    here: Any = state.learner
+    value = learner
+    remedy = "leave it out, or choose another name"
+    if learner is None or learner == state.learner:
+        found = None if spec is None else state.spec.find_difference(spec, given)
+        if found is not None:
+            name, here = found
+            value = given[name]
+        elif engine not in ("auto", state.engine):
+            name, here, value, remedy = "engine", state.engine, engine, "leave it out"
+        else:
+            return
+    where = f"{stored.agent.name!r} in {stored.store.path}"
+    raise refusal("Agent.open", f"the {name} of {where}, {here!r}", name, repr(value), remedy)

@@ -1,0 +1,511 @@
+"""The thread that plays rounds: what has piled up is one transaction, and is answered once it is committed.
+
+A worker has no state but a cache: any worker serves any agent, and the store decides who was first. Long work is done in parts
+outside of transactions, and short requests are served between two parts.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import thread_time
+from typing import Any, NamedTuple
+
+from klazy.base.checks import Array, Refused, refusal
+from klazy.learners.base import count_numbers
+from klazy.live.records import WAITS, AgentRow, Record, Row, check_id, read_feedback, read_numbers
+from klazy.live.rows import Dropped
+from klazy.live.state import AgentState, Overtaken
+from klazy.live.store import Store, StoreFailed, TakenError
+from klazy.live.stored import StoredAgent, revive_agent
+from klazy.serve.creating import OWNER
+from klazy.serve.problems import Problem, explain, refuse_deleted, refuse_unknown
+
+REQUESTS_PER_TRANSACTION = 256
+AGENTS_CACHED = 20_000
+# Processor time that a long request gets before others are served.
+PART_SECONDS = 0.02
+# An agent whose round takes more processor time than this makes long requests.
+SLOW_SECONDS = 0.002
+_log = logging.getLogger("klazy.serve")
+
+
+@dataclass(slots=True)
+class RoundRequest:
+    """A round as a request describes it."""
+
+    agent: str
+    g: list[float] | None = None
+    hint: Any = None
+    gradient: bool = False
+    row: Any = None
+    id: str | int | None = None
+    t: int | None = None
+    round: int | None = None
+    cost: list[float] | None = None
+    waits: bool = False
+    gives_up: bool = False
+
+    @property
+    def ends_round(self) -> bool:
+        """Whether a round is over after it; feedback of an earlier round leaves the present one open."""
+        return self.round is None
+
+    def make_record(self, state: AgentState, id: str) -> Record:
+        """Make the record of the round."""
+        if self.gives_up:
+            return state.record_given_up(self.round, id)
+        if self.waits:
+            return state.record_wait(id)
+        if self.cost is not None:
+            return state.record_cost(self.cost, id)
+        if self.g is None:
+            return state.record_row(self.row, self.hint, id, self.round)
+        return state.record_gradient(self.g, self.hint, id, self.round, self.gradient)
+
+
+@dataclass(slots=True)
+class RoundResult:
+    """The answer to a request: ``x`` is the decision of round ``t``, ``decision`` the same by name where there are names.
+
+    If the round was played now: what the move cost, and which guards acted. If its row was ``dropped``, the round continues.
+    """
+
+    t: int
+    x: Array
+    decision: Any = None
+    repeated: bool = False
+    moved: float = 0.0
+    guards: str = ""
+    dropped: bool = False
+
+
+@dataclass
+class Bulk:
+    """Rounds that end all or not at all, and those that are computed so far.
+
+    ``agents`` are copies, ahead of the store. A ``careful`` bulk looks for each id in the store before it computes a round;
+    otherwise only the commit finds out that one is known.
+    """
+
+    requests: list[RoundRequest]
+    is_careful: bool
+    agents: dict[str, StoredAgent] = field(default_factory=dict)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    ids: dict[tuple[int, str], Row] = field(default_factory=dict)
+    results: list[RoundResult] = field(default_factory=list)
+    # Processor time so far.
+    seconds: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Return True if all rounds are computed."""
+        return len(self.results) == len(self.requests)
+
+    def find_round(self, agent: StoredAgent, id: str) -> Row | None:
+        """Return the round of this id, if it is known."""
+        found = self.ids.get((agent.agent.id, id))
+        if found is None and id and self.is_careful:
+            found = agent.store.find_round(agent.agent.id, id)
+        return found
+
+    def end(self, agent: StoredAgent, request: RoundRequest, id: str) -> Array:
+        """End a round ahead of the store, unless its id is known."""
+        if self.find_round(agent, id) is not None:
+            return agent.state.x
+        record = request.make_record(agent.state, id)
+        if agent.deleted:
+            raise refuse_deleted(request.agent)
+        _, outcome, row = agent.compute(record)
+        agent.apply(outcome, row)
+        self.rows.append(row)
+        if id:
+            self.ids[agent.agent.id, id] = Row(*row[:-1])
+        return outcome.x.copy()
+
+
+class Seen(NamedTuple):
+    """How far an agent was when a round of it was acknowledged: its next record, and the checksum of the last one."""
+
+    agent: AgentRow
+    key: int
+    last: int | None
+    t: int
+
+
+@dataclass
+class _Job:
+    do: Callable[["RoundWorker"], Any]
+    agents: list[str] | None
+    long: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    value: Any = None
+    error: Exception | None = None
+
+
+class RoundWorker:
+    """The agents of a store, and the one thread that uses them.
+
+    ``budget`` is how many seconds of processor time a request may take; ``numbers`` how many numbers the state of an agent may
+    have, with the rounds that wait for their feedback; ``note_loss`` is called with the name of an agent whose
+    acknowledged rounds are no longer in the store.
+    """
+
+    def __init__(self, store: Store, budget: float, numbers: int, note_loss: Callable[[str], None]) -> None:
+        self.store = store
+        self._budget = budget
+        self._numbers = numbers
+        self._note_loss = note_loss
+        self._agents: OrderedDict[str, StoredAgent] = OrderedDict()
+        # Agents that are known to be as the store has them.
+        self._current: set[str] = set()
+        # Acknowledged rounds, also of agents that are no longer in the cache.
+        self._seen: dict[str, Seen] = {}
+        # Agents whose rounds are slow.
+        self._slow: set[str] = set()
+        # Agents whose store has gone back, until a request is rejected for it.
+        self.lost: dict[str, Seen] = {}
+        self._connections = store.connections
+        self._inbox: SimpleQueue[_Job | None] = SimpleQueue()
+        self._short: deque[_Job] = deque()
+        self._long: deque[_Job] = deque()
+        self._long_is_next = False
+        self._ends = False
+        self._thread = Thread(target=self._run, name="rounds")
+        self._thread.start()
+
+    async def ask(
+        self, do: Callable[["RoundWorker"], Any], *, agents: list[str] | None = None, long: bool = False
+    ) -> Any:
+        """Return the result of ``do``. Its writes are on disk by then; if it fails, nothing is written.
+
+        ``agents`` are those that it writes to; None if it only reads. Of what takes ``long``, one is done at a time, and what
+        does not take long between any two of them.
+        """
+        loop = asyncio.get_running_loop()
+        job = _Job(do, agents, long, loop, loop.create_future())
+        self._inbox.put(job)
+        return await job.future
+
+    def close(self) -> None:
+        """Finish all requests, and close the store."""
+        self._inbox.put(None)
+        self._thread.join()
+        self.store.close()
+
+    def knows(self, name: str) -> bool:
+        """Return True if this agent is in the cache."""
+        return name in self._agents
+
+    def is_slow(self, name: str) -> bool:
+        """Return True if the last round of this agent took long."""
+        return name in self._slow
+
+    def _run(self) -> None:
+        while True:
+            group = self._take_group()
+            if not group:
+                return
+            self._work(group)
+            for loop in {job.loop for job in group}:
+                answered = [job for job in group if job.loop is loop]
+                try:
+                    loop.call_soon_threadsafe(_answer, answered)
+                except RuntimeError:
+                    # The loop was closed, so that no request waits.
+                    _log.warning("answers came after the end", extra={"count": len(answered)})
+
+    def _take_group(self) -> list[_Job]:
+        """Return one long job, or the short ones that have piled up, in turn; nothing at the end."""
+        self._sort_inbox()
+        if self._long and (self._long_is_next or not self._short):
+            self._long_is_next = False
+            return [self._long.popleft()]
+        self._long_is_next = True
+        return [self._short.popleft() for _ in range(min(REQUESTS_PER_TRANSACTION, len(self._short)))]
+
+    def _sort_inbox(self) -> None:
+        while True:
+            is_idle = not (self._short or self._long or self._ends)
+            try:
+                job = self._inbox.get(block=is_idle)
+            except Empty:
+                return
+            if job is None:
+                self._ends = True
+            elif job.long:
+                self._long.append(job)
+            else:
+                self._short.append(job)
+
+    def _work(self, group: list[_Job]) -> None:
+        written = {name for job in group for name in job.agents or ()}
+        try:
+            if any(job.agents is not None for job in group):
+                with self.store.together():
+                    self._lock(written)
+                    self._do_all(group)
+                self._note_seen(written)
+            else:
+                self._do_all(group)
+        except Exception as failed:
+            # Nothing of the group is in the store.
+            if not isinstance(failed, StoreFailed):
+                _log.exception("a request failed")
+            self._forget_all()
+            for job in group:
+                job.error = failed
+
+    def _forget_all(self) -> None:
+        self._agents.clear()
+        self._current.clear()
+
+    def _note_seen(self, names: Iterable[str]) -> None:
+        """Remember the committed records of these agents."""
+        for name in names:
+            agent = self._agents.get(name)
+            if agent is not None:
+                self._seen[name] = Seen(agent.agent, agent.key, agent.last, agent.state.t)
+
+    def _do_all(self, group: list[_Job]) -> None:
+        self.store.require_place()
+        if self.store.has_changed():
+            self._current.clear()
+        if self.store.connections != self._connections:
+            # The new connection may be to another server.
+            self._connections = self.store.connections
+            self._look_for_losses()
+        for job in group:
+            self._do(job)
+
+    def _lock(self, names: set[str]) -> None:
+        """Lock all agents at once, so that two workers never wait for each other."""
+        ids = []
+        for name in names:
+            agent = self._agents.get(name)
+            found = self.store.find_agent(name) if agent is None else agent.agent
+            if found is not None:
+                ids.append(found.id)
+        self.store.lock_agents(ids)
+
+    def _do(self, job: _Job) -> None:
+        try:
+            job.value = job.do(self)
+        except StoreFailed:
+            raise
+        except (Refused, Overtaken, Problem) as refused:
+            job.error = refused
+
+    # What jobs do
+
+    def find(self, name: str) -> StoredAgent:
+        """Return an agent as it is now, deleted or not."""
+        agent = self._agents.get(name)
+        if agent is not None and name in self._current:
+            return agent
+        if agent is None or not agent.is_current():
+            agent = self._refresh(name, agent)
+        self._agents[name] = agent
+        self._agents.move_to_end(name)
+        self._current.add(name)
+        if len(self._agents) > AGENTS_CACHED:
+            oldest, _ = self._agents.popitem(last=False)
+            self._current.discard(oldest)
+        return agent
+
+    def _refresh(self, name: str, agent: StoredAgent | None) -> StoredAgent:
+        """Read an agent, or what others have written since."""
+        listed = self.store.find_agent(name)
+        if listed is None:
+            self._forget(name)
+            if name in self._seen:
+                self._note_lost(name)
+                # The answer says so.
+                del self.lost[name]
+            raise refuse_unknown(name)
+        if agent is None or agent.agent != listed:  # it was made again after the store had gone back
+            agent = revive_agent(self.store, listed)
+        else:
+            agent.catch_up()
+        seen = self._seen.get(name)
+        if seen is not None and not self._follows(agent, seen):
+            self._note_lost(name)
+        return agent
+
+    def _follows(self, agent: StoredAgent, seen: Seen) -> bool:
+        """Return True if the store still has what was acknowledged of an agent, or has pruned it since."""
+        if agent.agent != seen.agent or agent.key < seen.key:
+            return False
+        if seen.last is None or agent.last == seen.last:
+            return True
+        found = self.store.find_checksums([seen.key - 1])
+        return found.get(seen.key - 1, seen.last) == seen.last
+
+    def _note_lost(self, name: str) -> None:
+        """Remember, log and count that acknowledged rounds of an agent are gone; the first one starts a search for others."""
+        seen = self._seen.pop(name)
+        is_first = not self.lost
+        self.lost[name] = seen
+        _log.error("the store has gone back", extra={"agent": name, "acknowledged": seen.t - 1})
+        self._note_loss(name)
+        if is_first:
+            self._look_for_losses()
+
+    def _look_for_losses(self) -> None:
+        """Find agents that the store has lost acknowledged rounds of, among those that this worker has played."""
+        keys = {name: seen.key - 1 for name, seen in self._seen.items() if seen.last is not None}
+        checksums = self.store.find_checksums(list(keys.values()))
+        for name, key in keys.items():
+            if name in self._seen and checksums.get(key) != self._seen[name].last:
+                self._current.discard(name)
+                with suppress(Problem):
+                    self.find(name)
+
+    def find_to_write(self, name: str) -> StoredAgent:
+        """Return an agent as it is now; raise an error once if the store has gone back."""
+        agent = self.find(name)
+        seen = self.lost.pop(name, None)
+        if seen is not None:
+            words = f"the store has gone back, and {name!r} with it, from round t={seen.t}"
+            remedy = f"play the decision of round t={agent.state.t}, and send again what came after it"
+            raise Overtaken(f"The service came too late: {words}; {remedy}.")
+        return agent
+
+    def get_active(self, name: str) -> StoredAgent:
+        """Return an agent as it is now, unless it was deleted."""
+        agent = self.find(name)
+        if agent.deleted:
+            raise refuse_deleted(name)
+        return agent
+
+    def play(self, request: RoundRequest) -> RoundResult:
+        """End a round; one whose id is known is answered as it was then."""
+        return self._play(self.find_to_write(request.agent), request, None)
+
+    def _play(self, agent: StoredAgent, request: RoundRequest, bulk: Bulk | None) -> RoundResult:
+        """End a round, and note whether that was slow."""
+        start = thread_time()
+        result = self._end(agent, request, bulk)
+        if thread_time() - start > SLOW_SECONDS:
+            self._slow.add(request.agent)
+        else:
+            self._slow.discard(request.agent)
+        return result
+
+    def _end(self, agent: StoredAgent, request: RoundRequest, bulk: Bulk | None) -> RoundResult:
+        id = "" if request.id is None else check_id(request.id)
+        state = agent.state
+        if request.t not in (None, state.t):
+            recalled = self._recall(agent, id, bulk)
+            if recalled is not None:
+                return recalled
+            words = f"round t={request.t} of {request.agent!r} is not the one under way"
+            remedy = f"play the decision of round t={state.t}"
+            raise Overtaken(f"The service came too late: {words}; {remedy}.")
+        if request.waits:
+            self._check_room(state)
+        n = agent.n
+        paid = state.switching
+        try:
+            x = agent.end(request.make_record, id) if bulk is None else bulk.end(agent, request, id)
+        except Dropped:
+            return RoundResult(state.t, state.x, state.decision, dropped=True)
+        except Refused:
+            recalled = None if bulk is None else self._recall(agent, id, bulk)
+            if recalled is not None:
+                return recalled
+            if agent.deleted:
+                raise refuse_deleted(request.agent) from None
+            raise
+        # Without a new record the id is known: other workers cannot play this agent meanwhile.
+        recalled = self._recall(agent, id, bulk) if agent.n == n else None
+        if recalled is not None:
+            return recalled
+        state = agent.state
+        acted = "" if state.guarded is None else state.guarded.acted
+        return RoundResult(state.t, x, state.spec.name(x), False, state.switching - paid, acted)
+
+    def _check_room(self, state: AgentState) -> None:
+        """Reject another round that waits if the agent's state would be too large with it."""
+        numbers = count_numbers(state.state) + state.learner.domain.dim
+        if numbers > self._numbers:
+            condition = f"at most {self._numbers} numbers in the state of an agent, with its rounds that wait for feedback"
+            remedy = "send feedback, give some of them up, or start it with --numbers"
+            raise refusal(OWNER, condition, "numbers", numbers, remedy)
+
+    def _recall(self, agent: StoredAgent, id: str, bulk: Bulk | None) -> RoundResult | None:
+        """Return the answer to the round of this id."""
+        row = None if bulk is None else bulk.find_round(agent, id)
+        if row is None and id:
+            row = self.store.find_round(agent.agent.id, id)
+        if row is None:
+            return None
+        x = read_numbers(row.decision)
+        feedback = read_feedback(row)
+        # Late feedback does not end the round.
+        has_ended = feedback is None or feedback[0] == WAITS
+        return RoundResult(row.t + has_ended, x, agent.state.spec.name(x), repeated=True)
+
+    def go_on(self, bulk: Bulk) -> None:
+        """Compute some more rounds; an error says which one is wrong."""
+        start = thread_time()
+        seconds = 0.0
+        while not bulk.is_complete and seconds < PART_SECONDS:
+            request = bulk.requests[len(bulk.results)]
+            try:
+                agent = bulk.agents.get(request.agent)
+                if agent is None:
+                    agent = bulk.agents[request.agent] = self.find_to_write(request.agent).copy()
+                bulk.results.append(self._play(agent, request, bulk))
+            except (Refused, Overtaken, Problem) as refused:
+                # Whoever sent them knows now.
+                for each in bulk.requests:
+                    self.lost.pop(each.agent, None)
+                raise _name_place(refused, len(bulk.results), request.agent) from refused
+            seconds = thread_time() - start
+        bulk.seconds += seconds
+        if bulk.seconds > self._budget and not bulk.is_complete:
+            condition = f"rounds that take at most {self._budget:g} seconds together"
+            got = f"{len(bulk.requests)}, of which {len(bulk.results)} took so long"
+            raise Problem(413, str(refusal(OWNER, condition, "rounds", got, "send fewer at once")))
+
+    def finish(self, bulk: Bulk) -> list[RoundResult] | None:
+        """Commit computed rounds; None, and nothing has happened, if others have played these agents meanwhile."""
+        try:
+            if bulk.rows:
+                self.store.append_many(bulk.rows)
+        except TakenError:
+            return None
+        for name, agent in bulk.agents.items():
+            agent.snapshot_if_due()
+            self._agents[name] = agent
+            self._current.add(name)
+        return bulk.results
+
+    def _forget(self, name: str) -> None:
+        self._agents.pop(name, None)
+        self._current.discard(name)
+
+
+def _name_place(refused: Exception, place: int, agent: str) -> Exception:
+    """Add the entry of the request to an error about it."""
+    if isinstance(refused, StoreFailed):
+        return refused
+    problem = explain(refused)
+    return Problem(problem.status_code, problem.detail, **problem.more, entry=place, agent=agent)
+
+
+def _answer(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.future.cancelled():
+            # The client is gone; committed rounds stay.
+            continue
+        if job.error is None:
+            job.future.set_result(job.value)
+        else:
+            job.future.set_exception(job.error)
