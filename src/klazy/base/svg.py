@@ -79,11 +79,11 @@ class Plot:
         edges = np.concatenate(([0.0], (middles[1:] + middles[:-1]) / 2, [self.width]))
         columns = []
         for i, place in enumerate(at):
-            said = [f"round {int(self._t[place])}"]
-            said += [
+            texts = [f"round {int(self._t[place])}"]
+            texts += [
                 f"{name}: {format_number(float(values[place]), 4)}" for name, values in self._curves.items()
             ]
-            columns.append((edges[i], max(0.5, edges[i + 1] - edges[i]), "\n".join(said)))
+            columns.append((edges[i], max(0.5, edges[i + 1] - edges[i]), "\n".join(texts)))
         return columns
 
 

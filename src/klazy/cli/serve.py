@@ -32,19 +32,19 @@ def serve(
         bool, typer.Option("--insecure", help="Ask for no tokens; on a loopback address only.")
     ] = False,
     rate: Annotated[
-        float, typer.Option(min=1.0, help="Most requests per second, per token and worker.")
+        float, typer.Option(min=1.0, help="Maximum requests per second, per token and worker.")
     ] = 5000.0,
-    body: Annotated[int, typer.Option(min=1000, help="Most bytes in a request.")] = 4 << 20,
-    dim: Annotated[int, typer.Option(min=1, help="Most coordinates of an agent.")] = 10_000,
+    body: Annotated[int, typer.Option(min=1000, help="Maximum bytes in a request.")] = 4 << 20,
+    dim: Annotated[int, typer.Option(min=1, help="Maximum coordinates of an agent.")] = 10_000,
     numbers: Annotated[
-        int, typer.Option(min=1, help="Most numbers in an agent's state: windows times coordinates.")
+        int, typer.Option(min=1, help="Maximum numbers in an agent's state: windows times coordinates.")
     ] = 200_000,
-    agents: Annotated[int, typer.Option(min=1, help="Most agents in the store.")] = 10_000,
+    agents: Annotated[int, typer.Option(min=1, help="Maximum agents in the store.")] = 10_000,
     patience: Annotated[
         float, typer.Option(min=0.1, help="Seconds until a request must be complete.")
     ] = 10.0,
     budget: Annotated[
-        float, typer.Option(min=0.1, help="Most seconds of processor time for the rounds of a request.")
+        float, typer.Option(min=0.1, help="Maximum seconds of processor time for the rounds of a request.")
     ] = 30.0,
     proxy: Annotated[
         str,
@@ -150,7 +150,7 @@ def list_tokens(store: StoreOption = "decisions.db", as_json: Json = False) -> N
     elif found:
         print_table(found)
     else:
-        print("There is no token yet.")
+        print("No tokens yet.")
 
 
 @tokens_app.command("revoke", short_help="Revoke a token.")

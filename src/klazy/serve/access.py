@@ -203,8 +203,8 @@ class AccessMiddleware:
         if grant is None:
             if token:
                 count_wrong_token(self._service.wrong, scope)
-            said = "A known token is required: send the header Authorization: Bearer TOKEN. klazy tokens add makes one."
-            raise Problem(401, said, headers={"WWW-Authenticate": "Bearer"})
+            detail = "A known token is required: send the header Authorization: Bearer TOKEN. klazy tokens add makes one."
+            raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
         if not self._requests.take(grant.name):
             raise _limit_rate(f"The token {grant.name!r} may send {self._settings.rate:g} requests a second")
         return grant
@@ -235,8 +235,10 @@ class AccessMiddleware:
                 async with asyncio.timeout_at(until):
                     message = await receive()
             except TimeoutError:
-                said = f"The body must arrive within {self._settings.body_seconds:g} seconds. Send it faster."
-                raise Problem(408, said, headers=_CLOSE) from None
+                detail = (
+                    f"The body must arrive within {self._settings.body_seconds:g} seconds. Send it faster."
+                )
+                raise Problem(408, detail, headers=_CLOSE) from None
             if message["type"] == "http.disconnect":
                 raise Problem(400, "The body is incomplete. Send it again.", headers=_CLOSE)
             left -= len(message.get("body", b""))
@@ -248,8 +250,8 @@ class AccessMiddleware:
         return receive_limited
 
     def _refuse_size(self, got: str) -> Problem:
-        said = f"The body must have at most {self._settings.body} bytes, got {got}. Send it in parts."
-        return Problem(413, said, headers=_CLOSE)
+        detail = f"The body must have at most {self._settings.body} bytes, got {got}. Send it in parts."
+        return Problem(413, detail, headers=_CLOSE)
 
 
 def _check_origin(scope: Scope, headers: Headers) -> None:

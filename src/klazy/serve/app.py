@@ -77,8 +77,8 @@ async def _answer_failure(request: Request, failed: Exception) -> Response:
     elif isinstance(failed, HTTPException) and not isinstance(failed, Problem):
         path = f"{request.method} {request.url.path}"
         headers = dict(failed.headers or {})
-        said = f"There is no {path}. /openapi.json lists the paths and their methods."
-        problem = Problem(failed.status_code, said, headers=headers)
+        detail = f"There is no {path}. /openapi.json lists the paths and their methods."
+        problem = Problem(failed.status_code, detail, headers=headers)
     else:
         problem = problems.explain(failed)
     return problems.make_response(problem)
@@ -141,8 +141,8 @@ def _list_round_paths(service: Service) -> APIRouter:
     router = _make_router("rounds")
     answer: dict[str, Any] = {"response_model": schemas.Answer, **WRITER}
 
-    async def end(told: RoundRequest) -> Response:
-        return JSONResponse(_describe_played(told.agent, await service.play(told)))
+    async def end(round: RoundRequest) -> Response:
+        return JSONResponse(_describe_played(round.agent, await service.play(round)))
 
     @router.get("/agents/{name}/decision", response_model=schemas.Answer, **READER)
     async def decide(name: Name) -> Response:
@@ -186,11 +186,11 @@ def _list_round_paths(service: Service) -> APIRouter:
         for place, entry in enumerate(body.rounds):
             allow(request, "writer", entry.agent)
             if (entry.g is None) == (entry.row is None):
-                said = f"rounds.{place} must have either g or row."
-                raise Problem(422, said, entry=place, agent=entry.agent)
+                detail = f"rounds.{place} must have either g or row."
+                raise Problem(422, detail, entry=place, agent=entry.agent)
         rounds = [RoundRequest(**vars(entry)) for entry in body.rounds]
         played = await service.play_all(rounds)
-        answers = [_describe_played(told.agent, one) for told, one in zip(rounds, played, strict=True)]
+        answers = [_describe_played(round.agent, one) for round, one in zip(rounds, played, strict=True)]
         return JSONResponse({"answers": answers})
 
     return router
@@ -326,8 +326,8 @@ def _create(worker: RoundWorker, name: str, state: AgentState, most: int) -> tup
     found = worker.store.find_agent(name)
     if found is None:
         if worker.store.count_agents() >= most:
-            said = f"The store has at most {most} agents, deleted ones included. Start the service with --agents."
-            raise Problem(403, said)
+            detail = f"The store has at most {most} agents, deleted ones included. Start the service with --agents."
+            raise Problem(403, detail)
         create_agent(worker.store, name, state)
         return True, describe_agent(worker.find(name))
     agent = worker.find_to_write(name)

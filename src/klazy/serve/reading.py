@@ -125,8 +125,8 @@ class Reader:
         rounds = self.read_rounds(name, last)
         learner, spec = self.read_spec(name)
         if with_optimum and not self._busy.acquire(blocking=False):
-            said = "The service is computing another optimum. Try again in a moment."
-            raise Problem(503, said, headers={"Retry-After": "2"})
+            detail = "The service is computing another optimum. Try again in a moment."
+            raise Problem(503, detail, headers={"Retry-After": "2"})
         try:
             return _compare(learner, spec, rounds, with_optimum)
         finally:

@@ -123,8 +123,8 @@ class PatientProtocol(HttpToolsProtocol):
             return
         # Otherwise another answer is being written.
         if self.cycle is None or self.cycle.response_complete:
-            said = f"The head must have at most {HEAD_BYTES} bytes and {MAX_HEADERS} headers. Send a smaller one."
-            body = make_response(Problem(431, said)).body
+            detail = f"The head must have at most {HEAD_BYTES} bytes and {MAX_HEADERS} headers. Send a smaller one."
+            body = make_response(Problem(431, detail)).body
             head = f"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: {MEDIA_TYPE}\r\n"
             head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
             self.transport.write(head.encode() + bytes(body))
