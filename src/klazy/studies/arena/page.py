@@ -22,37 +22,35 @@ SELF_TUNING = (SELF_TUNED, OWN)
 def answer(found: Arena) -> list[str]:
     """Return what the arena shows, in sentences."""
     rows = found.rank()
-    sentences = [
+    texts = [
         f"{len(found.games)} games, {len(found.contenders)} contenders. Cost above the optimum, geometric means; "
         "the best tuned contender of each game is 1."
     ]
     for row in rows:
         if row["told"] in SELF_TUNING:
-            sentences.append(
+            texts.append(
                 f"{row['contender']}, which knows only the set and the move cost: {row['best_tuned']:.2f} against the best "
                 f"tuned contender ({row['low']:.2f} to {row['high']:.2f}), {row['picked']:.2f} against the one picked on the "
                 f"first half, {row['hindsight']:.2f} against the best in hindsight; worse than the best tuned one by more "
                 f"than 2 % in {row['worse_by_2_%']:.0%} of the games."
             )
     tuned = next(row for row in rows if row["told"] == TUNED)
-    sentences.append(
-        f"The best single tuned contender is {tuned['contender']}, at {tuned['best_tuned']:.2f}."
-    )
-    return sentences
+    texts.append(f"The best single tuned contender is {tuned['contender']}, at {tuned['best_tuned']:.2f}.")
+    return texts
 
 
 def warn(found: Arena) -> list[str]:
     """Return what a reader must know before believing a number."""
-    sentences = []
+    texts = []
     if found.quick:
-        sentences.append("A quick look: few games, and short ones. Cite the whole suite only.")
+        texts.append("A quick look: few games, and short ones. Cite the whole suite only.")
     if found.only:
-        sentences.append(f"Only these families were played: {', '.join(found.only)}. This is not the suite.")
+        texts.append(f"Only these families were played: {', '.join(found.only)}. This is not the suite.")
     if found.seed < DESIGNED and not found.quick:
-        sentences.append(
+        texts.append(
             f"Seeds below {DESIGNED} were used to design learners; --fresh 1000 draws games that nobody has seen."
         )
-    return sentences
+    return texts
 
 
 def draw_figures(found: Arena) -> "Iterator[tuple[str, Figure, str]]":
