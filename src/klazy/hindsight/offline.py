@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import positive, refusal, whole
+from klazy.base.checks import check_flag, positive, refusal, whole
 from klazy.costs import Costs
 from klazy.families import LogWealth
 from klazy.game.game import Game
@@ -100,8 +99,7 @@ def offline_optimum(
     game = Game.check(owner, domain, costs, movement, x0)
     gap = positive(gap, "gap", owner)
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
-    if not isinstance(integers, bool | np.bool_):
-        raise refusal(owner, "whole numbers or not", "integers", repr(integers), "write integers=True")
+    integers = check_flag(integers, "integers", owner)
     if progress is not None and not callable(progress):
         raise refusal(
             owner, "a function progress(iteration, gap)", "progress", repr(progress), "leave it out"

@@ -1,7 +1,7 @@
 """Projections without a closed form: onto half-spaces by a quadratic programme (daqp), into a ball by a search."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,19 +37,11 @@ def join(parts: list[HalfSpaces]) -> HalfSpaces:
 
 def stand_side_by_side(parts: list[HalfSpaces]) -> HalfSpaces:
     """Join the half-spaces of the sets of a product, which have coordinates of their own."""
-    rows = sum(len(part.b) for part in parts)
-    columns = sum(part.A.shape[1] for part in parts)
-    A = np.zeros((rows, columns))
-    row = 0
-    column = 0
-    for part in parts:
-        height, width = part.A.shape
-        A[row : row + height, column : column + width] = part.A
-        row += height
-        column += width
-    b = np.concatenate([part.b for part in parts])
-    equal = np.concatenate([part.equal for part in parts])
-    return HalfSpaces(A, b, equal)
+    from scipy.linalg import block_diag
+
+    joined = [np.concatenate(columns) for columns in zip(*(part[1:] for part in parts), strict=True)]
+    A: Any = block_diag(*(part.A for part in parts))
+    return HalfSpaces(A, *joined)
 
 
 def bound_by(low: Array, high: Array) -> HalfSpaces:
