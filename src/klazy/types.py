@@ -30,32 +30,13 @@ if _TYPE_CHECKING:
     from klazy.studies.replay.report import Report
     from klazy.studies.sweep.execute import Sweep
 
-__all__ = [
-    "Batch",
-    "BestFixed",
-    "ConvexSet",
-    "Costs",
-    "Descent",
-    "Family",
-    "Frontier",
-    "GapNotReached",
-    "Learner",
-    "Memory",
-    "Movement",
-    "NotConverged",
-    "Optimum",
-    "OtherMachine",
-    "Overtaken",
-    "Regret",
-    "RemoteAgent",
-    "Report",
-    "Schedule",
-    "State",
-    "Sweep",
-    "Totals",
-    "Trace",
-    "WholePoints",
-]
+# Base classes.
+__all__ = ["ConvexSet", "Costs", "Descent", "Family", "Learner", "Memory", "Movement", "Schedule", "State"]
+# Results.
+__all__ += ["Batch", "BestFixed", "Frontier", "Optimum", "Regret", "RemoteAgent", "Report", "Sweep", "Totals"]
+__all__ += ["Trace", "WholePoints"]
+# Errors and warnings.
+__all__ += ["GapNotReached", "NotConverged", "OtherMachine", "Overtaken"]
 
 _LATER = {
     "RemoteAgent": ("klazy.serve.client:RemoteAgent", "serve"),

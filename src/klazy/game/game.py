@@ -131,10 +131,10 @@ class Game:
 
 def check_family(owner: str, learner: Learner[Any], costs: Costs) -> None:
     """Reject costs whose rows this learner does not understand."""
-    if not learner.understands(costs.family):
-        raise refusal(
-            owner, f"costs of the family {learner.family}", "costs", costs, "give the learner theirs"
-        )
+    # A learner without a family takes gradients, which all costs have.
+    if learner.family is not None and not learner.understands(costs.family):
+        wanted = f"costs of the family {learner.family}"
+        raise refusal(owner, wanted, "costs", costs, "give the learner theirs")
 
 
 def find_rows(learner: Learner[Any], costs: Any) -> Array:

@@ -217,9 +217,8 @@ def _check_guards(
 def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array:
     """Return hints as an array of shape (T, d), or reject them."""
     if not learner.accepts_hints:
-        raise refusal(
-            "run", "a learner that accepts hints", "learner", repr(learner), "use MemoryGD, or no hints"
-        )
+        wanted = "a learner that accepts hints"
+        raise refusal("run", wanted, "learner", repr(learner), "use MemoryGD, or no hints")
     return rows(hints, "hints", "run", game.costs.dim, game.costs.T)
 
 

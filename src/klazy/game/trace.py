@@ -419,9 +419,8 @@ class Trace(Generic[S]):
                 about = json.loads(str(file["about"]))
                 arrays = {name: file[name] for name in file.files if name != "about"}
             if about.pop("format") > TRACE_FORMAT:
-                raise refusal(
-                    owner, f"a file of format <= {TRACE_FORMAT}", "path", path, "install a newer klazy"
-                )
+                wanted = f"a file of format <= {TRACE_FORMAT}"
+                raise refusal(owner, wanted, "path", path, "install a newer klazy")
             if about.pop("arrays", list(arrays)) != list(arrays):
                 raise ValueError("arrays are missing")
             about["text"] = about.pop("learner")

@@ -130,9 +130,8 @@ def theorem_5(
     if (delta < 0.0).any():
         raise refusal("theorem_5", "moves >= 0", "moves", float(delta.min()), "give the lengths of the steps")
     if delta.shape != (T,):
-        raise refusal(
-            "theorem_5", f"shape ({T},)", "moves of shape", delta.shape, "give one movement per round"
-        )
+        remedy = "give one movement per round"
+        raise refusal("theorem_5", f"shape ({T},)", "moves of shape", delta.shape, remedy)
     paid = np.minimum(G * delta, G * G / (2.0 * sigma)).sum() + weight * np.minimum(delta, G / sigma).sum()
     return float(paid) + rest
 
@@ -637,10 +636,8 @@ def bandit_tuning(
     width = R * R + 4.0 * R * P
     delta = R / T
     if _check_points(points, owner) == 1:
-        size_of_costs = check_range(C, "C", owner)
-        delta = math.sqrt(
-            _check_dim(n, owner) * size_of_costs * math.sqrt(width / T) / (3.0 * G + 2.0 * weight)
-        )
+        size_of_costs = _check_dim(n, owner) * check_range(C, "C", owner)
+        delta = math.sqrt(size_of_costs * math.sqrt(width / T) / (3.0 * G + 2.0 * weight))
     estimate, _ = _measure_estimate(owner, n, G, delta, points, C)
     return delta, math.sqrt((estimate * estimate + 2.0 * weight * estimate) * T / width)
 

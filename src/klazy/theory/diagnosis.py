@@ -299,15 +299,12 @@ def _warn(
     binds: Array, constant: bool, size: Array, reach: Array, G: float | None, R: float | None
 ) -> tuple[str, ...]:
     texts = []
-    if binds.mean() < SELDOM and constant:
-        texts.append(
-            "the projection almost never binds, so every k plays nearly the same points; a smaller sigma reaches the boundary."
-        )
-    elif binds.mean() < SELDOM:
-        texts.append(
-            "the projection almost never binds, so k decides only how long the schedule rescales past gradients; "
-            "a smaller sigma reaches the boundary."
-        )
+    if binds.mean() < SELDOM:
+        effect = "k decides only how long the schedule rescales past gradients"
+        if constant:
+            effect = "every k plays nearly the same points"
+        remedy = "a smaller sigma reaches the boundary"
+        texts.append(f"the projection almost never binds, so {effect}; {remedy}.")
     if G is not None and size.max() > G * (1.0 + 1e-9):
         texts.append(
             f"gradients exceed G={G:g}: the largest is {size.max():.6g}, so bounds and tunings with this G do not hold."
