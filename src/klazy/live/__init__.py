@@ -1,4 +1,9 @@
-"""What a live agent is made of: its state and the guards on it, an explanation of both, and the store that keeps it."""
+"""Agents: feedback comes in, decisions go out, and a store remembers every round.
+
+Open agent.py first: an agent turns feedback into a record. ``AgentState`` (state.py) computes what a record leads to and
+applies it; ``StoredAgent`` (stored.py) appends its row to a store in between, and a fleet does so for many agents at once
+(fleet.py, storedfleet.py). A ``Store`` (store.py, with sqlite.py and postgres.py) holds the rows of records.py.
+"""
 
 from klazy.live.guards import Guards
 

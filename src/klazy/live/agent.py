@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -118,6 +119,7 @@ class Agent:
         self._stored = stored
         self.learner = state.learner
         self.engine = state.engine
+        self._spec = state.spec
         # A signal handler may take the lock again in the middle of a round.
         self._lock = RLock()
         self._is_bare = stored is None and state.is_plain
@@ -163,12 +165,12 @@ class Agent:
     @property
     def costs(self) -> Family | None:
         """What a row costs, if the agent takes rows."""
-        return self._now.spec.costs
+        return self._spec.costs
 
     @property
     def columns(self) -> tuple[str, ...] | None:
         """The names of a row's entries, if they are known."""
-        return self._now.spec.columns
+        return self._spec.columns
 
     @property
     def movement(self) -> Movement:
@@ -178,12 +180,12 @@ class Agent:
     @property
     def origin(self) -> dict[str, Any] | None:
         """Where it was tuned, if that is known."""
-        return self._now.spec.origin
+        return self._spec.origin
 
     @property
     def fill(self) -> str | None:
         """What happens to a missing cell of a row: ``"forward"``, ``"zero"`` or ``"drop"``; None if the row is refused."""
-        return self._now.spec.fill
+        return self._spec.fill
 
     @property
     def hitting(self) -> float:
@@ -249,8 +251,9 @@ class Agent:
                 # An array that is not contiguous, or read-only, is copied below.
                 pass
 
-        def make(now: AgentState, text: str) -> Record:
-            return now.record_gradient(g, hint, text, round, gradient)
+        def make(now: AgentState, id: str) -> Record:
+            # This is quicker than a partial function, and a round in a store is short.
+            return now.record_gradient(g, hint, id, round, gradient)
 
         return self._end(make, id, retry or round is not None, UPDATE)
 
@@ -263,7 +266,7 @@ class Agent:
             now = self._memory
             record = None
             if not text or text not in now.ids:
-                record = make(now, text)
+                record = make(now, id=text)
             if record is None:
                 return now.x
             if self._is_bare:
@@ -325,22 +328,18 @@ class Agent:
         Traceback (most recent call last):
         klazy.base.checks.Refused: Agent.observe needs all columns 'eu', 'us', got missing='eu'; give every column a number.
         """
+        make = partial(AgentState.record_row, row=row, hint=hint, round=round)
         try:
-            x = self._end(
-                lambda now, text: now.record_row(row, hint, text, round),
-                id,
-                retry or round is not None,
-                OBSERVE,
-            )
+            x = self._end(make, id, retry or round is not None, OBSERVE)
         except Dropped:
             x = self.x
-        return self._now.spec.name(x)
+        return self._spec.name(x)
 
     @property
     def probes(self) -> tuple[Any, ...]:
         """The decisions whose costs :meth:`observe_cost` takes: the one to play, and perhaps one to try next to it."""
         with self._lock:
-            return tuple(self._now.spec.name(x) for x in self._now.probes)
+            return tuple(self._spec.name(x) for x in self._now.probes)
 
     def observe_cost(self, value: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Any:
         """End the round with what its decision cost; the learner must be a :class:`~klazy.contrib.Bandit`.
@@ -377,8 +376,8 @@ class Agent:
         >>> round(x.item(), 1)
         6.0
         """
-        x = self._end(lambda now, text: now.record_cost(value, text), id, retry, OBSERVE_COST)
-        return self._now.spec.name(x)
+        x = self._end(partial(AgentState.record_cost, value=value), id, retry, OBSERVE_COST)
+        return self._spec.name(x)
 
     @property
     def pending(self) -> dict[int, Any]:
@@ -420,8 +419,8 @@ class Agent:
         >>> x, agent.advance(), agent.pending
         (array([0.]), array([-0.25]), {2: array([0.])})
         """
-        x = self._end(lambda now, text: now.record_wait(text), id, retry, "Agent.advance")
-        return self._now.spec.name(x)
+        x = self._end(AgentState.record_wait, id, retry, "Agent.advance")
+        return self._spec.name(x)
 
     def give_up(self, round: int, *, id: str | int | None = None) -> None:
         """Wait no more for the feedback of a round; it is not learned from.
@@ -438,7 +437,7 @@ class Agent:
         ValueError
             If the round does not wait for feedback.
         """
-        self._end(lambda now, text: now.record_given_up(round, text), id, owner="Agent.give_up")
+        self._end(partial(AgentState.record_given_up, round=round), id, owner="Agent.give_up")
 
     def check_row(self, row: Any, *, id: str | int | None = None) -> bool:
         """Check a row as :meth:`observe` would; nothing changes.
@@ -476,7 +475,7 @@ class Agent:
         reason : str, optional
             The reason, for the store's history.
         """
-        self._end(lambda now, _: now.record_freeze(True, reason))
+        self._end(lambda now, id: now.record_freeze(True, reason))
 
     def resume(self, reason: str = "") -> None:
         """Let the point follow the learner again from the next round on, as far as the guards allow.
@@ -486,7 +485,7 @@ class Agent:
         reason : str, optional
             The reason, for the store's history.
         """
-        self._end(lambda now, _: now.record_freeze(False, reason))
+        self._end(lambda now, id: now.record_freeze(False, reason))
 
     def delete(self, reason: str = "") -> None:
         """Take no more rounds until :meth:`restore`; the history and the name stay.

@@ -172,12 +172,12 @@ class RowSpec:
         return cells if names is self.columns else list(cells.values())
 
     def _order(self, named: Mapping[str, Any], columns: tuple[str, ...]) -> Array:
-        missing = [name for name in columns if name not in named]
-        if missing:
-            remedy = "give every column a number"
-            raise refusal(OBSERVE, f"all columns {_list(columns)}", "missing", _list(missing), remedy)
-        unknown = [name for name in named if name not in columns]
-        if unknown:
+        if named.keys() != set(columns):
+            missing = [name for name in columns if name not in named]
+            unknown = [name for name in named if name not in columns]
+            if missing:
+                remedy = "give every column a number"
+                raise refusal(OBSERVE, f"all columns {_list(columns)}", "missing", _list(missing), remedy)
             remedy = "leave it out, or correct its name"
             raise refusal(OBSERVE, f"columns {_list(columns)} only", "unknown", _list(unknown), remedy)
         return np.array([number(named[name], name, OBSERVE) for name in columns])
@@ -267,26 +267,27 @@ def refuse_zeros(fill: str | None, costs: Family, owner: str) -> None:
 
 def _read_names(row: Any) -> dict[str, Any] | None:
     """Return the entries by name of a dict, named tuple, pandas Series or frame of one row; None for others."""
+    values: Sequence[Any]
     if isinstance(row, Mapping):
-        entries = list(row.items())
+        names = list(map(str, row))
+        values = list(row.values())
     elif hasattr(row, "_asdict"):
-        entries = list(row._asdict().items())
+        names = list(row._fields)
+        values = row
     elif hasattr(row, "columns") and hasattr(row, "shape"):
         if row.shape[0] != 1:
             remedy = "give rounds one by one, in their order"
             raise refusal(OBSERVE, "one row", "rows", row.shape[0], remedy)
-        first = row.row(0) if hasattr(row, "row") else row.iloc[0].tolist()
-        entries = list(zip(row.columns, first, strict=True))
+        names = list(map(str, row.columns))
+        values = row.row(0) if hasattr(row, "row") else row.iloc[0].tolist()
     elif hasattr(row, "index") and hasattr(row, "items"):
-        entries = list(row.items())
+        names = list(map(str, row.index))
+        values = row.tolist()
     else:
         return None
-    named = {str(name): value for name, value in entries}
-    if len(named) != len(entries):
-        remedy = "rename one of them"
-        raise refusal(
-            OBSERVE, "column names that differ", "columns", [str(name) for name, _ in entries], remedy
-        )
+    named = dict(zip(names, values, strict=True))
+    if len(named) != len(names):
+        raise refusal(OBSERVE, "column names that differ", "columns", names, "rename one of them")
     return named
 
 

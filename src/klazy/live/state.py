@@ -128,6 +128,7 @@ class AgentState:
         self._weight = movement.weight
         self._distance = movement.distance
         self._shape = (self.learner.domain.dim,)
+        self._takes_gradients = self.learner.takes_gradients
         self.is_plain = False
         if self.engine == "compiled" and guards is None and self.spec.costs is None:
             # Other threads never see a compiled round, or a copy of a short point, half done.
@@ -242,7 +243,7 @@ class AgentState:
         if hint is not None:
             self._require_hints(OBSERVE)
             hint = self.spec.read(hint, d)
-            if self.learner.takes_gradients:
+            if self._takes_gradients:
                 hint = np.asarray(costs.gradient(hint, x), dtype=np.float64)
         return self._record(g, hint, id, note, values, hitting)
 
@@ -364,7 +365,7 @@ class AgentState:
             stand = costs.drift(values, played)
             if hitting is None:
                 hitting = float(costs.value(values, played))
-            if not self.learner.takes_gradients:
+            if not self._takes_gradients:
                 g = values
         is_clipped = False
         if self.guards is not None:
@@ -419,7 +420,7 @@ class AgentState:
         hitting = float(g.dot(played))
         if record.values is not None and self.spec.costs is not None:
             hitting = float(self.spec.costs.value(record.values, played))
-            if not self.learner.takes_gradients:
+            if not self._takes_gradients:
                 g = record.values
         is_clipped = False
         if self.guards is not None:
@@ -448,8 +449,8 @@ class AgentState:
         self.guarded = outcome.guarded
         self.hitting += outcome.hitting
         self.switching += outcome.switching
-        if outcome.values is not None:
-            self.fill_from(outcome.values)
+        if outcome.values is not None and self.spec.fill == "forward":
+            self.last_row = outcome.values
         if outcome.guards is not self.guards:
             self.guards = outcome.guards
             self._select_fast_path()

@@ -41,7 +41,7 @@ ROUNDING = 1e-9
 NAME_BYTES = 200
 
 _CHECKSUM = Row._fields.index("checksum")
-MakeRecord = Callable[[AgentState, str], Record | None]
+MakeRecord = Callable[..., Record | None]
 
 
 def end_rounds(store: Store, rounds: Sequence["Round"]) -> None:
@@ -100,7 +100,7 @@ class StoredAgent:
                 if self.n >= self._next_snapshot or self._seconds > SNAPSHOT_SECONDS:
                     self.snapshot_if_due()
                 start = perf_counter()
-                record = make(self.state, id)
+                record = make(self.state, id=id)
                 if record is None:
                     return self.state.x
                 if self.deleted and record.kind != RESTORE:
@@ -175,11 +175,11 @@ class StoredAgent:
 
     def delete(self, reason: str) -> None:
         """Take no more rounds."""
-        self.end(lambda _state, _id: None if self.deleted else Record(DELETE, note=reason))
+        self.end(lambda _, id: None if self.deleted else Record(DELETE, note=reason))
 
     def restore(self, reason: str) -> None:
         """Take rounds again."""
-        self.end(lambda _state, _id: Record(RESTORE, note=reason) if self.deleted else None)
+        self.end(lambda _, id: Record(RESTORE, note=reason) if self.deleted else None)
 
     # History
 
@@ -358,7 +358,7 @@ def open_agent(
             spec = RowSpec.build(stored.state.learner, owner="Agent.open", **given)
         _require_same(stored, learner, spec, given, engine)
         if guards is not None and not store.read_only:
-            stored.end(lambda state, _: state.record_guards(guards))
+            stored.end(lambda state, id: state.record_guards(guards))
     except BaseException:
         store.close()
         raise

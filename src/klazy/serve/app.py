@@ -265,7 +265,7 @@ def _list_agent_paths(service: Service) -> APIRouter:
 
     async def set_frozen(name: str, is_frozen: bool, reason: str) -> Response:
         def make(agent: StoredAgent) -> None:
-            agent.end(lambda state, _: state.record_freeze(is_frozen, reason))
+            agent.end(lambda state, id: state.record_freeze(is_frozen, reason))
 
         return JSONResponse(await change(service, name, make))
 
@@ -339,5 +339,5 @@ def _create(worker: RoundWorker, name: str, state: AgentState, most: int) -> tup
         raise Problem(409, f"Another agent named {name!r} exists. Choose a new name.")
     guards = state.guards
     if guards is not None:
-        agent.end(lambda now, _: now.record_guards(guards))
+        agent.end(lambda now, id: now.record_guards(guards))
     return False, describe_agent(agent)

@@ -81,7 +81,7 @@ def add_pages(app: FastAPI, service: Service) -> None:
         is_frozen = request.url.path.endswith("/freeze")
 
         def make(agent: StoredAgent) -> None:
-            agent.end(lambda state, _: state.record_freeze(is_frozen, reason))
+            agent.end(lambda state, id: state.record_freeze(is_frozen, reason))
 
         await change(service, name, make)
         return RedirectResponse(f"/page/{quote(name, safe='')}", 303)
