@@ -24,13 +24,8 @@ SCENARIO_COLUMNS = ("scenario", "T", "dim", "phases", "length", "random_phases",
 SCENARIO_COLUMNS += ("scenario_options",)
 LEARNER_COLUMNS = ("learner", "sigma", "c", "k", "m", "kappa", "learner_options")
 PRICE = ("movement", "movement_weight")
-TASK_COLUMNS = (
-    "version",
-    *SCENARIO_COLUMNS,
-    "movement",
-    "root",
-    "seed",
-)  # what the runs of a task have in common
+# Columns that the runs of a task have in common.
+TASK_COLUMNS = ("version", *SCENARIO_COLUMNS, "movement", "root", "seed")
 SETTING = (*SCENARIO_COLUMNS, *PRICE)  # what a learner cannot choose
 CELL = (*SCENARIO_COLUMNS, *LEARNER_COLUMNS, *PRICE)
 METRICS = (*RUN_SUMS[:2], "cost", *RUN_SUMS[2:])

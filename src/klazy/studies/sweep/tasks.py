@@ -11,13 +11,8 @@ import klazy
 from klazy.base.checks import Array, refusal
 from klazy.movement import Movement
 from klazy.studies.results import encode, start_hash
-from klazy.studies.sweep.catalogue import (
-    MOVEMENT_KINDS,
-    Point,
-    depends_on_price,
-    depends_on_seed,
-    needs_gradients,
-)
+from klazy.studies.sweep import catalogue
+from klazy.studies.sweep.catalogue import MOVEMENT_KINDS, Point
 from klazy.studies.sweep.study import CURVE_POINTS, LABORIOUS, Spec, Study
 
 if TYPE_CHECKING:
@@ -84,8 +79,8 @@ class Team:
     @cached_property
     def plans(self) -> list[Plan]:
         """The runs by the price that their learners depend on, and by whether these depend on the sequence."""
-        priced = np.array([depends_on_price(rule) for rule, _ in self.cells])[self.cell]
-        own = np.array([needs_gradients(rule) for rule, _ in self.cells])[self.cell]
+        priced = np.array([catalogue.depends_on_price(rule) for rule, _ in self.cells])[self.cell]
+        own = np.array([catalogue.needs_gradients(rule) for rule, _ in self.cells])[self.cell]
         kinds = np.column_stack((np.where(priced, self.weights, -1.0), own))
         plans = []
         for price, is_own in np.unique(kinds, axis=0).tolist():
@@ -127,7 +122,7 @@ def list_tasks(study: Study) -> list[Task]:
     tasks: dict[bytes, Task] = {}
     for spec, point in _list_points(study.scenarios):
         seeds = [None]
-        if depends_on_seed(spec.name, point):
+        if catalogue.depends_on_seed(spec.name, point):
             seeds = [(study.seed, number) for number in range(study.seeds)]
         for seed in seeds:
             draw = Draw(spec.name, point, seed)
@@ -192,7 +187,7 @@ def check_held_out(study: Study) -> None:
         remedy = "raise it, or leave --held-out away"
         raise refusal("sweep", "several seeds to hold some out", "seeds", study.seeds, remedy)
     for spec, point in _list_points(study.scenarios):
-        if not depends_on_seed(spec.name, point):
+        if not catalogue.depends_on_seed(spec.name, point):
             condition = "scenarios that are drawn, to hold seeds out"
             remedy = "draw it, take it out, or leave --held-out away"
             raise refusal("sweep", condition, "recipe", spec.name, remedy)
