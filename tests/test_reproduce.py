@@ -1,5 +1,6 @@
 """One command reproduces the paper: its parts, what they keep on disk, the JSON it prints, and the report in a browser."""
 
+import inspect
 import json
 import math
 import re
@@ -28,8 +29,8 @@ from klazy.studies.paper.reproduce import (
     run_jobs,
     select_names,
 )
-from klazy.studies.paper.section import Section, is_fresh, load_section, save_section
-from klazy.studies.paper.verdicts import CHANGED, COLOURS, FAILS, HOLDS, PARTLY, judge_claims
+from klazy.studies.paper.section import REPORT_TEXT, Section, is_fresh, load_section, save_section
+from klazy.studies.paper.verdicts import CHANGED, COLOURS, FAILS, HOLDS, PARTLY, RULES, judge_claims
 
 QUICK = Settings(quick=True, seeds=3)
 FEW = ["example-i", "worst-case", "geometry"]
@@ -152,6 +153,10 @@ def judge(sections, word, quick=True):
 
 @IN_ONE_WORKER
 class TestVerdicts:
+    def test_every_sentence_has_a_rule_that_takes_its_tables(self):
+        needs = {name: len(words["needs"]) for name, words in REPORT_TEXT["verdicts"].items()}
+        assert {name: len(inspect.signature(rule).parameters) for name, rule in RULES.items()} == needs
+
     def test_theorems_hold_and_errata_stand_apart(self, sections):
         found = {each.claim.split(":")[0]: each for each in judge_claims(sections, quick=True)}
         holding = ["Theorem 1", "Theorem 5", "Theorem 8", "Proposition 11", "Example (i)", "Example (ii)"]

@@ -139,19 +139,11 @@ def _hash_sources() -> str:
 
 
 def fill(template: str, **values: Any) -> str:
-    """Fill in a template of text.toml."""
-    return _make_environment().from_string(" ".join(template.split())).render(_add_columns(values))
-
-
-def evaluate(rule: str, **values: Any) -> bool:
-    """Evaluate a rule of text.toml."""
-    expression = _make_environment().compile_expression(rule, undefined_to_none=False)
-    return bool(expression(_add_columns(values)))
-
-
-def _add_columns(values: dict[str, Any]) -> dict[str, Any]:
-    """Add the columns of ``rows``, as ``c``."""
-    return values | {"c": list_columns(values["rows"])} if values.get("rows") else values
+    """Fill in a template of text.toml, which may also use the columns of ``rows``, as ``c``."""
+    if values.get("rows"):
+        values["c"] = list_columns(values["rows"])
+    words = " ".join(template.split())
+    return _make_environment().from_string(words).render(values)
 
 
 def list_columns(rows: list[Row]) -> dict[str, Any]:
