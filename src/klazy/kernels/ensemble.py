@@ -21,7 +21,27 @@ from klazy.kernels.round import advance, link_round
 from klazy.kernels.rules import RULES, SEASONAL_GIVEN
 from klazy.kernels.season import choose_limit, knows_period, look_ahead, observe_season
 from klazy.kernels.sequence import ENSEMBLE_SIGNATURE, UPDATE, gradient_fits, squared_norm
-from klazy.kernels.slots import *
+from klazy.kernels.slots import (
+    IS_LINEAR,
+    LEADS,
+    OUTLOOK,
+    ROOM,
+    SEASONAL,
+    SEEN_ROOM,
+    TELLS_ROWS,
+    U_ROOM,
+    WIDTH,
+    Y_ROOM,
+    D,
+    apart,
+    apart_plain,
+    conclude,
+    conclude_plain,
+    distance,
+    reveal,
+    take_moments,
+    tilt,
+)
 
 # Vectors of scratch: a difference, a sum of points, zeros, both scratches of a round; of a leader also the moments of a row,
 # the forecasts of a season, and one more.

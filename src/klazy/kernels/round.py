@@ -14,7 +14,23 @@ from klazy.kernels.coded import add_price, next_sigma, take_price
 from klazy.kernels.domains import DOMAINS, done_coordinate, newton_threshold, project_into, sorted_threshold
 from klazy.kernels.lane import anywhere, load, peek, skip, spread, store, where
 from klazy.kernels.rules import FIRST_PLACED, RULES
-from klazy.kernels.slots import *
+from klazy.kernels.slots import (
+    CODE,
+    KEEPS_SIGMA,
+    MAY_PLACE,
+    MAY_STAY,
+    MUST_PLACE,
+    D,
+    accept,
+    coordinate,
+    others,
+    place,
+    propose,
+    remember,
+    settle_done,
+    this,
+    threshold,
+)
 
 
 def settle(x, y, u, d, p, shift, theta, move, prices):

@@ -19,7 +19,21 @@ from klazy.kernels.costs import COSTS, reward_moments
 from klazy.kernels.lane import exact
 from klazy.kernels.round import advance, link_round, play_round
 from klazy.kernels.rules import RULES
-from klazy.kernels.slots import *
+from klazy.kernels.slots import (
+    DEPTH,
+    HINT,
+    IS_LINEAR,
+    KEEPS_RING,
+    TELLS_ROWS,
+    THE_RULE,
+    U_ROOM,
+    VECTOR_ROOM,
+    VECTORS,
+    Y_ROOM,
+    D,
+    reveal,
+    take_moments,
+)
 
 STRETCH = 64  # rounds whose sigmas are made before they are played, and whose roots and sums follow after
 
