@@ -627,7 +627,7 @@ class TestCompiling:
             "kl.run(kl.KLazyGD(kl.Box(0, 1), 1.0, 2), np.ones((4, 1)))\n"
             "kl.Agent(kl.KLazyGD(kl.Box(0, 1), 1.0, 2))\n"
             "from klazy.kernels.sequence import sequence_kernel, update_kernel\n"
-            "kernels = (sequence_kernel(2, 0, 1, 1), update_kernel(2, 1, 1))\n"
+            "kernels = (sequence_kernel(2, 0, 1, 1), update_kernel(2, 1, 1, False))\n"
             "print(json.dumps([[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]))\n"
         )
         env = {**os.environ, "KLAZY_CACHE_DIR": str(tmp_path)}
@@ -671,12 +671,12 @@ class TestCompiling:
             "import os, sys, time\n"
             "from pathlib import Path\n"
             "from klazy.kernels import binding, sequence\n"
-            "sequence.update_kernel(2, 0, 1)\n"
+            "sequence.update_kernel(2, 0, 1, False)\n"
             "for file in Path(sys.argv[1]).rglob('*.nb?'):\n"
             "    os.utime(file, (time.time() - float(sys.argv[2]),) * 2)\n"
             "binding._SOURCES ^= 1  # as if the sources had been edited\n"
             "sequence.update_kernel.cache_clear()\n"
-            "sequence.update_kernel(2, 0, 1)\n"
+            "sequence.update_kernel(2, 0, 1, False)\n"
             "print(f'{binding._SOURCES:08x}')\n"
         )
         for age, kept in ((binding._STALE / 2, 2), (2 * binding._STALE, 1)):

@@ -240,8 +240,9 @@ _MAKING = RLock()
 def once(make: Callable[..., Any]) -> Any:
     """Make each kernel once in a process, also when threads ask for it together.
 
-    A second copy, loaded from the cache that the first has just filled, would share its symbols and lose them with it. All
-    large dimensions ``d`` share a kernel: ``make`` gets 0 for them.
+    A second copy, loaded from the cache that the first has just filled, would share its symbols and lose them with it. So
+    ``make`` has no defaults: with and without one, two calls would have different keys. All large dimensions ``d`` share a
+    kernel: ``make`` gets 0 for them.
     """
     made = cache(make)
     names = list(signature_of(make).parameters)

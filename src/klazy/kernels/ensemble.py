@@ -592,7 +592,7 @@ def update(memory, g):
 
 @once
 def sequence_kernel(
-    set_code: int, cost: int, rules: tuple[int, ...], d: int, told: int | None = None, is_long: bool = False
+    set_code: int, cost: int, rules: tuple[int, ...], d: int, told: int | None, is_long: bool
 ) -> Any:
     """Make the kernel that plays a whole sequence; see :func:`choose_parts` for the last two arguments."""
     lane, chosen = choose_parts(set_code, rules, d, told, is_long)
@@ -602,9 +602,7 @@ def sequence_kernel(
 
 
 @once
-def update_kernel(
-    set_code: int, rules: tuple[int, ...], d: int, told: int | None = None, is_long: bool = False
-) -> Any:
+def update_kernel(set_code: int, rules: tuple[int, ...], d: int, told: int | None, is_long: bool) -> Any:
     """Make the kernel of one update, which no other thread sees half done."""
     lane, chosen = choose_parts(set_code, rules, d, told, is_long)
     key = (set_code, ALONE if told is None else told, d, int(is_long), *rules)

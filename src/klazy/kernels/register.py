@@ -4,6 +4,7 @@ Runs side by side are written with these, not left to the compiler to vectorise:
 compilation is off the same words are NumPy's.
 """
 
+from functools import wraps
 from operator import add, and_, eq, ge, gt, le, lt, mul, or_, sub, truediv
 from typing import Any
 
@@ -102,11 +103,12 @@ def _function(result: Any, *kinds: Any):
         def code(context, builder, signature, arguments):
             return build(builder, *arguments)
 
-        # intrinsic() reads the number of arguments off the signature.
-        names = ", ".join(f"a{i}" for i in range(len(kinds)))
-        scope = {"signature": result(*kinds), "code": code}
-        exec(f"def {build.__name__}(context, {names}):\n    return signature, code", scope)
-        return intrinsic(scope[build.__name__])
+        # intrinsic() reads the number of arguments off the signature, which wraps() copies.
+        @wraps(build)
+        def declare(context, *arguments):
+            return result(*kinds), code
+
+        return intrinsic(declare)
 
     return made
 

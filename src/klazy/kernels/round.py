@@ -1,14 +1,10 @@
 """One round of a learner over a lane: propose, project, accept, remember. Every driver plays these rounds."""
 
-from collections.abc import Callable
-from functools import cache
-from inspect import signature
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from klazy.kernels import codes, slots
+from klazy.kernels import codes
 from klazy.kernels.binding import Lane, link
 from klazy.kernels.coded import add_price, next_sigma, take_price
 from klazy.kernels.domains import DOMAINS, done_coordinate, newton_threshold, project_into, sorted_threshold
@@ -128,42 +124,30 @@ def remember_nothing(rule, x, own, s, y, d, p, sigma, ends, memory, kappa):
     return
 
 
-PICKER = """
-def {name}({code}, {given}):
-    if {code} == CODE:
-        answer = this({given})
+def pick(code, *given):
+    """Call the part with this code: ``this`` if it is CODE, else one of the others."""
+    if code == CODE:
+        answer = this(*given)
     else:
-        answer = others({code}, {given})
+        answer = others(code, *given)
     return answer
 
 
-def last({code}, {given}):
-    return this({given})
-"""
+def pick_last(code, *given):
+    """Call the only part that is left."""
+    return this(*given)
 
 
-@cache
-def write_picker(slot: Callable[..., Any]) -> tuple[FunctionType, FunctionType]:
-    """Write two parts with the arguments of a slot: one that picks a part by its code, and one that calls its only part."""
-    code, *given = signature(slot).parameters
-    scope = {"__name__": __name__, "CODE": CODE, "this": this, "others": others}
-    exec(PICKER.format(name=slot.__name__, code=code, given=", ".join(given)), scope)
-    return scope[slot.__name__], scope["last"]
-
-
-def link_picker(
-    lane: Lane, slot: Callable[..., Any], parts: dict[int, Any], rest: Any = None, **choices: Any
-) -> Any:
-    """Link a chain of pickers to fill a slot, one for each part.
+def link_picker(lane: Lane, parts: dict[int, Any], rest: Any = None, **choices: Any) -> Any:
+    """Link a chain of pickers, one for each part, which takes a code and then what the parts take.
 
     All other codes get ``rest``; by default that is the last part, since a kernel is made for just these codes.
     """
-    picker, last = write_picker(slot)
     if rest is None:
         _, part = parts.popitem()
-        rest = link(last, lane, **choices, this=part)
+        rest = link(pick_last, lane, **choices, this=part)
     for code, part in reversed(parts.items()):
-        rest = link(picker, lane, **choices, CODE=code, this=part, others=rest)
+        rest = link(pick, lane, **choices, CODE=code, this=part, others=rest)
     return rest
 
 
@@ -178,21 +162,16 @@ def link_projection(lane: Lane, set_code: int, d: int) -> dict[str, Any]:
     if set_code == codes.PRODUCT:
         leaves = {code: link_projection(lane, code, 0) for code in DOMAINS if code != codes.PRODUCT}
         projected = {code: link(project_into, lane, **own) for code, own in leaves.items()}
-        stages["project_leaf"] = link_picker(lane, slots.project_leaf, projected)
-        for name, leaf in LEAVES.items():
+        stages["project_leaf"] = link_picker(lane, projected)
+        for name, slot in LEAVES.items():
             parts = {code: link(own[name], lane, **own) for code, own in leaves.items()}
-            picked = {leaf.__name__: link_picker(lane, leaf, parts)}
+            picked = {slot: link_picker(lane, parts)}
             stages[name] = link(stages[name], lane, **picked)
     return stages
 
 
-# The slots through which parts of a product reach those of its sets.
-LEAVES = {
-    "lowest": slots.lowest_leaf,
-    "tangent": slots.tangent_leaf,
-    "trade": slots.move_leaf,
-    "balance": slots.move_leaf,
-}
+# Parts of a product, with the slots through which they reach the same parts of its sets.
+LEAVES = {"lowest": "lowest_leaf", "tangent": "tangent_leaf", "trade": "move_leaf", "balance": "move_leaf"}
 
 
 def link_rules(lane: Lane, rules: tuple[int, ...], stages: dict[str, Any]) -> dict[str, Any]:
@@ -206,9 +185,9 @@ def link_rules(lane: Lane, rules: tuple[int, ...], stages: dict[str, Any]) -> di
     depth = max(rule.depth for rule in chosen.values())
     stages = stages | {"DEPTH": depth}
     linked: dict[str, Any] = {
-        "propose": link_picker(lane, slots.propose, proposes, **stages),
-        "accept": link_picker(lane, slots.accept, accepts, link(always_accept, lane)),
-        "remember": link_picker(lane, slots.remember, remembers, link(remember_nothing, lane), **stages),
+        "propose": link_picker(lane, proposes, **stages),
+        "accept": link_picker(lane, accepts, link(always_accept, lane)),
+        "remember": link_picker(lane, remembers, link(remember_nothing, lane), **stages),
         "DEPTH": depth,
         "MAY_PLACE": bool(placers),
         "MUST_PLACE": len(placers) == len(chosen),
@@ -218,7 +197,7 @@ def link_rules(lane: Lane, rules: tuple[int, ...], stages: dict[str, Any]) -> di
     if len(set(placers.values())) == 1:
         placers = dict([placers.popitem()])  # All rules share the part, so that the kernel needs it once.
     if placers:
-        linked["place"] = link_picker(lane, slots.place, placers, **stages)
+        linked["place"] = link_picker(lane, placers, **stages)
     return linked
 
 

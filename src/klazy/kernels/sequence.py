@@ -263,7 +263,7 @@ def sequence_kernel(set_code: int, cost: int, rule: int, d: int) -> Any:
 
 
 @once
-def update_kernel(set_code: int, rule: int, d: int, earns: bool = False) -> Any:
+def update_kernel(set_code: int, rule: int, d: int, earns: bool) -> Any:
     """Make the kernel of one round, which no other thread sees half done; it gets rewards, not gradients, if it ``earns``."""
     chosen = choose_rule(rule, d) | link_round(FLOAT, set_code, (rule,), d)
     if earns:
