@@ -3,6 +3,7 @@
 import re
 import traceback
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -503,3 +504,31 @@ def test_an_unknown_keyword_names_the_one_that_is_meant():
         kl.run(learner, [[1.0]], colour="red")  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         kl.run(learner)  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (kl.GD, {"domian": kl.Box(0, 1), "sigma": 1.0}, "'domian'. Did you mean 'domain'?"),
+        (kl.GD(kl.Box(0, 1), 1.0).replace, {"sgma": 2.0}, "'sgma'. Did you mean 'sigma'?"),
+        (kl.GD, {"sel": 1}, "'sel'."),
+        (kl.Simplex, {"dim": 3, "totl": 2.0}, "'totl'. Did you mean 'total'?"),
+        (kl.Sqrt, {"c": 1.0, "colour": "red"}, "'colour'."),
+    ],
+)
+def test_a_constructor_names_the_keyword_that_is_meant(make: Any, options: dict[str, Any], message: str):
+    """The message has the name of the class that was called, also if it inherits its constructor, as GD does."""
+    owner = getattr(make, "__self__", None)
+    name = make.__name__ if owner is None else type(owner).__name__
+    with pytest.raises(TypeError) as caught:
+        make(**options)
+    assert str(caught.value) == f"{name}() got an unexpected keyword argument {message}"
+
+
+def test_a_constructor_of_your_own_says_which_keyword_is_meant():
+    class Halving(kl.GD):
+        def __init__(self, domain: kl.types.ConvexSet, sigma: float, **options: Any) -> None:
+            super().__init__(domain, sigma, **options)
+
+    with pytest.raises(TypeError, match=r"^Halving\(\) got an .* 'strt'\. Did you mean 'start'\?$"):
+        Halving(kl.Box(0, 1), 1.0, strt=[0.5])

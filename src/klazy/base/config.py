@@ -15,6 +15,7 @@ import numpy as np
 
 from klazy.base.checks import check_depth, freeze, refusal
 from klazy.base.html import load_macros, show_card
+from klazy.base.options import explain_arguments
 
 # A repr writes arrays up to this length; longer ones are abbreviated and cannot be evaluated.
 _SHOWN = 64
@@ -29,6 +30,8 @@ _CLASSES: dict[str, list[type]] = {}
 class Config:
     """An immutable object that keeps each argument of ``__init__``, once checked, under the argument's name.
 
+    Errors about arguments are short in every subclass: :func:`~klazy.base.options.explain_arguments` wraps its ``__init__``.
+
     ``_rests_on`` names what a class says about a method of its own, and that method. A subclass that overrides the method may
     compute something else, so it does not inherit these attributes: it sets them again, or has the defaults of the base class.
     """
@@ -38,6 +41,8 @@ class Config:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         _CLASSES.setdefault(_file_name(cls), []).append(cls)
+        if "__init__" in vars(cls):
+            cls.__init__ = explain_arguments(cls.__init__)
         for name, method in cls._rests_on.items():
             said = [place for place, kind in enumerate(cls.__mro__) if name in vars(kind)]
             written = [place for place, kind in enumerate(cls.__mro__) if method in vars(kind)]

@@ -63,7 +63,7 @@ def explain_arguments(function: Callable[P, R]) -> Callable[P, R]:
         except Refused as rejected:
             raise rejected.with_traceback(None) from rejected.__cause__
         except TypeError as failed:
-            problem = _find_unknown(function, options)
+            problem = _find_unknown(function, args, options)
             if problem is None:
                 raise
             raise TypeError(problem).with_traceback(None) from failed.__cause__
@@ -71,13 +71,18 @@ def explain_arguments(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _find_unknown(function: Callable[..., Any], options: dict[str, Any]) -> str | None:
+def _find_unknown(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> str | None:
     """Return a message about the first keyword that a function does not have, or None."""
-    known = signature(function).parameters
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    parameters = signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    known = [parameter.name for parameter in parameters if parameter.name != "self"]
+    owner = function.__qualname__
+    if function.__name__ == "__init__":
+        # A class may inherit its constructor: the object has the class that was called.
+        owner = type(args[0]).__name__
     for name in options:
-        if name not in known and not takes_any:
-            owner = function.__qualname__.removesuffix(".__init__")
+        if name not in known:
             message = f"{owner}() got an unexpected keyword argument {name!r}."
             meant = get_close_matches(name, known, n=1)
             return f"{message} Did you mean {meant[0]!r}?" if meant else message
