@@ -61,7 +61,7 @@ def list_makers() -> dict[str, Any]:
         "LazyGD": kl.LazyGD,
         "KLazyGD": lambda domain, sigma: kl.KLazyGD(domain, sigma, 7),
         "KLazyFTRL": lambda domain, sigma: kl.KLazyFTRL(domain, sigma, 5),
-        "CentredOMD": kl.contrib.CentredOMD,
+        "CentredOMD": kl.CentredOMD,
         "Patient": lambda domain, sigma: kl.contrib.Patient(domain, sigma, 0.4),
     }
     for memory in MEMORIES:

@@ -199,7 +199,7 @@ def register_variants() -> None:
         "KLazyFTRL": lambda kl, domain: kl.KLazyFTRL(domain, kl.Sqrt(C), 65),
         "Decay": lambda kl, domain: kl.MemoryGD(domain, kl.Sqrt(C), kl.memories.Decay(32)),
         "Clip": lambda kl, domain: kl.MemoryGD(domain, kl.Sqrt(C), kl.memories.Clip(2.0)),
-        "CentredOMD": lambda kl, domain: kl.contrib.CentredOMD(domain, kl.Sqrt(C)),
+        "CentredOMD": lambda kl, domain: kl.CentredOMD(domain, kl.Sqrt(C)),
         "ScaleFree": lambda kl, domain: kl.KLazyGD(domain, kl.ScaleFree(domain.diameter), 65),
     }
     movements: dict[str, Callable[[Any], Any]] = {

@@ -109,7 +109,7 @@ LEARNERS: dict[str, Maker] = {
     "LazyGD": kl.LazyGD,
     "KLazyGD": lambda domain, sigma, **options: kl.KLazyGD(domain, sigma, 4, **options),
     "KLazyFTRL": lambda domain, sigma, **options: kl.KLazyFTRL(domain, sigma, 4, **options),
-    "CentredOMD": kl.contrib.CentredOMD,
+    "CentredOMD": kl.CentredOMD,
     "Patient": lambda domain, sigma, **options: kl.contrib.Patient(domain, sigma, 0.5, **options),
     **{
         f"MemoryGD-{memory!r}": lambda domain, sigma, memory=memory, **options: kl.MemoryGD(

@@ -55,7 +55,7 @@ def family(domain, sigma):
     ]
     others = [
         kl.KLazyFTRL(domain, sigma, 5),
-        kl.contrib.CentredOMD(domain, sigma),
+        kl.CentredOMD(domain, sigma),
         kl.contrib.Patient(domain, sigma, 0.4),
     ]
     return lazy + [kl.MemoryGD(domain, sigma, memory) for memory in MEMORIES] + others

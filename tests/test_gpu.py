@@ -61,7 +61,7 @@ def family(domain, turn):
         kl.KLazyGD(domain, sigma(1), 4),
         kl.LazyGD(domain, sigma(1)),
         kl.KLazyFTRL(domain, sigma(2), 3),
-        kl.contrib.CentredOMD(domain, sigma(3)),
+        kl.CentredOMD(domain, sigma(3)),
         kl.contrib.Patient(domain, sigma(4), 0.4),
     ]
     return plain + [kl.MemoryGD(domain, sigma(i), memory) for i, memory in enumerate(MEMORIES)]

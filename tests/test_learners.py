@@ -269,7 +269,7 @@ def test_an_interior_run_is_the_same_for_every_k():
 
 def test_centred_descent_is_gd_for_constant_sigma():
     g = gradients(3, T, 4)
-    x, z = played(kl.contrib.CentredOMD(kl.L1Ball(4), 2.0), g), played(kl.GD(kl.L1Ball(4), 2.0), g)
+    x, z = played(kl.CentredOMD(kl.L1Ball(4), 2.0), g), played(kl.GD(kl.L1Ball(4), 2.0), g)
     np.testing.assert_allclose(x[1:], z[1:], atol=1e-12)
 
 
@@ -280,7 +280,7 @@ def test_centred_descent_is_gd_for_constant_sigma():
 )
 def test_centred_descent_pays_for_the_distance_of_the_comparator_and_not_for_the_diameter(seed, sigma, size):
     domain, g = kl.L2Ball(3, 1e4), gradients(seed, 200, 3)
-    x, s = played(kl.contrib.CentredOMD(domain, sigma), g)[:-1], sigma.values(200)
+    x, s = played(kl.CentredOMD(domain, sigma), g)[:-1], sigma.values(200)
     u = -size * g.sum(axis=0) / np.linalg.norm(g.sum(axis=0))
     before = np.concatenate((s[:1], s[:-1]))
     bound = s[-1] * size**2 / 2 + ((g * g).sum(axis=1) / (2 * before)).sum()

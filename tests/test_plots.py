@@ -540,7 +540,7 @@ class TestStepPicture:
         ("learner", "T", "t", "message"),
         [
             (
-                kl.contrib.CentredOMD(kl.L2Ball(2), 1.0),
+                kl.CentredOMD(kl.L2Ball(2), 1.0),
                 5,
                 1,
                 "step_picture needs one of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=Cent",

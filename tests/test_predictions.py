@@ -467,7 +467,7 @@ def test_a_curve_ends_where_a_shorter_run_ends(domain, seed, T):
 DIAGNOSED = {
     "Decay": lambda domain, sigma: kl.MemoryGD(domain, sigma, kl.memories.Decay(4.0)),
     "Event": lambda domain, sigma: kl.MemoryGD(domain, sigma, kl.memories.Event(0.7)),
-    "CentredOMD": kl.contrib.CentredOMD,
+    "CentredOMD": kl.CentredOMD,
     "KLazyGD": lambda domain, sigma: kl.KLazyGD(domain, sigma, 4),
 }
 
@@ -482,7 +482,7 @@ def test_a_diagnosis_knows_the_point_that_was_projected(make, domain, sigma, see
     found = kl.run(learner, g, hints=hints, engine="step").diagnose()
     assert (found.moved <= found.greedy_bound + 1e-9).all()
     free = ~found.binds
-    if isinstance(learner, kl.contrib.CentredOMD):
+    if isinstance(learner, kl.CentredOMD):
         np.testing.assert_allclose(found.moved[free], found.greedy_bound[free], atol=1e-9)
     assert len(str(found).splitlines()) >= 2
 

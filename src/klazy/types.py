@@ -31,10 +31,12 @@ if _TYPE_CHECKING:
     from klazy.studies.sweep.execute import Sweep
 
 # Base classes.
-__all__ = ["ConvexSet", "Costs", "Descent", "Family", "Learner", "Memory", "Movement", "Schedule", "State"]
+__all__ = ["ConvexSet", "Costs", "Family", "Memory", "Movement", "Schedule"]
+__all__ += ["Descent", "Learner", "State"]
 # Results.
-__all__ += ["Batch", "BestFixed", "Frontier", "Optimum", "Regret", "RemoteAgent", "Report", "Sweep", "Totals"]
-__all__ += ["Trace", "WholePoints"]
+__all__ += ["Batch", "Regret", "Totals", "Trace", "WholePoints"]
+__all__ += ["BestFixed", "Frontier", "Optimum"]
+__all__ += ["RemoteAgent", "Report", "Sweep"]
 # Errors and warnings.
 __all__ += ["GapNotReached", "NotConverged", "OtherMachine", "Overtaken"]
 

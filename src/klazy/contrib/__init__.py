@@ -39,7 +39,6 @@ from klazy.game.game import Game
 from klazy.hindsight.frontier import best_with_path_length
 from klazy.learners.bandit import Bandit
 from klazy.learners.better import BetterOfTwo
-from klazy.learners.centred import CentredOMD
 from klazy.learners.delayed import Delayed
 from klazy.learners.patient import Patient
 from klazy.learners.presets import ader, ensemble_auto, scream
@@ -47,26 +46,29 @@ from klazy.movement import DriftedMovement, ImpactMovement, MahalanobisMovement,
 from klazy.sets.balls import Space
 from klazy.theory.bounds import coin_betting_bound
 
-# Learners, and functions that make them.
-__all__ = ["Advice", "Bandit", "BetterOfTwo", "Blocks", "Budgeted", "CentredOMD", "CoinBetting", "Delayed"]
-__all__ += [
-    "Entropy",
-    "Geometry",
-    "LongTerm",
-    "MirrorMemory",
-    "Patient",
-    "SteadyAdaptive",
-    "StronglyAdaptive",
-]
+# Learners.
+__all__ = ["Bandit", "CoinBetting", "Delayed", "MirrorMemory", "Patient"]
+# Geometries of MirrorMemory.
+__all__ += ["Entropy", "Geometry"]
+# Learners around learners.
+__all__ += ["Advice", "BetterOfTwo", "Blocks", "Budgeted", "LongTerm"]
+__all__ += ["SteadyAdaptive", "StronglyAdaptive"]
+# Ensembles to compare with.
 __all__ += ["ader", "ensemble_auto", "scream"]
-# Costs, movements and a set.
-__all__ += ["FilteredCosts", "Hinge", "HingeCosts", "Logistic", "LogisticCosts", "Space", "WeightedQuadratic"]
+# A set.
+__all__ += ["Space"]
+# Costs.
+__all__ += ["FilteredCosts", "Hinge", "HingeCosts", "Logistic", "LogisticCosts", "WeightedQuadratic"]
+# Movements.
 __all__ += ["DriftedMovement", "ImpactMovement", "MahalanobisMovement", "WeightedL2Movement"]
-# Baselines that look ahead, and other ways to play a game.
-__all__ += ["GOBD", "OBD", "RHGD", "ROBD", "AveragingHorizon", "Game", "LazyCapacity", "LookAhead"]
-__all__ += ["LookAheadSAder", "RecedingHorizon", "best_with_path_length", "run_ahead"]
-__all__ += ["sample_actions", "sample_whole"]
-# Bounds and certificates.
-__all__ += ["LongTermCertificate", "MirrorCertificate", "certify_long_term", "certify_mirror"]
+# Baselines that look ahead.
+__all__ += ["GOBD", "OBD", "RHGD", "ROBD"]
+__all__ += ["AveragingHorizon", "LazyCapacity", "LookAhead", "LookAheadSAder", "RecedingHorizon"]
+__all__ += ["run_ahead"]
+# Games, the best sequence of a given length, and actions drawn from a run.
+__all__ += ["Game", "best_with_path_length", "sample_actions", "sample_whole"]
+# Bounds.
 __all__ += ["budget_lower_bound", "budget_sigma", "budgeted_bound", "coin_betting_bound"]
 __all__ += ["switch_bound", "switch_lower_bound", "switch_sigma"]
+# Certificates.
+__all__ += ["LongTermCertificate", "MirrorCertificate", "certify_long_term", "certify_mirror"]

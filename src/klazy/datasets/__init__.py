@@ -17,7 +17,8 @@ from klazy.datasets.sources import SOURCES, Provenance
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["CARRIERS", "SOURCES", "Provenance", "cache_requests", "flights", "llm_requests", "stock_prices"]
+__all__ = ["CARRIERS", "SOURCES", "Provenance"]
+__all__ += ["cache_requests", "flights", "llm_requests", "stock_prices"]
 
 #: All sixteen, by number of flights; the first nine have more than 10 000 each, the tenth half as many.
 CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX", "FL", "AS", "F9", "YV", "HA", "OO")

@@ -5,7 +5,7 @@ A name imported ``as`` itself is for the rest of klazy; users find it in klazy.t
 
 from klazy.learners.bandit import Bandit as Bandit
 from klazy.learners.base import Learner as Learner
-from klazy.learners.centred import CentredOMD as CentredOMD
+from klazy.learners.centred import CentredOMD
 from klazy.learners.delayed import Delayed as Delayed
 from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
@@ -33,6 +33,7 @@ from klazy.learners.thumb import (
 
 __all__ = [
     "GD",
+    "CentredOMD",
     "DeadBand",
     "Fixed",
     "FollowTheLeader",
