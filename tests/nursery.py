@@ -19,7 +19,7 @@ import numpy as np
 
 import klazy as kl
 from cases import flattened, gradients
-from klazy.live import stored, storedfleet
+from klazy.live import stored
 
 LEARNER = kl.KLazyGD(kl.Simplex(2), 2.0, 4)
 GUARDS = kl.Guards(G=2.0, above="clip", per_round=0.2, total=400.0, hold=2, movement=kl.L1Movement(0.7))
@@ -162,7 +162,7 @@ def killed_at_random(file, lives=200, seed=0):
 def killed_fleets(place, lives=50, seed=0):
     """Kill processes that play a fleet: what it was told is there, of all agents or of none."""
     warnings.simplefilter("ignore")
-    storedfleet.SNAPSHOT_CALLS = 3
+    stored.SNAPSHOT_CALLS = 3
     learner = FLEET
     g = FLEET_GRADIENTS
     twin = kl.Fleet(learner, 4)
@@ -232,7 +232,7 @@ def live_through_faults(folder, error, step=1, who="agent", rounds=5):
     tried = 0
     refused = 0
     stored.SNAPSHOT_ROUNDS = 2
-    storedfleet.SNAPSHOT_CALLS = 2
+    stored.SNAPSHOT_CALLS = 2
     live, require_whole = LIVES[who]
     require_whole(
         live(Path(folder) / "whole.db", "batch", rounds, faults)[1], rounds

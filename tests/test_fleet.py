@@ -10,7 +10,7 @@ import pytest
 import klazy as kl
 from cases import EVERY_LEARNER, flattened, gradients
 from klazy.kernels.layout import find_missing_part
-from klazy.live import storedfleet
+from klazy.live import stored
 from klazy.live.inspection import check_store
 from klazy.live.store import open_store
 
@@ -24,11 +24,8 @@ def bits(state):
 
 
 def find_faults(place):
-    store = open_store(place, read_only=True)
-    try:
+    with open_store(place, read_only=True) as store:
         return [checked.fault for checked in check_store(store) if checked.fault is not None]
-    finally:
-        store.close()
 
 
 @pytest.fixture
@@ -126,7 +123,7 @@ class TestInMemory:
 class TestInAStore:
     @pytest.fixture(autouse=True)
     def few_rounds(self, monkeypatch):
-        monkeypatch.setattr(storedfleet, "SNAPSHOT_CALLS", 3)
+        monkeypatch.setattr(stored, "SNAPSHOT_CALLS", 3)
 
     def test_it_goes_on_bit_for_bit(self, place):
         straight = kl.Fleet(LEARNER, NAMES)
@@ -162,6 +159,21 @@ class TestInAStore:
             agent.refresh()
             assert bits(agent.state) == bits(straight["ap"].state)
 
+    def test_another_process_may_store_a_snapshot_while_it_reads(self, file, monkeypatch):
+        with kl.Fleet.open(file, LEARNER, NAMES) as fleet, kl.Agent.open(file, name="ap") as agent:
+            for g in G[0]:
+                agent.update(g)
+            store = fleet._stored.store
+            ask = store.ask
+
+            def ask_slowly(sql, *values):
+                if " JOIN records " in sql:
+                    agent._stored.take_snapshot()
+                return ask(sql, *values)
+
+            monkeypatch.setattr(store, "ask", ask_slowly)
+            assert fleet.refresh()[3].tobytes() == agent.x.tobytes()
+
     def test_a_call_is_taken_whole_or_not_at_all(self, place):
         with kl.Fleet.open(place, LEARNER, NAMES) as fleet, kl.Agent.open(place, name="sa") as agent:
             agent.update(G[0][0])
@@ -192,7 +204,7 @@ class TestInAStore:
             assert fleet.update(G[2], id="monday").tobytes() == first.tobytes()
 
     def test_what_a_kill_leaves_is_played_again(self, file, tmp_path, monkeypatch):
-        monkeypatch.setattr(storedfleet, "SNAPSHOT_CALLS", 4)
+        monkeypatch.setattr(stored, "SNAPSHOT_CALLS", 4)
         straight = kl.Fleet(LEARNER, NAMES)
         killed = tmp_path / "killed.db"
         with kl.Fleet.open(file, LEARNER, NAMES) as fleet:

@@ -18,7 +18,7 @@ from klazy.learners import Learner
 if TYPE_CHECKING:
     # Stores and explanations are imported when they are needed.
     from klazy.live.explain import Explanation
-    from klazy.live.storedfleet import StoredFleet
+    from klazy.live.stored import StoredFleet
 
 LARGEST_FLEET = 10_000_000
 _NAMES_SHOWN = 3
@@ -210,7 +210,7 @@ class Fleet:
         ...     agent.t, bool((agent.x == x[1]).all())
         (2, True)
         """
-        from klazy.live.storedfleet import open_fleet
+        from klazy.live.stored import open_fleet
 
         wanted = None if names is None else check_names(names, "Fleet.open")
         if learner is not None and not check_learner(learner, "Fleet.open").takes_gradients:

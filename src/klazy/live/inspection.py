@@ -34,9 +34,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def format_time(at: float | None, digits: str = "microseconds") -> str | None:
     """Write seconds since 1970 as a time."""
-    return (
-        None if at is None else (_EPOCH + timedelta(microseconds=round(at * 1e6))).isoformat(timespec=digits)
-    )
+    if at is None:
+        return None
+    time = _EPOCH + timedelta(microseconds=round(at * 1e6))
+    return time.isoformat(timespec=digits)
+
+
+def parse_time(text: str | None) -> int | None:
+    """Return the microseconds since 1970 of a time that :func:`format_time` wrote."""
+    if text is None:
+        return None
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
 
 
 # Summaries

@@ -351,26 +351,33 @@ class AgentState:
             hitting = float(g.dot(played)) + 0.0
             return Outcome(int(self.form[codes.T]), form, None, None, x, hitting, switching)
         played = self.played
-        g = record.numbers[: len(played)]
-        hint = record.numbers[len(played) :] if record.kind == HINTED else None
-        costs = self.spec.costs
-        hitting = record.hitting
         stand = played
         values = record.values
-        if values is None:
+        if values is not None:
+            if self.spec.costs is None:
+                return self._compute_cost(values)
+            stand = self.spec.costs.drift(values, played)
+        g, hint, is_clipped, hitting = self._evaluate(record, played)
+        return self._move(self._step(g, hint), stand, hitting, is_clipped, values)
+
+    def _evaluate(self, record: Record, played: Array) -> tuple[Array, Array | None, bool, float]:
+        """Return what the learner gets and its hint, whether guards clipped them, and what the point played cost."""
+        d = len(played)
+        g = record.numbers[:d]
+        hint = record.numbers[d:] if record.kind == HINTED else None
+        costs = self.spec.costs
+        hitting = record.hitting
+        if record.values is None or costs is None:
             hitting = float(g.dot(played))
-        elif costs is None:
-            return self._compute_cost(values)
         else:
-            stand = costs.drift(values, played)
             if hitting is None:
-                hitting = float(costs.value(values, played))
+                hitting = float(costs.value(record.values, played))
             if not self._takes_gradients:
-                g = values
+                g = record.values
         is_clipped = False
         if self.guards is not None:
             g, hint, is_clipped = self.guards.clip(g, hint)
-        return self._move(self._step(g, hint), stand, hitting or 0.0, is_clipped, values)
+        return g, hint, is_clipped, hitting
 
     def _step(self, g: Array, hint: Array | None) -> Any:
         """Return the learner's state after a round."""
@@ -416,21 +423,10 @@ class AgentState:
         if what == GIVEN_UP:
             return still._replace(form=learner.give_up(self.form, round))
         played = learner.find_point(self.form, round, "Agent")
-        g = record.numbers
-        hitting = float(g.dot(played))
-        if record.values is not None and self.spec.costs is not None:
-            hitting = float(self.spec.costs.value(record.values, played))
-            if not self._takes_gradients:
-                g = record.values
-        is_clipped = False
-        if self.guards is not None:
-            g, _, is_clipped = self.guards.clip(g, None)
-        return still._replace(
-            form=learner.learn(self.form, round, g),
-            hitting=hitting + 0.0,
-            acted="clip" if is_clipped else "",
-            values=record.values,
-        )
+        g, _, is_clipped, hitting = self._evaluate(record, played)
+        acted = "clip" if is_clipped else ""
+        form = learner.learn(self.form, round, g)
+        return still._replace(form=form, hitting=hitting + 0.0, acted=acted, values=record.values)
 
     def _compute_change(self, record: Record) -> Outcome:
         """Compute a change that is not a round; the learner stays as it is."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from time import time
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
 from klazy.base.checks import Refused, file_path, one_of, refusal
@@ -176,6 +176,12 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the database. A forked process leaves it alone."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # Errors
 
@@ -458,14 +464,17 @@ class Store(ABC):
         columns = ", ".join(f'records."{name}"' for name in Row._fields)
         of_agent = f"((snapshots.key >> {AGENT_SHIFT}) + 1) << {AGENT_SHIFT}"
         joined = f"ON records.key >= snapshots.key - 1 AND records.key < {of_agent}"
-        sql = f"""SELECT {columns} FROM snapshots JOIN records {joined}
-        WHERE snapshots.key IN ({latest}) ORDER BY records.key"""
+        sql = f"SELECT {columns} FROM snapshots JOIN records {joined}"
         for first, end in _find_runs(sorted(agents)):
             span = (first << AGENT_SHIFT, end << AGENT_SHIFT)
             rows = self.ask(f"SELECT * FROM snapshots WHERE key IN ({latest})", *span)
             snapshots = {row.key >> AGENT_SHIFT: row for row in self._check(Snapshot, "a snapshot", rows)}
             records: dict[int, list[Row]] = {}
-            for row in self._check(Row, "a record of agent {agent}", self.ask(sql, *span)):
+            # Another process may store a later snapshot meanwhile; the records must follow these.
+            keys = [snapshot.key for snapshot in snapshots.values()]
+            condition = f"WHERE snapshots.key IN ({', '.join('?' * len(keys))}) ORDER BY records.key"
+            found = self.ask(f"{sql} {condition}", *keys) if keys else []
+            for row in self._check(Row, "a record of agent {agent}", found):
                 records.setdefault(row.key >> AGENT_SHIFT, []).append(row)
             for agent in range(first, end):
                 if agent not in snapshots:

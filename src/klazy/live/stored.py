@@ -1,11 +1,12 @@
-"""An agent in a store: each round is computed, appended to the store, and only then applied.
+"""Agents and fleets in a store: each round is computed, appended to the store, and only then applied.
 
-:func:`end_rounds` is the one way in which rounds of agents, fleets and the service end.
+:func:`end_rounds` is the one way in which rounds of agents and fleets end. The agents of a fleet play in one compiled call,
+and that is one transaction.
 """
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, Refused, refusal
+from klazy.base.checks import Array, Refused, real_array, refusal
+from klazy.kernels import codes
 from klazy.learners import Delayed, Learner
 from klazy.live.guards import Guards
 from klazy.live.records import (
@@ -22,10 +24,12 @@ from klazy.live.records import (
     DELETE,
     NUMBER,
     RESTORE,
+    ROUND,
     AgentRow,
     Record,
     Row,
     Snapshot,
+    check_id,
     checksum_row,
     read_numbers,
 )
@@ -36,6 +40,8 @@ from klazy.live.store import Store, TakenError, open_store
 # How many rounds are replayed at most when an agent is opened, and how many seconds they may need.
 SNAPSHOT_ROUNDS = 1000
 SNAPSHOT_SECONDS = 0.5
+# The number of calls of a fleet between two snapshots of all its agents.
+SNAPSHOT_CALLS = 100
 # As a share of the set's scale: far more than machines differ by, far less than another learner would.
 ROUNDING = 1e-9
 NAME_BYTES = 200
@@ -64,12 +70,12 @@ class StoredAgent:
     it, a number of records, or those of a time span.
     """
 
-    def __init__(
-        self, store: Store, agent: AgentRow, state: AgentState, keep: int | timedelta | None = None
-    ) -> None:
+    # It is there once the agent was begun.
+    state: AgentState
+
+    def __init__(self, store: Store, agent: AgentRow, keep: int | timedelta | None = None) -> None:
         self.store = store
         self.agent = agent
-        self.state = state
         self.keep = keep
         self._base = agent.id << AGENT_SHIFT
         self.n = 0
@@ -173,6 +179,10 @@ class StoredAgent:
             self.deleted = kind == DELETE
         self.is_stale = False
 
+    def freeze(self, is_frozen: bool, reason: str) -> None:
+        """Play the present point from now on, or follow the learner again."""
+        self.end(lambda state, id: state.record_freeze(is_frozen, reason))
+
     def delete(self, reason: str) -> None:
         """Take no more rounds."""
         self.end(lambda _, id: None if self.deleted else Record(DELETE, note=reason))
@@ -187,8 +197,7 @@ class StoredAgent:
         """Read what other processes have written since."""
         snapshot = self.store.read_last_snapshot(self.agent.id)
         if snapshot.n > self.n or self.is_stale or not self._has_seen(snapshot):
-            before = self.store.find_checksums([snapshot.key - 1]) if snapshot.n else {}
-            self.begin(snapshot, before.get(snapshot.key - 1))
+            self.begin(snapshot, self.store.find_checksums([snapshot.key - 1]))
         self.replay(self.store.read_records(self.agent.id, self.n))
 
     def _has_seen(self, snapshot: Snapshot) -> bool:
@@ -198,12 +207,12 @@ class StoredAgent:
         key = self.key - 1
         return self.store.find_checksums([key]).get(key) == self.last
 
-    def begin(self, snapshot: Snapshot, last: int | None, state: AgentState | None = None) -> None:
-        """Begin with the state of a snapshot, after the record with checksum ``last``."""
+    def begin(self, snapshot: Snapshot, checksums: Mapping[int, int]) -> None:
+        """Begin with the state of a snapshot; ``checksums`` has that of the record before it, if it is there."""
         self.is_stale = True
-        self.state = state or rebuild_state(self.agent, snapshot)
+        self.state = rebuild_state(self.agent, snapshot)
         self.n = snapshot.n
-        self.last = last
+        self.last = checksums.get(snapshot.key - 1)
         # Deleted agents have no new snapshots.
         self.deleted = False
         self._next_snapshot = self.n + SNAPSHOT_ROUNDS
@@ -406,18 +415,15 @@ def describe_start(state: AgentState) -> tuple[str, tuple[int, float, float, str
 def revive_agent(store: Store, agent: AgentRow, keep: int | timedelta | None = None) -> StoredAgent:
     """Return an agent as it was after its last record."""
     snapshot = store.read_last_snapshot(agent.id)
-    n = snapshot.n
-    before = store.find_checksums([snapshot.key - 1]) if n else {}
+    stored = StoredAgent(store, agent, keep)
+    stored.begin(snapshot, store.find_checksums([snapshot.key - 1]))
     where = f"{agent.name!r} in {store.path}"
-    if n and not before:
+    if stored.n and stored.last is None:
         first = store.find_first_record(agent.id)
-        if first is not None and first < n:
-            raise store.damage(f"record {n - 1} of {where}")
-    state = rebuild_state(agent, snapshot)
+        if first is not None and first < stored.n:
+            raise store.damage(f"record {stored.n - 1} of {where}")
     machine = json.loads(snapshot.about).get("machine", {})
-    is_of_here = warn_of_another_machine(machine, state.engine, where, stacklevel=4)
-    stored = StoredAgent(store, agent, state, keep)
-    stored.begin(snapshot, before.get(snapshot.key - 1), state)
+    is_of_here = warn_of_another_machine(machine, stored.state.engine, where, stacklevel=4)
     stored.replay(store.read_records(agent.id, stored.n))
     if not store.read_only and not is_of_here:
         stored.take_snapshot()
@@ -444,3 +450,206 @@ def _require_same(
             return
     where = f"{stored.agent.name!r} in {stored.store.path}"
     raise refusal("Agent.open", f"the {name} of {where}, {here!r}", name, repr(value), remedy)
+
+
+# Fleets
+
+
+class StoredFleet:
+    """Agents of a store that have one learner."""
+
+    def __init__(self, store: Store, agents: Sequence[AgentRow], state: AgentState) -> None:
+        self.store = store
+        self.names = tuple(agent.name for agent in agents)
+        self.learner = state.learner
+        self._start = state
+        self.members = [StoredAgent(store, agent) for agent in agents]
+        self._places = {agent.id: i for i, agent in enumerate(agents)}
+        self._snapshots = [-1] * len(agents)
+        self._machines: dict[str, bool] = {}
+        self._calls = 0
+        self.reload()
+
+    def gather(self, which: Sequence[int] | None = None) -> Array:
+        """Return the numbers of all agents, or of some, a row each."""
+        members = self.members if which is None else [self.members[i] for i in which]
+        return np.array([member.state.form for member in members])
+
+    def update(self, g: Array, which: np.ndarray, id: str | int | None, retry: bool) -> Array:
+        """End the rounds of the agents ``which``; return their next points."""
+        text = "" if id is None else check_id(id)
+        while True:
+            if any(member.is_stale for member in self.members):
+                self.reload()
+            if self._calls >= SNAPSHOT_CALLS:
+                self.take_snapshots()
+            try:
+                return self._update(g, which.tolist(), text)
+            except TakenError:
+                made = self._recall(which, text) if text else None
+                self.reload()
+                if made is not None:
+                    return made
+                if not retry:
+                    words = "a round of one of its agents was ended by another process"
+                    remedy = "play the points of fleet.x, or use retry=True"
+                    raise Overtaken(f"Fleet.update came too late: {words}; {remedy}.") from None
+
+    def _update(self, g: Array, which: list[int], id: str) -> Array:
+        from klazy.kernels.fleet import play_fleet
+
+        state: Any = self._start
+        forms = self.gather(which)
+        rounds = forms[:, codes.T].astype(np.int64).tolist()
+        played = forms[:, state.layout.x].copy()
+        x = play_fleet(state.kernel, forms, g, np.arange(len(which)), state.layout.x)
+        if x is None:
+            # The kernel found a number that does not fit; this says which one.
+            return real_array(g, "g", "Fleet.update")
+        # SQLite has no -0.0.
+        hitting = np.vecdot(g, played) + 0.0
+        switching = state.movement.weight * state.movement.distance(x - played)
+        if len(which) < len(self.members):
+            # The rows of a large array would keep all of it in memory.
+            forms = [form.copy() for form in forms]
+        computed = []
+        numbers = zip(which, rounds, g, forms, x, hitting.tolist(), switching.tolist(), strict=True)
+        for i, t, gradient, form, point, hit, moved in numbers:
+            outcome = Outcome(t, form, None, None, point, hit, moved)
+            computed.append(self.members[i].compute(Record(ROUND, gradient, id), outcome))
+        end_rounds(self.store, computed)
+        self._calls += 1
+        return x
+
+    def _recall(self, which: np.ndarray, id: str) -> Array | None:
+        """Return what all of these agents decided in the call of this id; None if none of them knows it."""
+        found = [self.store.find_round(self.members[i].agent.id, id) for i in which]
+        rows = [row for row in found if row is not None]
+        if rows and len(rows) < len(found):
+            remedy = "use another, or update just those"
+            wanted = "an id that all of these agents took, or none"
+            raise refusal("Fleet.update", wanted, "id", repr(id), remedy)
+        return np.array([read_numbers(row.decision) for row in rows]) if rows else None
+
+    # History
+
+    def reload(self) -> None:
+        """Read every agent again that has changed in the store."""
+        for snapshot, rows in self.store.read_latest(list(self._places)):
+            i = self._places[snapshot.key >> AGENT_SHIFT]
+            member = self.members[i]
+            last = rows[-1].checksum if rows else None
+            key = rows[-1].key + 1 if rows else snapshot.key
+            if not member.is_stale and member.key == key and member.last == last:
+                continue
+            machine = json.loads(snapshot.about)["machine"]
+            text = json.dumps(machine)
+            if text not in self._machines:
+                where = f"{member.agent.name!r} in {self.store.path}"
+                self._machines[text] = warn_of_another_machine(machine, "compiled", where, stacklevel=5)
+            self._snapshots[i] = snapshot.n if self._machines[text] else -1
+            member.begin(snapshot, {row.key: row.checksum for row in rows[:1]})
+            member.replay(row for row in rows if row.key >= snapshot.key)
+            _require_plain(member.state, member.agent.name)
+        if -1 in self._snapshots:
+            # From here on, rounds are computed on this machine.
+            self.take_snapshots()
+
+    def take_snapshots(self) -> None:
+        """Store the present states of all agents that have played since their last snapshot."""
+        moved = [i for i, member in enumerate(self.members) if member.n > self._snapshots[i]]
+        members = [self.members[i] for i in moved if not self.members[i].deleted]
+        # Another process that has gone on takes its own.
+        with suppress(TakenError):
+            self.store.put_snapshots(
+                [member.make_snapshot() for member in members], [member.last for member in members]
+            )
+        for i in moved:
+            self._snapshots[i] = self.members[i].n
+        self._calls = 0
+
+    def close(self) -> None:
+        """Leave snapshots of the present states, and close the store."""
+        is_stale = any(member.is_stale for member in self.members)
+        close_store(self.store, None if is_stale else self.take_snapshots)
+
+
+def open_fleet(
+    path: str | Path, learner: Learner[Any] | None, names: tuple[str, ...] | None, **options: Any
+) -> StoredFleet:
+    """Open the agents of these names as they were after their last records, or create them."""
+    store = open_store(path, new=learner is not None, owner="Fleet.open", **options)
+    try:
+        agents = _find_alike(store, learner) if names is None else _find_or_create(store, learner, names)
+        return StoredFleet(store, agents, _find_start(agents, learner, store))
+    except BaseException:
+        store.close()
+        raise
+
+
+def _require_plain(state: AgentState, name: str) -> None:
+    """Raise an error unless a call of the kernel is all of an agent's round."""
+    has = None
+    if state.engine != "compiled":
+        has = "runs without a kernel"
+    elif state.spec.takes_rows:
+        has = f"takes rows for costs={state.spec.costs!r}"
+    elif state.guards is not None:
+        has = "has guards"
+    if has is not None:
+        raise Refused(f"Fleet.open cannot play {name!r}, which {has}. Open it with Agent.open.")
+
+
+def _find_alike(store: Store, learner: Learner[Any] | None) -> list[AgentRow]:
+    """Return all agents that can play in the fleet of a learner, by default that of the first of them."""
+    found = []
+    for agent in store.list_agents():
+        data = json.loads(agent.configuration)
+        is_guarded = "guards" in json.loads(store.read_last_snapshot(agent.id).about)
+        if data["engine"] != "compiled" or "costs" in data or is_guarded:
+            continue
+        if learner is None:
+            learner = Learner.from_dict(data["learner"])
+        if data["learner"] == learner.to_dict():
+            found.append(agent)
+    if not found:
+        remedy = "give a learner and the names of new agents"
+        raise refusal("Fleet.open", "agents that can play as a fleet", "path", store.path, remedy)
+    return found
+
+
+def _find_or_create(store: Store, learner: Learner[Any] | None, names: tuple[str, ...]) -> list[AgentRow]:
+    # Another process may create some of them meanwhile; then those that are still missing are tried again.
+    while True:
+        found = store.find_agents(names)
+        missing = [name for name in names if name not in found]
+        if not missing:
+            return [found[name] for name in names]
+        if learner is None:
+            remedy = "give one, or the names of agents that are there: klazy agents lists them"
+            raise refusal("Fleet.open", "a learner for new agents", "name", repr(missing[0]), remedy)
+        with suppress(TakenError):
+            store.create_agents(missing, *describe_start(AgentState(learner, "compiled")))
+
+
+def _find_start(agents: Sequence[AgentRow], learner: Learner[Any] | None, store: Store) -> AgentState:
+    """Return the state of a new agent of the fleet; all agents must have its learner."""
+    state = None
+    known: set[str] = set()
+    for agent in agents:
+        if agent.configuration in known:
+            continue
+        found = rebuild_state(agent, store.read_last_snapshot(agent.id))
+        _require_plain(found, agent.name)
+        state = state or found
+        where = f"{agent.name!r} in {store.path}"
+        remedy = "leave it out, or choose other names"
+        if found.learner != (learner or state.learner):
+            wanted = f"the learner of {where}, {found.learner!r}"
+            raise refusal("Fleet.open", wanted, "learner", repr(learner or state.learner), remedy)
+        if found.movement != state.movement:
+            wanted = f"the movement of {where}, {found.movement!r}"
+            raise refusal("Fleet.open", wanted, "movement", repr(state.movement), remedy)
+        known.add(agent.configuration)
+    assert state is not None
+    return state
