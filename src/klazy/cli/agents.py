@@ -35,11 +35,8 @@ def agents(store: File, as_json: Json = False) -> None:
     """  # fmt: skip
     from klazy.live.inspection import summarize
 
-    opened = _open(store, "agents")
-    try:
+    with _open(store, "agents") as opened:
         found = [summarize(opened, agent) for agent in opened.list_agents()]
-    finally:
-        opened.close()
     if as_json:
         print(json.dumps(found))
     elif found:
@@ -79,16 +76,13 @@ def history(
 
     if as_json and as_csv:
         raise refusal("history", "one form", "form", "--json and --csv", "choose one of them")
-    opened = _open(store, "history")
-    try:
+    with _open(store, "history") as opened:
         agent = opened.find_agent(name)
         if agent is None:
             remedy = f"klazy agents {opened.path} lists them"
             raise refusal("history", "an agent that is there", "name", repr(name), remedy)
         frame = read_history(opened, agent, last)
         columns, names = _read_names(agent.configuration)
-    finally:
-        opened.close()
     if plot is not None:
         _draw(frame, plot, names)
     if as_json:
@@ -153,9 +147,8 @@ def _draw(frame: Any, file: Path, names: list[str] | None) -> None:
     try:
         figure.savefig(file)
     except ValueError as failed:
-        raise refusal(
-            "history", "a kind of picture that matplotlib writes", "plot", file, "use .png"
-        ) from failed
+        wanted = "a kind of picture that matplotlib writes"
+        raise refusal("history", wanted, "plot", file, "use .png") from failed
 
 
 def check(store: File, as_json: Json = False) -> None:
@@ -169,16 +162,12 @@ def check(store: File, as_json: Json = False) -> None:
     """  # fmt: skip
     from klazy.live.inspection import check_store
 
-    opened = _open(store, "check")
     found = []
-    try:
-        with show_progress() as bar:
-            task = bar.add_task("checking", total=None)
-            for checked in check_store(opened):
-                found.append(checked)
-                bar.update(task, advance=1)
-    finally:
-        opened.close()
+    with _open(store, "check") as opened, show_progress() as bar:
+        task = bar.add_task("checking", total=None)
+        for checked in check_store(opened):
+            found.append(checked)
+            bar.update(task, advance=1)
     whole = all(checked.fault is None for checked in found)
     if as_json:
         parts = [checked._asdict() for checked in found[1:]]
@@ -197,9 +186,8 @@ def _describe(checked: Any) -> str:
         return f"{checked.name}: {checked.fault.rstrip('.')}."
     words = f"{checked.name}: {checked.rounds} rounds, the same bit for bit"
     if checked.elsewhere:
-        words += (
-            f" but for {checked.elsewhere} that another kind of machine computed, which were not compared"
-        )
+        elsewhere = f"{checked.elsewhere} that another kind of machine computed"
+        words += f" but for {elsewhere}, which were not compared"
     return f"{words}."
 
 
@@ -210,9 +198,6 @@ def backup(store: File, to: Annotated[Path, typer.Argument(help="Where nothing i
     Example:
       klazy backup decisions.db monday.db
     """  # fmt: skip
-    opened = _open(store, "backup")
-    try:
+    with _open(store, "backup") as opened:
         opened.back_up(to)
-    finally:
-        opened.close()
     say(str(to))

@@ -98,9 +98,8 @@ def _open(file: Path, state: Path | None, name: str | None) -> Agent:
     try:
         found = Agent.load(file)
     except OSError as failed:
-        raise refusal(
-            "live", "the file of an agent", "agent", file, failed.strerror or "check it"
-        ) from failed
+        remedy = failed.strerror or "check it"
+        raise refusal("live", "the file of an agent", "agent", file, remedy) from failed
     if state is None:
         return found
     return Agent.open(state, found, name=name or file.stem)
@@ -123,9 +122,8 @@ class _RowLoop:
         self.refused = 0
         self.time = (agent.origin or {}).get("time")
         if id in self.columns:
-            raise refusal(
-                "live", "a column of ids beside those of the agent", "id", repr(id), "choose another"
-            )
+            wanted = "a column of ids beside those of the agent"
+            raise refusal("live", wanted, "id", repr(id), "choose another")
 
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
         """Read and answer row after row."""
@@ -187,11 +185,10 @@ class _RowLoop:
                 row[name] = cell
         if self.id is None:
             return row, beside, None
-        if cells.get(self.id) in (None, ""):
-            raise refusal(
-                "live", f"an id in column {self.id!r}", self.id, cells.get(self.id), "give every row one"
-            )
-        return row, beside, cells[self.id]
+        given = cells.get(self.id)
+        if given in (None, ""):
+            raise refusal("live", f"an id in column {self.id!r}", self.id, given, "give every row one")
+        return row, beside, given
 
     def _is_beside(self, name: str) -> bool:
         if name in self.columns or name in self.ignored:
@@ -203,29 +200,17 @@ class _RowLoop:
         if len(set(names)) != len(names):
             raise refusal("live", "column names that differ", "header", names, "rename one of them")
         if self.id is not None and self.id not in names:
-            raise refusal(
-                "live", "the column of ids in the header", "id", repr(self.id), f"choose one of {names}"
-            )
-        missing = [name for name in self.agent.columns or () if name not in names]
+            remedy = f"choose one of {names}"
+            raise refusal("live", "the column of ids in the header", "id", repr(self.id), remedy)
+        columns = list(self.agent.columns or ())
+        missing = [name for name in columns if name not in names]
         if missing:
-            raise refusal(
-                "live",
-                f"the agent's columns {list(self.agent.columns or ())}",
-                "missing",
-                missing,
-                "add them",
-            )
+            raise refusal("live", f"the agent's columns {columns}", "missing", missing, "add them")
         known = self.columns | self.ignored
         unknown = [name for name in names if name not in known and not self._is_beside(name)]
         if unknown:
             remedy = f"leave it out with --ignore {json.dumps(unknown[0])}"
-            raise refusal(
-                "live",
-                f"the agent's columns {list(self.agent.columns or ())} only",
-                "unknown",
-                unknown,
-                remedy,
-            )
+            raise refusal("live", f"the agent's columns {columns} only", "unknown", unknown, remedy)
 
     def sum_up(self) -> None:
         """Print a summary on standard error, if there was a row."""
@@ -260,20 +245,15 @@ def _read_json(number: int, text: str, source: TextIO) -> Iterator[Line]:
 
 
 def _parse_json(number: int, text: str) -> Line:
+    remedy = 'write {"name": number}'
     try:
         cells = json.loads(text)
+        if isinstance(cells, dict):
+            return Line(number, cells)
     except (ValueError, RecursionError) as failed:
-        return Line(
-            number,
-            {},
-            refusal("live", "a JSON object in every line", "line", text.strip()[:CELL_SHOWN], str(failed)),
-        )
-    if not isinstance(cells, dict):
-        wrong = refusal(
-            "live", "a JSON object in every line", "line", text.strip()[:CELL_SHOWN], 'write {"name": number}'
-        )
-        return Line(number, {}, wrong)
-    return Line(number, cells)
+        remedy = str(failed)
+    shown = text.strip()[:CELL_SHOWN]
+    return Line(number, {}, refusal("live", "a JSON object in every line", "line", shown, remedy))
 
 
 def _read_csv(

@@ -1,7 +1,6 @@
 """``klazy serve`` and ``klazy tokens``: decisions over HTTP, and who may ask for them."""
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -120,12 +119,11 @@ def add(
     """  # fmt: skip
     from klazy.serve.access import add_token
 
-    opened = _open(store)
-    try:
+    with _open(store) as opened:
         token = add_token(opened, name, role, agent)
-    finally:
-        opened.close()
-    print(json.dumps({"name": name, "role": role, "agent": agent, "token": token}) if as_json else token)
+    if as_json:
+        token = json.dumps({"name": name, "role": role, "agent": agent, "token": token})
+    print(token)
 
 
 @tokens_app.command("list", short_help="List tokens, without their secrets.")
@@ -136,14 +134,13 @@ def list_tokens(store: StoreOption = "decisions.db", as_json: Json = False) -> N
     Example:
       klazy tokens list --store decisions.db
     """  # fmt: skip
-    opened = _open(store, read_only=True)
-    try:
+    from klazy.live.inspection import format_time
+
+    with _open(store, read_only=True) as opened:
         tokens = opened.list_tokens()
-    finally:
-        opened.close()
     found = []
     for token in tokens:
-        created = datetime.fromtimestamp(token.at, UTC).isoformat(timespec="seconds")
+        created = format_time(token.at, "seconds")
         found.append({"name": token.name, "role": token.role, "agent": token.agent, "created": created})
     if as_json:
         print(json.dumps(found))
@@ -164,11 +161,8 @@ def revoke(
     Example:
       klazy tokens revoke eu-west-feed --store decisions.db
     """  # fmt: skip
-    opened = _open(store)
-    try:
+    with _open(store) as opened:
         there = opened.remove_token(name)
-    finally:
-        opened.close()
     if not there:
         raise Refused(f"No token named {name!r}. klazy tokens list --store {store} lists the existing ones.")
     say(f"{name}: revoked.")
