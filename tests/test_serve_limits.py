@@ -211,7 +211,7 @@ def test_an_agent_that_others_always_play_is_given_up(served, between_parts):
         between_parts.extend([lambda: other.update(G[0])] * 6)
         answer = served.ask("POST", "/rounds", {"rounds": make_bulk("busy", 3)})
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-        assert "nobody else plays" in answer.json()["detail"]
+        assert "Another process keeps playing" in answer.json()["detail"]
         assert other.refresh().tolist() == served.client().agent("busy").x.tolist()
 
 
@@ -584,7 +584,7 @@ def test_rounds_that_wait_for_feedback_are_bounded_as_a_state_is(tmp_path):
         late = service.client().agent("late", kl.contrib.Delayed(kl.GD(kl.Simplex(5), 1.0)), engine="step")
         while len(late.pending) < 4:
             late.advance()
-        message = r"at most 60 numbers .* with its rounds that wait .* give some of them up"
+        message = r"with its pending rounds, must have at most 60 numbers, got .* give some rounds up"
         with pytest.raises(ValueError, match=message):
             [late.advance() for _ in range(10)]
         late.give_up(1)

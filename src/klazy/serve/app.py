@@ -263,31 +263,28 @@ def _list_agent_paths(service: Service) -> APIRouter:
         """Compare the last rounds with the best fixed point and, on request, the certified optimum."""
         return JSONResponse(await reader.run(reader.compare, name, last, optimum))
 
-    async def set_frozen(name: str, is_frozen: bool, reason: str) -> Response:
-        def make(agent: StoredAgent) -> None:
-            agent.end(lambda state, id: state.record_freeze(is_frozen, reason))
-
+    async def make_change(name: str, make: Callable[[StoredAgent], object]) -> Response:
         return JSONResponse(await change(service, name, make))
 
     @router.post("/agents/{name}/freeze", **summary, **WRITER)
     async def freeze_agent(name: Name, body: schemas.Reason) -> Response:
         """Play the current decision until resume, while the learner goes on learning; the agent must have guards."""
-        return await set_frozen(name, True, body.reason)
+        return await make_change(name, lambda agent: agent.freeze(True, body.reason))
 
     @router.post("/agents/{name}/resume", **summary, **WRITER)
     async def resume_agent(name: Name, body: schemas.Reason) -> Response:
         """Let the decision follow the learner again from the next round on."""
-        return await set_frozen(name, False, body.reason)
+        return await make_change(name, lambda agent: agent.freeze(False, body.reason))
 
     @router.delete("/agents/{name}", **summary, **ADMIN)
     async def delete_agent(name: Name, reason: Annotated[str, Query(max_length=1000)] = "") -> Response:
         """Accept no more rounds; history and name stay, and restore undoes it."""
-        return JSONResponse(await change(service, name, lambda agent: agent.delete(reason)))
+        return await make_change(name, lambda agent: agent.delete(reason))
 
     @router.post("/agents/{name}/restore", **summary, **ADMIN)
     async def restore_agent(name: Name, body: schemas.Reason) -> Response:
         """Accept rounds again, from where the agent was."""
-        return JSONResponse(await change(service, name, lambda agent: agent.restore(body.reason)))
+        return await make_change(name, lambda agent: agent.restore(body.reason))
 
     return router
 

@@ -7,7 +7,6 @@ import random
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -23,6 +22,7 @@ from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.explain import Explanation
 from klazy.live.guards import Guards
+from klazy.live.inspection import make_frame, parse_time
 from klazy.live.state import Overtaken
 from klazy.movement import Movement
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 # After these answers the same request may succeed.
 RETRIED = (408, 429, 502, 503, 504)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Rounds of a history in one request.
 PAGE = 1000
 Id = str | int | None
@@ -114,9 +113,9 @@ class Client:
             self.ask("PUT", remote.place, about)
         elif learner is not None:
             about = {"learner": learner, "costs": costs, "movement": movement, "guards": guards}
-            about = {
-                name: value.to_dict() if isinstance(value, Config) else value for name, value in about.items()
-            }
+            for part, value in about.items():
+                if isinstance(value, Config):
+                    about[part] = value.to_dict()
             if columns is not None:
                 about["columns"] = dict(columns) if isinstance(columns, Mapping) else list(columns)
             self.ask("PUT", remote.place, about | {"engine": engine, "fill": fill})
@@ -493,8 +492,6 @@ class RemoteAgent:
         polars.DataFrame
             The columns of :meth:`Agent.history`.
         """
-        from klazy.live.inspection import make_frame
-
         rounds: list[dict[str, Any]] = []
         before = ""
         while last is None or len(rounds) < last:
@@ -518,11 +515,8 @@ def _read_decision(answer: dict[str, Any]) -> Any:
 
 def _read_round(one: dict[str, Any]) -> dict[str, Any]:
     """Return a round as a store describes it."""
-    micros = None
-    if one["time"] is not None:
-        micros = (datetime.fromisoformat(one["time"]) - EPOCH) // timedelta(microseconds=1)
     row = None if one["row"] is None else json.dumps(one["row"])
-    return one | {"time": micros, "row": row}
+    return one | {"time": parse_time(one["time"]), "row": row}
 
 
 def _make_plain(value: Any) -> Any:

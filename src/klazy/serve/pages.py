@@ -13,7 +13,6 @@ from klazy.base.html import render
 from klazy.base.svg import draw_chart, draw_sparkline
 from klazy.live.records import Row
 from klazy.live.rows import RowSpec
-from klazy.live.stored import StoredAgent
 from klazy.serve.access import COOKIE, Grant, count_wrong_token
 from klazy.serve.problems import Problem, explain
 from klazy.serve.reading import Reader, format_time
@@ -79,11 +78,7 @@ def add_pages(app: FastAPI, service: Service) -> None:
         allow(request, "writer", name)
         reason = (await _read_field(request, "reason"))[:1000]
         is_frozen = request.url.path.endswith("/freeze")
-
-        def make(agent: StoredAgent) -> None:
-            agent.end(lambda state, id: state.record_freeze(is_frozen, reason))
-
-        await change(service, name, make)
+        await change(service, name, lambda agent: agent.freeze(is_frozen, reason))
         return RedirectResponse(f"/page/{quote(name, safe='')}", 303)
 
     def answer_in_html(answer: Answer) -> Answer:

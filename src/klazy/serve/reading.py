@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from threading import Lock
 from time import monotonic
 from typing import Any, TypeVar
@@ -26,7 +25,6 @@ from klazy.serve.problems import Problem, refuse_unknown
 
 # A page of agents ends after this time.
 LIST_SECONDS = 2.0
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Result = TypeVar("Result")
 CHANGE_NAMES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
 

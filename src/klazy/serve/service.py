@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from starlette.requests import Request
 
-from klazy.base.checks import Refused, refusal
+from klazy.base.checks import Refused
 from klazy.learners import Learner
 from klazy.live.inspection import describe_agent
 from klazy.live.state import AgentState
 from klazy.live.store import StoreFailed, open_store
 from klazy.live.stored import StoredAgent
 from klazy.serve.access import WRONG_RATE, Grant, RateLimiter, TokenCache
-from klazy.serve.creating import OWNER
 from klazy.serve.metrics import Metrics
 from klazy.serve.problems import Problem, refuse_deleted
 from klazy.serve.reading import Reader
@@ -48,12 +47,15 @@ class Service:
         self.reader = Reader(open_store(settings.store, read_only=True, owner="serve"), READERS)
         self.lookups = Reader(open_store(settings.store, read_only=True, owner="serve"), 1)
         self.tokens = TokenCache(self.lookups)
-        self.wrong = RateLimiter(WRONG_RATE)  # tokens that addresses have tried
+        # Tokens that addresses have tried.
+        self.wrong = RateLimiter(WRONG_RATE)
         self._warm: set[str] = set()
-        self._held: dict[str, asyncio.Event] = {}  # agents that long requests write to, until these end
+        # Agents that long requests write to, until these end.
+        self._held: dict[str, asyncio.Event] = {}
         self._looking = asyncio.Lock()
-        self._looked = float("-inf")  # when it was asked last whether the store can be written to
-        self._failed: Refused | None = None  # and what came of it
+        # When the service last checked that the store can be written to, and what came of it.
+        self._looked = float("-inf")
+        self._failed: Refused | None = None
 
     def close(self) -> None:
         """Finish all requests, and close the store."""
@@ -108,9 +110,8 @@ class Service:
                 results = await self.worker.ask(lambda worker, bulk=bulk: worker.finish(bulk), agents=names)
                 if results is not None:
                     return results
-        remedy = "send it again, or fewer rounds at once"
-        said = refusal(OWNER, "agents that nobody else plays meanwhile", "agents", len(names), remedy)
-        raise Problem(503, str(said), headers={"Retry-After": "1"})
+        detail = "Another process keeps playing these agents. Send it again, or fewer rounds at once."
+        raise Problem(503, detail, headers={"Retry-After": "1"})
 
     @asynccontextmanager
     async def _hold(self, names: list[str]) -> AsyncIterator[None]:
@@ -158,9 +159,8 @@ def allow(request: Request, role: str, agent: str | None) -> Grant:
     grant: Grant = request.state.grant
     if not grant.allows(role, agent):
         what = "all agents" if agent is None else repr(agent)
-        remedy = "ask for another token"
-        said = refusal(OWNER, f"a token of role {role} for {what}", "token", repr(grant.name), remedy)
-        raise Problem(403, str(said))
+        needed = f"A token of role {role} for {what} is required"
+        raise Problem(403, f"{needed}, got {grant.name!r}. Ask for another token.")
     return grant
 
 

@@ -15,14 +15,13 @@ from threading import Thread
 from time import thread_time
 from typing import Any, NamedTuple
 
-from klazy.base.checks import Array, Refused, refusal
+from klazy.base.checks import Array, Refused
 from klazy.learners.base import count_numbers
 from klazy.live.records import WAITS, AgentRow, Record, Row, check_id, read_feedback, read_numbers
 from klazy.live.rows import Dropped
 from klazy.live.state import AgentState, Overtaken
 from klazy.live.store import Store, StoreFailed, TakenError
 from klazy.live.stored import StoredAgent, revive_agent
-from klazy.serve.creating import OWNER
 from klazy.serve.problems import Problem, explain, refuse_deleted, refuse_unknown
 
 REQUESTS_PER_TRANSACTION = 256
@@ -322,13 +321,15 @@ class RoundWorker:
         """Read an agent, or what others have written since."""
         listed = self.store.find_agent(name)
         if listed is None:
-            self._forget(name)
+            self._agents.pop(name, None)
+            self._current.discard(name)
             if name in self._seen:
                 self._note_lost(name)
                 # The answer says so.
                 del self.lost[name]
             raise refuse_unknown(name)
-        if agent is None or agent.agent != listed:  # it was made again after the store had gone back
+        if agent is None or agent.agent != listed:
+            # It may have been made again after the store had gone back.
             agent = revive_agent(self.store, listed)
         else:
             agent.catch_up()
@@ -434,9 +435,9 @@ class RoundWorker:
         """Reject another round that waits if the agent's state would be too large with it."""
         numbers = count_numbers(state.state) + state.learner.domain.dim
         if numbers > self._numbers:
-            condition = f"at most {self._numbers} numbers in the state of an agent, with its rounds that wait for feedback"
-            remedy = "send feedback, give some of them up, or start it with --numbers"
-            raise refusal(OWNER, condition, "numbers", numbers, remedy)
+            limit = f"The state, with its pending rounds, must have at most {self._numbers} numbers"
+            remedy = "Send feedback, give some rounds up, or see klazy serve --numbers."
+            raise Refused(f"{limit}, got {numbers}. {remedy}")
 
     def _recall(self, agent: StoredAgent, id: str, bulk: Bulk | None) -> RoundResult | None:
         """Return the answer to the round of this id."""
@@ -470,9 +471,9 @@ class RoundWorker:
             seconds = thread_time() - start
         bulk.seconds += seconds
         if bulk.seconds > self._budget and not bulk.is_complete:
-            condition = f"rounds that take at most {self._budget:g} seconds together"
-            got = f"{len(bulk.requests)}, of which {len(bulk.results)} took so long"
-            raise Problem(413, str(refusal(OWNER, condition, "rounds", got, "send fewer at once")))
+            limit = f"Rounds must take at most {self._budget:g} seconds together"
+            got = f"{len(bulk.results)} of {len(bulk.requests)} took longer"
+            raise Problem(413, f"{limit}, but {got}. Send fewer at once.")
 
     def finish(self, bulk: Bulk) -> list[RoundResult] | None:
         """Commit computed rounds; None, and nothing has happened, if others have played these agents meanwhile."""
@@ -486,10 +487,6 @@ class RoundWorker:
             self._agents[name] = agent
             self._current.add(name)
         return bulk.results
-
-    def _forget(self, name: str) -> None:
-        self._agents.pop(name, None)
-        self._current.discard(name)
 
 
 def _name_place(refused: Exception, place: int, agent: str) -> Exception:
