@@ -1,12 +1,11 @@
 """The tables of docs/reproduction.md, from the parts that `klazy reproduce` makes: python benchmarks/reproduction.py."""
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from klazy.studies.paper import PRESETS, Settings, report
-from klazy.studies.paper.reproduce import PARTS, list_jobs, run_jobs
+from klazy.studies.paper.reproduce import PARTS, list_jobs, load_sections, run_jobs
 from klazy.studies.paper.section import Stored
 from klazy.studies.paper.verdicts import Verdict, judge_claims
 from pages import markdown, run
@@ -55,21 +54,20 @@ def judged(verdicts: list[Verdict]) -> list[str]:
 def picture(section: Stored, name: str, file: Path) -> list[str]:
     """Copy one of a part's figures next to the page, and return the lines that show it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(section.figure_path(name, "png"), file)
+    file.write_bytes(section.read_figure(name, "png"))
     return [f"![{section.captions[name]}](figures/{file.name})", ""]
 
 
 def tables(out: Path, page: Path) -> str:
     jobs = list_jobs([], PRESETS, Settings(), out)
     list(run_jobs(jobs))
-    stored = [(job, job.load()) for job in jobs]
-    rows = report.collect_results(jobs)
-    parts = {job.name: section for job, section in stored if section}
+    sections = load_sections(jobs)
+    rows = report.collect_results(sections.values())
+    parts = {name: section for (name, _), section in sections.items()}
     picture(parts["geometry"], "geometry", page / "figures" / "geometry.png")  # of docs/limits.md
-    sections = {(job.name, job.settings.preset): section for job, section in stored}
     lines = ["### The verdicts", "", *judged(judge_claims(sections))]
     lines += ["### The printed gains, in per cent", "", *markdown(report.check_claims(rows))]
-    extras = {job.name: section for job, section in stored if PARTS[job.name].kind == "extra"}
+    extras = {name: section for name, section in parts.items() if PARTS[name].kind == "extra"}
     lines += ["### What each difference does to them", "", *markdown(extras["presets"].tables["presets"])]
     lines += ["### Every learner in both presets", "", *markdown(side_by_side(rows))]
     lines += ["### What was paid, and the optimum in hindsight", "", *markdown(in_hindsight(rows))]

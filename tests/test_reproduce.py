@@ -17,6 +17,7 @@ import pytest
 from command import call_klazy
 from klazy.base.checks import Refused
 from klazy.base.files import lock_file
+from klazy.studies import results
 from klazy.studies.paper import EXPERIMENTS, PRESETS, report, section
 from klazy.studies.paper.claims import CLAIMS
 from klazy.studies.paper.definitions import Settings
@@ -26,10 +27,11 @@ from klazy.studies.paper.reproduce import (
     compute_results,
     group_results,
     list_jobs,
+    load_sections,
     run_jobs,
     select_names,
 )
-from klazy.studies.paper.section import REPORT_TEXT, Section, is_fresh, load_section, save_section
+from klazy.studies.paper.section import REPORT_TEXT, Stored
 from klazy.studies.paper.verdicts import CHANGED, COLOURS, FAILS, HOLDS, PARTLY, RULES, judge_claims
 
 QUICK = Settings(quick=True, seeds=3)
@@ -45,7 +47,14 @@ def made(tmp_path_factory):
     )  # the others take as long and show no more
     jobs = list_jobs([], ["paper"], QUICK, out) + rounded
     assert set(run_jobs(jobs, 1)) == set(jobs)
-    return out, jobs, report.write_report(out, jobs, "klazy reproduce --quick")
+    sections = load_sections(jobs)
+    assert len(sections) == len(jobs)
+    return out, sections, report.write_report(out, sections, QUICK, "klazy reproduce --quick")
+
+
+@pytest.fixture(scope="module")
+def sections(made):
+    return made[1]
 
 
 IN_ONE_WORKER = pytest.mark.xdist_group("reproduction")  # which makes the parts once
@@ -53,21 +62,21 @@ IN_ONE_WORKER = pytest.mark.xdist_group("reproduction")  # which makes the parts
 
 @IN_ONE_WORKER
 class TestParts:
-    def test_every_part_keeps_words_tables_and_figures(self, made):
-        _, jobs, _ = made
-        assert {job.name for job in jobs} == set(PARTS)
-        for job in jobs:
-            stored = job.load()
+    def test_every_part_has_words_tables_and_figures(self, sections):
+        assert {name for name, _ in sections} == set(PARTS)
+        for stored in sections.values():
             assert stored.text
             assert stored.captions or stored.tables
             for name in stored.captions:
-                assert "<svg" in stored.figure_path(name).read_text(encoding="utf-8")
-                assert stored.figure_path(name, "png").read_bytes()[:4] == b"\x89PNG"
+                assert b"<svg" in stored.read_figure(name)
+                assert stored.read_figure(name, "png")[:4] == b"\x89PNG"
+                assert (stored.folder / f"{name}.svg").read_bytes() == stored.read_figure(name)
+            for name, rows in stored.tables.items():
+                assert pl.read_parquet(stored.folder / f"{name}.parquet").to_dicts() == rows
 
-    def test_every_experiment_has_the_three_figures_and_a_bound_that_holds(self, made):
-        for job in made[1]:
-            stored = job.load()
-            if PARTS[job.name].kind == "experiment":
+    def test_every_experiment_has_the_three_figures_and_a_bound_that_holds(self, sections):
+        for (name, _), stored in sections.items():
+            if PARTS[name].kind == "experiment":
                 assert {"switching", "dynamic-regret", "total-regret"} <= set(stored.captions)
             for row in stored.tables.get("results", []):
                 rounded = (
@@ -75,9 +84,9 @@ class TestParts:
                 )  # points are off by up to 5e-6 a coordinate
                 assert row["total_regret"] <= row["certified_bound"] + rounded
 
-    def test_the_examples_show_actions(self, made):
+    def test_the_examples_show_actions(self, sections):
         for name in ("example-i", "example-ii"):
-            captions = load_section(made[0] / "paper" / name).captions
+            captions = sections[name, "paper"].captions
             assert {"actions", "hitting"} <= set(captions)
 
     def test_all_rows_are_in_one_table(self, made):
@@ -89,13 +98,10 @@ class TestParts:
         assert table.null_count().sum_horizontal().to_list() == [0]
         assert np.isfinite(table.select(pl.selectors.float()).to_numpy()).all()
 
-    def test_numbers_in_the_words_come_from_the_run(self, made):
-        words = " ".join(load_section(made[0] / "extras" / "seeds").text)
-        row = next(
-            row
-            for row in load_section(made[0] / "extras" / "seeds").tables["seeds"]
-            if row["learner"] == "k=65"
-        )
+    def test_numbers_in_the_words_come_from_the_run(self, sections):
+        words = " ".join(sections["seeds", "paper"].text)
+        rows = sections["seeds", "paper"].tables["seeds"]
+        row = next(row for row in rows if row["learner"] == "k=65")
         assert f"k=65 {row['gain']:.1f}% ({row['gain_low']:.1f} to {row['gain_high']:.1f})" in words
 
     def test_lazy_experts_cost_an_ensemble_less_the_larger_beta_is(self):
@@ -106,8 +112,8 @@ class TestParts:
         for row in (lemma, ten, hundred, own):
             assert 0.5 < row["greedy_weight_at_first"] < row["greedy_weight_at_last"] < 0.8
 
-    def test_every_statement_is_measured_in_its_own_form(self, made):
-        tables = load_section(made[0] / "extras" / "statements").tables
+    def test_every_statement_is_measured_in_its_own_form(self, sections):
+        tables = sections["statements", "paper"].tables
         for row in tables["theorem-1"]:
             assert row["difference_from_origin"] < 1e-12 < 0.1 < row["difference_from_elsewhere"]
             assert row["pruned_from_origin"] > 0
@@ -123,20 +129,12 @@ class TestParts:
         switching = [row["mean_switching"] for row in tables["random-moves"]]
         assert switching == sorted(switching, reverse=True)
 
-    def test_the_slack_of_one_is_greedy_and_the_seeds_are_those_of_the_experiment(self, made):
-        first = load_section(made[0] / "extras" / "resonance").tables["slacks"][0]
-        greedy = next(
-            r
-            for r in load_section(made[0] / "paper" / "stochastic").tables["results"]
-            if r["learner"] == "GD"
-        )
+    def test_the_slack_of_one_is_greedy_and_the_seeds_are_those_of_the_experiment(self, sections):
+        first = sections["resonance", "paper"].tables["slacks"][0]
+        rows = sections["stochastic", "paper"].tables["results"]
+        greedy = next(row for row in rows if row["learner"] == "GD")
         assert (first["sequence"], first["k"]) == ("stochastic", 1)
         assert first["equal_phases"] == pytest.approx(greedy["total_regret"])
-
-
-@pytest.fixture(scope="module")
-def sections(made):
-    return {(job.name, job.settings.preset): job.load() for job in made[1]}
 
 
 def change(sections, part, table, **values):
@@ -225,8 +223,7 @@ class TestVerdicts:
             [*EXPERIMENTS, "lower-bound", "statements", "fallback"], PRESETS, Settings(), tmp_path
         )
         list(run_jobs(jobs))
-        full = {(job.name, job.settings.preset): job.load() for job in jobs}
-        verdicts = [each.verdict for each in judge_claims(full)]
+        verdicts = [each.verdict for each in judge_claims(load_sections(jobs))]
         assert [verdicts.count(grade) for grade in COLOURS] == [10, 5, 2, 0]
 
 
@@ -234,12 +231,13 @@ class TestStore:
     def test_what_is_there_is_not_made_again_unless_inputs_change(self, tmp_path):
         few = ["example-i", "phases", "geometry"]
         jobs = list_jobs(few, ["paper"], QUICK, tmp_path)
-        list(run_jobs(jobs, 1))
-        written = {job.name: (job.folder / "section.json").stat().st_mtime_ns for job in jobs}
-        list(run_jobs(jobs, 1))
-        assert written == {job.name: (job.folder / "section.json").stat().st_mtime_ns for job in jobs}
+        assert set(run_jobs(jobs, 1)) == set(jobs)
+        files = sorted(jobs[0].store.iterdir())
+        assert list(run_jobs(jobs, 1)) == jobs
+        assert sorted(jobs[0].store.iterdir()) == files
         other = list_jobs(few, ["paper"], QUICK._replace(seed=7), tmp_path)
-        assert [job.name for job in other if not job.is_done()] == ["phases"]  # the others draw nothing
+        done = [name for name, _ in load_sections(other)]
+        assert done == ["example-i", "geometry"]  # they draw nothing
 
     def test_a_failure_leaves_finished_parts_and_the_rerun_makes_the_rest(self, tmp_path, monkeypatch):
         jobs = list_jobs(FEW, ["paper"], QUICK, tmp_path)
@@ -250,9 +248,9 @@ class TestStore:
         with pytest.raises(ZeroDivisionError):
             list(run_jobs(jobs, 1))
         monkeypatch.undo()
-        assert [job.name for job in jobs if not job.is_done()] == ["worst-case"]
+        assert [name for name, _ in load_sections(jobs)] == ["example-i", "geometry"]
         list(run_jobs(jobs, 1))
-        assert all(job.is_done() for job in jobs)
+        assert len(load_sections(jobs)) == len(jobs)
 
     def test_a_killed_run_leaves_finished_parts_intact(self, tmp_path):
         command = [
@@ -268,32 +266,34 @@ class TestStore:
         ]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
             deadline = time.monotonic() + 240
-            while not list(tmp_path.glob("*/[a-z]*/section.json")) and time.monotonic() < deadline:
+            while not list(tmp_path.glob("store/*.parquet")) and time.monotonic() < deadline:
                 time.sleep(0.05)
             running.send_signal(signal.SIGKILL)
         jobs = list_jobs([], PRESETS, Settings(quick=True), tmp_path)
-        finished = [job for job in jobs if job.is_done()]
-        assert finished
-        assert len(finished) < len(jobs)
-        for job in finished:
-            assert all(job.load().figure_path(name).exists() for name in job.load().captions)
+        finished = load_sections(jobs)
+        assert 0 < len(finished) < len(jobs)
+        for stored in finished.values():
+            assert all(b"</svg>" in stored.read_figure(name) for name in stored.captions)
 
-    def test_a_damaged_section_counts_as_missing(self, tmp_path):
-        save_section(
-            Section("title", text=["words"], tables={"rows": [{"a": 1.0}]}), tmp_path / "part", "key"
-        )
-        assert is_fresh(tmp_path / "part", "key")
-        assert not is_fresh(tmp_path / "part", "another")
-        (tmp_path / "part" / "section.json").write_text("{")
-        assert not is_fresh(tmp_path / "part", "key")
+    def test_results_of_other_settings_stay_in_the_store(self, tmp_path):
+        first = list_jobs(["phases"], ["paper"], QUICK, tmp_path)
+        other = list_jobs(["phases"], ["paper"], QUICK._replace(seed=7), tmp_path)
+        list(run_jobs(first, 1))
+        list(run_jobs(other, 1))
+        assert load_sections(first) != load_sections(other)
+        for jobs in (other, first):
+            (stored,) = load_sections(jobs).values()
+            report.write_report(tmp_path, load_sections(jobs), jobs[0].settings, "klazy reproduce")
+            name = next(iter(stored.captions))
+            assert (jobs[0].folder / f"{name}.svg").read_bytes() == stored.read_figure(name)
 
     def test_a_changed_kernel_makes_what_was_kept_out_of_date(self, tmp_path, monkeypatch):
         kernels = tmp_path / "kernels"
         kernels.mkdir()
         (kernels / "step.py").write_text("STEP = 1.0")
-        assert (section.KLAZY_FOLDER / "kernels" / "__init__.py").exists()
-        monkeypatch.setattr(section, "KLAZY_FOLDER", tmp_path)
-        monkeypatch.setattr(section, "_hash_sources", section._hash_sources.__wrapped__)
+        assert (results.CODE_FOLDER / "kernels" / "__init__.py").exists()
+        monkeypatch.setattr(results, "CODE_FOLDER", tmp_path)
+        monkeypatch.setattr(section, "hash_code", results.hash_code.__wrapped__)
         before = section.make_section_key("part")
         (kernels / "step.py").write_text("STEP = 2.0")
         assert section.make_section_key("part") != before
@@ -387,12 +387,12 @@ class TestCommand:
             assert ended.status == 0, ended.stderr
         assert [file.name for file in (tmp_path / "mine").iterdir()] == ["kept"]
         assert (tmp_path / "mine" / "kept").read_text() == "mine"
-        assert load_section(out / "paper" / "example-i").tables
+        assert len(pl.read_parquet((out / "paper" / "example-i" / "results.parquet").read_bytes()))
         (out / "extras").symlink_to(tmp_path / "mine")
         with pytest.raises(
             Refused, match=r"reproduce needs folders of its own, got folder=.*extras; remove that link"
         ):
-            save_section(Section("title", text=["words"]), out / "extras" / "kept", "key")
+            Stored(out / "extras" / "kept", "title", ["words"], {}, {}, {}, "").write_files()
 
     def test_a_full_disk_is_one_line_and_a_status(self):
         with open("/dev/full", "w") as full:
@@ -483,7 +483,7 @@ class TestReport:
 
     def test_every_figure_is_drawn_and_described(self, page, made):
         shown = page[0].evaluate("[...document.images].map(i => [i.complete && i.naturalWidth > 0, i.alt])")
-        assert len(shown) == sum(len(job.load().captions) for job in made[1])
+        assert len(shown) == sum(len(stored.captions) for stored in made[1].values())
         assert all(drawn and alt for drawn, alt in shown)
 
     def test_it_says_how_it_was_made(self, page):

@@ -1,6 +1,5 @@
 """Files that survive a crash: atomic writes, and locks that end with their process."""
 
-import hashlib
 import os
 import time
 from importlib import import_module
@@ -37,14 +36,6 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def hash_sources(*places: Path) -> str:
-    """Hash Python files, also those in folders, so that results of an edited version are not mixed with older ones."""
-    files: list[Path] = []
-    for place in places:
-        files += sorted(place.rglob("*.py")) if place.is_dir() else [place]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def lock_file(path: Path, *, wait: bool) -> Any:

@@ -114,7 +114,7 @@ def _make_report(
 ) -> tuple[list[dict[str, Any]], Path]:
     """Make the named parts, and a report on all parts in the folder; return their rows, and the report's path."""
     from klazy.studies.paper import PRESETS, report
-    from klazy.studies.paper.reproduce import PARTS, list_jobs, run_jobs
+    from klazy.studies.paper.reproduce import PARTS, list_jobs, load_sections, run_jobs
 
     made = list_jobs(names, presets, settings, out)
     try:
@@ -135,8 +135,9 @@ def _make_report(
         except WorkerLost as lost:
             remedy = "give fewer --jobs; finished parts are stored"
             raise refusal("reproduce", "workers that live", "one", lost, remedy) from None
-        present = [job for job in list_jobs([], PRESETS, settings, out) if job in made or job.is_done()]
-        return report.collect_results(made), report.write_report(out, present, read_command_line())
+        present = load_sections(list_jobs([], PRESETS, settings, out))
+        rows = report.collect_results(present[job.name, job.settings.preset] for job in made)
+        return rows, report.write_report(out, present, settings, read_command_line())
 
 
 def _print_results(rows: Sequence[dict[str, Any]], page: Path, named: bool, quick: bool) -> None:

@@ -179,6 +179,15 @@ def make_svg(figure: "Figure", name: str) -> bytes:
     return file.getvalue()
 
 
+def make_png(figure: "Figure") -> bytes:
+    """Return a figure as PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    file = BytesIO()
+    FigureCanvasAgg(figure).print_png(file)
+    return file.getvalue()
+
+
 def write_figure(figure: "Figure", stem: Path, *, png: bool = True) -> None:
     """Write a figure to files; the same figure gives the same bytes on any day.
 
@@ -191,8 +200,6 @@ def write_figure(figure: "Figure", stem: Path, *, png: bool = True) -> None:
     png : bool, optional
         Write ``stem.png`` as well as ``stem.svg``. Default: True.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     stem.with_name(f"{stem.name}.svg").write_bytes(make_svg(figure, stem.name))
     if png:
-        FigureCanvasAgg(figure).print_png(stem.with_name(f"{stem.name}.png"))
+        stem.with_name(f"{stem.name}.png").write_bytes(make_png(figure))

@@ -4,11 +4,10 @@ A key is a hash of everything that a result depends on: :func:`make_key` hashes 
 code. A study opens a :class:`ResultStore`, computes the rows whose keys are not in it, and hands each result to a
 :class:`ResultWriter` as it comes, most often from :func:`klazy.base.parallel.map_unordered`. A process that is killed loses at
 most the last half second, and the next one goes on from there. Sweeps store a row per run, the arena a row per game and
-contender.
+contender, the paper a row per part of its report.
 
 Sweeps have columns of their own. Results that are objects are stored as JSON: :func:`make_value_rows` makes rows of them, and
-:meth:`ResultStore.read_values` reads them back. The paper's sections can be stored so, under
-``make_key(hash_code(), name, settings)``: words, tables and figures as SVG are all text.
+:meth:`ResultStore.read_values` reads them back. The arena's games and the paper's sections are such objects.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from klazy.base.checks import refusal
-from klazy.base.files import hash_sources, lock_file, write_durably
+from klazy.base.files import lock_file, write_durably
 
 if TYPE_CHECKING:
     import polars
@@ -65,11 +64,11 @@ def make_key(*values: Any) -> str:
 def hash_code(*apart: str) -> str:
     """Return a hash of klazy's code, except the files and folders ``apart``, and of the versions it computes with."""
     excluded = [CODE_FOLDER / place for place in apart]
-    files = []
+    sources = hashlib.blake2b()
     for file in sorted(CODE_FOLDER.rglob("*.py")):
         if not any(place in excluded for place in (file, *file.parents)):
-            files.append(file)
-    return make_key(*map(version, ("numpy", "numba", "scipy")), hash_sources(*files))
+            sources.update(file.read_bytes())
+    return make_key(*map(version, ("numpy", "numba", "scipy")), sources.hexdigest())
 
 
 class ResultStore:

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 from klazy.base.files import write_durably
 from klazy.base.html import render
 from klazy.studies.paper.claims import CLAIMS
-from klazy.studies.paper.definitions import PRESETS
+from klazy.studies.paper.definitions import PRESETS, Settings
 from klazy.studies.paper.experiments import RESULTS
-from klazy.studies.paper.reproduce import PARTS, Job
+from klazy.studies.paper.reproduce import PARTS
 from klazy.studies.paper.section import Row, Stored, list_versions
 from klazy.studies.paper.verdicts import COLOURS, FIGURES, describe_findings, judge_claims
 
@@ -32,17 +32,20 @@ PRESET_NAMES = {
 }
 
 
-def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
-    """Put the sections of finished jobs together as ``report.html``, and their rows as ``results.parquet``."""
-    rows = collect_results(jobs)
+def write_report(
+    out: Path, stored: Mapping[tuple[str, str], Stored], settings: Settings, command: str
+) -> Path:
+    """Put sections together as ``report.html``, and write their figures, their tables, and ``results.parquet``."""
+    for section in stored.values():
+        section.write_files()
+    rows = collect_results(stored.values())
     if rows:
         import polars
 
         table = BytesIO()
         polars.DataFrame(rows).write_parquet(table)
         write_durably(out / "results.parquet", table.getvalue())
-    quick = any(job.settings.quick for job in jobs)
-    stored = {(job.name, job.settings.preset): job.load() for job in jobs}
+    quick = settings.quick
     verdicts = judge_claims(stored, quick)
     findings = ""
     if verdicts and not quick:
@@ -59,7 +62,7 @@ def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
         sections=list(_list_sections(stored)),
         add_comparators=_add_comparators,
         command=command,
-        settings=jobs[0].settings,
+        settings=settings,
         versions=list_versions() | {"Python": platform.python_version()},
         machine=(platform.system(), platform.machine(), _name_processor(), os.cpu_count()),
     )
@@ -68,7 +71,7 @@ def write_report(out: Path, jobs: Sequence[Job], command: str) -> Path:
     return page
 
 
-def _list_sections(stored: dict[tuple[str, str], Stored]) -> Iterator[dict[str, Any]]:
+def _list_sections(stored: Mapping[tuple[str, str], Stored]) -> Iterator[dict[str, Any]]:
     """Yield every part with its sections by preset."""
     for name in dict.fromkeys(name for name, _ in stored):
         sections = {preset: section for (part, preset), section in stored.items() if part == name}
@@ -81,11 +84,11 @@ def _list_sections(stored: dict[tuple[str, str], Stored]) -> Iterator[dict[str, 
         }
 
 
-def collect_results(jobs: Sequence[Job]) -> list[Row]:
+def collect_results(sections: Iterable[Stored]) -> list[Row]:
     """Return one row per preset, experiment and learner."""
     rows = []
-    for job in jobs:
-        rows += job.load().tables.get(RESULTS, [])
+    for section in sections:
+        rows += section.tables.get(RESULTS, [])
     return rows
 
 

@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 
 from klazy.base import parallel
 from klazy.base.checks import one_of, refusal
-from klazy.studies.paper import experiments, extras, illustrations, section
+from klazy.studies.paper import experiments, extras, illustrations
 from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment, play_experiment
-from klazy.studies.paper.section import REPORT_TEXT, Row, Section, Stored
+from klazy.studies.paper.section import REPORT_TEXT, Row, Section, Stored, make_section_key
+from klazy.studies.results import ResultStore, ResultWriter, make_value_rows
+
+STORE = "store"  # the folder of what was made, within that of the reproduction
 
 
 class Part(NamedTuple):
@@ -52,22 +55,17 @@ FIRST_LOOK = [name for name, part in PARTS.items() if part.kind != "extra" or na
 
 
 class Job(NamedTuple):
-    """One part with its settings, the folder that it goes to, and the key of everything that it is made from."""
+    """One part with its settings, the folders for its files and of the store, and the key of everything it is made from."""
 
     name: str
     settings: Settings
     folder: Path
+    store: Path
     key: str
 
-    def is_done(self) -> bool:
-        return section.is_fresh(self.folder, self.key)
-
-    def make(self) -> "Job":
-        section.save_section(PARTS[self.name].make(self.settings), self.folder, self.key)
-        return self
-
-    def load(self) -> Stored:
-        return section.load_section(self.folder)
+    def make(self) -> "tuple[Job, dict[str, Any]]":
+        """Make the part, and return it as plain values."""
+        return self, PARTS[self.name].make(self.settings).to_value()
 
 
 def select_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "a part") -> list[str]:
@@ -100,19 +98,35 @@ def list_jobs(names: Iterable[str], presets: Sequence[str], settings: Settings, 
             folders = {preset: preset for preset in presets}
         for preset, folder in folders.items():
             chosen = settings._replace(preset=preset)
-            key = section.make_section_key(name, {setting: getattr(chosen, setting) for setting in part.uses})
-            found.append(Job(name, chosen, out / folder / name, key))
+            key = make_section_key(name, {setting: getattr(chosen, setting) for setting in part.uses})
+            found.append(Job(name, chosen, out / folder / name, out / STORE, key))
     return found
 
 
 def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
-    """Make the parts that are not on disk yet, in parallel processes, the longest first; yield each job when it is done."""
-    pending = [job for job in jobs if not job.is_done()]
+    """Make the parts that are not stored yet, in parallel processes, the longest first; yield each job when it is done."""
+    store = ResultStore(jobs[0].store, "reproduce")
+    known = set(store.keys)
+    yield from (job for job in jobs if job.key in known)
+    pending = [job for job in jobs if job.key not in known]
     pending.sort(key=lambda job: -PARTS[job.name].seconds)
-    yield from (job for job in jobs if job not in pending)
-    if pending:
-        count = min(workers or os.cpu_count() or 1, len(pending))
-        yield from parallel.map_unordered(Job.make, pending, count)
+    if not pending:
+        return
+    count = min(workers or os.cpu_count() or 1, len(pending))
+    with ResultWriter(store, make_value_rows) as writer:
+        for job, made in parallel.map_unordered(Job.make, pending, count):
+            writer.add((job.key, made))
+            yield job
+
+
+def load_sections(jobs: Sequence[Job]) -> dict[tuple[str, str], Stored]:
+    """Return the stored sections of these jobs, by part and preset; those that were not made are left out."""
+    values = ResultStore(jobs[0].store, "reproduce").read_values()
+    return {
+        (job.name, job.settings.preset): Stored(job.folder, **values[job.key])
+        for job in jobs
+        if job.key in values
+    }
 
 
 def check_experiments(names: Iterable[str]) -> list[str]:

@@ -1,9 +1,8 @@
-"""What one part of the report found, and how it is stored: paragraphs, tables as Parquet, figures as SVG and PNG."""
+"""What one part of the report found: paragraphs, tables and figures, made plain values for :mod:`klazy.studies.results`."""
 
-import hashlib
-import json
 import shutil
 import tomllib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,20 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from klazy import show
 from klazy.base.checks import refusal
-from klazy.base.files import hash_sources, write_durably
 from klazy.base.html import load_environment
+from klazy.show.style import make_png, make_svg
+from klazy.studies.results import hash_code, make_key
 
 if TYPE_CHECKING:
     from klazy.show import Figure
 
 Row = dict[str, Any]
-# The code that makes the numbers, and the text around them.
-KLAZY_FOLDER = Path(__file__).parents[2]
-TEXT_FILE = Path(__file__).with_name("text.toml")
-REPORT_TEXT = tomllib.loads(TEXT_FILE.read_text(encoding="utf-8"))
-SECTION_FILE = "section.json"
+REPORT_TEXT = tomllib.loads(Path(__file__).with_name("text.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(eq=False)
@@ -59,83 +54,71 @@ class Section:
         self.tables.setdefault(table, []).extend(rows)
         return rows
 
+    def to_value(self) -> dict[str, Any]:
+        """Return all of it as plain values, from which :class:`Stored` is made."""
+        import polars
+
+        captions = {}
+        figures = {}
+        for name, (figure, caption) in self.figures.items():
+            captions[name] = caption
+            forms = {"svg": make_svg(figure, name), "png": make_png(figure)}
+            figures[name] = {form: b64encode(data).decode() for form, data in forms.items()}
+        return {
+            "title": self.title,
+            "text": self.text,
+            "tables": {name: polars.DataFrame(rows).to_dicts() for name, rows in self.tables.items()},
+            "captions": captions,
+            "figures": figures,
+            "note": self.note,
+        }
+
 
 @dataclass(frozen=True)
 class Stored:
-    """A section on disk; ``key`` identifies everything that it was made from."""
+    """A section that was stored, and the folder for its files. Figures are SVG and PNG, each in base 64."""
 
     folder: Path
-    key: str
     title: str
     text: list[str]
     tables: dict[str, list[Row]]
     captions: dict[str, str]
+    figures: dict[str, dict[str, str]]
     note: str
 
-    def figure_path(self, name: str, form: str = "svg") -> Path:
-        return self.folder / f"{name}.{form}"
+    def read_figure(self, name: str, form: str = "svg") -> bytes:
+        """Return a figure as the bytes of a file."""
+        return b64decode(self.figures[name][form])
 
+    def write_files(self) -> None:
+        """Write tables and figures as files, in place of all that the folder had before.
 
-def save_section(section: Section, folder: Path, key: str) -> None:
-    """Write a section in place of what ``folder`` had before; it counts as missing until its last file, section.json, is there.
+        No other process may write there at the same time: the command locks the folder of the reproduction.
+        """
+        import polars
 
-    No other process may write there at the same time: the command locks the folder of the reproduction.
-    """
-    import polars
-
-    if folder.parent.is_symlink():
-        raise refusal("reproduce", "folders of its own", "folder", folder.parent, "remove that link")
-    if folder.is_symlink():
-        folder.unlink()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for name, rows in section.tables.items():
-        polars.DataFrame(rows).write_parquet(folder.absolute() / f"{name}.parquet")
-    for name, (figure, _) in section.figures.items():
-        show.write_figure(figure, folder / name)
-    captions = {name: caption for name, (_, caption) in section.figures.items()}
-    words = {"key": key, "title": section.title, "text": section.text, "note": section.note}
-    about = words | {"tables": list(section.tables), "captions": captions}
-    write_durably(folder / SECTION_FILE, json.dumps(about, indent=1).encode())
-
-
-def load_section(folder: Path) -> Stored:
-    """Read the section in a folder."""
-    import polars
-
-    about = json.loads((folder / SECTION_FILE).read_text(encoding="utf-8"))
-    tables = {}
-    for name in about.pop("tables"):
-        file = folder / f"{name}.parquet"
-        tables[name] = polars.read_parquet(file.read_bytes()).to_dicts()
-    return Stored(folder, tables=tables, **about)
-
-
-def is_fresh(folder: Path, key: str) -> bool:
-    """Return True if ``folder`` has a section made from what ``key`` identifies."""
-    from polars.exceptions import PolarsError
-
-    unreadable = (OSError, ValueError, KeyError, TypeError, AttributeError, PolarsError)
-    try:
-        return load_section(folder).key == key
-    except unreadable:
-        return False
+        folder = self.folder
+        if folder.parent.is_symlink():
+            raise refusal("reproduce", "folders of its own", "folder", folder.parent, "remove that link")
+        if folder.is_symlink():
+            folder.unlink()
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name, rows in self.tables.items():
+            polars.DataFrame(rows).write_parquet(folder.absolute() / f"{name}.parquet")
+        for name, forms in self.figures.items():
+            for form in forms:
+                (folder / f"{name}.{form}").write_bytes(self.read_figure(name, form))
 
 
 def make_section_key(*inputs: object) -> str:
-    """Return a hash of the inputs and of all code that turns them into results."""
-    return hashlib.sha256(json.dumps([inputs, list_versions(), _hash_sources()]).encode()).hexdigest()
+    """Return the key of a section made from these inputs, by this code and with these words."""
+    return make_key(hash_code(), list_versions(), REPORT_TEXT, *inputs)
 
 
 def list_versions() -> dict[str, str]:
     """Return the versions of the packages that the numbers depend on."""
     return {name: version(name) for name in ("klazy", "numpy", "scipy", "numba", "matplotlib", "polars")}
-
-
-@cache
-def _hash_sources() -> str:
-    """Return a hash of klazy's own files."""
-    return hash_sources(KLAZY_FOLDER, TEXT_FILE)
 
 
 def fill(template: str, **values: Any) -> str:
