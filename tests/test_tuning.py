@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klazy.studies.tuning import Tunable, rank, score, tune
+from klazy.studies.tuning import Tunable, list_points, rank, refine_values, score, search, tune
 
 
 class Shift:
@@ -48,14 +48,20 @@ def test_the_best_is_the_cheapest_of_all_that_were_tried(rows):
 
 
 def test_whole_numbers_stay_whole_when_they_are_refined():
-    tunable = Tunable("constant", "simple", Shift, {"level": [1, 4, 16]})
-    best = tunable.make_candidates()[1]
-    assert [each.parameters["level"] for each in tunable.refine(best)] == [1, 4, 16]
-    assert [each.parameters["level"] for each in tunable.refine(tunable.make_candidates()[0])] == [
-        1,
-        2,
-        4,
-    ]
+    assert refine_values([1, 4, 16], 4) == [1, 4, 16]
+    assert refine_values([1, 4, 16], 1) == [1, 2, 4]
+
+
+def test_a_search_finds_the_same_from_lists_and_arrays():
+    axes = {"a": [1.0, 4.0, 16.0], "b": [1, 2, 4, 8]}
+
+    def pay(points):
+        return [abs(point["a"] - 7.0) + abs(point["b"] - 3) for point in points]
+
+    points, best = search(axes, pay)
+    assert search(axes, lambda points: np.array(pay(points))) == (points, best)
+    assert best == int(np.argmin(pay(points)))
+    assert points[:12] == list_points(axes)
 
 
 def test_a_parameter_at_the_end_of_what_was_tried_is_at_its_grid_limit():

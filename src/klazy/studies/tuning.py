@@ -34,6 +34,7 @@ __all__ = [
     "rank",
     "refine_values",
     "score",
+    "search",
     "tune",
     "tune_learner",
 ]
@@ -48,6 +49,7 @@ L = TypeVar("L", bound=Learner[Any])
 Measure = Callable[[Sequence[Any]], Iterable[float]]
 """``measure(players)``: what each new player would pay on the rows of the tuning."""
 Axes = dict[str, list[float]]
+Point = dict[str, float]
 
 
 class Player(Protocol):
@@ -165,46 +167,59 @@ class Tunable(NamedTuple):
     make: Callable[..., Player]
     axes: Axes
 
-    def make_candidates(self, axes: Axes | None = None) -> list[Candidate]:
-        """Make a candidate for every combination of values.
+    def make_candidates(self, points: list[Point] | None = None) -> list[Candidate]:
+        """Make a candidate for each combination of values.
 
         Parameters
         ----------
-        axes : dict of str to list of float, optional
-            The values. Default: the contender's own.
+        points : list of dict, optional
+            The combinations. Default: all of the contender's own values.
 
         Returns
         -------
         list of Candidate
             The candidates.
         """
-        points = list_points(self.axes if axes is None else axes)
-        return [Candidate(self.make(**point), point) for point in points]
-
-    def refine(self, best: Candidate) -> list[Candidate]:
-        """Make as many candidates again, between the best and its neighbours.
-
-        Parameters
-        ----------
-        best : Candidate
-            The best so far.
-
-        Returns
-        -------
-        list of Candidate
-            The candidates; none if there are no parameters.
-        """
-        return self.make_candidates(refine_axes(self.axes, best.parameters)) if self.axes else []
+        chosen = list_points(self.axes) if points is None else points
+        return [Candidate(self.make(**point), point) for point in chosen]
 
 
-def list_points(axes: Axes) -> list[dict[str, float]]:
+def list_points(axes: Axes) -> list[Point]:
     """List every combination of values."""
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
-def refine_axes(axes: Axes, best: dict[str, float]) -> Axes:
-    """List as many values again for each parameter, around the best."""
-    return {name: refine_values(values, best[name]) for name, values in axes.items()}
+def search(axes: Axes, pay: Callable[[list[Point]], Iterable[float]]) -> tuple[list[Point], int]:
+    """Try every combination of values, then as many again around the best of them.
+
+    Parameters
+    ----------
+    axes : dict of str to list of float
+        The values to try for each parameter; they ascend.
+    pay : callable
+        Computes what each of a list of combinations pays.
+
+    Returns
+    -------
+    points : list of dict
+        All combinations that were tried.
+    best : int
+        The number of the one that pays least.
+
+    Examples
+    --------
+    >>> points, best = search({"level": [1.0, 4.0, 16.0]}, lambda points: [abs(p["level"] - 5.0) for p in points])
+    >>> len(points), points[best]
+    (6, {'level': 4.0})
+    """
+    points = list_points(axes)
+    paid = list(pay(points))
+    if axes:
+        best = points[int(np.argmin(paid))]
+        finer = list_points({name: refine_values(values, best[name]) for name, values in axes.items()})
+        points += finer
+        paid.extend(pay(finer))
+    return points, int(np.argmin(paid))
 
 
 def refine_values(values: list[float], best: float) -> list[float]:
@@ -344,14 +359,22 @@ def tune(tunable: Tunable, rows: Array, charge: Charge, measure: Measure | None 
     >>> tuned.best.parameters, tuned.best.cost, tuned.candidates
     ({'level': 4.0}, 8.0, 6)
     """
-    tried = tunable.make_candidates()
-    best = tried[0]
-    if tunable.axes:
-        paid = _pay(tried, rows, charge, measure)
-        finer = tunable.refine(tried[int(np.argmin(paid))])
-        tried += finer
-        paid += _pay(finer, rows, charge, measure)
-        best = tried[int(np.argmin(paid))]
+    tried: list[Candidate] = []
+
+    def pay(points: list[Point]) -> Iterable[float]:
+        new = tunable.make_candidates(points)
+        tried.extend(new)
+        if not tunable.axes:
+            # A single candidate has nobody to be compared with.
+            return [0.0]
+        if measure is not None:
+            return measure([candidate.player for candidate in new])
+        for candidate in new:
+            candidate.play(rows, charge)
+        return [candidate.cost for candidate in new]
+
+    _, at = search(tunable.axes, pay)
+    best = tried[at]
     if best.rounds == 0:
         best.play(rows, charge)
     at_limit = []
@@ -360,15 +383,6 @@ def tune(tunable: Tunable, rows: Array, charge: Charge, measure: Measure | None 
         if len(set(values)) > 2 and value in (min(values), max(values)):
             at_limit.append(name)
     return Tuned(tunable, best, len(tried), at_limit)
-
-
-def _pay(candidates: list[Candidate], rows: Array, charge: Charge, measure: Measure | None) -> list[float]:
-    """Compute what each pays on these rows."""
-    if measure is not None:
-        return list(measure([candidate.player for candidate in candidates]))
-    for candidate in candidates:
-        candidate.play(rows, charge)
-    return [candidate.cost for candidate in candidates]
 
 
 def tune_learner(

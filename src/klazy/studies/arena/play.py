@@ -37,7 +37,7 @@ from klazy.studies.contenders import (
     make_own,
 )
 from klazy.studies.results import ResultStore, ResultWriter, hash_code, make_key, make_value_rows
-from klazy.studies.tuning import list_points, refine_axes
+from klazy.studies.tuning import Point, search
 
 # Code that has no part in the numbers of a game. If anything else changes, games are played again.
 APART = ("cli", "live", "show", "theory", "studies/paper", "studies/replay", "studies/sweep")
@@ -265,35 +265,27 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> Score:
     if contender.kind == OUTSIDE:
         return _judge_points(game, _play_outside(contender.make, game, facts.largest))
     axes = contender.axes(facts) or {}
-    points = list_points(axes)
-    curves = _play_points(game, facts, contender, points)
-    at = _find_best(curves)
-    if axes:
-        finer = list_points(refine_axes(axes, points[at]))
-        points += finer
-        curves = np.concatenate((curves, _play_points(game, facts, contender, finer)))
-        at = _find_best(curves)
-    second = curves[:, 1] - curves[:, 0]
+    played: list[Array] = []
+
+    def pay(points: list[Point]) -> Array:
+        made = [contender.make_learner(facts, **point) for point in points]
+        # Hitting and switching, after the first half and after all rounds.
+        curves = run_batch(made, game.costs, movement=game.movement, checkpoints=2, jobs=1).curves
+        played.extend(curves)
+        return curves[:, 0].sum(axis=1)
+
+    points, at = search(axes, pay)
+    first, all_rounds = np.array(played).swapaxes(0, 1)
+    second = all_rounds - first
     hitting, switching = second[at].tolist()
     return Score(
-        first=float(curves[at, 0].sum()),
+        first=float(first[at].sum()),
         hitting=hitting,
         switching=switching,
         hindsight=float(second.sum(axis=1).min()),
         candidates=len(points),
         parameters=points[at],
     )
-
-
-def _play_points(game: Game, facts: Facts, contender: Contender, points: list[dict[str, float]]) -> Array:
-    """Return the costs, hitting and switching, after the first half and after all rounds, of shape (points, 2, 2)."""
-    made = [contender.make_learner(facts, **point) for point in points]
-    return run_batch(made, game.costs, movement=game.movement, checkpoints=2, jobs=1).curves
-
-
-def _find_best(curves: Array) -> int:
-    """Return the number of the candidate that paid least in the first half."""
-    return int(curves[:, 0].sum(axis=1).argmin())
 
 
 def _hold_still(game: Game) -> Score:
