@@ -322,19 +322,46 @@ class TestTheory:
 
 
 @pytest.mark.parametrize("kind", ["reluctant", "thumb"])
-def test_rewards_compile_in_runs_and_agents(kind):
-    """A run reads rewards as gradients, an agent gets the rewards themselves."""
+def test_rewards_compile_in_runs_batches_agents_and_fleets(kind):
+    """Runs and batches read rewards as gradients, agents and fleets get the rewards themselves."""
     simplex = kl.Simplex(5)
     learner: Any = kl.MovingAverage(simplex, 3, family=kl.Rewards())
     if kind == "reluctant":
         learner = kl.Reluctant(simplex, kl.TVMovement(0.5), 4.0, 3.0, family=kl.Rewards())
     rewards = np.random.default_rng(7).uniform(size=(60, 5))
-    step = kl.run(learner, kl.Rewards().costs(rewards), engine="step")
-    compiled = kl.run(learner, kl.Rewards().costs(rewards), engine="compiled")
+    costs = kl.Rewards().costs(rewards)
+    step = kl.run(learner, costs, engine="step")
+    compiled = kl.run(learner, costs, engine="compiled")
     assert len(np.unique(step.x, axis=0)) > 3
     np.testing.assert_allclose(compiled.x, step.x, rtol=0.0, atol=1e-12)
+    batch = kl.run_batch([learner] * 3, costs, movement=kl.TVMovement(0.5))
+    if kind == "reluctant":  # a rule with a window has no lanes
+        assert batch.engine == "lanes"
+    np.testing.assert_allclose(batch.hitting, step.totals[0], rtol=0.0, atol=1e-10)
     agent = kl.Agent(learner)
     assert agent.engine == "compiled"
+    fleet = kl.Fleet(learner, 2)
     for row in rewards:
         agent.observe(row)
+        fleet.update([row, row])
     np.testing.assert_allclose(agent.x, step.state.x, rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(fleet.x, [step.state.x] * 2, rtol=0.0, atol=1e-12)
+
+
+def test_auto_plans_with_a_bound_on_a_movement_of_ones_own():
+    """Experts need prices, which it does not have: they plan with Euclidean distance, and the leader charges the movement."""
+
+    class Manhattan(kl.types.Movement):
+        def distance(self, delta):
+            return np.abs(delta).sum(axis=-1)
+
+        def lipschitz(self, dim):
+            return 2.0  # the root of the dimension of this test
+
+    movement = Manhattan(3.0)
+    learner = kl.auto(kl.Simplex(4), movement)
+    assert learner.movement is movement
+    assert {expert.movement for expert in learner.experts} == {kl.L2Movement(6.0)}
+    known = [kl.L1Movement(3.0), kl.SwitchFee(3.0), kl.SquaredMovement(3.0), kl.contrib.ImpactMovement(3.0)]
+    for movement in (*known, kl.contrib.MahalanobisMovement(3.0, A=np.eye(4))):
+        assert {expert.movement for expert in kl.auto(kl.Simplex(4), movement).experts} == {movement}

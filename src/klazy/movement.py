@@ -33,7 +33,8 @@ class Movement(Config, ABC):
     To make your own, derive from it and define :meth:`distance`. If it is convex, define ``subgradient(delta)`` too, one
     vector of the subdifferential of the distance at one step: :func:`~klazy.offline_optimum` needs it, learners and runs do
     not. With a ``short_name`` it can be named by one word wherever klazy's movements are. :func:`~klazy.auto` takes it, too:
-    its experts plan with the Euclidean distance times :meth:`lipschitz`, and are charged by :meth:`distance`.
+    its experts plan with the Euclidean distance times :meth:`lipschitz`, and are charged by :meth:`distance`. If a step of
+    Euclidean length 1 can cost more than 1, define :meth:`lipschitz`.
 
     Parameters
     ----------

@@ -402,7 +402,8 @@ def auto(
         Where decisions live.
     movement : Movement or str, optional
         What moving costs, or its short name. Default: the movement that suits the set, at a price of 1 (total variation on
-        simplices, the sum of changes on boxes, else Euclidean distance).
+        simplices, the sum of changes on boxes, else Euclidean distance). With one of your own, experts plan with Euclidean
+        distance at the price that its ``lipschitz`` gives; what each pays is compared by the movement itself.
     costs : Costs or Family, optional
         What rounds cost, where that is not linear: :class:`Pinball`, :class:`Quadratic` or :class:`LogWealth`. It then gets
         rows of data in place of gradients. Of any other family, such as your own, each expert gets the gradient at its own
@@ -435,10 +436,11 @@ def auto(
     if costs is not None and not isinstance(family, Family):
         remedy = "leave them out, or write Pinball()"
         raise refusal("auto", "costs of a known family", "costs", repr(costs), remedy)
-    # Experts plan with a norm that bounds a movement of which only the distance is known; the leader charges what it costs.
+    # Experts plan with Euclidean distance if only the distance of a movement is known; the leader charges what it costs.
     planned = movement
     if movement.grouped is None and not isinstance(movement, SwitchFee):
-        planned = L2Movement(np.asarray(movement.weight) * movement.lipschitz(domain.dim))
+        price = movement.lipschitz(domain.dim)
+        planned = L2Movement(np.asarray(movement.weight) * price)
     if family is not None and codes.code_of(family) == codes.LINEAR:
         family = None  # gradients say as much as rows
     # Experts forecast rows where that means something; else each gets the gradient at its own point.
