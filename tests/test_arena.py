@@ -289,7 +289,7 @@ class TestTheWhole:
         found = kl.arena.compare(lambda domain: kl.LazyGD(domain, 3.0), jobs=1)
         assert found.names[-1] == "<lambda>"
         assert found.contenders[-1].kind == OWN
-        assert "&lt;lambda&gt;" in found._repr_html_()
+        assert "&lt;lambda&gt;" in str(found._repr_html_())
         assert str(found).splitlines()[0].split()[:4] == ["contender", "best", "tuned", "picked"]
 
 

@@ -157,7 +157,7 @@ class TestConfigurations:
         assert Page(kl.L2Movement(many)).all("dd") == ["<array of shape (70,)>"]
 
     def test_only_arguments_at_their_default_are_faint(self):
-        html = kl.ScaleFree(2.0, 0.5)._repr_html_()
+        html = str(kl.ScaleFree(2.0, 0.5)._repr_html_())
         faint = [piece.split("</code>")[0] for piece in html.split('<span class="faint"><code>')[1:]]
         assert faint == ["1.0"]
 
@@ -260,7 +260,7 @@ class TestRuns:
         x = np.random.default_rng(0).normal(size=(T, 5))
         trace = replace(RUN, T=T, dim=5, kept={"x": x, "hitting": x[:, 0].copy(), "switching": x[:, 1] ** 2})
         start = time.perf_counter()
-        page = trace._repr_html_()
+        page = str(trace._repr_html_())
         assert time.perf_counter() - start < 0.3  # 0.02 on an idle machine, but others may be at work
         assert len(page) < 10_000
         assert len(Page(trace).attributes("polyline")) == (0 if T == 1 else 3)

@@ -174,9 +174,10 @@ class TestRegret:
             kl.regret(trace, spoilt[2])
 
     def test_an_optimum_is_a_comparator_as_its_points_are(self):
-        trace = kl.run(kl.GD(kl.L2Ball(3), 2.0), gradients(0, 20, 3), engine="step")
-        best = kl.offline_optimum(trace.costs, kl.L2Ball(3), trace.movement)
-        fixed = kl.best_fixed(trace.costs, kl.L2Ball(3))
+        costs = gradients(0, 20, 3)
+        trace = kl.run(kl.GD(kl.L2Ball(3), 2.0), costs, engine="step")
+        best = kl.offline_optimum(costs, kl.L2Ball(3), trace.movement)
+        fixed = kl.best_fixed(costs, kl.L2Ball(3))
         for found, points in ((best, best.u), (fixed, fixed.x)):
             assert str(kl.regret(trace, found)) == str(kl.regret(trace, points))
         assert kl.regret(trace, best).total == pytest.approx(trace.totals.cost - best.cost)

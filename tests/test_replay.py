@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -395,7 +396,8 @@ class TestAContender:
         assert find_profiles(3600.0 * hours + late, 1) == []
 
     def test_counts_the_minutes_of_a_day_where_a_few_are_missing(self):
-        minutes = 60.0 * np.flatnonzero(np.random.default_rng(0).random(7 * 1440) > 0.005)
+        there = np.random.default_rng(0).random(7 * 1440) > 0.005
+        minutes = 60.0 * np.flatnonzero(there).astype(np.float64)
         (rows,) = find_profiles(minutes, 1)
         assert rows == round(len(minutes) / 7)
 
@@ -434,10 +436,11 @@ class TestAContender:
     def test_of_minutes_takes_the_day_and_auto_takes_it_too(self):
         rows = 5.0 + np.sin(2.0 * np.pi * np.arange(3000)[:, None] / 1440.0)
         of = make_setup(1, domain="box", costs="pinball", upper=10.0)
-        contenders = list_tunables(of, rows, iter([rows]), 6000, 60.0 * np.arange(3000))
+        contenders = list_tunables(of, rows, iter([rows]), 6000, np.arange(0.0, 180_000.0, 60.0))
         named = {contender.name: contender for contender in contenders}
         assert named["seasonal"].axes["period"] == [1440]
-        experts = named["auto"].make().learner.experts
+        player: Any = named["auto"].make()
+        experts = player.learner.experts
         assert {getattr(expert, "period", None) for expert in experts} == {None, 1440}
 
     @pytest.mark.long

@@ -5,6 +5,7 @@ import re
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -590,7 +591,7 @@ def test_the_comparison_is_right_for_every_cost_family(served, family, request):
     )
     found = served.ask("GET", f"{remote.place}/comparison?optimum=true").json()
     # Both sides stop within 1e-3 of what is best, in relation to it.
-    near = {"rel": 2e-3, "abs": 1e-9}
+    near: Any = {"rel": 2e-3, "abs": 1e-9}
     best = kl.best_fixed(by_hand, learner.domain, gap=1e-3)
     back = kl.TVMovement().distance(best.x - family.drift(rows, np.tile(best.x, (12, 1)))).sum()
     assert found["fixed"]["cost"][-1] == pytest.approx(best.cost + back, **near)

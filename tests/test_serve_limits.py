@@ -235,6 +235,7 @@ def test_snapshots_of_a_bulk_are_committed_with_it(served, monkeypatch):
     store = open_store(served.file, read_only=True)
     with closing(store):
         found = store.find_agent("kept")
+        assert found is not None
         assert 35 - store.read_last_snapshot(found.id).n <= 10
     with kl.Agent.open(served.file, name="kept", read_only=True) as agent:
         np.testing.assert_array_equal(agent.x, answer.json()["answers"][-1]["x"])
@@ -535,7 +536,7 @@ def test_a_full_disk_is_seen_and_a_hangup_ends_gracefully(tmp_path):
         assert full.status_code == 503
         assert "database or disk is full" in full.text or "disk I/O error" in full.text
         assert http.post("/agents/a/update", json={"g": [1.0] * 5}).status_code == 503
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         time.sleep(1.1)
         assert http.get("/readyz").status_code == 200
         answer, status = hang_up_in_a_request(process, port)

@@ -69,8 +69,9 @@ def guard_kernel(kernel, rooms, calls):
         calls.append(kernel)
         return answer
 
-    call.overloads = kernel.overloads  # A fleet calls the compiled code itself.
-    return call
+    watched: Any = call
+    watched.overloads = kernel.overloads  # A fleet calls the compiled code itself.
+    return watched
 
 
 MAKERS = {

@@ -56,7 +56,7 @@ def draw_ratios(
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
     ax.set_yticks(range(len(ratios)), list(ratios))
-    ax.invert_yaxis()
+    ax.set_ylim(len(ratios) - 0.5, -0.5)
     draw_frame(ax, label)
     return figure
 
