@@ -264,7 +264,7 @@ def test_without_a_window_it_sums():
         ),
         (
             {"domain": 5},
-            r"Reluctant needs a set to play on, got domain=5; write Reluctant\(Simplex\(5\), ...\)\.",
+            r"Reluctant needs a set to play on, got domain=5; write Reluctant\(L2Ball\(5\), ...\)\.",
         ),
     ],
 )

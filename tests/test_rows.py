@@ -229,7 +229,7 @@ MISUSES = {
     "Agent needs 3 distinct column names, one per coordinate, got columns=['eu', 'us']; "
     "write columns=['eu', 'us', ...], or {'demand': 'capacity'} where a decision has names of its own.":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), columns=["eu", "us"]),
-    "Agent needs a movement cost, or one of 'l2', 'l1', 'tv', 'fee', 'squared', 'impact', got movement='l3'; "
+    "Agent needs a movement cost, or one of 'l2', 'l1', 'tv', 'squared', 'impact', 'fee', got movement='l3'; "
     "write 'l2', or L2Movement(1.0).":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), movement="l3"),
     "Agent needs a movement cost with one weight, got movement=L2Movement(weight=[1.0, 2.0]); write movement=L2Movement(1.0).":

@@ -29,8 +29,8 @@ MOST_DIGITS = 6
 OPTIMUM = "optimum in hindsight"
 # The headings of the columns with costs.
 HEADINGS = {
-    "hitting": "operating cost",
-    "switching": "switching cost",
+    "hitting": "operating",
+    "switching": "switching",
     "cost": "total cost",
     "above_the_optimum": "above the optimum",
 }
