@@ -14,7 +14,7 @@ import klazy as kl
 from command import call_klazy
 from klazy import show
 from klazy.base.checks import Refused
-from klazy.studies.arena import VERSION, Arena, list_games, play, suite
+from klazy.studies.arena import SUITE_VERSION, Arena, list_games, play, suite
 from klazy.studies.arena.play import (
     GameTask,
     find_game_optimum,
@@ -24,16 +24,16 @@ from klazy.studies.arena.play import (
     play_game,
 )
 from klazy.studies.arena.suite import Entry
-from klazy.studies.arena.table import GameOptimum, PlayedGame, Score
+from klazy.studies.arena.table import GameOptimum, GameScore, PlayedGame
 from klazy.studies.contenders import (
     ARENA,
     CONTENDERS,
     FIXED,
-    OUTSIDE,
-    OWN,
+    OTHER_PACKAGES,
     REPLAY,
-    SELF_TUNED,
     TUNED,
+    TUNES_ITSELF,
+    YOURS,
     Contender,
     import_own,
     list_contenders,
@@ -51,7 +51,7 @@ SMALL = [
     Contender(FIXED, TUNED, lambda: None),
     Contender("GD", TUNED, kl.GD, choose_four),
     Contender("LazyGD", TUNED, kl.LazyGD, choose_four),
-    Contender("auto", SELF_TUNED, kl.auto),
+    Contender("auto", TUNES_ITSELF, kl.auto),
 ]
 TINY = [Entry("regimes", "box", price, seed, 120) for seed in (0, 1) for price in (0.3, 3.0)]
 
@@ -68,7 +68,7 @@ def tiny(monkeypatch, tmp_path):
 class TestTheSuite:
     def test_a_version_has_the_same_games_for_ever(self):
         """The size of its rows and the price of moving: whoever changes a game needs a new version, and a new file."""
-        assert VERSION == "1"
+        assert SUITE_VERSION == "1"
         told = {}
         for entry in list_games(7):
             if entry.price == 3.0 and entry.seed != 8 and entry.family != "stocks":
@@ -187,7 +187,7 @@ class TestContenders:
         with pytest.raises(Refused, match="a learner that can be imported, got learner=klazy:nobody"):
             import_own(["klazy:nobody"], trust=True)
         (found,) = import_own(["klazy:auto"], trust=True)
-        assert (found.kind, found.make) == (OWN, kl.auto)
+        assert (found.kind, found.make) == (YOURS, kl.auto)
 
     def test_models_of_other_packages_are_charged_for_what_they_play(self, monkeypatch):
         """A stand-in for PyNOL, whose models are told a round after they have played it."""
@@ -224,7 +224,7 @@ class TestContenders:
         trace = kl.run(kl.GD(game.domain, 10.0), game.costs, movement=game.movement)
         paid = (trace.hitting + trace.switching)[game.half :].sum()
         for contender in list_outside():
-            assert contender.kind == OUTSIDE
+            assert contender.kind == OTHER_PACKAGES
             assert play_contender(game, make_facts(game), contender).cost == pytest.approx(paid, rel=1e-9)
         assert len(list_outside()) == 2
 
@@ -270,7 +270,7 @@ class TestTheWhole:
         page = (tmp_path / "kept" / "arena.html").read_text(encoding="utf-8")
         assert page.count("data:image/svg+xml") == 4
         assert 'src="http' not in page
-        for word in (f"suite {VERSION}", "MIT licence", "Nemenyi", "Seeds below 100", "GD", "mine"):
+        for word in (f"suite {SUITE_VERSION}", "MIT licence", "Nemenyi", "Seeds below 100", "GD", "mine"):
             assert word in page
         ran = call_klazy("arena", *options, "--json", folder=tmp_path)
         told = json.loads(ran.stdout)
@@ -288,7 +288,7 @@ class TestTheWhole:
     def test_compare_takes_functions(self, tiny):
         found = kl.arena.compare(lambda domain: kl.LazyGD(domain, 3.0), jobs=1)
         assert found.names[-1] == "<lambda>"
-        assert found.contenders[-1].kind == OWN
+        assert found.contenders[-1].kind == YOURS
         assert "&lt;lambda&gt;" in str(found._repr_html_())
         assert str(found).splitlines()[0].split()[:4] == ["contender", "best", "tuned", "picked"]
 
@@ -299,14 +299,14 @@ def make_arena(paid, firsts=None, hindsight=0.0):
     contenders = [
         Contender(FIXED, TUNED, kl.GD),
         Contender("tuned", TUNED, kl.GD),
-        Contender("auto", SELF_TUNED, kl.auto),
+        Contender("auto", TUNES_ITSELF, kl.auto),
     ]
     games = []
     for i, row in enumerate(paid):
         outcomes = {}
         for j, name in enumerate(names):
             first = row[j] if firsts is None else firsts[i][j]
-            outcomes[name] = Score(first, row[j], 0.0, row[j] - hindsight, 1, {})
+            outcomes[name] = GameScore(first, row[j], 0.0, row[j] - hindsight, 1, {})
         games.append(
             PlayedGame(Entry("regimes", "box", 1.0, i, 10), 1000.0, GameOptimum(0.0, 0.0, 0.0, 0.0), outcomes)
         )

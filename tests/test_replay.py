@@ -41,8 +41,8 @@ from klazy.studies.replay.setup import read_prices
 from klazy.studies.replay.source import Steps
 from klazy.studies.replay.wording import (
     explain_laziness,
+    format_amount,
     format_column,
-    format_number,
     judge,
     judge_laziness,
 )
@@ -999,13 +999,13 @@ class TestTheAnswer:
         assert lazy.parameters["k"] == 18
         saving = report.savings["fixed"]
         said = report.answer.splitlines()
-        assert said[0].startswith(f"You would have saved {format_number(saving.cost)} EUR +- ")
-        assert f"{format_number(saving.per_round)} EUR a round" in said[0]
+        assert said[0].startswith(f"You would have saved {format_amount(saving.cost)} EUR +- ")
+        assert f"{format_amount(saving.per_round)} EUR a round" in said[0]
         assert said[0].endswith(
             "against never moving, with k-lazyGD (sigma=" + f"{lazy.parameters['sigma']:.4g}, k=18)."
         )
         assert said[1].startswith("Laziness helps: k-lazyGD")
-        assert f"Decay, which has no clock, paid {format_number(report.score('Decay').cost)} EUR" in said[1]
+        assert f"Decay, which has no clock, paid {format_amount(report.score('Decay').cost)} EUR" in said[1]
 
     def test_says_that_laziness_does_not_help_and_why(self, by_step):
         t = np.arange(400)

@@ -32,7 +32,7 @@ from klazy.studies.paper.reproduce import (
     select_names,
 )
 from klazy.studies.paper.section import REPORT_TEXT, Stored
-from klazy.studies.paper.verdicts import CHANGED, COLOURS, FAILS, HOLDS, PARTLY, RULES, judge_claims
+from klazy.studies.paper.verdicts import CHANGED, COLOURS, FAILS, HOLDS, PARTLY, VERDICT_RULES, judge_claims
 
 QUICK = Settings(quick=True, seeds=3)
 FEW = ["example-i", "worst-case", "geometry"]
@@ -153,7 +153,9 @@ def judge(sections, word, quick=True):
 class TestVerdicts:
     def test_every_sentence_has_a_rule_that_takes_its_tables(self):
         needs = {name: len(words["needs"]) for name, words in REPORT_TEXT["verdicts"].items()}
-        assert {name: len(inspect.signature(rule).parameters) for name, rule in RULES.items()} == needs
+        assert {
+            name: len(inspect.signature(rule).parameters) for name, rule in VERDICT_RULES.items()
+        } == needs
 
     def test_theorems_hold_and_errata_stand_apart(self, sections):
         found = {each.claim.split(":")[0]: each for each in judge_claims(sections, quick=True)}

@@ -1,8 +1,6 @@
 """``klazy arena``: every learner and rule over one suite of games, and yours among them."""
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +9,7 @@ import typer
 from klazy.base.checks import Refused
 from klazy.base.files import write_durably
 from klazy.base.parallel import WorkerLost
-from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
+from klazy.cli.terminal import Json, make_importable, print_table, read_command_line, say, show_progress
 
 ARENA_FOLDER = Path("arena")
 FRESH = 100  # the first seed on which no learner was designed
@@ -63,13 +61,12 @@ def arena(
       klazy arena --quick --learner mine:Mine --trust
     """  # fmt: skip
     from klazy.studies.arena import play_suite
-    from klazy.studies.arena.page import answer, make_arena_page, warn
-    from klazy.studies.arena.table import shorten
+    from klazy.studies.arena.page import describe_ranking, make_arena_page, warn
+    from klazy.studies.arena.table import shorten_ranking
     from klazy.studies.contenders import import_own
 
-    if learner and trust and os.getcwd() not in sys.path:
-        # Installed modules come before those of this folder.
-        sys.path.append(os.getcwd())
+    if learner and trust:
+        make_importable()
     own = import_own(learner or [], trust)
     seed = 0 if fresh is None else fresh
     with show_progress() as bar:
@@ -94,9 +91,9 @@ def arena(
     out.mkdir(parents=True, exist_ok=True)
     page = out / "arena.html"
     write_durably(page, make_arena_page(found, read_command_line()).encode())
-    say("\n".join([*warn(found), *answer(found)]))
+    say("\n".join([*warn(found), *describe_ranking(found)]))
     print()
-    print_table(shorten(found.rank()))
+    print_table(shorten_ranking(found.rank()))
     for name, why in found.missing.items():
         say(f"not played: {name}, {why}")
     say(str(page))

@@ -1,8 +1,6 @@
 """``klazy sweep``: play a study, draw it."""
 
 import json
-import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from klazy.base.checks import one_of, refusal
 from klazy.base.files import write_durably
-from klazy.cli.terminal import Json, print_table, say, show_progress
+from klazy.cli.terminal import Json, make_importable, print_table, say, show_progress
 
 if TYPE_CHECKING:
     from klazy.studies.sweep.execute import Sweep
@@ -123,7 +121,7 @@ def play_study(
     if study is None:
         raise refusal("sweep", "a study", "study", None, "`klazy sweep --init > study.toml` makes one")
     if trust:
-        _make_importable()
+        make_importable()
     chosen = Study.read(study, trust=trust)
     names = tuple(spec.name for spec in chosen.learners)
     if relative_to is not None:
@@ -143,12 +141,6 @@ def play_study(
     if found.failed == found.runs:
         remedy = f"the first failed with {found.rows['error'][0]}"
         raise refusal("sweep", "a run that works", "failed", f"{found.failed} of {found.runs} runs", remedy)
-
-
-def _make_importable() -> None:
-    """Let a study name functions of modules in the current folder; installed ones come before them."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
 
 
 def _play_with_bar(study: Any, folder: Path, **options: Any) -> "Sweep":
@@ -231,7 +223,7 @@ def plot_study(
     from klazy.studies.sweep.frame import average_cells
 
     if trust:
-        _make_importable()
+        make_importable()
     study, rows = load_study(folder, trust=trust)
     shown = metric or study.metrics[0]
     cells = average_cells(rows, shown, relative_to, held_out)

@@ -1,5 +1,6 @@
-"""Output of all commands: progress bars, tables and text that is safe to print."""
+"""What several commands share: progress bars, tables, text that is safe to print, and modules of the user."""
 
+import os
 import re
 import shlex
 import sys
@@ -86,3 +87,9 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
 def read_command_line() -> str:
     """Return the command line as it was typed."""
     return shlex.join(["klazy", *sys.argv[1:]])
+
+
+def make_importable() -> None:
+    """Let names refer to modules of the current folder; installed modules come before them."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())

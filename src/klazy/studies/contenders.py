@@ -31,10 +31,11 @@ REPLAY = "replay"
 ARENA = "arena"
 # What a contender knows. All know the set and the move cost.
 TUNED = "tuned"
-SELF_TUNED = "self-tuned"
+TUNES_ITSELF = "self-tuned"
 INFORMED = "told T and G"
-OWN = "yours"
-OUTSIDE = "other packages"
+YOURS = "yours"
+OTHER_PACKAGES = "other packages"
+SELF_TUNING = (TUNES_ITSELF, YOURS)
 # How a contender decides.
 SIMPLE = "simple"
 GREEDY = "greedy"
@@ -176,7 +177,7 @@ class Contender:
     kind: str
     make: Callable[..., Any]
     axes: Callable[[Facts], Axes | None] = _UNTUNED
-    style: str = OWN
+    style: str = YOURS
     study: str = ""
 
     def bind(self, facts: Facts) -> Callable[..., Learner[Any]]:
@@ -246,8 +247,8 @@ CONTENDERS = (
     Contender("Decay", TUNED, make_decay, tune_by(sigma="sigma", m="lag"), LAZY),
     Contender("SAder", INFORMED, learners.sader, style=LAZY, study=ARENA),
     Contender("SAder-k", INFORMED, learners.sader_k, style=LAZY),
-    Contender("ensemble_auto", SELF_TUNED, ensemble_auto, style=LAZY, study=ARENA),
-    Contender("auto", SELF_TUNED, make_auto, style=LAZY),
+    Contender("ensemble_auto", TUNES_ITSELF, ensemble_auto, style=LAZY, study=ARENA),
+    Contender("auto", TUNES_ITSELF, make_auto, style=LAZY),
 )
 
 
@@ -292,7 +293,7 @@ def make_own(made: Any, name: str | None = None) -> Contender:
             raise refusal("arena", wanted, f"{label}'s argument", argument.name, remedy)
     if label in [each.name for each in CONTENDERS]:
         label = f"{label} (yours)"
-    return Contender(label, OWN, made)
+    return Contender(label, YOURS, made)
 
 
 def import_own(names: Sequence[str], trust: bool) -> list[Contender]:

@@ -5,7 +5,7 @@ contenders.py the contenders, play.py plays and stores, table.py ranks, page.py 
 """
 
 from klazy.studies.arena.play import compare, play_suite
-from klazy.studies.arena.suite import VERSION as VERSION
+from klazy.studies.arena.suite import SUITE_VERSION as SUITE_VERSION
 from klazy.studies.arena.suite import Entry, Game, list_games
 from klazy.studies.arena.table import Arena
 

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 from klazy import show
 from klazy.base.html import render
 from klazy.show.style import make_svg
-from klazy.studies.arena.suite import VERSION, describe_families
-from klazy.studies.arena.table import CONTENT, FLOOR, Arena, Row, shorten
-from klazy.studies.contenders import OWN, SELF_TUNED, TUNED
+from klazy.studies.arena.suite import SUITE_VERSION, describe_families
+from klazy.studies.arena.table import CONTENT, FLOOR, Arena, Row, shorten_ranking
+from klazy.studies.contenders import SELF_TUNING, TUNED
 
 if TYPE_CHECKING:
     from klazy.show import Figure
 
 # Seeds below this one were used to design learners.
 DESIGNED = 100
-SELF_TUNING = (SELF_TUNED, OWN)
 
 
-def answer(found: Arena) -> list[str]:
+def describe_ranking(found: Arena) -> list[str]:
     """Return what the arena shows, in sentences."""
     rows = found.rank()
     texts = [
@@ -89,10 +88,10 @@ def make_arena_page(found: Arena, command: str) -> str:
     worse = found.list_worse_than_fixed()
     return render(
         "arena.html",
-        version=VERSION,
+        version=SUITE_VERSION,
         warnings=warn(found),
-        answer=answer(found),
-        ranking=shorten(found.rank()),
+        answer=describe_ranking(found),
+        ranking=shorten_ranking(found.rank()),
         figures={name: (make_svg(figure, name), caption) for name, figure, caption in draw_figures(found)},
         by_family=found.group("family"),
         by_price=found.group("price"),

@@ -22,14 +22,14 @@ from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.hindsight.optimum import GapNotReached
-from klazy.studies.arena.suite import VERSION, Entry, Game, find_missing_data, list_games
-from klazy.studies.arena.table import Arena, GameOptimum, PlayedGame, Score
+from klazy.studies.arena.suite import SUITE_VERSION, Entry, Game, find_missing_data, list_games
+from klazy.studies.arena.table import Arena, GameOptimum, GameScore, PlayedGame
 from klazy.studies.contenders import (
     ARENA,
     FIXED,
     GRADIENT_SAMPLE,
-    OUTSIDE,
-    OWN,
+    OTHER_PACKAGES,
+    YOURS,
     Contender,
     Counts,
     Facts,
@@ -206,7 +206,7 @@ def find_cache() -> Path | None:
 
 
 def _key_of(entry: Entry, contender: str) -> str:
-    return make_key(VERSION, hash_code(*APART), entry, contender)
+    return make_key(SUITE_VERSION, hash_code(*APART), entry, contender)
 
 
 def _list_values(game: PlayedGame, own: Sequence[Contender]) -> Iterator[tuple[str, Any]]:
@@ -226,10 +226,10 @@ def _load_games(
     found: dict[Entry, PlayedGame] = {}
     for entry, contender in product(entries, contenders):
         value = values.get(_key_of(entry, contender.name))
-        if value is not None and contender.kind != OWN:
+        if value is not None and contender.kind != YOURS:
             empty = PlayedGame(entry, value["scale"], GameOptimum(**value["best"]), {})
             outcomes = found.setdefault(entry, empty).outcomes
-            outcomes[contender.name] = Score(**value["outcome"])
+            outcomes[contender.name] = GameScore(**value["outcome"])
     return found
 
 
@@ -258,11 +258,11 @@ def make_facts(game: Game) -> Facts:
     return Facts(game.domain, game.movement, family, gradients, game.half, game.costs.T, ARENA_COUNTS)
 
 
-def play_contender(game: Game, facts: Facts, contender: Contender) -> Score:
+def play_contender(game: Game, facts: Facts, contender: Contender) -> GameScore:
     """Play all candidates through the whole game, those around the best of the first half too."""
     if contender.name == FIXED:
         return _hold_still(game)
-    if contender.kind == OUTSIDE:
+    if contender.kind == OTHER_PACKAGES:
         return _judge_points(game, _play_outside(contender.make, game, facts.largest))
     axes = contender.axes(facts) or {}
     played: list[Array] = []
@@ -278,7 +278,7 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> Score:
     first, all_rounds = np.array(played).swapaxes(0, 1)
     second = all_rounds - first
     hitting, switching = second[at].tolist()
-    return Score(
+    return GameScore(
         first=float(first[at].sum()),
         hitting=hitting,
         switching=switching,
@@ -288,7 +288,7 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> Score:
     )
 
 
-def _hold_still(game: Game) -> Score:
+def _hold_still(game: Game) -> GameScore:
     """Play the point that is best for the first half in all rounds."""
     try:
         x = best_fixed(game.first, game.domain, gap=FIXED_GAP).x
@@ -297,14 +297,14 @@ def _hold_still(game: Game) -> Score:
     return _judge_points(game, np.broadcast_to(x, (game.costs.T, len(x))))
 
 
-def _judge_points(game: Game, x: Array) -> Score:
+def _judge_points(game: Game, x: Array) -> GameScore:
     """Return the costs of these points."""
     hitting = game.costs.values(x)
     switching = game.movement.paid(x)
     first = float((hitting + switching)[: game.half].sum())
     hit = float(hitting[game.half :].sum())
     moved = float(switching[game.half :].sum())
-    return Score(first, hit, moved, hit + moved, 1, {})
+    return GameScore(first, hit, moved, hit + moved, 1, {})
 
 
 def find_game_optimum(game: Game, folder: Path | None) -> GameOptimum:
@@ -345,7 +345,7 @@ def _time_contender(
     game: Game, contender: Contender, parameters: dict[str, float], repeats: int = 3
 ) -> float:
     """Return the microseconds of a round, the least of some runs; NaN for those who are not learners."""
-    if contender.name == FIXED or contender.kind == OUTSIDE:
+    if contender.name == FIXED or contender.kind == OTHER_PACKAGES:
         return float("nan")
     learner = contender.make_learner(make_facts(game), **parameters)
     taken = []
@@ -367,7 +367,7 @@ def list_outside() -> list[Contender]:
     except ImportError:
         return []
     makers = {"Ader (PyNOL)": _make_ader, "Scream (PyNOL)": _make_scream}
-    return [Contender(name, OUTSIDE, make) for name, make in makers.items()]
+    return [Contender(name, OTHER_PACKAGES, make) for name, make in makers.items()]
 
 
 def _make_ader(domain: Any, T: int, G: float, price: float, start: Array) -> Any:

@@ -1,7 +1,7 @@
 """The games of the arena: which there are, and how each is made from its name alone.
 
-A suite is fixed: a change to what any game is made of takes a new :data:`VERSION`. Games of one sequence differ in the price of
-moving alone.
+A suite is fixed: a change to what any game is made of takes a new :data:`SUITE_VERSION`. Games of one sequence differ in the
+price of moving alone.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
 from klazy.sequences import corrupted, stochastic
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Simplex
 
-VERSION = "1"
+SUITE_VERSION = "1"
 RELATIVE_PRICES = (
     0.1,
     0.3,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from klazy.base.checks import Array
 from klazy.base.html import load_macros, show_card
-from klazy.studies.arena.suite import VERSION, Entry
-from klazy.studies.contenders import FIXED, OWN, SELF_TUNED, TUNED, Contender
+from klazy.studies.arena.suite import SUITE_VERSION, Entry
+from klazy.studies.contenders import FIXED, SELF_TUNING, TUNED, Contender
 
 FLOOR = (
     1e-3  # of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Score:
+class GameScore:
     """The costs of a contender on the second half, with the parameters that were best on the first.
 
     ``first`` is its cost there, ``hindsight`` the least cost on the second half of all ``candidates``.
@@ -63,7 +63,7 @@ class PlayedGame(NamedTuple):
     entry: Entry
     scale: float
     best: GameOptimum
-    outcomes: dict[str, Score]
+    outcomes: dict[str, GameScore]
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +283,7 @@ class Arena:
         still = self.above[:, self.names.index(FIXED)]
         rows = []
         for at, contender in enumerate(self.contenders):
-            if contender.kind not in (SELF_TUNED, OWN):
+            if contender.kind not in SELF_TUNING:
                 continue
             for i in np.flatnonzero(self.above[:, at] > WORSE * still):
                 game = self.games[i]
@@ -338,7 +338,7 @@ class Arena:
             paid = {name: game.outcomes[name].cost - game.best.cost for name in self.names}
             games.append(about | {"optimum": game.best.cost, "gap": game.best.gap, "above_optimum": paid})
         return {
-            "suite": VERSION,
+            "suite": SUITE_VERSION,
             "seed": self.seed,
             "quick": self.quick,
             "only": list(self.only),
@@ -365,8 +365,8 @@ class Arena:
     @show_card
     def _repr_html_(self) -> str:
         parts = load_macros()
-        about = f"suite {VERSION}, {len(self.games)} games"
-        return parts.card("Arena", about, parts.table(shorten(self.rank()), 3))
+        about = f"suite {SUITE_VERSION}, {len(self.games)} games"
+        return parts.card("Arena", about, parts.table(shorten_ranking(self.rank()), 3))
 
 
 def _mean(ratios: Array) -> float:
@@ -374,7 +374,7 @@ def _mean(ratios: Array) -> float:
     return float(np.exp(np.log(ratios).mean()))
 
 
-def shorten(ranking: Sequence[Row]) -> list[Row]:
+def shorten_ranking(ranking: Sequence[Row]) -> list[Row]:
     """Return the ranking for a table: shares in per cent, an interval in one cell."""
     rows = []
     for row in ranking:

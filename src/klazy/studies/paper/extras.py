@@ -395,7 +395,7 @@ def _find_interval(samples: Any) -> tuple[Array, Array]:
     return mean - half, mean + half
 
 
-class Game(NamedTuple):
+class TheoremGame(NamedTuple):
     """One of the two sequences, and the sigma of Theorem 5 for its comparator."""
 
     scenario: Scenario
@@ -418,7 +418,7 @@ def report_statements(section: Section, settings: Settings) -> None:
         scenario = _repeat(name, settings).scenario
         P = float(L2Movement().paid(np.asarray(scenario.comparator)).sum())
         R = scenario.domain.reach()
-        game = Game(scenario, R, P, sigma_star(scenario.costs.T, 1.0, R, P))
+        game = TheoremGame(scenario, R, P, sigma_star(scenario.costs.T, 1.0, R, P))
         _compare_forms(section, name, game)
         _check_theorem_5(section, name, game)
         _check_theorem_8(section, name, game)
@@ -428,7 +428,7 @@ def report_statements(section: Section, settings: Settings) -> None:
         section.write(table, rows=rows)
 
 
-def _compare_forms(section: Section, name: str, game: Game) -> None:
+def _compare_forms(section: Section, name: str, game: TheoremGame) -> None:
     """Measure how far Algorithm 2 plays from k-lazyGD, from the origin as in Theorem 1 and from another start."""
     domain = game.scenario.domain
     k = PRINTED_SLACKS[name][0]
@@ -458,7 +458,7 @@ def play_algorithm_2(domain: ConvexSet, sigma: float, k: int, g: Array, start: A
     return np.array(points), pruned
 
 
-def _check_theorem_5(section: Section, name: str, game: Game) -> None:
+def _check_theorem_5(section: Section, name: str, game: TheoremGame) -> None:
     """Measure the regret at the theorem's sigma, and its bound with the steps of the run and with the largest possible."""
     T = game.scenario.costs.T
     for k in sorted({1, k_star(T, game.R, game.P), *PRINTED_SLACKS[name]}):
@@ -472,7 +472,7 @@ def _check_theorem_5(section: Section, name: str, game: Game) -> None:
         )  # fmt: skip
 
 
-def _check_theorem_8(section: Section, name: str, game: Game) -> None:
+def _check_theorem_8(section: Section, name: str, game: TheoremGame) -> None:
     """Measure the ensemble's regret, the bound as printed and as corrected, and what two steps of the proof need."""
     scenario, R, P, _ = game
     T = scenario.costs.T
@@ -501,7 +501,7 @@ def compute_printed_theorem_8(T: int, G: float, R: float, P: float) -> float:
     return expert + (2.0 * G + 1.0) * 2.0 * R * (log_prior + 1.0) * math.sqrt(5.0 * T / 8.0)
 
 
-def _check_variance(section: Section, name: str, game: Game) -> None:
+def _check_variance(section: Section, name: str, game: TheoremGame) -> None:
     r"""Compare steps with Proposition 11's bound :math:`\frac{5}{4\sigma}\|g_t - \mu_t\| + \frac{4R}{n_t}` and with klazy's."""
     k = k_star(game.scenario.costs.T, game.R, game.P)
     trace, x = game.play(k)

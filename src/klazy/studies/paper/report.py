@@ -14,9 +14,9 @@ from klazy.studies.paper.definitions import PRESETS, Settings
 from klazy.studies.paper.experiments import RESULTS
 from klazy.studies.paper.reproduce import PARTS
 from klazy.studies.paper.section import Row, Stored, list_versions
-from klazy.studies.paper.verdicts import COLOURS, FIGURES, describe_findings, judge_claims
+from klazy.studies.paper.verdicts import COLOURS, PAPER_FIGURES, describe_findings, judge_claims
 
-COLUMNS = (
+LEARNER_COLUMNS = (
     "learner",
     "switching",
     "hitting",
@@ -78,7 +78,7 @@ def _list_sections(stored: Mapping[tuple[str, str], Stored]) -> Iterator[dict[st
         yield {
             "name": name,
             "title": next(iter(sections.values())).title,
-            "figure": FIGURES.get(name),
+            "figure": PAPER_FIGURES.get(name),
             "played": PARTS[name].kind == "experiment",
             "stored": sections,
         }
@@ -124,7 +124,7 @@ def check_claims(rows: Sequence[Row], quick: bool = False) -> list[Row]:
 
 def select_columns(row: Row) -> Row:
     """Return the columns of a learner's row that a table shows."""
-    return {name: row.get(name) for name in COLUMNS}
+    return {name: row.get(name) for name in LEARNER_COLUMNS}
 
 
 def _add_comparators(rows: Sequence[Row]) -> list[Row]:

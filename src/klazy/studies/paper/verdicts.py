@@ -1,6 +1,6 @@
 """The paper's claims and whether they hold here: one verdict for each sentence, from the sections that were made.
 
-The sentences are in text.toml, the rules that judge them in :data:`RULES`, under the same names.
+The sentences are in text.toml, the rules that judge them in :data:`VERDICT_RULES`, under the same names.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ CHANGED = "holds with a change"
 PARTLY = "in part"
 FAILS = "does not hold"
 COLOURS = {HOLDS: "green", CHANGED: "blue", PARTLY: "amber", FAILS: "red"}
-FIGURES: dict[str, str] = REPORT_TEXT["figures"]
+PAPER_FIGURES: dict[str, str] = REPORT_TEXT["figures"]
 Sections = Mapping[tuple[str, str], Stored]  # by part and preset
 Columns = Mapping[str, Array]
 TOLERANCE = 1e-9  # for rounding errors of regrets and points
@@ -47,7 +47,7 @@ def judge_claims(sections: Sections, quick: bool = False) -> list[Verdict]:
         tables = [_read_table(sections, *need.split("/")) for need in words["needs"]]
         if all(tables) and (words.get("quick") or not quick):
             columns = [list_columns(rows) for rows in tables]
-            grade = RULES[name](*columns)
+            grade = VERDICT_RULES[name](*columns)
             verdicts.append(_make_verdict(words, grade, rows=tables[0], d=columns[-1]))
     for claim in () if quick else CLAIMS:
         made = {preset: _read_table(sections, claim.experiment, RESULTS, preset) for preset in PRESETS}
@@ -162,7 +162,7 @@ def _judge_fallback(c: Columns) -> str:
     return _grade(near[0], partly=near.any())
 
 
-RULES: dict[str, Callable[..., str]] = {
+VERDICT_RULES: dict[str, Callable[..., str]] = {
     "theorem-1": _judge_theorem_1,
     "theorem-2": _judge_theorem_2,
     "theorem-5": _judge_theorem_5,

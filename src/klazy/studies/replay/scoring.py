@@ -23,7 +23,7 @@ from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEA
 from klazy.learners import KLazyGD, Leader, Learner, Seasonal
 from klazy.live.agent import Agent
 from klazy.sets import CappedSimplex, Simplex
-from klazy.studies.contenders import GRADIENT_SAMPLE, OWN, REPLAY, Counts, Facts, bind_contenders
+from klazy.studies.contenders import GRADIENT_SAMPLE, REPLAY, YOURS, Counts, Facts, bind_contenders
 from klazy.studies.replay.setup import Setup
 from klazy.studies.replay.source import DAY_SECONDS, WEEK_SECONDS, Source
 from klazy.studies.tuning import Candidate, Score, Tunable, Tuned, score, tune
@@ -348,7 +348,7 @@ def score_split(
             found = tune(tunable, rows, setup.charge, measure)
         # A learner of another package may raise anything.
         except Exception as failed:
-            if tunable.kind != OWN:
+            if tunable.kind != YOURS:
                 raise
             warnings.warn(f"replay leaves out {tunable.name}, which failed: {failed}", stacklevel=2)
             continue

@@ -36,10 +36,10 @@ HEADINGS = {
 }
 
 
-def format_number(value: float, digits: int = DIGITS) -> str:
+def format_amount(value: float, digits: int = DIGITS) -> str:
     """Write a number with a few digits, and millions as ``M``.
 
-    >>> format_number(1306930.0), format_number(663.648), format_number(0.00039), format_number(-12.0)
+    >>> format_amount(1306930.0), format_amount(663.648), format_amount(0.00039), format_amount(-12.0)
     ('1.307 M', '663.6', '0.00039', '-12')
     """
     factor, letter = _choose_unit(abs(value))
@@ -139,7 +139,7 @@ def _capitalize(words: str) -> str:
 
 
 def _format(found: "Report", value: float) -> str:
-    return f"{format_number(value)} {found.unit}".strip()
+    return f"{format_amount(value)} {found.unit}".strip()
 
 
 def _format_saving(found: "Report", saving: "Saving") -> str:
@@ -148,7 +148,7 @@ def _format_saving(found: "Report", saving: "Saving") -> str:
     rate = f"{_format(found, saving.per_round)} a round"
     if saving.per_day is not None:
         rate = f"{_format(found, saving.per_day)} a day"
-    return f"{_format(found, saving.cost)} +- {format_number(saving.half, 2)} ({share}{rate})"
+    return f"{_format(found, saving.cost)} +- {format_amount(saving.half, 2)} ({share}{rate})"
 
 
 def _describe_laziness(found: "Report") -> str:
@@ -207,7 +207,7 @@ def _compare(found: "Report", score: Score, than: Score) -> str:
         return f"the same as {name}"
     share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
     word = "less" if gain > 0.0 else "more"
-    return f"{_format(found, abs(gain))} +- {format_number(half, 2)}{share} {word} than {name}"
+    return f"{_format(found, abs(gain))} +- {format_amount(half, 2)}{share} {word} than {name}"
 
 
 def format_contender(score: Score) -> str:
@@ -229,8 +229,8 @@ def describe_winners(reports: "list[Report]") -> str:
     for row, following in zip(rows, [*rows[1:], {"best": None}], strict=True):
         if following["best"] == start["best"]:
             continue
-        low = format_number(start["move_cost"])
-        high = format_number(row["move_cost"])
+        low = format_amount(start["move_cost"])
+        high = format_amount(row["move_cost"])
         where = f"at {low}" if low == high else f"from {low} to {high}"
         parts.append(f"{start['best']} {where}")
         start = following
