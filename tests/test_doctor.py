@@ -52,6 +52,24 @@ def test_a_kernel_that_was_warmed_is_seen_used_and_cleared(tmp_path, monkeypatch
     assert sorted(path.name for path in tmp_path.iterdir()) == ["arena", begun[0].name, "other.nbc"]
 
 
+def test_a_kernel_that_vanishes_while_it_is_measured_is_left_out(tmp_path, monkeypatch):
+    """Another process may clear the folder between a look and the next."""
+    kernel = tmp_path / "kernel.nbc"
+    kernel.write_bytes(b"1234")
+    monkeypatch.setattr("klazy.kernels.binding.list_kernels", lambda current=False: [Vanishing(), kernel])
+    assert ask_doctor()[1]["cache"]["bytes"] == 4
+
+
+class Vanishing:
+    """A file that is removed right after it was seen."""
+
+    def exists(self):
+        return True
+
+    def stat(self):
+        raise FileNotFoundError
+
+
 def test_the_doctor_names_versions_and_says_that_nothing_is_wrong(tmp_path, monkeypatch):
     monkeypatch.setenv("KLAZY_CACHE_DIR", str(tmp_path))
     ended = call_klazy("doctor")
@@ -158,9 +176,9 @@ def test_a_gpu_is_named_as_its_driver_names_it(tmp_path, monkeypatch):
     assert doctor._list_gpus() == []
 
 
-@pytest.mark.parametrize("kind", warm.DOMAINS)
+@pytest.mark.parametrize("kind", warm.WARMED_DOMAINS)
 @pytest.mark.parametrize("learner", warm.LEARNERS)
 def test_all_that_warm_offers_has_kernels(learner, kind):
-    made = warm.LEARNERS[learner](warm.DOMAINS[kind](5))
+    made = warm.LEARNERS[learner](warm.WARMED_DOMAINS[kind](5))
     assert made.domain.dim == 5
     assert find_missing_part(made) is None

@@ -22,7 +22,7 @@ _SHOWN = 64
 # A longer tuple, such as one of experts, is abbreviated.
 _SHOWN_EACH = 12
 # Notebooks fold a part whose text is longer.
-_LINE = 80
+_CARD_WIDTH = 80
 # All classes of configurations, by their names in files.
 _CLASSES: dict[str, list[type]] = {}
 
@@ -234,7 +234,7 @@ def _cell(name: str, value: Any) -> str:
     parts = load_macros()
     if isinstance(value, tuple) and value and all(isinstance(member, Config) for member in value):
         return parts.fold(f"{len(value)} {name}", _members(value), len(value))
-    if isinstance(value, Config) and len(text) > _LINE:
+    if isinstance(value, Config) and len(text) > _CARD_WIDTH:
         return parts.fold(type(value).__name__, _table(value))
     return parts.code(text)
 
@@ -251,7 +251,7 @@ def _members(configs: tuple[Config, ...]) -> str:
         row: dict[str, Any] = {"": i, "class": type(config).__name__}
         for name in names:
             if name not in common:
-                row[name] = shorten(arguments.get(name, ""), _LINE, placeholder=" ...")
+                row[name] = shorten(arguments.get(name, ""), _CARD_WIDTH, placeholder=" ...")
         rows.append(row)
     parts = load_macros()
     table = parts.table(rows)

@@ -70,7 +70,7 @@ def _lock_by_file(file: Any, wait: bool) -> None:
 def _lock_by_range(file: Any, wait: bool) -> None:
     """Lock one byte far beyond the content on Windows, where no other process can read locked bytes."""
     system: Any = import_module("msvcrt")
-    file.seek(_FAR)
+    file.seek(_LOCKED_BYTE)
     while True:
         try:
             system.locking(file.fileno(), system.LK_NBLCK, 1)
@@ -82,7 +82,7 @@ def _lock_by_range(file: Any, wait: bool) -> None:
     file.seek(0)
 
 
-_FAR = 1 << 40
+_LOCKED_BYTE = 1 << 40
 _GLANCE = 0.05  # seconds between two attempts to lock
 _LOCKED: WeakSet[Any] = WeakSet()
 

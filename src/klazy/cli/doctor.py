@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import subprocess
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Annotated, Any
 
@@ -124,12 +125,13 @@ def _list_gpus() -> list[dict[str, Any]]:
     # There is no driver, or none that answers.
     except (OSError, subprocess.SubprocessError):
         return []
-    pairs = [line.rpartition(",") for line in output.splitlines()]
-    # Some devices have no memory of their own.
-    return [
-        {"name": name.strip(), "memory_mib": int(memory) if memory.strip().isdecimal() else None}
-        for name, _, memory in pairs
-    ]
+    gpus = []
+    for line in output.splitlines():
+        name, _, memory = line.rpartition(",")
+        # Some devices have no memory of their own.
+        megabytes = int(memory) if memory.strip().isdecimal() else None
+        gpus.append({"name": name.strip(), "memory_mib": megabytes})
+    return gpus
 
 
 def _examine_cache() -> dict[str, Any]:
@@ -147,11 +149,12 @@ def _examine_cache() -> dict[str, Any]:
     # The user has no home folder.
     except RuntimeError:
         return found
-    # Another process may remove a file at any time.
-    return found | {
-        "kernels": len(files),
-        "bytes": sum(file.stat().st_size for file in files if file.exists()),
-    }
+    found["kernels"] = len(files)
+    for file in files:
+        # Another process may remove a file at any time.
+        with suppress(FileNotFoundError):
+            found["bytes"] += file.stat().st_size
+    return found
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ LEARNERS: dict[str, Callable[[Any], Any]] = {
     "LazyGD": lambda domain: kl.LazyGD(domain, 1.0),
     "auto": kl.auto,
 }
-DOMAINS: dict[str, Callable[[int], Any]] = {
+WARMED_DOMAINS: dict[str, Callable[[int], Any]] = {
     "simplex": kl.Simplex,
     "box": lambda dim: kl.Box(np.zeros(dim), np.ones(dim)),
     "ball": kl.L2Ball,
@@ -46,7 +46,9 @@ def warm(
     ] = None,
     domain: Annotated[
         list[str] | None,
-        typer.Option(help=f"One of {', '.join(DOMAINS)}; may be repeated.", show_default="common ones"),
+        typer.Option(
+            help=f"One of {', '.join(WARMED_DOMAINS)}; may be repeated.", show_default="common ones"
+        ),
     ] = None,
     dim: Annotated[
         list[int] | None,
@@ -130,9 +132,9 @@ def _list_common(learners: list[str], domains: list[str], dims: list[int], runs:
     for learner in learners:
         one_of(learner, "learner", "warm", tuple(LEARNERS))
     for domain in domains:
-        one_of(domain, "domain", "warm", tuple(DOMAINS))
+        one_of(domain, "domain", "warm", tuple(WARMED_DOMAINS))
     for learner, domain, dim in product(learners, domains, dims):
-        made = LEARNERS[learner](DOMAINS[domain](dim))
+        made = LEARNERS[learner](WARMED_DOMAINS[domain](dim))
         yield f"{learner} on {domain} of dimension {dim}", partial(_decide, made, runs)
 
 

@@ -18,8 +18,8 @@ from klazy.theory.bounds import check_known, check_range, sigma_star
 from klazy.theory.certificates import CERTIFIED_FORMS, bound_run
 from klazy.theory.diagnosis import find_rising_sigmas
 
-_BLOCKS = 400  # numbers of blocks among which a lower bound is searched
-_ROUNDING = 1e-9
+_BLOCK_COUNTS = 400  # numbers of blocks among which a lower bound is searched
+_USE_ROUNDING = 1e-9
 
 
 def budget_sigma(T: int, G: float, R: float, P: float, S: float) -> float:
@@ -106,7 +106,7 @@ def budget_lower_bound(T: int, G: float, R: float, S: float) -> float:
     """
     T, G, R, _, _ = check_known("budget_lower_bound", T, G, R, 0.0, 0.0)
     budget = _check_budget(S, "budget_lower_bound")
-    counts = np.unique(np.geomspace(1, T, _BLOCKS).astype(np.int64)).tolist()
+    counts = np.unique(np.geomspace(1, T, _BLOCK_COUNTS).astype(np.int64)).tolist()
     return max(G * (R * (T // m) * _mean_size(m) - (T // m - 1) * budget) for m in counts)
 
 
@@ -265,7 +265,7 @@ def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
     u = check_comparator(u, trace, owner, learner.domain)
     share = learner.B / learner.T
     used = learner.constraint.value(learner.row, u)
-    if used.max() > share + _ROUNDING * max(1.0, abs(share)):
+    if used.max() > share + _USE_ROUNDING * max(1.0, abs(share)):
         wanted = f"a comparator that uses at most B/T={share:g} a round"
         raise refusal(owner, wanted, "c(u)", float(used.max()), "choose one inside")
     over = learner.constraint.value(learner.row, trace.x) - share

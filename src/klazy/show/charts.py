@@ -39,7 +39,7 @@ LINE_STYLE: dict[str, Any] = {"linewidth": 1.0, "markersize": 4.0, "markeredgewi
 DASHES = ("--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 # Points from a mark to its number, side by side in the order of preference, and the points that a number takes up.
 NUMBER_SIDES = np.array([[0.0, -8.5], [0.0, 8.5], [15.0, 0.0], [-15.0, 0.0], [0.0, -16.0]])
-NUMBER = np.array([18.0, 7.0])
+NUMBER_SIZE = np.array([18.0, 7.0])
 # For readers who print in grey; dots would make large files.
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "||||", "++++")
 # Numbers are written on at most this many bars, and upright on more than that many: a bar is narrower than its number.
@@ -277,7 +277,7 @@ def _draw_marked(ax: "Axes", part: Lines, looks: Looks) -> None:
     for (label, point), here in zip(part.marked.items(), list(taken), strict=True):
         name = "_nolegend_" if label in part.lines else label
         ax.plot(*np.transpose([point]), linestyle="none", label=name, zorder=5.0, **looks[label], **mark)
-        gaps = np.abs(here + NUMBER_SIDES[:, None] - np.array(taken)) / NUMBER
+        gaps = np.abs(here + NUMBER_SIDES[:, None] - np.array(taken)) / NUMBER_SIZE
         free = NUMBER_SIDES[gaps.max(axis=2).min(axis=1) >= 1.0]
         if len(free):
             taken.append(here + free[0])

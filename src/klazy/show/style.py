@@ -32,7 +32,7 @@ VEIL: dict[str, Any] = {"facecolor": "white", "alpha": 0.5, "edgecolor": "none",
 # Letters of a column's name.
 LETTERS = 20
 # The markers are those of the paper's figures, so that its figures and ours can be compared.
-KNOWN = {
+OWN_LOOKS = {
     "GD": (BLUE, "o"),
     "LazyGD": (ORANGE, "s"),
     "SAder": (BLUE, "o"),
@@ -81,10 +81,10 @@ def _assign(part: int, choices: dict[str, tuple[str, ...]]) -> dict[str, str]:
     Those that lost their own come last, so that the others look the same with and without them.
     """
     given: dict[str, str] = {}
-    for label, look in KNOWN.items():
+    for label, look in OWN_LOOKS.items():
         if label in choices and look[part] not in given.values():
             given[label] = look[part]
-    for label in sorted(choices, key=lambda label: label in KNOWN):
+    for label in sorted(choices, key=lambda label: label in OWN_LOOKS):
         wanted = choices[label]
         again = wanted[len(given) % len(wanted)]
         free = next((each for each in wanted if each not in given.values()), again)

@@ -13,7 +13,7 @@ from klazy.game.game import check_delays
 from klazy.learners.base import check_slack
 from klazy.learners.presets import meta_rate, sigma_grid
 
-_WIDEST = 1e50  # the bounds multiply up to five such numbers, and a horizon
+_LARGEST_FACTOR = 1e50  # the bounds multiply up to five such numbers, and a horizon
 
 
 def sigma_star(T: int, G: float, R: float, P: float, movement_weight: float = 1.0) -> float:
@@ -401,14 +401,14 @@ def check_known(
 def check_range(value: Any, name: str, owner: str) -> float:
     """Return a positive number whose products with the others neither overflow nor vanish, or reject it."""
     result = _check_limit(positive(value, name, owner), name, owner)
-    if result < 1.0 / _WIDEST:
-        raise refusal(owner, f"{name} >= {1.0 / _WIDEST:g}", name, value, "choose another unit")
+    if result < 1.0 / _LARGEST_FACTOR:
+        raise refusal(owner, f"{name} >= {1.0 / _LARGEST_FACTOR:g}", name, value, "choose another unit")
     return result
 
 
 def _check_limit(value: float, name: str, owner: str) -> float:
-    if value > _WIDEST:
-        raise refusal(owner, f"{name} <= {_WIDEST:g}", name, value, "choose another unit")
+    if value > _LARGEST_FACTOR:
+        raise refusal(owner, f"{name} <= {_LARGEST_FACTOR:g}", name, value, "choose another unit")
     return value
 
 
