@@ -73,7 +73,10 @@ def test_comparators_lie_between_what_sequences_pay_and_what_none_can_pay_less_t
         assert ahead.totals.cost >= least - 1e-9
 
 
-@pytest.mark.parametrize("family", [Cubic(), kl.contrib.Hinge()], ids=repr)
+# Hinge has kernels of its own, which take long to compile.
+@pytest.mark.parametrize(
+    "family", [Cubic(), pytest.param(kl.contrib.Hinge(), marks=pytest.mark.long)], ids=repr
+)
 def test_a_replay_scores_what_the_rows_cost_and_its_agent_pays_it(family):
     """For the others tests/test_replay.py has this."""
     rows = rows_of(family, 3, 44) / 6.0
